@@ -36,7 +36,7 @@ mod valid;
 
 pub use access::{Access, Mode};
 pub use by_request::ByRequest;
-pub use context::{Context, ContextRef, ReadyTask, TaskGraph, TaskNode, Unspawned, Wanted};
+pub use context::{Context, ContextRef, ReadyTask, TaskGraph, TaskNode, Unspawned, Waiter, Wanted};
 pub use dealing::{Dealing, Dealt, Shares, Whereabouts};
 pub use decision::{Decision, TaskName};
 pub use depend::Dependences;
@@ -48,6 +48,6 @@ pub use plan::{
 };
 pub use policies::{ALL, Latencies, Parameter, Setting, SettingError, Settings, Strategy, Values};
 pub use queue::Queue;
-pub use seat::{After, Put, Rest, Run, Seat};
+pub use seat::{After, Put, Rest, Run, Seat, WOKEN_TURN, YIELDED_TURN};
 pub use sleepers::{Sleeper, Sleepers, Wake};
 pub use task::{Kind, RequestId, RunTask, TaskClass, TaskHeader, TaskRef};

@@ -13,6 +13,10 @@
 //! 4. what it has *kept*: tasks that a full queue refused, and those that it spawned on a deep stack;
 //! 5. the plan's probes.
 //!
+//! Tasks that had begun on this seat and were *suspended* come back to it and to no other: one that was woken goes behind 2, as
+//! its data is likely to be in the seat's caches; one that has *yielded* goes behind 5. Neither keeps the seat from its queues for
+//! long ([`WOKEN_TURN`], [`YIELDED_TURN`]).
+//!
 //! The hot path is [`Seat::find`] and [`Seat::activated`]: they allocate nothing.
 
 use crate::front::{FRONT_RULE, FRONT_TAKE, FRONT_TURN_NS};
@@ -20,7 +24,14 @@ use crate::{
     Access, DEEP, Dealing, Dealt, Found, Idle, Kind, Plan, QueueId, QueuesByRequest, RequestId, SeatId, SeatPlan,
     Shares, Sleeper, Wake, Way, Whereabouts, look, look_waiting,
 };
+use std::collections::VecDeque;
 use vicus_topology::NodeId;
+
+/// So many woken tasks in a row go before what the plan's queues hold; then these have a turn.
+pub const WOKEN_TURN: u32 = 64;
+
+/// So many tasks that have yielded go on before a seat looks again into queues in which it has found nothing.
+pub const YIELDED_TURN: u32 = 16;
 
 /// How long a waiting seat looks around before it sleeps, if the strategy has no such time.
 const SPIN_NS: u64 = 5_000;
@@ -51,6 +62,8 @@ pub struct Seat<T> {
     next: Option<Found<T>>,
     /// Tasks that this seat runs itself, the youngest first.
     kept: Vec<T>,
+    /// Suspended tasks that have to go on, if there are any.
+    resumed: Resumed<T>,
     /// The tasks that wait on its stack: each with the request whose tasks may run meanwhile, or `None` for any.
     waits: Vec<Option<RequestId>>,
     /// How many tasks run on its stack on top of others that found no room for their spawned tasks.
@@ -70,6 +83,39 @@ pub struct Seat<T> {
     front: Option<QueueId>,
     /// How long it has worked at tasks from there, in nanoseconds, since it last had another one.
     front_ns: u64,
+}
+
+/// The suspended tasks of a seat that have to go on.
+#[derive(Debug)]
+struct Resumed<T> {
+    /// How many there are in both lists.
+    count: usize,
+    /// Woken, the first one first.
+    woken: VecDeque<T>,
+    /// They let others go first.
+    yielded: VecDeque<T>,
+    /// How many woken ones in a row were taken. Invariant: at most [`WOKEN_TURN`].
+    in_row: u32,
+    /// How many that yielded may go on before the next look into the queues.
+    turns: u32,
+}
+
+impl<T> Resumed<T> {
+    fn new() -> Resumed<T> {
+        Resumed { count: 0, woken: VecDeque::new(), yielded: VecDeque::new(), in_row: 0, turns: 0 }
+    }
+
+    fn take_woken(&mut self) -> Option<T> {
+        let task = self.woken.pop_front()?;
+        self.count -= 1;
+        Some(task)
+    }
+
+    fn take_yielded(&mut self) -> Option<T> {
+        let task = self.yielded.pop_front()?;
+        self.count -= 1;
+        Some(task)
+    }
 }
 
 /// A task that a seat has found.
@@ -143,6 +189,7 @@ impl<T> Seat<T> {
             cursors: vec![0; plan.cursors(id)],
             next: None,
             kept: Vec::new(),
+            resumed: Resumed::new(),
             waits: Vec::new(),
             helping: 0,
             pause_ns: 0,
@@ -176,6 +223,8 @@ impl<T> Seat<T> {
             found
         } else if let Some(next) = self.next.take() {
             (next.task, Way::new(next.rule, next.queue))
+        } else if self.resumed.count > 0 {
+            self.find_resumed(plan, &mut queues, called)?
         } else if let Some(task) = called().or_else(|| self.kept.pop_if(|task| queues.may_begin(task))) {
             (task, Way::KEPT)
         } else if let Some(task) = self.find_own(self.waits_for(), &mut queues) {
@@ -188,6 +237,61 @@ impl<T> Seat<T> {
             self.front_ns = 0;
         }
         Some(Run { task, way, leaves: self.woken.is_some() && self.drop_own_wake(way) })
+    }
+
+    /// As the rest of [`Seat::find`], for a seat with suspended tasks that have to go on.
+    #[cold]
+    fn find_resumed<Q>(
+        &mut self,
+        plan: &SeatPlan,
+        queues: &mut Q,
+        called: impl FnOnce() -> Option<T>,
+    ) -> Option<(T, Way)>
+    where
+        Q: QueuesByRequest<Task = T>,
+    {
+        let kept = |task| (task, Way::KEPT);
+        if self.resumed.in_row < WOKEN_TURN
+            && let Some(task) = self.resumed.take_woken()
+        {
+            self.resumed.in_row += 1;
+            return Some(kept(task));
+        }
+        self.resumed.in_row = 0;
+        if let Some(task) = called().or_else(|| self.kept.pop_if(|task| queues.may_begin(task))) {
+            return Some(kept(task));
+        }
+        if self.resumed.turns > 0
+            && let Some(task) = self.resumed.take_yielded()
+        {
+            self.resumed.turns -= 1;
+            return Some(kept(task));
+        }
+        let own = self.find_own(self.waits_for(), queues).map(|task| (task, self.own_way));
+        let found = own.or_else(|| self.look_far(self.waits_for(), plan, &mut *queues));
+        // After a task of a queue it is the turn of one that has yielded.
+        self.resumed.turns = if found.is_some() { 1 } else { YIELDED_TURN };
+        found.or_else(|| self.resumed.take_woken().or_else(|| self.resumed.take_yielded()).map(kept))
+    }
+
+    /// A suspended task of this seat was woken: it goes on soon.
+    #[inline]
+    pub fn woke(&mut self, task: T) {
+        self.resumed.count += 1;
+        self.resumed.woken.push_back(task);
+    }
+
+    /// A task of this seat has suspended itself to let others go first.
+    #[inline]
+    pub fn yielded(&mut self, task: T) {
+        self.resumed.count += 1;
+        self.resumed.yielded.push_back(task);
+    }
+
+    /// How many suspended tasks have to go on here.
+    #[inline]
+    pub fn resumed(&self) -> usize {
+        self.resumed.count
     }
 
     /// A task from the front, before all else. A seat on which a task waits finds those of its request by the plan's last probe.
@@ -302,6 +406,13 @@ impl<T> Seat<T> {
     /// The running task begins to wait: meanwhile tasks of this request run on top of it, or with `None` any.
     pub fn begin_wait(&mut self, request: Option<RequestId>) {
         self.waits.push(request);
+    }
+
+    /// From now on any task may run on top of the task that waits.
+    pub fn widen_wait(&mut self) {
+        if let Some(waiting) = self.waits.last_mut() {
+            *waiting = None;
+        }
     }
 
     /// The request whose tasks may run on top of the waiting task; `None`: any may, or no task waits.

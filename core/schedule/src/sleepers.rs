@@ -71,6 +71,11 @@ impl Sleepers {
         self.announced.push((slot, sleeper));
     }
 
+    /// Whether this seat may be chosen.
+    pub fn is_announced(&self, slot: usize) -> bool {
+        self.announced.iter().any(|&(other, _)| other == slot)
+    }
+
     /// How many seats may be chosen.
     pub fn announced(&self) -> usize {
         self.announced.len()

@@ -141,6 +141,14 @@ impl Topology {
     /// # Panics
     /// If there is no such place, with its name and how many there are.
     pub fn node_of(&self, place: impl Into<Place>) -> NodeId {
+        self.try_node_of(place).unwrap_or_else(|none| refuse(none))
+    }
+
+    /// As [`Topology::node_of`].
+    ///
+    /// # Errors
+    /// There is no such place.
+    pub fn try_node_of(&self, place: impl Into<Place>) -> Result<NodeId, NoSuchPlace> {
         let place = place.into();
         let (node, count) = match place {
             Place::Node(node) => ((node.index() < self.nodes.len()).then_some(node), self.nodes.len()),
@@ -148,7 +156,7 @@ impl Topology {
                 (self.core_groups.get(group.index()).map(|group| group.node), self.core_groups.len())
             }
         };
-        node.unwrap_or_else(|| refuse(NoSuchPlace { place, count }))
+        node.ok_or(NoSuchPlace { place, count })
     }
 
     /// The distance of two places. Through memory, it is the operating system's value for their nodes, the longer of the two

@@ -86,6 +86,7 @@ pub use vicus_machine::{
 pub mod environment;
 mod runtime;
 pub mod tasks;
+pub mod threads;
 
 pub use runtime::{Runtime, RuntimeBuilder};
 

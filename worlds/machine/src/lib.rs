@@ -9,6 +9,7 @@ mod caller;
 mod defaults;
 mod deque;
 mod discover;
+mod fibres;
 mod files;
 mod fit;
 mod gate;
@@ -35,6 +36,7 @@ mod sync;
 mod takes;
 mod tasks;
 mod team;
+pub mod threads;
 mod wait;
 mod worker;
 

@@ -14,7 +14,8 @@ use crate::sync::Padded;
 use crate::takes::Level;
 use crate::tasks::{self, Accounts, Blocks, Done, GroupQueues, Requests, Stopped, Waits, account_here};
 use crate::team::Gathering;
-use crate::worker::{Worker, with_worker};
+use crate::threads::{OnDeadlock, Threads};
+use crate::worker::{Worker, in_task, with_worker};
 use crate::{boxes, heaps, latency, pages, pin};
 use std::alloc::Layout;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,12 +36,12 @@ use vicus_topology::{NodeId, Place, Topology};
 
 /// What to start a [`Runtime`] with, or what a door makes of one.
 pub struct RuntimeBuilder<R = Runtime> {
-    chosen: Chosen,
+    pub(crate) chosen: Chosen,
     starts: PhantomData<fn() -> R>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Chosen {
+pub(crate) struct Chosen {
     topology: Option<Topology>,
     threads: Option<usize>,
     /// The processors on which the threads are, if that is chosen.
@@ -54,6 +55,8 @@ struct Chosen {
     quiet: bool,
     distribution: Option<Distribution>,
     caller_works: Option<Duration>,
+    pub(crate) on_deadlock: OnDeadlock,
+    pub(crate) waits_have_backtraces: bool,
     head_start: Duration,
     defaults: Defaults,
 }
@@ -290,6 +293,7 @@ impl Chosen {
             for_waiting: plan.for_waiting(),
             group_queues: GroupQueues::new(&plan, &topology),
             inboxes: plan.seats.iter().map(|_| Inbox::default()).collect(),
+            threads_here: Threads::new(plan.seats.len(), self.on_deadlock, self.waits_have_backtraces),
             spares,
             lent: plan.seats.iter().map(|_| Lent::default()).collect(),
             recording: (self.events.is_some() || self.counts_takes || self.decides)
@@ -455,6 +459,8 @@ pub(crate) struct Shared {
     pub(crate) group_queues: GroupQueues,
     /// By seat.
     pub(crate) inboxes: Vec<Inbox>,
+    /// Its lightweight threads.
+    pub(crate) threads_here: Threads,
     pub(crate) barrier: Barrier,
     pub(crate) recording: Option<Recording>,
     /// Grows when a request was stopped: each seat then looks through its own queue.
@@ -709,8 +715,14 @@ impl Shared {
     /// Has a seat look whether what it waits for is done, and into its inbox, if it sleeps.
     pub(crate) fn ask(&self, seat: SeatId) {
         let pool = self.plan.seats[seat.index()].pool;
+        self.pools[pool.index()].ask(self.slot_of(seat));
+    }
+
+    /// A seat's place among those of its pool.
+    pub(crate) fn slot_of(&self, seat: SeatId) -> usize {
+        let pool = self.plan.seats[seat.index()].pool;
         let slot = self.plan.pools[pool.index()].seats.iter().position(|&other| other == seat);
-        self.pools[pool.index()].ask(slot.expect("a seat is in its pool"));
+        slot.expect("a seat is in its pool")
     }
 
     /// A seat is to run this task, and no other may.
@@ -808,7 +820,9 @@ impl Shared {
                 }
             }
             worker.recorder.lent_begins(SeatId::new(lent.blocked.load(Ordering::Relaxed)));
-            worker.work(|| lent.wanted.load(Ordering::Acquire) && !closing());
+            // Lightweight threads that it has begun are its own, and no other seat goes on with them.
+            let has_threads = || in_task(|worker| worker.began_threads > 0);
+            worker.work(|| (lent.wanted.load(Ordering::Acquire) || has_threads()) && !closing());
             worker.recorder.lent_ends();
             // What is left in its own queue is for others to take.
             if self.queues.own(seat).is_some_and(|deque| !deque.is_empty()) {
@@ -1071,6 +1085,10 @@ impl Shared {
             let _ = request.wait();
         }
         self.requests_of_tasks.end_all(&self.stopped, true);
+        if self.threads_here.any() && !self.end_threads() {
+            // They go on by themselves, on threads that stay.
+            return;
+        }
         self.closing.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
         for lent in &self.lent {

@@ -116,6 +116,11 @@ impl SleepPool {
         self.has_sleepers() && self.choose(wake)
     }
 
+    /// Whether the thread with this slot is announced or asleep.
+    pub(crate) fn is_announced(&self, slot: usize) -> bool {
+        self.lock().is_announced(slot)
+    }
+
     /// How many threads are announced or asleep.
     pub(crate) fn sleepers(&self) -> usize {
         self.announced.0.load(Ordering::Relaxed) as usize

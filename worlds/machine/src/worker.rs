@@ -9,6 +9,8 @@
 use crate::allocator::column_block;
 use crate::boxes::{end_if_last, leave, recover, sweep_boxes};
 use crate::deque::Deque;
+use crate::fibres::stack::SeatStacks;
+use crate::fibres::{self, Fibre};
 use crate::heaps;
 use crate::here::HERE;
 use crate::inbox::Inbox;
@@ -29,7 +31,7 @@ use std::time::{Duration, Instant};
 use vicus_flow::{Blocks, BoxId, Desk, Instance};
 use vicus_schedule::{
     After, Context, ContextRef, Decision, Kind, PoolId, QueueId, QueuesByRequest as _, RequestId, Rest, Run, Seat,
-    SeatId, SeatPlan, Sleeper, Take, TaskRef, Wake, Way,
+    SeatId, SeatPlan, Sleeper, Take, TaskRef, Waiter, Wake, Way,
 };
 
 /// The state of a thread that works on a seat.
@@ -43,7 +45,15 @@ pub(crate) struct Worker {
     /// The task that runs.
     pub(crate) frame: Frame,
     /// The requests of the tasks beneath the running one, if it stands on top of a task of another request.
-    beneath: Vec<RequestId>,
+    pub(crate) beneath: Vec<RequestId>,
+    /// The fibre that runs; `None` while the thread is on its own stack.
+    pub(crate) fibre: Option<&'static Fibre>,
+    /// Whom to wake for what the running code waits for: that fibre, or the seat.
+    pub(crate) waiter: Waiter,
+    /// How many lightweight threads are on fibres of this seat.
+    pub(crate) began_threads: usize,
+    /// Free stacks for fibres.
+    pub(crate) stacks: SeatStacks,
     /// The tasks that may begin on this seat: those below this context. Null if any may.
     below: *const Context,
     /// Whether it sits for a member of a team: its tasks are tied to their threads, and wait for their own descendants alone.
@@ -228,15 +238,12 @@ impl Worker {
         Worker {
             slot: slot.expect("a seat is in its pool"),
             state,
-            frame: Frame {
-                request: RequestId(0),
-                way: Way::KEPT,
-                current: None,
-                running: None,
-                parent: ContextRef::NONE,
-                context: None,
-            },
+            frame: Frame::new(RequestId(0)),
             beneath: Vec::new(),
+            fibre: None,
+            waiter: fibres::waiter_of_seat(seat),
+            began_threads: 0,
+            stacks: SeatStacks::new(plan.node.index()),
             below: ptr::null(),
             is_tied: false,
             desk: None,
@@ -518,6 +525,7 @@ impl<'a> Seated<'a> {
                 Rest::Sleep { sleeper, at_most_ns } => {
                     let at_most = at_most_ns.map(Duration::from_nanos);
                     let is_called = || !goes_on() || self.inbox().is_waiting();
+                    in_task(|worker| worker.stacks.give_all());
                     let found = self.sleep(sleeper, || Some(sleep(sleepers, self.slot, at_most, is_called)));
                     // The seat is not announced any more: it would be no use to have itself woken.
                     #[cfg(not(loom))]
@@ -663,6 +671,11 @@ pub(crate) fn run_on_top(task: TaskRef, way: Way) {
 }
 
 impl Frame {
+    /// Of a task that begins, which is counted nowhere.
+    pub(crate) fn new(request: RequestId) -> Frame {
+        Frame { request, way: Way::KEPT, current: None, running: None, parent: ContextRef::NONE, context: None }
+    }
+
     /// Takes this frame out, so that a task can run on top of it.
     #[inline]
     pub(crate) fn put_aside(&mut self) -> Frame {
@@ -716,17 +729,24 @@ fn run_at_once(task: TaskRef, way: Way) {
     in_task(|worker| worker.state.end_help());
 }
 
-/// Runs tasks until the awaited one is over, and sleeps when there are none: tasks of this request, or any with `None`. The
-/// calling thread sits on a seat.
+/// Waits until the awaited thing is there. The calling thread sits on a seat.
+///
+/// Here it is decided how. On a fibre, the waiting code is suspended, and its seat goes on with something else. On the thread's own
+/// stack, the thread runs other tasks on top of the waiting one, and sleeps when there are none: tasks of this request, or any with
+/// `None`.
 pub(crate) fn wait(request: Option<RequestId>, awaited: &impl Awaited) {
     wait_below(request, ptr::null(), awaited);
 }
 
 /// As [`wait`]; if the context is not null, only tasks below it are run meanwhile. It is one of a task on this thread's stack.
 pub(crate) fn wait_below(request: Option<RequestId>, below: *const Context, awaited: &impl Awaited) {
+    if let Some(fibre) = fibres::current() {
+        return wait_on_fibre(fibre, awaited);
+    }
     let bomb = Abort;
     let outer = in_task(|worker| {
-        worker.state.begin_wait(request);
+        // What it waits for may depend on a lightweight thread, and that on any task.
+        worker.state.begin_wait(request.filter(|_| !worker.shared.threads_here.any()));
         std::mem::replace(&mut worker.below, below)
     });
     with_shared(|shared| wait_until_done(shared, awaited));
@@ -738,6 +758,21 @@ pub(crate) fn wait_below(request: Option<RequestId>, below: *const Context, awai
             worker.put(task, queue, Kind::Immediate).assert_none();
         }
     });
+}
+
+/// Suspends the fibre until the awaited thing is there.
+fn wait_on_fibre(fibre: &'static Fibre, awaited: &impl Awaited) {
+    while !awaited.is_done() {
+        // It may be woken for nothing, and then looks again.
+        if awaited.announce_suspension() {
+            fibre.suspend();
+        }
+        if !awaited.is_done() && fibre.is_told_to_end() && awaited.withdraw() {
+            return;
+        }
+        awaited.goes_on(in_task(|worker| worker.seat));
+    }
+    in_task(|worker| worker.recorder.observe_tasks());
 }
 
 fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
@@ -755,6 +790,11 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
         if is_tied {
             leave_to_free(shared);
         }
+        let is_narrow = in_task(|worker| worker.state.waits_for().is_some()) && !is_tied;
+        if is_narrow && shared.threads_here.any() {
+            in_task(|worker| worker.state.widen_wait());
+            continue;
+        }
         // Got anew after each task, which may have changed the thread's seat.
         let seated = Seated::of_this_thread(shared);
         match seated.rest(*idle_since.get_or_insert_with(Instant::now)) {
@@ -765,7 +805,8 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
                 std::thread::yield_now();
             }
             Rest::Sleep { sleeper, .. } => {
-                let is_called = || awaited.is_done() || seated.inbox().is_waiting();
+                let is_widened = || is_narrow && shared.threads_here.any();
+                let is_called = || awaited.is_done() || seated.inbox().is_waiting() || is_widened();
                 let sleeps = || awaited.announce_sleep().then(|| seated.sleep_while_waiting(is_tied, is_called));
                 if let Some((task, way)) = seated.sleep(sleeper, sleeps) {
                     run_on_top(task, way);

@@ -12,8 +12,8 @@ mod ready;
 use crate::sync::{AtomicBool, Mutex, Ordering};
 use crate::{Access, QueueId, RequestId, SeatId, TaskRef};
 pub use graph::{ReadyTask, TaskGraph, TaskNode, Unspawned};
-pub use open::Wanted;
 use open::{Ended, Open, Then};
+pub use open::{Waiter, Wanted};
 use ready::Ready;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -107,7 +107,7 @@ impl Context {
         parent: *const Context,
         group: *const Context,
         request: RequestId,
-        seat: SeatId,
+        (seat, waiter): (SeatId, Waiter),
     ) -> Context {
         Context {
             parent,
@@ -116,7 +116,7 @@ impl Context {
             kind,
             depth: 0,
             request,
-            open: Open::new(seat),
+            open: Open::new(seat, waiter),
             is_cancelled: AtomicBool::new(false),
             graph: Mutex::new(None),
             first_ordered: 0,
@@ -126,25 +126,26 @@ impl Context {
         }
     }
 
-    /// For the tasks of a scope. Its owner waits for [`Wanted::Subtrees`] before it is dropped.
-    pub fn of_scope(request: RequestId, seat: SeatId) -> Context {
-        Context::new(ContextKind::Scope, ptr::null(), ptr::null(), request, seat)
+    /// For the tasks of a scope. Its owner waits for [`Wanted::Subtrees`] before it is dropped. `owner`: its seat, and whom to tell
+    /// that they are over.
+    pub fn of_scope(request: RequestId, owner: (SeatId, Waiter)) -> Context {
+        Context::new(ContextKind::Scope, ptr::null(), ptr::null(), request, owner)
     }
 
     /// For the children of a task that is one of `parent`'s, or of none. Without a parent, its owner waits for
     /// [`Wanted::Subtrees`] before it is dropped; otherwise the owner may end before them ([`Context::end_one`]).
-    pub fn of_task(parent: Option<&Context>, request: RequestId, seat: SeatId) -> Context {
+    pub fn of_task(parent: Option<&Context>, request: RequestId, owner: (SeatId, Waiter)) -> Context {
         let group = parent.map_or(ptr::null(), Context::group);
         let depth = parent.map_or(0, |parent| parent.task().depth + 1);
-        let own = Context::new(ContextKind::Task, parent.map_or(ptr::null(), ptr::from_ref), group, request, seat);
+        let own = Context::new(ContextKind::Task, parent.map_or(ptr::null(), ptr::from_ref), group, request, owner);
         Context { depth, ..own }
     }
 
     /// For the next children of a task that has spawned in `outer`: its own context, or another group of it. The task waits for
     /// [`Wanted::Subtrees`] before it spawns in `outer` again.
-    pub fn of_group(outer: &Context, seat: SeatId) -> Context {
+    pub fn of_group(outer: &Context, owner: (SeatId, Waiter)) -> Context {
         let first_ordered = outer.with_graph(|graph| graph.as_ref().map_or(0, |graph| graph.next_number()));
-        let group = Context::new(ContextKind::Group, outer, outer.group(), outer.request, seat);
+        let group = Context::new(ContextKind::Group, outer, outer.group(), outer.request, owner);
         Context { first_ordered, task: outer.task(), depth: outer.task().depth, ..group }
     }
 
@@ -194,6 +195,16 @@ impl Context {
         self.open.announce_sleep(wanted)
     }
 
+    /// As [`Context::announce_sleep`], for an owner that is suspended while its seat goes on. [`Context::goes_on`] ends that.
+    pub fn announce_suspension(&self, wanted: Wanted) -> bool {
+        self.open.announce_suspension(wanted)
+    }
+
+    /// Its owner goes on, on this seat.
+    pub fn goes_on(&self, seat: SeatId) {
+        self.open.goes_on(seat);
+    }
+
     /// Whether all children of the owning task are over, including those of its groups.
     pub fn is_done_with_children(&self) -> bool {
         self.of_this_task().all(|context| context.is_done(Wanted::Children))
@@ -203,6 +214,16 @@ impl Context {
     pub fn announce_sleep_for_children(&self) -> bool {
         // All of them are told, so that each reports the end of its last child.
         self.of_this_task().filter(|context| context.announce_sleep(Wanted::Children)).count() > 0
+    }
+
+    /// As [`Context::announce_suspension`], for [`Context::is_done_with_children`].
+    pub fn announce_suspension_for_children(&self) -> bool {
+        self.of_this_task().filter(|context| context.announce_suspension(Wanted::Children)).count() > 0
+    }
+
+    /// As [`Context::goes_on`], after [`Context::announce_suspension_for_children`].
+    pub fn goes_on_with_children(&self, seat: SeatId) {
+        self.of_this_task().for_each(|context| context.goes_on(seat));
     }
 
     /// Drops its tasks that have not begun, and their descendants.
@@ -305,7 +326,7 @@ impl Context {
     /// A task of this context has ended, which `seat` ran. `own` is the task's own context, if it has spawned any tasks. `drops`
     /// gets the contexts that are not needed any more: `own`, this one, those above; their panics are handed up before.
     ///
-    /// `asks` gets the seats that are to check whether their awaited tasks are over. This context may be gone after this call.
+    /// `asks` gets those that are to check whether their awaited tasks are over. This context may be gone after this call.
     ///
     /// # Safety
     /// It is called once for each [`Context::begin_one`]. `own` is from [`Context::of_task`] with this context as its parent, and
@@ -316,13 +337,13 @@ impl Context {
         &self,
         own: Option<*const Context>,
         seat: SeatId,
-        mut asks: impl FnMut(SeatId),
+        mut asks: impl FnMut(Waiter),
         drops: impl FnMut(*const Context),
     ) {
         match own {
             None => match self.open.end(seat, Ended::Both) {
                 Then::Nothing => {}
-                Then::Ask(seat) => asks(seat),
+                Then::Ask(waiter) => asks(waiter),
                 // SAFETY: the caller's promise.
                 Then::Drop => unsafe { drop_upwards(self, seat, asks, drops) },
             },
@@ -339,7 +360,7 @@ impl Context {
         &self,
         own: *const Context,
         seat: SeatId,
-        mut asks: impl FnMut(SeatId),
+        mut asks: impl FnMut(Waiter),
         mut drops: impl FnMut(*const Context),
     ) {
         // SAFETY: the caller's promise.
@@ -352,7 +373,7 @@ impl Context {
         }
         // The subtree stays open, and keeps this context alive.
         match self.open.end(seat, Ended::Child) {
-            Then::Ask(seat) => asks(seat),
+            Then::Ask(waiter) => asks(waiter),
             Then::Nothing => {}
             Then::Drop => unreachable!("the child's subtree is open"),
         }
@@ -382,7 +403,7 @@ impl Context {
 unsafe fn drop_upwards(
     context: *const Context,
     seat: SeatId,
-    mut asks: impl FnMut(SeatId),
+    mut asks: impl FnMut(Waiter),
     mut drops: impl FnMut(*const Context),
 ) {
     let mut context = context;
@@ -395,7 +416,7 @@ unsafe fn drop_upwards(
         drops(context);
         match parent.open.end(seat, Ended::Subtree) {
             Then::Nothing => return,
-            Then::Ask(seat) => return asks(seat),
+            Then::Ask(waiter) => return asks(waiter),
             Then::Drop => context = parent,
         }
     }

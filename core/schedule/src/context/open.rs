@@ -18,12 +18,22 @@ pub(crate) struct Open {
     own: AtomicI64,
     /// [`Sum`], with its bias and its flags.
     others: AtomicU64,
-    /// The owner's seat, or [`NO_SEAT`] once the owner has ended.
+    /// The owner's seat, [`NO_SEAT`] once the owner has ended, or [`SUSPENDED`] while the owner is suspended and its seat does other
+    /// things.
     seat: AtomicU32,
+    /// The owner, as one to be woken.
+    waiter: Waiter,
 }
 
 /// No seat has this number.
 const NO_SEAT: u32 = u32::MAX;
+/// Nor this one.
+const SUSPENDED: u32 = u32::MAX - 1;
+
+/// One that waits, and is to be told to check what it waits for: a seat, or a task that is suspended. The word is the world's; this crate
+/// only keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiter(pub usize);
 
 /// The tasks that an owner waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +61,8 @@ pub(crate) enum Ended {
 pub(crate) enum Then {
     /// Nothing.
     Nothing,
-    /// This seat may sleep, and its awaited tasks are over now: it has to check.
-    Ask(SeatId),
+    /// The owner may sleep, and its awaited tasks are over now: it has to check.
+    Ask(Waiter),
     /// The owner has ended, and so has the whole subtree: the caller drops the context.
     Drop,
 }
@@ -82,8 +92,9 @@ impl Sum {
 impl Open {
     /// None yet, for an owner on this seat.
     #[inline]
-    pub(crate) fn new(seat: SeatId) -> Open {
-        Open { own: AtomicI64::new(0), others: AtomicU64::new(BIAS), seat: AtomicU32::new(seat.index() as u32) }
+    pub(crate) fn new(seat: SeatId, waiter: Waiter) -> Open {
+        let seat = AtomicU32::new(seat.index() as u32);
+        Open { own: AtomicI64::new(0), others: AtomicU64::new(BIAS), seat, waiter }
     }
 
     /// Counts one more child, which `seat` spawns: by the owner, a task of the context, or a descendant.
@@ -107,6 +118,8 @@ impl Open {
             self.own.store(own.wrapping_sub(what as i64), Ordering::Relaxed);
             return Then::Nothing;
         }
+        // Read now: the context may be gone after the next line.
+        let waiter = self.waiter;
         // Release: the waiting thread sees what the task did. Acquire: the thread that drops the context sees what all tasks did.
         let now = self.others.fetch_sub(what as u64, Ordering::AcqRel).wrapping_sub(what as u64);
         let sum = Sum(now);
@@ -117,7 +130,7 @@ impl Open {
         // by itself.
         let is_asked =
             owner != NO_SEAT && now & ASLEEP != 0 && (sum.is_done(Wanted::Children) || sum.is_done(Wanted::Subtrees));
-        if is_asked { Then::Ask(SeatId::new(owner as usize)) } else { Then::Nothing }
+        if is_asked { Then::Ask(waiter) } else { Then::Nothing }
     }
 
     /// Whether all tasks that the owner waits for are over. The owner calls it.
@@ -134,6 +147,19 @@ impl Open {
         self.give_away();
         // Acquire: as in `is_done`. The flag stays: a seat that is asked in vain checks once more.
         !Sum(self.others.fetch_or(ASLEEP, Ordering::AcqRel)).is_done(wanted)
+    }
+
+    /// As [`Open::announce_sleep`], for an owner that is suspended while its seat goes on: tasks that end there meanwhile count like
+    /// those of other seats, and the last one tells that the owner is to check. [`Open::goes_on`] ends that.
+    pub(crate) fn announce_suspension(&self, wanted: Wanted) -> bool {
+        // Relaxed: other threads compare it with their own seats only.
+        self.seat.store(SUSPENDED, Ordering::Relaxed);
+        self.announce_sleep(wanted)
+    }
+
+    /// The owner goes on, on this seat.
+    pub(crate) fn goes_on(&self, seat: SeatId) {
+        self.seat.store(seat.index() as u32, Ordering::Relaxed);
     }
 
     /// The owner has ended. Whether it has to drop the context; if not, [`Open::end`] tells another thread later.
@@ -170,6 +196,8 @@ mod loom_models {
     use loom::sync::atomic::AtomicBool;
     use loom::thread;
 
+    const OWNER: Waiter = Waiter(7);
+
     fn seats() -> [SeatId; 3] {
         [0, 1, 2].map(SeatId::new)
     }
@@ -189,7 +217,7 @@ mod loom_models {
     impl Model {
         fn new() -> Arc<Model> {
             Arc::new(Model {
-                open: Open::new(seats()[0]),
+                open: Open::new(seats()[0], OWNER),
                 written: [UnsafeCell::new(0), UnsafeCell::new(0)],
                 asked: AtomicBool::new(false),
                 drops: UnsafeCell::new(0),
@@ -213,8 +241,8 @@ mod loom_models {
         fn follow(&self, then: Then) {
             match then {
                 Then::Nothing => {}
-                Then::Ask(seat) => {
-                    assert_eq!(seat, seats()[0]);
+                Then::Ask(waiter) => {
+                    assert_eq!(waiter, OWNER);
                     self.asked.store(true, Ordering::Release);
                 }
                 Then::Drop => {
@@ -346,7 +374,7 @@ mod tests {
     #[test]
     fn children_are_over_before_their_subtrees() {
         let (owner, other) = (SeatId::new(3), SeatId::new(5));
-        let open = Open::new(owner);
+        let open = Open::new(owner, Waiter(7));
         [owner, other, owner].into_iter().for_each(|seat| open.begin(seat));
         let done = || [Wanted::Children, Wanted::Subtrees].map(|wanted| open.is_done(wanted));
         assert_eq!(done(), [false, false]);
@@ -356,8 +384,24 @@ mod tests {
         assert_eq!(done(), [true, false]);
         assert!(!open.announce_sleep(Wanted::Children));
         assert!(open.announce_sleep(Wanted::Subtrees));
-        assert_eq!(open.end(other, Ended::Subtree), Then::Ask(owner));
+        assert_eq!(open.end(other, Ended::Subtree), Then::Ask(Waiter(7)));
         assert_eq!(done(), [true, true]);
         assert!(open.end_owner());
+    }
+
+    #[test]
+    fn a_suspended_owner_is_asked_by_a_task_that_ends_on_its_own_seat() {
+        let seat = SeatId::new(3);
+        let open = Open::new(seat, Waiter(9));
+        open.begin(seat);
+        open.begin(seat);
+        assert!(open.announce_suspension(Wanted::Subtrees));
+        assert_eq!(open.end(seat, Ended::Both), Then::Nothing);
+        assert_eq!(open.end(seat, Ended::Both), Then::Ask(Waiter(9)));
+        open.goes_on(seat);
+        assert!(open.is_done(Wanted::Subtrees));
+        open.begin(seat);
+        assert_eq!(open.end(seat, Ended::Both), Then::Nothing, "it is on its seat again, and checks by itself");
+        assert!(open.is_done(Wanted::Subtrees) && open.end_owner());
     }
 }

@@ -11,7 +11,7 @@ use crate::worker::{self, Worker, in_task, is_seated, with_worker};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
-use vicus_schedule::{Access, Context, Kind, Wanted};
+use vicus_schedule::{Access, Context, Kind, SeatId, Wanted};
 use vicus_topology::Place;
 
 /// Spawns a child of the running task, an immediate task. The parent may end before it. These wait for the child:
@@ -270,7 +270,7 @@ pub fn open_group() {
         let outer = worker.context();
         #[expect(unsafe_code, reason = "follows a pointer")]
         // SAFETY: it is this task's, and alive as long as that.
-        let group = Context::of_group(unsafe { outer.as_ref() }, worker.seat);
+        let group = Context::of_group(unsafe { outer.as_ref() }, worker.owner());
         worker.frame.context = Some(NonNull::from(Box::leak(Box::new(group))));
     });
 }
@@ -399,6 +399,14 @@ impl Awaited for Tasks<'_> {
     fn announce_sleep(&self) -> bool {
         self.context.announce_sleep(self.wanted)
     }
+
+    fn announce_suspension(&self) -> bool {
+        self.context.announce_suspension(self.wanted)
+    }
+
+    fn goes_on(&self, seat: SeatId) {
+        self.context.goes_on(seat);
+    }
 }
 
 /// The children of a task, by its innermost context.
@@ -411,6 +419,14 @@ impl Awaited for Children<'_> {
 
     fn announce_sleep(&self) -> bool {
         self.0.announce_sleep_for_children()
+    }
+
+    fn announce_suspension(&self) -> bool {
+        self.0.announce_suspension_for_children()
+    }
+
+    fn goes_on(&self, seat: SeatId) {
+        self.0.goes_on_with_children(seat);
     }
 }
 
@@ -429,7 +445,7 @@ impl Worker {
         #[expect(unsafe_code, reason = "follows a pointer")]
         // SAFETY: the running task is counted there.
         let parent = unsafe { self.frame.parent.get() };
-        let own = Context::of_task(parent, self.frame.request, self.seat);
+        let own = Context::of_task(parent, self.frame.request, self.owner());
         *self.frame.context.insert(NonNull::from(Box::leak(Box::new(own))))
     }
 }

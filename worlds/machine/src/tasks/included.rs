@@ -141,7 +141,7 @@ pub fn wait_for_earlier(accesses: &[Access]) {
         }
     }
 
-    let latch = Latch::new(in_task(|worker| worker.seat));
+    let latch = Latch::new(in_task(|worker| worker.waiter));
     let set = Set(Pointer(&raw const latch));
     child().follows(accesses).spawn(move || drop(set));
     wait_until(&latch);

@@ -7,7 +7,7 @@ use crate::heaps;
 use crate::worker::{Worker, in_task, with_shared};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
-use vicus_schedule::{Context, ContextRef, SeatId, TaskClass, TaskHeader, TaskRef};
+use vicus_schedule::{Context, ContextRef, TaskClass, TaskHeader, TaskRef, Waiter};
 
 /// A closure in a block: one of the seat's slab, or one of the heap if it is large.
 #[repr(C)]
@@ -130,9 +130,9 @@ unsafe fn end_with_children(header: &TaskHeader, context: &Context) {
     unsafe { context.end_one(own.map(|own| own.as_ptr().cast_const()), seat, ask, free) };
 }
 
-/// Has a seat check whether its awaited task is over.
-pub(super) fn ask(seat: SeatId) {
-    with_shared(|shared| shared.ask(seat));
+/// Has a seat or a fibre check whether its awaited task is over.
+pub(super) fn ask(waiter: Waiter) {
+    with_shared(|shared| shared.tell(waiter));
 }
 
 /// Frees the context of a task that has ended.

@@ -202,7 +202,7 @@ impl<F: FnOnce() -> R, R> StackJob<F, R> {
         let number = worker.recorder.number();
         StackJob {
             header: worker.header(Self::CLASS, number),
-            latch: Latch::new(worker.seat),
+            latch: Latch::new(worker.waiter),
             work: UnsafeCell::new(Work { f: ManuallyDrop::new(f) }),
         }
     }

@@ -1,37 +1,37 @@
-//! A flag that becomes true once, for a seat that waits for it.
+//! A flag that becomes true once, for a seat or a fibre that waits for it.
 
 use super::Awaited;
 use crate::runtime::Shared;
 use crate::sync::{AtomicU32, Ordering};
-use vicus_schedule::SeatId;
+use vicus_schedule::Waiter;
 
-/// Set once by the thread that finishes the task which a seat waits for.
+/// Set once by the thread that finishes the task which a seat or a fibre waits for.
 ///
-/// The seat looks for other work meanwhile, and may fall asleep: it announces that before, and then the setting thread wakes it.
-/// The latch may lie in the waiting seat's stack frame: it is not touched after it is set.
+/// A seat looks for other work meanwhile, and may fall asleep; a fibre is suspended. Both announce that before, and then the setting
+/// thread wakes them. The latch may lie in the waiting code's stack frame: it is not touched after it is set.
 pub(crate) struct Latch {
     state: AtomicU32,
-    seat: SeatId,
+    waiter: Waiter,
 }
 
 const OPEN: u32 = 0;
-/// The seat sleeps, or is about to.
+/// The seat sleeps or the fibre is suspended, or is about to.
 const ASLEEP: u32 = 1;
 const SET: u32 = 2;
 
 impl Latch {
-    /// For this seat to wait for.
+    /// For this one to wait for: the worker's [`waiter`](crate::worker::Worker::waiter).
     #[inline]
-    pub(crate) fn new(seat: SeatId) -> Latch {
-        Latch { state: AtomicU32::new(OPEN), seat }
+    pub(crate) fn new(waiter: Waiter) -> Latch {
+        Latch { state: AtomicU32::new(OPEN), waiter }
     }
 
-    /// The awaited task is done. After this only the seat's sleeping place is touched, not the latch.
+    /// The awaited task is done. After this only the waiting one's sleeping place is touched, not the latch.
     #[inline]
     pub(crate) fn set(&self, shared: &Shared) {
-        let seat = self.seat;
+        let waiter = self.waiter;
         if self.state.swap(SET, Ordering::AcqRel) == ASLEEP {
-            shared.ask(seat);
+            shared.tell(waiter);
         }
     }
 }

@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use vicus_schedule::{ContextRef, Kind, RequestId, SeatId, TaskClass, TaskHeader, TaskRef};
+use vicus_schedule::{ContextRef, Kind, RequestId, SeatId, TaskClass, TaskHeader, TaskRef, Waiter};
 
 /// How many pieces each thread's share of a loop is cut into, so that others can help.
 const PIECES: usize = 16;
@@ -95,9 +95,10 @@ pub(super) fn pieces(range: Range<usize>, f: &(dyn Fn(Range<usize>) + Sync)) {
     if !is_seated() {
         return Runtime::of_this_thread().run(|| pieces(range, f));
     }
-    let (shared, seat, request, context) =
-        in_task(|worker| (Arc::clone(&worker.shared), worker.seat, worker.frame.request, worker.frame.parent));
-    let work = Arc::new(Loop { context, ..Loop::new(&shared, seat, request, range, f) });
+    let (shared, owner, request, context) =
+        in_task(|worker| (Arc::clone(&worker.shared), worker.owner(), worker.frame.request, worker.frame.parent));
+    let (seat, waiter) = owner;
+    let work = Arc::new(Loop { context, ..Loop::new(&shared, waiter, request, range, f) });
     for other in (0..work.parts.len()).map(SeatId::new).filter(|&other| other != seat) {
         // A seat that has not come to several loops by now is busy with something longer.
         if !work.parts[other.index()].range.is_empty() && shared.inboxes[other.index()].len() < UNHEARD {
@@ -125,8 +126,8 @@ struct Loop {
     f: *const (dyn Fn(Range<usize>) + Sync),
     /// Invited threads.
     visitors: Visitors,
-    /// The caller's seat, which waits for them.
-    seat: SeatId,
+    /// The caller, who waits for them.
+    waiter: Waiter,
     /// The caller's request, to which all iterations belong.
     request: RequestId,
     /// The context that tells whether the iterations are cancelled. Invariant: alive until the loop is closed and its visitors
@@ -154,7 +155,7 @@ unsafe impl Sync for Loop {}
 impl Loop {
     fn new<'a>(
         shared: &Shared,
-        seat: SeatId,
+        waiter: Waiter,
         request: RequestId,
         range: Range<usize>,
         f: &'a (dyn Fn(Range<usize>) + Sync + 'a),
@@ -175,7 +176,7 @@ impl Loop {
             parts: (0..threads).map(part).collect(),
             f,
             visitors: Visitors::new(),
-            seat,
+            waiter,
             request,
             context: ContextRef::NONE,
             start: range.start,
@@ -217,7 +218,7 @@ impl Loop {
             }
         }
         if self.visitors.leave() {
-            shared.ask(self.seat);
+            shared.tell(self.waiter);
         }
     }
 }

@@ -49,7 +49,7 @@ pub(crate) use waits::Waits;
 use crate::heaps;
 use crate::worker::{Worker, in_task, outside};
 use std::any::Any;
-use vicus_schedule::{RunTask, TaskClass, TaskHeader, TaskRef};
+use vicus_schedule::{RunTask, SeatId, TaskClass, TaskHeader, TaskRef, Waiter};
 
 /// A condition that a seat waits for.
 pub(crate) trait Awaited {
@@ -57,8 +57,25 @@ pub(crate) trait Awaited {
     fn is_done(&self) -> bool;
 
     /// The seat is about to sleep: from now on the thread that makes the condition true has to call
-    /// [`crate::runtime::Shared::ask`]. Whether the seat still has to wait.
+    /// [`crate::runtime::Shared::tell`]. Whether the seat still has to wait.
     fn announce_sleep(&self) -> bool;
+
+    /// As [`Awaited::announce_sleep`], by a fibre that is about to be suspended, while its seat goes on with other tasks: what these make
+    /// true has to wake it, too.
+    #[inline]
+    fn announce_suspension(&self) -> bool {
+        self.announce_sleep()
+    }
+
+    /// The fibre is told to end. Whether it waits no more, which its caller finds out; what is never given up stays.
+    #[inline]
+    fn withdraw(&self) -> bool {
+        false
+    }
+
+    /// The fibre goes on, on this seat.
+    #[inline]
+    fn goes_on(&self, _: SeatId) {}
 }
 
 /// The class of closures that are run with this function. A task waits for each of them, so it is never dropped unrun.
@@ -68,7 +85,7 @@ const fn closure_class(run: RunTask) -> TaskClass {
 
 /// The result of a closure that is counted in no context, after all its descendants are over; or the first panic of these.
 #[inline]
-fn with_descendants<R>(result: std::thread::Result<R>) -> std::thread::Result<R> {
+pub(crate) fn with_descendants<R>(result: std::thread::Result<R>) -> std::thread::Result<R> {
     match wait_for_descendants() {
         None => result,
         Some(panic) => instead(result, panic),
@@ -98,6 +115,12 @@ fn end_task(task: &TaskHeader) {
 }
 
 impl Worker {
+    /// The owner of what the running task waits for.
+    #[inline]
+    fn owner(&self) -> (SeatId, Waiter) {
+        (self.seat, self.waiter)
+    }
+
     /// For a closure that is a part of the running task, which waits for it: it is cancelled and counted with that task.
     #[inline]
     fn header(&self, class: &'static TaskClass, number: u32) -> TaskHeader {
@@ -106,7 +129,7 @@ impl Worker {
 
     /// A closure's task begins.
     #[inline]
-    fn begin_task(&mut self, task: TaskRef) {
+    pub(crate) fn begin_task(&mut self, task: TaskRef) {
         self.frame.request = task.header().request;
         if self.recorder.is_on() {
             self.record_begins(task);

@@ -37,7 +37,7 @@ impl GroupQueues {
         GroupQueues(queues)
     }
 
-    pub(super) fn of(&self, group: GroupId) -> Option<QueueId> {
+    pub(crate) fn of(&self, group: GroupId) -> Option<QueueId> {
         self.0.get(group.index()).copied().flatten()
     }
 }

@@ -135,7 +135,7 @@ pub(crate) enum Done {
 impl Done {
     /// For the calling thread.
     pub(crate) fn new() -> Arc<Done> {
-        let seated = with_worker(|worker| Done::Seat(Latch::new(worker.seat), Arc::clone(&worker.shared)));
+        let seated = with_worker(|worker| Done::Seat(Latch::new(worker.waiter), Arc::clone(&worker.shared)));
         Arc::new(seated.unwrap_or_else(|| Done::Thread { is_done: Mutex::new(false), changed: Condvar::new() }))
     }
 

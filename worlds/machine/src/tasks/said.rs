@@ -222,7 +222,7 @@ impl Worker {
     }
 
     /// The queue for tasks that are to run near a place; `None` if the plan has none for places.
-    fn home_of(&mut self, place: Place) -> Option<QueueId> {
+    pub(crate) fn home_of(&mut self, place: Place) -> Option<QueueId> {
         // Then the queue of this seat's deferred tasks may be one that this seat alone pushes to, and the seat that queues the task,
         // when what it follows is over, may be another one.
         if self.shared.plan.homes.is_empty() {

@@ -44,7 +44,7 @@ pub fn scope<'scope, R: Send>(f: impl FnOnce(&Scope<'scope>) -> R + Send) -> R {
 pub fn in_place_scope<'scope, R>(f: impl FnOnce(&Scope<'scope>) -> R) -> R {
     assert!(is_seated(), "in_place_scope is called in a task; Runtime::run makes one");
     let scope = in_task(|worker| Scope {
-        context: Context::of_scope(worker.frame.request, worker.seat),
+        context: Context::of_scope(worker.frame.request, worker.owner()),
         runtime: Arc::as_ptr(&worker.shared).addr(),
         tasks: PhantomData,
     });
@@ -193,7 +193,7 @@ pub(crate) fn drop_quietly<T>(value: T) {
 impl Worker {
     /// Queues a task of a scope, or a child, of which only the kind is known.
     #[inline]
-    pub(super) fn spawn(&mut self, task: TaskRef, kind: Kind) -> AtOnce {
+    pub(crate) fn spawn(&mut self, task: TaskRef, kind: Kind) -> AtOnce {
         self.record_queued(task, kind, kind == Kind::Immediate);
         let is_put = kind == Kind::Immediate && self.put_own(task).is_ok();
         if is_put { AtOnce::NONE } else { self.put_anywhere(task, kind) }
@@ -216,7 +216,7 @@ impl Worker {
     }
 
     /// Queues a task that waits for no other.
-    pub(super) fn queue(&mut self, queued: ReadyTask) -> AtOnce {
+    pub(crate) fn queue(&mut self, queued: ReadyTask) -> AtOnce {
         let ReadyTask { task, kind, queue, priority } = queued;
         if let Some(priority) = priority {
             return self.queue_ticket(queued, priority);

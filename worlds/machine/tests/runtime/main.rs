@@ -28,5 +28,6 @@ mod start;
 mod tables;
 mod tasks;
 mod team;
+mod threads;
 #[path = "../../../../core/flow/tests/flow/trials.rs"]
 mod trials;

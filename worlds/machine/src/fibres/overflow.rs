@@ -1,0 +1,113 @@
+//! What happens when a fibre's stack overflows: one line that says which thread it was, and the signal's usual end.
+
+use super::Fibre;
+use super::stack::fibre_of_guard;
+use crate::threads::Core;
+use std::fmt::{self, Write};
+use std::mem::MaybeUninit;
+use std::sync::Once;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// Installs the handler, once.
+pub(crate) fn watch() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        for (signal, before) in [(libc::SIGSEGV, &SEGV), (libc::SIGBUS, &BUS)] {
+            #[expect(unsafe_code, reason = "system calls that libc has no safe function for")]
+            // SAFETY: the handler calls nothing that a handler may not. It runs on the stack for signals that the standard library gives
+            // to each thread.
+            unsafe {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                action.sa_sigaction = handle as *const () as usize;
+                action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+                let mut old = MaybeUninit::<libc::sigaction>::zeroed();
+                if libc::sigaction(signal, &raw const action, old.as_mut_ptr()) == 0 {
+                    before.store(Box::into_raw(Box::new(old.assume_init())), Ordering::Release);
+                }
+            }
+        }
+    });
+}
+
+/// What was there before, by signal.
+static SEGV: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
+static BUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
+
+type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+type OldHandler = extern "C" fn(libc::c_int);
+
+extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    #[expect(unsafe_code, reason = "what the kernel hands to a handler")]
+    // SAFETY: the kernel gives a handler with SA_SIGINFO the address that was touched.
+    let address = unsafe { (*info).si_addr() }.addr();
+    if let Some(fibre) = fibre_of_guard(address) {
+        report(fibre, "has overflowed its stack");
+        set_default(signal);
+        // The instruction is tried again when this returns, and ends the process as it would have without this handler.
+        return;
+    }
+    let before = if signal == libc::SIGSEGV { &SEGV } else { &BUS };
+    #[expect(unsafe_code, reason = "calls the handler that was there before")]
+    // SAFETY: it was written by `watch` and stays; a handler is of the type that its flags say.
+    unsafe {
+        let Some(old) = before.load(Ordering::Acquire).as_ref() else { return set_default(signal) };
+        match old.sa_sigaction {
+            libc::SIG_DFL | libc::SIG_IGN => set_default(signal),
+            handler if old.sa_flags & libc::SA_SIGINFO != 0 => {
+                std::mem::transmute::<usize, Handler>(handler)(signal, info, context);
+            }
+            handler => std::mem::transmute::<usize, OldHandler>(handler)(signal),
+        }
+    }
+}
+
+fn set_default(signal: libc::c_int) {
+    #[expect(unsafe_code, reason = "a system call that libc has no safe function for")]
+    // SAFETY: the default action needs nothing.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = libc::SIG_DFL;
+        libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+    }
+}
+
+/// A stack without a guard has written over its end: what lies below may be wrong, so the process ends.
+#[cold]
+pub(crate) fn report_broken_canary(fibre: &Fibre) -> ! {
+    report(fibre, "has overflowed its stack, and other memory may be overwritten");
+    std::process::abort();
+}
+
+/// Says it on standard error, without an allocation.
+fn report(fibre: &Fibre, what: &str) {
+    let mut line = Line { bytes: [0; 512], len: 0 };
+    let bytes = fibre.slot.class.bytes();
+    // A text that is too long is cut.
+    let _ = write!(line, "vicus: ");
+    let _ = match fibre.thread() {
+        Some(thread) => Core::describe(thread, &mut line),
+        None => write!(line, "a lightweight thread"),
+    };
+    let _ = writeln!(line, " {what} of {bytes} bytes; Builder::stack_size gives it a larger one");
+    #[expect(unsafe_code, reason = "a system call that libc has no safe function for")]
+    // SAFETY: the bytes are this frame's.
+    unsafe {
+        libc::write(libc::STDERR_FILENO, line.bytes.as_ptr().cast(), line.len);
+    }
+}
+
+/// A text in a frame.
+struct Line {
+    bytes: [u8; 512],
+    len: usize,
+}
+
+impl Write for Line {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = self.bytes.len() - self.len;
+        let taken = text.len().min(room);
+        self.bytes[self.len..][..taken].copy_from_slice(&text.as_bytes()[..taken]);
+        self.len += taken;
+        if taken < text.len() { Err(fmt::Error) } else { Ok(()) }
+    }
+}

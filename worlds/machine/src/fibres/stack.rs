@@ -1,0 +1,539 @@
+//! Stacks of fibres: where they lie, what guards them, and who has those that are free.
+//!
+//! A stack's size is a power of two, its *class*. Stacks of a class lie in arenas, each below its own guard: memory that ends the
+//! program when it is touched. Arenas are never unmapped, so a pointer to a [`Fibre`] stays valid for as long as the process runs: a
+//! wake that comes too late finds a fibre, perhaps that of another thread, which then looks once more at what it waits for.
+//!
+//! A seat keeps the stacks that it has used last, the youngest first; what it has beyond [`KEPT`] goes to its node, from which other
+//! seats take. A node keeps the pages of as many bytes as [`RESIDENT`] says; pages of stacks beyond that go back to the system.
+
+use super::Fibre;
+use crate::sync::Padded;
+use corosensei::stack::{Stack, StackPointer};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{LazyLock, Mutex};
+
+/// The least stack. It is enough for threads that compute and wait, and for no text to be printed.
+pub(crate) const LEAST_BYTES: usize = 4096;
+/// How many classes there are: the largest stack has 4 GiB.
+pub(crate) const CLASSES: usize = 21;
+/// The size of a guard.
+const GUARD_BYTES: usize = 4096;
+/// So many free stacks of a class stay with a seat.
+const KEPT: u32 = 64;
+/// How many go from a seat to its node, or back, at once.
+const MOVED: u32 = 32;
+/// So many bytes of free stacks of a class keep their pages on a node.
+const RESIDENT: usize = 64 << 20;
+/// Of the system's memory, so much is left for others when stacks are made.
+const LEFT_BYTES: u64 = 64 << 20;
+/// What fills the lowest words of a stack without a guard.
+const CANARY: usize = 0x7f5a_c3c3_5a7f_1234;
+
+/// A class of stacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Class(pub(crate) u8);
+
+impl Class {
+    /// The least class of at least so many bytes; `None` if there is none.
+    pub(crate) fn of(bytes: usize) -> Option<Class> {
+        let bytes = bytes.max(LEAST_BYTES).checked_next_power_of_two()?;
+        let class = (bytes / LEAST_BYTES).trailing_zeros() as usize;
+        (class < CLASSES).then_some(Class(class as u8))
+    }
+
+    pub(crate) fn bytes(self) -> usize {
+        LEAST_BYTES << self.0
+    }
+
+    fn slot_bytes(self) -> usize {
+        self.bytes() + GUARD_BYTES
+    }
+}
+
+/// A stack of an arena.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    /// Its lowest address; the guard lies below.
+    pub(crate) bottom: usize,
+    pub(crate) class: Class,
+    /// Whether it has a canary instead of a guard.
+    pub(crate) has_canary: bool,
+}
+
+impl Slot {
+    pub(crate) fn top(&self) -> usize {
+        self.bottom + self.class.bytes()
+    }
+
+    /// Whether what guards a stack without a guard is as it was.
+    pub(crate) fn is_whole(&self) -> bool {
+        #[expect(unsafe_code, reason = "looks at the lowest words of a stack")]
+        // SAFETY: they are mapped, and only this thread uses the stack.
+        unsafe {
+            let words: *const usize = ptr::with_exposed_provenance(self.bottom);
+            !self.has_canary || (words.read_volatile() == CANARY && words.add(1).read_volatile() == CANARY)
+        }
+    }
+
+    /// Writes the canary.
+    fn set_canary(&self) {
+        #[expect(unsafe_code, reason = "writes the lowest words of a stack")]
+        // SAFETY: they are mapped, and the stack is not in use.
+        unsafe {
+            let words: *mut usize = ptr::with_exposed_provenance_mut(self.bottom);
+            words.write_volatile(CANARY);
+            words.add(1).write_volatile(CANARY);
+        }
+    }
+
+    /// Gives its pages back to the system. What is there is lost.
+    fn give_up_pages(&self) {
+        #[expect(unsafe_code, reason = "a system call that libc has no safe function for")]
+        // SAFETY: the stack is not in use; its addresses stay mapped, and guards stay set.
+        unsafe {
+            libc::madvise(ptr::with_exposed_provenance_mut(self.bottom), self.class.bytes(), libc::MADV_DONTNEED);
+        }
+        if self.has_canary {
+            self.set_canary();
+        }
+    }
+}
+
+#[expect(unsafe_code, reason = "the trait promises that the memory is a stack's")]
+// SAFETY: it has at least 4096 bytes, and a guard below; where the kernel gives no more guards, its canary is looked at after each switch.
+unsafe impl Stack for Slot {
+    fn base(&self) -> StackPointer {
+        StackPointer::new(self.top()).expect("addresses are not 0")
+    }
+
+    fn limit(&self) -> StackPointer {
+        StackPointer::new(self.bottom - GUARD_BYTES).expect("addresses are not 0")
+    }
+}
+
+/// How stacks of an arena are guarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Guards {
+    /// By `MADV_GUARD_INSTALL` (Linux 6.13), which needs no mapping of its own for each.
+    Installed,
+    /// By pages without access. Each splits its mapping, of which a process may have so many.
+    Protected,
+    /// By a canary.
+    Canaries,
+}
+
+const MADV_GUARD_INSTALL: libc::c_int = 102;
+
+/// A piece of memory with stacks of one class.
+pub(crate) struct Arena {
+    start: usize,
+    class: Class,
+    fibres: Box<[Fibre]>,
+    /// The one that was made before.
+    next: *const Arena,
+}
+
+impl Arena {
+    /// The fibre whose stack has overflowed if this address was touched.
+    fn of_guard(&self, address: usize) -> Option<&Fibre> {
+        let offset = address.checked_sub(self.start)?;
+        let fibre = self.fibres.get(offset / self.class.slot_bytes())?;
+        (offset % self.class.slot_bytes() < GUARD_BYTES).then_some(fibre)
+    }
+}
+
+/// The fibre below whose stack this address lies, if it is a guard's. It takes no lock: signal handlers call it.
+pub(crate) fn fibre_of_guard(address: usize) -> Option<&'static Fibre> {
+    arenas().find_map(|arena| arena.of_guard(address))
+}
+
+/// All fibres that were ever made, those in use among them.
+pub(crate) fn all_fibres() -> impl Iterator<Item = &'static Fibre> {
+    arenas().flat_map(|arena| arena.fibres.iter())
+}
+
+static ARENAS: AtomicPtr<Arena> = AtomicPtr::new(ptr::null_mut());
+
+fn arenas() -> impl Iterator<Item = &'static Arena> {
+    #[expect(unsafe_code, reason = "follows pointers to what is never freed")]
+    // SAFETY: arenas are leaked, and written before they are put into the list.
+    let arena = |arena: *const Arena| unsafe { arena.as_ref() };
+    std::iter::successors(arena(ARENAS.load(Ordering::Acquire)), move |before| arena(before.next))
+}
+
+/// A list of free fibres, linked through themselves.
+#[derive(Debug)]
+pub(crate) struct List {
+    first: *const Fibre,
+    len: u32,
+}
+
+#[expect(unsafe_code, reason = "it has a pointer")]
+// SAFETY: free fibres are used by the owner of the list alone.
+unsafe impl Send for List {}
+
+impl List {
+    const EMPTY: List = List { first: ptr::null(), len: 0 };
+
+    #[inline]
+    fn push(&mut self, fibre: &'static Fibre) {
+        fibre.next.set(self.first);
+        self.first = fibre;
+        self.len += 1;
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<&'static Fibre> {
+        #[expect(unsafe_code, reason = "follows a pointer to what is never freed")]
+        // SAFETY: fibres are never freed, and those of this list are not in use.
+        let fibre = unsafe { self.first.as_ref()? };
+        self.first = fibre.next.get();
+        self.len -= 1;
+        Some(fibre)
+    }
+
+    fn move_to(&mut self, other: &mut List, most: u32) {
+        for _ in 0..most {
+            let Some(fibre) = self.pop() else { return };
+            other.push(fibre);
+        }
+    }
+}
+
+/// Free stacks of a seat, by class.
+#[derive(Debug)]
+pub(crate) struct SeatStacks {
+    free: [List; CLASSES],
+    node: usize,
+}
+
+impl SeatStacks {
+    /// For a seat on this node.
+    pub(crate) fn new(node: usize) -> SeatStacks {
+        SeatStacks { free: [const { List::EMPTY }; CLASSES], node }
+    }
+
+    /// A free fibre. `None` if there is no memory for one.
+    #[inline]
+    pub(crate) fn take(&mut self, class: Class) -> Option<&'static Fibre> {
+        match self.free[class.0 as usize].pop() {
+            Some(fibre) => Some(fibre),
+            None => self.fill(class),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn fill(&mut self, class: Class) -> Option<&'static Fibre> {
+        let own = &mut self.free[class.0 as usize];
+        let pool = POOLS.of(self.node, class);
+        pool.lock().take(own);
+        if own.first.is_null() {
+            pool.grow(own, class);
+        }
+        own.pop()
+    }
+
+    /// Gives back a fibre whose thread has ended.
+    #[inline]
+    pub(crate) fn give(&mut self, fibre: &'static Fibre) {
+        let own = &mut self.free[fibre.slot.class.0 as usize];
+        own.push(fibre);
+        if own.len > KEPT {
+            self.give_some(fibre.slot.class);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn give_some(&mut self, class: Class) {
+        POOLS.of(self.node, class).lock().give(&mut self.free[class.0 as usize], MOVED, class);
+    }
+
+    /// Gives all to the node: the seat sleeps, or a thread waits for a stack.
+    pub(crate) fn give_all(&mut self) {
+        for (class, own) in self.free.iter_mut().enumerate().filter(|(_, own)| own.len > 0) {
+            let class = Class(class as u8);
+            POOLS.of(self.node, class).lock().give(own, u32::MAX, class);
+        }
+    }
+}
+
+impl Drop for SeatStacks {
+    fn drop(&mut self) {
+        self.give_all();
+    }
+}
+
+/// The free stacks of a class on a node.
+struct Free {
+    /// They have pages.
+    warm: List,
+    /// Their pages were given back to the system.
+    cold: List,
+    /// How many stacks the next arena has.
+    next: u32,
+}
+
+impl Free {
+    fn take(&mut self, to: &mut List) {
+        self.warm.move_to(to, MOVED);
+        if to.first.is_null() {
+            self.cold.move_to(to, MOVED);
+        }
+    }
+
+    fn give(&mut self, from: &mut List, most: u32, class: Class) {
+        let warmest = (RESIDENT / class.bytes()).max(1) as u32;
+        for _ in 0..most {
+            let Some(fibre) = from.pop() else { return };
+            if self.warm.len < warmest {
+                self.warm.push(fibre);
+            } else {
+                fibre.forget_stack();
+                fibre.slot.give_up_pages();
+                self.cold.push(fibre);
+            }
+        }
+    }
+}
+
+struct Pool(Mutex<Free>);
+
+impl Pool {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Free> {
+        self.0.lock().expect("nothing panics under this lock")
+    }
+
+    /// Makes an arena, and gives its stacks to the list and to the pool. Nothing, if there is no memory for it.
+    fn grow(&self, own: &mut List, class: Class) {
+        let most = ((32 << 20) / class.slot_bytes()).clamp(1, 16_384) as u32;
+        let mut free = self.lock();
+        // Another seat may have been quicker.
+        free.take(own);
+        if !own.first.is_null() {
+            return;
+        }
+        let mut count = free.next.clamp(1, most);
+        while count > 0 {
+            if let Some(arena) = make(class, count as usize) {
+                free.next = count.saturating_mul(2);
+                // The lowest addresses are taken first.
+                for fibre in arena.fibres.iter().rev() {
+                    free.cold.push(fibre);
+                }
+                free.take(own);
+                return;
+            }
+            count /= 2;
+        }
+    }
+}
+
+struct Pools(Vec<Padded<[Pool; CLASSES]>>);
+
+impl Pools {
+    fn of(&self, node: usize, class: Class) -> &Pool {
+        &self.0[node % self.0.len()].0[class.0 as usize]
+    }
+}
+
+/// By node and class.
+static POOLS: LazyLock<Pools> = LazyLock::new(|| {
+    let pool = || Pool(Mutex::new(Free { warm: List::EMPTY, cold: List::EMPTY, next: 16 }));
+    let nodes = crate::this_machine().topology.nodes.len().max(1);
+    Pools((0..nodes).map(|_| Padded(std::array::from_fn(|_| pool()))).collect())
+});
+
+/// How many bytes all stacks of the process may have together.
+static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
+static MADE: AtomicUsize = AtomicUsize::new(0);
+/// How many mappings guards have made.
+static SPLIT: AtomicUsize = AtomicUsize::new(0);
+
+/// Sets how many bytes the stacks of all lightweight threads of the process may have together. Those that are there stay.
+pub(crate) fn set_limit(bytes: usize) {
+    LIMIT.store(bytes, Ordering::Relaxed);
+}
+
+/// Whether so many stacks of this class may be made. Counts them if so.
+fn book(class: Class, count: usize) -> bool {
+    let bytes = class.bytes() * count;
+    let is_within = MADE.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= LIMIT.load(Ordering::Relaxed);
+    // Each needs at least a page when it is used.
+    let has_memory = || available().is_none_or(|free| free >= LEFT_BYTES + (count * LEAST_BYTES) as u64);
+    if is_within && has_memory() {
+        return true;
+    }
+    MADE.fetch_sub(bytes, Ordering::Relaxed);
+    false
+}
+
+/// What the system says that programs can still have; `None` if it does not say.
+fn available() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+}
+
+/// Maps an arena. `None` if there is no memory for it.
+fn make(class: Class, count: usize) -> Option<&'static Arena> {
+    if !book(class, count) {
+        return None;
+    }
+    let bytes = class.slot_bytes() * count;
+    let (access, flags) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
+    #[expect(unsafe_code, reason = "system calls that libc has no safe function for")]
+    // SAFETY: the kernel chooses unused addresses; the advice is about these alone.
+    let start = unsafe {
+        let start = libc::mmap(ptr::null_mut(), bytes, access, flags, -1, 0);
+        if start == libc::MAP_FAILED {
+            MADE.fetch_sub(class.bytes() * count, Ordering::Relaxed);
+            return None;
+        }
+        libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE);
+        start.expose_provenance()
+    };
+    super::overflow::watch();
+    let mut guards = Guards::Installed;
+    let fibres = (0..count).map(|index| {
+        let bottom = start + index * class.slot_bytes() + GUARD_BYTES;
+        guards = guard(bottom - GUARD_BYTES, guards);
+        let slot = Slot { bottom, class, has_canary: guards == Guards::Canaries };
+        if slot.has_canary {
+            slot.set_canary();
+        }
+        Fibre::new(slot)
+    });
+    let fibres = fibres.collect();
+    let arena = Box::into_raw(Box::new(Arena { start, class, fibres, next: ptr::null() }));
+    let mut first = ARENAS.load(Ordering::Relaxed);
+    loop {
+        #[expect(unsafe_code, reason = "links the arena")]
+        // SAFETY: no other thread knows it yet.
+        unsafe {
+            (*arena).next = first;
+        }
+        // Release: those who find it see what is in it.
+        match ARENAS.compare_exchange_weak(first, arena, Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => break,
+            Err(other) => first = other,
+        }
+    }
+    #[expect(unsafe_code, reason = "a reference to what is never freed")]
+    // SAFETY: it was leaked above.
+    NonNull::new(arena).map(|arena| unsafe { arena.as_ref() })
+}
+
+/// Sets a guard. What guards the stack: that, or what there is instead.
+fn guard(start: usize, wanted: Guards) -> Guards {
+    let pages = ptr::with_exposed_provenance_mut::<libc::c_void>(start);
+    let is_installed = || {
+        #[expect(unsafe_code, reason = "a system call that libc has no safe function for")]
+        // SAFETY: the page is an arena's, and not in use.
+        let refused = unsafe { libc::madvise(pages, GUARD_BYTES, MADV_GUARD_INSTALL) };
+        refused == 0
+    };
+    let is_protected = || {
+        // Two mappings for each, and half of all are for others.
+        if SPLIT.fetch_add(2, Ordering::Relaxed) >= most_mappings() / 2 {
+            return false;
+        }
+        #[expect(unsafe_code, reason = "a system call that libc has no safe function for")]
+        // SAFETY: as above.
+        let refused = unsafe { libc::mprotect(pages, GUARD_BYTES, libc::PROT_NONE) };
+        refused == 0
+    };
+    if wanted == Guards::Installed && is_installed() {
+        Guards::Installed
+    } else if wanted != Guards::Canaries && is_protected() {
+        Guards::Protected
+    } else {
+        Guards::Canaries
+    }
+}
+
+/// How many mappings the system allows a process.
+fn most_mappings() -> usize {
+    static MOST: LazyLock<usize> = LazyLock::new(|| {
+        let told = std::fs::read_to_string("/proc/sys/vm/max_map_count");
+        told.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(65_530)
+    });
+    *MOST
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_is_the_next_power_of_two() {
+        let bytes = |bytes| Class::of(bytes).map(Class::bytes);
+        assert_eq!(bytes(0), Some(4096));
+        assert_eq!(bytes(4096), Some(4096));
+        assert_eq!(bytes(4097), Some(8192));
+        assert_eq!(bytes(32 << 10), Some(32 << 10));
+        assert_eq!(bytes(4 << 30), Some(4 << 30));
+        assert_eq!(bytes((4 << 30) + 1), None);
+        assert_eq!(bytes(usize::MAX), None);
+    }
+
+    /// What a page of a fresh mapping is guarded by, and whether it can be written then.
+    fn guarded(wanted: Guards) -> (Guards, bool) {
+        let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let mut pipe = [0; 2];
+        #[expect(unsafe_code, reason = "system calls")]
+        // SAFETY: the kernel chooses the addresses, and tells whether it can read them, without a signal.
+        unsafe {
+            let page = libc::mmap(ptr::null_mut(), GUARD_BYTES, access, flags, -1, 0);
+            assert_ne!(page, libc::MAP_FAILED);
+            let by = guard(page.expose_provenance(), wanted);
+            assert_eq!(libc::pipe(pipe.as_mut_ptr()), 0);
+            let is_readable = libc::write(pipe[1], page, 1) == 1;
+            pipe.iter().for_each(|&end| _ = libc::close(end));
+            libc::munmap(page, GUARD_BYTES);
+            (by, is_readable)
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_refuses_is_guarded_by_what_there_is() {
+        let (by, is_readable) = guarded(Guards::Installed);
+        assert!(by != Guards::Canaries && !is_readable, "{by:?}");
+        assert_eq!(guarded(Guards::Protected), (Guards::Protected, false));
+        assert_eq!(guarded(Guards::Canaries), (Guards::Canaries, true));
+    }
+
+    #[test]
+    fn a_canary_shows_that_the_end_was_overwritten() {
+        let mut own = SeatStacks::new(0);
+        let fibre = own.take(Class(2)).expect("there is memory");
+        let slot = Slot { has_canary: true, ..fibre.slot };
+        slot.set_canary();
+        assert!(slot.is_whole());
+        #[expect(unsafe_code, reason = "writes over the end of a stack")]
+        // SAFETY: no thread is on it.
+        unsafe {
+            ptr::with_exposed_provenance_mut::<usize>(slot.bottom).write(1);
+        }
+        assert!(!slot.is_whole());
+        slot.give_up_pages();
+        assert!(slot.is_whole());
+        own.give(fibre);
+    }
+
+    #[test]
+    fn a_guard_belongs_to_the_stack_above() {
+        let mut own = SeatStacks::new(0);
+        let fibre = own.take(Class(3)).expect("there is memory");
+        let found = |address| fibre_of_guard(address).map(ptr::from_ref);
+        assert_eq!(found(fibre.slot.bottom - 1), Some(ptr::from_ref(fibre)));
+        assert_eq!(found(fibre.slot.bottom - GUARD_BYTES), Some(ptr::from_ref(fibre)));
+        assert_eq!(found(fibre.slot.bottom), None);
+        assert_eq!(found(fibre.slot.top() - 1), None);
+        own.give(fibre);
+    }
+}

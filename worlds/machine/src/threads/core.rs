@@ -1,0 +1,389 @@
+//! A lightweight thread: its closure before it runs, its result afterwards, and who waits for it.
+
+use super::local::Locals;
+use crate::fibres::stack::Class;
+use crate::fibres::{self, Fibre};
+use crate::tasks::{Awaited, Done, with_descendants};
+use crate::worker::{in_task, outside};
+use crate::{heaps, tasks};
+use std::cell::{Cell, UnsafeCell};
+use std::fmt;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Waker;
+use std::thread;
+use vicus_schedule::{ContextRef, RequestId, TaskClass, TaskHeader, TaskRef};
+
+/// The part of a thread that does not depend on its closure.
+#[repr(C)]
+pub(crate) struct Core {
+    /// First, so that its address is the task's.
+    header: TaskHeader,
+    table: &'static Table,
+    /// [`OPEN`], [`OVER`], [`DETACHED`], or who waits: a fibre's address, or one of [`Joiner`]'s with a tag.
+    state: AtomicUsize,
+    pub(super) id: u64,
+    pub(super) spawned_at: &'static Location<'static>,
+    pub(super) locals: Cell<Option<Box<Locals>>>,
+    pub(super) name: Option<Box<str>>,
+    class: Class,
+}
+
+/// It is not over, and no one waits.
+const OPEN: usize = 0;
+const OVER: usize = 2;
+/// Its handle is gone.
+const DETACHED: usize = 4;
+/// An `Arc<Done>`.
+const DONE: usize = 1;
+/// A `Box<Waker>`.
+const WAKER: usize = 3;
+/// Fibres are at multiples of 64, and the others at those of 8.
+const TAGS: usize = 7;
+
+/// What threads with one type of closure share.
+struct Table {
+    run: unsafe fn(NonNull<Core>),
+    drop_closure: unsafe fn(NonNull<Core>),
+    /// Moves the result to where the pointer points.
+    take: unsafe fn(NonNull<Core>, *mut ()),
+    /// Drops the result, and frees the thread.
+    free: unsafe fn(NonNull<Core>),
+}
+
+/// All threads.
+static THREAD: TaskClass = TaskClass { run: begin, runs_inline: true, is_unwanted: None };
+
+/// A thread with its closure. It lies on the heap, and is freed by the later of its end and its handle's.
+#[repr(C)]
+struct Whole<F, R> {
+    /// First, so that its address is the thread's.
+    core: Core,
+    work: UnsafeCell<Work<F, R>>,
+}
+
+/// The closure before it is run, and its result afterwards.
+#[repr(C)]
+union Work<F, R> {
+    f: ManuallyDrop<F>,
+    result: ManuallyDrop<thread::Result<R>>,
+}
+
+/// What is known of a thread that is about to be spawned.
+pub(super) struct Described {
+    pub(super) request: RequestId,
+    pub(super) number: u32,
+    pub(super) id: u64,
+    pub(super) name: Option<Box<str>>,
+    pub(super) class: Class,
+    pub(super) spawned_at: &'static Location<'static>,
+}
+
+impl<F: FnOnce() -> R, R> Whole<F, R> {
+    const TABLE: &'static Table =
+        &Table { run: run::<F, R>, drop_closure: drop_closure::<F, R>, take: take::<F, R>, free: free::<F, R> };
+}
+
+/// A thread that is in no queue yet, and has a handle.
+pub(super) fn new<F: FnOnce() -> R + Send + 'static, R: Send + 'static>(described: Described, f: F) -> NonNull<Core> {
+    let Described { request, number, id, name, class, spawned_at } = described;
+    let header = TaskHeader { class: &THREAD, context: ContextRef::NONE, request, number };
+    let (table, state, locals) = (Whole::<F, R>::TABLE, AtomicUsize::new(OPEN), Cell::new(None));
+    let core = Core { header, table, state, id, spawned_at, locals, name, class };
+    let work = UnsafeCell::new(Work::<F, R> { f: ManuallyDrop::new(f) });
+    let whole = Box::new(Whole { core, work });
+    NonNull::from(Box::leak(whole)).cast()
+}
+
+#[expect(unsafe_code, reason = "the type of a table's functions")]
+// SAFETY of callers: the thread is a `Whole<F, R>` whose closure was not run.
+unsafe fn run<F: FnOnce() -> R, R>(core: NonNull<Core>) {
+    // SAFETY: the caller's promise; the handle does not touch the closure.
+    unsafe {
+        let work = (*core.cast::<Whole<F, R>>().as_ptr()).work.get();
+        let f = ManuallyDrop::take(&mut (*work).f);
+        let result = with_descendants(catch_unwind(AssertUnwindSafe(f)));
+        (*work).result = ManuallyDrop::new(result);
+    }
+}
+
+#[expect(unsafe_code, reason = "the type of a table's functions")]
+// SAFETY of callers: as for `run`.
+unsafe fn drop_closure<F: FnOnce() -> R, R>(core: NonNull<Core>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let work = (*core.cast::<Whole<F, R>>().as_ptr()).work.get();
+        let f = ManuallyDrop::take(&mut (*work).f);
+        tasks::drop_quietly(f);
+        (*work).result = ManuallyDrop::new(Err(Box::new(super::Ended)));
+    }
+}
+
+#[expect(unsafe_code, reason = "the type of a table's functions")]
+// SAFETY of callers: the thread is a `Whole<F, R>` that has a result; the pointer is to room for a `thread::Result<R>`.
+unsafe fn take<F: FnOnce() -> R, R>(core: NonNull<Core>, to: *mut ()) {
+    // SAFETY: the caller's promise. What is left there is a result that owns no memory.
+    unsafe {
+        let work = (*core.cast::<Whole<F, R>>().as_ptr()).work.get();
+        let result = ManuallyDrop::take(&mut (*work).result);
+        (*work).result = ManuallyDrop::new(Err(Box::new(())));
+        to.cast::<thread::Result<R>>().write(result);
+    }
+}
+
+#[expect(unsafe_code, reason = "the type of a table's functions")]
+// SAFETY of callers: the thread is a `Whole<F, R>` that has a result and neither runs nor has a handle.
+unsafe fn free<F: FnOnce() -> R, R>(core: NonNull<Core>) {
+    // SAFETY: the caller's promise; it was made of a Box.
+    unsafe {
+        let whole = Box::from_raw(core.cast::<Whole<F, R>>().as_ptr());
+        let result = ManuallyDrop::into_inner(whole.work.into_inner().result);
+        outside(|| tasks::drop_quietly(result));
+    }
+}
+
+/// A thread is taken out of a queue: it begins on a fibre, or waits for one.
+#[expect(unsafe_code, reason = "the type of a class's functions")]
+// SAFETY of callers: `task` is a thread that has not begun.
+unsafe fn begin(task: TaskRef) {
+    // SAFETY: the caller's promise: it is there until it has run.
+    let class = unsafe { task.as_ptr().cast::<Core>().as_ref() }.class;
+    if let Err(task) = fibres::start(task, class) {
+        super::starve(task, class);
+    }
+}
+
+impl Core {
+    /// Runs a thread on the calling fibre.
+    pub(crate) fn run(task: TaskRef) {
+        let core: NonNull<Core> = task.as_ptr().cast();
+        #[expect(unsafe_code, reason = "follows a pointer to the thread that begins")]
+        // SAFETY: its state is not final, so it is there.
+        unsafe {
+            let table = core.as_ref().table;
+            let is_wanted = in_task(|worker| {
+                worker.begin_task(task);
+                !worker.shared.threads_here.is_ending()
+            });
+            if is_wanted {
+                (table.run)(core);
+            } else {
+                (table.drop_closure)(core);
+            }
+            if let Some(locals) = core.as_ref().locals.take() {
+                tasks::drop_quietly(locals);
+            }
+        }
+        let fibre = in_task(|worker| {
+            worker.recorder.task_ends(task.header());
+            worker.fibre.expect("a thread runs on a fibre")
+        });
+        heaps::finish_task();
+        Core::left(fibre);
+        end(core);
+        in_task(|worker| worker.shared.threads_here.ended(worker.seat));
+    }
+
+    /// Says which thread it is, for a message.
+    pub(crate) fn describe(core: NonNull<Core>, to: &mut impl fmt::Write) -> fmt::Result {
+        #[expect(unsafe_code, reason = "follows a pointer to a thread that is not over")]
+        // SAFETY: it is on a fibre, and what is read does not change.
+        let (id, name, at) = unsafe {
+            let core = core.as_ptr();
+            ((*core).id, (*core).name.as_deref(), (*core).spawned_at)
+        };
+        write!(to, "lightweight thread {id}")?;
+        if let Some(name) = name {
+            write!(to, " '{name}'")?;
+        }
+        write!(to, " (spawned at {}:{}:{})", at.file(), at.line(), at.column())
+    }
+
+    pub(super) fn task(core: NonNull<Core>) -> TaskRef {
+        #[expect(unsafe_code, reason = "a task on the heap")]
+        // SAFETY: the header is its first field; it stays in place until it is over; closure and result are `Send` and own their data.
+        unsafe {
+            TaskRef::new(core.cast())
+        }
+    }
+}
+
+/// A thread has a result: tells who waits for it.
+fn end(core: NonNull<Core>) {
+    #[expect(unsafe_code, reason = "follows pointers that the thread's state has")]
+    // SAFETY: until its state is final, the thread is there. A state with a tag was made by `Joiner`, and is taken once.
+    unsafe {
+        // Release: the one that waits sees the result. Acquire: this thread sees who waits.
+        let before = (*core.as_ptr()).state.swap(OVER, Ordering::AcqRel);
+        match before {
+            OPEN => {}
+            DETACHED => ((*core.as_ptr()).table.free)(core),
+            _ => wake(before),
+        }
+    }
+}
+
+/// # Safety
+/// The word is from a thread's state, and was taken out of it.
+#[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
+unsafe fn wake(word: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match word & TAGS {
+            DONE => Arc::<Done>::from_raw(ptr::with_exposed_provenance(word & !TAGS)).set(),
+            WAKER => Box::<Waker>::from_raw(ptr::with_exposed_provenance_mut(word & !TAGS)).wake(),
+            _ => (*ptr::with_exposed_provenance::<Fibre>(word)).wake(),
+        }
+    }
+}
+
+/// Has this one told when the thread is over, in place of the last one. `false`: it is over.
+fn put(state: &AtomicUsize, word: usize) -> bool {
+    let mut before = state.load(Ordering::Acquire);
+    while before != OVER {
+        if before == word {
+            return true;
+        }
+        match state.compare_exchange(before, word, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => {
+                #[expect(unsafe_code, reason = "drops a pointer that the state had")]
+                // SAFETY: this call has taken it out.
+                unsafe {
+                    forget(before);
+                }
+                return true;
+            }
+            Err(now) => before = now,
+        }
+    }
+    false
+}
+
+/// Drops what a word points to, if it owns it.
+///
+/// # Safety
+/// As for [`wake`].
+#[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
+unsafe fn forget(word: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match word & TAGS {
+            DONE => drop(Arc::<Done>::from_raw(ptr::with_exposed_provenance(word & !TAGS))),
+            WAKER => drop(Box::<Waker>::from_raw(ptr::with_exposed_provenance_mut(word & !TAGS))),
+            _ => {}
+        }
+    }
+}
+
+/// The one owner of a thread's result.
+pub(super) struct Joiner(pub(super) NonNull<Core>);
+
+#[expect(unsafe_code, reason = "it has a pointer")]
+// SAFETY: the thread's result is `Send`, by `new`; all else in it is for several threads.
+unsafe impl Send for Joiner {}
+
+impl Joiner {
+    pub(super) fn core(&self) -> &Core {
+        #[expect(unsafe_code, reason = "follows a pointer")]
+        // SAFETY: the thread is there as long as its handle is.
+        unsafe {
+            self.0.as_ref()
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.core().state.load(Ordering::Acquire) == OVER
+    }
+
+    /// Waits until it is over.
+    pub(super) fn wait(&self) {
+        if self.is_over() {
+            return;
+        }
+        match fibres::current() {
+            Some(fibre) => {
+                let joined = Joined { state: &self.core().state, fibre };
+                crate::worker::wait(None, &joined);
+            }
+            None => self.wait_on_thread(),
+        }
+    }
+
+    #[cold]
+    fn wait_on_thread(&self) {
+        let done = Done::new();
+        let word = Arc::into_raw(Arc::clone(&done)).expose_provenance() | DONE;
+        if put(&self.core().state, word) {
+            return done.wait(None);
+        }
+        #[expect(unsafe_code, reason = "takes back a pointer that was not given away")]
+        // SAFETY: made above.
+        unsafe {
+            forget(word);
+        }
+    }
+
+    /// Has a waker woken when it is over, in place of the last one. `false`: it is over.
+    pub(super) fn set_waker(&self, waker: &Waker) -> bool {
+        let word = Box::into_raw(Box::new(waker.clone())).expose_provenance() | WAKER;
+        let is_put = put(&self.core().state, word);
+        if !is_put {
+            #[expect(unsafe_code, reason = "takes back a pointer that was not given away")]
+            // SAFETY: made above.
+            unsafe {
+                forget(word);
+            }
+        }
+        is_put
+    }
+
+    /// Takes the result. It is over.
+    ///
+    /// # Safety
+    /// The thread's closure returns an `R`.
+    #[expect(unsafe_code, reason = "the caller promises what the type system can't see: the result's type")]
+    pub(super) unsafe fn take<R>(&mut self) -> thread::Result<R> {
+        debug_assert!(self.is_over());
+        let mut result = MaybeUninit::<thread::Result<R>>::uninit();
+        // SAFETY: the caller's promise; the thread is over, and only its handle uses the result.
+        unsafe {
+            (self.core().table.take)(self.0, result.as_mut_ptr().cast());
+            result.assume_init()
+        }
+    }
+}
+
+impl Drop for Joiner {
+    fn drop(&mut self) {
+        let before = self.core().state.swap(DETACHED, Ordering::AcqRel);
+        #[expect(unsafe_code, reason = "frees what is over, or a pointer that the state had")]
+        // SAFETY: a thread that is over belongs to its handle; a word was taken out of the state.
+        unsafe {
+            match before {
+                OVER => (self.core().table.free)(self.0),
+                word => forget(word),
+            }
+        }
+    }
+}
+
+/// A thread that a fibre waits for.
+struct Joined<'a> {
+    state: &'a AtomicUsize,
+    fibre: &'static Fibre,
+}
+
+impl Awaited for Joined<'_> {
+    #[inline]
+    fn is_done(&self) -> bool {
+        self.state.load(Ordering::Acquire) == OVER
+    }
+
+    #[inline]
+    fn announce_sleep(&self) -> bool {
+        put(self.state, self.fibre.waiter().0)
+    }
+}

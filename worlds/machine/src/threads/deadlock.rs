@@ -1,0 +1,202 @@
+//! Lightweight threads that wait for one another: found, and said.
+//!
+//! A runtime in which a thread has begun to wait for a full/empty bit is looked at every half second, as long as one waits. If twice in a row
+//! all its seats sleep, nothing is queued, no thread waits for a time, and no thread has begun or ended a wait in between, then nothing of
+//! this runtime will ever fill or empty a word. A thread of the system may: so what is said is what is seen, and threads are ended only if
+//! the program has asked for that.
+
+use super::full_empty::waiting;
+use super::timer::{Call, timer};
+use super::{Core, Threads};
+use crate::runtime::{Runtime, RuntimeBuilder, Shared};
+use std::fmt::{self, Write as _};
+use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+use vicus_schedule::{QueueId, SeatId};
+
+/// What a runtime does when its lightweight threads wait for full/empty bits and nothing runs that could change these.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnDeadlock {
+    /// It says so on standard error: which threads wait for which words.
+    #[default]
+    Report,
+    /// It says so, and unwinds these threads: their joiners get a [`Deadlock`]. For programs in which no thread of the system fills or empties
+    /// words.
+    Unwind,
+    /// Nothing.
+    Ignore,
+}
+
+/// The panic of a lightweight thread that was unwound because nothing ran that could have ended its wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadlock {
+    /// What it waited to do, by the name of the function.
+    pub operation: &'static str,
+    /// With the word at this address.
+    pub address: usize,
+}
+
+impl fmt::Display for Deadlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a deadlock: {} of the word at {:#x} would have waited for ever", self.operation, self.address)
+    }
+}
+
+impl std::error::Error for Deadlock {}
+
+impl<R: From<Runtime>> RuntimeBuilder<R> {
+    /// What it does when its lightweight threads wait for full/empty bits and nothing runs that could change these; by default it says so.
+    ///
+    /// ```
+    /// use vicus_machine::{Runtime, threads::{Builder, Deadlock, OnDeadlock, full_empty}};
+    /// use std::sync::atomic::AtomicU64;
+    ///
+    /// static WORD: AtomicU64 = AtomicU64::new(0);
+    /// full_empty::empty(&WORD);
+    /// let runtime = Runtime::builder().threads(1).deadlock(OnDeadlock::Unwind).start();
+    /// let waits = Builder::new().spawn_on(&runtime, || full_empty::read_ff(&WORD));
+    /// let deadlock = *waits.join().unwrap_err().downcast::<Deadlock>().unwrap();
+    /// assert_eq!(deadlock.operation, "read_ff");
+    /// ```
+    pub fn deadlock(mut self, on_deadlock: OnDeadlock) -> Self {
+        self.chosen.on_deadlock = on_deadlock;
+        self
+    }
+
+    /// Lets its lightweight threads note where they are when they wait for full/empty bits, which takes some microseconds each, so that a
+    /// [`RuntimeBuilder::deadlock`] is told with backtraces.
+    pub fn wait_backtraces(mut self) -> Self {
+        self.chosen.waits_have_backtraces = true;
+        self
+    }
+}
+
+/// How often it is looked for.
+const EVERY: Duration = Duration::from_millis(500);
+/// How many threads are named.
+const NAMED: usize = 20;
+
+/// What the last look has found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    /// How many waits have begun, and have ended.
+    waits: (u64, u64),
+    is_quiet: bool,
+    is_reported: bool,
+}
+
+/// Looks for deadlocks of a runtime, as long as threads wait.
+#[derive(Default)]
+pub(crate) struct Watch {
+    pub(super) is_set: AtomicBool,
+    pub(crate) on_deadlock: OnDeadlock,
+    pub(crate) takes_backtraces: bool,
+}
+
+impl Shared {
+    /// A thread of this runtime begins to wait for a word.
+    pub(super) fn watch_waits(self: &Arc<Self>) {
+        let watch = &self.threads_here.watch;
+        if watch.on_deadlock == OnDeadlock::Ignore || watch.is_set.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Some(timer) = timer()
+            && !watch.is_set.swap(true, Ordering::AcqRel)
+        {
+            let shared = Arc::downgrade(self);
+            timer.add(Instant::now() + EVERY, Call::Run(Box::new(move || look(&shared, None))));
+        }
+    }
+
+    /// Whether nothing of it runs or will run by itself.
+    fn is_quiet(&self) -> bool {
+        let sleeps = |seat: SeatId| {
+            let plan = &self.plan.seats[seat.index()];
+            let is_asleep = plan.spare || self.pools[plan.pool.index()].is_announced(self.slot_of(seat));
+            is_asleep && self.inboxes[seat.index()].len() == 0
+        };
+        (0..self.plan.seats.len()).map(SeatId::new).all(sleeps)
+            && (0..self.plan.queues.len()).map(QueueId::new).all(|queue| self.queues.len(queue) == 0)
+            && self.threads_here.sleeping.load(Ordering::Relaxed) == 0
+    }
+}
+
+/// Looks, and looks again later.
+fn look(runtime: &Weak<Shared>, last: Option<Seen>) {
+    let Some(shared) = runtime.upgrade() else { return };
+    let threads = &shared.threads_here;
+    let waits = threads.waits();
+    if waits.0 == waits.1 {
+        // One that begins now sets it again, or is seen here.
+        threads.watch.is_set.store(false, Ordering::SeqCst);
+        if threads.waits() == waits {
+            return;
+        }
+        threads.watch.is_set.store(true, Ordering::SeqCst);
+    }
+    let is_quiet = shared.is_quiet();
+    let is_same = last.is_some_and(|last| last.is_quiet && last.waits == waits);
+    let mut is_reported = is_same && last.is_some_and(|last| last.is_reported);
+    if is_quiet && is_same && !is_reported {
+        report(&shared);
+        is_reported = true;
+    }
+    let (runtime, seen) = (Weak::clone(runtime), Seen { waits, is_quiet, is_reported });
+    drop(shared);
+    if let Some(timer) = timer() {
+        timer.add(Instant::now() + EVERY, Call::Run(Box::new(move || look(&runtime, Some(seen)))));
+    }
+}
+
+/// Says who waits, and ends them if the program wants that.
+#[cold]
+fn report(shared: &Shared) {
+    let unwinds = shared.threads_here.watch.on_deadlock == OnDeadlock::Unwind;
+    let (mut count, mut text) = (0, String::new());
+    let mut told = Vec::new();
+    waiting(|wait| {
+        let Some(fibre) = wait.fibre.filter(|fibre| fibre.is_of(shared)) else { return };
+        count += 1;
+        if count <= NAMED
+            && let Some(thread) = fibre.thread()
+        {
+            text.push_str("\n  ");
+            let _ = Core::describe(thread, &mut text);
+            let state = if wait.operation.wants_full() { "empty" } else { "full" };
+            let _ = write!(text, ": {} of the word at {:#x}, which is {state}", wait.operation.name(), wait.address);
+            if let Some(backtrace) = wait.backtrace {
+                let _ = write!(text, "\n{backtrace}");
+            }
+        }
+        if unwinds {
+            fibre.tell_to_end();
+            told.push(fibre);
+        }
+    });
+    if count == 0 {
+        return;
+    }
+    let more = if count > NAMED { format!("\n  and {} more", count - NAMED) } else { String::new() };
+    let end = if unwinds {
+        "They are unwound."
+    } else {
+        "Unless a thread of the system fills or empties them, none goes on."
+    };
+    // A standard error that takes nothing is no reason to end.
+    let _ = writeln!(
+        std::io::stderr(),
+        "vicus: a deadlock: nothing runs, and {count} lightweight threads wait for full/empty bits. {end}{text}{more}"
+    );
+    told.into_iter().for_each(|fibre| fibre.wake());
+}
+
+impl Threads {
+    /// How many waits for words have begun, and how many of these have ended.
+    fn waits(&self) -> (u64, u64) {
+        let ended = self.counts.iter().map(|counts| counts.0.waits_ended.load(Ordering::Acquire)).sum();
+        let begun = self.counts.iter().map(|counts| counts.0.waits_begun.load(Ordering::Acquire)).sum();
+        (begun, ended)
+    }
+}

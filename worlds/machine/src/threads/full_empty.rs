@@ -1,0 +1,727 @@
+//! Full/empty bits: each aligned word of memory is full or empty, and threads wait for either.
+//!
+//! A word is full until it is emptied; what waits for words is remembered in a table by their addresses, in which a full word for which
+//! no thread waits has no entry. The table is cut into stripes with a lock each, so two words seldom share one.
+//!
+//! The operations are those of Qthreads, by its names: `F` is full, `E` empty, the first letter what an operation waits for, the second
+//! what it leaves. A thread that waits for a word to be full (`read_ff`, `read_fe`, `write_ff`) is woken when it is filled: all that leave it
+//! full, in the order in which they came, those that read before those that write; then the first of those that empty it. A thread that waits
+//! for a word to be empty (`write_ef`) is woken when it is emptied, the first one. We differ in that order: Qthreads serves the last one first.
+//!
+//! Operations on one word are atomic among themselves. Plain accesses to it are not ordered with them, except by what they wait for.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use std::sync::atomic::AtomicU64;
+//! use vicus_machine::{Runtime, threads::{Builder, full_empty}};
+//!
+//! let runtime = Runtime::builder().threads(2).start();
+//! let word = Arc::new(AtomicU64::new(0));
+//! full_empty::empty(&word);
+//! let reader = Builder::new().spawn_on(&runtime, { let word = Arc::clone(&word); move || full_empty::read_fe(&word) });
+//! full_empty::write_ef(&word, 42);
+//! assert_eq!(reader.join().unwrap(), 42);
+//! assert!(!full_empty::is_full(&word));
+//! # full_empty::fill(&word);
+//! ```
+//!
+//! A word that is freed while it is empty leaves its entry behind; the next owner of its address finds it empty. So fill words before they are
+//! freed.
+
+use super::{Deadlock, begin_wait, end_wait, sync_var, unwind_if_told};
+use crate::fibres::{self, Fibre};
+use crate::lock::ShortLock;
+use crate::sync::{AtomicU32, Ordering, Padded};
+use crate::tasks::{Awaited, Done};
+use crate::worker::with_worker;
+use std::backtrace::Backtrace;
+use std::cell::Cell;
+use std::fmt;
+use std::panic::resume_unwind;
+use std::ptr;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, LazyLock};
+
+/// Waits until the word is full, and reads it.
+pub fn read_ff(word: &AtomicU64) -> u64 {
+    TABLE.operate(word, Operation::ReadFf)
+}
+
+/// Waits until the word is full, reads it, and empties it.
+pub fn read_fe(word: &AtomicU64) -> u64 {
+    TABLE.operate(word, Operation::ReadFe)
+}
+
+/// Reads the word, full or empty.
+pub fn read_xx(word: &AtomicU64) -> u64 {
+    word.load(Ordering::Acquire)
+}
+
+/// Waits until the word is empty, writes it, and fills it.
+pub fn write_ef(word: &AtomicU64, value: u64) {
+    TABLE.operate(word, Operation::WriteEf(value));
+}
+
+/// Writes the word, full or empty, and fills it.
+pub fn write_f(word: &AtomicU64, value: u64) {
+    TABLE.fill(word, Some(value));
+}
+
+/// Waits until the word is full, and writes it.
+pub fn write_ff(word: &AtomicU64, value: u64) {
+    TABLE.operate(word, Operation::WriteFf(value));
+}
+
+/// Fills the word as it is. Whether it was empty.
+pub fn fill(word: &AtomicU64) -> bool {
+    TABLE.fill(word, None)
+}
+
+/// Empties the word as it is. Whether it was full.
+pub fn empty(word: &AtomicU64) -> bool {
+    TABLE.empty(word, None)
+}
+
+/// Empties the word, and makes it 0.
+pub fn purge(word: &AtomicU64) {
+    TABLE.empty(word, Some(0));
+}
+
+/// Empties the word, and writes it.
+pub fn purge_to(word: &AtomicU64, value: u64) {
+    TABLE.empty(word, Some(value));
+}
+
+/// Whether the word is full.
+pub fn is_full(word: &AtomicU64) -> bool {
+    TABLE.is_full(word)
+}
+
+/// As [`read_ff`]; `None` if the word is empty.
+pub fn try_read_ff(word: &AtomicU64) -> Option<u64> {
+    TABLE.try_operate(word, Operation::ReadFf)
+}
+
+/// As [`read_fe`]; `None` if the word is empty.
+pub fn try_read_fe(word: &AtomicU64) -> Option<u64> {
+    TABLE.try_operate(word, Operation::ReadFe)
+}
+
+/// As [`write_ef`]; `false` if the word is full.
+pub fn try_write_ef(word: &AtomicU64, value: u64) -> bool {
+    TABLE.try_operate(word, Operation::WriteEf(value)).is_some()
+}
+
+/// As [`write_ff`]; `false` if the word is empty.
+pub fn try_write_ff(word: &AtomicU64, value: u64) -> bool {
+    TABLE.try_operate(word, Operation::WriteFf(value)).is_some()
+}
+
+/// Waits until no thread has locked the word, and locks it: what [`read_fe`] does, for words as locks.
+pub fn lock(word: &AtomicU64) {
+    read_fe(word);
+}
+
+/// As [`lock`]; `false` if it is locked.
+pub fn try_lock(word: &AtomicU64) -> bool {
+    try_read_fe(word).is_some()
+}
+
+/// Unlocks the word, from any thread.
+///
+/// # Errors
+/// No thread had locked it. Nothing has changed.
+pub fn unlock(word: &AtomicU64) -> Result<(), NotLocked> {
+    if fill(word) { Ok(()) } else { Err(NotLocked) }
+}
+
+/// A word was unlocked that no thread had locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotLocked;
+
+impl fmt::Display for NotLocked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the word is not locked")
+    }
+}
+
+impl std::error::Error for NotLocked {}
+
+/// Adds to the word, full or empty, and gives what it was.
+pub fn incr(word: &AtomicU64, by: u64) -> u64 {
+    word.fetch_add(by, Ordering::AcqRel)
+}
+
+/// Writes `new` if the word is `old`, full or empty. Gives what it was.
+pub fn cas(word: &AtomicU64, old: u64, new: u64) -> u64 {
+    word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire).unwrap_or_else(|now| now)
+}
+
+/// The word at an address that was not known to be one: programs in C have these.
+///
+/// # Errors
+/// It is null, or not a multiple of 8.
+///
+/// # Safety
+/// Eight bytes there may be read and written, by atomic operations, as long as the reference is used.
+#[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
+pub unsafe fn word_at<'a>(address: *mut u64) -> Result<&'a AtomicU64, Misaligned> {
+    if address.is_null() || !address.is_aligned() {
+        return Err(Misaligned { address: address.addr() });
+    }
+    // SAFETY: the caller's promise; it is aligned.
+    Ok(unsafe { AtomicU64::from_ptr(address) })
+}
+
+/// An address is no word's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Misaligned {
+    /// The address.
+    pub address: usize,
+}
+
+impl fmt::Display for Misaligned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the address {:#x} is not that of a word: words lie at multiples of 8", self.address)
+    }
+}
+
+impl std::error::Error for Misaligned {}
+
+/// The words of the process.
+static TABLE: LazyLock<Table> = LazyLock::new(|| Table::new(STRIPES));
+
+/// Many more than threads that would meet in one.
+pub(super) const STRIPES: usize = 1024;
+
+/// What a thread does when the word is as it wants it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    ReadFf,
+    ReadFe,
+    WriteEf(u64),
+    WriteFf(u64),
+}
+
+impl Operation {
+    pub(super) fn wants_full(self) -> bool {
+        !matches!(self, Operation::WriteEf(_))
+    }
+
+    /// Its name, as users call it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Operation::ReadFf => "read_ff",
+            Operation::ReadFe => "read_fe",
+            Operation::WriteEf(_) => "write_ef",
+            Operation::WriteFf(_) => "write_ff",
+        }
+    }
+}
+
+/// Who waits for a word.
+pub(super) enum Party {
+    Fibre(&'static Fibre),
+    Other(Arc<Done>),
+}
+
+/// A wait, in the frame of the one that waits.
+pub(super) struct Node {
+    /// The next one in its list. Guarded by the stripe's lock, and then the one's who wakes it.
+    next: Cell<*const Node>,
+    address: usize,
+    operation: Operation,
+    /// What was read.
+    value: Cell<u64>,
+    is_done: AtomicU32,
+    party: Party,
+    /// Where it waits, if its runtime wants to know.
+    backtrace: Option<Box<Backtrace>>,
+}
+
+impl Node {
+    /// Of the calling code.
+    pub(super) fn new(address: usize, operation: Operation) -> Node {
+        let party = match fibres::current() {
+            Some(fibre) => Party::Fibre(fibre),
+            None => Party::Other(Done::new()),
+        };
+        let takes_backtraces = with_worker(|worker| worker.shared.threads_here.watch.takes_backtraces);
+        let backtrace = (takes_backtraces == Some(true)).then(|| Box::new(Backtrace::force_capture()));
+        let (next, value) = (Cell::new(ptr::null()), Cell::new(0));
+        Node { next, address, operation, value, is_done: AtomicU32::new(0), party, backtrace }
+    }
+
+    /// Waits until it is done, and gives what was read. It is in a list, out of which `withdraw` takes it.
+    pub(super) fn wait(&self, withdraw: &dyn Fn() -> bool) -> u64 {
+        match &self.party {
+            Party::Fibre(fibre) => {
+                begin_wait();
+                let waiting = Waiting { node: self, withdraw };
+                crate::worker::wait(None, &waiting);
+                end_wait();
+                let is_deadlock = fibre.forget_told();
+                if !waiting.is_done() {
+                    unwind_if_told();
+                    assert!(is_deadlock, "a wait is withdrawn when its thread is told to end");
+                    resume_unwind(Box::new(Deadlock { operation: self.operation.name(), address: self.address }));
+                }
+            }
+            Party::Other(done) => done.wait(None),
+        }
+        self.value.get()
+    }
+}
+
+/// A wait, as others see it.
+pub(super) struct SeenWait<'a> {
+    pub(super) fibre: Option<&'static Fibre>,
+    pub(super) operation: Operation,
+    pub(super) address: usize,
+    pub(super) backtrace: Option<&'a Backtrace>,
+}
+
+/// Calls `f` with each wait for a word, under a lock.
+pub(super) fn waiting(mut f: impl FnMut(SeenWait<'_>)) {
+    let tables = [&*TABLE, sync_var::table()];
+    for stripe in tables.into_iter().flat_map(|table| &table.stripes) {
+        let entries = stripe.0.lock();
+        for entry in entries.places.iter().filter(|entry| entry.address != 0) {
+            for node in entry.stay.iter().chain(entry.change.iter()) {
+                let fibre = if let Party::Fibre(fibre) = node.party { Some(fibre) } else { None };
+                let Node { operation, address, .. } = *node;
+                f(SeenWait { fibre, operation, address, backtrace: node.backtrace.as_deref() });
+            }
+        }
+    }
+}
+
+/// Waits in the order in which they came.
+#[derive(Clone, Copy)]
+pub(super) struct List {
+    first: *const Node,
+    last: *const Node,
+}
+
+impl List {
+    pub(super) const EMPTY: List = List { first: ptr::null(), last: ptr::null() };
+
+    fn is_empty(&self) -> bool {
+        self.first.is_null()
+    }
+
+    fn push(&mut self, node: &Node) {
+        node.next.set(ptr::null());
+        #[expect(unsafe_code, reason = "follows a pointer to a wait")]
+        // SAFETY: waits stay in their frames while they are in a list.
+        match unsafe { self.last.as_ref() } {
+            Some(last) => last.next.set(node),
+            None => self.first = node,
+        }
+        self.last = node;
+    }
+
+    fn pop(&mut self) -> Option<&'static Node> {
+        #[expect(unsafe_code, reason = "follows a pointer to a wait")]
+        // SAFETY: as in `push`; the reference is used until the wait is told that it is over.
+        let node = unsafe { self.first.as_ref()? };
+        self.first = node.next.get();
+        if self.first.is_null() {
+            self.last = ptr::null();
+        }
+        Some(node)
+    }
+
+    /// Takes one out, wherever it is. Whether it was there.
+    fn remove(&mut self, wanted: &Node) -> bool {
+        let mut found = false;
+        let mut rest = List::EMPTY;
+        while let Some(node) = self.pop() {
+            if ptr::eq(node, wanted) {
+                found = true;
+            } else {
+                rest.push(node);
+            }
+        }
+        *self = rest;
+        found
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Node> {
+        #[expect(unsafe_code, reason = "follows pointers to waits")]
+        // SAFETY: as in `push`; the caller holds the stripe's lock.
+        let node = |node: *const Node| unsafe { node.as_ref() };
+        std::iter::successors(node(self.first), move |before| node(before.next.get()))
+    }
+}
+
+/// A word that is empty, or for which a thread waits.
+#[derive(Clone, Copy)]
+pub(super) struct Entry {
+    /// 0 in a free place.
+    pub(super) address: usize,
+    pub(super) is_full: bool,
+    /// Those that leave the word as they want it: they wait for it to be full.
+    stay: List,
+    /// Those that change it: they wait for it to be full while it is empty, and to be empty while it is full.
+    change: List,
+}
+
+impl Entry {
+    const FREE: Entry = Entry { address: 0, is_full: true, stay: List::EMPTY, change: List::EMPTY };
+
+    /// For which no thread waits yet.
+    pub(super) fn new(address: usize, is_full: bool) -> Entry {
+        Entry { address, is_full, ..Entry::FREE }
+    }
+
+    /// The word is full from now on. Those that go on because of that are added to `woken`.
+    pub(super) fn filled(&mut self, word: &impl Word, woken: &mut List) {
+        self.is_full = true;
+        let mut readers = List::EMPTY;
+        let mut writers = List::EMPTY;
+        while let Some(node) = self.stay.pop() {
+            if node.operation == Operation::ReadFf { &mut readers } else { &mut writers }.push(node);
+        }
+        for mut list in [readers, writers] {
+            while let Some(node) = list.pop() {
+                act(word, node.operation, &node.value);
+                woken.push(node);
+            }
+        }
+        if let Some(node) = self.change.pop() {
+            act(word, node.operation, &node.value);
+            woken.push(node);
+            // No thread waits for an empty word to be empty.
+            self.is_full = false;
+        }
+    }
+
+    /// The word is empty from now on.
+    pub(super) fn emptied(&mut self, word: &impl Word, woken: &mut List) {
+        self.is_full = false;
+        if let Some(node) = self.change.pop() {
+            act(word, node.operation, &node.value);
+            woken.push(node);
+            // No thread waits for a full word to be full.
+            self.is_full = true;
+        }
+    }
+
+    fn is_needed(&self) -> bool {
+        !self.is_full || self.has_waits()
+    }
+
+    pub(super) fn has_waits(&self) -> bool {
+        !self.change.is_empty() || !self.stay.is_empty()
+    }
+
+    /// One does not wait any more. Whether it was there.
+    pub(super) fn remove(&mut self, node: &Node) -> bool {
+        self.stay.remove(node) || self.change.remove(node)
+    }
+
+    /// One more waits.
+    pub(super) fn push(&mut self, node: &Node) {
+        match node.operation {
+            Operation::ReadFf | Operation::WriteFf(_) => self.stay.push(node),
+            Operation::ReadFe | Operation::WriteEf(_) => self.change.push(node),
+        }
+    }
+}
+
+/// What is read and written under the stripe's lock.
+pub(super) trait Word {
+    fn read(&self) -> u64;
+    fn write(&self, value: u64);
+}
+
+impl Word for AtomicU64 {
+    // Relaxed: the stripe's lock orders them.
+    #[inline]
+    fn read(&self) -> u64 {
+        self.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn write(&self, value: u64) {
+        self.store(value, Ordering::Relaxed);
+    }
+}
+
+/// Reads or writes the word.
+#[inline]
+pub(super) fn act(word: &impl Word, operation: Operation, value: &Cell<u64>) {
+    match operation {
+        Operation::ReadFf | Operation::ReadFe => value.set(word.read()),
+        Operation::WriteEf(new) | Operation::WriteFf(new) => word.write(new),
+    }
+}
+
+/// The entries of a stripe: a hash table with linear probing, whose removals leave no gaps.
+pub(super) struct Entries {
+    /// A power of two, or none. At most half of it is in use.
+    pub(super) places: Box<[Entry]>,
+    used: usize,
+}
+
+#[expect(unsafe_code, reason = "it has pointers")]
+// SAFETY: they are to waits, which are used under the stripe's lock.
+unsafe impl Send for Entries {}
+
+impl Entries {
+    fn place_of(&self, address: usize) -> usize {
+        hash(address) & (self.places.len() - 1)
+    }
+
+    #[inline]
+    pub(super) fn find(&self, address: usize) -> Option<usize> {
+        if self.used == 0 {
+            return None;
+        }
+        let mut at = self.place_of(address);
+        loop {
+            match self.places[at].address {
+                found if found == address => return Some(at),
+                0 => return None,
+                _ => at = (at + 1) & (self.places.len() - 1),
+            }
+        }
+    }
+
+    pub(super) fn insert(&mut self, entry: Entry) -> usize {
+        if (self.used + 1) * 2 > self.places.len() {
+            let larger = vec![Entry::FREE; (self.places.len() * 2).max(8)].into_boxed_slice();
+            self.used = 0;
+            for old in std::mem::replace(&mut self.places, larger) {
+                if old.address != 0 {
+                    self.insert(old);
+                }
+            }
+        }
+        let mut at = self.place_of(entry.address);
+        while self.places[at].address != 0 {
+            at = (at + 1) & (self.places.len() - 1);
+        }
+        self.places[at] = entry;
+        self.used += 1;
+        at
+    }
+
+    pub(super) fn remove(&mut self, mut at: usize) {
+        let mask = self.places.len() - 1;
+        self.used -= 1;
+        self.places[at] = Entry::FREE;
+        let mut next = (at + 1) & mask;
+        while self.places[next].address != 0 {
+            let home = self.place_of(self.places[next].address);
+            // Whether the gap lies between its home and its place.
+            if (next.wrapping_sub(home) & mask) >= (next.wrapping_sub(at) & mask) {
+                self.places[at] = self.places[next];
+                self.places[next] = Entry::FREE;
+                at = next;
+            }
+            next = (next + 1) & mask;
+        }
+    }
+
+    fn forget_unneeded(&mut self, at: usize) {
+        if !self.places[at].is_needed() {
+            self.remove(at);
+        }
+    }
+}
+
+/// Words lie at multiples of 8.
+#[inline]
+fn hash(address: usize) -> usize {
+    (address >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as usize) >> 20
+}
+
+/// Words and those that wait for them.
+pub(crate) struct Table {
+    stripes: Box<[Padded<ShortLock<Entries>>]>,
+}
+
+impl Table {
+    /// With so many stripes, a power of two.
+    pub(super) fn new(stripes: usize) -> Table {
+        let stripe = || Padded(ShortLock::new(Entries { places: Box::new([]), used: 0 }));
+        Table { stripes: (0..stripes).map(|_| stripe()).collect() }
+    }
+
+    #[inline]
+    pub(super) fn stripe(&self, address: usize) -> &ShortLock<Entries> {
+        &self.stripes[(hash(address) >> 24) & (self.stripes.len() - 1)].0
+    }
+
+    fn is_full(&self, word: &AtomicU64) -> bool {
+        let entries = self.stripe(address_of(word)).lock();
+        entries.find(address_of(word)).is_none_or(|at| entries.places[at].is_full)
+    }
+
+    /// Does it at once, if the word is as the operation wants it.
+    #[inline]
+    fn try_operate(&self, word: &AtomicU64, operation: Operation) -> Option<u64> {
+        self.operate_or(word, operation, |_, _| ()).ok()
+    }
+
+    /// Waits until the word is as the operation wants it, and does it.
+    #[inline]
+    fn operate(&self, word: &AtomicU64, operation: Operation) -> u64 {
+        match self.try_operate(word, operation) {
+            Some(value) => value,
+            None => self.wait(word, operation),
+        }
+    }
+
+    /// Does it, or calls `otherwise` with the word's entry.
+    #[inline]
+    fn operate_or<R>(
+        &self,
+        word: &AtomicU64,
+        operation: Operation,
+        otherwise: impl FnOnce(&mut Entries, usize) -> R,
+    ) -> Result<u64, R> {
+        let address = address_of(word);
+        let value = Cell::new(0);
+        let mut woken = List::EMPTY;
+        let mut entries = self.stripe(address).lock();
+        let found = entries.find(address);
+        let is_full = found.is_none_or(|at| entries.places[at].is_full);
+        if is_full != operation.wants_full() {
+            let at = found.unwrap_or_else(|| entries.insert(Entry::new(address, true)));
+            let result = otherwise(&mut entries, at);
+            entries.forget_unneeded(at);
+            return Err(result);
+        }
+        act(word, operation, &value);
+        match (operation, found) {
+            (Operation::ReadFf | Operation::WriteFf(_), _) => {}
+            (Operation::ReadFe, None) => _ = entries.insert(Entry::new(address, false)),
+            (Operation::ReadFe, Some(at)) => {
+                entries.places[at].emptied(word, &mut woken);
+                entries.forget_unneeded(at);
+            }
+            (Operation::WriteEf(_), at) => {
+                let at = at.expect("an empty word has an entry");
+                entries.places[at].filled(word, &mut woken);
+                entries.forget_unneeded(at);
+            }
+        }
+        drop(entries);
+        wake(woken);
+        Ok(value.get())
+    }
+
+    #[cold]
+    fn wait(&self, word: &AtomicU64, operation: Operation) -> u64 {
+        let node = Node::new(address_of(word), operation);
+        let put = self.operate_or(word, operation, |entries, at| entries.places[at].push(&node));
+        match put {
+            Ok(value) => value,
+            Err(()) => node.wait(&|| self.withdraw(&node)),
+        }
+    }
+
+    /// Takes a wait out. `false`: it is over, or about to be.
+    fn withdraw(&self, wait: &Node) -> bool {
+        let mut entries = self.stripe(wait.address).lock();
+        let Some(at) = entries.find(wait.address) else { return false };
+        let was_there = entries.places[at].remove(wait);
+        entries.forget_unneeded(at);
+        was_there
+    }
+
+    fn fill(&self, word: &AtomicU64, value: Option<u64>) -> bool {
+        let mut woken = List::EMPTY;
+        let mut entries = self.stripe(address_of(word)).lock();
+        if let Some(value) = value {
+            word.store(value, Ordering::Relaxed);
+        }
+        let found = entries.find(address_of(word)).filter(|&at| !entries.places[at].is_full);
+        if let Some(at) = found {
+            entries.places[at].filled(word, &mut woken);
+            entries.forget_unneeded(at);
+        }
+        drop(entries);
+        wake(woken);
+        found.is_some()
+    }
+
+    fn empty(&self, word: &AtomicU64, value: Option<u64>) -> bool {
+        let address = address_of(word);
+        let mut woken = List::EMPTY;
+        let mut entries = self.stripe(address).lock();
+        if let Some(value) = value {
+            word.store(value, Ordering::Relaxed);
+        }
+        let was_full = match entries.find(address) {
+            None => {
+                entries.insert(Entry::new(address, false));
+                true
+            }
+            Some(at) if entries.places[at].is_full => {
+                entries.places[at].emptied(word, &mut woken);
+                entries.forget_unneeded(at);
+                true
+            }
+            Some(_) => false,
+        };
+        drop(entries);
+        wake(woken);
+        was_full
+    }
+}
+
+#[inline]
+fn address_of(word: &AtomicU64) -> usize {
+    ptr::from_ref(word).addr()
+}
+
+/// Tells those whose waits are over.
+#[inline]
+pub(super) fn wake(mut woken: List) {
+    while !woken.is_empty() {
+        wake_first(&mut woken);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn wake_first(woken: &mut List) {
+    let Some(node) = woken.pop() else { return };
+    match &node.party {
+        Party::Fibre(fibre) => {
+            let fibre = *fibre;
+            // Release: the waiting thread sees what was read. Its frame may be gone after this.
+            node.is_done.store(1, Ordering::Release);
+            fibre.wake();
+        }
+        Party::Other(done) => {
+            let done = Arc::clone(done);
+            done.set();
+        }
+    }
+}
+
+/// A fibre's wait for a word.
+struct Waiting<'a> {
+    node: &'a Node,
+    withdraw: &'a dyn Fn() -> bool,
+}
+
+impl Awaited for Waiting<'_> {
+    fn is_done(&self) -> bool {
+        self.node.is_done.load(Ordering::Acquire) == 1
+    }
+
+    fn announce_sleep(&self) -> bool {
+        // The wait is in the list already.
+        true
+    }
+
+    fn withdraw(&self) -> bool {
+        (self.withdraw)()
+    }
+}

@@ -1,0 +1,101 @@
+//! Lightweight threads that go to another place.
+
+use super::{SpawnError, find_place};
+use crate::fibres;
+use crate::runtime::Shared;
+use crate::worker::in_task;
+use std::fmt;
+use vicus_schedule::SeatId;
+use vicus_topology::{NoSuchPlace, Place};
+
+/// Why a thread did not go to a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MigrateError {
+    /// The caller is no lightweight thread.
+    NotAThread,
+    /// The machine has no such place.
+    NoSuchPlace(NoSuchPlace),
+    /// The runtime has no thread of the system there.
+    NoSeat(Place),
+    /// It has children that are not over, or a group that is open.
+    HasChildren,
+}
+
+impl fmt::Display for MigrateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MigrateError::NotAThread => f.write_str("only a lightweight thread can go to another place"),
+            MigrateError::NoSuchPlace(error) => error.fmt(f),
+            MigrateError::NoSeat(place) => write!(f, "the runtime has no thread at {place}"),
+            MigrateError::HasChildren => f.write_str("the thread has children that are not over"),
+        }
+    }
+}
+
+impl std::error::Error for MigrateError {}
+
+/// Takes the calling lightweight thread to a node or a core group: when it returns, a thread of the system runs it that is there. A thread
+/// that is there already stays where it is.
+///
+/// ```
+/// use vicus_machine::{Runtime, threads};
+///
+/// let runtime = Runtime::builder().threads(2).start();
+/// let node = runtime.topology().nodes[0].id;
+/// let there = runtime.run(move || {
+///     threads::spawn(move || {
+///         // SAFETY: nothing on this stack belongs to a thread of the system, and nothing of the library is open.
+///         unsafe { threads::migrate_to(node) }
+///     })
+///     .join()
+///     .unwrap()
+/// });
+/// assert_eq!(there, Ok(()));
+/// ```
+///
+/// # Errors
+/// The caller is no lightweight thread, or has open children; there is no such place, or no thread of the runtime there.
+///
+/// # Safety
+/// The caller and those that it was called by hold nothing that must stay on its thread of the system: no value that is not `Send`, no
+/// guard of a lock, no reference to a `thread_local!`. They have not read a `thread_local!` whose address the compiler may have kept: what
+/// does so before and after is in functions of its own that are not inlined. No closure of [`join`](crate::join),
+/// [`scope`](crate::scope) or a loop of this library is among them.
+#[expect(unsafe_code, reason = "the caller promises what the type system can't see: what is on the stack")]
+pub unsafe fn migrate_to(place: impl Into<Place>) -> Result<(), MigrateError> {
+    let place = place.into();
+    let fibre = fibres::current().ok_or(MigrateError::NotAThread)?;
+    if in_task(|worker| worker.frame.context.is_some()) {
+        return Err(MigrateError::HasChildren);
+    }
+    let seat = in_task(|worker| {
+        if let Err(SpawnError::NoSuchPlace(error)) = find_place(worker.shared.topology(), place) {
+            return Err(MigrateError::NoSuchPlace(error));
+        }
+        worker.shared.seat_at(place, worker.seat).ok_or(MigrateError::NoSeat(place))
+    })?;
+    if in_task(|worker| worker.seat != seat) {
+        // SAFETY: the caller's promise.
+        unsafe { fibre.migrate(seat) };
+    }
+    Ok(())
+}
+
+impl Shared {
+    /// A seat at a place: this one if it is there, else the one with the fewest tasks in its inbox.
+    fn seat_at(&self, place: Place, own: SeatId) -> Option<SeatId> {
+        let is_there = |seat: &SeatId| {
+            let seat = &self.plan.seats[seat.index()];
+            match place {
+                Place::Node(node) => seat.node == node,
+                Place::Group(group) => self.topology().pus[seat.pu.index()].group == group,
+            }
+        };
+        if is_there(&own) {
+            return Some(own);
+        }
+        let seats = (0..self.plan.seats.len()).map(SeatId::new);
+        let regular = seats.filter(|seat| !self.plan.seats[seat.index()].spare && is_there(seat));
+        regular.min_by_key(|seat| self.inboxes[seat.index()].len())
+    }
+}

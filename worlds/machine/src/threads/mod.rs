@@ -1,0 +1,697 @@
+//! Lightweight threads: hundreds of thousands of them, each with a small stack, that wait without holding a thread of the system.
+//!
+//! [`spawn`] makes one; it is a task like any other until a thread of the runtime takes it and gives it a stack. From then on it stays
+//! with that thread, and when it waits, for another one ([`JoinHandle::join`]), for a full/empty bit ([`full_empty`]), for a time
+//! ([`sleep`]), for a future ([`block_on`]), for a scope, a request, a queue, it is put aside, and the thread does something else. Threads
+//! of the system that wait for lightweight ones block; tasks and boxes that wait for them run other tasks meanwhile, as they always do.
+//!
+//! After Wheeler, Murphy, Thain, "Qthreads: An API for Programming with Millions of Lightweight Threads", MTAAP 2008. We differ: a thread
+//! that has not begun has no stack; guards are set once for each stack and not for each thread; a woken thread is a task of the runtime's
+//! plan, under any strategy.
+//!
+//! ```
+//! use vicus_machine::{Runtime, threads};
+//!
+//! let runtime = Runtime::builder().threads(2).start();
+//! let sum: u64 = runtime.run(|| {
+//!     let threads: Vec<_> = (0..100).map(|n| threads::spawn(move || { threads::yield_now(); n * n })).collect();
+//!     threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+//! });
+//! assert_eq!(sum, 328_350);
+//! ```
+
+mod core;
+mod deadlock;
+pub mod full_empty;
+mod local;
+mod migrate;
+mod sync_var;
+mod timer;
+
+pub(crate) use self::core::Core;
+use self::core::{Described, Joiner};
+use self::deadlock::Watch;
+pub use self::deadlock::{Deadlock, OnDeadlock};
+pub use self::local::Local;
+pub use self::migrate::{MigrateError, migrate_to};
+pub use self::sync_var::SyncVar;
+pub use self::timer::sleep;
+use crate::fibres::stack::{CLASSES, Class, LEAST_BYTES, all_fibres};
+use crate::fibres::{self, Fibre};
+use crate::runtime::{Runtime, Shared};
+use crate::sync::Padded;
+pub use crate::wait::block_on;
+use crate::worker::{AtOnce, Worker, in_task, is_seated, with_worker};
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::Write as _;
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use vicus_schedule::{Kind, QueueId, ReadyTask, RequestId, SeatId, TaskHeader, TaskRef};
+use vicus_topology::{NoSuchPlace, Place, Topology};
+
+/// Sets how many bytes the stacks of all lightweight threads of the process may have together; by default as many as there is memory for.
+/// A thread for which there is no stack begins when another one has ended; stacks that there are stay.
+pub fn limit_stacks(bytes: usize) {
+    fibres::stack::set_limit(bytes);
+}
+
+/// The stack of a thread for which no other size is said.
+pub const STACK_BYTES: usize = 64 << 10;
+
+/// Spawns a lightweight thread in the runtime of the calling task or thread. It is run soon and near.
+///
+/// ```
+/// use vicus_machine::{Runtime, threads};
+///
+/// let runtime = Runtime::builder().threads(1).start();
+/// assert_eq!(runtime.run(|| threads::spawn(|| 6 * 7).join().unwrap()), 42);
+/// ```
+///
+/// # Panics
+/// Outside of a runtime ([`is_in_runtime`](crate::is_in_runtime)): there, see [`Builder::spawn_on`].
+#[track_caller]
+pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    Builder::new().spawn(f)
+}
+
+/// As [`spawn`], to be run in the neighbourhood of a node or a core group, where its data lies.
+///
+/// # Panics
+/// As [`spawn`]; and if the machine has no such place, with its name and how many there are.
+#[track_caller]
+pub fn spawn_to<T: Send + 'static>(place: impl Into<Place>, f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    Builder::new().place(place).spawn(f)
+}
+
+/// Lets other tasks of the calling thread's seat go first. A lightweight thread is put behind what is queued there; a thread of the
+/// system gives up its time; elsewhere it does nothing.
+pub fn yield_now() {
+    match fibres::current() {
+        Some(fibre) => {
+            fibre.yield_now();
+            unwind_if_told();
+        }
+        None if is_seated() => {}
+        None => std::thread::yield_now(),
+    }
+}
+
+/// Whether the calling code runs on a lightweight thread.
+///
+/// ```
+/// use vicus_machine::{Runtime, threads};
+///
+/// let runtime = Runtime::builder().threads(1).start();
+/// assert!(!threads::is_thread());
+/// assert_eq!(runtime.run(|| (threads::is_thread(), threads::spawn(threads::is_thread).join().unwrap())), (false, true));
+/// ```
+pub fn is_thread() -> bool {
+    core_here().is_some()
+}
+
+/// The lightweight thread that runs the calling code; `None` elsewhere.
+///
+/// ```
+/// use vicus_machine::{Runtime, threads};
+///
+/// let runtime = Runtime::builder().threads(1).start();
+/// let name = runtime.run(|| {
+///     let named = threads::Builder::new().name("counter");
+///     named.spawn(|| threads::current().unwrap().name().map(str::to_owned)).join().unwrap()
+/// });
+/// assert_eq!(name.as_deref(), Some("counter"));
+/// ```
+pub fn current() -> Option<ThreadInfo> {
+    core_here().map(|core| {
+        #[expect(unsafe_code, reason = "follows a pointer to the thread that runs here")]
+        // SAFETY: it is there as long as it runs.
+        let core = unsafe { core.as_ref() };
+        ThreadInfo { id: ThreadId(core.id), name: core.name.clone(), spawned_at: core.spawned_at }
+    })
+}
+
+/// The thread on whose fibre the caller runs.
+fn core_here() -> Option<NonNull<Core>> {
+    with_worker(|worker| worker.fibre).flatten()?.thread()
+}
+
+/// The number of a lightweight thread. No other one of its runtime has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ThreadId(u64);
+
+impl ThreadId {
+    /// As a number, at least 1.
+    pub fn get(self) -> u64 {
+        self.0
+    }
+}
+
+/// What is known of a lightweight thread.
+#[derive(Clone, Debug)]
+pub struct ThreadInfo {
+    id: ThreadId,
+    name: Option<Box<str>>,
+    spawned_at: &'static Location<'static>,
+}
+
+impl ThreadInfo {
+    /// Its number.
+    pub fn id(&self) -> ThreadId {
+        self.id
+    }
+
+    /// Its name, if it has one.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Where it was spawned.
+    pub fn spawned_at(&self) -> &'static Location<'static> {
+        self.spawned_at
+    }
+}
+
+/// The error of a thread that did not begin, or whose wait was ended, because its runtime was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended;
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the runtime of the lightweight thread was dropped")
+    }
+}
+
+impl std::error::Error for Ended {}
+
+/// Why a thread was not spawned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SpawnError {
+    /// Its stack would be smaller than the least one.
+    StackTooSmall {
+        /// What was asked.
+        bytes: usize,
+    },
+    /// Its stack would be larger than the largest one.
+    StackTooLarge {
+        /// What was asked.
+        bytes: usize,
+    },
+    /// The machine has no such place.
+    NoSuchPlace(NoSuchPlace),
+}
+
+impl fmt::Display for SpawnError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SpawnError::StackTooSmall { bytes } => {
+                write!(f, "a stack of {bytes} bytes is too small: at least {LEAST_BYTES} are needed")
+            }
+            SpawnError::StackTooLarge { bytes } => {
+                write!(f, "a stack of {bytes} bytes is too large: at most {} are given", LEAST_BYTES << (CLASSES - 1))
+            }
+            SpawnError::NoSuchPlace(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for SpawnError {}
+
+/// What a lightweight thread is to be spawned with.
+///
+/// ```
+/// use vicus_machine::{Runtime, threads::Builder};
+///
+/// let runtime = Runtime::builder().threads(1).start();
+/// let thread = Builder::new().name("deep").stack_size(1 << 20).spawn_on(&runtime, || "done");
+/// assert_eq!(thread.join().unwrap(), "done");
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a thread runs when it is spawned"]
+pub struct Builder {
+    name: Option<Box<str>>,
+    stack_bytes: usize,
+    place: Option<Place>,
+}
+
+impl Default for Builder {
+    fn default() -> Builder {
+        Builder::new()
+    }
+}
+
+impl Builder {
+    /// A thread without a name, with a stack of [`STACK_BYTES`], at no place.
+    pub fn new() -> Builder {
+        Builder { name: None, stack_bytes: STACK_BYTES, place: None }
+    }
+
+    /// Its name, for messages.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into().into_boxed_str());
+        self
+    }
+
+    /// How large its stack is, in bytes: at least 4096, and the next power of two is taken. Below some 16 KiB, a thread can't print or
+    /// panic. Pages are taken when they are touched.
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.stack_bytes = bytes;
+        self
+    }
+
+    /// It is to run in the neighbourhood of this node or core group.
+    pub fn place(mut self, place: impl Into<Place>) -> Self {
+        self.place = Some(place.into());
+        self
+    }
+
+    /// Spawns it in the runtime of the calling task or thread.
+    ///
+    /// # Panics
+    /// Outside of a runtime, and for the reasons of [`SpawnError`].
+    #[track_caller]
+    pub fn spawn<T: Send + 'static>(self, f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+        self.spawn_or(Runtime::of_no_thread, f)
+    }
+
+    /// As [`Builder::spawn`]; where it is called outside of one, in this runtime.
+    ///
+    /// # Panics
+    /// For the reasons of [`SpawnError`].
+    #[track_caller]
+    pub fn spawn_or<T: Send + 'static>(
+        self,
+        outside: fn() -> &'static Runtime,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.try_spawn_or(outside, f).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// As [`Builder::spawn`], in this runtime.
+    ///
+    /// # Panics
+    /// For the reasons of [`SpawnError`].
+    #[track_caller]
+    pub fn spawn_on<T: Send + 'static>(
+        self,
+        runtime: &Runtime,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.try_spawn_on(runtime, f).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// As [`Builder::spawn_or`].
+    ///
+    /// # Errors
+    /// Its stack can't be so small or so large, or the machine has no such place. That there is no memory for its stack now is no error: it
+    /// begins when another one has ended.
+    #[track_caller]
+    pub fn try_spawn_or<T: Send + 'static>(
+        self,
+        outside: fn() -> &'static Runtime,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<JoinHandle<T>, SpawnError> {
+        let is_here = with_worker(|worker| !worker.is_tied).unwrap_or(false);
+        if is_here { self.spawn_here(f) } else { self.try_spawn_on(Runtime::of_this_thread_or(outside), f) }
+    }
+
+    #[track_caller]
+    fn spawn_here<T: Send + 'static>(
+        self,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<JoinHandle<T>, SpawnError> {
+        let class = self.class()?;
+        let Builder { name, place, .. } = self;
+        if let Some(place) = place {
+            in_task(|worker| find_place(worker.shared.topology(), place))?;
+        }
+        let spawned_at = Location::caller();
+        let (core, at_once) = in_task(|worker| {
+            let (request, number) = (worker.frame.request, worker.recorder.number());
+            let id = worker.shared.threads_here.spawned(worker.seat);
+            let core = self::core::new(Described { request, number, id, name, class, spawned_at }, f);
+            (core, worker.queue_thread(Core::task(core), place))
+        });
+        at_once.run();
+        Ok(JoinHandle { joiner: Joiner(core), returns: PhantomData })
+    }
+
+    /// As [`Builder::spawn_on`].
+    ///
+    /// # Errors
+    /// As [`Builder::try_spawn_or`].
+    #[track_caller]
+    pub fn try_spawn_on<T: Send + 'static>(
+        self,
+        runtime: &Runtime,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<JoinHandle<T>, SpawnError> {
+        let shared = &runtime.shared;
+        if shared.is_here() {
+            return self.spawn_here(f);
+        }
+        let class = self.class()?;
+        let Builder { name, place, .. } = self;
+        let queue = match place {
+            None => runtime.next_of(&shared.plan.entry),
+            Some(place) => shared.queue_at(place)?.unwrap_or_else(|| runtime.next_of(&shared.plan.entry)),
+        };
+        let request = RequestId(shared.next_request.fetch_add(1, Ordering::Relaxed));
+        let number =
+            shared.recording.as_ref().map_or(TaskHeader::UNNUMBERED, |recording| recording.task_submitted(request));
+        let id = shared.threads_here.spawned_outside();
+        let core = self::core::new(Described { request, number, id, name, class, spawned_at: Location::caller() }, f);
+        shared.note_threads();
+        shared.queues.push(queue, Core::task(core)).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
+        shared.wake_for(queue, Some(request), true);
+        Ok(JoinHandle { joiner: Joiner(core), returns: PhantomData })
+    }
+
+    fn class(&self) -> Result<Class, SpawnError> {
+        let bytes = self.stack_bytes;
+        if bytes < LEAST_BYTES {
+            return Err(SpawnError::StackTooSmall { bytes });
+        }
+        Class::of(bytes).ok_or(SpawnError::StackTooLarge { bytes })
+    }
+}
+
+/// Whether the machine has this place.
+fn find_place(machine: &Topology, place: Place) -> Result<(), SpawnError> {
+    machine.try_node_of(place).map(|_| ()).map_err(SpawnError::NoSuchPlace)
+}
+
+/// The owner of a lightweight thread's result. Dropping it lets the thread run on by itself.
+///
+/// As a future, it is ready when the thread is over.
+pub struct JoinHandle<T> {
+    joiner: Joiner,
+    returns: PhantomData<fn() -> T>,
+}
+
+impl<T: Send + 'static> JoinHandle<T> {
+    /// Waits until the thread is over. A lightweight thread that calls it is suspended meanwhile, a task's or box's thread runs other
+    /// tasks on top of it, and a thread of the system blocks.
+    ///
+    /// # Errors
+    /// The thread has panicked: with its panic, or [`Ended`].
+    pub fn join(mut self) -> std::thread::Result<T> {
+        self.joiner.wait();
+        self.take()
+    }
+
+    /// Whether the thread is over.
+    pub fn is_finished(&self) -> bool {
+        self.joiner.is_over()
+    }
+
+    /// The thread's number.
+    pub fn id(&self) -> ThreadId {
+        ThreadId(self.joiner.core().id)
+    }
+
+    fn take(&mut self) -> std::thread::Result<T> {
+        #[expect(unsafe_code, reason = "the type of a result")]
+        // SAFETY: the handle was made with the thread, by its closure's type.
+        unsafe {
+            self.joiner.take()
+        }
+    }
+}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinHandle").field("id", &self.joiner.core().id).finish_non_exhaustive()
+    }
+}
+
+impl<T: Send + 'static> Future for JoinHandle<T> {
+    type Output = std::thread::Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.joiner.is_over() || !self.joiner.set_waker(context.waker()) {
+            Poll::Ready(self.take())
+        } else {
+            Poll::Pending
+        }
+    }
+}
+
+/// Spawns a lightweight thread that waits for a future. It has a stack as any other: for futures that suspend without one, others exist.
+///
+/// ```
+/// use vicus_machine::{Runtime, threads};
+///
+/// let runtime = Runtime::builder().threads(1).start();
+/// let sum = runtime.run(|| {
+///     let inner = threads::spawn(|| 40);
+///     threads::spawn_async(async move { inner.await.unwrap() + 2 }).join().unwrap()
+/// });
+/// assert_eq!(sum, 42);
+/// ```
+///
+/// # Panics
+/// As [`spawn`].
+#[track_caller]
+pub fn spawn_async<F: Future<Output: Send> + Send + 'static>(future: F) -> JoinHandle<F::Output> {
+    spawn(move || block_on(future))
+}
+
+/// The lightweight threads of a runtime.
+pub(crate) struct Threads {
+    /// By seat, and those that were spawned by callers without one.
+    counts: Box<[Padded<Counts>]>,
+    /// Whether there has been one.
+    any: AtomicBool,
+    pub(crate) watch: Watch,
+    /// How many wait for a time.
+    sleeping: AtomicUsize,
+    /// The runtime ends: threads that have not begun are dropped, and those that wait are unwound.
+    ending: AtomicBool,
+}
+
+#[derive(Default)]
+struct Counts {
+    spawned: AtomicU64,
+    ended: AtomicU64,
+    /// Waits for words.
+    waits_begun: AtomicU64,
+    waits_ended: AtomicU64,
+}
+
+impl Threads {
+    pub(crate) fn new(seats: usize, on_deadlock: OnDeadlock, takes_backtraces: bool) -> Threads {
+        Threads {
+            watch: Watch { on_deadlock, takes_backtraces, ..Watch::default() },
+            counts: (0..=seats).map(|_| Padded(Counts::default())).collect(),
+            any: AtomicBool::new(false),
+            sleeping: AtomicUsize::new(0),
+            ending: AtomicBool::new(false),
+        }
+    }
+
+    /// Counts a thread that a seat spawns. Its number.
+    #[inline]
+    fn spawned(&self, seat: SeatId) -> u64 {
+        let spawned = &self.counts[seat.index()].0.spawned;
+        // Only this seat's thread writes it.
+        let number = spawned.load(Ordering::Relaxed);
+        spawned.store(number + 1, Ordering::Release);
+        number * self.counts.len() as u64 + seat.index() as u64 + 1
+    }
+
+    fn spawned_outside(&self) -> u64 {
+        let seats = self.counts.len() - 1;
+        let number = self.counts[seats].0.spawned.fetch_add(1, Ordering::AcqRel);
+        number * self.counts.len() as u64 + seats as u64 + 1
+    }
+
+    /// Counts a thread that is over on a seat.
+    #[inline]
+    fn ended(&self, seat: SeatId) {
+        add_one(&self.counts[seat.index()].0.ended);
+    }
+
+    /// How many there are. If it is 0, there was none at a moment since this was called.
+    pub(crate) fn live(&self) -> u64 {
+        // In this order: a thread that has ended by the first sum was spawned before the second one.
+        let ended: u64 = self.counts.iter().map(|counts| counts.0.ended.load(Ordering::Acquire)).sum();
+        let spawned: u64 = self.counts.iter().map(|counts| counts.0.spawned.load(Ordering::Acquire)).sum();
+        spawned - ended
+    }
+
+    fn begin_sleep(&self) {
+        self.sleeping.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn end_sleep(&self) {
+        self.sleeping.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Relaxed)
+    }
+
+    /// Whether there has been one.
+    #[inline]
+    pub(crate) fn any(&self) -> bool {
+        self.any.load(Ordering::Relaxed)
+    }
+}
+
+/// Only one thread writes it.
+#[inline]
+fn add_one(count: &AtomicU64) {
+    count.store(count.load(Ordering::Relaxed) + 1, Ordering::Release);
+}
+
+/// The calling thread begins to wait for a word.
+fn begin_wait() {
+    in_task(|worker| {
+        add_one(&worker.shared.threads_here.counts[worker.seat.index()].0.waits_begun);
+        worker.shared.watch_waits();
+    });
+}
+
+/// That wait is over.
+fn end_wait() {
+    in_task(|worker| add_one(&worker.shared.threads_here.counts[worker.seat.index()].0.waits_ended));
+}
+
+impl Shared {
+    /// A thread is about to be spawned. From the first one on, waiting tasks let any task run on top of them: what they wait for may depend
+    /// on a thread, and that on any task.
+    #[inline]
+    fn note_threads(&self) {
+        if !self.threads_here.any() {
+            self.note_first_thread();
+        }
+    }
+
+    #[cold]
+    fn note_first_thread(&self) {
+        self.threads_here.any.store(true, Ordering::SeqCst);
+        self.ask_all();
+    }
+
+    /// The queue for threads that go to a place; `None` if the plan has none for places.
+    fn queue_at(&self, place: Place) -> Result<Option<QueueId>, SpawnError> {
+        find_place(self.topology(), place)?;
+        let node = match place {
+            Place::Node(node) => node,
+            Place::Group(group) => match self.group_queues.of(group) {
+                Some(queue) => return Ok(Some(queue)),
+                None => self.topology().core_groups[group.index()].node,
+            },
+        };
+        Ok(self.plan.homes.get(node.index()).and_then(|queues| queues.first()).copied())
+    }
+}
+
+impl Worker {
+    /// Queues a thread that begins.
+    #[inline]
+    fn queue_thread(&mut self, task: TaskRef, place: Option<Place>) -> AtOnce {
+        self.shared.note_threads();
+        let Some(place) = place else { return self.spawn(task, Kind::Immediate) };
+        let queue = self.home_of(place);
+        self.queue(ReadyTask { task, kind: Kind::Deferred, queue, priority: None })
+    }
+}
+
+/// Threads that have been taken out of their queues and wait for a stack.
+static STARVED: Mutex<VecDeque<(Arc<Shared>, TaskRef)>> = Mutex::new(VecDeque::new());
+static STARVING: AtomicUsize = AtomicUsize::new(0);
+
+/// There is no stack for this thread: it begins when another thread has ended.
+#[cold]
+pub(crate) fn starve(task: TaskRef, class: Class) {
+    let shared = in_task(|worker| Arc::clone(&worker.shared));
+    let mut starved = STARVED.lock().expect("nothing panics under this lock");
+    starved.push_back((shared, task));
+    STARVING.store(starved.len(), Ordering::SeqCst);
+    drop(starved);
+    // One may have been given back meanwhile.
+    let is_there = in_task(|worker| match worker.stacks.take(class) {
+        Some(fibre) => {
+            worker.stacks.give(fibre);
+            true
+        }
+        None => false,
+    });
+    if is_there {
+        serve_starved();
+    }
+}
+
+/// A stack was given back: a thread that waits for one may begin.
+#[inline]
+pub(crate) fn serve_starved() {
+    if STARVING.load(Ordering::Relaxed) > 0 {
+        serve_one_starved();
+    }
+}
+
+#[cold]
+fn serve_one_starved() {
+    // Other seats may take it.
+    in_task(|worker| worker.stacks.give_all());
+    let mut starved = STARVED.lock().expect("nothing panics under this lock");
+    let first = starved.pop_front();
+    STARVING.store(starved.len(), Ordering::SeqCst);
+    drop(starved);
+    if let Some((shared, task)) = first {
+        shared.put_task_at_entry(task);
+    }
+}
+
+/// How long a runtime that is dropped waits for its lightweight threads after it has told them to end.
+const LAST_WAIT: Duration = Duration::from_secs(10);
+
+impl Shared {
+    /// Ends all lightweight threads: those that have not begun are dropped, those that wait are unwound, those that run are waited for. If
+    /// they don't end, that is said on standard error. Whether they have.
+    pub(crate) fn end_threads(&self) -> bool {
+        self.threads_here.ending.store(true, Ordering::SeqCst);
+        let began = Instant::now();
+        let mut pause = Duration::from_micros(50);
+        while self.threads_here.live() > 0 {
+            // One that begins to wait at this moment is found the next time.
+            all_fibres().filter(|fibre| fibre.is_suspended() && fibre.is_of(self)).for_each(Fibre::wake);
+            if began.elapsed() > LAST_WAIT {
+                self.report_left();
+                return false;
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(20));
+        }
+        true
+    }
+
+    #[cold]
+    fn report_left(&self) {
+        let mut text =
+            format!("vicus: {} lightweight threads of a dropped runtime don't end", self.threads_here.live());
+        for fibre in all_fibres().filter(|fibre| fibre.is_of(self)).take(20) {
+            if let Some(thread) = fibre.thread() {
+                text.push_str("\n  ");
+                let _ = Core::describe(thread, &mut text);
+            }
+        }
+        // A standard error that takes nothing is no reason to end.
+        let _ = writeln!(std::io::stderr(), "{text}");
+    }
+}
+
+/// Unwinds the calling thread, if it is told to end.
+pub(crate) fn unwind_if_told() {
+    if in_task(|worker| worker.shared.threads_here.is_ending()) {
+        std::panic::resume_unwind(Box::new(Ended));
+    }
+}
