@@ -18,6 +18,7 @@ mod here;
 mod inbox;
 mod last_words;
 mod latency;
+mod lending;
 mod load;
 mod locality;
 mod lock;
