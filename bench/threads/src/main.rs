@@ -20,6 +20,9 @@ struct Args {
     #[arg(long, value_delimiter = ',',
           default_values = ["spawn", "batch", "yield", "switch", "syncvar", "word", "pingpong", "sleepers"])]
     what: Vec<String>,
+    /// Only the sides of these names, separated by commas.
+    #[arg(long, value_delimiter = ',')]
+    sides: Vec<String>,
     /// How many times each side is measured.
     #[arg(long, default_value_t = 7)]
     rounds: usize,
@@ -40,7 +43,7 @@ fn main() -> anyhow::Result<()> {
         let runtime = Runtime::builder().threads(count).strategy(args.strategy.parse()?).start();
         let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(count).build()?;
         for what in &args.what {
-            let (title, sides): (&str, Vec<Side>) = match what.as_str() {
+            let (title, mut sides): (&str, Vec<Side>) = match what.as_str() {
                 "spawn" => ("spawn and join of an empty thread", spawn(&runtime, &tokio)),
                 "batch" => ("a thousand empty threads, then joined, each", batch(&runtime, &tokio)),
                 "yield" => ("spawn and join of one that yields once", yields(&runtime, &tokio)),
@@ -58,6 +61,7 @@ fn main() -> anyhow::Result<()> {
                 }
                 other => anyhow::bail!("there is no `{other}`"),
             };
+            sides.retain(|(name, _)| args.sides.is_empty() || args.sides.iter().any(|wanted| wanted == name));
             print(title, count, args.rounds, sides);
         }
     }

@@ -31,7 +31,7 @@ use vicus_topology::NodeId;
 pub const WOKEN_TURN: u32 = 64;
 
 /// So many tasks that have yielded go on before a seat looks again into queues in which it has found nothing.
-pub const YIELDED_TURN: u32 = 16;
+pub const YIELDED_TURN: u32 = 32;
 
 /// How long a waiting seat looks around before it sleeps, if the strategy has no such time.
 const SPIN_NS: u64 = 5_000;
@@ -288,10 +288,34 @@ impl<T> Seat<T> {
         self.resumed.yielded.push_back(task);
     }
 
-    /// How many suspended tasks have to go on here.
+    /// Whether a task of its own lock-free queue is what [`Seat::find`] would give, if there is one: for a world that goes on with tasks of
+    /// that queue for a while without looking elsewhere.
     #[inline]
-    pub fn resumed(&self) -> usize {
-        self.resumed.count
+    pub fn is_own_next(&self) -> bool {
+        let is_usual = self.resumed.count == 0 && self.next.is_none() && self.kept.is_empty() && self.woken.is_none();
+        is_usual && self.front.is_none() && (self.own_while_waiting || self.waits_for().is_none())
+    }
+
+    /// The suspended task that goes on next, if it is the turn of one: as [`Seat::find`] would give it, for a world that goes from one to
+    /// the next without looking into queues. It ends with `None` after a while.
+    #[inline]
+    pub fn next_resumed(&mut self) -> Option<T> {
+        if self.resumed.count == 0 {
+            return None;
+        }
+        if self.resumed.in_row < WOKEN_TURN
+            && let Some(task) = self.resumed.take_woken()
+        {
+            self.resumed.in_row += 1;
+            return Some(task);
+        }
+        // Otherwise one that yields while others are woken again and again would have no turn.
+        if self.resumed.turns == 0 || !self.kept.is_empty() {
+            return None;
+        }
+        let task = self.resumed.take_yielded()?;
+        self.resumed.turns -= 1;
+        Some(task)
     }
 
     /// A task from the front, before all else. A seat on which a task waits finds those of its request by the plan's last probe.
@@ -413,6 +437,12 @@ impl<T> Seat<T> {
         if let Some(waiting) = self.waits.last_mut() {
             *waiting = None;
         }
+    }
+
+    /// Whether a task waits on its stack.
+    #[inline]
+    pub fn is_waiting(&self) -> bool {
+        !self.waits.is_empty()
     }
 
     /// The request whose tasks may run on top of the waiting task; `None`: any may, or no task waits.

@@ -50,6 +50,8 @@ pub(crate) struct Worker {
     pub(crate) fibre: Option<&'static Fibre>,
     /// Whom to wake for what the running code waits for: that fibre, or the seat.
     pub(crate) waiter: Waiter,
+    /// How many lightweight threads may begin before its loop looks around.
+    pub(crate) starts: u32,
     /// How many lightweight threads are on fibres of this seat.
     pub(crate) began_threads: usize,
     /// Free stacks for fibres.
@@ -242,6 +244,7 @@ impl Worker {
             beneath: Vec::new(),
             fibre: None,
             waiter: fibres::waiter_of_seat(seat),
+            starts: 0,
             began_threads: 0,
             stacks: SeatStacks::new(plan.node.index()),
             below: ptr::null(),
@@ -290,6 +293,12 @@ impl Worker {
         self.frame.way = Way::KEPT;
         self.frame.parent = ContextRef::NONE;
         debug_assert!(self.frame.context.is_none(), "the last task has ended with its context");
+    }
+
+    /// Whether other threads have sent a task to the seat.
+    #[inline]
+    pub(crate) fn is_called(&self) -> bool {
+        self.shared.inboxes[self.seat.index()].is_waiting()
     }
 
     /// The seat's own lock-free queue for immediate tasks.
@@ -761,7 +770,13 @@ pub(crate) fn wait_below(request: Option<RequestId>, below: *const Context, awai
 }
 
 /// Suspends the fibre until the awaited thing is there.
-fn wait_on_fibre(fibre: &'static Fibre, awaited: &impl Awaited) {
+fn wait_on_fibre<A: Awaited>(fibre: &'static Fibre, awaited: &A) {
+    if A::IS_EXACT {
+        if awaited.announce_suspension() {
+            fibre.suspend_exactly();
+        }
+        return;
+    }
     while !awaited.is_done() {
         // It may be woken for nothing, and then looks again.
         if awaited.announce_suspension() {

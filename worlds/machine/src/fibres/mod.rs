@@ -16,13 +16,14 @@ use crate::runtime::Shared;
 use crate::threads::Core;
 use crate::worker::{Frame, Worker, in_task, with_worker};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
-use stack::Slot;
+use stack::{Class, Slot};
 use state::State;
 use std::cell::{Cell, UnsafeCell};
+use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
-use vicus_schedule::{ContextRef, RequestId, SeatId, TaskClass, TaskHeader, TaskRef, Waiter};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use vicus_schedule::{ContextRef, RequestId, SeatId, TaskClass, TaskHeader, TaskRef, Waiter, Way};
 
 /// Why a fibre switches back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,18 @@ enum Left {
     Migrates(SeatId),
     /// Its thread is over.
     Ended,
+}
+
+impl Left {
+    /// Whether something is to be done before another fibre goes on.
+    #[inline]
+    fn is_last(self) -> bool {
+        match self {
+            Left::Suspended | Left::Yielded => false,
+            Left::Migrates(_) => true,
+            Left::Ended => crate::threads::are_starving(),
+        }
+    }
 }
 
 type Switches = Coroutine<TaskRef, Left, (), Slot>;
@@ -56,8 +69,6 @@ pub(crate) struct Fibre {
     /// `None` before the first thread, and after its pages were given back.
     coroutine: UnsafeCell<Option<Switches>>,
     switcher: Cell<*const Switcher>,
-    /// Whether the wait of its thread is to be given up.
-    is_told: AtomicBool,
     /// The thread on it; null if there is none.
     thread: AtomicPtr<Core>,
     pub(crate) slot: Slot,
@@ -91,7 +102,6 @@ impl Fibre {
             beneath: UnsafeCell::new(Vec::new()),
             coroutine: UnsafeCell::new(None),
             switcher: Cell::new(ptr::null()),
-            is_told: AtomicBool::new(false),
             thread: AtomicPtr::new(ptr::null_mut()),
             slot,
             next: Cell::new(ptr::null()),
@@ -121,17 +131,7 @@ impl Fibre {
 
     /// Whether its thread is not to wait any more, but to end. On the fibre.
     pub(crate) fn is_told_to_end(&self) -> bool {
-        self.is_told.load(Ordering::Relaxed) || in_task(|worker| worker.shared.threads_here.is_ending())
-    }
-
-    /// Tells it not to wait any more for the word that it waits for. The caller has the lock of that wait's list, and wakes the fibre later.
-    pub(crate) fn tell_to_end(&self) {
-        self.is_told.store(true, Ordering::Relaxed);
-    }
-
-    /// The wait is over. Whether it was told to end.
-    pub(crate) fn forget_told(&self) -> bool {
-        self.is_told.load(Ordering::Relaxed) && self.is_told.swap(false, Ordering::Relaxed)
+        in_task(|worker| worker.shared.threads_here.is_ending())
     }
 
     /// Whether its thread waits, and was not woken yet.
@@ -147,9 +147,15 @@ impl Fibre {
     /// Has it look at what it waits for. If it is suspended, it is queued at its seat.
     #[inline]
     pub(crate) fn wake(&'static self) {
-        if !self.state.wake() {
-            return;
+        if self.state.wake() {
+            self.queue();
         }
+    }
+
+    /// Queues it at its seat, so that it goes on. To be called once for each [`Fibre::suspend_exactly`], after it has told the caller that
+    /// it waits.
+    #[inline]
+    pub(crate) fn queue(&'static self) {
         // Both were written before it was suspended.
         let (seat, shared) = (self.seat.load(Ordering::Relaxed), self.shared.load(Ordering::Relaxed));
         let mut is_same_runtime = false;
@@ -193,40 +199,134 @@ impl Fibre {
         }
     }
 
-    /// Switches to it. `task`: the thread that begins there, or anything.
+    /// Switches to it, and then to others of this seat that have to go on, one after the other, as long as their turn is. `task`: the thread that
+    /// begins there, or anything.
     #[inline]
     fn resume(&'static self, task: TaskRef) {
         let outer = in_task(|worker| {
-            let outer = worker.fibre.replace(self);
-            self.swap_frames(worker);
-            worker.waiter = self.waiter();
+            let outer = worker.fibre;
+            worker.starts = worker.most_starts();
+            self.enter(worker);
             outer
         });
+        Fibre::go_round(self, task, outer);
+    }
+
+    /// Switches to a fibre that the worker has entered, and then to others.
+    #[inline]
+    fn go_round(first: &'static Fibre, task: TaskRef, outer: Option<&'static Fibre>) {
+        let (mut fibre, mut task) = (first, task);
+        loop {
+            let left = fibre.switch_to(task);
+            if !fibre.slot.is_whole() {
+                overflow::report_broken_canary(fibre);
+            }
+            let next = in_task(|worker| {
+                fibre.swap_frames(worker);
+                match left {
+                    Left::Suspended => {}
+                    Left::Yielded => worker.state.yielded(fibre.task()),
+                    Left::Ended => {
+                        worker.began_threads -= 1;
+                        worker.stacks.give(fibre);
+                    }
+                    Left::Migrates(_) => worker.began_threads -= 1,
+                }
+                // What is sent to the seat goes before what it has itself.
+                let goes_on = outer.is_none() && !left.is_last() && !worker.is_called();
+                let next = if goes_on { Fibre::enter_next(worker) } else { None };
+                if next.is_none() {
+                    worker.fibre = outer;
+                    worker.waiter = outer.map_or(waiter_of_seat(worker.seat), Fibre::waiter);
+                }
+                next
+            });
+            match (left, next) {
+                (_, Some(next)) => (fibre, task) = next,
+                (Left::Migrates(seat), None) => return fibre.arrive(seat),
+                (Left::Ended, None) => return crate::threads::serve_starved(),
+                _ => return,
+            }
+        }
+    }
+
+    /// The worker enters the fibre that comes next, if it is the turn of one that has to go on, or of a thread that begins.
+    #[inline]
+    fn enter_next(worker: &mut Worker) -> Option<(&'static Fibre, TaskRef)> {
+        if let Some(task) = worker.state.next_resumed() {
+            let fibre = Fibre::of(task);
+            fibre.enter(worker);
+            return Some((fibre, task));
+        }
+        let task = worker.take_own_thread(None)?;
+        match worker.stacks.take(Core::class(task)) {
+            Some(fibre) => {
+                worker.began_threads += 1;
+                fibre.enter(worker);
+                fibre.set_thread(worker, task, worker.state.own_way());
+                Some((fibre, task))
+            }
+            None => {
+                worker.put_back_own(task);
+                None
+            }
+        }
+    }
+
+    /// A thread begins on it. The worker has entered it.
+    #[inline]
+    fn set_thread(&'static self, worker: &mut Worker, task: TaskRef, way: Way) {
+        let request = task.header().request;
+        worker.frame = Frame { way, ..Frame::new(request) };
+        #[expect(unsafe_code, reason = "a cell that only this thread uses")]
+        // SAFETY: the fibre is this seat's, and in no queue.
+        unsafe {
+            (*self.header.get()).request = request;
+        }
+        self.thread.store(task.as_ptr().as_ptr().cast(), Ordering::Release);
+        self.seat.store(worker.seat.index() as u32, Ordering::Relaxed);
+        self.shared.store(Arc::as_ptr(&worker.shared).cast_mut(), Ordering::Relaxed);
+    }
+
+    /// A thread that begins on this fibre, whose last one is over, without a switch.
+    #[inline]
+    fn next_thread(&'static self) -> Option<TaskRef> {
+        in_task(|worker| {
+            if crate::threads::are_starving() || worker.is_called() {
+                return None;
+            }
+            let task = worker.take_own_thread(Some(self.slot.class))?;
+            self.set_thread(worker, task, worker.state.own_way());
+            Some(task)
+        })
+    }
+
+    /// The fibre of a task that goes on with it.
+    #[inline]
+    fn of(task: TaskRef) -> &'static Fibre {
+        #[expect(unsafe_code, reason = "follows a pointer to what is never freed")]
+        // SAFETY: the task is from `Fibre::task`.
+        unsafe {
+            task.as_ptr().cast::<Fibre>().as_ref()
+        }
+    }
+
+    /// The worker is about to switch to it.
+    #[inline]
+    fn enter(&'static self, worker: &mut Worker) {
+        worker.fibre = Some(self);
+        worker.waiter = self.waiter();
+        self.swap_frames(worker);
+    }
+
+    #[inline]
+    fn switch_to(&'static self, task: TaskRef) -> Left {
         #[expect(unsafe_code, reason = "a cell that only this thread uses")]
         // SAFETY: the fibre is of this seat and does not run. Code on it does not come to this cell.
-        let left = unsafe { (*self.coroutine.get()).get_or_insert_with(|| self.runs()).resume(task) };
-        let CoroutineResult::Yield(left) = left else { unreachable!("a fibre waits for its next thread") };
-        in_task(|worker| {
-            self.swap_frames(worker);
-            worker.fibre = outer;
-            worker.waiter = outer.map_or(waiter_of_seat(worker.seat), Fibre::waiter);
-            match left {
-                Left::Suspended => {}
-                Left::Yielded => worker.state.yielded(self.task()),
-                Left::Ended => {
-                    worker.began_threads -= 1;
-                    worker.stacks.give(self);
-                }
-                Left::Migrates(_) => worker.began_threads -= 1,
-            }
-        });
-        if !self.slot.is_whole() {
-            overflow::report_broken_canary(self);
-        }
-        match left {
-            Left::Migrates(seat) => self.arrive(seat),
-            Left::Ended => crate::threads::serve_starved(),
-            _ => {}
+        let coroutine = unsafe { &mut *self.coroutine.get() };
+        match coroutine.get_or_insert_with(|| self.runs()).resume(task) {
+            CoroutineResult::Yield(left) => left,
+            CoroutineResult::Return(()) => unreachable!("a fibre waits for its next thread"),
         }
     }
 
@@ -243,8 +343,11 @@ impl Fibre {
         #[expect(unsafe_code, reason = "cells that only this thread uses")]
         // SAFETY: the fibre is of this seat.
         unsafe {
-            ptr::swap(&mut worker.frame, self.frame.get());
-            ptr::swap(&mut worker.beneath, self.beneath.get());
+            swap_words(&mut worker.frame, self.frame.get());
+            // Mostly none waits beneath.
+            if !worker.beneath.is_empty() || !(*self.beneath.get()).is_empty() {
+                ptr::swap(&mut worker.beneath, self.beneath.get());
+            }
         }
     }
 
@@ -256,7 +359,7 @@ impl Fibre {
             let mut task: TaskRef = first;
             loop {
                 Core::run(task);
-                task = switcher.suspend(Left::Ended);
+                task = self.next_thread().unwrap_or_else(|| switcher.suspend(Left::Ended));
             }
         })
     }
@@ -278,6 +381,12 @@ impl Fibre {
             self.leave(Left::Suspended);
             self.state.resume();
         }
+    }
+
+    /// Waits until [`Fibre::queue`] is called by the one that it has told that it waits; no other ends that.
+    #[inline]
+    pub(crate) fn suspend_exactly(&self) {
+        self.leave(Left::Suspended);
     }
 
     /// Lets other tasks of its seat go first.
@@ -324,26 +433,74 @@ pub(crate) fn current() -> Option<&'static Fibre> {
     if fibre.is_some() && std::thread::panicking() { None } else { fibre }
 }
 
+/// Swaps two frames word by word: fields of a frame are written one by one shortly before, and a load of two at once would wait for
+/// both stores.
+///
+/// # Safety
+/// Both pointers are to frames that only the caller uses.
+#[inline]
+#[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
+unsafe fn swap_words(one: *mut Frame, other: *mut Frame) {
+    type Word = MaybeUninit<usize>;
+    let (one, other) = (one.cast::<Word>(), other.cast::<Word>());
+    for word in 0..size_of::<Frame>() / size_of::<Word>() {
+        // SAFETY: within the frames, which consist of whole words.
+        unsafe {
+            let (one, other) = (one.add(word), other.add(word));
+            let first = one.read_volatile();
+            one.write_volatile(other.read_volatile());
+            other.write_volatile(first);
+        }
+    }
+}
+
+const _: () = assert!(size_of::<Frame>().is_multiple_of(size_of::<usize>()));
+
 /// Starts a thread on a fibre of the calling thread's seat. Gives the task back if there is no stack for it.
 pub(crate) fn start(task: TaskRef, class: stack::Class) -> Result<(), TaskRef> {
     let begun = in_task(|worker| {
         let fibre = worker.stacks.take(class)?;
+        let (outer, way) = (worker.fibre, worker.frame.way);
+        worker.starts = worker.most_starts();
         worker.began_threads += 1;
-        let way = worker.frame.way;
-        #[expect(unsafe_code, reason = "cells that only this thread uses")]
-        // SAFETY: the fibre was free, and is this seat's from now on.
-        unsafe {
-            let request = task.header().request;
-            *fibre.frame.get() = Frame { way, ..Frame::new(request) };
-            (*fibre.header.get()).request = request;
-        }
-        fibre.thread.store(task.as_ptr().as_ptr().cast(), Ordering::Release);
-        fibre.seat.store(worker.seat.index() as u32, Ordering::Relaxed);
-        fibre.shared.store(Arc::as_ptr(&worker.shared).cast_mut(), Ordering::Relaxed);
-        Some(fibre)
+        fibre.enter(worker);
+        fibre.set_thread(worker, task, way);
+        Some((fibre, outer))
     });
-    begun.ok_or(task)?.resume(task);
+    let (fibre, outer) = begun.ok_or(task)?;
+    Fibre::go_round(fibre, task, outer);
     Ok(())
+}
+
+/// So many threads of the seat's own queue begin one after the other before its loop looks around.
+const STARTS: u32 = 64;
+
+impl Worker {
+    /// How many threads may begin one after the other now: none if one waits beneath, which may be able to go on.
+    #[inline]
+    fn most_starts(&self) -> u32 {
+        if self.fibre.is_some() || self.state.is_waiting() { 0 } else { STARTS }
+    }
+
+    /// The youngest task of its own queue, if that is its turn, and is a thread that begins: with a stack of this class, or of any with `None`.
+    #[inline]
+    fn take_own_thread(&mut self, class: Option<Class>) -> Option<TaskRef> {
+        if self.starts == 0 || !self.state.is_own_next() {
+            return None;
+        }
+        let task = self.own()?.pop()?;
+        if Core::is(task) && class.is_none_or(|class| class == Core::class(task)) {
+            self.starts -= 1;
+            return Some(task);
+        }
+        self.put_back_own(task);
+        None
+    }
+
+    fn put_back_own(&mut self, task: TaskRef) {
+        let own = self.own().expect("it was taken from there");
+        own.push(task).unwrap_or_else(|_| unreachable!("its place is free"));
+    }
 }
 
 impl Core {
@@ -357,7 +514,5 @@ impl Core {
 #[expect(unsafe_code, reason = "the type of a class's functions")]
 // SAFETY of callers: `task` is a fibre's, queued at this seat and taken once.
 unsafe fn go_on(task: TaskRef) {
-    // SAFETY: fibres are never freed.
-    let fibre: &'static Fibre = unsafe { task.as_ptr().cast::<Fibre>().as_ref() };
-    fibre.resume(task);
+    Fibre::of(task).resume(task);
 }

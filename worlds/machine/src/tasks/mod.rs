@@ -53,6 +53,10 @@ use vicus_schedule::{RunTask, SeatId, TaskClass, TaskHeader, TaskRef, Waiter};
 
 /// A condition that a seat waits for.
 pub(crate) trait Awaited {
+    /// Whether the one that makes the condition true queues the fibre that waits for it ([`crate::fibres::Fibre::queue`]), once after
+    /// [`Awaited::announce_suspension`] was true. Else it may wake a fibre for nothing.
+    const IS_EXACT: bool = false;
+
     /// Whether it is true.
     fn is_done(&self) -> bool;
 

@@ -50,6 +50,8 @@ struct Table {
     drop_closure: unsafe fn(NonNull<Core>),
     /// Moves the result to where the pointer points.
     take: unsafe fn(NonNull<Core>, *mut ()),
+    /// The same, and frees the thread.
+    finish: unsafe fn(NonNull<Core>, *mut ()),
     /// Drops the result, and frees the thread.
     free: unsafe fn(NonNull<Core>),
 }
@@ -83,8 +85,13 @@ pub(super) struct Described {
 }
 
 impl<F: FnOnce() -> R, R> Whole<F, R> {
-    const TABLE: &'static Table =
-        &Table { run: run::<F, R>, drop_closure: drop_closure::<F, R>, take: take::<F, R>, free: free::<F, R> };
+    const TABLE: &'static Table = &Table {
+        run: run::<F, R>,
+        drop_closure: drop_closure::<F, R>,
+        take: take::<F, R>,
+        finish: finish::<F, R>,
+        free: free::<F, R>,
+    };
 }
 
 /// A thread that is in no queue yet, and has a handle.
@@ -135,6 +142,17 @@ unsafe fn take<F: FnOnce() -> R, R>(core: NonNull<Core>, to: *mut ()) {
 }
 
 #[expect(unsafe_code, reason = "the type of a table's functions")]
+// SAFETY of callers: as for `take` and `free`.
+unsafe fn finish<F: FnOnce() -> R, R>(core: NonNull<Core>, to: *mut ()) {
+    // SAFETY: the caller's promise; it was made of a Box.
+    unsafe {
+        let whole = Box::from_raw(core.cast::<Whole<F, R>>().as_ptr());
+        let result = ManuallyDrop::into_inner(whole.work.into_inner().result);
+        to.cast::<thread::Result<R>>().write(result);
+    }
+}
+
+#[expect(unsafe_code, reason = "the type of a table's functions")]
 // SAFETY of callers: the thread is a `Whole<F, R>` that has a result and neither runs nor has a handle.
 unsafe fn free<F: FnOnce() -> R, R>(core: NonNull<Core>) {
     // SAFETY: the caller's promise; it was made of a Box.
@@ -149,14 +167,28 @@ unsafe fn free<F: FnOnce() -> R, R>(core: NonNull<Core>) {
 #[expect(unsafe_code, reason = "the type of a class's functions")]
 // SAFETY of callers: `task` is a thread that has not begun.
 unsafe fn begin(task: TaskRef) {
-    // SAFETY: the caller's promise: it is there until it has run.
-    let class = unsafe { task.as_ptr().cast::<Core>().as_ref() }.class;
+    let class = Core::class(task);
     if let Err(task) = fibres::start(task, class) {
         super::starve(task, class);
     }
 }
 
 impl Core {
+    /// Whether a task is a thread that has not begun.
+    #[inline]
+    pub(crate) fn is(task: TaskRef) -> bool {
+        ptr::eq(task.header().class, &raw const THREAD)
+    }
+
+    /// The class of the stack of a thread that has not begun.
+    #[inline]
+    pub(crate) fn class(task: TaskRef) -> Class {
+        debug_assert!(Core::is(task));
+        #[expect(unsafe_code, reason = "follows a pointer to a thread that has not begun")]
+        // SAFETY: the task is a thread's, and it is there until it has run.
+        unsafe { task.as_ptr().cast::<Core>().as_ref() }.class
+    }
+
     /// Runs a thread on the calling fibre.
     pub(crate) fn run(task: TaskRef) {
         let core: NonNull<Core> = task.as_ptr().cast();
@@ -235,7 +267,7 @@ unsafe fn wake(word: usize) {
         match word & TAGS {
             DONE => Arc::<Done>::from_raw(ptr::with_exposed_provenance(word & !TAGS)).set(),
             WAKER => Box::<Waker>::from_raw(ptr::with_exposed_provenance_mut(word & !TAGS)).wake(),
-            _ => (*ptr::with_exposed_provenance::<Fibre>(word)).wake(),
+            _ => (*ptr::with_exposed_provenance::<Fibre>(word)).queue(),
         }
     }
 }
@@ -340,6 +372,22 @@ impl Joiner {
         is_put
     }
 
+    /// As [`Joiner::take`], and frees the thread.
+    ///
+    /// # Safety
+    /// As there.
+    #[expect(unsafe_code, reason = "the caller promises what the type system can't see: the result's type")]
+    pub(super) unsafe fn finish<R>(self) -> thread::Result<R> {
+        let joiner = ManuallyDrop::new(self);
+        debug_assert!(joiner.is_over());
+        let mut result = MaybeUninit::<thread::Result<R>>::uninit();
+        // SAFETY: the caller's promise; the thread is over, and belongs to its handle, which is not dropped.
+        unsafe {
+            (joiner.core().table.finish)(joiner.0, result.as_mut_ptr().cast());
+            result.assume_init()
+        }
+    }
+
     /// Takes the result. It is over.
     ///
     /// # Safety
@@ -377,6 +425,9 @@ struct Joined<'a> {
 }
 
 impl Awaited for Joined<'_> {
+    // Whoever takes the word out of the state queues the fibre.
+    const IS_EXACT: bool = true;
+
     #[inline]
     fn is_done(&self) -> bool {
         self.state.load(Ordering::Acquire) == OVER

@@ -5,7 +5,7 @@
 //! this runtime will ever fill or empty a word. A thread of the system may: so what is said is what is seen, and threads are ended only if
 //! the program has asked for that.
 
-use super::full_empty::waiting;
+use super::full_empty::{Verdict, judge_waits};
 use super::timer::{Call, timer};
 use super::{Core, Threads};
 use crate::runtime::{Runtime, RuntimeBuilder, Shared};
@@ -155,9 +155,8 @@ fn look(runtime: &Weak<Shared>, last: Option<Seen>) {
 fn report(shared: &Shared) {
     let unwinds = shared.threads_here.watch.on_deadlock == OnDeadlock::Unwind;
     let (mut count, mut text) = (0, String::new());
-    let mut told = Vec::new();
-    waiting(|wait| {
-        let Some(fibre) = wait.fibre.filter(|fibre| fibre.is_of(shared)) else { return };
+    judge_waits(|wait| {
+        let Some(fibre) = wait.fibre.filter(|fibre| fibre.is_of(shared)) else { return Verdict::Stays };
         count += 1;
         if count <= NAMED
             && let Some(thread) = fibre.thread()
@@ -170,10 +169,7 @@ fn report(shared: &Shared) {
                 let _ = write!(text, "\n{backtrace}");
             }
         }
-        if unwinds {
-            fibre.tell_to_end();
-            told.push(fibre);
-        }
+        if unwinds { Verdict::IsDeadlocked } else { Verdict::Stays }
     });
     if count == 0 {
         return;
@@ -189,7 +185,6 @@ fn report(shared: &Shared) {
         std::io::stderr(),
         "vicus: a deadlock: nothing runs, and {count} lightweight threads wait for full/empty bits. {end}{text}{more}"
     );
-    told.into_iter().for_each(|fibre| fibre.wake());
 }
 
 impl Threads {

@@ -28,7 +28,7 @@
 //! A word that is freed while it is empty leaves its entry behind; the next owner of its address finds it empty. So fill words before they are
 //! freed.
 
-use super::{Deadlock, begin_wait, end_wait, sync_var, unwind_if_told};
+use super::{Deadlock, Ended, begin_wait, end_wait, sync_var};
 use crate::fibres::{self, Fibre};
 use crate::lock::ShortLock;
 use crate::sync::{AtomicU32, Ordering, Padded};
@@ -189,7 +189,7 @@ impl fmt::Display for Misaligned {
 impl std::error::Error for Misaligned {}
 
 /// The words of the process.
-static TABLE: LazyLock<Table> = LazyLock::new(|| Table::new(STRIPES));
+static TABLE: LazyLock<Table> = LazyLock::new(|| Table::new(STRIPES, Entries::forget_unneeded));
 
 /// Many more than threads that would meet in one.
 pub(super) const STRIPES: usize = 1024;
@@ -252,19 +252,17 @@ impl Node {
         Node { next, address, operation, value, is_done: AtomicU32::new(0), party, backtrace }
     }
 
-    /// Waits until it is done, and gives what was read. It is in a list, out of which `withdraw` takes it.
-    pub(super) fn wait(&self, withdraw: &dyn Fn() -> bool) -> u64 {
+    /// Waits until it is done, and gives what was read. It is in a list.
+    pub(super) fn wait(&self) -> u64 {
         match &self.party {
-            Party::Fibre(fibre) => {
+            Party::Fibre(_) => {
                 begin_wait();
-                let waiting = Waiting { node: self, withdraw };
-                crate::worker::wait(None, &waiting);
+                crate::worker::wait(None, &Waiting(self));
                 end_wait();
-                let is_deadlock = fibre.forget_told();
-                if !waiting.is_done() {
-                    unwind_if_told();
-                    assert!(is_deadlock, "a wait is withdrawn when its thread is told to end");
-                    resume_unwind(Box::new(Deadlock { operation: self.operation.name(), address: self.address }));
+                match self.is_done.load(Ordering::Acquire) {
+                    DONE => {}
+                    WITHDRAWN => resume_unwind(Box::new(Ended)),
+                    _ => resume_unwind(Box::new(Deadlock { operation: self.operation.name(), address: self.address })),
                 }
             }
             Party::Other(done) => done.wait(None),
@@ -272,6 +270,12 @@ impl Node {
         self.value.get()
     }
 }
+
+/// States of a wait, beside 0.
+const DONE: u32 = 1;
+/// Its runtime ends.
+const WITHDRAWN: u32 = 2;
+const DEADLOCK: u32 = 3;
 
 /// A wait, as others see it.
 pub(super) struct SeenWait<'a> {
@@ -281,17 +285,21 @@ pub(super) struct SeenWait<'a> {
     pub(super) backtrace: Option<&'a Backtrace>,
 }
 
+/// What becomes of a wait that was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Stays,
+    /// Its thread is unwound: its runtime ends.
+    Ends,
+    /// Its thread is unwound: no other would fill or empty the word.
+    IsDeadlocked,
+}
+
 /// Calls `f` with each wait for a word, under a lock.
-pub(super) fn waiting(mut f: impl FnMut(SeenWait<'_>)) {
-    let tables = [&*TABLE, sync_var::table()];
-    for stripe in tables.into_iter().flat_map(|table| &table.stripes) {
-        let entries = stripe.0.lock();
-        for entry in entries.places.iter().filter(|entry| entry.address != 0) {
-            for node in entry.stay.iter().chain(entry.change.iter()) {
-                let fibre = if let Party::Fibre(fibre) = node.party { Some(fibre) } else { None };
-                let Node { operation, address, .. } = *node;
-                f(SeenWait { fibre, operation, address, backtrace: node.backtrace.as_deref() });
-            }
+pub(super) fn judge_waits(mut f: impl FnMut(SeenWait<'_>) -> Verdict) {
+    for table in [&*TABLE, sync_var::table()] {
+        for stripe in &table.stripes {
+            table.judge(&stripe.0, &mut f);
         }
     }
 }
@@ -541,13 +549,15 @@ fn hash(address: usize) -> usize {
 /// Words and those that wait for them.
 pub(crate) struct Table {
     stripes: Box<[Padded<ShortLock<Entries>>]>,
+    /// Called when a wait was taken out of the entry at this place.
+    settle: fn(&mut Entries, usize),
 }
 
 impl Table {
     /// With so many stripes, a power of two.
-    pub(super) fn new(stripes: usize) -> Table {
+    pub(super) fn new(stripes: usize, settle: fn(&mut Entries, usize)) -> Table {
         let stripe = || Padded(ShortLock::new(Entries { places: Box::new([]), used: 0 }));
-        Table { stripes: (0..stripes).map(|_| stripe()).collect() }
+        Table { stripes: (0..stripes).map(|_| stripe()).collect(), settle }
     }
 
     #[inline]
@@ -620,17 +630,36 @@ impl Table {
         let put = self.operate_or(word, operation, |entries, at| entries.places[at].push(&node));
         match put {
             Ok(value) => value,
-            Err(()) => node.wait(&|| self.withdraw(&node)),
+            Err(()) => node.wait(),
         }
     }
 
-    /// Takes a wait out. `false`: it is over, or about to be.
-    fn withdraw(&self, wait: &Node) -> bool {
-        let mut entries = self.stripe(wait.address).lock();
-        let Some(at) = entries.find(wait.address) else { return false };
-        let was_there = entries.places[at].remove(wait);
-        entries.forget_unneeded(at);
-        was_there
+    /// Looks at each wait of a stripe, and takes those out that are to end.
+    fn judge(&self, stripe: &ShortLock<Entries>, f: &mut impl FnMut(SeenWait<'_>) -> Verdict) {
+        let mut ended = Vec::new();
+        let mut entries = stripe.lock();
+        for entry in entries.places.iter().filter(|entry| entry.address != 0) {
+            for node in entry.stay.iter().chain(entry.change.iter()) {
+                let fibre = if let Party::Fibre(fibre) = node.party { Some(fibre) } else { None };
+                let Node { operation, address, .. } = *node;
+                let verdict = f(SeenWait { fibre, operation, address, backtrace: node.backtrace.as_deref() });
+                if verdict != Verdict::Stays
+                    && let Some(fibre) = fibre
+                {
+                    ended.push((ptr::from_ref(node), address, fibre, verdict));
+                }
+            }
+        }
+        for (node, address, fibre, verdict) in ended {
+            let at = entries.find(address).expect("a thread waits for it");
+            #[expect(unsafe_code, reason = "follows a pointer to a wait")]
+            // SAFETY: the wait stays in its frame until the fibre is queued, below.
+            let node = unsafe { &*node };
+            entries.places[at].remove(node);
+            (self.settle)(&mut entries, at);
+            node.is_done.store(if verdict == Verdict::Ends { WITHDRAWN } else { DEADLOCK }, Ordering::Release);
+            fibre.queue();
+        }
     }
 
     fn fill(&self, word: &AtomicU64, value: Option<u64>) -> bool {
@@ -695,8 +724,8 @@ fn wake_first(woken: &mut List) {
         Party::Fibre(fibre) => {
             let fibre = *fibre;
             // Release: the waiting thread sees what was read. Its frame may be gone after this.
-            node.is_done.store(1, Ordering::Release);
-            fibre.wake();
+            node.is_done.store(DONE, Ordering::Release);
+            fibre.queue();
         }
         Party::Other(done) => {
             let done = Arc::clone(done);
@@ -705,23 +734,18 @@ fn wake_first(woken: &mut List) {
     }
 }
 
-/// A fibre's wait for a word.
-struct Waiting<'a> {
-    node: &'a Node,
-    withdraw: &'a dyn Fn() -> bool,
-}
+/// A fibre's wait for a word, which is in its list.
+struct Waiting<'a>(&'a Node);
 
 impl Awaited for Waiting<'_> {
+    // Whoever takes it out of the list queues the fibre.
+    const IS_EXACT: bool = true;
+
     fn is_done(&self) -> bool {
-        self.node.is_done.load(Ordering::Acquire) == 1
+        self.0.is_done.load(Ordering::Acquire) != 0
     }
 
     fn announce_sleep(&self) -> bool {
-        // The wait is in the list already.
         true
-    }
-
-    fn withdraw(&self) -> bool {
-        (self.withdraw)()
     }
 }

@@ -32,6 +32,7 @@ pub(crate) use self::core::Core;
 use self::core::{Described, Joiner};
 use self::deadlock::Watch;
 pub use self::deadlock::{Deadlock, OnDeadlock};
+use self::full_empty::{Verdict, judge_waits};
 pub use self::local::Local;
 pub use self::migrate::{MigrateError, migrate_to};
 pub use self::sync_var::SyncVar;
@@ -401,9 +402,13 @@ impl<T: Send + 'static> JoinHandle<T> {
     ///
     /// # Errors
     /// The thread has panicked: with its panic, or [`Ended`].
-    pub fn join(mut self) -> std::thread::Result<T> {
+    pub fn join(self) -> std::thread::Result<T> {
         self.joiner.wait();
-        self.take()
+        #[expect(unsafe_code, reason = "the type of a result")]
+        // SAFETY: the handle was made with the thread, by its closure's type.
+        unsafe {
+            self.joiner.finish()
+        }
     }
 
     /// Whether the thread is over.
@@ -633,9 +638,15 @@ pub(crate) fn starve(task: TaskRef, class: Class) {
 /// A stack was given back: a thread that waits for one may begin.
 #[inline]
 pub(crate) fn serve_starved() {
-    if STARVING.load(Ordering::Relaxed) > 0 {
+    if are_starving() {
         serve_one_starved();
     }
+}
+
+/// Whether a thread waits for a stack.
+#[inline]
+pub(crate) fn are_starving() -> bool {
+    STARVING.load(Ordering::Relaxed) > 0
 }
 
 #[cold]
@@ -663,6 +674,10 @@ impl Shared {
         let mut pause = Duration::from_micros(50);
         while self.threads_here.live() > 0 {
             // One that begins to wait at this moment is found the next time.
+            judge_waits(|wait| match wait.fibre {
+                Some(fibre) if fibre.is_of(self) => Verdict::Ends,
+                _ => Verdict::Stays,
+            });
             all_fibres().filter(|fibre| fibre.is_suspended() && fibre.is_of(self)).for_each(Fibre::wake);
             if began.elapsed() > LAST_WAIT {
                 self.report_left();

@@ -1,6 +1,6 @@
 //! A value with its full/empty bit in one word.
 
-use super::full_empty::{Entry, List, Node, Operation, STRIPES, Table, Word, act, wake};
+use super::full_empty::{Entries, Entry, List, Node, Operation, STRIPES, Table, Word, act, wake};
 use std::cell::Cell;
 use std::fmt;
 use std::ptr;
@@ -37,8 +37,17 @@ const STATE: u64 = (1 << BITS) - 1;
 
 /// The variables for which threads wait.
 pub(super) fn table() -> &'static Table {
-    static TABLE: LazyLock<Table> = LazyLock::new(|| Table::new(STRIPES));
+    static TABLE: LazyLock<Table> = LazyLock::new(|| Table::new(STRIPES, settle));
     &TABLE
+}
+
+/// A wait for the variable of this entry was taken out.
+fn settle(entries: &mut Entries, at: usize) {
+    #[expect(unsafe_code, reason = "follows the address of a variable")]
+    // SAFETY: the wait's frame has a reference to it, and the waiting thread goes on after this.
+    let var = unsafe { SyncVar::at(ptr::with_exposed_provenance_mut(entries.places[at].address)) };
+    let value = var.0.load(Ordering::Acquire) >> BITS;
+    var.put_back(entries, at, value);
 }
 
 /// A value under the stripe's lock.
@@ -187,7 +196,7 @@ impl SyncVar {
     }
 
     fn address(&self) -> usize {
-        ptr::from_ref(self).addr()
+        ptr::from_ref(self).expose_provenance()
     }
 
     #[cold]
@@ -198,7 +207,7 @@ impl SyncVar {
         let node = Node::new(self.address(), operation);
         match self.operate_or(operation, Some(&node)) {
             Some(value) => value,
-            None => node.wait(&|| self.withdraw(&node)),
+            None => node.wait(),
         }
     }
 
@@ -296,25 +305,13 @@ impl SyncVar {
     }
 
     /// Writes the word as its entry says, and forgets the entry if no thread waits.
-    fn put_back(&self, entries: &mut super::full_empty::Entries, at: usize, value: u64) {
+    fn put_back(&self, entries: &mut Entries, at: usize, value: u64) {
         let entry = &entries.places[at];
         let (is_full, has_waits) = (entry.is_full, entry.has_waits());
         if !has_waits {
             entries.remove(at);
         }
         self.0.store(pack(value, is_full, has_waits), Ordering::Release);
-    }
-
-    /// Takes a wait out. `false`: it is over, or about to be.
-    fn withdraw(&self, node: &Node) -> bool {
-        let mut entries = table().stripe(self.address()).lock();
-        let Some(at) = entries.find(self.address()) else { return false };
-        let was_there = entries.places[at].remove(node);
-        if was_there {
-            let value = self.0.load(Ordering::Acquire) >> BITS;
-            self.put_back(&mut entries, at, value);
-        }
-        was_there
     }
 }
 
