@@ -6,6 +6,7 @@ use std::time::Duration;
 use vicus_machine::threads::{self, full_empty};
 use vicus_machine::{Runtime, in_place_scope, join};
 use vicus_schedule::{ALL, Setting};
+use vicus_topology::{NodeId, Topology};
 
 /// Runs a program in a runtime of every strategy with 1, 2, 3 and 8 threads.
 fn everywhere(program: impl Fn(&Runtime, &str)) {
@@ -184,4 +185,167 @@ fn dropping_a_runtime_ends_its_threads() {
         assert!(handle.join().unwrap_err().is::<threads::Ended>());
     }
     full_empty::fill(&word);
+}
+
+#[test]
+fn a_backtrace_in_a_thread_ends_at_its_border() {
+    let runtime = Runtime::builder().threads(1).start();
+    let thread = threads::Builder::new().spawn_on(&runtime, || {
+        #[inline(never)]
+        fn innermost() -> String {
+            std::backtrace::Backtrace::force_capture().to_string()
+        }
+        threads::yield_now();
+        innermost()
+    });
+    let trace = thread.join().unwrap();
+    assert!(trace.contains("innermost"), "{trace}");
+}
+
+#[test]
+fn bad_input_is_told() {
+    let runtime = Runtime::builder().threads(1).start();
+    let try_spawn =
+        |builder: threads::Builder| builder.try_spawn_on(&runtime, || ()).map(|thread| thread.join().unwrap());
+    let small = threads::Builder::new().stack_size(100);
+    assert_eq!(try_spawn(small).unwrap_err(), threads::SpawnError::StackTooSmall { bytes: 100 });
+    let large = threads::Builder::new().stack_size(usize::MAX);
+    assert_eq!(try_spawn(large).unwrap_err(), threads::SpawnError::StackTooLarge { bytes: usize::MAX });
+    let elsewhere = threads::Builder::new().place(NodeId::new(1000));
+    assert!(matches!(try_spawn(elsewhere), Err(threads::SpawnError::NoSuchPlace(_))));
+    assert_eq!(try_spawn(threads::Builder::new().stack_size(4096)), Ok(()));
+    let word = AtomicU64::new(1);
+    assert_eq!(full_empty::unlock(&word), Err(full_empty::NotLocked));
+    full_empty::lock(&word);
+    assert!(!full_empty::try_lock(&word));
+    assert_eq!(full_empty::unlock(&word), Ok(()));
+    let mut words = [0_u64; 2];
+    let odd = words.as_mut_ptr().wrapping_byte_add(3);
+    #[expect(unsafe_code, reason = "the function looks at the address first")]
+    // SAFETY: the words are there; what is refused is not followed.
+    unsafe {
+        assert!(full_empty::word_at(odd).is_err());
+        assert!(full_empty::word_at(std::ptr::null_mut()).is_err());
+        assert_eq!(full_empty::word_at(words.as_mut_ptr()).map(full_empty::read_ff), Ok(0));
+    }
+    #[expect(unsafe_code, reason = "it is refused")]
+    // SAFETY: the caller is no lightweight thread, so nothing moves.
+    let moved = unsafe { threads::migrate_to(NodeId::new(0)) };
+    assert_eq!(moved, Err(threads::MigrateError::NotAThread));
+    assert!(std::panic::catch_unwind(|| threads::SyncVar::empty().write_f(u64::MAX)).is_err());
+}
+
+#[test]
+fn a_thread_goes_where_it_wants_and_is_woken_there() {
+    let machine = Topology::parse("node:2 l3:1 core:2").unwrap();
+    let runtime = Runtime::builder().topology(machine).threads(4).quiet().start();
+    let words: Arc<[AtomicU64; 2]> = Arc::default();
+    words.iter().for_each(|word| _ = full_empty::empty(word));
+    let spawn = |n: usize| {
+        let words = Arc::clone(&words);
+        threads::Builder::new().spawn_on(&runtime, move || {
+            for step in 0..200 {
+                let node = NodeId::new((n + step) % 2);
+                #[expect(unsafe_code, reason = "nothing here belongs to a thread of the system")]
+                // SAFETY: the words are shared by a counted reference, and no closure of the library is open.
+                unsafe { threads::migrate_to(node) }.unwrap();
+                // Two pass a value on, to and fro.
+                if n.is_multiple_of(2) {
+                    full_empty::write_ef(&words[0], step as u64);
+                    assert_eq!(full_empty::read_fe(&words[1]), step as u64);
+                } else {
+                    let value = full_empty::read_fe(&words[0]);
+                    full_empty::write_ef(&words[1], value);
+                }
+            }
+        })
+    };
+    let threads = [spawn(0), spawn(1)];
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    words.iter().for_each(|word| _ = full_empty::fill(word));
+    let nowhere = threads::Builder::new().spawn_on(&runtime, || {
+        #[expect(unsafe_code, reason = "it is refused")]
+        // SAFETY: there is no such place, so nothing moves.
+        unsafe {
+            threads::migrate_to(NodeId::new(7))
+        }
+    });
+    assert!(matches!(nowhere.join().unwrap(), Err(threads::MigrateError::NoSuchPlace(_))));
+}
+
+#[test]
+fn threads_that_wait_for_one_another_are_unwound_if_the_program_wants_it() {
+    for threads_of_system in [1, 2] {
+        let runtime =
+            Runtime::builder().threads(threads_of_system).deadlock(threads::OnDeadlock::Unwind).quiet().start();
+        let words: Arc<[AtomicU64; 2]> = Arc::default();
+        words.iter().for_each(|word| _ = full_empty::empty(word));
+        let var = Arc::new(threads::SyncVar::empty());
+        let spawn = |n: usize| {
+            let (words, var) = (Arc::clone(&words), Arc::clone(&var));
+            threads::Builder::new().spawn_on(&runtime, move || {
+                if n == 2 {
+                    return var.read_fe();
+                }
+                let value = full_empty::read_ff(&words[n]);
+                full_empty::write_ef(&words[1 - n], value);
+                value
+            })
+        };
+        let told = [spawn(0), spawn(1), spawn(2)].map(|thread| thread.join().unwrap_err());
+        let told = told.map(|panic| panic.downcast_ref::<threads::Deadlock>().unwrap().operation);
+        assert_eq!(told, ["read_ff", "read_ff", "read_fe"]);
+        assert!(var.try_write_ef(7), "no thread waits there any more");
+        words.iter().for_each(|word| _ = full_empty::fill(word));
+    }
+}
+
+#[test]
+fn no_deadlock_is_told_while_one_sleeps() {
+    let runtime = Runtime::builder().threads(1).deadlock(threads::OnDeadlock::Unwind).quiet().start();
+    let word = Arc::new(AtomicU64::new(0));
+    full_empty::empty(&word);
+    let waits = threads::Builder::new().spawn_on(&runtime, {
+        let word = Arc::clone(&word);
+        move || full_empty::read_ff(&word)
+    });
+    let fills = threads::Builder::new().spawn_on(&runtime, {
+        let word = Arc::clone(&word);
+        move || {
+            threads::sleep(Duration::from_millis(1600));
+            full_empty::write_f(&word, 5);
+        }
+    });
+    assert_eq!(waits.join().unwrap(), 5);
+    fills.join().unwrap();
+}
+
+/// A tree whose every node waits for its child, as deep as there are threads.
+#[test]
+fn a_deep_tree_of_joins_needs_no_deep_stack() {
+    fn descend(depth: u32) -> u32 {
+        if depth == 0 {
+            return 0;
+        }
+        threads::Builder::new().stack_size(8 << 10).spawn(move || descend(depth - 1)).join().unwrap() + 1
+    }
+    let runtime = Runtime::builder().threads(2).quiet().start();
+    let depth = 50_000;
+    let thread = threads::Builder::new().spawn_on(&runtime, move || descend(depth));
+    assert_eq!(thread.join().unwrap(), depth);
+}
+
+#[test]
+fn a_thread_awaits_futures_and_is_one() {
+    everywhere(|runtime, what| {
+        let thread = threads::Builder::new().spawn_on(runtime, || {
+            let inner = threads::spawn(|| {
+                threads::yield_now();
+                20
+            });
+            let other = threads::spawn_async(async { 22 });
+            threads::block_on(async { inner.await.unwrap() + other.await.unwrap() })
+        });
+        assert_eq!(vicus_machine::block_on(thread).unwrap(), 42, "{what}");
+    });
 }

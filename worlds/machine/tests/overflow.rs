@@ -1,0 +1,78 @@
+//! A lightweight thread whose stack overflows, in a process of its own, which ends.
+
+use std::hint::black_box;
+use std::process::{Command, Output};
+use vicus_machine::Runtime;
+use vicus_machine::threads::{self, Builder};
+
+/// Says what the child does.
+const ROLE: &str = "VICUS_TEST_OVERFLOW";
+
+fn run(role: &str) -> Output {
+    let exe = std::env::current_exe().unwrap();
+    let mut child = Command::new(exe);
+    child.args(["--exact", "the_child", "--nocapture", "--test-threads=1"]).env(ROLE, role);
+    child.env("RUST_BACKTRACE", "0").output().unwrap()
+}
+
+#[expect(unconditional_recursion, reason = "it is to overflow")]
+fn descend(depth: u64) -> u64 {
+    let frame = black_box([depth; 64]);
+    descend(depth + 1) + frame[depth as usize % 64]
+}
+
+/// Does nothing unless it is the child.
+#[test]
+fn the_child() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let runtime = Runtime::builder().threads(1).quiet().start();
+    match role.as_str() {
+        "thread" => {
+            let thread = Builder::new().name("deep").stack_size(16 << 10).spawn_on(&runtime, || descend(0));
+            let _ = thread.join();
+        }
+        "null" => {
+            threads::Builder::new().spawn_on(&runtime, || ()).join().unwrap();
+            let address = black_box(16_usize);
+            #[expect(unsafe_code, reason = "it is to crash")]
+            // SAFETY: none: this process is to end here.
+            unsafe {
+                std::ptr::with_exposed_provenance_mut::<u8>(address).write_volatile(1);
+            }
+        }
+        "native" => {
+            threads::Builder::new().spawn_on(&runtime, || ()).join().unwrap();
+            std::thread::Builder::new().name("own".to_owned()).spawn(|| descend(0)).unwrap().join().unwrap();
+        }
+        other => panic!("no such role: {other}"),
+    }
+}
+
+#[test]
+fn an_overflow_names_the_thread_and_ends_the_process() {
+    use std::os::unix::process::ExitStatusExt as _;
+    let output = run("thread");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.signal(), Some(libc_sigsegv()), "{said}");
+    let line = said.lines().find(|line| line.starts_with("vicus: ")).unwrap_or_else(|| panic!("{said}"));
+    assert!(line.contains("lightweight thread") && line.contains("'deep'"), "{line}");
+    assert!(line.contains("overflow.rs") && line.contains("16384 bytes") && line.contains("stack_size"), "{line}");
+}
+
+/// What the standard library does is left to it.
+#[test]
+fn other_faults_end_as_they_did() {
+    use std::os::unix::process::ExitStatusExt as _;
+    let output = run("null");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.signal(), Some(libc_sigsegv()), "{said}");
+    assert!(!said.contains("vicus: "), "{said}");
+    let output = run("native");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.signal().is_some(), "{said}");
+    assert!(said.contains("has overflowed its stack") && said.contains("own") && !said.contains("vicus: "), "{said}");
+}
+
+fn libc_sigsegv() -> i32 {
+    11
+}
