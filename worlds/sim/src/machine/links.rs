@@ -65,9 +65,9 @@ impl Links {
 fn spread_ways(nodes: usize, links: &[Link]) -> Result<Vec<Vec<Vec<usize>>>, (usize, usize)> {
     let hops: Vec<Vec<Option<usize>>> = (0..nodes).map(|from| hops_from(from, nodes, links)).collect();
     let mut pairs = Vec::new();
-    for from in 0..nodes {
-        for to in 0..nodes {
-            pairs.push((hops[from][to].ok_or((from, to))?, from, to));
+    for (from, hops) in hops.iter().enumerate() {
+        for (to, hops) in hops.iter().enumerate() {
+            pairs.push((hops.ok_or((from, to))?, from, to));
         }
     }
     pairs.sort_unstable();
