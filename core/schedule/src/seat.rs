@@ -98,11 +98,13 @@ struct Resumed<T> {
     in_row: u32,
     /// How many that yielded may go on before the next look into the queues.
     turns: u32,
+    /// One that yielded went on last: before the next one, the seat's own queue has a turn.
+    is_owns_turn: bool,
 }
 
 impl<T> Resumed<T> {
     fn new() -> Resumed<T> {
-        Resumed { count: 0, woken: VecDeque::new(), yielded: VecDeque::new(), in_row: 0, turns: 0 }
+        Resumed { count: 0, woken: VecDeque::new(), yielded: VecDeque::new(), in_row: 0, turns: 0, is_owns_turn: false }
     }
 
     fn take_woken(&mut self) -> Option<T> {
@@ -114,6 +116,7 @@ impl<T> Resumed<T> {
     fn take_yielded(&mut self) -> Option<T> {
         let task = self.yielded.pop_front()?;
         self.count -= 1;
+        self.is_owns_turn = true;
         Some(task)
     }
 }
@@ -261,6 +264,11 @@ impl<T> Seat<T> {
         if let Some(task) = called().or_else(|| self.kept.pop_if(|task| queues.may_begin(task))) {
             return Some(kept(task));
         }
+        if std::mem::take(&mut self.resumed.is_owns_turn)
+            && let Some(task) = self.find_own(self.waits_for(), queues)
+        {
+            return Some((task, self.own_way));
+        }
         if self.resumed.turns > 0
             && let Some(task) = self.resumed.take_yielded()
         {
@@ -270,7 +278,8 @@ impl<T> Seat<T> {
         let own = self.find_own(self.waits_for(), queues).map(|task| (task, self.own_way));
         let found = own.or_else(|| self.look_far(self.waits_for(), plan, &mut *queues));
         // After a task of a queue it is the turn of one that has yielded.
-        self.resumed.turns = if found.is_some() { 1 } else { YIELDED_TURN };
+        let is_found = found.is_some();
+        self.resumed.turns = if is_found || self.own.is_none() { 1 } else { YIELDED_TURN };
         found.or_else(|| self.resumed.take_woken().or_else(|| self.resumed.take_yielded()).map(kept))
     }
 
@@ -292,14 +301,21 @@ impl<T> Seat<T> {
     /// that queue for a while without looking elsewhere.
     #[inline]
     pub fn is_own_next(&self) -> bool {
-        let is_usual = self.resumed.count == 0 && self.next.is_none() && self.kept.is_empty() && self.woken.is_none();
+        let is_turn = self.resumed.count == 0 || self.resumed.is_owns_turn && self.resumed.woken.is_empty();
+        let is_usual = is_turn && self.next.is_none() && self.kept.is_empty() && self.woken.is_none();
         is_usual && self.front.is_none() && (self.own_while_waiting || self.waits_for().is_none())
+    }
+
+    /// A task was taken from its own queue, by [`Seat::is_own_next`].
+    #[inline]
+    pub fn took_own(&mut self) {
+        self.resumed.is_owns_turn = false;
     }
 
     /// The suspended task that goes on next, if it is the turn of one: as [`Seat::find`] would give it, for a world that goes from one to
     /// the next without looking into queues. It ends with `None` after a while.
     #[inline]
-    pub fn next_resumed(&mut self) -> Option<T> {
+    pub fn next_resumed(&mut self, is_own_empty: impl FnOnce() -> bool) -> Option<T> {
         if self.resumed.count == 0 {
             return None;
         }
@@ -310,7 +326,7 @@ impl<T> Seat<T> {
             return Some(task);
         }
         // Otherwise one that yields while others are woken again and again would have no turn.
-        if self.resumed.turns == 0 || !self.kept.is_empty() {
+        if self.resumed.turns == 0 || !self.kept.is_empty() || self.resumed.is_owns_turn && !is_own_empty() {
             return None;
         }
         let task = self.resumed.take_yielded()?;

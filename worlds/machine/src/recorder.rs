@@ -592,6 +592,32 @@ impl Recorder {
         }
     }
 
+    /// How many tasks' code is open on the seat.
+    pub(crate) fn open(&self) -> usize {
+        self.0.as_ref().map_or(0, |on| on.open.len())
+    }
+
+    /// A lightweight thread is suspended: its code, above the first `beneath` tasks, is not open any more. Gives it, for
+    /// [`Recorder::thread_goes_on`].
+    pub(crate) fn thread_is_suspended(&mut self, thread: &TaskHeader, beneath: usize) -> Vec<u32> {
+        let Some(on) = &mut self.0 else { return Vec::new() };
+        let open = on.open.split_off(beneath.min(on.open.len()));
+        if !open.is_empty() {
+            on.record(What::UserCodeEnds { who: task_of(thread) });
+        }
+        open
+    }
+
+    /// It goes on.
+    pub(crate) fn thread_goes_on(&mut self, thread: &TaskHeader, open: Vec<u32>) {
+        if let Some(on) = &mut self.0
+            && !open.is_empty()
+        {
+            on.record(What::UserCodeBegins { who: task_of(thread) });
+            on.open.extend(open);
+        }
+    }
+
     /// The code that was called last is over.
     #[inline]
     pub(crate) fn task_ended_here(&mut self) {

@@ -12,6 +12,7 @@ pub(crate) mod overflow;
 pub(crate) mod stack;
 mod state;
 
+use crate::deque::Deque;
 use crate::runtime::Shared;
 use crate::threads::Core;
 use crate::worker::{Frame, Worker, in_task, with_worker};
@@ -66,6 +67,8 @@ pub(crate) struct Fibre {
     /// The worker's frame of the task beneath while the fibre runs, and the fibre's own while it does not.
     frame: UnsafeCell<Frame>,
     beneath: UnsafeCell<Vec<RequestId>>,
+    /// Of a seat that records: how many tasks were open when it was entered, and those of its own while it is suspended.
+    recorded: UnsafeCell<(usize, Vec<u32>)>,
     /// `None` before the first thread, and after its pages were given back.
     coroutine: UnsafeCell<Option<Switches>>,
     switcher: Cell<*const Switcher>,
@@ -100,6 +103,7 @@ impl Fibre {
             shared: AtomicPtr::new(ptr::null_mut()),
             frame: UnsafeCell::new(Frame::new(RequestId(0))),
             beneath: UnsafeCell::new(Vec::new()),
+            recorded: UnsafeCell::new((0, Vec::new())),
             coroutine: UnsafeCell::new(None),
             switcher: Cell::new(ptr::null()),
             thread: AtomicPtr::new(ptr::null_mut()),
@@ -222,6 +226,9 @@ impl Fibre {
                 overflow::report_broken_canary(fibre);
             }
             let next = in_task(|worker| {
+                if worker.recorder.is_on() {
+                    fibre.record_left(worker);
+                }
                 fibre.swap_frames(worker);
                 match left {
                     Left::Suspended => {}
@@ -253,7 +260,11 @@ impl Fibre {
     /// The worker enters the fibre that comes next, if it is the turn of one that has to go on, or of a thread that begins.
     #[inline]
     fn enter_next(worker: &mut Worker) -> Option<(&'static Fibre, TaskRef)> {
-        if let Some(task) = worker.state.next_resumed() {
+        let own: *const Deque = worker.own().map_or(ptr::null(), ptr::from_ref);
+        #[expect(unsafe_code, reason = "a reference that does not borrow the worker")]
+        // SAFETY: null, or a queue of what the worker shares, where queues stay.
+        let is_own_empty = || unsafe { own.as_ref() }.is_none_or(Deque::is_empty);
+        if let Some(task) = worker.state.next_resumed(is_own_empty) {
             let fibre = Fibre::of(task);
             fibre.enter(worker);
             return Some((fibre, task));
@@ -317,6 +328,36 @@ impl Fibre {
         worker.fibre = Some(self);
         worker.waiter = self.waiter();
         self.swap_frames(worker);
+        if worker.recorder.is_on() {
+            self.record_enter(worker);
+        }
+    }
+
+    #[cold]
+    fn record_enter(&self, worker: &mut Worker) {
+        let beneath = worker.recorder.open();
+        #[expect(unsafe_code, reason = "a cell that only this thread uses, and a pointer to the thread that goes on")]
+        // SAFETY: the fibre is of this seat; a thread is there while it is on a fibre.
+        unsafe {
+            let recorded = &mut *self.recorded.get();
+            let open = std::mem::take(&mut recorded.1);
+            recorded.0 = beneath;
+            if let Some(thread) = self.thread() {
+                worker.recorder.thread_goes_on(thread.cast::<TaskHeader>().as_ref(), open);
+            }
+        }
+    }
+
+    #[cold]
+    fn record_left(&self, worker: &mut Worker) {
+        #[expect(unsafe_code, reason = "a cell that only this thread uses, and a pointer to the thread that waits")]
+        // SAFETY: as in `record_enter`.
+        unsafe {
+            let recorded = &mut *self.recorded.get();
+            if let Some(thread) = self.thread() {
+                recorded.1 = worker.recorder.thread_is_suspended(thread.cast::<TaskHeader>().as_ref(), recorded.0);
+            }
+        }
     }
 
     #[inline]
@@ -491,6 +532,7 @@ impl Worker {
         let task = self.own()?.pop()?;
         if Core::is(task) && class.is_none_or(|class| class == Core::class(task)) {
             self.starts -= 1;
+            self.state.took_own();
             return Some(task);
         }
         self.put_back_own(task);

@@ -170,6 +170,14 @@ impl SyncVar {
         self.set(false, |value| value).0
     }
 
+    /// Empties it, and writes it.
+    ///
+    /// # Panics
+    /// The value needs more than 60 bits.
+    pub fn purge_to(&self, value: u64) {
+        self.set(false, |_| check(value));
+    }
+
     /// Whether it is full.
     #[inline]
     pub fn is_full(&self) -> bool {

@@ -8,6 +8,7 @@ mod dealing;
 mod deep;
 mod fixtures;
 mod flow;
+mod full_empty;
 mod head_start;
 mod lending;
 mod library_boxes;

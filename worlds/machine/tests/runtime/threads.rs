@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
+use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library};
 use vicus_machine::threads::{self, full_empty};
 use vicus_machine::{Runtime, in_place_scope, join};
 use vicus_schedule::{ALL, Setting};
@@ -348,4 +349,148 @@ fn a_thread_awaits_futures_and_is_one() {
         });
         assert_eq!(vicus_machine::block_on(thread).unwrap(), 42, "{what}");
     });
+}
+
+#[test]
+fn a_trace_with_threads_breaks_no_rule() {
+    for strategy in ALL {
+        let setting: Setting = strategy.name().parse().unwrap();
+        let runtime = Runtime::builder().threads(2).strategy(setting).record(200_000).quiet().start();
+        let word = Arc::new(AtomicU64::new(0));
+        full_empty::empty(&word);
+        runtime.run(|| {
+            let threads: Vec<_> = (0..50)
+                .map(|n| {
+                    let word = Arc::clone(&word);
+                    threads::spawn(move || {
+                        threads::yield_now();
+                        let inner = threads::spawn(move || n);
+                        full_empty::read_ff(&word) + inner.join().unwrap()
+                    })
+                })
+                .collect();
+            full_empty::write_f(&word, 1);
+            assert_eq!(threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>(), 50 * 49 / 2 + 50);
+        });
+        let trace = runtime.trace().unwrap();
+        assert_eq!((trace.lost(), trace.check().first()), (0, None), "{}", strategy.name());
+    }
+}
+
+/// What two do that wait for one another in turn: each for what the other one does next.
+fn first_of_two(words: &[AtomicU64; 3]) {
+    full_empty::write_ef(&words[0], 1);
+    let second = full_empty::read_ff(&words[1]);
+    full_empty::write_ef(&words[2], second + 1);
+}
+
+fn second_of_two(words: &[AtomicU64; 3]) -> u64 {
+    let first = full_empty::read_ff(&words[0]);
+    full_empty::write_ef(&words[1], first + 1);
+    full_empty::read_ff(&words[2])
+}
+
+fn three_empty_words() -> Arc<[AtomicU64; 3]> {
+    let words: Arc<[AtomicU64; 3]> = Arc::default();
+    words.iter().for_each(|word| _ = full_empty::empty(word));
+    words
+}
+
+/// The program that lightweight threads end, in tasks: one runs on top of the other, and both wait. A thread from outside frees them.
+#[test]
+fn tasks_that_wait_for_one_another_in_turn_hang_on_one_thread() {
+    let runtime = Runtime::builder().threads(1).deadlock(threads::OnDeadlock::Ignore).quiet().start();
+    let words = three_empty_words();
+    let (one, other) = (Arc::clone(&words), Arc::clone(&words));
+    let request = runtime.spawn(move || {
+        in_place_scope(|scope| {
+            scope.spawn(|_| first_of_two(&one));
+            scope.spawn(|_| _ = second_of_two(&other));
+        });
+    });
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(!request.is_done(), "the test shows nothing if tasks can do it");
+    while !request.is_done() {
+        words.iter().for_each(|word| _ = full_empty::fill(word));
+        std::thread::sleep(Duration::from_millis(1));
+        words.iter().for_each(|word| _ = full_empty::empty(word));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    request.wait().unwrap();
+    words.iter().for_each(|word| _ = full_empty::fill(word));
+}
+
+#[test]
+fn a_box_joins_threads_that_wait_for_one_another() {
+    let schema = Schema::new([("n", Type::U64)]);
+    everywhere(|runtime, what| {
+        let words = three_empty_words();
+        let of_box = Arc::clone(&words);
+        let mut net = ModelBuilder::new("a box that joins");
+        let one = || [Envelope::new([vec![1_u64].into()])];
+        let source = net.source(library::source("source", &schema, one));
+        let joins = net.add(library::map("joins", &schema, &schema, move |_| {
+            let (one, other) = (Arc::clone(&of_box), Arc::clone(&of_box));
+            let first = threads::spawn(move || first_of_two(&one));
+            let second = threads::spawn(move || second_of_two(&other));
+            first.join().unwrap();
+            Some(Envelope::new([vec![second.join().unwrap()].into()]))
+        }));
+        net.connect(source.output(0), joins.input(0));
+        net.end(joins.output(0));
+        runtime.submit(&net.build().unwrap()).wait().unwrap_or_else(|error| panic!("{what}: {error}"));
+        words.iter().for_each(|word| _ = full_empty::fill(word));
+    });
+}
+
+/// A thread waits for a request; above it in the queue is one that waits for what the first does after that.
+#[test]
+fn a_thread_that_waits_for_a_request_is_no_ones_stack() {
+    everywhere(|runtime, what| {
+        let word = Arc::new(AtomicU64::new(0));
+        full_empty::empty(&word);
+        let (theirs, request) = (Arc::clone(&word), runtime.spawn(|| 20));
+        let last = runtime.run(|| {
+            let waits = threads::spawn(move || {
+                let inner = Arc::clone(&theirs);
+                let reads = threads::spawn(move || full_empty::read_ff(&inner));
+                let value = request.wait().unwrap();
+                full_empty::write_ef(&theirs, value + 1);
+                reads.join().unwrap() + value
+            });
+            waits.join().unwrap()
+        });
+        assert_eq!(last, 41, "{what}");
+    });
+}
+
+#[test]
+fn a_thread_waits_for_its_turn_when_there_is_no_stack() {
+    // A class of stacks that no other test uses, as many as the first arena has.
+    const BYTES: usize = 2 << 20;
+    let runtime = Runtime::builder().threads(2).quiet().start();
+    let word = Arc::new(AtomicU64::new(0));
+    full_empty::empty(&word);
+    let came = Arc::new(AtomicUsize::new(0));
+    let spawn = || {
+        let (word, came) = (Arc::clone(&word), Arc::clone(&came));
+        threads::Builder::new().stack_size(BYTES).spawn_on(&runtime, move || {
+            came.fetch_add(1, Ordering::Relaxed);
+            full_empty::read_ff(&word)
+        })
+    };
+    // The first one makes some stacks, and the limit allows no more.
+    let first = spawn();
+    while came.load(Ordering::Relaxed) == 0 {
+        std::thread::yield_now();
+    }
+    threads::limit_stacks(0);
+    let others: Vec<_> = (0..200).map(|_| spawn()).collect();
+    std::thread::sleep(Duration::from_millis(50));
+    let begun = came.load(Ordering::Relaxed);
+    threads::limit_stacks(usize::MAX);
+    full_empty::write_f(&word, 3);
+    assert_eq!(first.join().unwrap(), 3);
+    others.into_iter().for_each(|thread| assert_eq!(thread.join().unwrap(), 3));
+    assert!(begun < 201, "all {begun} had a stack");
 }
