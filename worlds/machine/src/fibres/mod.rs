@@ -8,6 +8,7 @@
 //! A fibre whose thread has ended keeps its stack and waits in a list for the next thread; to start one there costs a switch. Switches
 //! are corosensei's; stacks are ours (`stack.rs`).
 
+pub(crate) mod mutant;
 pub(crate) mod overflow;
 pub(crate) mod stack;
 mod state;
@@ -23,7 +24,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 use vicus_schedule::{ContextRef, RequestId, SeatId, TaskClass, TaskHeader, TaskRef, Waiter, Way};
 
 /// Why a fibre switches back.
@@ -60,8 +61,6 @@ pub(crate) struct Fibre {
     /// First, so that its address is that of the task which goes on with it.
     header: UnsafeCell<TaskHeader>,
     state: State,
-    /// Where it runs.
-    seat: AtomicU32,
     /// The runtime of that seat. Invariant: alive while a thread is on the stack.
     shared: AtomicPtr<Shared>,
     /// The worker's frame of the task beneath while the fibre runs, and the fibre's own while it does not.
@@ -99,7 +98,6 @@ impl Fibre {
         Fibre {
             header: UnsafeCell::new(header),
             state: State::new(),
-            seat: AtomicU32::new(0),
             shared: AtomicPtr::new(ptr::null_mut()),
             frame: UnsafeCell::new(Frame::new(RequestId(0))),
             beneath: UnsafeCell::new(Vec::new()),
@@ -161,18 +159,18 @@ impl Fibre {
     #[inline]
     pub(crate) fn queue(&'static self) {
         // Both were written before it was suspended.
-        let (seat, shared) = (self.seat.load(Ordering::Relaxed), self.shared.load(Ordering::Relaxed));
+        let (seat, shared) = (self.state.seat(), self.shared.load(Ordering::Relaxed));
         let mut is_same_runtime = false;
         let is_here = with_worker(|worker| {
             is_same_runtime = ptr::eq(Arc::as_ptr(&worker.shared), shared);
-            let is_here = is_same_runtime && worker.seat.index() as u32 == seat;
+            let is_here = is_same_runtime && worker.seat == seat;
             if is_here {
                 worker.state.woke(self.task());
             }
             is_here
         });
         if is_here != Some(true) {
-            self.call_elsewhere(shared, SeatId::new(seat as usize), is_same_runtime);
+            self.call_elsewhere(shared, seat, is_same_runtime);
         }
     }
 
@@ -295,7 +293,7 @@ impl Fibre {
             (*self.header.get()).request = request;
         }
         self.thread.store(task.as_ptr().as_ptr().cast(), Ordering::Release);
-        self.seat.store(worker.seat.index() as u32, Ordering::Relaxed);
+        self.state.begin(worker.seat);
         self.shared.store(Arc::as_ptr(&worker.shared).cast_mut(), Ordering::Relaxed);
     }
 
@@ -374,9 +372,8 @@ impl Fibre {
     #[cold]
     fn arrive(&'static self, seat: SeatId) {
         let shared = in_task(|worker| Arc::clone(&worker.shared));
-        // Release, by the inbox's lock: the seat finds the stack as it was left.
-        self.seat.store(seat.index() as u32, Ordering::Relaxed);
-        shared.call(seat, self.task());
+        // By the inbox's lock the seat finds the stack as it was left.
+        self.state.go_to(seat, || shared.call(seat, self.task()));
     }
 
     #[inline]

@@ -1,12 +1,18 @@
-//! Whether a fibre runs, is suspended, or was woken.
+//! Whether a fibre runs, is suspended, or was woken; and on which seat.
 
+use super::mutant::{Mutant, Planted};
 use crate::sync::{AtomicU32, Ordering};
+use vicus_schedule::SeatId;
 
-/// The word by which a fibre that suspends itself and those that wake it agree.
+/// The words by which a fibre that suspends itself, or goes to another seat, and those that wake it agree.
 ///
 /// A wake is a permit: one that comes before the suspension ends that at once, and one that nothing waits for has the fibre look once
-/// more at what it waits for next. Of all wakes of a suspended fibre, exactly one queues it.
-pub(crate) struct State(AtomicU32);
+/// more at what it waits for next. Of all wakes of a suspended fibre, exactly one queues it, at the seat where it is then.
+pub(crate) struct State {
+    word: AtomicU32,
+    seat: AtomicU32,
+    planted: Planted,
+}
 
 const RUNNING: u32 = 0;
 /// It is about to leave its stack, or has left it.
@@ -15,14 +21,43 @@ const WOKEN: u32 = 2;
 
 impl State {
     pub(crate) fn new() -> State {
-        State(AtomicU32::new(RUNNING))
+        State { word: AtomicU32::new(RUNNING), seat: AtomicU32::new(0), planted: Planted::default() }
+    }
+
+    /// Where it runs, or is to be queued.
+    #[inline]
+    pub(crate) fn seat(&self) -> SeatId {
+        // Relaxed: one that may queue it has seen it suspended, there.
+        SeatId::new(self.seat.load(Ordering::Relaxed) as usize)
+    }
+
+    /// A thread begins on it, on this seat.
+    #[inline]
+    pub(crate) fn begin(&self, seat: SeatId) {
+        self.seat.store(seat.index() as u32, Ordering::Relaxed);
+    }
+
+    /// It has left its stack to go to another seat. `put` puts it into that seat's inbox.
+    pub(crate) fn go_to(&self, seat: SeatId, put: impl FnOnce()) {
+        if self.planted.has(Mutant::SeatLate) {
+            put();
+            self.begin(seat);
+        } else {
+            // The inbox's lock releases it: what goes on there, is suspended there, and woken by others is queued there.
+            self.begin(seat);
+            put();
+        }
     }
 
     /// The fibre is about to leave its stack. `false`: it was woken meanwhile, and goes on.
     #[inline]
     pub(crate) fn suspend(&self) -> bool {
+        if self.planted.has(Mutant::PermitLost) {
+            self.word.store(SUSPENDED, Ordering::SeqCst);
+            return true;
+        }
         // Release: the one that wakes it finds where it is to be queued.
-        let left = self.0.compare_exchange(RUNNING, SUSPENDED, Ordering::AcqRel, Ordering::Acquire);
+        let left = self.word.compare_exchange(RUNNING, SUSPENDED, Ordering::AcqRel, Ordering::Acquire);
         if left.is_err() {
             self.resume();
         }
@@ -32,17 +67,159 @@ impl State {
     /// The fibre goes on. A wake that came before is used up: the fibre sees what was done before that.
     #[inline]
     pub(crate) fn resume(&self) {
-        self.0.swap(RUNNING, Ordering::AcqRel);
+        self.word.swap(RUNNING, Ordering::AcqRel);
     }
 
     /// Whether the caller has to queue the fibre, which was suspended.
     #[inline]
     pub(crate) fn wake(&self) -> bool {
-        self.0.swap(WOKEN, Ordering::AcqRel) == SUSPENDED
+        if self.planted.has(Mutant::QueuedTwice) {
+            let before = self.word.load(Ordering::SeqCst);
+            self.word.store(WOKEN, Ordering::SeqCst);
+            return before == SUSPENDED;
+        }
+        self.word.swap(WOKEN, Ordering::AcqRel) == SUSPENDED
     }
 
     /// Whether it is suspended, and was not woken.
     pub(crate) fn is_suspended(&self) -> bool {
-        self.0.load(Ordering::Acquire) == SUSPENDED
+        self.word.load(Ordering::Acquire) == SUSPENDED
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::sync::atomic::AtomicUsize;
+    use loom::sync::{Arc, Mutex};
+    use loom::thread;
+
+    /// A fibre, and the inboxes of two seats, which have how often it was put there.
+    struct Model {
+        state: State,
+        inboxes: [Mutex<u32>; 2],
+        /// What is on its stack: each seat that runs it writes to it.
+        stack: UnsafeCell<u32>,
+        /// What it waits for.
+        done: AtomicUsize,
+    }
+
+    #[expect(unsafe_code, reason = "the cell is what the model is about")]
+    // SAFETY: loom tells if two threads use it at once.
+    unsafe impl Sync for Model {}
+
+    impl Model {
+        fn new(mutant: Option<Mutant>) -> Arc<Model> {
+            let state = State { planted: Planted { mutant }, ..State::new() };
+            let inboxes = [Mutex::new(0), Mutex::new(0)];
+            Arc::new(Model { state, inboxes, stack: UnsafeCell::new(0), done: AtomicUsize::new(0) })
+        }
+
+        fn put(&self, seat: SeatId) {
+            let mut inbox = self.inboxes[seat.index()].lock().unwrap();
+            *inbox += 1;
+            assert!(*inbox < 2, "the fibre is in the inbox twice");
+        }
+
+        /// As `Fibre::wake`.
+        fn wake(&self) {
+            self.done.fetch_add(1, Ordering::Release);
+            if self.state.wake() {
+                self.put(self.state.seat());
+            }
+        }
+
+        /// Waits until the fibre is in this seat's inbox, and takes it out.
+        fn take(&self, seat: usize) {
+            loop {
+                let mut inbox = self.inboxes[seat].lock().unwrap();
+                if *inbox > 0 {
+                    *inbox -= 1;
+                    break;
+                }
+                drop(inbox);
+                thread::yield_now();
+            }
+            self.touch();
+        }
+
+        fn touch(&self) {
+            #[expect(unsafe_code, reason = "loom's cell")]
+            // SAFETY: as for `Sync`.
+            self.stack.with_mut(|stack| unsafe { *stack += 1 });
+        }
+
+        /// As `wait_on_fibre`, on this seat, for so many wakes.
+        fn wait(&self, seat: usize, wanted: usize) {
+            while self.done.load(Ordering::Acquire) < wanted {
+                self.touch();
+                if self.state.suspend() {
+                    self.take(seat);
+                    self.state.resume();
+                }
+            }
+        }
+    }
+
+    /// Two wake a fibre that waits for both: it goes on, and is never in its seat's inbox twice.
+    fn wake_twice(mutant: Option<Mutant>) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.max_branches = 2_000;
+        builder.check(move || {
+            let model = Model::new(mutant);
+            let wakers = [0, 1].map(|_| {
+                let model = Arc::clone(&model);
+                thread::spawn(move || model.wake())
+            });
+            model.wait(0, 2);
+            wakers.into_iter().for_each(|waker| waker.join().unwrap());
+        });
+    }
+
+    /// A fibre goes from seat 0 to seat 1 and waits there, while another thread wakes it: seat 1 goes on with it, and no other.
+    fn migrate_and_wake(mutant: Option<Mutant>) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.max_branches = 2_000;
+        builder.check(move || {
+            let model = Model::new(mutant);
+            let there = {
+                let model = Arc::clone(&model);
+                thread::spawn(move || {
+                    model.take(1);
+                    model.wait(1, 1);
+                })
+            };
+            let waker = {
+                let model = Arc::clone(&model);
+                thread::spawn(move || model.wake())
+            };
+            model.touch();
+            let seat = SeatId::new(1);
+            model.state.go_to(seat, || model.put(seat));
+            there.join().unwrap();
+            waker.join().unwrap();
+            assert_eq!(*model.inboxes[0].lock().unwrap(), 0, "the fibre is at a seat where it is not");
+        });
+    }
+
+    fn finds(model: fn(Option<Mutant>), mutant: Mutant) {
+        let found = std::panic::catch_unwind(|| model(Some(mutant)));
+        assert!(found.is_err(), "the model doesn't find {mutant:?}");
+    }
+
+    #[test]
+    fn loom_a_fibre_that_is_woken_goes_on_once() {
+        wake_twice(None);
+        finds(wake_twice, Mutant::PermitLost);
+        finds(wake_twice, Mutant::QueuedTwice);
+    }
+
+    #[test]
+    fn loom_a_fibre_that_goes_elsewhere_is_woken_there() {
+        migrate_and_wake(None);
+        finds(migrate_and_wake, Mutant::SeatLate);
     }
 }

@@ -29,6 +29,7 @@
 //! freed.
 
 use super::{Deadlock, Ended, begin_wait, end_wait, sync_var};
+use crate::fibres::mutant::{Mutant, Planted};
 use crate::fibres::{self, Fibre};
 use crate::lock::ShortLock;
 use crate::sync::{AtomicU32, Ordering, Padded};
@@ -223,6 +224,9 @@ impl Operation {
 pub(super) enum Party {
     Fibre(&'static Fibre),
     Other(Arc<Done>),
+    /// A model's thread, which looks again and again.
+    #[cfg(all(test, loom))]
+    Model,
 }
 
 /// A wait, in the frame of the one that waits.
@@ -266,6 +270,12 @@ impl Node {
                 }
             }
             Party::Other(done) => done.wait(None),
+            #[cfg(all(test, loom))]
+            Party::Model => {
+                while self.is_done.load(Ordering::Acquire) == 0 {
+                    loom::thread::yield_now();
+                }
+            }
         }
         self.value.get()
     }
@@ -384,7 +394,7 @@ impl Entry {
     }
 
     /// The word is full from now on. Those that go on because of that are added to `woken`.
-    pub(super) fn filled(&mut self, word: &impl Word, woken: &mut List) {
+    pub(super) fn filled(&mut self, word: &impl Word, woken: &mut List, planted: Planted) {
         self.is_full = true;
         let mut readers = List::EMPTY;
         let mut writers = List::EMPTY;
@@ -397,11 +407,14 @@ impl Entry {
                 woken.push(node);
             }
         }
-        if let Some(node) = self.change.pop() {
+        while let Some(node) = self.change.pop() {
             act(word, node.operation, &node.value);
             woken.push(node);
             // No thread waits for an empty word to be empty.
             self.is_full = false;
+            if !planted.has(Mutant::AllTake) {
+                break;
+            }
         }
     }
 
@@ -551,13 +564,14 @@ pub(crate) struct Table {
     stripes: Box<[Padded<ShortLock<Entries>>]>,
     /// Called when a wait was taken out of the entry at this place.
     settle: fn(&mut Entries, usize),
+    pub(super) planted: Planted,
 }
 
 impl Table {
     /// With so many stripes, a power of two.
     pub(super) fn new(stripes: usize, settle: fn(&mut Entries, usize)) -> Table {
         let stripe = || Padded(ShortLock::new(Entries { places: Box::new([]), used: 0 }));
-        Table { stripes: (0..stripes).map(|_| stripe()).collect(), settle }
+        Table { stripes: (0..stripes).map(|_| stripe()).collect(), settle, planted: Planted::default() }
     }
 
     #[inline]
@@ -615,7 +629,7 @@ impl Table {
             }
             (Operation::WriteEf(_), at) => {
                 let at = at.expect("an empty word has an entry");
-                entries.places[at].filled(word, &mut woken);
+                entries.places[at].filled(word, &mut woken, self.planted);
                 entries.forget_unneeded(at);
             }
         }
@@ -627,11 +641,24 @@ impl Table {
     #[cold]
     fn wait(&self, word: &AtomicU64, operation: Operation) -> u64 {
         let node = Node::new(address_of(word), operation);
-        let put = self.operate_or(word, operation, |entries, at| entries.places[at].push(&node));
-        match put {
+        match self.operate_or_list(word, &node) {
             Ok(value) => value,
             Err(()) => node.wait(),
         }
+    }
+
+    /// Does a wait's operation, or puts the wait into its list.
+    fn operate_or_list(&self, word: &AtomicU64, node: &Node) -> Result<u64, ()> {
+        if self.planted.has(Mutant::ListedLate) {
+            let result = self.operate_or(word, node.operation, |_, _| ());
+            return result.inspect_err(|()| {
+                let mut entries = self.stripe(node.address).lock();
+                let at = entries.find(node.address);
+                let at = at.unwrap_or_else(|| entries.insert(Entry::new(node.address, true)));
+                entries.places[at].push(node);
+            });
+        }
+        self.operate_or(word, node.operation, |entries, at| entries.places[at].push(node))
     }
 
     /// Looks at each wait of a stripe, and takes those out that are to end.
@@ -670,7 +697,7 @@ impl Table {
         }
         let found = entries.find(address_of(word)).filter(|&at| !entries.places[at].is_full);
         if let Some(at) = found {
-            entries.places[at].filled(word, &mut woken);
+            entries.places[at].filled(word, &mut woken, self.planted);
             entries.forget_unneeded(at);
         }
         drop(entries);
@@ -731,6 +758,8 @@ fn wake_first(woken: &mut List) {
             let done = Arc::clone(done);
             done.set();
         }
+        #[cfg(all(test, loom))]
+        Party::Model => node.is_done.store(DONE, Ordering::Release),
     }
 }
 
@@ -747,5 +776,97 @@ impl Awaited for Waiting<'_> {
 
     fn announce_sleep(&self) -> bool {
         true
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use loom::thread;
+    use std::sync::Arc;
+
+    /// A table and one of its words, which is empty.
+    struct Model {
+        table: Table,
+        word: AtomicU64,
+    }
+
+    impl Model {
+        fn new(mutant: Option<Mutant>) -> Arc<Model> {
+            let planted = Planted { mutant };
+            let table = Table { planted, ..Table::new(1, Entries::forget_unneeded) };
+            let model = Arc::new(Model { table, word: AtomicU64::new(0) });
+            model.table.empty(&model.word, None);
+            model
+        }
+
+        /// As [`Table::operate`].
+        fn operate(&self, operation: Operation) -> u64 {
+            if let Some(value) = self.table.try_operate(&self.word, operation) {
+                return value;
+            }
+            let (next, value) = (Cell::new(ptr::null()), Cell::new(0));
+            let (address, is_done, party) = (address_of(&self.word), AtomicU32::new(0), Party::Model);
+            let node = Node { next, address, operation, value, is_done, party, backtrace: None };
+            match self.table.operate_or_list(&self.word, &node) {
+                Ok(value) => value,
+                Err(()) => node.wait(),
+            }
+        }
+    }
+
+    fn check(mutant: Option<Mutant>, body: fn(Arc<Model>)) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(2);
+        builder.max_branches = 3_000;
+        builder.check(move || body(Model::new(mutant)));
+    }
+
+    /// Two take what a third one writes, one value after the other: each is taken once, and the word is empty then.
+    fn hand_over(mutant: Option<Mutant>) {
+        check(mutant, |model| {
+            let takers = [0, 1].map(|_| {
+                let model = Arc::clone(&model);
+                thread::spawn(move || model.operate(Operation::ReadFe))
+            });
+            model.operate(Operation::WriteEf(1));
+            model.operate(Operation::WriteEf(2));
+            let taken: u64 = takers.into_iter().map(|taker| taker.join().unwrap()).sum();
+            assert_eq!(taken, 3);
+            assert!(!model.table.is_full(&model.word));
+        });
+    }
+
+    /// One fill lets a reader and a taker go on, whatever comes first.
+    fn fill_and_read(mutant: Option<Mutant>) {
+        check(mutant, |model| {
+            let others = [Operation::ReadFf, Operation::ReadFe].map(|operation| {
+                let model = Arc::clone(&model);
+                thread::spawn(move || model.operate(operation))
+            });
+            model.table.fill(&model.word, Some(7));
+            let [reader, taker] = others;
+            assert_eq!(taker.join().unwrap(), 7);
+            // A reader that came behind the taker waits for the next value.
+            model.table.fill(&model.word, Some(7));
+            assert_eq!(reader.join().unwrap(), 7);
+        });
+    }
+
+    fn finds(model: fn(Option<Mutant>), mutant: Mutant) {
+        let found = std::panic::catch_unwind(|| model(Some(mutant)));
+        assert!(found.is_err(), "the model doesn't find {mutant:?}");
+    }
+
+    #[test]
+    fn loom_each_value_is_taken_once() {
+        hand_over(None);
+        finds(hand_over, Mutant::AllTake);
+        finds(hand_over, Mutant::ListedLate);
+    }
+
+    #[test]
+    fn loom_a_fill_lets_those_go_on_that_wait() {
+        fill_and_read(None);
     }
 }

@@ -1,6 +1,7 @@
 //! A value with its full/empty bit in one word.
 
 use super::full_empty::{Entries, Entry, List, Node, Operation, STRIPES, Table, Word, act, wake};
+use crate::fibres::mutant::Planted;
 use std::cell::Cell;
 use std::fmt;
 use std::ptr;
@@ -256,7 +257,7 @@ impl SyncVar {
                 match operation {
                     Operation::ReadFf | Operation::WriteFf(_) => {}
                     Operation::ReadFe => entry.emptied(&value, &mut woken),
-                    Operation::WriteEf(_) => entry.filled(&value, &mut woken),
+                    Operation::WriteEf(_) => entry.filled(&value, &mut woken, Planted::default()),
                 }
                 self.put_back(&mut entries, at, value.0.get());
                 drop(entries);
@@ -301,7 +302,7 @@ impl SyncVar {
             let entry = &mut entries.places[at];
             let was_full = entry.is_full;
             match (was_full, is_full) {
-                (false, true) => entry.filled(&value, &mut woken),
+                (false, true) => entry.filled(&value, &mut woken, Planted::default()),
                 (true, false) => entry.emptied(&value, &mut woken),
                 _ => {}
             }

@@ -1,0 +1,38 @@
+//! Mistakes that the models of fibres and of full/empty bits must find: each is planted by a model that has to fail.
+//!
+//! Outside of models none is planted, and asking for one is a constant.
+
+/// A mistake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mutant {
+    /// A fibre that was woken before it leaves its stack leaves it all the same.
+    PermitLost,
+    /// Two that wake a fibre at once may both find it suspended.
+    QueuedTwice,
+    /// A fibre that goes to another seat can be found there before it says so.
+    SeatLate,
+    /// A fill serves all that would empty the word.
+    AllTake,
+    /// One that waits is put into the list after the lock was given up.
+    ListedLate,
+}
+
+/// The mistake of one value.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Planted {
+    #[cfg(all(test, loom))]
+    pub(crate) mutant: Option<Mutant>,
+}
+
+impl Planted {
+    #[inline(always)]
+    pub(crate) fn has(self, mutant: Mutant) -> bool {
+        #[cfg(all(test, loom))]
+        return self.mutant == Some(mutant);
+        #[cfg(not(all(test, loom)))]
+        {
+            let _ = mutant;
+            false
+        }
+    }
+}
