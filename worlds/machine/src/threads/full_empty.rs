@@ -224,9 +224,9 @@ impl Operation {
 pub(super) enum Party {
     Fibre(&'static Fibre),
     Other(Arc<Done>),
-    /// A model's thread, which looks again and again.
+    /// A model's thread.
     #[cfg(all(test, loom))]
-    Model,
+    Model(Arc<loom::sync::Notify>),
 }
 
 /// A wait, in the frame of the one that waits.
@@ -271,9 +271,9 @@ impl Node {
             }
             Party::Other(done) => done.wait(None),
             #[cfg(all(test, loom))]
-            Party::Model => {
+            Party::Model(notify) => {
                 while self.is_done.load(Ordering::Acquire) == 0 {
-                    loom::thread::yield_now();
+                    notify.wait();
                 }
             }
         }
@@ -759,7 +759,11 @@ fn wake_first(woken: &mut List) {
             done.set();
         }
         #[cfg(all(test, loom))]
-        Party::Model => node.is_done.store(DONE, Ordering::Release),
+        Party::Model(notify) => {
+            let notify = Arc::clone(notify);
+            node.is_done.store(DONE, Ordering::Release);
+            notify.notify();
+        }
     }
 }
 
@@ -800,14 +804,19 @@ mod loom_models {
             model
         }
 
+        fn node(&self, operation: Operation) -> Node {
+            let (next, value) = (Cell::new(ptr::null()), Cell::new(0));
+            let address = address_of(&self.word);
+            let (is_done, party) = (AtomicU32::new(0), Party::Model(Arc::new(loom::sync::Notify::new())));
+            Node { next, address, operation, value, is_done, party, backtrace: None }
+        }
+
         /// As [`Table::operate`].
         fn operate(&self, operation: Operation) -> u64 {
             if let Some(value) = self.table.try_operate(&self.word, operation) {
                 return value;
             }
-            let (next, value) = (Cell::new(ptr::null()), Cell::new(0));
-            let (address, is_done, party) = (address_of(&self.word), AtomicU32::new(0), Party::Model);
-            let node = Node { next, address, operation, value, is_done, party, backtrace: None };
+            let node = self.node(operation);
             match self.table.operate_or_list(&self.word, &node) {
                 Ok(value) => value,
                 Err(()) => node.wait(),
@@ -815,10 +824,11 @@ mod loom_models {
         }
     }
 
-    fn check(mutant: Option<Mutant>, body: fn(Arc<Model>)) {
+    fn check(mutant: Option<Mutant>, body: impl Fn(Arc<Model>) + Send + Sync + 'static) {
         let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(2);
-        builder.max_branches = 3_000;
+        // The lock's holder may be interrupted once; with a bound of two it takes minutes.
+        builder.preemption_bound = Some(1);
+        builder.max_branches = 20_000;
         builder.check(move || body(Model::new(mutant)));
     }
 
@@ -832,6 +842,22 @@ mod loom_models {
             model.operate(Operation::WriteEf(1));
             model.operate(Operation::WriteEf(2));
             let taken: u64 = takers.into_iter().map(|taker| taker.join().unwrap()).sum();
+            assert_eq!(taken, 3);
+            assert!(!model.table.is_full(&model.word));
+        });
+    }
+
+    /// The same, where both wait already.
+    fn hand_over_to_waiting(mutant: Option<Mutant>) {
+        check(mutant, |model| {
+            let waits = [0, 1].map(|_| model.node(Operation::ReadFe));
+            waits.iter().for_each(|node| assert_eq!(model.table.operate_or_list(&model.word, node), Err(())));
+            let writer = {
+                let model = Arc::clone(&model);
+                thread::spawn(move || [1, 2].map(|value| model.operate(Operation::WriteEf(value))))
+            };
+            let taken: u64 = waits.iter().map(Node::wait).sum();
+            writer.join().unwrap();
             assert_eq!(taken, 3);
             assert!(!model.table.is_full(&model.word));
         });
@@ -861,7 +887,8 @@ mod loom_models {
     #[test]
     fn loom_each_value_is_taken_once() {
         hand_over(None);
-        finds(hand_over, Mutant::AllTake);
+        hand_over_to_waiting(None);
+        finds(hand_over_to_waiting, Mutant::AllTake);
         finds(hand_over, Mutant::ListedLate);
     }
 
