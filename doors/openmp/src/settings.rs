@@ -223,10 +223,18 @@ fn schedule(text: &str) -> Result<Schedule, String> {
 }
 
 fn bytes(text: &str) -> Result<usize, String> {
-    let wanted = || "a number of KiB, or a number with B, K, M or G".to_owned();
+    bytes_in(text, "K")
+}
+
+/// A number of bytes, in this unit if it names none.
+fn bytes_in(text: &str, usual: &'static str) -> Result<usize, String> {
+    let wanted = || {
+        let unit = if usual == "K" { "KiB" } else { "bytes" };
+        format!("a number of {unit}, or a number with B, K, M or G")
+    };
     let text = text.trim().to_ascii_uppercase();
     let (digits, unit) = match text.trim_end_matches(|unit: char| unit.is_ascii_alphabetic()) {
-        digits if digits.len() == text.len() => (digits, "K"),
+        digits if digits.len() == text.len() => (digits, usual),
         digits => (digits, &text[digits.len()..]),
     };
     let factor: usize = match unit {
@@ -297,6 +305,14 @@ fn read() -> Settings {
         "passive" => Ok(false),
         _ => Err("active or passive".to_owned()),
     });
+    // clang's library says it in milliseconds: none is passive, and without end is active.
+    let is_active = is_active.or_else(|| {
+        let blocks = |text: &str| match text.to_ascii_lowercase().trim_end_matches("ms") {
+            "infinite" => Ok(Some(true)),
+            text => number(text, 0).map(|ms| (ms == 0).then_some(false)),
+        };
+        parsed("KMP_BLOCKTIME", blocks).flatten()
+    });
     let spins = parsed("GOMP_SPINCOUNT", |text| match text.to_ascii_lowercase().as_str() {
         "infinity" | "infinite" => Ok(i32::MAX),
         text => number(text, 0),
@@ -334,7 +350,9 @@ fn read() -> Settings {
         offload: parsed("OMP_TARGET_OFFLOAD", offload).unwrap_or(1),
         cancels: parsed("OMP_CANCELLATION", truth).unwrap_or(false),
         most_priority: parsed("OMP_MAX_TASK_PRIORITY", |text| number(text, 0)).unwrap_or(0),
-        stack_bytes: parsed("OMP_STACKSIZE", bytes).or_else(|| parsed("GOMP_STACKSIZE", bytes)),
+        stack_bytes: parsed("OMP_STACKSIZE", bytes)
+            .or_else(|| parsed("GOMP_STACKSIZE", bytes))
+            .or_else(|| parsed("KMP_STACKSIZE", |text| bytes_in(text, "B"))),
         is_active,
         spins: spins as u32,
         strategy,

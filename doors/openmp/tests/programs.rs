@@ -306,6 +306,8 @@ fn wrong_settings_are_told_of_and_left_out() {
         ("OMP_PLACES", "{0"),
         ("OMP_TARGET_OFFLOAD", "never"),
         ("KMP_DISP_NUM_BUFFERS", "0"),
+        ("KMP_BLOCKTIME", "long"),
+        ("KMP_STACKSIZE", "deep"),
     ];
     let mut command = Command::new(&program);
     let output = command.env("LD_PRELOAD", library()).envs(wrong).output().expect("the program was compiled");
