@@ -23,4 +23,46 @@ macro_rules! exports {
     )*};
 }
 
-pub(crate) use exports;
+/// The same for functions of which it matters where they are called from. The address behind the call is in [`crate::thread::Thread::caller`] when
+/// the function begins, if the calling thread is known by then: a few instructions before it put it there.
+#[cfg(target_arch = "x86_64")]
+macro_rules! exports_from {
+    ($(
+        $node:literal $(, $more:literal)*:
+        fn $name:ident ( $($argument:ident : $type:ty),* $(,)? ) $(-> $result:ty)? $body:block
+    )*) => {$(
+        #[allow(non_snake_case, reason = "its name is given")]
+        #[allow(clippy::too_many_arguments, reason = "its signature is given")]
+        pub(crate) unsafe extern "C-unwind" fn $name($($argument: $type),*) $(-> $result)? $body
+        const _: () = {
+            #[unsafe(naked)]
+            #[unsafe(export_name = concat!("vicus_", stringify!($name)))]
+            unsafe extern "C-unwind" fn noted() {
+                core::arch::naked_asm!(
+                    "mov rax, qword ptr [rip + vicus_omp_thread@GOTTPOFF]",
+                    "mov rax, qword ptr fs:[rax]",
+                    "test rax, rax",
+                    "je 2f",
+                    "mov r11, qword ptr [rsp]",
+                    "mov qword ptr [rax + {caller}], r11",
+                    "2:",
+                    "jmp {function}",
+                    caller = const std::mem::offset_of!(crate::thread::Thread, caller),
+                    function = sym $name,
+                )
+            }
+        };
+        core::arch::global_asm!(
+            concat!(".symver vicus_", stringify!($name), ", ", stringify!($name), "@@", $node),
+            $(concat!(".symver vicus_", stringify!($name), ", ", stringify!($name), "@", $more),)*
+        );
+    )*};
+}
+
+/// Where they are called from is not known.
+#[cfg(not(target_arch = "x86_64"))]
+macro_rules! exports_from {
+    ($($all:tt)*) => { exports! { $($all)* } };
+}
+
+pub(crate) use {exports, exports_from};

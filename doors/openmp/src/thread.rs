@@ -75,6 +75,8 @@ pub(crate) struct Thread {
     pub(crate) calls_tasks: bool,
     /// The task that it runs.
     pub(crate) task: *mut Task,
+    /// Where in the program it has called the function of a loop that now begins; 0 if that is not known.
+    pub(crate) caller: usize,
     /// How many loops and the like it has come to in this region.
     pub(crate) loops: u64,
     /// How many `single` it has come to in this region.
@@ -156,6 +158,7 @@ impl Thread {
             is_seated: false,
             calls_tasks: false,
             task: ptr::null_mut(),
+            caller: 0,
             loops: 0,
             singles: 0,
             gathers: 0,

@@ -7,7 +7,7 @@
 //!
 //! A dynamic loop that need not be in order is a *returning* one: each thread has a share of it, the same as the last time, and takes from
 //! others when it has run that. So iterations find their data in the caches and on the node where they were the last time. A loop is known by
-//! its region's function and its bounds: two loops of a region with the same bounds mostly go over the same data.
+//! its region's function, the address of the call by which it begins, and its bounds.
 
 use crate::settings::Kind;
 use crate::team::Team;
@@ -83,7 +83,7 @@ pub(crate) const REMEMBERED: usize = 64;
 /// How many chunks of a loop each thread had the last time. It is written and read without a lock: what does not add up to the loop's
 /// chunks, because two loops have met here, is left out.
 pub(crate) struct Site {
-    /// The loop, by its region's function and its bounds, as a hash.
+    /// The loop, by its region's function, where it begins, and its bounds, as a hash.
     key: AtomicU64,
     chunks: Box<[AtomicU32]>,
 }
@@ -147,12 +147,14 @@ pub(crate) struct LoopStart {
     pub(crate) step: u64,
     pub(crate) end: u64,
     pub(crate) is_ordered: bool,
+    /// Where in the program it begins; 0 if that is not known.
+    caller: usize,
 }
 
 impl LoopStart {
     /// A loop without iterations: for what threads share beside them.
     pub(crate) const EMPTY: LoopStart =
-        LoopStart { kind: Kind::Static, chunk: 0, count: 0, first: 0, step: 0, end: 0, is_ordered: false };
+        LoopStart { kind: Kind::Static, chunk: 0, count: 0, first: 0, step: 0, end: 0, is_ordered: false, caller: 0 };
 
     /// From `first` to before `end`.
     pub(crate) fn signed(kind: Kind, first: i64, end: i64, step: i64, chunk: i64) -> LoopStart {
@@ -162,7 +164,7 @@ impl LoopStart {
             _ => 0,
         };
         let (first, end, step, chunk) = (first as u64, end as u64, step as u64, chunk.max(0) as u64);
-        LoopStart { kind, chunk, count, first, step, end, is_ordered: false }
+        LoopStart { kind, chunk, count, first, step, end, is_ordered: false, caller: 0 }
     }
 
     /// The same for numbers without a sign; `step` is a number to add, modulo 2^64.
@@ -174,7 +176,12 @@ impl LoopStart {
         } else {
             0
         };
-        LoopStart { kind, chunk, count, first, step, end, is_ordered: false }
+        LoopStart { kind, chunk, count, first, step, end, is_ordered: false, caller: 0 }
+    }
+
+    /// From an iteration that stands for `first`, so many.
+    pub(crate) fn counted(kind: Kind, chunk: u64, count: u64, first: u64, step: u64) -> LoopStart {
+        LoopStart { kind, chunk, count, first, step, ..LoopStart::EMPTY }
     }
 
     pub(crate) fn ordered(self, is_ordered: bool) -> LoopStart {
@@ -230,7 +237,7 @@ pub(crate) fn begin(thread: &mut Thread, start: LoopStart) {
 /// The thread comes to a loop. The first one that comes prepares what they share.
 pub(crate) fn join(thread: &mut Thread, start: LoopStart, prepare: impl FnOnce(&Slot)) -> Loop {
     let team = thread.team();
-    let start = settled(start, u64::from(team.size));
+    let start = LoopStart { caller: std::mem::take(&mut thread.caller), ..settled(start, u64::from(team.size)) };
     let ring = &team.ring;
     let number = thread.loops;
     thread.loops += 1;
@@ -281,7 +288,8 @@ pub(crate) fn hash(words: impl Iterator<Item = u64>) -> u64 {
 
 /// Where the team remembers a loop.
 fn site<'a>(team: &'a Team, start: &LoopStart) -> (&'a Site, u64) {
-    let key = hash([team.function_address() as u64, start.first, start.step, start.count, start.chunk].into_iter());
+    let LoopStart { caller, first, step, count, chunk, .. } = *start;
+    let key = hash([team.function_address() as u64, caller as u64, first, step, count, chunk].into_iter());
     (&team.sites[(key >> 58) as usize % REMEMBERED], key)
 }
 

@@ -275,6 +275,15 @@ fn programs_may_have_functions_with_names_of_the_c_library() {
     holds(for_c(), "names.c", &[]);
 }
 
+/// What happened: two loops of a region with the same bounds had one memory, so each was dealt out as the other one had been.
+#[test]
+fn each_loop_returns_to_where_it_was_itself() {
+    for compiler in for_c() {
+        let program = compile(compiler, "returning.c").expect("it can be compiled");
+        assert_eq!(run(&program, "las", 2, &[]), (Some(0), "ok\n".to_owned()), "{}", compiler.name);
+    }
+}
+
 #[test]
 fn atomic_updates_by_calls() {
     holds(for_c(), "atomics.c", &[]);

@@ -1,6 +1,6 @@
 //! Loops over `long`, and sections.
 
-use crate::exports::exports;
+use crate::exports::{exports, exports_from};
 use crate::settings::Kind;
 use crate::tasks;
 use crate::team;
@@ -130,12 +130,13 @@ pub(super) fn leave() {
 
 macro_rules! loops {
     ($($node:literal $kind:expr, $is_ordered:literal, $start:ident $next:ident;)*) => {
-        exports! {$(
+        exports_from! {$(
             $node, "VERSION":
             fn $start(first: i64, end: i64, step: i64, chunk: i64, low: *mut i64, high: *mut i64) -> bool {
                 start(LoopStart::signed($kind, first, end, step, chunk).ordered($is_ordered), low, high)
             }
-
+        )*}
+        exports! {$(
             $node, "VERSION":
             fn $next(low: *mut i64, high: *mut i64) -> bool {
                 next(low, high)
@@ -157,13 +158,14 @@ loops! {
 
 macro_rules! runtime_loops {
     ($($node:literal $is_ordered:literal, $start:ident $next:ident;)*) => {
-        exports! {$(
+        exports_from! {$(
             $node, "VERSION":
             fn $start(first: i64, end: i64, step: i64, low: *mut i64, high: *mut i64) -> bool {
                 let (kind, chunk) = runtime_of(stringify!($start));
                 start(LoopStart::signed(kind, first, end, step, chunk).ordered($is_ordered), low, high)
             }
-
+        )*}
+        exports! {$(
             $node, "VERSION":
             fn $next(low: *mut i64, high: *mut i64) -> bool {
                 next(low, high)

@@ -1,7 +1,7 @@
 //! Loops over `unsigned long long`.
 
 use super::loops::{self, begin_with, next, runtime_of, schedule};
-use crate::exports::exports;
+use crate::exports::{exports, exports_from};
 use crate::settings::Kind;
 use crate::thread::here;
 use crate::work::{self, LoopStart};
@@ -27,14 +27,15 @@ fn across(count: u32, counts: *const u64, (kind, chunk): (Kind, i64), low: *mut 
 
 macro_rules! loops {
     ($($node:literal $kind:expr, $is_ordered:literal, $start:ident $next:ident;)*) => {
-        exports! {$(
+        exports_from! {$(
             $node, "VERSION":
             fn $start(
                 is_up: bool, first: u64, end: u64, step: u64, chunk: u64, low: *mut u64, high: *mut u64,
             ) -> bool {
                 start(LoopStart::unsigned($kind, is_up, first, end, step, chunk).ordered($is_ordered), low, high)
             }
-
+        )*}
+        exports! {$(
             $node, "VERSION":
             fn $next(low: *mut u64, high: *mut u64) -> bool {
                 next_part(low, high)
@@ -56,13 +57,14 @@ loops! {
 
 macro_rules! runtime_loops {
     ($($node:literal $is_ordered:literal, $start:ident $next:ident;)*) => {
-        exports! {$(
+        exports_from! {$(
             $node, "VERSION":
             fn $start(is_up: bool, first: u64, end: u64, step: u64, low: *mut u64, high: *mut u64) -> bool {
                 let (kind, chunk) = runtime_of(stringify!($start));
                 start(LoopStart::unsigned(kind, is_up, first, end, step, chunk as u64).ordered($is_ordered), low, high)
             }
-
+        )*}
+        exports! {$(
             $node, "VERSION":
             fn $next(low: *mut u64, high: *mut u64) -> bool {
                 next_part(low, high)

@@ -1,7 +1,7 @@
 //! Loops.
 
 use super::Location;
-use crate::exports::exports;
+use crate::exports::{exports, exports_from};
 use crate::settings::{self, Kind};
 use crate::thread::{Thread, here};
 use crate::work::{self, LoopStart};
@@ -123,6 +123,18 @@ fn next(thread: &mut Thread) -> Option<(bool, u64, u64)> {
 macro_rules! loops {
     ($($type:ty, $step:ty, $is_signed:literal, $static:ident $team:ident $dist:ident $init:ident $dist_init:ident
         $next:ident $fini:ident;)*) => {
+        exports_from! {$(
+            "VERSION":
+            fn $init(
+                _location: Location, _thread: i32, sched: i32, lower: $type, upper: $type, step: $step, chunk: $step,
+            ) {
+                let (lower, upper, step) = (lower as i64, upper as i64, i64::from(step));
+                let count = count(lower, upper, step, $is_signed);
+                let (kind, chunk, is_ordered) = schedule(sched, i64::from(chunk), count);
+                let (first, step, chunk) = (lower as u64, step as u64, chunk as u64);
+                work::begin(here(), LoopStart::counted(kind, chunk, count, first, step).ordered(is_ordered));
+            }
+        )*}
         exports! {$(
             "VERSION":
             fn $static(
@@ -183,17 +195,6 @@ macro_rules! loops {
             }
 
             "VERSION":
-            fn $init(
-                _location: Location, _thread: i32, sched: i32, lower: $type, upper: $type, step: $step, chunk: $step,
-            ) {
-                let (lower, upper, step) = (lower as i64, upper as i64, i64::from(step));
-                let count = count(lower, upper, step, $is_signed);
-                let (kind, chunk, is_ordered) = schedule(sched, i64::from(chunk), count);
-                let (first, step, chunk) = (lower as u64, step as u64, chunk as u64);
-                work::begin(here(), LoopStart { kind, chunk, count, first, step, end: 0, is_ordered });
-            }
-
-            "VERSION":
             fn $dist_init(
                 _location: Location, _thread: i32, sched: i32, _last: *mut i32, lower: $type, upper: $type,
                 step: $step, chunk: $step,
@@ -204,7 +205,7 @@ macro_rules! loops {
                 let count = count(own.lower, own.upper, bounds.2, $is_signed);
                 let (kind, chunk, is_ordered) = schedule(sched, i64::from(chunk), count);
                 let (first, step, chunk) = (own.lower as u64, bounds.2 as u64, chunk as u64);
-                work::begin(here(), LoopStart { kind, chunk, count, first, step, end: 0, is_ordered });
+                work::begin(here(), LoopStart::counted(kind, chunk, count, first, step).ordered(is_ordered));
             }
 
             "VERSION":
