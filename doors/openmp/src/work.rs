@@ -79,6 +79,8 @@ impl Share {
 
 /// How many loops a team remembers.
 pub(crate) const REMEMBERED: usize = 64;
+/// In how many places a loop may be: two loops whose hashes meet would forget each other every time.
+const PROBED: usize = 4;
 
 /// How many chunks of a loop each thread had the last time. It is written and read without a lock: what does not add up to the loop's
 /// chunks, because two loops have met here, is left out.
@@ -286,11 +288,15 @@ pub(crate) fn hash(words: impl Iterator<Item = u64>) -> u64 {
     words.fold(1, |key: u64, word| (key.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95))
 }
 
-/// Where the team remembers a loop.
+/// Where the team remembers a loop, or may do so.
 fn site<'a>(team: &'a Team, start: &LoopStart) -> (&'a Site, u64) {
     let LoopStart { caller, first, step, count, chunk, .. } = *start;
     let key = hash([team.function_address() as u64, caller as u64, first, step, count, chunk].into_iter());
-    (&team.sites[(key >> 58) as usize % REMEMBERED], key)
+    let near = (0..PROBED).map(|further| &team.sites[((key >> 58) as usize + further) % REMEMBERED]);
+    let known = near.clone().find(|site| site.key.load(Ordering::Relaxed) == key);
+    // Else an unused one, else that of another loop, which is forgotten.
+    let free = || near.clone().find(|site| site.key.load(Ordering::Relaxed) == 0);
+    (known.or_else(free).unwrap_or(&team.sites[(key >> 58) as usize % REMEMBERED]), key)
 }
 
 /// Gives each thread the share that it had the last time; the first time, equal ones.
