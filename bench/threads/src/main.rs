@@ -16,7 +16,7 @@ struct Args {
     /// Numbers of threads of the system, separated by commas.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
     threads: Vec<usize>,
-    /// What to measure, separated by commas; `million` is measured when it is named.
+    /// What to measure, separated by commas; `million`, `chain` and `tree` are measured when they are named.
     #[arg(long, value_delimiter = ',',
           default_values = ["spawn", "batch", "yield", "switch", "syncvar", "word", "pingpong", "sleepers"])]
     what: Vec<String>,
@@ -51,12 +51,20 @@ fn main() -> anyhow::Result<()> {
                 "syncvar" => ("read_fe and write_ef of a SyncVar", vec![("vicus", Box::new(|| on(&runtime, syncvar)))]),
                 "word" => ("read_fe and write_ef by address", vec![("vicus", Box::new(|| on(&runtime, word)))]),
                 "pingpong" => ("a round trip between two threads", pingpong(&runtime, &tokio)),
-                "sleepers" => ("10,000 threads that wait for one word, each", vec![(
-                    "vicus",
-                    Box::new(|| waiters(&runtime, 10_000, 32 << 10)),
-                )]),
+                "sleepers" => (
+                    "10,000 threads that wait for one word, each",
+                    vec![("vicus", Box::new(|| waiters(&runtime, 10_000, 32 << 10)))],
+                ),
                 "million" => {
                     million(&runtime, args.stack);
+                    continue;
+                }
+                "chain" => {
+                    chain(&runtime, args.stack);
+                    continue;
+                }
+                "tree" => {
+                    tree(&runtime, args.stack);
                     continue;
                 }
                 other => anyhow::bail!("there is no `{other}`"),
@@ -98,10 +106,7 @@ fn spawn<'a>(runtime: &'a Runtime, tokio: &'a tokio::runtime::Runtime) -> Vec<Si
     const N: usize = 100_000;
     vec![
         ("vicus", Box::new(|| on(runtime, || time(N, || (0..N).for_each(|_| threads::spawn(|| ()).join().unwrap()))))),
-        (
-            "task",
-            Box::new(|| runtime.run(|| time(N, || (0..N).for_each(|_| threads::spawn(|| ()).join().unwrap())))),
-        ),
+        ("task", Box::new(|| runtime.run(|| time(N, || (0..N).for_each(|_| threads::spawn(|| ()).join().unwrap()))))),
         ("tokio", {
             Box::new(|| {
                 let run = async {
@@ -290,16 +295,58 @@ fn waiters(runtime: &Runtime, count: usize, stack: usize) -> f64 {
     })
 }
 
+/// Resident memory, and the most that it was, in GiB.
+fn resident() -> (f64, f64) {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("");
+        line.split_whitespace().next().and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(0) as f64 / (1 << 20) as f64
+    };
+    (line("VmRSS:"), line("VmHWM:"))
+}
+
+/// A million threads, each of which waits for the word of the one before.
+fn chain(runtime: &Runtime, stack: usize) {
+    const N: usize = 1_000_000;
+    let words: Arc<[AtomicU64]> = (0..=N).map(|_| AtomicU64::new(0)).collect();
+    words.iter().for_each(|word| _ = full_empty::empty(word));
+    let ns = time(N, || {
+        let theirs = Arc::clone(&words);
+        let all = Builder::new().spawn_on(runtime, move || {
+            let link = |n: usize| {
+                let words = Arc::clone(&theirs);
+                let pass = move || full_empty::write_ef(&words[n + 1], full_empty::read_fe(&words[n]) + 1);
+                Builder::new().stack_size(stack).spawn(pass)
+            };
+            let links: Vec<_> = (0..N).map(link).collect();
+            full_empty::write_ef(&theirs[0], 0);
+            links.into_iter().for_each(|link| link.join().unwrap());
+        });
+        all.join().unwrap();
+    });
+    assert_eq!(full_empty::read_ff(&words[N]), N as u64);
+    words.iter().for_each(|word| _ = full_empty::fill(word));
+    println!("a chain of a million hand-overs: {ns:.0} ns each; resident {:.2} GiB at most", resident().1);
+}
+
+/// A tree of a million threads, each of which joins its child.
+fn tree(runtime: &Runtime, stack: usize) {
+    fn descend(depth: u32, stack: usize) -> u32 {
+        if depth == 0 {
+            return 0;
+        }
+        Builder::new().stack_size(stack).spawn(move || descend(depth - 1, stack)).join().unwrap() + 1
+    }
+    const N: u32 = 1_000_000;
+    let ns = time(N as usize, || {
+        let all = Builder::new().spawn_on(runtime, move || descend(N, stack));
+        assert_eq!(all.join().unwrap(), N);
+    });
+    println!("a tree of depth a million: {ns:.0} ns each; resident {:.2} GiB at most", resident().1);
+}
+
 /// A million threads that all wait at once.
 fn million(runtime: &Runtime, stack: usize) {
-    let resident = || {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let line = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("");
-            line.split_whitespace().next().and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(0) as f64 / (1 << 20) as f64
-        };
-        (line("VmRSS:"), line("VmHWM:"))
-    };
     let before = resident().0;
     let ns = waiters(runtime, 1_000_000, stack);
     let (after, peak) = resident();
