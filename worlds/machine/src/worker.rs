@@ -165,6 +165,8 @@ thread_local! {
 
 #[cfg(debug_assertions)]
 impl Once {
+    // Not inlined, nor is its drop: a fibre's frame may be on another thread of the system the next time.
+    #[inline(never)]
     fn new() -> Once {
         assert!(
             !IN_USE.replace(true),
@@ -176,6 +178,7 @@ impl Once {
 
 #[cfg(debug_assertions)]
 impl Drop for Once {
+    #[inline(never)]
     fn drop(&mut self) {
         IN_USE.set(false);
     }

@@ -297,8 +297,8 @@ impl Fibre {
         self.shared.store(Arc::as_ptr(&worker.shared).cast_mut(), Ordering::Relaxed);
     }
 
-    /// A thread that begins on this fibre, whose last one is over, without a switch.
-    #[inline]
+    /// A thread that begins on this fibre, whose last one is over, without a switch. Never inlined, as [`Core::run`].
+    #[inline(never)]
     fn next_thread(&'static self) -> Option<TaskRef> {
         in_task(|worker| {
             if crate::threads::are_starving() || worker.is_called() {
@@ -397,6 +397,7 @@ impl Fibre {
             let mut task: TaskRef = first;
             loop {
                 Core::run(task);
+                // No `thread_local!` is looked at in this frame, which is on several threads of the system one after the other.
                 task = self.next_thread().unwrap_or_else(|| switcher.suspend(Left::Ended));
             }
         })

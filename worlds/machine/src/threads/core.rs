@@ -190,6 +190,10 @@ impl Core {
     }
 
     /// Runs a thread on the calling fibre.
+    ///
+    /// Never inlined: the code that calls it again and again goes from one thread of the system to another between two calls, and the
+    /// compiler would keep the address of a `thread_local!` for all of them.
+    #[inline(never)]
     pub(crate) fn run(task: TaskRef) {
         let core: NonNull<Core> = task.as_ptr().cast();
         #[expect(unsafe_code, reason = "follows a pointer to the thread that begins")]
@@ -209,6 +213,12 @@ impl Core {
                 tasks::drop_quietly(locals);
             }
         }
+        Core::finish(core, task);
+    }
+
+    /// Never inlined: the thread may have gone to another thread of the system since it began.
+    #[inline(never)]
+    fn finish(core: NonNull<Core>, task: TaskRef) {
         let fibre = in_task(|worker| {
             worker.recorder.task_ends(task.header());
             worker.fibre.expect("a thread runs on a fibre")
