@@ -54,8 +54,8 @@ pub(crate) struct Worker {
     pub(crate) starts: u32,
     /// How many lightweight threads are on fibres of this seat.
     pub(crate) began_threads: usize,
-    /// Free stacks for fibres.
-    pub(crate) stacks: SeatStacks,
+    /// Free stacks for fibres. Boxed: what each task uses lies together.
+    pub(crate) stacks: Box<SeatStacks>,
     /// The tasks that may begin on this seat: those below this context. Null if any may.
     below: *const Context,
     /// Whether it sits for a member of a team: its tasks are tied to their threads, and wait for their own descendants alone.
@@ -249,7 +249,7 @@ impl Worker {
             waiter: fibres::waiter_of_seat(seat),
             starts: 0,
             began_threads: 0,
-            stacks: SeatStacks::new(plan.node.index()),
+            stacks: Box::new(SeatStacks::new(plan.node.index())),
             below: ptr::null(),
             is_tied: false,
             desk: None,
