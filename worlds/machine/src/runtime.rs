@@ -327,14 +327,20 @@ impl Chosen {
     }
 
     fn try_start(self) -> Result<Runtime, StartError> {
+        self.try_start_but(false)
+    }
+
+    /// `leaves_first`: no thread for the first seat that is not spare.
+    pub(crate) fn try_start_but(self, leaves_first: bool) -> Result<Runtime, StartError> {
         let shared = self.shared(false)?;
         let threads = shared.plan.threads();
+        let left_out = shared.first_seat().filter(|_| leaves_first);
         // Ends those that have started, if not all can.
         let runtime = Runtime { shared: Arc::clone(&shared) };
         let gate = Arc::new(Gate::default());
         let mut started = 0;
         for seat in (0..shared.plan.seats.len()).map(SeatId::new) {
-            if !shared.plan.seats[seat.index()].spare {
+            if !shared.plan.seats[seat.index()].spare && Some(seat) != left_out {
                 let theirs = Arc::clone(&gate);
                 let spawned = shared.thread(seat, move |shared| {
                     let mut worker = Worker::new(Arc::clone(&shared), seat);
@@ -1006,6 +1012,11 @@ impl Drop for Runtime {
 }
 
 impl Shared {
+    /// The first seat that is not spare.
+    pub(crate) fn first_seat(&self) -> Option<SeatId> {
+        self.plan.seats.iter().position(|seat| !seat.spare).map(SeatId::new)
+    }
+
     /// Ends all requests, and then the threads.
     fn end(self: &Arc<Self>) {
         let open: Vec<Arc<RequestState>> =
@@ -1020,6 +1031,11 @@ impl Shared {
             // They go on by themselves, on threads that stay.
             return;
         }
+        self.end_system_threads();
+    }
+
+    /// Ends the threads on seats. Tasks that are queued, and lightweight threads that wait, are left as they are.
+    pub(crate) fn end_system_threads(&self) {
         self.closing.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
         for lent in &self.lent {

@@ -599,7 +599,7 @@ impl<'a> Seated<'a> {
 
 /// A task for the calling thread's seat.
 #[inline]
-fn find(shared: &Shared) -> Option<(TaskRef, Way)> {
+pub(crate) fn find(shared: &Shared) -> Option<(TaskRef, Way)> {
     let Run { task, way, leaves } = in_task(|worker| worker.find(shared, false))?;
     if leaves {
         leave_to_others(shared);

@@ -29,6 +29,8 @@ pub(crate) struct Core {
     pub(super) spawned_at: &'static Location<'static>,
     pub(super) locals: Cell<Option<Box<Locals>>>,
     pub(super) name: Option<Box<str>>,
+    /// See [`set_word`](super::set_word).
+    pub(super) word: Cell<usize>,
     class: Class,
 }
 
@@ -99,7 +101,8 @@ pub(super) fn new<F: FnOnce() -> R + Send + 'static, R: Send + 'static>(describe
     let Described { request, number, id, name, class, spawned_at } = described;
     let header = TaskHeader { class: &THREAD, context: ContextRef::NONE, request, number };
     let (table, state, locals) = (Whole::<F, R>::TABLE, AtomicUsize::new(OPEN), Cell::new(None));
-    let core = Core { header, table, state, id, spawned_at, locals, name, class };
+    let word = Cell::new(0);
+    let core = Core { header, table, state, id, spawned_at, locals, name, word, class };
     let work = UnsafeCell::new(Work::<F, R> { f: ManuallyDrop::new(f) });
     let whole = Box::new(Whole { core, work });
     NonNull::from(Box::leak(whole)).cast()

@@ -25,6 +25,7 @@ mod deadlock;
 pub mod full_empty;
 mod local;
 mod migrate;
+mod sitting;
 mod sync_var;
 mod timer;
 
@@ -35,6 +36,7 @@ pub use self::deadlock::{Deadlock, OnDeadlock};
 use self::full_empty::{Verdict, judge_waits};
 pub use self::local::Local;
 pub use self::migrate::{MigrateError, migrate_to};
+pub use self::sitting::{Sitting, help, seat, set_word, stack, word};
 pub use self::sync_var::SyncVar;
 pub use self::timer::sleep;
 use crate::fibres::stack::{CLASSES, Class, LEAST_BYTES, all_fibres};

@@ -1,0 +1,237 @@
+//! A thread of a program that sits on the first seat of a runtime, as Qthreads' main thread does; and what a door knows of the thread that
+//! calls it.
+//!
+//! The thread runs its own code most of the time. When that waits, for a full/empty bit, a lightweight thread, a scope, the thread runs the
+//! tasks of its seat on top; lightweight threads among them have stacks of their own, so nothing is kept waiting beneath them.
+
+use super::core_here;
+use crate::heaps;
+use crate::runtime::{Runtime, RuntimeBuilder, Shared, StartError};
+use crate::tasks::Awaited;
+use crate::worker::{Worker, is_seated, with_worker};
+use crate::{fibres, here::HERE};
+use std::cell::Cell;
+use std::fmt;
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use vicus_schedule::{QueueId, RequestId, SeatId};
+
+impl<R: From<Runtime>> RuntimeBuilder<R> {
+    /// Starts a runtime whose first seat is the calling thread's, which stays there until [`Sitting::end`].
+    ///
+    /// ```
+    /// use std::sync::atomic::AtomicU64;
+    /// use vicus_machine::{Runtime, threads::{self, full_empty}};
+    ///
+    /// static WORD: AtomicU64 = AtomicU64::new(0);
+    /// let sitting = Runtime::builder().threads(1).start_sitting()?;
+    /// full_empty::empty(&WORD);
+    /// threads::spawn(|| full_empty::write_ef(&WORD, 42));
+    /// // The only thread that there is runs the lightweight one meanwhile.
+    /// assert_eq!(full_empty::read_ff(&WORD), 42);
+    /// assert!(sitting.end());
+    /// # Ok::<(), vicus_machine::StartError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`RuntimeBuilder::try_start`].
+    ///
+    /// # Panics
+    /// If the thread sits on a seat already.
+    pub fn start_sitting(self) -> Result<Sitting<R>, StartError> {
+        assert!(!is_seated(), "the thread sits on a seat already");
+        let runtime = self.chosen.try_start_but(true)?;
+        let shared = Arc::clone(&runtime.shared);
+        let seat = shared.first_seat().expect("a plan has a seat that is not spare");
+        let mut worker = Box::new(Worker::new(Arc::clone(&shared), seat));
+        worker.begin_alone(RequestId(shared.next_request.fetch_add(1, Ordering::Relaxed)));
+        let worker = NonNull::from(Box::leak(worker));
+        HERE.set(worker.as_ptr());
+        Ok(Sitting { runtime: R::from(runtime), shared, worker })
+    }
+}
+
+/// A thread's stay on the first seat of a runtime. It stays on its thread.
+pub struct Sitting<R = Runtime> {
+    runtime: R,
+    shared: Arc<Shared>,
+    worker: NonNull<Worker>,
+}
+
+/// How long the end waits for lightweight threads that run.
+const LAST_WAIT: Duration = Duration::from_secs(2);
+
+impl<R> Sitting<R> {
+    /// Leaves the seat and ends the runtime. What is ready is run before, for two seconds at most. Lightweight threads that wait even then
+    /// are left as they are, and never go on; if some still run, their threads of the system stay. Whether all are over.
+    ///
+    /// # Panics
+    /// On another thread, and on a lightweight one.
+    pub fn end(self) -> bool {
+        assert!(HERE.get() == self.worker.as_ptr() && fibres::current().is_none(), "its own thread ends a stay");
+        let until = Instant::now() + LAST_WAIT;
+        let mut was_quiet = false;
+        let mut is_quiet = false;
+        while self.shared.threads_here.live() > 0 && Instant::now() < until {
+            help();
+            is_quiet = self.shared.is_quiet_but(self.seat());
+            if is_quiet && was_quiet {
+                break;
+            }
+            was_quiet = is_quiet;
+            if is_quiet {
+                std::thread::sleep(Duration::from_micros(50));
+            }
+        }
+        let Sitting { runtime, shared, worker } = self;
+        #[expect(unsafe_code, reason = "takes back a worker that was given to this thread")]
+        // SAFETY: it was leaked by `start_sitting`; as this thread sits on it alone and leaves it now, there is no other way to it.
+        let mut worker = unsafe { Box::from_raw(worker.as_ptr()) };
+        worker.on_seat(heaps::finish_task);
+        HERE.set(std::ptr::null_mut());
+        worker.share_tasks();
+        worker.hand_in();
+        if shared.threads_here.live() == 0 {
+            drop(runtime);
+            return true;
+        }
+        // Suspended fibres know of the runtime.
+        std::mem::forget(runtime);
+        if is_quiet {
+            shared.end_system_threads();
+        }
+        std::mem::forget(shared);
+        false
+    }
+
+    fn seat(&self) -> SeatId {
+        #[expect(unsafe_code, reason = "reads a field that does not change")]
+        // SAFETY: the worker is there until the stay ends, and the field is never written.
+        unsafe {
+            (*self.worker.as_ptr()).seat
+        }
+    }
+}
+
+impl<R> Deref for Sitting<R> {
+    type Target = R;
+
+    fn deref(&self) -> &R {
+        &self.runtime
+    }
+}
+
+impl<R> fmt::Debug for Sitting<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sitting").field("seat", &self.seat()).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// Whether all seats but this one sleep, and nothing is queued or sleeps for a time.
+    fn is_quiet_but(&self, own: SeatId) -> bool {
+        let sleeps = |seat: SeatId| {
+            let plan = &self.plan.seats[seat.index()];
+            let is_asleep = plan.spare || seat == own || self.pools[plan.pool.index()].is_announced(self.slot_of(seat));
+            is_asleep && self.inboxes[seat.index()].len() == 0
+        };
+        (0..self.plan.seats.len()).map(SeatId::new).all(sleeps)
+            && (0..self.plan.queues.len()).map(QueueId::new).all(|queue| self.queues.len(queue) == 0)
+            && self.threads_here.sleeping.load(Ordering::Relaxed) == 0
+    }
+}
+
+impl Runtime {
+    /// How many lightweight threads there are, and how many of them wait for full/empty bits: an estimate while they run.
+    ///
+    /// ```
+    /// use vicus_machine::Runtime;
+    ///
+    /// assert_eq!(Runtime::builder().threads(1).start().lightweight_threads(), (0, 0));
+    /// ```
+    pub fn lightweight_threads(&self) -> (u64, u64) {
+        let counts = &self.shared.threads_here.counts;
+        let ended: u64 = counts.iter().map(|counts| counts.0.waits_ended.load(Ordering::Acquire)).sum();
+        let begun: u64 = counts.iter().map(|counts| counts.0.waits_begun.load(Ordering::Acquire)).sum();
+        (self.shared.threads_here.live(), begun.saturating_sub(ended))
+    }
+}
+
+/// Over when it is asked again.
+struct Once(Cell<bool>);
+
+impl Awaited for Once {
+    fn is_done(&self) -> bool {
+        self.0.replace(true)
+    }
+
+    fn announce_sleep(&self) -> bool {
+        false
+    }
+}
+
+/// Runs one other task of the calling thread's seat, if there is one; that of a lightweight thread is suspended meanwhile
+/// ([`yield_now`](super::yield_now)). Outside of seats it gives up the thread's time.
+pub fn help() {
+    if fibres::current().is_none() && is_seated() {
+        crate::worker::wait(None, &Once(Cell::new(false)));
+    } else {
+        super::yield_now();
+    }
+}
+
+/// The seat on which the calling code runs.
+///
+/// ```
+/// use vicus_machine::{Runtime, threads};
+///
+/// let runtime = Runtime::builder().threads(1).start();
+/// assert_eq!(threads::seat(), None);
+/// assert_eq!(runtime.run(threads::seat).map(|seat| seat.index()), Some(0));
+/// ```
+#[inline]
+pub fn seat() -> Option<SeatId> {
+    with_worker(|worker| worker.seat)
+}
+
+/// The addresses of the calling lightweight thread's stack; `None` elsewhere.
+pub fn stack() -> Option<std::ops::Range<usize>> {
+    with_worker(|worker| worker.fibre).flatten().map(|fibre| fibre.slot.bottom..fibre.slot.top())
+}
+
+/// What the calling lightweight thread has last been told by [`set_word`], 0 at first; `None` elsewhere.
+#[inline]
+pub fn word() -> Option<usize> {
+    let core = core_here()?;
+    #[expect(unsafe_code, reason = "follows a pointer to the thread that runs here")]
+    // SAFETY: it is there as long as it runs.
+    Some(unsafe { core.as_ref() }.word.get())
+}
+
+/// Keeps a word for the calling lightweight thread: for doors, whose threads know more of themselves. A [`Local`](super::Local) is for values of any type.
+/// Elsewhere it does nothing.
+///
+/// ```
+/// use vicus_machine::{Runtime, threads};
+///
+/// let runtime = Runtime::builder().threads(1).start();
+/// let thread = threads::Builder::new().spawn_on(&runtime, || {
+///     threads::set_word(7);
+///     threads::yield_now();
+///     threads::word()
+/// });
+/// assert_eq!(thread.join().unwrap(), Some(7));
+/// ```
+#[inline]
+pub fn set_word(word: usize) {
+    if let Some(core) = core_here() {
+        #[expect(unsafe_code, reason = "follows a pointer to the thread that runs here")]
+        // SAFETY: as in `word`; only the thread itself uses the cell.
+        unsafe {
+            core.as_ref().word.set(word);
+        }
+    }
+}
