@@ -1,0 +1,338 @@
+//! Arrays in segments that are shepherds'.
+//!
+//! Where the machine has several nodes, a segment's pages are first touched by a thread of its shepherd, and so lie there.
+
+use crate::each::each;
+use crate::exports;
+use crate::fork::{Function, spawn_closure};
+use crate::hash;
+use crate::library;
+use crate::loops::{Accumulate, Argument, Results};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::cell::Cell;
+use std::ptr;
+use std::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
+use vicus::threads::full_empty;
+
+/// The header's structure, and behind it what is ours.
+#[repr(C)]
+pub(crate) struct Array {
+    unit_bytes: usize,
+    pub(crate) count: usize,
+    segment_units: usize,
+    segment_bytes: usize,
+    base: *mut u8,
+    kind: u32,
+    /// A shepherd, or how many segments each shepherd has and how many have one more.
+    details: [usize; 2],
+    /// By segment: its shepherd.
+    homes: Box<[AtomicU16]>,
+    layout: Layout,
+}
+
+/// Kinds, by the numbers of the header.
+mod kinds {
+    pub(super) const FIXED_HASH: u32 = 0;
+    pub(super) const FIXED_FIELDS: u32 = 1;
+    pub(super) const ALL_SAME: u32 = 2;
+    pub(super) const DIST: u32 = 3;
+    pub(super) const DIST_STRIPES: u32 = 4;
+    pub(super) const DIST_FIELDS: u32 = 5;
+    pub(super) const DIST_RAND: u32 = 6;
+    pub(super) const DIST_LEAST: u32 = 7;
+    pub(super) const ALL_LOCAL: u32 = 8;
+    pub(super) const ALL_RAND: u32 = 9;
+    pub(super) const ALL_LEAST: u32 = 10;
+}
+
+/// By shepherd, modulo its length: how many bytes of arrays it has.
+static BYTES: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
+
+fn bytes_of(shepherd: u16) -> &'static AtomicUsize {
+    &BYTES[usize::from(shepherd) % BYTES.len()]
+}
+
+fn least(shepherds: u16) -> u16 {
+    (0..shepherds).min_by_key(|&shepherd| bytes_of(shepherd).load(Ordering::Relaxed)).unwrap_or(0)
+}
+
+fn by_chance(shepherds: u16) -> u16 {
+    static STEPS: AtomicU64 = AtomicU64::new(0);
+    (hash::mix(STEPS.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed)) % u64::from(shepherds.max(1))) as u16
+}
+
+const PAGE: usize = 4096;
+
+impl Array {
+    unsafe fn new(count: usize, unit: usize, kind: u32, is_tight: bool, pages: i32) -> Option<*mut Array> {
+        if count == 0 || unit == 0 || kind > kinds::ALL_LEAST {
+            return None;
+        }
+        let library = library::get()?;
+        let unit_bytes = if is_tight { unit } else { unit.next_multiple_of(8) };
+        // Enough that the cost of a thread is small beside the work on a segment, and elements don't cross segments.
+        let wanted = if pages > 0 { pages as usize * PAGE } else { (16 * PAGE).max(unit_bytes) };
+        let segment_bytes = wanted.max(unit_bytes.next_multiple_of(PAGE));
+        let segment_units = segment_bytes / unit_bytes;
+        let segments = count.div_ceil(segment_units);
+        let layout = Layout::from_size_align(segments.checked_mul(segment_bytes)?, PAGE).ok()?;
+        let base = unsafe { alloc_zeroed(layout) };
+        if base.is_null() {
+            return None;
+        }
+        let shepherds = library.shepherds.len() as u16;
+        let own = library.worker().map_or(0, |worker| worker.shepherd);
+        let one = match kind {
+            kinds::ALL_RAND => by_chance(shepherds),
+            kinds::ALL_LEAST => least(shepherds),
+            _ => own,
+        };
+        let home = |segment: usize| match kind {
+            kinds::FIXED_HASH | kinds::DIST_STRIPES => (segment % usize::from(shepherds)) as u16,
+            kinds::FIXED_FIELDS | kinds::DIST_FIELDS => (segment * usize::from(shepherds) / segments) as u16,
+            kinds::DIST | kinds::DIST_RAND => by_chance(shepherds),
+            kinds::DIST_LEAST => least(shepherds),
+            _ => one,
+        };
+        let homes: Box<[AtomicU16]> = (0..segments)
+            .map(|segment| {
+                let home = home(segment);
+                bytes_of(home).fetch_add(segment_bytes, Ordering::Relaxed);
+                AtomicU16::new(home)
+            })
+            .collect();
+        let kind = match kind {
+            kinds::FIXED_HASH | kinds::FIXED_FIELDS => kind,
+            kinds::ALL_SAME | kinds::ALL_LOCAL.. => kinds::ALL_SAME,
+            _ => kinds::DIST,
+        };
+        let details = match kind {
+            kinds::ALL_SAME => [usize::from(one), 0],
+            _ => [segments / usize::from(shepherds), segments % usize::from(shepherds)],
+        };
+        let array = Array { unit_bytes, count, segment_units, segment_bytes, base, kind, details, homes, layout };
+        if library.runtime().topology().nodes.len() > 1 {
+            array.touch();
+        }
+        Some(Box::into_raw(Box::new(array)))
+    }
+
+    /// Has each page touched where it is to lie.
+    fn touch(&self) {
+        let whole = self.segment_units;
+        self.each_segment((0, self.homes.len() * whole), &|from, _| {
+            let first = from / self.segment_units * self.segment_bytes;
+            for page in (first..first + self.segment_bytes).step_by(PAGE) {
+                unsafe { self.base.add(page).write_volatile(0) };
+            }
+        });
+    }
+
+    /// Bytes of an element.
+    pub(crate) fn unit(&self) -> usize {
+        self.unit_bytes
+    }
+
+    pub(crate) fn at(&self, index: usize) -> *mut u8 {
+        let segment = index / self.segment_units;
+        let within = index - segment * self.segment_units;
+        unsafe { self.base.add(segment * self.segment_bytes + within * self.unit_bytes) }
+    }
+
+    fn home(&self, index: usize) -> u16 {
+        let segment = (index / self.segment_units).min(self.homes.len() - 1);
+        self.homes[segment].load(Ordering::Relaxed)
+    }
+
+    /// Calls `f` with the part of the range in each segment, at the segment's shepherd: each shepherd has a thread for each of its workers,
+    /// if it has as many segments.
+    pub(crate) fn each_segment(&self, range: (usize, usize), f: &(dyn Fn(usize, usize) + Sync)) {
+        let (start, stop) = range;
+        if start >= stop {
+            return;
+        }
+        let (first, last) = (start / self.segment_units, (stop - 1) / self.segment_units);
+        let call = |segment: usize| {
+            let from = (segment * self.segment_units).max(start);
+            let to = ((segment + 1) * self.segment_units).min(stop);
+            f(from, to);
+        };
+        let Some(library) = library::get() else { return (first..=last).for_each(call) };
+        let homes = &self.homes[first.min(self.homes.len())..(last + 1).min(self.homes.len())];
+        let mut counts = vec![0_usize; library.shepherds.len()];
+        homes.iter().for_each(|home| counts[usize::from(home.load(Ordering::Relaxed))] += 1);
+        let threads: Vec<(u16, usize, usize)> = counts
+            .iter()
+            .enumerate()
+            .flat_map(|(shepherd, &segments)| {
+                let of_shepherd = library.shepherds[shepherd].active_workers().max(1).min(segments);
+                (0..of_shepherd).map(move |index| (shepherd as u16, index, of_shepherd))
+            })
+            .collect();
+        each(threads.len(), |index, _| threads[index].0, &|index| {
+            let (shepherd, own, all) = threads[index];
+            let mine = Cell::new(0);
+            let is_mine = |&segment: &usize| {
+                self.homes[segment].load(Ordering::Relaxed) == shepherd && mine.replace((mine.get() + 1) % all) == own
+            };
+            (first..=last).filter(is_mine).for_each(call);
+        });
+    }
+}
+
+/// The array behind a pointer, and a range within it.
+unsafe fn array<'a>(array: *const Array, range: (usize, usize)) -> Option<(&'a Array, (usize, usize))> {
+    let array = unsafe { array.as_ref() }?;
+    Some((array, (range.0.min(array.count), range.1.min(array.count))))
+}
+
+unsafe impl Sync for Array {}
+
+type Loop = unsafe extern "C-unwind" fn(usize, usize, *mut Array, *mut libc::c_void);
+type Folding = unsafe extern "C-unwind" fn(usize, usize, *mut Array, *mut libc::c_void, *mut libc::c_void);
+
+unsafe fn iterate(pointer: *mut Array, range: (usize, usize), f: Option<Loop>, argument: *mut libc::c_void) {
+    let (Some(f), Some((own, range))) = (f, unsafe { array(pointer, range) }) else { return };
+    let (pointer, argument) = (Argument(pointer.cast()), Argument(argument));
+    own.each_segment(range, &|from, to| unsafe { f(from, to, pointer.get().cast(), argument.get()) });
+}
+
+exports! {
+    fn qarray_create(count: usize, unit: usize) -> *mut Array {
+        unsafe { Array::new(count, unit, kinds::FIXED_HASH, false, 0) }.unwrap_or(ptr::null_mut())
+    }
+
+    fn qarray_create_tight(count: usize, unit: usize) -> *mut Array {
+        unsafe { Array::new(count, unit, kinds::FIXED_HASH, true, 0) }.unwrap_or(ptr::null_mut())
+    }
+
+    fn qarray_create_configured(count: usize, unit: usize, kind: u32, is_tight: i8, pages: i32) -> *mut Array {
+        unsafe { Array::new(count, unit, kind, is_tight != 0, pages) }.unwrap_or(ptr::null_mut())
+    }
+
+    fn qarray_destroy(array: *mut Array) {
+        if array.is_null() {
+            return;
+        }
+        let array = unsafe { Box::from_raw(array) };
+        for home in &array.homes {
+            bytes_of(home.load(Ordering::Relaxed)).fetch_sub(array.segment_bytes, Ordering::Relaxed);
+        }
+        unsafe { dealloc(array.base, array.layout) };
+    }
+
+    fn qarray_iter(pointer: *mut Array, start: usize, stop: usize, f: Option<Function>) {
+        let (Some(f), Some((own, range))) = (f, unsafe { array(pointer, (start, stop)) }) else { return };
+        own.each_segment(range, &|from, to| {
+            (from..to).for_each(|index| _ = unsafe { f(own.at(index).cast()) });
+        });
+    }
+
+    fn qarray_iter_loop(array: *mut Array, start: usize, stop: usize, f: Option<Loop>, argument: *mut libc::c_void) {
+        unsafe { iterate(array, (start, stop), f, argument) }
+    }
+
+    fn qarray_iter_constloop(
+        array: *mut Array,
+        start: usize,
+        stop: usize,
+        f: Option<Loop>,
+        argument: *mut libc::c_void,
+    ) {
+        unsafe { iterate(array, (start, stop), f, argument) }
+    }
+
+    fn qarray_iter_loop_nb(
+        array: *mut Array,
+        start: usize,
+        stop: usize,
+        f: Option<Loop>,
+        argument: *mut libc::c_void,
+        ret: *mut u64,
+    ) {
+        let word = unsafe { full_empty::word_at(ret) }.ok();
+        if let Some(word) = word {
+            full_empty::empty(word);
+        }
+        let (array, argument, ret) = (Argument(array.cast()), Argument(argument), Argument(ret.cast()));
+        let all = move || {
+            let (array, argument, ret) = (array, argument, ret);
+            unsafe { iterate(array.get().cast(), (start, stop), f, argument.get()) };
+            if let Ok(word) = unsafe { full_empty::word_at(ret.get().cast()) } {
+                full_empty::fill(word);
+            }
+        };
+        let spawned = library::get().map(|library| spawn_closure(library, library.shepherd_for_any(), all));
+        if spawned != Some(true) {
+            all();
+        }
+    }
+
+    fn qarray_iter_loopaccum(
+        pointer: *mut Array,
+        start: usize,
+        stop: usize,
+        f: Option<Folding>,
+        argument: *mut libc::c_void,
+        out: *mut libc::c_void,
+        bytes: usize,
+        accumulate: Option<Accumulate>,
+    ) {
+        let (Some(f), Some(accumulate)) = (f, accumulate) else { return };
+        let Some((own, range)) = (unsafe { array(pointer, (start, stop)) }) else { return };
+        if range.0 >= range.1 {
+            return;
+        }
+        let first = range.0 / own.segment_units;
+        let segments = (range.1 - 1) / own.segment_units + 1 - first;
+        let mut results = Results::new(segments, bytes);
+        let base = results.pointer();
+        let results = results;
+        let (pointer, argument) = (Argument(pointer.cast()), Argument(argument));
+        own.each_segment(range, &|from, to| {
+            let result = results.at(base, from / own.segment_units - first);
+            unsafe { f(from, to, pointer.get().cast(), argument.get(), result) };
+        });
+        (0..segments).for_each(|segment| unsafe { accumulate(out, results.at(base, segment)) });
+    }
+
+    fn qarray_set_shepof(pointer: *mut Array, index: usize, shepherd: u16) {
+        let Some(library) = library::get() else { return };
+        let Some(own) = (unsafe { pointer.as_mut() }) else { return };
+        if usize::from(shepherd) >= library.shepherds.len() || index >= own.count {
+            return;
+        }
+        match own.kind {
+            kinds::ALL_SAME => {
+                own.details[0] = usize::from(shepherd);
+                own.homes.iter().for_each(|home| home.store(shepherd, Ordering::Relaxed));
+            }
+            kinds::DIST => own.homes[index / own.segment_units].store(shepherd, Ordering::Relaxed),
+            _ => {}
+        }
+    }
+
+    fn qarray_shepof(pointer: *const Array, index: usize) -> u16 {
+        unsafe { pointer.as_ref() }
+            .filter(|array| index < array.count)
+            .map_or(crate::codes::NO_SHEPHERD, |array| array.home(index))
+    }
+
+    fn qarray_dist_like(like: *const Array, pointer: *mut Array) {
+        let (Some(like), Some(own)) = (unsafe { like.as_ref() }, unsafe { pointer.as_mut() }) else { return };
+        for segment in 0..own.homes.len() {
+            let index = segment * own.segment_units;
+            own.homes[segment].store(like.home(index.min(like.count - 1)), Ordering::Relaxed);
+        }
+        own.kind = if like.kind == kinds::ALL_SAME { kinds::ALL_SAME } else { kinds::DIST };
+        own.details = like.details;
+    }
+
+    fn qarray_elem_migrate(pointer: *const Array, index: usize) -> *mut libc::c_void {
+        let Some(own) = (unsafe { pointer.as_ref() }).filter(|array| index < array.count) else {
+            return ptr::null_mut();
+        };
+        unsafe { crate::fork::qthread_migrate_to(own.home(index)) };
+        own.at(index).cast()
+    }
+}

@@ -1,0 +1,255 @@
+//! A dictionary that threads use at once: parts by hash, each with a lock.
+//!
+//! An iterator goes through the entries that there were when it began; those that are deleted meanwhile stay until it is gone.
+
+use crate::exports;
+use crate::hash;
+use std::collections::HashMap;
+use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+type Equals = unsafe extern "C-unwind" fn(*mut libc::c_void, *mut libc::c_void) -> i32;
+type Hash = unsafe extern "C-unwind" fn(*mut libc::c_void) -> i32;
+type Cleanup = unsafe extern "C-unwind" fn(*mut libc::c_void, *mut libc::c_void);
+
+/// The header's structure.
+#[repr(C)]
+pub(crate) struct Entry {
+    value: *mut libc::c_void,
+    key: *mut libc::c_void,
+    hash: u64,
+    next: *mut Entry,
+}
+
+pub(crate) struct Dictionary {
+    equals: Equals,
+    hash: Hash,
+    cleanup: Option<Cleanup>,
+    parts: Box<[Mutex<Part>]>,
+    iterators: AtomicUsize,
+    /// Deleted while there were iterators.
+    deleted: Mutex<Entries>,
+}
+
+#[derive(Default)]
+struct Part(HashMap<u64, Vec<*mut Entry>>);
+
+#[derive(Default)]
+struct Entries(Vec<*mut Entry>);
+
+unsafe impl Send for Part {}
+unsafe impl Send for Entries {}
+
+pub(crate) struct Iterator {
+    dictionary: *mut Dictionary,
+    /// Found when it is first asked for one.
+    entries: Option<Vec<*mut Entry>>,
+    /// How often it was asked.
+    at: usize,
+}
+
+const PARTS: usize = 64;
+
+impl Dictionary {
+    fn hashed(&self, key: *mut libc::c_void) -> u64 {
+        hash::mix(u64::from(unsafe { (self.hash)(key) } as u32))
+    }
+
+    fn part(&self, hash: u64) -> MutexGuard<'_, Part> {
+        self.parts[hash as usize % PARTS].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn put(&self, key: *mut libc::c_void, value: *mut libc::c_void, replaces: bool) -> *mut libc::c_void {
+        let hash = self.hashed(key);
+        let mut part = self.part(hash);
+        let entries = part.0.entry(hash).or_default();
+        let found = entries.iter().find(|&&entry| unsafe { (self.equals)((*entry).key, key) } != 0);
+        if let Some(&entry) = found {
+            if replaces {
+                unsafe { (*entry).value = value };
+            }
+            return unsafe { (*entry).value };
+        }
+        entries.push(Box::into_raw(Box::new(Entry { value, key, hash, next: ptr::null_mut() })));
+        value
+    }
+
+    fn get(&self, key: *mut libc::c_void) -> *mut libc::c_void {
+        let hash = self.hashed(key);
+        let part = self.part(hash);
+        let found = part.0.get(&hash).into_iter().flatten();
+        let mut found = found.filter(|&&entry| unsafe { (self.equals)((*entry).key, key) } != 0);
+        found.next().map_or(ptr::null_mut(), |&entry| unsafe { (*entry).value })
+    }
+
+    fn delete(&self, key: *mut libc::c_void) -> *mut libc::c_void {
+        let hash = self.hashed(key);
+        let mut part = self.part(hash);
+        let Some(entries) = part.0.get_mut(&hash) else { return ptr::null_mut() };
+        let found = entries.iter().position(|&entry| unsafe { (self.equals)((*entry).key, key) } != 0);
+        let Some(entry) = found.map(|found| entries.swap_remove(found)) else { return ptr::null_mut() };
+        if entries.is_empty() {
+            part.0.remove(&hash);
+        }
+        drop(part);
+        let (value, key) = unsafe { ((*entry).value, (*entry).key) };
+        if self.iterators.load(Ordering::Acquire) > 0 {
+            self.deleted().0.push(entry);
+        } else {
+            drop(unsafe { Box::from_raw(entry) });
+        }
+        if let Some(cleanup) = self.cleanup {
+            unsafe { cleanup(key, value) };
+        }
+        value
+    }
+
+    fn deleted(&self) -> MutexGuard<'_, Entries> {
+        self.deleted.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn all(&self) -> Vec<*mut Entry> {
+        let parts = self.parts.iter().map(|part| part.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        parts.flat_map(|part| part.0.values().flatten().copied().collect::<Vec<_>>()).collect()
+    }
+
+    fn end_iterator(&self) {
+        if self.iterators.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.deleted().0.drain(..).for_each(|entry| drop(unsafe { Box::from_raw(entry) }));
+        }
+    }
+}
+
+impl Drop for Dictionary {
+    fn drop(&mut self) {
+        for entry in self.all() {
+            let entry = unsafe { Box::from_raw(entry) };
+            if let Some(cleanup) = self.cleanup {
+                unsafe { cleanup(entry.key, entry.value) };
+            }
+        }
+        self.deleted().0.drain(..).for_each(|entry| drop(unsafe { Box::from_raw(entry) }));
+    }
+}
+
+/// What an iterator of nothing gives.
+fn error() -> *mut Entry {
+    ptr::without_provenance_mut(usize::MAX)
+}
+
+impl Iterator {
+    fn new(dictionary: *mut Dictionary) -> *mut Iterator {
+        let Some(own) = (unsafe { dictionary.as_ref() }) else { return ptr::null_mut() };
+        own.iterators.fetch_add(1, Ordering::AcqRel);
+        Box::into_raw(Box::new(Iterator { dictionary, entries: None, at: 0 }))
+    }
+
+    fn find(&mut self) -> &Vec<*mut Entry> {
+        let dictionary = self.dictionary;
+        self.entries.get_or_insert_with(|| unsafe { (*dictionary).all() })
+    }
+
+    fn current(&self) -> *mut Entry {
+        let entry = self.at.checked_sub(1).and_then(|at| self.entries.as_ref()?.get(at));
+        entry.copied().unwrap_or(ptr::null_mut())
+    }
+}
+
+exports! {
+    fn qt_dictionary_create(
+        equals: Option<Equals>,
+        hash: Option<Hash>,
+        cleanup: Option<Cleanup>,
+    ) -> *mut Dictionary {
+        let (Some(equals), Some(hash)) = (equals, hash) else { return ptr::null_mut() };
+        let parts = (0..PARTS).map(|_| Mutex::default()).collect();
+        let (iterators, deleted) = (AtomicUsize::new(0), Mutex::default());
+        Box::into_raw(Box::new(Dictionary { equals, hash, cleanup, parts, iterators, deleted }))
+    }
+
+    fn qt_dictionary_destroy(dictionary: *mut Dictionary) {
+        if !dictionary.is_null() {
+            drop(unsafe { Box::from_raw(dictionary) });
+        }
+    }
+
+    fn qt_dictionary_put(
+        dictionary: *mut Dictionary,
+        key: *mut libc::c_void,
+        value: *mut libc::c_void,
+    ) -> *mut libc::c_void {
+        unsafe { dictionary.as_ref() }.map_or(ptr::null_mut(), |own| own.put(key, value, true))
+    }
+
+    fn qt_dictionary_put_if_absent(
+        dictionary: *mut Dictionary,
+        key: *mut libc::c_void,
+        value: *mut libc::c_void,
+    ) -> *mut libc::c_void {
+        unsafe { dictionary.as_ref() }.map_or(ptr::null_mut(), |own| own.put(key, value, false))
+    }
+
+    fn qt_dictionary_get(dictionary: *mut Dictionary, key: *mut libc::c_void) -> *mut libc::c_void {
+        unsafe { dictionary.as_ref() }.map_or(ptr::null_mut(), |own| own.get(key))
+    }
+
+    fn qt_dictionary_delete(dictionary: *mut Dictionary, key: *mut libc::c_void) -> *mut libc::c_void {
+        unsafe { dictionary.as_ref() }.map_or(ptr::null_mut(), |own| own.delete(key))
+    }
+
+    fn qt_dictionary_iterator_create(dictionary: *mut Dictionary) -> *mut Iterator {
+        Iterator::new(dictionary)
+    }
+
+    fn qt_dictionary_iterator_destroy(iterator: *mut Iterator) {
+        if !iterator.is_null() {
+            let iterator = unsafe { Box::from_raw(iterator) };
+            unsafe { (*iterator.dictionary).end_iterator() };
+        }
+    }
+
+    fn qt_dictionary_iterator_next(iterator: *mut Iterator) -> *mut Entry {
+        let Some(iterator) = (unsafe { iterator.as_mut() }) else { return error() };
+        let count = iterator.find().len();
+        iterator.at = (iterator.at + 1).min(count + 1);
+        iterator.current()
+    }
+
+    fn qt_dictionary_iterator_get(iterator: *const Iterator) -> *mut Entry {
+        unsafe { iterator.as_ref() }.map_or(error(), Iterator::current)
+    }
+
+    fn qt_dictionary_end(dictionary: *mut Dictionary) -> *mut Iterator {
+        let end = Iterator::new(dictionary);
+        if let Some(end) = unsafe { end.as_mut() } {
+            end.at = end.find().len() + 1;
+        }
+        end
+    }
+
+    fn qt_dictionary_iterator_equals(one: *mut Iterator, two: *mut Iterator) -> i32 {
+        let (Some(one), Some(two)) = (unsafe { one.as_ref() }, unsafe { two.as_ref() }) else {
+            return i32::from(one.is_null() && two.is_null());
+        };
+        let is_same = ptr::eq(one.dictionary, two.dictionary) && ptr::eq(one.current(), two.current());
+        // Before the first entry and behind the last one there is none.
+        i32::from(is_same && (!one.current().is_null() || (one.at == 0) == (two.at == 0)))
+    }
+
+    fn qt_dictionary_iterator_copy(iterator: *mut Iterator) -> *mut Iterator {
+        let Some(own) = (unsafe { iterator.as_ref() }) else { return ptr::null_mut() };
+        let copy = Iterator::new(own.dictionary);
+        if let Some(copy) = unsafe { copy.as_mut() } {
+            copy.entries.clone_from(&own.entries);
+            copy.at = own.at;
+        }
+        copy
+    }
+
+    fn qt_dictionary_printbuckets(dictionary: *mut Dictionary) {
+        if let Some(dictionary) = unsafe { dictionary.as_ref() } {
+            println!("{} entries", dictionary.all().len());
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Threads for the parts of something, and the wait for them.
+
+use crate::codes::NO_SHEPHERD;
+use crate::fork::spawn_closure;
+use crate::library::{self, Library};
+use std::sync::atomic::{AtomicU64, Ordering};
+use vicus::threads::full_empty;
+
+/// A pointer to what all parts share. It is there until the wait for them is over.
+struct Shared<T: ?Sized>(*const T);
+
+impl<T: ?Sized> Clone for Shared<T> {
+    fn clone(&self) -> Shared<T> {
+        *self
+    }
+}
+
+impl<T: ?Sized> Copy for Shared<T> {}
+
+unsafe impl<T: ?Sized + Sync> Send for Shared<T> {}
+
+impl<T: ?Sized> Shared<T> {
+    fn get(&self) -> &T {
+        unsafe { &*self.0 }
+    }
+}
+
+/// How many threads are not over.
+pub(crate) struct Count {
+    open: AtomicU64,
+    done: AtomicU64,
+}
+
+impl Count {
+    /// Of one that ends when this is over.
+    pub(crate) fn new() -> Count {
+        Count { open: AtomicU64::new(1), done: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn add(&self, count: u64) {
+        self.open.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn end_one(&self) {
+        if self.open.fetch_sub(1, Ordering::AcqRel) == 1 {
+            full_empty::fill(&self.done);
+        }
+    }
+
+    /// The one that made it has nothing more to add, and waits for the others.
+    pub(crate) fn wait(&self) {
+        if self.open.load(Ordering::Acquire) == 1 {
+            return;
+        }
+        full_empty::empty(&self.done);
+        self.end_one();
+        full_empty::read_ff(&self.done);
+    }
+}
+
+/// Calls `f` with each number below `count`, each in a thread of its own, at the shepherd that `shepherd` names. Without the library, one
+/// after the other.
+pub(crate) fn each(count: usize, shepherd: impl Fn(usize, &Library) -> u16, f: &(dyn Fn(usize) + Sync)) {
+    let Some(library) = library::get() else { return (0..count).for_each(f) };
+    let left = Count::new();
+    left.add(count as u64);
+    #[expect(clippy::missing_transmute_annotations, reason = "forgets how long it lives")]
+    let shared: Shared<dyn Fn(usize) + Sync> = unsafe { Shared(std::mem::transmute(std::ptr::from_ref(f))) };
+    let counted = Shared(&raw const left);
+    for index in 0..count {
+        let part = move || {
+            let (shared, counted) = (shared, counted);
+            shared.get()(index);
+            counted.get().end_one();
+        };
+        if !spawn_closure(library, shepherd(index, library), part) {
+            f(index);
+            left.end_one();
+        }
+    }
+    left.wait();
+}
+
+/// As [`each`], for each worker once.
+pub(crate) fn each_worker(f: &(dyn Fn(usize) + Sync)) {
+    each(workers(), worker_in_turn, f);
+}
+
+/// How many parts a whole is cut into.
+pub(crate) fn workers() -> usize {
+    library::get().map_or(1, |library| library.active_workers().max(1))
+}
+
+/// The shepherd of the worker of this number, shepherd by shepherd.
+pub(crate) fn worker_in_turn(index: usize, library: &Library) -> u16 {
+    let mut left = index;
+    for shepherd in library.active() {
+        let workers = library.shepherds[usize::from(shepherd)].active_workers();
+        if left < workers {
+            return shepherd;
+        }
+        left -= workers;
+    }
+    NO_SHEPHERD
+}
+
+/// Part `index` of `parts` nearly equal ones of a range.
+pub(crate) fn part(start: usize, stop: usize, index: usize, parts: usize) -> (usize, usize) {
+    let length = stop.saturating_sub(start);
+    let (each, more) = (length / parts, length % parts);
+    let from = start + index * each + index.min(more);
+    (from, from + each + usize::from(index < more))
+}

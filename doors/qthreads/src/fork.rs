@@ -1,0 +1,447 @@
+//! Threads: how they are made, what each knows of itself, and how they end.
+
+use crate::codes::{BADARGS, MALLOC_ERROR, NO_SHEPHERD, NOT_ALLOWED, SUCCESS};
+use crate::exports;
+use crate::library::{self, Library};
+use crate::sinc::{Sinc, qt_sinc_submit};
+use std::cell::{Cell, UnsafeCell};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use vicus::team;
+use vicus::threads::{Builder, SyncVar, full_empty};
+
+/// What a thread runs.
+pub(crate) type Function = unsafe extern "C-unwind" fn(*mut libc::c_void) -> u64;
+
+/// A thread of a program. While it runs, it lies at the bottom of its stack.
+pub(crate) struct Thread {
+    pub(crate) f: Option<Function>,
+    arg: *mut libc::c_void,
+    pub(crate) ret: *mut libc::c_void,
+    flags: u32,
+    /// Where it was forked to, or [`NO_SHEPHERD`].
+    shepherd: u16,
+    pub(crate) id: Cell<u32>,
+    pub(crate) is_blocking: Cell<bool>,
+    pub(crate) is_leader: bool,
+    pub(crate) team: Option<Arc<Team>>,
+    /// How many words there are to wait for, and their addresses: from `malloc`, or null.
+    preconditions: *mut usize,
+    locals: Cell<*mut libc::c_void>,
+    pub(crate) locals_bytes: Cell<u32>,
+    /// Values of keys.
+    pub(crate) values: UnsafeCell<Vec<(usize, *mut libc::c_void)>>,
+}
+
+/// Its pointers are the program's, which gives them to the thread.
+unsafe impl Send for Thread {}
+
+/// Flags, by the names of the header.
+mod flags {
+    pub(super) const NEW_TEAM: u32 = 1 << 2;
+    pub(super) const NEW_SUBTEAM: u32 = 1 << 3;
+    pub(super) const RET_SYNCVAR: u32 = 1 << 4;
+    pub(super) const RET_SINC: u32 = 1 << 5;
+    pub(super) const RET_SINC_VOID: u32 = 1 << 6;
+    pub(super) const PRECONDITIONS_SYNCVAR: u32 = 1 << 7;
+}
+
+/// Threads whose leader ends after all of them.
+pub(crate) struct Team {
+    pub(crate) id: u32,
+    pub(crate) parent: u32,
+    /// Members that are not over, and leaders of subteams.
+    open: AtomicU64,
+    /// Full when there is none.
+    done: AtomicU64,
+    above: Option<Arc<Team>>,
+    /// A lock of the team's.
+    pub(crate) critical: AtomicU64,
+}
+
+impl Team {
+    fn leave(&self) {
+        if self.open.fetch_sub(1, Ordering::AcqRel) == 1 {
+            full_empty::fill(&self.done);
+        }
+    }
+
+    /// The leader has run: waits for the others.
+    fn finish(&self) {
+        self.leave();
+        full_empty::read_ff(&self.done);
+        if let Some(above) = &self.above {
+            above.leave();
+        }
+    }
+}
+
+/// The main thread, as others see theirs.
+struct Main(UnsafeCell<Thread>);
+
+unsafe impl Sync for Main {}
+
+static MAIN: Main = Main(UnsafeCell::new(Thread {
+    f: None,
+    arg: ptr::null_mut(),
+    ret: ptr::null_mut(),
+    flags: 0,
+    shepherd: NO_SHEPHERD,
+    id: Cell::new(1),
+    is_blocking: Cell::new(false),
+    is_leader: false,
+    team: None,
+    preconditions: ptr::null_mut(),
+    locals: Cell::new(ptr::null_mut()),
+    locals_bytes: Cell::new(0),
+    values: UnsafeCell::new(Vec::new()),
+}));
+
+/// The thread that runs the calling code; `None` outside of the library's threads.
+#[inline]
+pub(crate) fn here() -> Option<&'static Thread> {
+    match team::word() {
+        Some(0) => None,
+        Some(word) => Some(unsafe { &*ptr::with_exposed_provenance(word) }),
+        None => team::seat().map(|_| unsafe { &*MAIN.0.get() }),
+    }
+}
+
+/// The main thread leaves the library.
+pub(crate) fn end_main() {
+    unsafe { (*MAIN.0.get()).drop_locals() };
+}
+
+impl Thread {
+    /// At least so many bytes of its own.
+    pub(crate) unsafe fn locals(&self, bytes: u32) -> *mut libc::c_void {
+        if self.locals.get().is_null() || self.locals_bytes.get() < bytes {
+            let grown = unsafe { libc::realloc(self.locals.get(), bytes as usize) };
+            if grown.is_null() {
+                return grown;
+            }
+            let before = self.locals_bytes.get() as usize;
+            unsafe { ptr::write_bytes(grown.cast::<u8>().add(before), 0, bytes as usize - before) };
+            self.locals.set(grown);
+            self.locals_bytes.set(bytes);
+        }
+        self.locals.get()
+    }
+
+    fn drop_locals(&self) {
+        crate::io::drop_values(self);
+        unsafe { libc::free(self.locals.replace(ptr::null_mut())) };
+        self.locals_bytes.set(0);
+    }
+
+    /// Waits until all words are full that it was forked with.
+    #[cold]
+    fn wait_for_preconditions(&self) {
+        let words = self.preconditions;
+        let count = unsafe { *words };
+        for index in 1..=count {
+            let address: *mut u64 = ptr::with_exposed_provenance_mut(unsafe { *words.add(index) });
+            if self.flags & flags::PRECONDITIONS_SYNCVAR != 0 {
+                unsafe { SyncVar::at(address) }.read_ff();
+            } else if let Ok(word) = unsafe { full_empty::word_at(address) } {
+                full_empty::read_ff(word);
+            }
+        }
+        unsafe { libc::free(words.cast()) };
+    }
+
+    /// Goes to the shepherd that it was forked to, if the strategy has begun it elsewhere.
+    #[inline]
+    fn go_home(&self) {
+        if self.shepherd == NO_SHEPHERD {
+            return;
+        }
+        let Some(library) = library::get() else { return };
+        if library.worker().is_some_and(|worker| worker.shepherd != self.shepherd) {
+            migrate(library, self.shepherd);
+        }
+    }
+
+    fn run(self) {
+        team::set_word(ptr::from_ref(&self).expose_provenance());
+        self.go_home();
+        if !self.preconditions.is_null() {
+            self.wait_for_preconditions();
+        }
+        let value = unsafe { (self.f.expect("forked threads have a function"))(self.arg) };
+        if !self.locals.get().is_null() || unsafe { !(*self.values.get()).is_empty() } {
+            self.drop_locals();
+        }
+        if let Some(team) = &self.team {
+            if self.is_leader { team.finish() } else { team.leave() }
+        }
+        unsafe { give(self.ret, self.flags, value) };
+    }
+}
+
+/// Goes to another shepherd. Whether it went.
+#[inline(never)]
+fn migrate(library: &Library, shepherd: u16) -> bool {
+    // The program promises that nothing on its stack minds: it calls a function of this name, or has forked to a shepherd.
+    unsafe { vicus::threads::migrate_to(library.shepherds[usize::from(shepherd)].place) }.is_ok()
+}
+
+/// Empties the place for a result.
+unsafe fn prepare(ret: *mut libc::c_void, flags: u32) -> i32 {
+    if ret.is_null() || flags & (flags::RET_SINC | flags::RET_SINC_VOID) != 0 {
+        return SUCCESS;
+    }
+    let Ok(word) = (unsafe { full_empty::word_at(ret.cast()) }) else { return BADARGS };
+    if flags & flags::RET_SYNCVAR != 0 {
+        unsafe { SyncVar::at(ret.cast()) }.make_empty();
+    } else {
+        full_empty::empty(word);
+    }
+    SUCCESS
+}
+
+/// Gives a result to where it belongs.
+unsafe fn give(ret: *mut libc::c_void, flags: u32, value: u64) {
+    if ret.is_null() {
+        return;
+    }
+    unsafe {
+        if flags & flags::RET_SYNCVAR != 0 {
+            SyncVar::at(ret.cast()).write_f(value & SyncVar::MOST);
+        } else if flags & flags::RET_SINC != 0 {
+            qt_sinc_submit(ret.cast::<Sinc>(), ptr::from_ref(&value).cast());
+        } else if flags & flags::RET_SINC_VOID != 0 {
+            qt_sinc_submit(ret.cast::<Sinc>(), ptr::null());
+        } else if let Ok(word) = full_empty::word_at(ret.cast()) {
+            full_empty::write_f(word, value);
+        }
+    }
+}
+
+/// The team of a thread that is forked now.
+fn team_of_child(library: &Library, flags: u32) -> Option<Arc<Team>> {
+    let own = here().and_then(|thread| thread.team.as_ref());
+    if flags & (flags::NEW_TEAM | flags::NEW_SUBTEAM) == 0 {
+        let own = own?;
+        own.open.fetch_add(1, Ordering::Relaxed);
+        return Some(Arc::clone(own));
+    }
+    let above = own.filter(|_| flags & flags::NEW_SUBTEAM != 0);
+    if let Some(above) = above {
+        above.open.fetch_add(1, Ordering::Relaxed);
+    }
+    let parent = if flags & flags::NEW_SUBTEAM != 0 { own.map_or(1, |own| own.id) } else { 0 };
+    let team = Arc::new(Team {
+        id: library.next_team.fetch_add(1, Ordering::Relaxed),
+        parent,
+        open: AtomicU64::new(1),
+        done: AtomicU64::new(0),
+        above: above.cloned(),
+        critical: AtomicU64::new(0),
+    });
+    full_empty::empty(&team.done);
+    Some(team)
+}
+
+/// Where a thread is forked to, and with which arguments.
+#[derive(Clone, Copy)]
+pub(crate) struct Forked {
+    pub(crate) f: Option<Function>,
+    pub(crate) arg: *const libc::c_void,
+    pub(crate) bytes: usize,
+    pub(crate) ret: *mut libc::c_void,
+    pub(crate) preconditions: *mut usize,
+    pub(crate) shepherd: u16,
+    pub(crate) flags: u32,
+}
+
+/// Memory that is freed when a thread has run.
+struct Copied(*mut libc::c_void);
+
+unsafe impl Send for Copied {}
+
+impl Drop for Copied {
+    fn drop(&mut self) {
+        unsafe { libc::free(self.0) };
+    }
+}
+
+unsafe fn spawn(forked: Forked) -> i32 {
+    let code = unsafe { try_spawn(forked) };
+    if code != SUCCESS {
+        unsafe { libc::free(forked.preconditions.cast()) };
+    }
+    code
+}
+
+#[inline]
+unsafe fn try_spawn(forked: Forked) -> i32 {
+    let Forked { f, arg, bytes, ret, preconditions, shepherd, flags } = forked;
+    let Some(library) = library::get() else { return NOT_ALLOWED };
+    if f.is_none() {
+        return BADARGS;
+    }
+    let mut copied = Copied(ptr::null_mut());
+    let mut arg = arg.cast_mut();
+    if bytes > 0 && !arg.is_null() {
+        copied.0 = unsafe { libc::malloc(bytes) };
+        if copied.0.is_null() {
+            return MALLOC_ERROR;
+        }
+        unsafe { ptr::copy_nonoverlapping(arg.cast::<u8>(), copied.0.cast(), bytes) };
+        arg = copied.0;
+    }
+    let code = unsafe { prepare(ret, flags) };
+    if code != SUCCESS {
+        return code;
+    }
+    let shepherd = if shepherd == NO_SHEPHERD { library.shepherd_for_any() } else { library.enabled_near(shepherd) };
+    let thread = Thread {
+        f,
+        arg,
+        ret,
+        flags,
+        shepherd,
+        id: Cell::new(library.new_id()),
+        is_blocking: Cell::new(false),
+        is_leader: flags & (flags::NEW_TEAM | flags::NEW_SUBTEAM) != 0,
+        team: team_of_child(library, flags),
+        preconditions,
+        locals: Cell::new(ptr::null_mut()),
+        locals_bytes: Cell::new(0),
+        values: UnsafeCell::new(Vec::new()),
+    };
+    let spawned = if copied.0.is_null() {
+        spawn_closure(library, shepherd, move || thread.run())
+    } else {
+        spawn_closure(library, shepherd, move || {
+            let _copied = copied;
+            thread.run();
+        })
+    };
+    if spawned { SUCCESS } else { MALLOC_ERROR }
+}
+
+/// Spawns a closure as a thread, at a shepherd if it is one.
+#[inline]
+pub(crate) fn spawn_closure(library: &Library, shepherd: u16, f: impl FnOnce() + Send + 'static) -> bool {
+    let mut builder = Builder::new().stack_size(library.stack_bytes);
+    if shepherd != NO_SHEPHERD {
+        builder = builder.place(library.shepherds[usize::from(shepherd)].place);
+    }
+    builder.try_spawn_on(library.runtime(), f).is_ok()
+}
+
+/// A fork without what most forks lack.
+const PLAIN: Forked = Forked {
+    f: None,
+    arg: ptr::null(),
+    bytes: 0,
+    ret: ptr::null_mut(),
+    preconditions: ptr::null_mut(),
+    shepherd: NO_SHEPHERD,
+    flags: 0,
+};
+
+exports! {
+    fn qthread_spawn(
+        f: Option<Function>,
+        arg: *const libc::c_void,
+        bytes: usize,
+        ret: *mut libc::c_void,
+        _count: usize,
+        preconditions: *mut libc::c_void,
+        shepherd: u16,
+        flags: u32,
+    ) -> i32 {
+        unsafe { spawn(Forked { f, arg, bytes, ret, preconditions: preconditions.cast(), shepherd, flags }) }
+    }
+
+    fn qthread_fork(f: Option<Function>, arg: *const libc::c_void, ret: *mut u64) -> i32 {
+        unsafe { spawn(Forked { f, arg, ret: ret.cast(), ..PLAIN }) }
+    }
+
+    fn qthread_fork_net(f: Option<Function>, arg: *const libc::c_void, ret: *mut u64) -> i32 {
+        unsafe { spawn(Forked { f, arg, ret: ret.cast(), ..PLAIN }) }
+    }
+
+    fn qthread_fork_to(f: Option<Function>, arg: *const libc::c_void, ret: *mut u64, shepherd: u16) -> i32 {
+        unsafe { spawn(Forked { f, arg, ret: ret.cast(), shepherd, ..PLAIN }) }
+    }
+
+    fn qthread_fork_syncvar(f: Option<Function>, arg: *const libc::c_void, ret: *mut u64) -> i32 {
+        unsafe { spawn(Forked { f, arg, ret: ret.cast(), flags: flags::RET_SYNCVAR, ..PLAIN }) }
+    }
+
+    fn qthread_fork_syncvar_to(f: Option<Function>, arg: *const libc::c_void, ret: *mut u64, shepherd: u16) -> i32 {
+        unsafe { spawn(Forked { f, arg, ret: ret.cast(), shepherd, flags: flags::RET_SYNCVAR, ..PLAIN }) }
+    }
+
+    fn qthread_fork_copyargs(f: Option<Function>, arg: *const libc::c_void, bytes: usize, ret: *mut u64) -> i32 {
+        unsafe { spawn(Forked { f, arg, bytes, ret: ret.cast(), ..PLAIN }) }
+    }
+
+    fn qthread_fork_copyargs_to(
+        f: Option<Function>,
+        arg: *const libc::c_void,
+        bytes: usize,
+        ret: *mut u64,
+        shepherd: u16,
+    ) -> i32 {
+        unsafe { spawn(Forked { f, arg, bytes, ret: ret.cast(), shepherd, ..PLAIN }) }
+    }
+
+    fn qthread_fork_syncvar_copyargs(
+        f: Option<Function>,
+        arg: *const libc::c_void,
+        bytes: usize,
+        ret: *mut u64,
+    ) -> i32 {
+        unsafe { spawn(Forked { f, arg, bytes, ret: ret.cast(), flags: flags::RET_SYNCVAR, ..PLAIN }) }
+    }
+
+    fn qthread_fork_syncvar_copyargs_simple(
+        f: Option<Function>,
+        arg: *const libc::c_void,
+        bytes: usize,
+        ret: *mut u64,
+    ) -> i32 {
+        unsafe { spawn(Forked { f, arg, bytes, ret: ret.cast(), flags: flags::RET_SYNCVAR, ..PLAIN }) }
+    }
+
+    fn qthread_call_method(f: Option<Function>, arg: *mut libc::c_void, ret: *mut libc::c_void, flags: u16) {
+        if let Some(f) = f {
+            let value = unsafe { f(arg) };
+            unsafe { give(ret, u32::from(flags), value) };
+        }
+    }
+
+    fn qthread_migrate_to(shepherd: u16) -> i32 {
+        let Some(library) = library::get() else { return NOT_ALLOWED };
+        let Some(worker) = library.worker() else { return NOT_ALLOWED };
+        let Some(wanted) = library.shepherds.get(usize::from(shepherd)) else { return BADARGS };
+        if worker.shepherd == shepherd {
+            return SUCCESS;
+        }
+        if !wanted.is_enabled.load(Ordering::Relaxed) || !vicus::threads::is_thread() {
+            return NOT_ALLOWED;
+        }
+        if migrate(library, shepherd) { SUCCESS } else { NOT_ALLOWED }
+    }
+
+    fn qthread_yield_(_kind: i32) {
+        team::help();
+    }
+
+    fn qt_team_critical_section(boundary: u32) {
+        static OF_NO_TEAM: AtomicU64 = AtomicU64::new(0);
+        let team = here().and_then(|thread| thread.team.as_ref());
+        let word = team.map_or(&OF_NO_TEAM, |team| &team.critical);
+        if boundary == 0 {
+            full_empty::lock(word);
+        } else {
+            full_empty::fill(word);
+        }
+    }
+}

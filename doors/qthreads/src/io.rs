@@ -1,0 +1,261 @@
+//! Calls of the system that may block, and values by key.
+//!
+//! A call that may block is made by a thread of its own, for which the calling lightweight thread waits as for a word; so its worker goes on
+//! with others.
+
+use crate::codes::{BADARGS, SUCCESS};
+use crate::exports;
+use crate::fork::{Thread, here};
+use crate::loops::Argument;
+use std::collections::VecDeque;
+use std::ptr;
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex};
+use std::time::Duration;
+use vicus::team;
+use vicus::threads::full_empty;
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// What helpers have to do, and how many of them have nothing.
+struct Helpers {
+    waiting: VecDeque<Work>,
+    idle: usize,
+}
+
+static HELPERS: Mutex<Helpers> = Mutex::new(Helpers { waiting: VecDeque::new(), idle: 0 });
+static CHANGED: Condvar = Condvar::new();
+
+/// How long a helper waits for more.
+const LAST: Duration = Duration::from_secs(1);
+
+fn help() {
+    let mut helpers = HELPERS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    loop {
+        if let Some(work) = helpers.waiting.pop_front() {
+            drop(helpers);
+            work();
+            helpers = HELPERS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            continue;
+        }
+        helpers.idle += 1;
+        let waited = CHANGED.wait_timeout(helpers, LAST).unwrap_or_else(|poisoned| poisoned.into_inner());
+        helpers = waited.0;
+        helpers.idle -= 1;
+        if waited.1.timed_out() && helpers.waiting.is_empty() {
+            return;
+        }
+    }
+}
+
+/// Hands work to a helper; gives it back if there is none to be had.
+fn hand_out(work: Work) -> Result<(), Work> {
+    let mut helpers = HELPERS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    helpers.waiting.push_back(work);
+    if helpers.idle >= helpers.waiting.len() {
+        CHANGED.notify_one();
+        return Ok(());
+    }
+    let started = std::thread::Builder::new().name("vicus io".to_owned()).spawn(help);
+    match started {
+        Ok(_) => Ok(()),
+        Err(_) => Err(helpers.waiting.pop_back().expect("it was just put there")),
+    }
+}
+
+fn errno() -> *mut i32 {
+    unsafe { libc::__errno_location() }
+}
+
+/// Makes a call elsewhere, if the calling thread has others to run meanwhile.
+#[inline(never)]
+fn blocking(call: impl Fn() -> i64 + Sync) -> i64 {
+    if team::seat().is_none() {
+        return call();
+    }
+    let (result, error, done) = (AtomicI64::new(0), AtomicI32::new(0), AtomicU64::new(0));
+    full_empty::empty(&done);
+    {
+        let make = || {
+            result.store(call(), Ordering::Relaxed);
+            error.store(unsafe { *errno() }, Ordering::Relaxed);
+            full_empty::fill(&done);
+        };
+        let make: &(dyn Fn() + Sync) = &make;
+        let made = Argument((&raw const make).cast_mut().cast());
+        let work = Box::new(move || {
+            let made = made;
+            // The frame that it points to is left when the word is full, which is the last thing that it does.
+            unsafe { (*made.get().cast::<&(dyn Fn() + Sync)>())() }
+        });
+        if let Err(work) = hand_out(work) {
+            work();
+        }
+        full_empty::read_ff(&done);
+    }
+    unsafe { *errno() = error.load(Ordering::Relaxed) };
+    result.load(Ordering::Relaxed)
+}
+
+/// Destructors by key; `None` for those that were deleted.
+static KEYS: Mutex<Vec<Option<Destructor>>> = Mutex::new(Vec::new());
+
+type Function = unsafe extern "C-unwind" fn(*mut libc::c_void);
+
+#[derive(Clone, Copy)]
+struct Destructor(Option<Function>);
+
+/// How often values are destroyed whose destructors set others.
+const ROUNDS: usize = 4;
+
+/// Destroys the values of a thread that ends.
+pub(crate) fn drop_values(thread: &Thread) {
+    for _ in 0..ROUNDS {
+        let values = std::mem::take(unsafe { &mut *thread.values.get() });
+        if values.is_empty() {
+            return;
+        }
+        for (key, value) in values.into_iter().filter(|(_, value)| !value.is_null()) {
+            let keys = KEYS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let destructor = keys.get(key).copied().flatten().and_then(|destructor| destructor.0);
+            drop(keys);
+            if let Some(destructor) = destructor {
+                unsafe { destructor(value) };
+            }
+        }
+    }
+}
+
+thread_local! {
+    /// Values of threads from outside.
+    static OUTSIDE: std::cell::RefCell<Vec<(usize, *mut libc::c_void)>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
+/// Keys are numbers from 1 on, as pointers.
+fn key_of(key: *mut *mut libc::c_void) -> usize {
+    key.addr().wrapping_sub(1)
+}
+
+fn with_values<R>(f: impl FnOnce(&mut Vec<(usize, *mut libc::c_void)>) -> R) -> R {
+    match here() {
+        Some(thread) => f(unsafe { &mut *thread.values.get() }),
+        None => OUTSIDE.with(|values| f(&mut values.borrow_mut())),
+    }
+}
+
+exports! {
+    fn qt_begin_blocking_action() {
+        if let Some(thread) = here() {
+            thread.is_blocking.set(true);
+        }
+    }
+
+    fn qt_end_blocking_action() {
+        if let Some(thread) = here() {
+            thread.is_blocking.set(false);
+        }
+    }
+
+    fn qthread_key_create(key: *mut *mut *mut libc::c_void, destructor: Option<Function>) -> i32 {
+        if key.is_null() {
+            return BADARGS;
+        }
+        let mut keys = KEYS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        keys.push(Some(Destructor(destructor)));
+        unsafe { *key = ptr::without_provenance_mut(keys.len()) };
+        SUCCESS
+    }
+
+    fn qthread_key_delete(key: *mut *mut libc::c_void) -> i32 {
+        let mut keys = KEYS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        match keys.get_mut(key_of(key)).filter(|destructor| destructor.is_some()) {
+            Some(destructor) => {
+                *destructor = None;
+                SUCCESS
+            }
+            None => BADARGS,
+        }
+    }
+
+    fn qthread_getspecific(key: *mut *mut libc::c_void) -> *mut libc::c_void {
+        let key = key_of(key);
+        with_values(|values| {
+            values.iter().find(|(of, _)| *of == key).map_or(ptr::null_mut(), |(_, value)| *value)
+        })
+    }
+
+    fn qthread_setspecific(key: *mut *mut libc::c_void, value: *const libc::c_void) -> i32 {
+        let (key, value) = (key_of(key), value.cast_mut());
+        let keys = KEYS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if keys.get(key).copied().flatten().is_none() {
+            return BADARGS;
+        }
+        drop(keys);
+        with_values(|values| match values.iter_mut().find(|(of, _)| *of == key) {
+            Some(own) => own.1 = value,
+            None => values.push((key, value)),
+        });
+        SUCCESS
+    }
+
+    fn qt_accept(socket: i32, address: *mut libc::sockaddr, length: *mut libc::socklen_t) -> i32 {
+        let (address, length) = (Argument(address.cast()), Argument(length.cast()));
+        blocking(|| i64::from(unsafe { libc::accept(socket, address.get().cast(), length.get().cast()) })) as i32
+    }
+
+    fn qt_connect(socket: i32, address: *const libc::sockaddr, length: libc::socklen_t) -> i32 {
+        let address = Argument(address.cast_mut().cast());
+        blocking(|| i64::from(unsafe { libc::connect(socket, address.get().cast(), length) })) as i32
+    }
+
+    fn qt_poll(files: *mut libc::pollfd, count: libc::nfds_t, timeout: i32) -> i32 {
+        let files = Argument(files.cast());
+        blocking(|| i64::from(unsafe { libc::poll(files.get().cast(), count, timeout) })) as i32
+    }
+
+    fn qt_pread(file: i32, to: *mut libc::c_void, bytes: usize, at: libc::off_t) -> isize {
+        let to = Argument(to);
+        blocking(|| unsafe { libc::pread(file, to.get(), bytes, at) } as i64) as isize
+    }
+
+    fn qt_pwrite(file: i32, from: *const libc::c_void, bytes: usize, at: libc::off_t) -> isize {
+        let from = Argument(from.cast_mut());
+        blocking(|| unsafe { libc::pwrite(file, from.get(), bytes, at) } as i64) as isize
+    }
+
+    fn qt_read(file: i32, to: *mut libc::c_void, bytes: usize) -> isize {
+        let to = Argument(to);
+        blocking(|| unsafe { libc::read(file, to.get(), bytes) } as i64) as isize
+    }
+
+    fn qt_write(file: i32, from: *const libc::c_void, bytes: usize) -> isize {
+        let from = Argument(from.cast_mut());
+        blocking(|| unsafe { libc::write(file, from.get(), bytes) } as i64) as isize
+    }
+
+    fn qt_select(
+        count: i32,
+        read: *mut libc::fd_set,
+        write: *mut libc::fd_set,
+        errors: *mut libc::fd_set,
+        timeout: *mut libc::timeval,
+    ) -> i32 {
+        let [read, write, errors] = [read, write, errors].map(|set| Argument(set.cast()));
+        let timeout = Argument(timeout.cast());
+        blocking(|| {
+            let (read, write, errors) = (read.get().cast(), write.get().cast(), errors.get().cast());
+            i64::from(unsafe { libc::select(count, read, write, errors, timeout.get().cast()) })
+        }) as i32
+    }
+
+    fn qt_system(command: *const libc::c_char) -> i32 {
+        let command = Argument(command.cast_mut().cast());
+        blocking(|| i64::from(unsafe { libc::system(command.get().cast()) })) as i32
+    }
+
+    fn qt_wait4(child: libc::pid_t, status: *mut i32, options: i32, usage: *mut libc::rusage) -> libc::pid_t {
+        let (status, usage) = (Argument(status.cast()), Argument(usage.cast()));
+        let call = || i64::from(unsafe { libc::wait4(child, status.get().cast(), options, usage.get().cast()) });
+        blocking(call) as libc::pid_t
+    }
+}

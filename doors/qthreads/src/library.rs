@@ -1,0 +1,302 @@
+//! The library as programs start and end it, and what it knows of its shepherds and workers.
+
+use crate::codes::{NO_SHEPHERD, NOT_ALLOWED, PTHREAD_ERROR, SUCCESS};
+use crate::environment::{flag, number};
+use crate::exports;
+use crate::machine::{self, Shape};
+use std::ptr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::thread::{self, ThreadId};
+use vicus::team::{SeatId, Sitting};
+use vicus::{Place, Runtime, Setting, environment, team};
+
+/// Between two starts and ends of the library.
+pub(crate) struct Library {
+    /// Behind a pointer because it is taken out at the end.
+    sitting: AtomicPtr<Sitting<Runtime>>,
+    owner: ThreadId,
+    /// By seat: the worker there.
+    workers: Box<[Worker]>,
+    pub(crate) shepherds: Box<[Shepherd]>,
+    pub(crate) stack_bytes: usize,
+    /// How many bytes each thread has for itself from the start.
+    pub(crate) local_bytes: usize,
+    /// Whether a shepherd is disabled, so that the strategy can't choose one by itself.
+    pub(crate) any_disabled: AtomicBool,
+    /// The shepherd whose turn it is while one is disabled.
+    next: AtomicU16,
+    next_ids: AtomicU32,
+    /// By seat: the next number of a thread, and the first one that is not its own. Only code on the seat uses it.
+    ids: Box<[Ids]>,
+    pub(crate) next_team: AtomicU32,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Worker {
+    pub(crate) shepherd: u16,
+    /// Within the shepherd, and over all of them.
+    pub(crate) local: u16,
+    pub(crate) unique: u16,
+}
+
+pub(crate) struct Shepherd {
+    pub(crate) place: Place,
+    /// The others, the nearest first.
+    pub(crate) nearest: Box<[u16]>,
+    pub(crate) distances: Box<[i32]>,
+    pub(crate) workers: u16,
+    pub(crate) is_enabled: AtomicBool,
+    /// By local number: whether a worker is counted.
+    pub(crate) disabled_workers: AtomicU64,
+}
+
+#[derive(Default)]
+#[repr(align(128))]
+struct Ids(AtomicU64);
+
+/// How many numbers a seat takes at once.
+const BATCH: u32 = 1 << 12;
+
+static LIBRARY: AtomicPtr<Library> = AtomicPtr::new(ptr::null_mut());
+/// Held while it starts or ends.
+static CHANGES: Mutex<()> = Mutex::new(());
+
+/// The library, if it is initialized.
+#[inline]
+pub(crate) fn get() -> Option<&'static Library> {
+    unsafe { LIBRARY.load(Ordering::Acquire).as_ref() }
+}
+
+impl Library {
+    #[inline]
+    pub(crate) fn runtime(&self) -> &Runtime {
+        unsafe { &*self.sitting.load(Ordering::Relaxed) }
+    }
+
+    /// The worker that runs the calling code; `None` on threads from outside.
+    #[inline]
+    pub(crate) fn worker(&self) -> Option<Worker> {
+        team::seat().map(|seat: SeatId| self.workers[seat.index()])
+    }
+
+    /// How many seats there are, spare ones included.
+    pub(crate) fn seats(&self) -> usize {
+        self.workers.len()
+    }
+
+    pub(crate) fn all_workers(&self) -> usize {
+        self.shepherds.iter().map(|shepherd| usize::from(shepherd.workers)).sum()
+    }
+
+    /// How many workers are counted.
+    pub(crate) fn active_workers(&self) -> usize {
+        self.active().map(|shepherd| self.shepherds[usize::from(shepherd)].active_workers()).sum()
+    }
+
+    pub(crate) fn active(&self) -> impl Iterator<Item = u16> {
+        let all = self.shepherds.iter().enumerate();
+        all.filter(|(_, shepherd)| shepherd.is_enabled.load(Ordering::Relaxed)).map(|(index, _)| index as u16)
+    }
+
+    /// The shepherd that a thread goes to which is to go to this one: itself, or the nearest one that is enabled.
+    pub(crate) fn enabled_near(&self, wanted: u16) -> u16 {
+        let wanted = wanted % self.shepherds.len() as u16;
+        let is_enabled = |shepherd: u16| self.shepherds[usize::from(shepherd)].is_enabled.load(Ordering::Relaxed);
+        if !self.any_disabled.load(Ordering::Relaxed) || is_enabled(wanted) {
+            return wanted;
+        }
+        let others = self.shepherds[usize::from(wanted)].nearest.iter().copied();
+        others.into_iter().find(|&other| is_enabled(other)).unwrap_or(0)
+    }
+
+    /// Where a thread goes that names no shepherd: where the strategy puts it, unless a shepherd is disabled.
+    #[inline]
+    pub(crate) fn shepherd_for_any(&self) -> u16 {
+        if self.any_disabled.load(Ordering::Relaxed) { self.next_in_turn() } else { NO_SHEPHERD }
+    }
+
+    #[cold]
+    fn next_in_turn(&self) -> u16 {
+        self.enabled_near(self.next.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The number of one more thread, which runs or will run.
+    #[inline]
+    pub(crate) fn new_id(&self) -> u32 {
+        let Some(seat) = team::seat() else { return self.take_ids(1) };
+        let ids = &self.ids[seat.index()].0;
+        let packed = ids.load(Ordering::Relaxed);
+        let (next, end) = (packed as u32, (packed >> 32) as u32);
+        let next = if next == end { self.take_ids(BATCH) } else { next };
+        let end = if packed as u32 == end { next.wrapping_add(BATCH) } else { end };
+        ids.store(u64::from(end) << 32 | u64::from(next.wrapping_add(1)), Ordering::Relaxed);
+        // 0 and the greatest number mean none.
+        if next == 0 || next == u32::MAX { 1 } else { next }
+    }
+
+    fn take_ids(&self, count: u32) -> u32 {
+        self.next_ids.fetch_add(count, Ordering::Relaxed)
+    }
+}
+
+impl Shepherd {
+    pub(crate) fn active_workers(&self) -> usize {
+        usize::from(self.workers) - self.disabled_workers.load(Ordering::Relaxed).count_ones() as usize
+    }
+}
+
+/// Starts it, with so many shepherds if it is said. The calling thread is the first worker from now on.
+fn start(shepherds: Option<usize>) -> i32 {
+    let _changes = CHANGES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if get().is_some() {
+        return SUCCESS;
+    }
+    if team::seat().is_some() {
+        return NOT_ALLOWED;
+    }
+    let real = vicus::this_machine().topology;
+    let mut shape = Shape::chosen(&real);
+    if let Some(shepherds) = shepherds {
+        shape = Shape { shepherds, workers: 1 };
+    }
+    if shape.threads() > vicus::team::MOST_THREADS {
+        eprintln!("vicus: {} workers are too many: at most {}", shape.threads(), vicus::team::MOST_THREADS);
+        return PTHREAD_ERROR;
+    }
+    let mut builder = Runtime::builder().topology(machine::machine(&real, shape)).threads(shape.threads());
+    if environment::strategy().is_none() {
+        builder = builder.strategy("shepherd".parse::<Setting>().expect("there is such a strategy"));
+    }
+    if !flag("AFFINITY", true) {
+        let mut plan = builder.planned();
+        plan.seats.iter_mut().for_each(|seat| seat.affinity.clear());
+        builder = builder.plan(plan);
+    }
+    let sitting = match builder.start_sitting() {
+        Ok(sitting) => sitting,
+        Err(error) => {
+            eprintln!("vicus: {error}");
+            return PTHREAD_ERROR;
+        }
+    };
+    let library = Library::new(sitting);
+    if number("INFO").is_some() {
+        eprintln!(
+            "vicus: {} shepherds, {} workers, strategy {}, stacks of {} bytes",
+            library.shepherds.len(),
+            library.all_workers(),
+            library.runtime().plan().strategy,
+            library.stack_bytes
+        );
+    }
+    // Release: others find it whole.
+    LIBRARY.store(Box::into_raw(Box::new(library)), Ordering::Release);
+    static AT_EXIT: std::sync::Once = std::sync::Once::new();
+    AT_EXIT.call_once(|| {
+        extern "C" fn at_exit() {
+            end();
+        }
+        unsafe {
+            libc::atexit(at_exit);
+        }
+    });
+    SUCCESS
+}
+
+/// The least stack: a thread's own frames and those of a wait beneath C's.
+const LEAST_STACK: usize = 16 << 10;
+
+impl Library {
+    fn new(sitting: Sitting<Runtime>) -> Library {
+        let (plan, topology) = (sitting.plan(), sitting.topology());
+        // Shepherds are numbered as their first workers are, so that the main thread's is the first one.
+        let mut numbers: Vec<Option<u16>> = vec![None; topology.core_groups.len()];
+        let mut groups = Vec::new();
+        let mut counts: Vec<u16> = Vec::new();
+        let mut unique = 0;
+        let mut workers = Vec::with_capacity(plan.seats.len());
+        for seat in &plan.seats {
+            let group = topology.pus[seat.pu.index()].group;
+            let shepherd = *numbers[group.index()].get_or_insert_with(|| {
+                groups.push(group);
+                counts.push(0);
+                groups.len() as u16 - 1
+            });
+            let count = &mut counts[usize::from(shepherd)];
+            // A spare seat stands in for the shepherd's first worker.
+            if seat.spare {
+                let first = workers.iter().find(|worker: &&Worker| worker.shepherd == shepherd).copied();
+                workers.push(first.unwrap_or(Worker { shepherd, local: 0, unique: 0 }));
+            } else {
+                workers.push(Worker { shepherd, local: *count, unique });
+                *count += 1;
+                unique += 1;
+            }
+        }
+        let shepherd = |own: usize| {
+            let distance = |other: usize| topology.place_distance(groups[own], groups[other]) as i32;
+            let mut nearest: Vec<u16> = (0..groups.len() as u16).filter(|&other| usize::from(other) != own).collect();
+            nearest.sort_by_key(|&other| distance(usize::from(other)));
+            Shepherd {
+                place: groups[own].into(),
+                nearest: nearest.into(),
+                distances: (0..groups.len()).map(distance).collect(),
+                workers: counts[own],
+                is_enabled: AtomicBool::new(true),
+                disabled_workers: AtomicU64::new(0),
+            }
+        };
+        let ids: Box<[Ids]> = workers.iter().map(|_| Ids::default()).collect();
+        let first = workers.iter().position(|worker| worker.unique == 0).unwrap_or(0);
+        // The main thread is the first one, and its threads are counted from the second on.
+        ids[first].0.store(u64::from(2 + BATCH) << 32 | 2, Ordering::Relaxed);
+        Library {
+            shepherds: (0..groups.len()).map(shepherd).collect(),
+            workers: workers.into(),
+            owner: thread::current().id(),
+            stack_bytes: number("STACK_SIZE").unwrap_or(32 << 10).clamp(LEAST_STACK, 1 << 30),
+            local_bytes: number("TASKLOCAL_SIZE").unwrap_or(8),
+            any_disabled: AtomicBool::new(false),
+            next: AtomicU16::new(0),
+            next_ids: AtomicU32::new(2 + BATCH),
+            ids,
+            next_team: AtomicU32::new(2),
+            sitting: AtomicPtr::new(Box::into_raw(Box::new(sitting))),
+        }
+    }
+}
+
+/// Ends it, if the calling thread is the one that has started it.
+fn end() {
+    let _changes = CHANGES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let Some(library) = get().filter(|library| library.owner == thread::current().id()) else { return };
+    if vicus::threads::is_thread() {
+        return;
+    }
+    crate::fork::end_main();
+    let sitting = unsafe { Box::from_raw(library.sitting.load(Ordering::Relaxed)) };
+    sitting.end();
+    // It stays where it is: a thread from outside may just look at it.
+    LIBRARY.store(ptr::null_mut(), Ordering::Release);
+}
+
+exports! {
+    fn qthread_initialize() -> i32 {
+        start(None)
+    }
+
+    fn qthread_init(shepherds: u16) -> i32 {
+        start(Some(usize::from(shepherds)).filter(|&shepherds| shepherds > 0))
+    }
+
+    fn qthread_finalize() {
+        end();
+    }
+
+    fn qthread_reset_target_shep() {
+        if let Some(library) = get() {
+            library.next.store(0, Ordering::Relaxed);
+        }
+    }
+}

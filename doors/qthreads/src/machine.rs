@@ -1,0 +1,105 @@
+//! The machine as Qthreads sees it: shepherds, each with as many workers.
+//!
+//! The runtime is given a machine whose core groups are the shepherds and whose PUs are the workers, so that a shepherd is a place of every
+//! strategy. Each of these PUs stands for a real one; several may stand for the same, if more workers are wanted than there are PUs.
+
+use crate::environment::number;
+use vicus::topology::{Cache, CacheId, Core, CoreGroup, CoreId, Pu, PuId};
+use vicus::{GroupId, Topology};
+
+/// How many shepherds of how many workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) shepherds: usize,
+    pub(crate) workers: usize,
+}
+
+impl Shape {
+    /// As the environment wants it; what it leaves open follows the machine: a shepherd for each core group.
+    pub(crate) fn chosen(real: &Topology) -> Shape {
+        let (shepherds, workers) = (number("NUM_SHEPHERDS"), number("NUM_WORKERS_PER_SHEPHERD"));
+        Shape::of(real, shepherds, workers, number("HWPAR"))
+    }
+
+    fn of(real: &Topology, shepherds: Option<usize>, workers: Option<usize>, all: Option<usize>) -> Shape {
+        let groups = real.core_groups.iter().filter(|group| group.pus.iter().any(|pu| real.pus[pu.index()].usable));
+        let (groups, pus) = (groups.count().max(1), all.unwrap_or_else(|| real.default_threads().max(1)));
+        let shepherds = shepherds.unwrap_or_else(|| match workers {
+            Some(workers) if all.is_some() => pus.div_ceil(workers),
+            _ => groups.min(pus),
+        });
+        Shape { shepherds, workers: workers.unwrap_or_else(|| (pus / shepherds).max(1)) }
+    }
+
+    pub(crate) fn threads(self) -> usize {
+        self.shepherds.saturating_mul(self.workers)
+    }
+}
+
+/// The machine with this shape: neighbouring workers are on neighbouring PUs.
+pub(crate) fn machine(real: &Topology, shape: Shape) -> Topology {
+    let usable: Vec<&Pu> = real.usable_pus().collect();
+    let threads = shape.threads();
+    let real_of: Vec<&Pu> = (0..threads).map(|thread| usable[thread * usable.len() / threads]).collect();
+    let mut machine = Topology { pus: Vec::new(), cores: Vec::new(), core_groups: Vec::new(), ..real.clone() };
+    machine.nodes.iter_mut().for_each(|node| node.pus.clear());
+    for shepherd in 0..shape.shepherds {
+        let group = GroupId::new(shepherd);
+        let own = shepherd * shape.workers..(shepherd + 1) * shape.workers;
+        let node = real_of[own.start].node;
+        for thread in own.clone() {
+            let (id, core) = (PuId::new(thread), CoreId::new(thread));
+            let pu = real_of[thread];
+            machine.pus.push(Pu { id, os_index: pu.os_index, core, group, node, usable: true });
+            let kind = real.cores[pu.core.index()].kind;
+            machine.cores.push(Core { id: core, os_index: real.cores[pu.core.index()].os_index, pus: vec![id], kind });
+            machine.nodes[node.index()].pus.push(id);
+        }
+        machine.core_groups.push(CoreGroup { id: group, node, pus: own.map(PuId::new).collect() });
+    }
+    let sharers = |cache: &Cache| {
+        let shared = (0..threads).filter(|&thread| cache.pus.contains(&real_of[thread].id));
+        shared.map(PuId::new).collect::<Vec<_>>()
+    };
+    let caches = real.caches.iter().map(|cache| (cache, sharers(cache))).filter(|(_, pus)| !pus.is_empty());
+    let numbered = caches.enumerate();
+    machine.caches = numbered.map(|(id, (cache, pus))| Cache { id: CacheId::new(id), pus, ..cache.clone() }).collect();
+    machine
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shepherd_is_a_core_group_unless_users_say_more() {
+        let machine = Topology::parse("node:2 l3:2 core:4").unwrap();
+        let shape = |shepherds, workers, all| {
+            let Shape { shepherds, workers } = Shape::of(&machine, shepherds, workers, all);
+            (shepherds, workers)
+        };
+        assert_eq!(shape(None, None, None), (4, 4));
+        assert_eq!(shape(Some(2), None, None), (2, 8));
+        assert_eq!(shape(Some(32), None, None), (32, 1));
+        assert_eq!(shape(None, Some(1), None), (4, 1));
+        assert_eq!(shape(Some(3), Some(2), None), (3, 2));
+        assert_eq!(shape(None, None, Some(2)), (2, 1));
+        assert_eq!(shape(None, Some(2), Some(12)), (6, 2));
+    }
+
+    #[test]
+    fn workers_lie_where_their_pus_do() {
+        let real = Topology::parse("node:2 l3:2 core:4").unwrap();
+        for (shepherds, workers) in [(1, 1), (2, 1), (4, 4), (3, 2), (8, 1), (8, 8), (1, 40)] {
+            let made = machine(&real, Shape { shepherds, workers });
+            made.assert_valid();
+            assert_eq!((made.core_groups.len(), made.pus.len()), (shepherds, shepherds * workers));
+        }
+        let two = machine(&real, Shape { shepherds: 2, workers: 1 });
+        assert_eq!(two.core_groups.iter().map(|group| group.node.index()).collect::<Vec<_>>(), [0, 1]);
+        // Neighbours that share a cache are nearer than those that share a node.
+        let eight = machine(&real, Shape { shepherds: 8, workers: 1 });
+        let far = |to: usize| eight.place_distance(eight.core_groups[0].id, eight.core_groups[to].id);
+        assert!(far(0) < far(1) && far(1) < far(2) && far(2) < far(7));
+    }
+}

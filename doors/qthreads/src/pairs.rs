@@ -1,0 +1,129 @@
+//! Pairs of elements of two arrays, and tables whose cells depend on their neighbours.
+
+use crate::array::Array;
+use crate::each::{each, part, workers};
+use crate::exports;
+use crate::loops::Argument;
+use std::ptr;
+
+type Distance = unsafe extern "C-unwind" fn(*const libc::c_void, *const libc::c_void);
+type DistanceTo = unsafe extern "C-unwind" fn(*const libc::c_void, *const libc::c_void, *mut libc::c_void);
+type Cell =
+    unsafe extern "C-unwind" fn(*const libc::c_void, *const libc::c_void, *const libc::c_void, *mut libc::c_void);
+
+/// Cells `(column, row)` for which those on the left, below, and both are there before.
+pub(crate) struct Lattice {
+    columns: usize,
+    rows: usize,
+    unit: usize,
+    cells: Vec<u64>,
+}
+
+/// Calls `f` with each cell of the table, columns and rows from 1 on, one diagonal of blocks after the other.
+fn wavefront(columns: usize, rows: usize, f: &(dyn Fn(usize, usize) + Sync)) {
+    let parts = workers().saturating_mul(4).clamp(1, 64);
+    let (across, up) = (parts.min(columns).max(1), parts.min(rows).max(1));
+    for diagonal in 0..across + up - 1 {
+        let first = diagonal.saturating_sub(up - 1);
+        let last = diagonal.min(across - 1);
+        each(last - first + 1, |_, library| library.shepherd_for_any(), &|index| {
+            let (column, row) = (first + index, diagonal - first - index);
+            let (left, right) = part(1, columns + 1, column, across);
+            let (below, above) = part(1, rows + 1, row, up);
+            (below..above).for_each(|row| (left..right).for_each(|column| f(column, row)));
+        });
+    }
+}
+
+exports! {
+    fn qt_allpairs(one: *const Array, two: *const Array, f: Option<Distance>) {
+        let (Some(one), Some(two), Some(f)) = (unsafe { one.as_ref() }, unsafe { two.as_ref() }, f) else { return };
+        one.each_segment((0, one.count), &|from, to| {
+            for first in from..to {
+                (0..two.count).for_each(|second| unsafe { f(one.at(first).cast(), two.at(second).cast()) });
+            }
+        });
+    }
+
+    fn qt_allpairs_output(
+        one: *const Array,
+        two: *const Array,
+        f: Option<DistanceTo>,
+        output: *mut *mut libc::c_void,
+        bytes: usize,
+    ) {
+        let (Some(one), Some(two), Some(f)) = (unsafe { one.as_ref() }, unsafe { two.as_ref() }, f) else { return };
+        let output = Argument(output.cast());
+        one.each_segment((0, one.count), &|from, to| {
+            for first in from..to {
+                let row = unsafe { *output.get().cast::<*mut u8>().add(first) };
+                for second in 0..two.count {
+                    unsafe { f(one.at(first).cast(), two.at(second).cast(), row.add(second * bytes).cast()) };
+                }
+            }
+        });
+    }
+
+    fn qt_basic_wavefront(table: *const *mut i32, columns: usize, rows: usize, f: Option<Cell>) {
+        let Some(f) = f.filter(|_| !table.is_null()) else { return };
+        let table = Argument(table.cast_mut().cast());
+        let at = |column: usize, row: usize| -> *mut i32 {
+            unsafe { (*table.get().cast::<*mut i32>().add(column)).add(row) }
+        };
+        wavefront(columns.saturating_sub(1), rows.saturating_sub(1), &|column, row| unsafe {
+            f(
+                at(column - 1, row).cast(),
+                at(column - 1, row - 1).cast(),
+                at(column, row - 1).cast(),
+                at(column, row).cast(),
+            );
+        });
+    }
+
+    fn qt_wavefront(left: *mut Array, below: *mut Array, f: Option<Cell>) -> *mut Lattice {
+        let (Some(left), Some(below)) = (unsafe { left.as_ref() }, unsafe { below.as_ref() }) else {
+            return ptr::null_mut();
+        };
+        let Some(f) = f.filter(|_| left.unit() == below.unit()) else { return ptr::null_mut() };
+        let (columns, rows, unit) = (below.count, left.count, left.unit());
+        let mut cells = vec![0_u64; (columns * rows * unit).div_ceil(8)];
+        let base = Argument(cells.as_mut_ptr().cast());
+        let at = |column: usize, row: usize| unsafe { base.get().cast::<u8>().add((row * columns + column) * unit) };
+        for row in 0..rows {
+            unsafe { ptr::copy_nonoverlapping(left.at(row), at(0, row), unit) };
+        }
+        for column in 1..columns {
+            unsafe { ptr::copy_nonoverlapping(below.at(column), at(column, 0), unit) };
+        }
+        wavefront(columns.saturating_sub(1), rows.saturating_sub(1), &|column, row| unsafe {
+            f(
+                at(column - 1, row).cast(),
+                at(column - 1, row - 1).cast(),
+                at(column, row - 1).cast(),
+                at(column, row).cast(),
+            );
+        });
+        Box::into_raw(Box::new(Lattice { columns, rows, unit, cells }))
+    }
+
+    fn qt_wavefront_print_lattice(lattice: *const Lattice) {
+        let Some(lattice) = (unsafe { lattice.as_ref() }) else { return };
+        let bytes = lattice.cells.as_ptr().cast::<u8>();
+        for row in (0..lattice.rows).rev() {
+            let cell = |column: usize| {
+                let at = unsafe { bytes.add((row * lattice.columns + column) * lattice.unit) };
+                let mut word = [0; 8];
+                let length = lattice.unit.min(8);
+                unsafe { ptr::copy_nonoverlapping(at, word.as_mut_ptr(), length) };
+                u64::from_le_bytes(word).to_string()
+            };
+            println!("{}", (0..lattice.columns).map(cell).collect::<Vec<_>>().join(" "));
+        }
+    }
+
+    fn qt_wavefront_destroy_lattice(lattice: *mut Lattice) {
+        if !lattice.is_null() {
+            drop(unsafe { Box::from_raw(lattice) });
+        }
+    }
+}

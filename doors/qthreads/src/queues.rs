@@ -1,0 +1,174 @@
+//! Queues of pointers: without a lock, over the shepherds, and between two threads.
+
+use crate::codes::{BADARGS, MALLOC_ERROR, OPFAIL, SUCCESS};
+use crate::exports;
+use crate::library;
+use std::cell::UnsafeCell;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use vicus::memory::{DistOptions, DistQueue, LfQueue, Locations, SystemSegments};
+use vicus::{Place, team};
+
+/// An element: a pointer that is not null.
+fn element(pointer: *mut libc::c_void) -> Option<usize> {
+    (!pointer.is_null()).then(|| pointer.expose_provenance())
+}
+
+fn pointer(element: Option<usize>) -> *mut libc::c_void {
+    element.map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut)
+}
+
+/// Where the calling thread is; the first shepherd's place for threads from outside.
+fn here(library: &library::Library) -> Place {
+    let shepherd = library.worker().map_or(0, |worker| worker.shepherd);
+    library.shepherds[usize::from(shepherd)].place
+}
+
+/// A queue between one thread that puts and one that takes.
+pub(crate) struct Ring {
+    slots: Box<[UnsafeCell<usize>]>,
+    /// How many were put, and how many were taken.
+    put: Line,
+    taken: Line,
+}
+
+#[repr(align(128))]
+struct Line(AtomicUsize);
+
+unsafe impl Sync for Ring {}
+
+impl Ring {
+    fn push(&self, element: usize) -> bool {
+        let put = self.put.0.load(Ordering::Relaxed);
+        if put - self.taken.0.load(Ordering::Acquire) == self.slots.len() {
+            return false;
+        }
+        unsafe { *self.slots[put % self.slots.len()].get() = element };
+        // Release: the slot is seen with it.
+        self.put.0.store(put + 1, Ordering::Release);
+        true
+    }
+
+    fn pop(&self) -> Option<usize> {
+        let taken = self.taken.0.load(Ordering::Relaxed);
+        if taken == self.put.0.load(Ordering::Acquire) {
+            return None;
+        }
+        let element = unsafe { *self.slots[taken % self.slots.len()].get() };
+        self.taken.0.store(taken + 1, Ordering::Release);
+        Some(element)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.taken.0.load(Ordering::Acquire) == self.put.0.load(Ordering::Acquire)
+    }
+}
+
+unsafe fn destroy<T>(queue: *mut T) -> i32 {
+    if queue.is_null() {
+        return BADARGS;
+    }
+    drop(unsafe { Box::from_raw(queue) });
+    SUCCESS
+}
+
+exports! {
+    fn qlfqueue_create() -> *mut LfQueue<usize> {
+        Box::into_raw(Box::new(LfQueue::new()))
+    }
+
+    fn qlfqueue_destroy(queue: *mut LfQueue<usize>) -> i32 {
+        unsafe { destroy(queue) }
+    }
+
+    fn qlfqueue_enqueue(queue: *mut LfQueue<usize>, value: *mut libc::c_void) -> i32 {
+        let (Some(queue), Some(element)) = (unsafe { queue.as_ref() }, element(value)) else { return BADARGS };
+        if queue.try_push(element).is_ok() { SUCCESS } else { MALLOC_ERROR }
+    }
+
+    fn qlfqueue_dequeue(queue: *mut LfQueue<usize>) -> *mut libc::c_void {
+        pointer(unsafe { queue.as_ref() }.and_then(LfQueue::pop))
+    }
+
+    fn qlfqueue_empty(queue: *mut LfQueue<usize>) -> i32 {
+        unsafe { queue.as_ref() }.map_or(BADARGS, |queue| i32::from(queue.is_empty()))
+    }
+
+    fn qdqueue_create() -> *mut DistQueue<usize> {
+        let Some(library) = library::get() else { return ptr::null_mut() };
+        let topology = library.runtime().topology();
+        let locations = Locations::core_groups(topology);
+        match DistQueue::with_source(&locations, &DistOptions::default(), |_| Arc::new(SystemSegments)) {
+            Ok(queue) => Box::into_raw(Box::new(queue)),
+            Err(_) => ptr::null_mut(),
+        }
+    }
+
+    fn qdqueue_destroy(queue: *mut DistQueue<usize>) -> i32 {
+        unsafe { destroy(queue) }
+    }
+
+    fn qdqueue_enqueue(queue: *mut DistQueue<usize>, value: *mut libc::c_void) -> i32 {
+        let (Some(queue), Some(element)) = (unsafe { queue.as_ref() }, element(value)) else { return BADARGS };
+        let Some(library) = library::get() else { return BADARGS };
+        if queue.push(here(library), element).is_ok() { SUCCESS } else { MALLOC_ERROR }
+    }
+
+    fn qdqueue_enqueue_there(queue: *mut DistQueue<usize>, value: *mut libc::c_void, there: u16) -> i32 {
+        let (Some(queue), Some(element)) = (unsafe { queue.as_ref() }, element(value)) else { return BADARGS };
+        let shepherd = library::get().and_then(|library| library.shepherds.get(usize::from(there)));
+        let Some(shepherd) = shepherd else { return BADARGS };
+        if queue.push(shepherd.place, element).is_ok() { SUCCESS } else { MALLOC_ERROR }
+    }
+
+    fn qdqueue_dequeue(queue: *mut DistQueue<usize>) -> *mut libc::c_void {
+        let (Some(queue), Some(library)) = (unsafe { queue.as_ref() }, library::get()) else { return ptr::null_mut() };
+        pointer(queue.try_pop(here(library)).ok())
+    }
+
+    fn qdqueue_empty(queue: *mut DistQueue<usize>) -> i32 {
+        unsafe { queue.as_ref() }.map_or(BADARGS, |queue| i32::from(queue.is_empty()))
+    }
+
+    fn qswsrqueue_create(elements: usize) -> *mut Ring {
+        let slots = (0..elements.max(1)).map(|_| UnsafeCell::new(0)).collect();
+        let [put, taken] = [0, 0].map(|count| Line(AtomicUsize::new(count)));
+        Box::into_raw(Box::new(Ring { slots, put, taken }))
+    }
+
+    fn qswsrqueue_destroy(queue: *mut Ring) -> i32 {
+        unsafe { destroy(queue) }
+    }
+
+    fn qswsrqueue_enqueue(queue: *mut Ring, value: *mut libc::c_void) -> i32 {
+        let (Some(queue), Some(element)) = (unsafe { queue.as_ref() }, element(value)) else { return BADARGS };
+        if queue.push(element) { SUCCESS } else { OPFAIL }
+    }
+
+    fn qswsrqueue_enqueue_blocking(queue: *mut Ring, value: *mut libc::c_void) -> i32 {
+        let (Some(queue), Some(element)) = (unsafe { queue.as_ref() }, element(value)) else { return BADARGS };
+        while !queue.push(element) {
+            team::help();
+        }
+        SUCCESS
+    }
+
+    fn qswsrqueue_dequeue(queue: *mut Ring) -> *mut libc::c_void {
+        pointer(unsafe { queue.as_ref() }.and_then(Ring::pop))
+    }
+
+    fn qswsrqueue_dequeue_blocking(queue: *mut Ring) -> *mut libc::c_void {
+        let Some(queue) = (unsafe { queue.as_ref() }) else { return ptr::null_mut() };
+        loop {
+            match queue.pop() {
+                None => team::help(),
+                some => return pointer(some),
+            }
+        }
+    }
+
+    fn qswsrqueue_empty(queue: *mut Ring) -> i32 {
+        unsafe { queue.as_ref() }.map_or(BADARGS, |queue| i32::from(queue.is_empty()))
+    }
+}
