@@ -4,6 +4,7 @@
 #   vicus             the library, with vicus.h for C11 and vicus.hpp for C++17
 #   locality_queues   the headers vicus/locality_queues.hpp and vicus/locality_queues/*.hpp, which need C++17 and no library
 #   omp               libvicus_omp.so, an OpenMP runtime in place of the compiler's own
+#   qthreads          libvicus_qthreads.so, with the headers of Qthreads
 # Without names, all components that are installed are found. The package can be moved as a whole: paths are relative to this file.
 get_filename_component(_vicus_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 set(_vicus_include "${_vicus_prefix}/include")

@@ -381,7 +381,7 @@ fn code(line: &str) -> String {
 }
 
 /// The crates that ask for unsafe code as a whole, at their heads, with their rules: compiled programs alone call them, with pointers.
-const CALLED_BY_COMPILED_PROGRAMS: [&str; 2] = ["doors/c/src/", "doors/openmp/src/"];
+const CALLED_BY_COMPILED_PROGRAMS: [&str; 3] = ["doors/c/src/", "doors/openmp/src/", "doors/qthreads/src/"];
 
 /// Lints that are allowed instead of expected with a reason.
 fn waved_through(source: &Source) -> Vec<String> {

@@ -20,8 +20,6 @@ pub(crate) struct Thread {
     arg: *mut libc::c_void,
     pub(crate) ret: *mut libc::c_void,
     flags: u32,
-    /// Where it was forked to, or [`NO_SHEPHERD`].
-    shepherd: u16,
     pub(crate) id: Cell<u32>,
     pub(crate) is_blocking: Cell<bool>,
     pub(crate) is_leader: bool,
@@ -87,7 +85,6 @@ static MAIN: Main = Main(UnsafeCell::new(Thread {
     arg: ptr::null_mut(),
     ret: ptr::null_mut(),
     flags: 0,
-    shepherd: NO_SHEPHERD,
     id: Cell::new(1),
     is_blocking: Cell::new(false),
     is_leader: false,
@@ -151,21 +148,8 @@ impl Thread {
         unsafe { libc::free(words.cast()) };
     }
 
-    /// Goes to the shepherd that it was forked to, if the strategy has begun it elsewhere.
-    #[inline]
-    fn go_home(&self) {
-        if self.shepherd == NO_SHEPHERD {
-            return;
-        }
-        let Some(library) = library::get() else { return };
-        if library.worker().is_some_and(|worker| worker.shepherd != self.shepherd) {
-            migrate(library, self.shepherd);
-        }
-    }
-
     fn run(self) {
         team::set_word(ptr::from_ref(&self).expose_provenance());
-        self.go_home();
         if !self.preconditions.is_null() {
             self.wait_for_preconditions();
         }
@@ -302,7 +286,6 @@ unsafe fn try_spawn(forked: Forked) -> i32 {
         arg,
         ret,
         flags,
-        shepherd,
         id: Cell::new(library.new_id()),
         is_blocking: Cell::new(false),
         is_leader: flags & (flags::NEW_TEAM | flags::NEW_SUBTEAM) != 0,
@@ -326,11 +309,25 @@ unsafe fn try_spawn(forked: Forked) -> i32 {
 /// Spawns a closure as a thread, at a shepherd if it is one.
 #[inline]
 pub(crate) fn spawn_closure(library: &Library, shepherd: u16, f: impl FnOnce() + Send + 'static) -> bool {
-    let mut builder = Builder::new().stack_size(library.stack_bytes);
-    if shepherd != NO_SHEPHERD {
-        builder = builder.place(library.shepherds[usize::from(shepherd)].place);
+    let builder = Builder::new().stack_size(library.stack_bytes);
+    if shepherd == NO_SHEPHERD {
+        return builder.try_spawn_on(library.runtime(), f).is_ok();
     }
-    builder.try_spawn_on(library.runtime(), f).is_ok()
+    let there = move || {
+        go_to(shepherd);
+        f();
+    };
+    builder.place(library.shepherds[usize::from(shepherd)].place).try_spawn_on(library.runtime(), there).is_ok()
+}
+
+/// Goes to the shepherd that the thread was forked to, if the strategy has begun it elsewhere: many have no queue for each place.
+#[inline]
+fn go_to(shepherd: u16) {
+    if let Some(library) = library::get()
+        && library.worker().is_some_and(|worker| worker.shepherd != shepherd)
+    {
+        migrate(library, shepherd);
+    }
 }
 
 /// A fork without what most forks lack.

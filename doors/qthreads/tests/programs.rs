@@ -1,0 +1,262 @@
+//! Programs in C and C++ (`tests/programs`), as gcc and clang compile them, linked with the library: under every strategy, with 1, 2, 3 and 8
+//! workers. Where a compiler is missing, its half is left out, which is said.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const STRATEGIES: [&str; 9] =
+    ["las", "nls", "bobox", "steal", "footprint", "vicinity", "locality-queues", "central", "shepherd"];
+
+/// Shepherds, and workers of each.
+const SHAPES: [(usize, usize); 4] = [(1, 1), (2, 1), (3, 1), (4, 2)];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn headers() -> PathBuf {
+    root().join("include/qthreads-compat")
+}
+
+/// The folder with the library that cargo has built for these tests: it lies beside them, or a folder above.
+fn library() -> PathBuf {
+    let own = env::current_exe().expect("a test knows its file");
+    let folders = own.ancestors().skip(1).take(2);
+    let mut found = folders.filter(|folder| folder.join("libvicus_qthreads.so").exists());
+    found.next().expect("cargo builds the library with its tests").to_owned()
+}
+
+/// A folder for what these tests build.
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("qthreads-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).expect("cargo has a folder for tests");
+        folder
+    })
+}
+
+/// The commands of a language that are there, with a standard each.
+fn compilers(commands: [&'static [&'static str]; 2]) -> Vec<&'static str> {
+    let is_there =
+        |command: &&str| Command::new(command).arg("--version").output().is_ok_and(|output| output.status.success());
+    let found = commands.into_iter().filter_map(|names| {
+        let command = names.iter().copied().find(is_there);
+        if command.is_none() {
+            eprintln!("left out: {} is not there", names[0]);
+        }
+        command
+    });
+    found.collect()
+}
+
+fn for_c() -> Vec<&'static str> {
+    compilers([&["gcc"], &["clang-19", "clang"]])
+}
+
+fn for_cpp() -> Vec<&'static str> {
+    compilers([&["g++"], &["clang++-19", "clang++"]])
+}
+
+fn says(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {out}{err}");
+    out.into_owned()
+}
+
+/// Compiles a program, with all warnings, and without one.
+fn compile(compiler: &str, standard: &str, file: &str) -> PathBuf {
+    let out = folder().join(format!("{}-{compiler}", file.replace('.', "-")));
+    says(
+        Command::new(compiler)
+            .args([&format!("-std={standard}"), "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-I"])
+            .arg(headers())
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(file))
+            .arg("-o")
+            .arg(&out)
+            .arg("-L")
+            .arg(library())
+            .arg(format!("-Wl,-rpath,{}", library().display()))
+            .args(["-lvicus_qthreads", "-lpthread"]),
+    );
+    out
+}
+
+/// What a program says. It has a minute.
+fn run(program: &Path, strategy: &str, (shepherds, workers): (usize, usize)) -> (Option<i32>, String) {
+    let mut child = Command::new(program)
+        // Cargo's own would go before the program's.
+        .env("LD_LIBRARY_PATH", library())
+        .env("VICUS_STRATEGY", strategy)
+        .env("QT_NUM_SHEPHERDS", shepherds.to_string())
+        .env("QT_NUM_WORKERS_PER_SHEPHERD", workers.to_string())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program was compiled");
+    let (mut out, mut err) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
+    let reader = thread::spawn(move || {
+        let (mut said, mut told) = (String::new(), String::new());
+        let _ = out.read_to_string(&mut said);
+        let _ = err.read_to_string(&mut told);
+        (said, told)
+    });
+    let end = Instant::now() + Duration::from_secs(60);
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("it is a child") {
+            break status.code();
+        }
+        if Instant::now() > end {
+            child.kill().expect("it is a child");
+            child.wait().expect("it is a child");
+            break None;
+        }
+        thread::sleep(Duration::from_millis(2));
+    };
+    let (said, told) = reader.join().expect("it only reads");
+    if status == Some(0) { (status, said) } else { (status, said + &told) }
+}
+
+/// Under all strategies; what the second compiler has made runs with even numbers of workers alone.
+fn holds(compilers: &[&str], standard: &str, file: &str) {
+    for (number, compiler) in compilers.iter().enumerate() {
+        let program = compile(compiler, standard, file);
+        for strategy in STRATEGIES {
+            for shape in SHAPES.into_iter().skip(number).step_by(1 + number) {
+                let (status, said) = run(&program, strategy, shape);
+                let what = format!("{file} by {compiler}, {strategy}, {shape:?} shepherds and workers");
+                assert_eq!((status, &*said), (Some(0), "ok\n"), "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn threads_and_teams() {
+    holds(&for_c(), "gnu11", "threads.c");
+}
+
+#[test]
+fn words_and_locks() {
+    holds(&for_c(), "gnu11", "words.c");
+}
+
+#[test]
+fn structures() {
+    holds(&for_c(), "gnu11", "structures.c");
+}
+
+#[test]
+fn what_belongs_to_the_system() {
+    holds(&for_c(), "gnu11", "system.c");
+}
+
+#[test]
+fn what_is_wrong_has_a_code() {
+    holds(&for_c(), "gnu11", "wrong.c");
+}
+
+#[test]
+fn objects_of_cpp() {
+    holds(&for_cpp(), "c++17", "objects.cpp");
+}
+
+#[test]
+fn each_header_compiles_alone() {
+    let files = fs::read_dir(headers().join("qthread")).expect("it is there");
+    for name in files.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()) {
+        let text = format!("#include <qthread/{name}>\n#include <qthread/{name}>\n");
+        let file = folder().join(format!("alone-{}.cpp", name.replace('.', "-")));
+        fs::write(&file, text).expect("the folder can be written");
+        let check = |compiler: &str, language: &str, standard: &str| {
+            says(
+                Command::new(compiler)
+                    .args(["-x", language, &format!("-std={standard}"), "-fsyntax-only", "-Wall", "-Wextra", "-Werror"])
+                    .arg("-I")
+                    .arg(headers())
+                    .arg(&file),
+            );
+        };
+        for compiler in for_cpp() {
+            ["c++11", "c++17", "c++20"].iter().for_each(|standard| check(compiler, "c++", standard));
+        }
+        if name.ends_with(".h") {
+            for compiler in for_c() {
+                ["c11", "gnu17"].iter().for_each(|standard| check(compiler, "c", standard));
+            }
+        }
+    }
+}
+
+/// The functions that a header declares or defines.
+fn declared(text: &str) -> BTreeSet<String> {
+    let mut code = String::new();
+    for (number, part) in text.split("/*").enumerate() {
+        code += if number == 0 { part } else { part.split_once("*/").expect("a comment ends").1 };
+    }
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let before = code.split('(').map(|part| part.rsplit(|c| !is_name(c)).next().unwrap_or_default().to_owned());
+    let prefixes =
+        ["qthread_", "qt_", "qutil_", "qarray_", "qpool_", "qdqueue_", "qlfqueue_", "qswsrqueue_", "qalloc_"];
+    let names = before.filter(|name| prefixes.iter().chain(["qtimer_"].iter()).any(|prefix| name.starts_with(prefix)));
+    names.collect()
+}
+
+/// What is a type or a macro's part in the headers, and what only prints.
+const NO_FUNCTIONS: [&str; 6] = [
+    "qt_loop_queue_type",
+    "qt_",
+    "qt_dictionary_printbuckets",
+    "qt_wavefront_print_lattice",
+    "qthread_yield_",
+    "qt_dict_key_equals_f",
+];
+
+#[test]
+fn each_function_is_exported_and_called_by_a_test() {
+    let files = fs::read_dir(headers().join("qthread")).expect("it is there");
+    let files =
+        files.map(|entry| entry.expect("an entry").path()).filter(|path| path.extension().is_some_and(|e| e == "h"));
+    let text: String = files.map(|path| fs::read_to_string(path).expect("a header")).collect();
+    let names = declared(&text);
+    assert!(names.len() > 200, "{names:?}");
+    let programs = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs")).expect("it is there");
+    let programs: String =
+        programs.map(|entry| fs::read_to_string(entry.expect("an entry").path()).expect("a program")).collect();
+    let called = |name: &str| {
+        programs.match_indices(name).any(|(at, _)| {
+            let next = programs[at + name.len()..].chars().next();
+            next.is_some_and(|c| !c.is_ascii_alphanumeric() && c != '_')
+        })
+    };
+    let left: Vec<&String> =
+        names.iter().filter(|name| !NO_FUNCTIONS.contains(&name.as_str()) && !called(name)).collect();
+    assert!(left.is_empty(), "no program calls {left:?}");
+    // What is declared and neither defined in the header nor a macro.
+    let symbols = says(Command::new("nm").arg("-D").arg("--defined-only").arg(library().join("libvicus_qthreads.so")));
+    let exported: BTreeSet<&str> = symbols.lines().filter_map(|line| line.rsplit(' ').next()).collect();
+    let is_declared = |name: &str| {
+        let mut places = text.match_indices(&format!("{name}(")).map(|(at, _)| at).collect::<Vec<_>>().into_iter();
+        places.any(|at| {
+            let line = text[..at].rfind('\n').map_or(0, |start| start + 1);
+            let start = &text[line..at];
+            let rest = &text[at..];
+            !start.starts_with("#define")
+                && !start.contains("static inline")
+                && !start.starts_with(' ')
+                && rest.find(';').is_some_and(|end| !rest[..end].contains('{'))
+        })
+    };
+    let missing: Vec<&String> =
+        names.iter().filter(|name| is_declared(name) && !exported.contains(name.as_str())).collect();
+    assert!(missing.is_empty(), "declared and not exported: {missing:?}");
+}
