@@ -14,26 +14,32 @@ use vicus::threads::{Builder, SyncVar, full_empty};
 /// What a thread runs.
 pub(crate) type Function = unsafe extern "C-unwind" fn(*mut libc::c_void) -> u64;
 
-/// A thread of a program. While it runs, it lies at the bottom of its stack.
-pub(crate) struct Thread {
-    pub(crate) f: Option<Function>,
+/// A thread of a program before it runs: small, since hundreds of thousands may be queued.
+struct Queued {
+    f: Function,
     arg: *mut libc::c_void,
-    pub(crate) ret: *mut libc::c_void,
-    flags: u32,
-    pub(crate) id: Cell<u32>,
-    pub(crate) is_blocking: Cell<bool>,
-    pub(crate) is_leader: bool,
-    pub(crate) team: Option<Arc<Team>>,
+    ret: *mut libc::c_void,
     /// How many words there are to wait for, and their addresses: from `malloc`, or null.
     preconditions: *mut usize,
+    team: Option<Arc<Team>>,
+    flags: u32,
+    id: u32,
+}
+
+/// Its pointers are the program's, which gives them to the thread.
+unsafe impl Send for Queued {}
+
+/// A thread of a program that runs. It lies at the bottom of its stack.
+pub(crate) struct Thread {
+    pub(crate) ret: *mut libc::c_void,
+    pub(crate) team: Option<Arc<Team>>,
+    pub(crate) id: Cell<u32>,
+    pub(crate) is_blocking: Cell<bool>,
     locals: Cell<*mut libc::c_void>,
     pub(crate) locals_bytes: Cell<u32>,
     /// Values of keys.
     pub(crate) values: UnsafeCell<Vec<(usize, *mut libc::c_void)>>,
 }
-
-/// Its pointers are the program's, which gives them to the thread.
-unsafe impl Send for Thread {}
 
 /// Flags, by the names of the header.
 mod flags {
@@ -80,20 +86,7 @@ struct Main(UnsafeCell<Thread>);
 
 unsafe impl Sync for Main {}
 
-static MAIN: Main = Main(UnsafeCell::new(Thread {
-    f: None,
-    arg: ptr::null_mut(),
-    ret: ptr::null_mut(),
-    flags: 0,
-    id: Cell::new(1),
-    is_blocking: Cell::new(false),
-    is_leader: false,
-    team: None,
-    preconditions: ptr::null_mut(),
-    locals: Cell::new(ptr::null_mut()),
-    locals_bytes: Cell::new(0),
-    values: UnsafeCell::new(Vec::new()),
-}));
+static MAIN: Main = Main(UnsafeCell::new(Thread::new(ptr::null_mut(), None, 1)));
 
 /// The thread that runs the calling code; `None` outside of the library's threads.
 #[inline]
@@ -111,6 +104,18 @@ pub(crate) fn end_main() {
 }
 
 impl Thread {
+    const fn new(ret: *mut libc::c_void, team: Option<Arc<Team>>, id: u32) -> Thread {
+        Thread {
+            ret,
+            team,
+            id: Cell::new(id),
+            is_blocking: Cell::new(false),
+            locals: Cell::new(ptr::null_mut()),
+            locals_bytes: Cell::new(0),
+            values: UnsafeCell::new(Vec::new()),
+        }
+    }
+
     /// At least so many bytes of its own.
     pub(crate) unsafe fn locals(&self, bytes: u32) -> *mut libc::c_void {
         if self.locals.get().is_null() || self.locals_bytes.get() < bytes {
@@ -131,7 +136,9 @@ impl Thread {
         unsafe { libc::free(self.locals.replace(ptr::null_mut())) };
         self.locals_bytes.set(0);
     }
+}
 
+impl Queued {
     /// Waits until all words are full that it was forked with.
     #[cold]
     fn wait_for_preconditions(&self) {
@@ -148,17 +155,19 @@ impl Thread {
         unsafe { libc::free(words.cast()) };
     }
 
-    fn run(self) {
-        team::set_word(ptr::from_ref(&self).expose_provenance());
+    fn run(mut self) {
+        let thread = Thread::new(self.ret, self.team.take(), self.id);
+        team::set_word(ptr::from_ref(&thread).expose_provenance());
         if !self.preconditions.is_null() {
             self.wait_for_preconditions();
         }
-        let value = unsafe { (self.f.expect("forked threads have a function"))(self.arg) };
-        if !self.locals.get().is_null() || unsafe { !(*self.values.get()).is_empty() } {
-            self.drop_locals();
+        let value = unsafe { (self.f)(self.arg) };
+        if !thread.locals.get().is_null() || unsafe { !(*thread.values.get()).is_empty() } {
+            thread.drop_locals();
         }
-        if let Some(team) = &self.team {
-            if self.is_leader { team.finish() } else { team.leave() }
+        if let Some(team) = &thread.team {
+            let is_leader = self.flags & (flags::NEW_TEAM | flags::NEW_SUBTEAM) != 0;
+            if is_leader { team.finish() } else { team.leave() }
         }
         unsafe { give(self.ret, self.flags, value) };
     }
@@ -263,9 +272,7 @@ unsafe fn spawn(forked: Forked) -> i32 {
 unsafe fn try_spawn(forked: Forked) -> i32 {
     let Forked { f, arg, bytes, ret, preconditions, shepherd, flags } = forked;
     let Some(library) = library::get() else { return NOT_ALLOWED };
-    if f.is_none() {
-        return BADARGS;
-    }
+    let Some(f) = f else { return BADARGS };
     let mut copied = Copied(ptr::null_mut());
     let mut arg = arg.cast_mut();
     if bytes > 0 && !arg.is_null() {
@@ -281,20 +288,8 @@ unsafe fn try_spawn(forked: Forked) -> i32 {
         return code;
     }
     let shepherd = if shepherd == NO_SHEPHERD { library.shepherd_for_any() } else { library.enabled_near(shepherd) };
-    let thread = Thread {
-        f,
-        arg,
-        ret,
-        flags,
-        id: Cell::new(library.new_id()),
-        is_blocking: Cell::new(false),
-        is_leader: flags & (flags::NEW_TEAM | flags::NEW_SUBTEAM) != 0,
-        team: team_of_child(library, flags),
-        preconditions,
-        locals: Cell::new(ptr::null_mut()),
-        locals_bytes: Cell::new(0),
-        values: UnsafeCell::new(Vec::new()),
-    };
+    let (id, team) = (library.new_id(), team_of_child(library, flags));
+    let thread = Queued { f, arg, ret, preconditions, team, flags, id };
     let spawned = if copied.0.is_null() {
         spawn_closure(library, shepherd, move || thread.run())
     } else {

@@ -16,6 +16,8 @@ pub(crate) struct Library {
     /// Behind a pointer because it is taken out at the end.
     sitting: AtomicPtr<Sitting<Runtime>>,
     owner: ThreadId,
+    /// A forked child has none of its threads.
+    process: u32,
     /// By seat: the worker there.
     workers: Box<[Worker]>,
     pub(crate) shepherds: Box<[Shepherd]>,
@@ -255,6 +257,7 @@ impl Library {
             shepherds: (0..groups.len()).map(shepherd).collect(),
             workers: workers.into(),
             owner: thread::current().id(),
+            process: std::process::id(),
             stack_bytes: number("STACK_SIZE").unwrap_or(32 << 10).clamp(LEAST_STACK, 1 << 30),
             local_bytes: number("TASKLOCAL_SIZE").unwrap_or(8),
             any_disabled: AtomicBool::new(false),
@@ -271,7 +274,7 @@ impl Library {
 fn end() {
     let _changes = CHANGES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let Some(library) = get().filter(|library| library.owner == thread::current().id()) else { return };
-    if vicus::threads::is_thread() {
+    if vicus::threads::is_thread() || library.process != std::process::id() {
         return;
     }
     crate::fork::end_main();
