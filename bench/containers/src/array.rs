@@ -151,7 +151,8 @@ fn patterns(memory: &Arc<Memory>, options: &Options) -> anyhow::Result<()> {
 fn segments(memory: &Arc<Memory>, options: &Options) -> anyhow::Result<()> {
     for (name, pattern) in PATTERNS {
         for segment_pages in [1, 4, 16, 64, 256] {
-            let array = words(memory, options.elements, ArrayOptions { pattern, segment_pages, ..ArrayOptions::default() })?;
+            let array =
+                words(memory, options.elements, ArrayOptions { pattern, segment_pages, ..ArrayOptions::default() })?;
             let asked = segment_pages * memory.pages().page_bytes();
             let larger = if array.segment_bytes() > asked { ", as few as it must have" } else { "" };
             let title = format!("segments of {} KiB{larger} (Fig. 5)", array.segment_bytes() >> 10);
