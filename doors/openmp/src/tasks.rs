@@ -407,13 +407,12 @@ pub(crate) unsafe fn returns_to(record: *mut Record, place: Option<&'static Atom
 pub(crate) fn spawn(record: *mut Record, said: Said) {
     let thread = here();
     let Said { is_undeferred, priority, accesses, group } = said;
-    let (event, is_final) = unsafe { ((*record).event, (*record).task.is_final) };
+    let event = unsafe { (*record).event };
     if !event.is_null() {
         thread.has_events = true;
     }
     let is_included = is_undeferred || thread.task().is_final;
     let may_wait = !accesses.is_empty() || !event.is_null();
-    let _ = is_final;
     if !thread.is_seated {
         unsafe { run(thread, record) };
         if !event.is_null() {
@@ -422,7 +421,7 @@ pub(crate) fn spawn(record: *mut Record, said: Said) {
         }
         return;
     }
-    if thread.is_seated && is_alone(thread) {
+    if is_alone(thread) {
         return stacked(|| unsafe { run(here(), record) });
     }
     let is_plain = event.is_null() && accesses.is_empty();

@@ -4,7 +4,7 @@
 
 use crate::each::each;
 use crate::exports;
-use crate::fork::{Function, spawn_closure};
+use crate::fork::{Function, spawn_part};
 use crate::hash;
 use crate::library;
 use crate::loops::{Accumulate, Argument, Results};
@@ -262,7 +262,7 @@ exports! {
                 full_empty::fill(word);
             }
         };
-        let spawned = library::get().map(|library| spawn_closure(library, library.shepherd_for_any(), all));
+        let spawned = library::get().map(|library| spawn_part(library, library.shepherd_for_any(), all));
         if spawned != Some(true) {
             all();
         }

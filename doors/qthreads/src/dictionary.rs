@@ -115,8 +115,10 @@ impl Dictionary {
     }
 
     fn end_iterator(&self) {
+        // Before it counts down: what is deleted for a later iterator is not among these.
+        let mut deleted = self.deleted();
         if self.iterators.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.deleted().0.drain(..).for_each(|entry| drop(unsafe { Box::from_raw(entry) }));
+            deleted.0.drain(..).for_each(|entry| drop(unsafe { Box::from_raw(entry) }));
         }
     }
 }

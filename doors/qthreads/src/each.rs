@@ -1,7 +1,7 @@
 //! Threads for the parts of something, and the wait for them.
 
 use crate::codes::NO_SHEPHERD;
-use crate::fork::spawn_closure;
+use crate::fork::spawn_part;
 use crate::library::{self, Library};
 use std::sync::atomic::{AtomicU64, Ordering};
 use vicus::threads::full_empty;
@@ -73,7 +73,7 @@ pub(crate) fn each(count: usize, shepherd: impl Fn(usize, &Library) -> u16, f: &
             shared.get()(index);
             counted.get().end_one();
         };
-        if !spawn_closure(library, shepherd(index, library), part) {
+        if !spawn_part(library, shepherd(index, library), part) {
             f(index);
             left.end_one();
         }

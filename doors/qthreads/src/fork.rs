@@ -315,6 +315,17 @@ pub(crate) fn spawn_closure(library: &Library, shepherd: u16, f: impl FnOnce() +
     builder.place(library.shepherds[usize::from(shepherd)].place).try_spawn_on(library.runtime(), there).is_ok()
 }
 
+/// As [`spawn_closure`], for a thread that the library makes for a loop: the program's code on it may ask what it asks its own threads.
+pub(crate) fn spawn_part(library: &Library, shepherd: u16, f: impl FnOnce() + Send + 'static) -> bool {
+    let id = library.new_id();
+    spawn_closure(library, shepherd, move || {
+        let thread = Thread::new(ptr::null_mut(), None, id);
+        team::set_word(ptr::from_ref(&thread).expose_provenance());
+        f();
+        thread.drop_locals();
+    })
+}
+
 /// Goes to the shepherd that the thread was forked to, if the strategy has begun it elsewhere: many have no queue for each place.
 #[inline]
 fn go_to(shepherd: u16) {

@@ -91,7 +91,7 @@ fn blocking(call: impl Fn() -> i64 + Sync) -> i64 {
         if let Err(work) = hand_out(work) {
             work();
         }
-        full_empty::read_ff(&done);
+        team::wait_outside(|| full_empty::read_ff(&done));
     }
     unsafe { *errno() = error.load(Ordering::Relaxed) };
     result.load(Ordering::Relaxed)

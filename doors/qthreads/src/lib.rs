@@ -20,7 +20,7 @@
 //! * A `library::Library` lives as long as the process.
 //! * A `fork::Thread` is used by its own thread alone. References to it end before the program's code runs, which may call back.
 //! * What a seat has for itself is used by code that runs on that seat, and not across a wait.
-//! * Functions of programs are `extern "C-unwind"`, so that an exception of C++ or the end of a runtime may pass them.
+//! * Functions of programs are `extern "C-unwind"`, so that an exception of C++ that leaves a thread ends the process with a message.
 
 #![expect(unsafe_code, reason = "all that calls this crate is compiled by others; see above")]
 #![allow(non_snake_case, reason = "names are given")]

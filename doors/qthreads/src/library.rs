@@ -150,6 +150,10 @@ impl Shepherd {
 
 /// Starts it, with so many shepherds if it is said. The calling thread is the first worker from now on.
 fn start(shepherds: Option<usize>) -> i32 {
+    // Before the lock: a thread that runs while the library ends would wait for itself.
+    if get().is_some() {
+        return SUCCESS;
+    }
     let _changes = CHANGES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if get().is_some() {
         return SUCCESS;
@@ -272,13 +276,18 @@ impl Library {
 
 /// Ends it, if the calling thread is the one that has started it.
 fn end() {
+    // As in `start`.
+    if vicus::threads::is_thread() || get().is_none_or(|library| library.owner != thread::current().id()) {
+        return;
+    }
     let _changes = CHANGES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let Some(library) = get().filter(|library| library.owner == thread::current().id()) else { return };
-    if vicus::threads::is_thread() || library.process != std::process::id() {
+    if library.process != std::process::id() {
         return;
     }
     crate::fork::end_main();
-    let sitting = unsafe { Box::from_raw(library.sitting.load(Ordering::Relaxed)) };
+    // Its place is never freed: threads that run on look at the runtime there, which stays then.
+    let sitting = unsafe { library.sitting.load(Ordering::Relaxed).read() };
     sitting.end();
     // It stays where it is: a thread from outside may just look at it.
     LIBRARY.store(ptr::null_mut(), Ordering::Release);

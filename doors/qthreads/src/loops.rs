@@ -3,7 +3,7 @@
 use crate::codes::NO_SHEPHERD;
 use crate::each::{Count, each, each_worker, part, workers};
 use crate::exports;
-use crate::fork::spawn_closure;
+use crate::fork::spawn_part;
 use crate::library;
 use std::ptr;
 use std::sync::Arc;
@@ -178,7 +178,7 @@ impl LoopQueue {
             own.work();
             own.left.end_one();
         };
-        if !spawn_closure(library, shepherd, part) {
+        if !spawn_part(library, shepherd, part) {
             self.work();
             self.left.end_one();
         }

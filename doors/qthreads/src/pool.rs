@@ -102,9 +102,9 @@ impl Pool {
         Some(())
     }
 
-    fn take(&self, own: &mut (List, usize), common: Option<MutexGuard<'_, Common>>) -> Option<*mut u8> {
+    fn take(&self, own: &mut (List, usize)) -> Option<*mut u8> {
         if own.1 == 0 {
-            self.refill(own, &mut common.unwrap_or_else(|| self.lock()))?;
+            self.refill(own, &mut self.lock())?;
         }
         own.1 -= 1;
         own.0.pop()
@@ -113,7 +113,7 @@ impl Pool {
     #[inline]
     fn alloc(&self) -> Option<*mut u8> {
         match self.own() {
-            Some(own) => self.take(unsafe { &mut *own }, None),
+            Some(own) => self.take(unsafe { &mut *own }),
             None => {
                 let mut common = self.lock();
                 let mut outside = common.outside;

@@ -166,6 +166,24 @@ fn what_is_wrong_has_a_code() {
 }
 
 #[test]
+fn the_library_ends_while_threads_start_and_end_it() {
+    holds(&for_c(), "gnu11", "ending.c");
+}
+
+/// The standard library gives threads a stack for signals only where `main` is Rust's.
+#[test]
+fn a_stack_that_overflows_is_told_of() {
+    for compiler in for_c() {
+        let program = compile(compiler, "gnu11", "overflow.c");
+        for shape in [(1, 1), (2, 1)] {
+            let (status, said) = run(&program, "shepherd", shape);
+            assert_eq!(status, None, "{compiler}: it ends by a signal: {said}");
+            assert!(said.contains("has overflowed its stack"), "{compiler}, {shape:?}: {said}");
+        }
+    }
+}
+
+#[test]
 fn objects_of_cpp() {
     holds(&for_cpp(), "c++17", "objects.cpp");
 }

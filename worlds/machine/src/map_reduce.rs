@@ -100,7 +100,7 @@ impl<'a> MapReduce<'a> {
     }
 
     /// Runs it. `map` is called once for each element, and emits pairs; `reduce` once for each key, with its values in any order. Results are in the
-    /// order of partitions, and of keys within each.
+    /// order of partitions, and of keys within each. The input's iterator must not wait for tasks of the runtime: one thread at a time has it.
     ///
     /// # Errors
     /// Pairs need more memory than they may have, and no file can be written.
@@ -148,7 +148,8 @@ impl<'a> MapReduce<'a> {
     }
 
     /// As [`MapReduce::run`], from one distributed queue to another: elements are mapped near where they lie, if seats there have time, and
-    /// results are put where they were made. Ends when the input is closed and empty; the output stays open.
+    /// results are put where they were made. Ends when the input is closed and empty; the output stays open. Threads of the runtime wait for the input
+    /// meanwhile, so it must not be filled by tasks of this runtime that have not begun.
     ///
     /// ```
     /// use vicus_machine::{Runtime, map_reduce::MapReduce};
@@ -363,16 +364,6 @@ impl<'a, K: Key, V: Stored + Send> Job<'a, K, V> {
     }
 
     fn map<I>(&self, place: Place, next: &dyn Fn(Place) -> Option<I>, map: &dyn Fn(I, &mut Emitter<'_, K, V>)) {
-        /// If a function of the user's panics, no other seat goes on.
-        struct Ends<'a>(&'a AtomicBool);
-        impl Drop for Ends<'_> {
-            fn drop(&mut self) {
-                if std::thread::panicking() {
-                    self.0.store(true, Ordering::Relaxed);
-                }
-            }
-        }
-
         let _ends = Ends(&self.is_over);
         let sender = &|batch| self.send(batch);
         let batches = (0..self.partitions.len()).map(Batch::new).collect();
@@ -445,6 +436,7 @@ impl<'a, K: Key, V: Stored + Send> Job<'a, K, V> {
         reduce: &dyn Fn(&K, &mut Values<'_, K, V>) -> R,
         put: &dyn Fn(K, R) -> Result<(), MapReduceError>,
     ) {
+        let _ends = Ends(&self.is_over);
         let all = std::mem::take(&mut *partition.lock().expect("another thread's panic ends the job"));
         if let Err(error) = self.reduce_all(all, reduce, put) {
             self.fail(error);
@@ -470,6 +462,17 @@ impl<'a, K: Key, V: Stored + Send> Job<'a, K, V> {
             put(key, result)?;
         }
         Ok(())
+    }
+}
+
+/// If a function of the user's panics, no other seat begins anything more.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
     }
 }
 

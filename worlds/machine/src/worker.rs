@@ -189,9 +189,9 @@ impl Drop for Once {
 #[cfg(not(loom))]
 const NAP: Duration = Duration::from_millis(10);
 
-/// How long a thread sleeps whose tied task waits, before it looks around again.
+/// How long a thread sleeps that may be woken by nobody, before it looks around again.
 #[cfg(not(loom))]
-const TIED_NAP: Duration = Duration::from_millis(1);
+const NAP_WHILE_WAITING: Duration = Duration::from_millis(1);
 
 /// Sleeps until it is woken, or for a pause. After a nap, the thread gives up its free superblocks to other heaps; after a longer
 /// time they go back to the system, even if no thread works.
@@ -537,7 +537,7 @@ impl<'a> Seated<'a> {
                 Rest::Sleep { sleeper, at_most_ns } => {
                     let at_most = at_most_ns.map(Duration::from_nanos);
                     let is_called = || !goes_on() || self.inbox().is_waiting();
-                    in_task(|worker| worker.stacks.give_all());
+                    crate::threads::give_stacks();
                     let found = self.sleep(sleeper, || Some(sleep(sleepers, self.slot, at_most, is_called)));
                     // The seat is not announced any more: it would be no use to have itself woken.
                     #[cfg(not(loom))]
@@ -566,15 +566,15 @@ impl<'a> Seated<'a> {
         in_task(|worker| worker.state.none(self.plan, idle_ns))
     }
 
-    /// Sleeps until it is woken or called. A tied seat sleeps for a millisecond at most: who spawns a task does not know which seats may begin
-    /// it, and may have woken another one.
-    fn sleep_while_waiting(&self, is_tied: bool, is_called: impl Fn() -> bool) -> Woken {
+    /// Sleeps until it is woken or called. One that `naps` sleeps for a millisecond at most: who spawns a task does not know which tied seats may
+    /// begin it, and may have woken another one.
+    fn sleep_while_waiting(&self, naps: bool, is_called: impl Fn() -> bool) -> Woken {
         #[cfg(not(loom))]
-        if is_tied {
-            return self.sleepers().sleep_for(self.slot, TIED_NAP, is_called);
+        if naps {
+            return self.sleepers().sleep_for(self.slot, NAP_WHILE_WAITING, is_called);
         }
         #[cfg(loom)]
-        let _ = is_tied;
+        let _ = naps;
         self.sleepers().sleep(self.slot, is_called)
     }
 
@@ -825,7 +825,12 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
             Rest::Sleep { sleeper, .. } => {
                 let is_widened = || is_narrow && shared.threads_here.any();
                 let is_called = || awaited.is_done() || seated.inbox().is_waiting() || is_widened();
-                let sleeps = || awaited.announce_sleep().then(|| seated.sleep_while_waiting(is_tied, is_called));
+                if shared.threads_here.any() {
+                    crate::threads::give_stacks();
+                }
+                // On a fibre whose thread unwinds, a wake is for the fibre, which is not suspended: nobody asks the seat.
+                let naps = is_tied || in_task(|worker| worker.fibre.is_some());
+                let sleeps = || awaited.announce_sleep().then(|| seated.sleep_while_waiting(naps, is_called));
                 if let Some((task, way)) = seated.sleep(sleeper, sleeps) {
                     run_on_top(task, way);
                 }

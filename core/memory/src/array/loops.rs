@@ -156,7 +156,7 @@ impl Iterator for Parts<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::super::mixed;
     use super::super::tests::{memory, options};

@@ -423,8 +423,32 @@ static void pairs(void) {
   qarray_destroy(a), qarray_destroy(b), qarray_destroy(c);
 }
 
+/* The threads of a loop are threads as others: each has values of its own, and locks that it may take again are its own. */
+static aligned_t own, within, most_within;
+
+static void identify(size_t start, size_t stop, void *arg) {
+  aligned_t *mark = qthread_get_tasklocal(sizeof *mark);
+  (void)arg;
+  CHECK(mark != NULL && *mark == 0 && start < stop);
+  *mark = start + 1;
+  CHECK(qthread_lock(&own) == 0 && qthread_lock(&own) == 0);
+  if (++within > most_within) most_within = within;
+  qthread_yield();
+  within--;
+  CHECK(qthread_unlock(&own) == 0 && qthread_unlock(&own) == 0);
+  CHECK(*(aligned_t *)qthread_get_tasklocal(sizeof *mark) == start + 1);
+}
+
+static void identities(void) {
+  CHECK(qthread_lock_init(&own, 1) == 0);
+  qt_loop(0, 40, identify, NULL);
+  CHECK(most_within == 1 && within == 0);
+  CHECK(qthread_lock_destroy(&own) == 0);
+}
+
 int main(void) {
   CHECK(qthread_initialize() == 0);
+  identities();
   sinks(), barriers(), queues_of_threads(), loops(), accumulate(), sums(), sorting();
   arrays(), pools(), queues(), dictionaries(), pairs();
   puts("ok");

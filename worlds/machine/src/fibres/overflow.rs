@@ -5,6 +5,7 @@ use super::stack::fibre_of_guard;
 use crate::threads::Core;
 use std::fmt::{self, Write};
 use std::mem::MaybeUninit;
+use std::ptr;
 use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -14,8 +15,8 @@ pub(crate) fn watch() {
     INSTALLED.call_once(|| {
         for (signal, before) in [(libc::SIGSEGV, &SEGV), (libc::SIGBUS, &BUS)] {
             #[expect(unsafe_code, reason = "system calls that libc has no safe function for")]
-            // SAFETY: the handler calls nothing that a handler may not. It runs on the stack for signals that the standard library gives
-            // to each thread.
+            // SAFETY: the handler calls nothing that a handler may not. It runs on the stack for signals that each thread has: see
+            // `watch_thread`.
             unsafe {
                 let mut action: libc::sigaction = std::mem::zeroed();
                 action.sa_sigaction = handle as *const () as usize;
@@ -27,6 +28,54 @@ pub(crate) fn watch() {
             }
         }
     });
+}
+
+/// Gives the calling thread a stack for signals if it has none: the standard library does so only in programs whose `main` is Rust's.
+#[cold]
+#[inline(never)]
+pub(crate) fn watch_thread() {
+    thread_local!(static OWN: SignalStack = SignalStack::new());
+    OWN.with(|_| ());
+}
+
+/// A stack for signals, until its thread ends.
+struct SignalStack(*mut libc::c_void);
+
+const SIGNAL_STACK_BYTES: usize = 32 << 10;
+
+impl SignalStack {
+    fn new() -> SignalStack {
+        #[expect(unsafe_code, reason = "system calls that libc has no safe function for")]
+        // SAFETY: the kernel chooses unused addresses, which only the handler uses.
+        unsafe {
+            let mut now: libc::stack_t = std::mem::zeroed();
+            if libc::sigaltstack(ptr::null(), &raw mut now) != 0 || now.ss_flags & libc::SS_DISABLE == 0 {
+                return SignalStack(ptr::null_mut());
+            }
+            let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+            let base = libc::mmap(ptr::null_mut(), SIGNAL_STACK_BYTES, access, flags, -1, 0);
+            if base == libc::MAP_FAILED {
+                return SignalStack(ptr::null_mut());
+            }
+            let own = libc::stack_t { ss_sp: base, ss_flags: 0, ss_size: SIGNAL_STACK_BYTES };
+            libc::sigaltstack(&raw const own, ptr::null_mut());
+            SignalStack(base)
+        }
+    }
+}
+
+impl Drop for SignalStack {
+    fn drop(&mut self) {
+        if !self.0.is_null() {
+            #[expect(unsafe_code, reason = "system calls that libc has no safe function for")]
+            // SAFETY: the thread has no stack for signals any more when the memory goes.
+            unsafe {
+                let none = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
+                libc::sigaltstack(&raw const none, ptr::null_mut());
+                libc::munmap(self.0, SIGNAL_STACK_BYTES);
+            }
+        }
+    }
 }
 
 /// What was there before, by signal.

@@ -227,6 +227,7 @@ impl SeatStacks {
     #[cold]
     #[inline(never)]
     fn fill(&mut self, class: Class) -> Option<&'static Fibre> {
+        super::overflow::watch_thread();
         let own = &mut self.free[class.0 as usize];
         let pool = POOLS.of(self.node, class);
         pool.lock().take(own);

@@ -28,6 +28,8 @@ pub(crate) struct Core {
     pub(super) id: u64,
     pub(super) spawned_at: &'static Location<'static>,
     pub(super) locals: Cell<Option<Box<Locals>>>,
+    /// Its values are dropped, or were: there are no more.
+    pub(super) are_locals_over: Cell<bool>,
     pub(super) name: Option<Box<str>>,
     /// See [`set_word`](super::set_word).
     pub(super) word: Cell<usize>,
@@ -102,7 +104,8 @@ pub(super) fn new<F: FnOnce() -> R + Send + 'static, R: Send + 'static>(describe
     let header = TaskHeader { class: &THREAD, context: ContextRef::NONE, request, number };
     let (table, state, locals) = (Whole::<F, R>::TABLE, AtomicUsize::new(OPEN), Cell::new(None));
     let word = Cell::new(0);
-    let core = Core { header, table, state, id, spawned_at, locals, name, word, class };
+    let are_locals_over = Cell::new(false);
+    let core = Core { header, table, state, id, spawned_at, locals, are_locals_over, name, word, class };
     let work = UnsafeCell::new(Work::<F, R> { f: ManuallyDrop::new(f) });
     let whole = Box::new(Whole { core, work });
     NonNull::from(Box::leak(whole)).cast()
@@ -212,6 +215,7 @@ impl Core {
             } else {
                 (table.drop_closure)(core);
             }
+            core.as_ref().are_locals_over.set(true);
             if let Some(locals) = core.as_ref().locals.take() {
                 tasks::drop_quietly(locals);
             }

@@ -54,7 +54,11 @@ impl<T: 'static> Local<T> {
         let key = std::ptr::from_ref(self).addr();
         #[expect(unsafe_code, reason = "follows a pointer to the thread that runs here")]
         // SAFETY: it is there as long as it runs, and only it uses its values.
-        let locals = unsafe { &core.as_ref().locals };
+        let core = unsafe { core.as_ref() };
+        if core.are_locals_over.get() {
+            return None;
+        }
+        let locals = &core.locals;
         let find = |locals: &Locals| {
             let value = locals.0.iter().find(|(of, _)| *of == key)?;
             Some(std::ptr::from_ref(value.1.downcast_ref::<T>().expect("a key has one type")))

@@ -36,7 +36,7 @@ pub use self::deadlock::{Deadlock, OnDeadlock};
 use self::full_empty::{Verdict, judge_waits};
 pub use self::local::Local;
 pub use self::migrate::{MigrateError, migrate_to};
-pub use self::sitting::{Sitting, help, seat, set_word, stack, word};
+pub use self::sitting::{Sitting, help, seat, set_word, stack, wait_outside, word};
 pub use self::sync_var::SyncVar;
 pub use self::timer::sleep;
 use crate::fibres::stack::{CLASSES, Class, LEAST_BYTES, all_fibres};
@@ -645,6 +645,12 @@ pub(crate) fn serve_starved() {
     }
 }
 
+/// The calling thread's seat is about to sleep: others may want its stacks.
+pub(crate) fn give_stacks() {
+    in_task(|worker| worker.stacks.give_all());
+    serve_starved();
+}
+
 /// Whether a thread waits for a stack.
 #[inline]
 pub(crate) fn are_starving() -> bool {
@@ -653,12 +659,20 @@ pub(crate) fn are_starving() -> bool {
 
 #[cold]
 fn serve_one_starved() {
-    // Other seats may take it.
-    in_task(|worker| worker.stacks.give_all());
     let mut starved = STARVED.lock().expect("nothing panics under this lock");
-    let first = starved.pop_front();
+    let mut asked = [false; CLASSES];
+    let mut has_stack = |(_, task): &(Arc<Shared>, TaskRef)| {
+        let class = Core::class(*task);
+        let was_asked = std::mem::replace(&mut asked[usize::from(class.0)], true);
+        let take = |worker: &mut Worker| worker.stacks.take(class).map(|fibre| worker.stacks.give(fibre)).is_some();
+        !was_asked && in_task(take)
+    };
+    // The first one for whose stack there is memory: others wait for larger ones.
+    let first = starved.iter().position(&mut has_stack).and_then(|at| starved.remove(at));
     STARVING.store(starved.len(), Ordering::SeqCst);
     drop(starved);
+    // Other seats may take it.
+    in_task(|worker| worker.stacks.give_all());
     if let Some((shared, task)) = first {
         shared.put_task_at_entry(task);
     }

@@ -197,6 +197,15 @@ pub fn seat() -> Option<SeatId> {
     with_worker(|worker| worker.seat)
 }
 
+/// Calls `f`, in which the calling lightweight thread waits for what a thread of the system does: that is no deadlock.
+pub fn wait_outside<R>(f: impl FnOnce() -> R) -> R {
+    let Some(shared) = with_worker(|worker| Arc::clone(&worker.shared)) else { return f() };
+    shared.threads_here.begin_sleep();
+    let result = f();
+    shared.threads_here.end_sleep();
+    result
+}
+
 /// The addresses of the calling lightweight thread's stack; `None` elsewhere.
 pub fn stack() -> Option<std::ops::Range<usize>> {
     with_worker(|worker| worker.fibre).flatten().map(|fibre| fibre.slot.bottom..fibre.slot.top())

@@ -88,6 +88,47 @@ fn a_panic_reaches_the_joiner_and_no_other() {
     assert_eq!(thread.join().unwrap(), 2);
 }
 
+/// What happened: its seat slept, and the wake went to the thread, which was not suspended.
+#[test]
+fn a_thread_that_unwinds_waits_for_another_one() {
+    struct Joins(Option<threads::JoinHandle<()>>, Arc<AtomicUsize>);
+    impl Drop for Joins {
+        fn drop(&mut self) {
+            self.0.take().unwrap().join().unwrap();
+            self.1.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    everywhere(|runtime, what| {
+        let joined = Arc::new(AtomicUsize::new(0));
+        let own = Arc::clone(&joined);
+        let thread = threads::Builder::new().spawn_on(runtime, move || {
+            let late = threads::spawn(|| threads::sleep(Duration::from_millis(5)));
+            let _joins = Joins(Some(late), own);
+            panic!("on purpose");
+        });
+        assert!(thread.join().is_err(), "{what}");
+        assert_eq!(joined.load(Ordering::Relaxed), 1, "{what}");
+    });
+}
+
+/// What happened: a destructor made a new value, which the joiner dropped on its own thread.
+#[test]
+fn there_are_no_values_of_a_thread_while_its_values_are_dropped() {
+    static OTHER: threads::Local<u32> = threads::Local::new(|| 7);
+    static LOOKS: threads::Local<Looks> = threads::Local::new(Looks::default);
+    static SEEN: AtomicUsize = AtomicUsize::new(0);
+    #[derive(Default)]
+    struct Looks;
+    impl Drop for Looks {
+        fn drop(&mut self) {
+            SEEN.fetch_add(1 + usize::from(OTHER.try_with(|_| ()).is_some()) * 100, Ordering::Relaxed);
+        }
+    }
+    let runtime = Runtime::builder().threads(1).quiet().start();
+    threads::Builder::new().spawn_on(&runtime, || LOOKS.with(|_| ())).join().unwrap();
+    assert_eq!(SEEN.load(Ordering::Relaxed), 1);
+}
+
 #[test]
 fn words_pass_values_between_threads_and_callers() {
     everywhere(|runtime, what| {
