@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// An owner's tasks with described data: each waits for the earlier ones that write what it reads or use what it writes. Tasks that
-/// commute ([`Mode::Commutative`]) wait for none of each other, but one of them at a time has the [`Baton`] of what they name.
+/// commute ([`Mode::Commutative`]) wait for none of each other, but one of them at a time has what they name to itself.
 ///
 /// ```
 /// use std::sync::Arc;
