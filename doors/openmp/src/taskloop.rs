@@ -11,7 +11,6 @@ use crate::tasks;
 use crate::thread::{Task, Thread, here};
 use crate::wait::Guarded;
 use std::collections::BTreeMap;
-use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
 use vicus::tasks::spawn_child;
@@ -82,27 +81,15 @@ pub(crate) fn remembered(function: usize, words: &[u64], tasks: u64) -> Option<&
     thread.team().taskloops.as_ref()?.of(function, words, tasks)
 }
 
-/// Whoever makes and runs tasks of a loop, those of the numbers that it is given one after the other.
-trait Run {
-    fn run(&self, numbers: &mut Numbers);
+/// What makes and runs the tasks of a loop, those of the numbers that it is given one after the other.
+struct Tasks<F: ?Sized> {
     /// What the tasks have from the one that began the loop.
-    fn parent(&self) -> &Task;
-}
-
-struct Tasks<F> {
     parent: Task,
     run: F,
 }
 
-impl<F: Fn(&mut Numbers)> Run for Tasks<F> {
-    fn run(&self, numbers: &mut Numbers) {
-        (self.run)(numbers);
-    }
-
-    fn parent(&self) -> &Task {
-        &self.parent
-    }
-}
+/// Those of any loop.
+type AnyTasks<'a> = Tasks<dyn Fn(&mut Numbers) + 'a>;
 
 /// Runs so many tasks, by calls of `run`: at once if none may be queued. Otherwise they are children of the calling thread's task, each made by the
 /// thread that runs it.
@@ -114,11 +101,10 @@ pub(crate) unsafe fn run<'a>(count: u64, run: impl Fn(&mut Numbers) + 'a) {
     if tasks::is_without_queue(thread) {
         return run(&mut Numbers { low: 0, high: count, tasks: None });
     }
-    let &mut Task { icv, is_final, group, .. } = thread.task();
-    let parent = Task { icv, is_final, is_explicit: true, group, kmp: ptr::null_mut() };
-    let tasks: Arc<dyn Run + 'a> = Arc::new(Tasks { parent, run });
+    let parent = thread.task();
+    let tasks: Arc<AnyTasks<'a>> = Arc::new(Tasks { parent: parent.child(parent.is_final), run });
     // SAFETY: the lifetime is the caller's promise.
-    let tasks = unsafe { std::mem::transmute::<Arc<dyn Run + 'a>, Arc<dyn Run>>(tasks) };
+    let tasks = unsafe { std::mem::transmute::<Arc<AnyTasks<'a>>, Arc<AnyTasks<'static>>>(tasks) };
     Range { tasks, low: 0, high: count }.queue(thread);
 }
 
@@ -127,7 +113,7 @@ pub(crate) struct Numbers {
     low: u64,
     high: u64,
     /// None if no other thread may take some.
-    tasks: Option<Arc<dyn Run>>,
+    tasks: Option<Arc<AnyTasks<'static>>>,
 }
 
 impl Iterator for Numbers {
@@ -160,7 +146,7 @@ impl Numbers {
 
 /// Numbers in a queue: they are run once, or dropped if their group was cancelled.
 struct Range {
-    tasks: Arc<dyn Run>,
+    tasks: Arc<AnyTasks<'static>>,
     low: u64,
     high: u64,
 }
@@ -176,10 +162,10 @@ impl Range {
     }
 
     fn run(&self) {
-        let &Task { icv, is_final, is_explicit, group, kmp } = self.tasks.parent();
-        let mut own = Task { icv, is_final, is_explicit, group, kmp };
+        let Tasks { parent, run } = &*self.tasks;
+        let mut own = parent.child(parent.is_final);
         let outer = std::mem::replace(&mut here().task, &raw mut own);
-        self.tasks.run(&mut Numbers { low: self.low, high: self.high, tasks: Some(Arc::clone(&self.tasks)) });
+        run(&mut Numbers { low: self.low, high: self.high, tasks: Some(Arc::clone(&self.tasks)) });
         here().task = outer;
     }
 }

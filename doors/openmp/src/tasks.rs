@@ -198,13 +198,7 @@ pub(crate) fn new_record(thread: &mut Thread, behind: usize) -> *mut Record {
     unsafe {
         let (class, home) = ((*record).class, (*record).home);
         record.write(Record {
-            task: Task {
-                icv: parent.icv,
-                is_final: parent.is_final,
-                is_explicit: true,
-                group: parent.group,
-                kmp: ptr::null_mut(),
-            },
+            task: parent.child(parent.is_final),
             function: None,
             data: ptr::null_mut(),
             event: ptr::null(),
@@ -519,7 +513,7 @@ pub(crate) fn is_called(thread: &Thread) -> bool {
 pub(crate) fn call(thread: &mut Thread, function: Function, data: *mut u8, is_final: bool) {
     let parent = thread.task();
     let is_final = is_final || parent.is_final;
-    let mut task = Task { icv: parent.icv, is_final, is_explicit: true, group: parent.group, kmp: ptr::null_mut() };
+    let mut task = parent.child(is_final);
     let outer = std::mem::replace(&mut thread.task, &raw mut task);
     thread.stacked += 1;
     unsafe { function(data) };
@@ -531,7 +525,7 @@ pub(crate) fn call(thread: &mut Thread, function: Function, data: *mut u8, is_fi
 /// Runs a function as a task on top of the one that makes it, with data that stay where they are.
 pub(crate) fn call_at_once(thread: &mut Thread, function: Function, data: *mut u8, is_final: bool) {
     let parent = thread.task();
-    let mut task = Task { icv: parent.icv, is_final, is_explicit: true, group: parent.group, kmp: ptr::null_mut() };
+    let mut task = parent.child(is_final);
     let is_alone = is_alone(thread);
     let is_child = thread.is_seated && !parent.is_final && !is_alone;
     if is_child && !begin_call(thread) {

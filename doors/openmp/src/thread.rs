@@ -49,6 +49,14 @@ impl Task {
     }
 }
 
+impl Task {
+    /// An explicit task that it makes now.
+    #[inline(always)]
+    pub(crate) fn child(&self, is_final: bool) -> Task {
+        Task { icv: self.icv, is_final, is_explicit: true, group: self.group, kmp: ptr::null_mut() }
+    }
+}
+
 /// A taskgroup.
 pub(crate) struct Group {
     pub(crate) outer: *mut Group,

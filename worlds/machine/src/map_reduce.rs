@@ -38,6 +38,9 @@ const FOR_EACH_PLACE: usize = 8;
 /// A batch is sent when its pairs have so many bytes.
 const BATCH_BYTES: usize = 16 << 10;
 
+/// So many results are handed on at once: all partitions have one list.
+const RESULTS: usize = 256;
+
 /// The least that pairs may take before they are written to files.
 const LEAST_MEMORY: usize = 64 << 10;
 
@@ -184,7 +187,10 @@ impl<'a> MapReduce<'a> {
             // What is pushed next wakes this thread.
             Err(TryPopError::Empty) => crate::block_on(input.pop(place)).ok(),
         };
-        let put = |_, place, key, result| output.push(place, (key, result)).map_err(|_| MapReduceError::Output);
+        let put = |_, place, results: Vec<(K, R)>| {
+            let pushed = results.into_iter().try_for_each(|result| output.push(place, result));
+            pushed.map_err(|_| MapReduceError::Output)
+        };
         self.run_into(&next, &map, &reduce, None, &put)
     }
 
@@ -196,12 +202,12 @@ impl<'a> MapReduce<'a> {
         combine: Option<&Combine<'_, V>>,
     ) -> Result<Vec<(K, R)>, MapReduceError> {
         let results: Mutex<Vec<Vec<(K, R)>>> = Mutex::default();
-        let put = |partition: usize, _, key, result| {
+        let put = |partition: usize, _, some| {
             let mut results = results.lock().expect("nothing panics under this lock");
             if results.len() <= partition {
                 results.resize_with(partition + 1, Vec::new);
             }
-            results[partition].push((key, result));
+            results[partition].extend(some);
             Ok(())
         };
         self.run_into(next, map, reduce, combine, &put)?;
@@ -214,7 +220,7 @@ impl<'a> MapReduce<'a> {
         map: &(dyn Fn(I, &mut Emitter<'_, K, V>) + Sync),
         reduce: &(dyn Fn(&K, &mut Values<'_, K, V>) -> R + Sync),
         combine: Option<&Combine<'_, V>>,
-        put: &(dyn Fn(usize, Place, K, R) -> Result<(), MapReduceError> + Sync),
+        put: &Put<'_, K, R>,
     ) -> Result<(), MapReduceError> {
         let seats = self.runtime.plan().seats.iter().filter(|seat| !seat.spare);
         let pus = &self.runtime.topology().pus;
@@ -233,7 +239,7 @@ impl<'a> MapReduce<'a> {
                 for (number, partition) in job.partitions.iter().enumerate() {
                     let (job, place) = (&job, job.place_of(number));
                     scope.spawn_at(place, move |_| {
-                        job.reduce(partition, reduce, &|key, result| put(number, place, key, result))
+                        job.reduce(partition, reduce, &|results| put(number, place, results))
                     });
                 }
             });
@@ -301,6 +307,9 @@ impl<K: Hash + Ord + Stored + Send> Key for K {}
 
 /// Makes one value of two.
 type Combine<'a, V> = dyn Fn(V, V) -> V + Sync + 'a;
+
+/// Takes some results of a partition, at its place.
+type Put<'a, K, R> = dyn Fn(usize, Place, Vec<(K, R)>) -> Result<(), MapReduceError> + Sync + 'a;
 
 /// Pairs on their way to a partition.
 struct Batch<K, V> {
@@ -434,7 +443,7 @@ impl<'a, K: Key, V: Stored + Send> Job<'a, K, V> {
         &self,
         partition: &Mutex<Partition<K, V>>,
         reduce: &dyn Fn(&K, &mut Values<'_, K, V>) -> R,
-        put: &dyn Fn(K, R) -> Result<(), MapReduceError>,
+        put: &dyn Fn(Vec<(K, R)>) -> Result<(), MapReduceError>,
     ) {
         let _ends = Ends(&self.is_over);
         let all = std::mem::take(&mut *partition.lock().expect("another thread's panic ends the job"));
@@ -447,8 +456,9 @@ impl<'a, K: Key, V: Stored + Send> Job<'a, K, V> {
         &self,
         partition: Partition<K, V>,
         reduce: &dyn Fn(&K, &mut Values<'_, K, V>) -> R,
-        put: &dyn Fn(K, R) -> Result<(), MapReduceError>,
+        put: &dyn Fn(Vec<(K, R)>) -> Result<(), MapReduceError>,
     ) -> Result<(), MapReduceError> {
+        let mut results = Vec::new();
         let mut sorted = partition.sorted(self.scratch.as_ref(), self.combine)?;
         while !self.is_over.load(Ordering::Relaxed) {
             let Some((key, first)) = sorted.next()? else { break };
@@ -459,9 +469,12 @@ impl<'a, K: Key, V: Stored + Send> Job<'a, K, V> {
             if let Some(error) = values.error {
                 return Err(error.into());
             }
-            put(key, result)?;
+            results.push((key, result));
+            if results.len() == RESULTS {
+                put(std::mem::take(&mut results))?;
+            }
         }
-        Ok(())
+        put(results)
     }
 }
 
