@@ -35,6 +35,7 @@ const FAMILIES: [&[&str]; 3] = [
         "OMP_5.0.1",
         "OMP_5.0.2",
         "OMP_5.1",
+        "OMP_5.1.1",
         "OMP_5.2",
         "OMP_6.0",
         "OMP_6.1",

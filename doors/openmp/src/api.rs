@@ -168,6 +168,15 @@ fn get_schedule() -> (u32, i32) {
     (number | if is_monotonic { MONOTONIC } else { 0 }, chunk)
 }
 
+/// What `f` makes of a processor in a set; -1: there is no such processor.
+fn in_mask(cpu: i32, mask: *mut *mut libc::cpu_set_t, f: impl FnOnce(usize, &mut libc::cpu_set_t) -> i32) -> i32 {
+    let count = unsafe { kmp_get_affinity_max_proc() };
+    match usize::try_from(cpu) {
+        Ok(number) if cpu < count && number < libc::CPU_SETSIZE as usize => f(number, unsafe { &mut **mask }),
+        _ => -1,
+    }
+}
+
 exports! {
     "OMP_3.0", "VERSION":
     fn omp_set_schedule(kind: u32, chunk: i32) {
@@ -192,6 +201,12 @@ exports! {
     "OMP_3.0", "VERSION":
     fn omp_get_schedule_(kind: *mut u32, chunk: *mut i32) {
         unsafe { (*kind, *chunk) = get_schedule() };
+    }
+
+    "OMP_3.0":
+    fn omp_get_schedule_8_(kind: *mut u32, chunk: *mut i64) {
+        let (as_number, least) = get_schedule();
+        unsafe { (*kind, *chunk) = (as_number, i64::from(least)) };
     }
 
     "OMP_5.0.1", "VERSION":
@@ -283,6 +298,56 @@ exports! {
 
     "VERSION":
     fn kmp_set_warnings_off() {}
+
+    // A set of processors, which the program has and the library makes.
+    "VERSION":
+    fn kmp_create_affinity_mask(mask: *mut *mut libc::cpu_set_t) {
+        unsafe { *mask = libc::calloc(1, size_of::<libc::cpu_set_t>()).cast() };
+    }
+
+    "VERSION":
+    fn kmp_destroy_affinity_mask(mask: *mut *mut libc::cpu_set_t) {
+        unsafe {
+            libc::free((*mask).cast());
+            *mask = std::ptr::null_mut();
+        }
+    }
+
+    "VERSION":
+    fn kmp_set_affinity(mask: *mut *mut libc::cpu_set_t) -> i32 {
+        unsafe { i32::from(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), *mask) != 0) }
+    }
+
+    "VERSION":
+    fn kmp_get_affinity(mask: *mut *mut libc::cpu_set_t) -> i32 {
+        unsafe { i32::from(libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), *mask) != 0) }
+    }
+
+    "VERSION":
+    fn kmp_get_affinity_max_proc() -> i32 {
+        unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) as i32 }
+    }
+
+    "VERSION":
+    fn kmp_set_affinity_mask_proc(cpu: i32, mask: *mut *mut libc::cpu_set_t) -> i32 {
+        in_mask(cpu, mask, |cpu, mask| unsafe {
+            libc::CPU_SET(cpu, mask);
+            0
+        })
+    }
+
+    "VERSION":
+    fn kmp_unset_affinity_mask_proc(cpu: i32, mask: *mut *mut libc::cpu_set_t) -> i32 {
+        in_mask(cpu, mask, |cpu, mask| unsafe {
+            libc::CPU_CLR(cpu, mask);
+            0
+        })
+    }
+
+    "VERSION":
+    fn kmp_get_affinity_mask_proc(cpu: i32, mask: *mut *mut libc::cpu_set_t) -> i32 {
+        in_mask(cpu, mask, |cpu, mask| i32::from(unsafe { libc::CPU_ISSET(cpu, mask) }))
+    }
 
     "VERSION":
     fn kmp_malloc(bytes: usize) -> *mut libc::c_void {

@@ -27,6 +27,7 @@
 
 mod api;
 mod checks;
+mod device;
 mod exports;
 mod gomp;
 mod kmpc;

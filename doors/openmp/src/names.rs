@@ -44,6 +44,44 @@ same! {
     omp_get_partition_num_places_, omp_get_partition_num_places, "OMP_4.5";
     omp_get_partition_place_nums_, omp_get_partition_place_nums, "OMP_4.5";
     omp_get_default_allocator_, omp_get_default_allocator, "OMP_5.0.1";
+    omp_get_num_interop_properties_, omp_get_num_interop_properties, "VERSION";
+    kmp_get_affinity_, kmp_get_affinity, "VERSION";
+    kmp_set_affinity_, kmp_set_affinity, "VERSION";
+    kmp_create_affinity_mask_, kmp_create_affinity_mask, "VERSION";
+    kmp_destroy_affinity_mask_, kmp_destroy_affinity_mask, "VERSION";
+    kmp_get_affinity_max_proc_, kmp_get_affinity_max_proc, "VERSION";
+    kmpc_set_affinity_mask_proc, kmp_set_affinity_mask_proc, "VERSION";
+    kmpc_unset_affinity_mask_proc, kmp_unset_affinity_mask_proc, "VERSION";
+    kmpc_get_affinity_mask_proc, kmp_get_affinity_mask_proc, "VERSION";
+    kmp_get_blocktime_, kmp_get_blocktime, "VERSION";
+    kmp_get_library_, kmp_get_library, "VERSION";
+    kmp_get_stacksize_, kmp_get_stacksize, "VERSION";
+    kmp_get_stacksize_s_, kmp_get_stacksize_s, "VERSION";
+    kmp_set_library_serial_, kmp_set_library_serial, "VERSION";
+    kmp_set_library_throughput_, kmp_set_library_throughput, "VERSION";
+    kmp_set_library_turnaround_, kmp_set_library_turnaround, "VERSION";
+    kmp_set_warnings_off_, kmp_set_warnings_off, "VERSION";
+    kmp_set_warnings_on_, kmp_set_warnings_on, "VERSION";
+}
+
+/// A place by its number; -1 if there can be none.
+fn place_of(number: i64) -> i32 {
+    i32::try_from(number).unwrap_or(-1)
+}
+
+/// Numbers for programs whose own have 8 bytes.
+unsafe fn widen(narrow: &[i32], to: *mut i64) {
+    for (at, &number) in narrow.iter().enumerate() {
+        unsafe { *to.add(at) = i64::from(number) };
+    }
+}
+
+/// A text of Fortran, which has a length. Its blanks belong to it.
+pub(crate) unsafe fn fortran(text: *const u8, bytes: usize) -> String {
+    if bytes == 0 {
+        return String::new();
+    }
+    String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(text, bytes) }).into_owned()
 }
 
 exports! {
@@ -55,6 +93,30 @@ exports! {
     "OMP_4.5", "VERSION":
     fn omp_get_place_proc_ids_(place: *const i32, ids: *mut i32) {
         unsafe { crate::places::omp_get_place_proc_ids(*place, ids) };
+    }
+
+    "OMP_4.5":
+    fn omp_get_place_num_procs_8_(place: *const i64) -> i32 {
+        unsafe { crate::places::omp_get_place_num_procs(place_of(*place)) }
+    }
+
+    "OMP_4.5":
+    fn omp_get_place_proc_ids_8_(place: *const i64, ids: *mut i64) {
+        unsafe {
+            let place = place_of(*place);
+            let mut narrow = vec![0; crate::places::omp_get_place_num_procs(place) as usize];
+            crate::places::omp_get_place_proc_ids(place, narrow.as_mut_ptr());
+            widen(&narrow, ids);
+        }
+    }
+
+    "OMP_4.5":
+    fn omp_get_partition_place_nums_8_(numbers: *mut i64) {
+        unsafe {
+            let mut narrow = vec![0; crate::places::omp_get_partition_num_places() as usize];
+            crate::places::omp_get_partition_place_nums(narrow.as_mut_ptr());
+            widen(&narrow, numbers);
+        }
     }
 
     "OMP_5.0", "VERSION":
@@ -82,6 +144,104 @@ exports! {
         unsafe { crate::memory::omp_init_allocator(*space, *count, traits) }
     }
 
+    "OMP_5.0.1":
+    fn omp_init_allocator_8_(space: *const usize, count: *const i64, traits: *const crate::memory::Trait) -> usize {
+        unsafe { crate::memory::omp_init_allocator(*space, (*count).clamp(0, i64::from(i32::MAX)) as i32, traits) }
+    }
+
+    "OMP_6.0", "VERSION":
+    fn omp_control_tool_(command: *const i32, modifier: *const i32, argument: *mut u8) -> i32 {
+        unsafe { crate::api::omp_control_tool(*command, *modifier, argument) }
+    }
+
+    "OMP_6.0":
+    fn omp_control_tool_8_(command: *const i64, modifier: *const i64, argument: *mut u8) -> i32 {
+        unsafe { crate::api::omp_control_tool(*command as i32, *modifier as i32, argument) }
+    }
+
+    "VERSION":
+    fn omp_init_lock_with_hint_(lock: *mut usize, hint: *const i32) {
+        unsafe { crate::locks::omp_init_lock_with_hint(lock.cast(), *hint as usize) };
+    }
+
+    "VERSION":
+    fn omp_init_nest_lock_with_hint_(lock: *mut usize, hint: *const i32) {
+        unsafe { crate::locks::omp_init_nest_lock_with_hint(lock.cast(), *hint as usize) };
+    }
+
+    "VERSION":
+    fn kmp_set_affinity_mask_proc_(cpu: *const i32, mask: *mut *mut libc::cpu_set_t) -> i32 {
+        unsafe { crate::api::kmp_set_affinity_mask_proc(*cpu, mask) }
+    }
+
+    "VERSION":
+    fn kmp_unset_affinity_mask_proc_(cpu: *const i32, mask: *mut *mut libc::cpu_set_t) -> i32 {
+        unsafe { crate::api::kmp_unset_affinity_mask_proc(*cpu, mask) }
+    }
+
+    "VERSION":
+    fn kmp_get_affinity_mask_proc_(cpu: *const i32, mask: *mut *mut libc::cpu_set_t) -> i32 {
+        unsafe { crate::api::kmp_get_affinity_mask_proc(*cpu, mask) }
+    }
+
+    "VERSION":
+    fn kmp_malloc_(bytes: *const usize) -> *mut libc::c_void {
+        unsafe { crate::api::kmp_malloc(*bytes) }
+    }
+
+    "VERSION":
+    fn kmp_aligned_malloc_(bytes: *const usize, align: *const usize) -> *mut libc::c_void {
+        unsafe { crate::api::kmp_aligned_malloc(*bytes, *align) }
+    }
+
+    "VERSION":
+    fn kmp_calloc_(count: *const usize, bytes: *const usize) -> *mut libc::c_void {
+        unsafe { crate::api::kmp_calloc(*count, *bytes) }
+    }
+
+    "VERSION":
+    fn kmp_realloc_(memory: *const *mut libc::c_void, bytes: *const usize) -> *mut libc::c_void {
+        unsafe { crate::api::kmp_realloc(*memory, *bytes) }
+    }
+
+    "VERSION":
+    fn kmp_free_(memory: *const *mut libc::c_void) {
+        unsafe { crate::api::kmp_free(*memory) };
+    }
+
+    "VERSION":
+    fn kmp_set_stacksize_(_bytes: *const i32) {}
+
+    "VERSION":
+    fn kmp_set_stacksize_s_(_bytes: *const usize) {}
+
+    "VERSION":
+    fn kmp_set_blocktime_(_milliseconds: *const i32) {}
+
+    "VERSION":
+    fn kmp_set_library_(_kind: *const i32) {}
+
+    "VERSION":
+    fn kmp_set_disp_num_buffers_(_count: *const i32) {}
+
+    "VERSION":
+    fn kmp_set_defaults_(text: *const u8, bytes: usize) {
+        crate::settings::set(&unsafe { fortran(text, bytes) });
+    }
+
+    "VERSION":
+    fn __kmpc_init_lock_with_hint(_location: *const u8, _thread: i32, lock: *mut *mut u8, hint: usize) {
+        unsafe { crate::locks::omp_init_lock_with_hint(lock.cast(), hint) };
+    }
+
+    "VERSION":
+    fn __kmpc_init_nest_lock_with_hint(_location: *const u8, _thread: i32, lock: *mut *mut u8, hint: usize) {
+        unsafe { crate::locks::omp_init_nest_lock_with_hint(lock.cast(), hint) };
+    }
+
+    "VERSION":
+    fn __kmpc_pop_num_threads(_location: *const u8, _thread: i32) {}
+
     "VERSION":
     fn __kmpc_get_default_allocator(_thread: i32) -> usize {
         unsafe { crate::memory::omp_get_default_allocator() }
@@ -101,25 +261,6 @@ exports! {
     fn __kmpc_realloc(_thread: i32, at: *mut u8, bytes: usize, allocator: usize, old: usize) -> *mut u8 {
         unsafe { crate::memory::omp_realloc(at, bytes, allocator, old) }
     }
-
-    // Teams of a target region that runs on the host: one after the other.
-    "GOMP_5.1":
-    fn GOMP_teams4(_least: u32, teams: u32, _threads: u32, is_first: bool) -> bool {
-        let thread = here();
-        if is_first {
-            thread.league = (0, teams.max(1));
-            return true;
-        }
-        if thread.league.0 + 1 >= thread.league.1 {
-            thread.league = (0, 1);
-            return false;
-        }
-        thread.league.0 += 1;
-        true
-    }
-
-    "GOMP_4.0", "VERSION":
-    fn GOMP_teams(_teams: u32, _threads: u32) {}
 }
 
 /// What gcc before 4.9 calls before a region that is a loop: the calling thread has all of it.

@@ -1,6 +1,7 @@
 //! Places: sets of processors to which the threads of a region are bound (`OMP_PLACES`, `OMP_PROC_BIND`).
 
 use crate::exports::exports;
+use crate::names::fortran;
 use crate::settings::{self, complain};
 use crate::thread::{Thread, here};
 use std::fmt::Write as _;
@@ -335,8 +336,28 @@ fn text_of(text: *const libc::c_char) -> String {
     if text.is_null() {
         return current_format();
     }
-    let text = unsafe { std::ffi::CStr::from_ptr(text) }.to_string_lossy().into_owned();
+    format_of(unsafe { std::ffi::CStr::from_ptr(text) }.to_string_lossy().into_owned())
+}
+
+/// A format, or the current one if it is empty.
+fn format_of(text: String) -> String {
     if text.is_empty() { current_format() } else { text }
+}
+
+fn set_format(text: String) {
+    if let Ok(mut format) = format().lock() {
+        *format = text;
+    }
+}
+
+/// Writes a text as Fortran has it: with blanks up to the buffer's end. How long it is.
+fn put_padded(text: &str, buffer: *mut u8, bytes: usize) -> usize {
+    let length = text.len().min(bytes);
+    unsafe {
+        std::ptr::copy_nonoverlapping(text.as_ptr(), buffer, length);
+        std::ptr::write_bytes(buffer.add(length), b' ', bytes - length);
+    }
+    text.len()
 }
 
 /// Writes a text with a 0 behind it, as much as there is room for. How long it is.
@@ -385,10 +406,28 @@ exports! {
         if text.is_null() {
             return;
         }
-        let text = unsafe { std::ffi::CStr::from_ptr(text) }.to_string_lossy().into_owned();
-        if let Ok(mut format) = format().lock() {
-            *format = text;
-        }
+        set_format(unsafe { std::ffi::CStr::from_ptr(text) }.to_string_lossy().into_owned());
+    }
+
+    // Fortran's texts have lengths, which stand behind the other arguments, and blanks up to them.
+    "OMP_5.0", "VERSION":
+    fn omp_display_affinity_(format: *const u8, bytes: usize) {
+        say(&shown(&format_of(unsafe { fortran(format, bytes) })));
+    }
+
+    "OMP_5.0", "VERSION":
+    fn omp_capture_affinity_(buffer: *mut u8, format: *const u8, bytes: usize, format_bytes: usize) -> usize {
+        put_padded(&shown(&format_of(unsafe { fortran(format, format_bytes) })), buffer, bytes)
+    }
+
+    "OMP_5.0", "VERSION":
+    fn omp_get_affinity_format_(buffer: *mut u8, bytes: usize) -> usize {
+        put_padded(&current_format(), buffer, bytes)
+    }
+
+    "OMP_5.0", "VERSION":
+    fn omp_set_affinity_format_(text: *const u8, bytes: usize) {
+        set_format(unsafe { fortran(text, bytes) });
     }
 
     "OMP_4.5", "VERSION":

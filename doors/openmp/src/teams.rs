@@ -1,6 +1,7 @@
 //! Teams on the host (`#pragma omp teams`): a league of initial threads. The calling thread is each of them, one after the other.
 
-use crate::team::{Function, invoke};
+use crate::kmpc::fork;
+use crate::team::{Function, Team, invoke};
 use crate::thread::here;
 
 /// Runs a function for each team of a league.
@@ -17,4 +18,17 @@ pub(crate) fn run(function: Function, teams: u32, threads: u32) {
     }
     here().league = outer;
     here().task().icv.thread_limit = limit;
+}
+
+/// Runs a target region on the host. Its thread is an initial one: outside of all regions, with the settings of the task that came to it.
+pub(crate) fn on_host(threads: i32, run: impl FnOnce()) {
+    let mut icv = here().task().icv;
+    if threads > 0 {
+        icv.thread_limit = threads;
+    }
+    let outer = std::mem::replace(&mut here().league, (0, 1));
+    fork::begin_alone(Team::initial(), icv);
+    run();
+    fork::end_serialized();
+    here().league = outer;
 }

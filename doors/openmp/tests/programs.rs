@@ -38,49 +38,60 @@ struct Compiler {
     name: &'static str,
 }
 
-/// Compilers for a language, those that are there. Where one is missing, its half of the tests is left out, and they say so.
-fn compilers(names: [(&'static str, &'static [&'static str]); 2]) -> Vec<Compiler> {
+/// Compilers for a language, those that can compile a program that includes OpenMP's header. Where one is missing, its half of the tests is left
+/// out, and they say so.
+fn compilers(probe: (&str, &str), names: [(&'static str, &'static [&'static str]); 2]) -> Vec<Compiler> {
     let can_compile = |command: &str| {
-        let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("probe-{command}-{}", std::process::id()));
-        let probe = Command::new(command)
-            .args(["-fopenmp", "-x", "c", "-", "-o"])
-            .arg(&out)
-            .stdin(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .and_then(|mut child| {
-                use std::io::Write as _;
-                child
-                    .stdin
-                    .take()
-                    .expect("it was asked for")
-                    .write_all(b"#include <omp.h>\nint main(void) { return omp_get_num_threads() - 1; }\n")?;
-                child.wait()
-            });
-        let _ = fs::remove_file(out);
-        probe.is_ok_and(|status| status.success())
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let out = path.join(format!("probe-{command}-{}", std::process::id()));
+        let source = path.join(format!("probe-{command}-{}.{}", std::process::id(), probe.0));
+        fs::write(&source, probe.1).expect("a file can be written");
+        let mut compiler = Command::new(command);
+        compiler.args(["-fopenmp", "-o"]).arg(&out).arg(&source).stdout(Stdio::null()).stderr(Stdio::null());
+        let status = compiler.status();
+        let _ = (fs::remove_file(out), fs::remove_file(source));
+        status.is_ok_and(|status| status.success())
     };
     let found = names.into_iter().filter_map(|(name, commands)| {
         let command = commands.iter().copied().find(|command| can_compile(command));
         if command.is_none() {
-            eprintln!("left out: {name} with OpenMP is not there");
+            eprintln!("left out: {name} with OpenMP for .{} is not there", probe.0);
         }
         command.map(|command| Compiler { command, name })
     });
     found.collect()
 }
 
+const PROBE: (&str, &str) = ("c", "#include <omp.h>\nint main(void) { return omp_get_num_threads() - 1; }\n");
+
 fn for_c() -> &'static [Compiler] {
     static COMPILERS: OnceLock<Vec<Compiler>> = OnceLock::new();
     COMPILERS.get_or_init(|| {
-        compilers([("gcc", &["gcc"]), ("clang", &["clang-22", "clang-21", "clang-20", "clang-19", "clang"])])
+        compilers(PROBE, [("gcc", &["gcc"]), ("clang", &["clang-22", "clang-21", "clang-20", "clang-19", "clang"])])
     })
 }
 
 fn for_cpp() -> &'static [Compiler] {
     static COMPILERS: OnceLock<Vec<Compiler>> = OnceLock::new();
     COMPILERS.get_or_init(|| {
-        compilers([("gcc", &["g++"]), ("clang", &["clang++-22", "clang++-21", "clang++-20", "clang++-19", "clang++"])])
+        compilers(
+            PROBE,
+            [("gcc", &["g++"]), ("clang", &["clang++-22", "clang++-21", "clang++-20", "clang++-19", "clang++"])],
+        )
+    })
+}
+
+fn for_fortran() -> &'static [Compiler] {
+    static COMPILERS: OnceLock<Vec<Compiler>> = OnceLock::new();
+    let probe = ("f90", "program probe\n  use omp_lib\n  if (omp_get_num_threads() /= 1) stop 1\nend program probe\n");
+    COMPILERS.get_or_init(|| {
+        compilers(
+            probe,
+            [
+                ("gfortran", &["gfortran"]),
+                ("flang", &["flang-22", "flang-21", "flang-20", "flang-new-19", "flang", "flang-new"]),
+            ],
+        )
     })
 }
 
@@ -93,7 +104,8 @@ fn compile(compiler: &Compiler, file: &str) -> Option<PathBuf> {
         return Some(out);
     }
     let output = Command::new(compiler.command)
-        .args(["-O1", "-w", "-fopenmp", "-rdynamic"])
+        .args(["-O1", "-w", "-fopenmp"])
+        .args(if compiler.name == "flang" { &[][..] } else { &["-rdynamic"] })
         .arg(programs().join(file))
         .arg("-o")
         .arg(&out)
@@ -282,6 +294,26 @@ fn each_loop_returns_to_where_it_was_itself() {
         let program = compile(compiler, "returning.c").expect("it can be compiled");
         assert_eq!(run(&program, "las", 2, &[]), (Some(0), "ok\n".to_owned()), "{}", compiler.name);
     }
+}
+
+/// There is no device: what is meant for one runs on the host, in the order that it has by its clauses.
+#[test]
+fn target_regions() {
+    holds(for_c(), "targets.c", &[]);
+    let Some(gcc) = for_c().iter().find(|compiler| compiler.name == "gcc") else { return };
+    let program = compile(gcc, "targets.c").expect("it can be compiled");
+    let (status, said) = run(&program, "las", 2, &[("OMP_TARGET_OFFLOAD", "mandatory")]);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.starts_with("libvicus_omp: OMP_TARGET_OFFLOAD=mandatory, but "), "{said}");
+}
+
+#[test]
+fn programs_in_fortran() {
+    holds(for_fortran(), "fortran.f90", &[]);
+    // flang's functions have arguments of 4 bytes alone.
+    let gcc = for_fortran().iter().position(|compiler| compiler.name == "gfortran");
+    let place = format!("{{{}}}", two_processors()[0]);
+    holds(gcc.map_or(&[], |at| &for_fortran()[at..=at]), "fortran_8.f90", &[("OMP_PLACES", &place)]);
 }
 
 #[test]
@@ -655,6 +687,22 @@ fn names_have_the_versions_that_programs_ask_for() {
     ];
     for name in expected {
         assert!(names.contains(&name), "{name} is not among {} names", names.len());
+    }
+    // All that gcc's own library has, where it is there, but for what is OpenACC's or for its plugins.
+    let gomp = Command::new("gcc").arg("-print-file-name=libgomp.so.1").output();
+    let gomp = gomp.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
+    match Command::new("nm").args(["-D", "--defined-only"]).arg(&gomp).output() {
+        Ok(output) if output.status.success() => {
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            let theirs = said.lines().filter_map(|line| line.split_whitespace().last());
+            let missing: Vec<&str> = theirs
+                .filter(|name| ["GOMP_", "omp_"].iter().any(|begin| name.starts_with(begin)))
+                .filter(|name| name.contains('@') && !name.starts_with("GOMP_PLUGIN_"))
+                .filter(|name| !names.contains(name))
+                .collect();
+            assert!(missing.is_empty(), "{gomp} has what is missing here: {missing:?}");
+        }
+        _ => eprintln!("left out: gcc's own library is not there"),
     }
     let output = Command::new("readelf").args(["-d", "-W"]).arg(library()).output().expect("where nm is, readelf is");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -2,5 +2,8 @@
 
 mod loops;
 mod sync;
+mod target;
 mod tasks;
 mod unsigned;
+
+pub(crate) use tasks::accesses;

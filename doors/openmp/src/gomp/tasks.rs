@@ -15,7 +15,7 @@ type Fn = unsafe extern "C-unwind" fn(*mut u8);
 type Copy = Option<unsafe extern "C-unwind" fn(*mut u8, *mut u8)>;
 
 const FINAL: u32 = 1 << 1;
-const DEPEND: u32 = 1 << 3;
+pub(super) const DEPEND: u32 = 1 << 3;
 const PRIORITY: u32 = 1 << 4;
 const UP: u32 = 1 << 8;
 const GRAINSIZE: u32 = 1 << 9;
@@ -26,7 +26,7 @@ const DETACH: u32 = 1 << 13;
 const STRICT: u32 = 1 << 14;
 
 /// A `depend` clause as gcc passes it. Its addresses are those of the first bytes; there are no lengths.
-unsafe fn accesses(depend: *const *mut u8) -> Vec<Access> {
+pub(crate) unsafe fn accesses(depend: *const *mut u8) -> Vec<Access> {
     let at = |index: usize| unsafe { *depend.add(index) }.addr();
     let one = |address: usize, mode| {
         if crate::checks::is_on() {
@@ -71,7 +71,7 @@ unsafe fn accesses(depend: *const *mut u8) -> Vec<Access> {
 
 /// A task's data, before the task is made.
 #[derive(Clone, Copy)]
-struct Data {
+pub(super) struct Data {
     at: *mut u8,
     copy: Copy,
     bytes: usize,
@@ -79,7 +79,7 @@ struct Data {
 }
 
 impl Data {
-    fn new(at: *mut u8, copy: Copy, bytes: i64, align: i64) -> Data {
+    pub(super) fn new(at: *mut u8, copy: Copy, bytes: i64, align: i64) -> Data {
         Data { at, copy, bytes: bytes.max(0) as usize, align: (align.max(1) as usize).next_power_of_two() }
     }
 
@@ -94,7 +94,7 @@ impl Data {
     }
 
     /// Calls `f` with a copy of them that it may use while it runs.
-    unsafe fn with_copy(&self, f: impl FnOnce(*mut u8)) {
+    pub(super) unsafe fn with_copy(&self, f: impl FnOnce(*mut u8)) {
         const SMALL: usize = 256;
         if self.bytes <= SMALL && self.align <= 64 {
             #[repr(align(64))]
@@ -240,7 +240,7 @@ fn register(reductions: *mut usize) {
 }
 
 /// Makes a task.
-unsafe fn make(
+pub(super) unsafe fn make(
     function: Fn,
     data: Data,
     if_clause: bool,

@@ -2,8 +2,9 @@
 
 use super::Location;
 use crate::exports::exports;
+
 use crate::team::{self, Function, Region, Team};
-use crate::thread::{Outer, Task, here};
+use crate::thread::{Icv, Outer, Task, here};
 use std::cell::Cell;
 use std::ptr;
 
@@ -144,12 +145,18 @@ pub(crate) struct Serialized {
 pub(crate) fn begin_serialized() {
     let thread = here();
     let outer_team = thread.team();
-    let icv = thread.task().icv;
-    let team = Box::new(Team::initial());
+    let team = Team::initial();
     team.level.set(outer_team.level.get() + 1);
     team.active_level.set(outer_team.active_level.get());
     team.outer.set(outer_team);
     team.outer_number.set(thread.number);
+    begin_alone(team, thread.task().icv);
+}
+
+/// The thread goes on as the only one of a team, in a task with these settings, until [`end_serialized`].
+pub(crate) fn begin_alone(team: Team, icv: Icv) {
+    let thread = here();
+    let team = Box::new(team);
     let mut task =
         Box::new(Task { icv, is_final: false, is_explicit: false, group: ptr::null_mut(), kmp: ptr::null_mut() });
     let outer = thread.set_aside();
