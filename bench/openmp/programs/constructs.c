@@ -140,6 +140,21 @@ static void depend(int count) {
   }
 }
 
+// A stencil of 16 points: each task uses what three tasks of the step before have written, and writes where no task has been before.
+static void stencil(int count) {
+  enum { WIDTH = 16 };
+  static int points[20000 / WIDTH + 1][WIDTH + 2];
+#pragma omp parallel
+#pragma omp single
+  for (int step = 1; step <= count / WIDTH; step++) {
+    int(*before)[WIDTH + 2] = &points[step - 1], (*now)[WIDTH + 2] = &points[step];
+    for (int at = 1; at <= WIDTH; at++) {
+#pragma omp task depend(in : before[0][at - 1], before[0][at], before[0][at + 1]) depend(out : now[0][at])
+      now[0][at] = before[0][at - 1] + before[0][at] + before[0][at + 1];
+    }
+  }
+}
+
 int main(void) {
   struct {
     const char *name;
@@ -151,6 +166,7 @@ int main(void) {
       {"single", single, 2000},        {"critical", critical, 20000},  {"reduction", reduction, 2000},
       {"task", tasks, 20000},          {"task-each", tasks_of_all, 20000}, {"taskwait", taskwait, 20000},
       {"taskloop", taskloop, 20000},   {"depend", depend, 20000},
+      {"stencil", stencil, 20000},
   };
   for (size_t at = 0; at < sizeof all / sizeof *all; at++) report(all[at].name, time_of(all[at].what, all[at].count), "ns");
 }

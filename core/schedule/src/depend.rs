@@ -1,6 +1,8 @@
 //! Which earlier tasks a task has to wait for, by what they read and write.
 
 use crate::{Access, Mode};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
@@ -24,7 +26,8 @@ use std::ops::Range;
 /// assert_eq!(earlier, [2]); // the only one that is not over
 /// ```
 ///
-/// A stretch costs a search in a tree with an entry for each piece of memory between two borders. Nothing is allocated if the
+/// A stretch costs a search in a tree with an entry for each piece of memory between two borders; a look into a hash table, if all
+/// accesses so far were of single bytes, as those of programs are whose data is known by its address alone. Nothing is allocated if the
 /// same pieces recur. A long run stays small if its tasks are retired: then the pieces are those of unfinished tasks, and a
 /// bounded number of others.
 #[derive(Debug, Default)]
@@ -33,10 +36,15 @@ pub struct Dependences {
     over: Over,
     /// Beyond this many pieces, those of finished tasks are given up.
     most_pieces: usize,
+    /// The same for single bytes.
+    most_bytes: usize,
 }
 
 /// How many pieces of finished tasks may stay, so that those of a usual program need not be made again.
 const SPARE_PIECES: usize = 1 << 16;
+
+/// The same for single bytes: to make one again costs less than to have a table that is larger than the core's caches.
+const SPARE_BYTES: usize = 1 << 11;
 
 impl Dependences {
     /// No tasks yet.
@@ -84,6 +92,10 @@ impl Dependences {
         if self.memory.pieces.len() > self.most_pieces.max(SPARE_PIECES) {
             self.memory.pieces.retain(|_, piece| piece.matters(&self.over));
             self.most_pieces = 2 * self.memory.pieces.len();
+        }
+        if self.memory.bytes.len() > self.most_bytes.max(SPARE_BYTES) {
+            self.memory.bytes.retain(|_, piece| piece.matters(&self.over));
+            self.most_bytes = 2 * self.memory.bytes.len();
         }
     }
 
@@ -135,6 +147,8 @@ impl Touch<'_> {
 /// Which tasks touched which bytes.
 #[derive(Debug, Default)]
 struct AccessMap {
+    /// Single bytes by their addresses. Invariant: there are none if there are pieces.
+    bytes: FxHashMap<usize, Piece>,
     /// By their beginnings. Invariant: they are not empty and don't overlap.
     pieces: BTreeMap<usize, Piece>,
     /// Kept for its memory: the ranges of one access that no task has touched.
@@ -143,6 +157,11 @@ struct AccessMap {
 
 impl AccessMap {
     fn touch(&mut self, bytes: Range<usize>, touch: &mut Touch<'_>) {
+        if self.pieces.is_empty() && bytes.len() == 1 {
+            return self.bytes.entry(bytes.start).or_insert_with(|| Piece::new(bytes.end)).touch(touch);
+        }
+        // Tasks whose bytes overlap otherwise than by being the same are found in the tree alone.
+        self.pieces.extend(self.bytes.drain());
         // Usually the same blocks recur.
         if let Some(piece) = self.pieces.get_mut(&bytes.start).filter(|piece| piece.end == bytes.end) {
             return piece.touch(touch);
@@ -165,7 +184,7 @@ impl AccessMap {
             self.gaps.push(start..bytes.end);
         }
         for gap in self.gaps.drain(..) {
-            let mut piece = Piece { end: gap.end, before: Before::None, beside: Vec::new(), mode: Mode::Read };
+            let mut piece = Piece::new(gap.end);
             piece.touch(touch);
             self.pieces.insert(gap.start, piece);
         }
@@ -194,7 +213,7 @@ struct Piece {
     /// The tasks that wrote them before those of `beside`, which all wait for them.
     before: Before,
     /// The tasks since then that do not wait for each other. Invariant: ascending.
-    beside: Vec<usize>,
+    beside: Beside,
     /// What the tasks of `beside` do. Invariant: not a write, of which `before` alone knows, unless a piece with commutative tasks was split.
     mode: Mode,
 }
@@ -204,8 +223,11 @@ struct Piece {
 enum Before {
     None,
     One(usize),
-    Several(Vec<usize>),
+    Several(Beside),
 }
+
+/// Tasks that do not wait for each other: mostly few, as those that read what a neighbour has written.
+type Beside = SmallVec<[usize; 3]>;
 
 impl Before {
     fn tasks(&self) -> &[usize] {
@@ -221,6 +243,11 @@ impl Before {
 const MANY_BESIDE: usize = 8;
 
 impl Piece {
+    /// Bytes up to this address that no task has touched.
+    fn new(end: usize) -> Piece {
+        Piece { end, before: Before::None, beside: Beside::new(), mode: Mode::Read }
+    }
+
     fn touch(&mut self, touch: &mut Touch<'_>) {
         if matches!(touch.mode, Mode::Write | Mode::ReadWrite) {
             // Each of those beside each other waits for those before.
@@ -240,7 +267,7 @@ impl Piece {
         self.before.tasks().iter().for_each(|&earlier| touch.wait_for(earlier));
         if self.beside.last() != Some(&touch.task) {
             if self.beside.len() == self.beside.capacity() && self.beside.len() >= MANY_BESIDE {
-                self.beside.retain(|&other| !touch.over.contains(other));
+                self.beside.retain(|other| !touch.over.contains(*other));
             }
             self.beside.push(touch.task);
         }
@@ -316,15 +343,37 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_never_ends_stays_known() {
-        let mut dependences = Dependences::new();
-        dependences.add(0, &[Access::new(8, 8, Mode::Write)], &mut Vec::new());
-        for task in 1..3 * SPARE_PIECES {
-            dependences.add(task, &[Access::new(16 * task + 16, 8, Mode::Write)], &mut Vec::new());
-            dependences.retire(task);
+    fn a_long_run_of_single_bytes_stays_small() {
+        let (mut dependences, mut earlier) = (Dependences::new(), Vec::new());
+        for task in 0..100 * SPARE_BYTES {
+            dependences.add(task, &[Access::new(task + 1, 1, Mode::Write)], &mut earlier);
+            if let Some(ends) = task.checked_sub(10) {
+                dependences.retire(ends);
+            }
+            assert!(dependences.memory.bytes.len() <= SPARE_BYTES + 1);
         }
-        let mut earlier = Vec::new();
-        dependences.add(3 * SPARE_PIECES, &[Access::new(12, 1, Mode::Read)], &mut earlier);
-        assert_eq!(earlier, [0]);
+        assert!(earlier.is_empty() && dependences.memory.pieces.is_empty());
+        // Ten are under way: they are found by those that use more.
+        dependences.add(100 * SPARE_BYTES, &[Access::new(0, usize::MAX, Mode::ReadWrite)], &mut earlier);
+        assert_eq!(earlier, (100 * SPARE_BYTES - 10..100 * SPARE_BYTES).collect::<Vec<_>>());
+        assert!(dependences.memory.bytes.is_empty());
+        earlier.clear();
+        dependences.add(100 * SPARE_BYTES + 1, &[Access::new(7, 1, Mode::Read)], &mut earlier);
+        assert_eq!(earlier, [100 * SPARE_BYTES]);
+    }
+
+    #[test]
+    fn a_task_that_never_ends_stays_known() {
+        for bytes in [1, 8] {
+            let mut dependences = Dependences::new();
+            dependences.add(0, &[Access::new(8, bytes, Mode::Write)], &mut Vec::new());
+            for task in 1..3 * SPARE_PIECES {
+                dependences.add(task, &[Access::new(16 * task + 16, bytes, Mode::Write)], &mut Vec::new());
+                dependences.retire(task);
+            }
+            let mut earlier = Vec::new();
+            dependences.add(3 * SPARE_PIECES, &[Access::new(7 + bytes, 1, Mode::Read)], &mut earlier);
+            assert_eq!(earlier, [0]);
+        }
     }
 }

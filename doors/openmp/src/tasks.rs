@@ -260,8 +260,8 @@ pub(crate) fn lead(thread: &mut Thread, by: i64) -> i64 {
 
 /// How many queued tasks for each thread are enough: then the next one is run at once.
 const ENOUGH: i64 = 64;
-/// The same for tasks that follow others: a thread that looks far ahead finds more that can be run at once.
-const ENOUGH_AHEAD: i64 = 1024;
+/// The same for tasks that follow others: a thread that looks far ahead finds more that can be run. Then it runs some of these.
+const ENOUGH_AHEAD: i64 = 256;
 
 /// Whether so many tasks are queued that a thread which has made so many more than it has run should run the next one at once.
 #[cold]
@@ -271,6 +271,25 @@ fn is_enough(thread: &Thread, each: i64) -> bool {
     let queued: i64 = team.members().iter().map(|member| member.lead.load(Ordering::Relaxed)).sum();
     queued > each * i64::from(team.size) && settings::get().throttles
 }
+
+/// Runs some of the tasks that can be run: the thread is far ahead of them. To run the one that it is about to make would mean to wait for all that
+/// this one follows, while others can be run.
+#[cold]
+fn catch_up() {
+    let _errno = KeepErrno::new();
+    while is_enough(here(), ENOUGH_AHEAD - RUN_AT_ONCE) {
+        for _ in 0..RUN_AT_ONCE {
+            let lead = here().lead;
+            yield_to_descendants();
+            if here().lead >= lead {
+                return;
+            }
+        }
+    }
+}
+
+/// How many tasks a thread that is ahead runs before it asks again whether it is.
+const RUN_AT_ONCE: i64 = 32;
 
 /// Whether enough tasks are queued, or were a few tasks ago: to ask costs a look at what other threads write.
 #[inline]
@@ -422,8 +441,11 @@ pub(crate) fn spawn(record: *mut Record, said: Said) {
     if !is_plain {
         tell(thread);
     }
-    let is_ahead = event.is_null() && thread.lead > ENOUGH_AHEAD && is_enough(thread, ENOUGH_AHEAD);
-    let runs_now = is_included || is_ahead || (!may_wait && runs_at_once(thread));
+    if may_wait && !is_included && thread.lead > ENOUGH_AHEAD && is_enough(thread, ENOUGH_AHEAD) {
+        report::waiting(catch_up);
+    }
+    let thread = here();
+    let runs_now = is_included || (!may_wait && runs_at_once(thread));
     let mut accesses = accesses;
     if runs_now || !event.is_null() {
         // Another child stands for it, which is over before the task is, or after it: no task may come in between that commutes with it.

@@ -2,6 +2,7 @@
 
 use crate::sync::{AtomicUsize, Mutex, Ordering};
 use crate::{Access, Dependences, Kind, Mode, QueueId, TaskRef};
+use smallvec::SmallVec;
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -28,6 +29,8 @@ pub struct TaskGraph<T = ReadyTask> {
     /// The number of the first task in `nodes`.
     first: usize,
     nodes: VecDeque<Arc<TaskNode<T>>>,
+    /// Nodes of tasks that are over, the oldest first, for their memory.
+    spare: VecDeque<Arc<TaskNode<T>>>,
     predecessors: Vec<usize>,
     /// Those of commutative accesses, by the first byte.
     batons: BTreeMap<usize, Arc<Baton<T>>>,
@@ -38,12 +41,16 @@ pub struct TaskGraph<T = ReadyTask> {
 /// How many batons that no task has may stay.
 const SPARE_BATONS: usize = 1 << 10;
 
+/// How many nodes of tasks that are over may stay.
+const SPARE_NODES: usize = 1 << 10;
+
 impl<T> Default for TaskGraph<T> {
     fn default() -> TaskGraph<T> {
         TaskGraph {
             dependences: Dependences::default(),
             first: 0,
             nodes: VecDeque::new(),
+            spare: VecDeque::new(),
             predecessors: Vec::new(),
             batons: BTreeMap::new(),
             most_batons: SPARE_BATONS,
@@ -70,12 +77,16 @@ impl<T> TaskGraph<T> {
     pub fn add(&mut self, ordered: &[Access]) -> Unspawned<T> {
         while self.nodes.front().is_some_and(|first| first.is_over() && !first.is_broken()) {
             self.dependences.retire(self.first);
-            self.nodes.pop_front();
             self.first += 1;
+            let over = self.nodes.pop_front();
+            if self.spare.len() < SPARE_NODES {
+                self.spare.extend(over);
+            }
         }
         let number = self.next_number();
         let commutes = ordered.iter().any(|access| access.mode == Mode::Commutative);
-        let node = Arc::new(TaskNode::new(number, if commutes { self.batons_of(ordered) } else { Vec::new() }));
+        let batons = if commutes { self.batons_of(ordered) } else { Vec::new() };
+        let node = self.node(TaskNode::new(number, batons));
         self.predecessors.clear();
         self.dependences.add_commuting(number, ordered, &mut self.predecessors);
         for &earlier in &self.predecessors {
@@ -91,6 +102,18 @@ impl<T> TaskGraph<T> {
         }
         self.nodes.push_back(Arc::clone(&node));
         Unspawned(node)
+    }
+
+    /// A node with this content, in memory of one that nobody else has any more. It was made by the thread that makes this one, as a rule, and
+    /// may have been dropped by another one: so it would cost both a lock of the allocator's.
+    fn node(&mut self, content: TaskNode<T>) -> Arc<TaskNode<T>> {
+        if let Some(mut spare) = self.spare.pop_front()
+            && let Some(node) = Arc::get_mut(&mut spare)
+        {
+            *node = content;
+            return spare;
+        }
+        Arc::new(content)
     }
 
     /// The batons of a task with these accesses, in the order in which all tasks take them.
@@ -177,7 +200,7 @@ pub struct ReadyTask {
 
 /// A task in a [`TaskGraph`], with the tasks that wait for it. `T` is what its spawner needs to have it run.
 pub struct TaskNode<T = ReadyTask> {
-    /// How many tasks it waits for, and one more until it is spawned.
+    /// How many tasks it waits for, and one more until it is spawned. [`OVER`] when it is over.
     missing: AtomicUsize,
     /// Its number in the graph.
     number: usize,
@@ -185,7 +208,7 @@ pub struct TaskNode<T = ReadyTask> {
     /// not have been written. [`NONE`] if none did, or if the owner has learnt of it.
     cause: AtomicUsize,
     /// The tasks that wait for this one; `None` when this one is over.
-    waiting: Mutex<Option<Vec<Arc<TaskNode<T>>>>>,
+    waiting: Mutex<Option<Waiting<T>>>,
     /// What it must have before it runs, if it commutes with others: it takes them one by one in the same order as these do, so that no
     /// two tasks wait for each other.
     batons: Vec<Arc<Baton<T>>>,
@@ -195,8 +218,14 @@ pub struct TaskNode<T = ReadyTask> {
     task: Cell<Option<T>>,
 }
 
+/// Those of a stencil or a factorisation are few.
+type Waiting<T> = SmallVec<[Arc<TaskNode<T>>; 4]>;
+
 /// No task's number.
 const NONE: usize = usize::MAX;
+
+/// What a task waits for that is over: no number of tasks.
+const OVER: usize = usize::MAX;
 
 #[expect(unsafe_code, reason = "it has a cell")]
 // SAFETY: the cell `task` is written once, by `Unspawned::spawn`, as a node has one `Unspawned`, which is consumed. That is before the last
@@ -213,7 +242,7 @@ impl<T> TaskNode<T> {
             missing: AtomicUsize::new(1),
             number,
             cause: AtomicUsize::new(NONE),
-            waiting: Mutex::new(Some(Vec::new())),
+            waiting: Mutex::new(Some(Waiting::new())),
             batons,
             has: Cell::new(0),
             task: Cell::new(None),
@@ -233,7 +262,8 @@ impl<T> TaskNode<T> {
     }
 
     fn is_over(&self) -> bool {
-        self.waiting.lock().expect("nothing panics under this lock").is_none()
+        // Acquire: what the task has written is seen by those that need not wait for it, since it is over, and so is its cause.
+        self.missing.load(Ordering::Acquire) == OVER
     }
 
     /// Makes another task wait for this one; `false` if this one is over.
@@ -272,6 +302,8 @@ impl<T> TaskNode<T> {
             if !is_done {
                 self.inherit(self.number);
             }
+            // Release: see `is_over`.
+            self.missing.store(OVER, Ordering::Release);
             (waiting.take(), self.cause.load(Ordering::Relaxed))
         };
         for next in waiting.into_iter().flatten() {

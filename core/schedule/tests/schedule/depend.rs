@@ -20,8 +20,16 @@ fn access() -> impl Strategy<Value = Access> {
         .prop_map(|(start, bytes, rows, between, mode)| Access::new(start, bytes, mode).rows(rows, bytes + between))
 }
 
+/// An access of one byte: programs whose accesses are all such are ordered by a table, until there is another one.
+fn byte() -> impl Strategy<Value = Access> {
+    access().prop_map(|access| Access::new(access.start, 1, access.mode))
+}
+
 fn program() -> impl Strategy<Value = Vec<Vec<Access>>> {
-    prop::collection::vec(prop::collection::vec(access(), 0..4), 1..40)
+    let tasks = |access: BoxedStrategy<Access>, count| prop::collection::vec(prop::collection::vec(access, 0..4), count);
+    (tasks(byte().boxed(), 0..20), tasks(access().boxed(), 0..20))
+        .prop_map(|(bytes, others)| [bytes, others].concat())
+        .prop_filter("a program has tasks", |program| !program.is_empty())
 }
 
 /// What a task does with each byte: reads it, writes it, writes it at the same time as others.

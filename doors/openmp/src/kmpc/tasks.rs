@@ -105,12 +105,13 @@ unsafe fn new_task(flags: u32, bytes: usize, shared_bytes: usize, entry: Option<
     }
 }
 
-/// Order is by the first byte. How many bytes there are says where the task goes.
+/// Order is by the first byte. How many bytes there are says where the task goes: they are left out where that matters to nobody.
 unsafe fn accesses(count: i32, depends: *const Depend, more: i32, others: *const Depend) -> (Vec<Access>, Vec<Access>) {
     let one = |at: *const Depend, index: usize| unsafe { *at.add(index) };
     let all = (0..count.max(0) as usize).map(|index| one(depends, index));
     let all = all.chain((0..more.max(0) as usize).map(|index| one(others, index)));
-    let (mut ordered, mut touched) = (Vec::new(), Vec::new());
+    let mut ordered = Vec::with_capacity((count.max(0) + more.max(0)) as usize);
+    let (mut touched, is_placed) = (Vec::new(), crate::sections::matter(here()));
     for Depend { address, bytes, flags } in all {
         let mode = match flags & 0xf {
             1 => Mode::Read,
@@ -126,7 +127,7 @@ unsafe fn accesses(count: i32, depends: *const Depend, more: i32, others: *const
             continue;
         }
         ordered.push(Access::new(address, 1, mode));
-        if bytes > 1 {
+        if bytes > 1 && is_placed {
             touched.push(Access::new(address, bytes, mode));
         }
     }
