@@ -99,6 +99,27 @@ pub enum TaskKind {
     Deferred,
 }
 
+/// What a task does with bytes, as it has said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[repr(u8)]
+pub enum Use {
+    /// Reads them.
+    Reads,
+    /// Writes all of them without reading any.
+    Writes,
+    /// Reads and writes them.
+    ReadsAndWrites,
+    /// Reads and writes them at the same time as its neighbours that say the same.
+    Concurrent,
+    /// Reads and writes them, in any order among its neighbours that say the same.
+    Commutative,
+}
+
+impl Use {
+    const ALL: [Use; 5] = [Use::Reads, Use::Writes, Use::ReadsAndWrites, Use::Concurrent, Use::Commutative];
+}
+
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -239,6 +260,57 @@ pub enum What {
         /// The number of bytes; greater sizes are recorded as four billion.
         bytes: u32,
     },
+    /// A task that is not a box uses bytes from this address on, and is ordered by that among the tasks that its spawner spawns. The seat's
+    /// next event says how many bytes.
+    Follows {
+        /// The task.
+        who: BoxId,
+        /// What it does with them.
+        how: Use,
+        /// The upper 16 bits of the 48 of the address; see [`What::number`].
+        high: u16,
+        /// The lower 32 bits.
+        low: u32,
+    },
+    /// The same of bytes that only say where the task belongs.
+    Uses {
+        /// The task.
+        who: BoxId,
+        /// What it does with them.
+        how: Use,
+        /// As in [`What::Follows`].
+        high: u16,
+        /// As in [`What::Follows`].
+        low: u32,
+    },
+    /// How many bytes they are: a number of 48 bits; greater ones are recorded as the greatest.
+    UsesBytes {
+        /// The task.
+        who: BoxId,
+        /// The upper 16 bits; see [`What::number`].
+        high: u16,
+        /// The lower 32 bits.
+        low: u32,
+    },
+    /// A task begins to wait for others that it has spawned. Its seat may run tasks meanwhile.
+    WaitBegins {
+        /// The task.
+        who: BoxId,
+        /// Whether it waits for all tasks of its team and for the other members, as at a barrier.
+        all: bool,
+    },
+    /// It goes on.
+    WaitEnds {
+        /// The task.
+        who: BoxId,
+    },
+    /// The task, which has just begun, is one of this function.
+    Named {
+        /// The task.
+        who: BoxId,
+        /// The index in [`Header::functions`](crate::Header::functions).
+        function: u32,
+    },
     /// A via was full; the box is blocked from now on.
     Refused {
         /// The box.
@@ -312,11 +384,17 @@ pub enum Kind {
     Held,
     Spawned,
     EnvelopeKept,
+    Follows,
+    Uses,
+    UsesBytes,
+    WaitBegins,
+    WaitEnds,
+    Named,
 }
 
 impl Kind {
     /// Every kind; the place in this list is the number in a file.
-    pub const ALL: [Kind; 24] = [
+    pub const ALL: [Kind; 30] = [
         Kind::Enqueued,
         Kind::Taken,
         Kind::InvocationBegins,
@@ -341,6 +419,12 @@ impl Kind {
         Kind::Held,
         Kind::Spawned,
         Kind::EnvelopeKept,
+        Kind::Follows,
+        Kind::Uses,
+        Kind::UsesBytes,
+        Kind::WaitBegins,
+        Kind::WaitEnds,
+        Kind::Named,
     ];
 
     /// The name for users: `user-code-begins`.
@@ -370,6 +454,12 @@ impl Kind {
             Kind::Held => "held",
             Kind::Spawned => "spawned",
             Kind::EnvelopeKept => "envelope-kept",
+            Kind::Follows => "follows",
+            Kind::Uses => "uses",
+            Kind::UsesBytes => "uses-bytes",
+            Kind::WaitBegins => "wait-begins",
+            Kind::WaitEnds => "wait-ends",
+            Kind::Named => "named",
         }
     }
 }
@@ -433,6 +523,12 @@ impl What {
             What::Footprint { .. } => Kind::Footprint,
             What::Held { .. } => Kind::Held,
             What::Spawned { .. } => Kind::Spawned,
+            What::Follows { .. } => Kind::Follows,
+            What::Uses { .. } => Kind::Uses,
+            What::UsesBytes { .. } => Kind::UsesBytes,
+            What::WaitBegins { .. } => Kind::WaitBegins,
+            What::WaitEnds { .. } => Kind::WaitEnds,
+            What::Named { .. } => Kind::Named,
         }
     }
 
@@ -454,6 +550,12 @@ impl What {
             | What::Footprint { who, .. }
             | What::Held { who, .. }
             | What::Spawned { who, .. }
+            | What::Follows { who, .. }
+            | What::Uses { who, .. }
+            | What::UsesBytes { who, .. }
+            | What::WaitBegins { who, .. }
+            | What::WaitEnds { who }
+            | What::Named { who, .. }
             | What::Refused { who, .. }
             | What::Resumed { who, .. } => Some(who),
             What::SleepBegins
@@ -463,6 +565,31 @@ impl What {
             | What::RequestEnded { .. }
             | What::LentBegins { .. }
             | What::LentEnds => None,
+        }
+    }
+}
+
+impl What {
+    /// The halves of a number of 48 bits, as an address is one; a greater number becomes the greatest.
+    pub const fn halves(number: u64) -> (u16, u32) {
+        let number = if number >> 48 == 0 { number } else { (1 << 48) - 1 };
+        ((number >> 32) as u16, number as u32)
+    }
+
+    /// The number of 48 bits of [`What::Follows`], [`What::Uses`] and [`What::UsesBytes`].
+    ///
+    /// ```
+    /// use vicus_trace::{BoxId, Use, What};
+    /// let (high, low) = What::halves(0x7fff_1234_5678);
+    /// let what = What::Uses { who: BoxId::task(1, 0), how: Use::Reads, high, low };
+    /// assert_eq!(what.number(), Some(0x7fff_1234_5678));
+    /// ```
+    pub const fn number(self) -> Option<u64> {
+        match self {
+            What::Follows { high, low, .. } | What::Uses { high, low, .. } | What::UsesBytes { high, low, .. } => {
+                Some((high as u64) << 32 | low as u64)
+            }
+            _ => None,
         }
     }
 }
@@ -497,6 +624,19 @@ impl fmt::Display for What {
                 write!(f, "{bytes} bytes {}", if far { "far" } else { "near" })
             }
             What::Held { bytes, .. } => write!(f, "{bytes} bytes"),
+            What::Follows { how, high, low, .. } | What::Uses { how, high, low, .. } => {
+                let how = match how {
+                    Use::Reads => "reads",
+                    Use::Writes => "writes",
+                    Use::ReadsAndWrites => "reads and writes",
+                    Use::Concurrent => "concurrent",
+                    Use::Commutative => "commutative",
+                };
+                write!(f, "{how} from {:#x} on", u64::from(high) << 32 | u64::from(low))
+            }
+            What::UsesBytes { high, low, .. } => write!(f, "{} bytes", u64::from(high) << 32 | u64::from(low)),
+            What::WaitBegins { all, .. } => f.write_str(if all { "for all tasks of the team" } else { "" }),
+            What::Named { function, .. } => write!(f, "function {function}"),
             What::Refused { output, .. } | What::Resumed { output, .. } => write!(f, "output {output}"),
             What::Woke { pool } => write!(f, "pool {pool}"),
             What::LentBegins { seat } => write!(f, "for seat {seat}"),
@@ -513,6 +653,7 @@ impl fmt::Display for What {
             | What::InvocationEnds { .. }
             | What::UserCodeBegins { .. }
             | What::UserCodeEnds { .. }
+            | What::WaitEnds { .. }
             | What::SleepBegins
             | What::SleepEnds
             | What::LentEnds => Ok(()),
@@ -583,9 +724,14 @@ impl What {
             What::BytesRead { far, bytes: value, .. } | What::Footprint { far, bytes: value, .. } => {
                 Columns { port: far.into(), value, ..Columns::default() }
             }
-            What::Held { bytes: value, .. } | What::Spawned { by: value, .. } => {
+            What::Held { bytes: value, .. } | What::Spawned { by: value, .. } | What::Named { function: value, .. } => {
                 Columns { value, ..Columns::default() }
             }
+            What::Follows { how, high: port, low: value, .. } | What::Uses { how, high: port, low: value, .. } => {
+                Columns { detail: how as u8, port, value, ..Columns::default() }
+            }
+            What::UsesBytes { high: port, low: value, .. } => Columns { port, value, ..Columns::default() },
+            What::WaitBegins { all, .. } => Columns { detail: all.into(), ..Columns::default() },
             What::EnvelopeLeft { input: port, .. }
             | What::EnvelopeKept { input: port, .. }
             | What::Refused { output: port, .. }
@@ -597,6 +743,7 @@ impl What {
             | What::InvocationEnds { .. }
             | What::UserCodeBegins { .. }
             | What::UserCodeEnds { .. }
+            | What::WaitEnds { .. }
             | What::SleepBegins
             | What::SleepEnds
             | What::LentEnds => Columns::default(),
@@ -648,6 +795,12 @@ impl What {
             Kind::Held => What::Held { who, bytes: value },
             Kind::Spawned => What::Spawned { who, by: value },
             Kind::EnvelopeKept => What::EnvelopeKept { who, input: port },
+            Kind::Follows => What::Follows { who, how: *Use::ALL.get(usize::from(detail))?, high: port, low: value },
+            Kind::Uses => What::Uses { who, how: *Use::ALL.get(usize::from(detail))?, high: port, low: value },
+            Kind::UsesBytes => What::UsesBytes { who, high: port, low: value },
+            Kind::WaitBegins => What::WaitBegins { who, all: flag(detail.into())? },
+            Kind::WaitEnds => What::WaitEnds { who },
+            Kind::Named => What::Named { who, function: value },
         })
     }
 }

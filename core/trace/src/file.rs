@@ -21,8 +21,10 @@ use std::io::{self, Read, Write};
 
 const MAGIC: &[u8; 8] = b"VICUSTRC";
 /// Version 2 added taken and left envelopes, the bounds of inputs, and the footprints of closures; version 3 what boxes hold,
-/// kept envelopes, numbers of closures, and their spawners.
-const VERSION: u32 = 3;
+/// kept envelopes, numbers of closures, and their spawners; version 4 the data, waits and functions of closures.
+const VERSION: u32 = 4;
+/// The oldest version whose files are those of this one as well, without what was added.
+const OLDEST: u32 = 3;
 
 /// Why a file can't be read as a trace.
 #[derive(Debug)]
@@ -111,7 +113,7 @@ impl Trace {
             Err(error) => return Err(error),
         }
         let version = u32::from_le_bytes(input.array()?);
-        if version != VERSION {
+        if !(OLDEST..=VERSION).contains(&version) {
             return Err(TraceError::Version { found: version, expected: VERSION });
         }
         let header_bytes = u32::from_le_bytes(input.array()?);
@@ -214,12 +216,15 @@ mod tests {
     #[test]
     fn other_files_and_versions_are_refused() {
         assert_eq!(error(b"<html><body>"), "not a trace: it doesn't begin with VICUSTRC");
-        for version in [0, 1, 2, 9] {
+        for version in [0, 1, 2, 5, 9] {
             let mut other = small();
             other[8] = version;
-            let expected = format!("a trace of version {version}, but this program reads version 3; record it again");
+            let expected = format!("a trace of version {version}, but this program reads version 4; record it again");
             assert_eq!(error(&other), expected);
         }
+        let mut older = small();
+        older[8] = 3;
+        assert!(Trace::read_from(&mut &older[..]).is_ok(), "nothing of version 3 has changed");
         let mut longer = small();
         longer.push(0);
         assert!(error(&longer).ends_with("more follows after the end"));

@@ -54,7 +54,7 @@ mod merge;
 mod summary;
 
 pub use check::{Rule, Violation};
-pub use event::{BoxId, Event, Kind, Outcome, TaskKind, UnknownKind, What};
+pub use event::{BoxId, Event, Kind, Outcome, TaskKind, UnknownKind, Use, What};
 pub use file::TraceError;
 pub use log::{Log, SeatLog};
 pub use merge::{Entry, Merged};
@@ -89,6 +89,12 @@ pub struct Header {
     pub seats: Vec<SeatInfo>,
     /// The networks that ran.
     pub models: Vec<ModelInfo>,
+    /// The functions of tasks that are not boxes ([`What::Named`]), as people call them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<String>,
+    /// The first addresses of arrays, where they are known and may lie side by side: what tasks say of their data names parts of one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arrays: Vec<u64>,
 }
 
 /// The place of a seat's thread.
@@ -170,6 +176,20 @@ impl Trace {
         &self.header
     }
 
+    /// Says how the functions of tasks are called, by the numbers of [`What::Named`].
+    #[must_use]
+    pub fn with_functions(mut self, functions: Vec<String>) -> Trace {
+        self.header.functions = functions;
+        self
+    }
+
+    /// Says at which addresses arrays begin.
+    #[must_use]
+    pub fn with_arrays(mut self, arrays: Vec<u64>) -> Trace {
+        self.header.arrays = arrays;
+        self
+    }
+
     /// The log of each seat, in the order of the header's seats.
     pub fn logs(&self) -> &[SeatLog] {
         &self.logs
@@ -190,13 +210,14 @@ impl Trace {
     pub fn names(&self) -> Names<'_> {
         let models = &self.header.models;
         let requests = models.iter().flat_map(|model| model.requests.iter().map(move |&request| (request, model)));
-        Names { models: requests.collect() }
+        Names { models: requests.collect(), functions: &self.header.functions }
     }
 }
 
 /// The boxes of a trace by id; from [`Trace::names`].
 pub struct Names<'a> {
     models: rustc_hash::FxHashMap<u32, &'a ModelInfo>,
+    functions: &'a [String],
 }
 
 impl<'a> Names<'a> {
@@ -212,6 +233,11 @@ impl<'a> Names<'a> {
             None if who.is_box() => format!("box{}", who.index),
             None => who.number().map_or("task".to_owned(), |number| format!("task{number}")),
         }
+    }
+
+    /// A function of tasks, by its number in [`What::Named`].
+    pub fn function(&self, number: u32) -> Option<&'a str> {
+        self.functions.get(number as usize).map(String::as_str)
     }
 
     /// The type of a box; `(task)` for a task that is not a box, `(unknown)` if the header doesn't say.

@@ -1,6 +1,6 @@
 //! Sums of a trace: where the time went, by type of box and by seat.
 
-use crate::{BoxId, Names, Trace, What};
+use crate::{BoxId, Event, Names, Trace, What};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 use std::fmt;
@@ -25,7 +25,8 @@ pub struct Summary {
 /// The sums of the boxes of one type.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BoxSummary {
-    /// The type; `(task)` for tasks that are not boxes, `(unknown)` for boxes that the header doesn't name.
+    /// The type; for tasks that are not boxes, their function's name, or `(task)` if that is not known; `(unknown)` for boxes that the
+    /// header doesn't name.
     pub type_name: String,
     /// The number of boxes of this type that had an event.
     pub boxes: u64,
@@ -54,7 +55,7 @@ pub struct BoxSummary {
 }
 
 /// The sums of one seat. `busy_ns + overhead_ns + idle_ns` is the time from its first event to its last, or to the trace's last
-/// if it ends asleep. A lent thread that waits to be lent again counts as asleep; for callers no times are given.
+/// if it ends asleep. A task that waits for others is idle time. A lent thread that waits to be lent again counts as asleep; for callers no times are given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SeatSummary {
     /// The seat.
@@ -103,6 +104,8 @@ struct Open {
     who: BoxId,
     is_invocation: bool,
     in_user_code: bool,
+    /// Whether it waits for tasks that it has spawned.
+    waits: bool,
 }
 
 /// Since when a box is blocked, and on how many outputs.
@@ -115,6 +118,8 @@ struct Blocked {
 /// The table of box types, which grows as boxes appear.
 struct Types<'a> {
     names: Names<'a>,
+    /// The functions of tasks.
+    functions: FxHashMap<BoxId, &'a str>,
     places: FxHashMap<&'a str, usize>,
     seen: FxHashSet<BoxId>,
     rows: Vec<BoxSummary>,
@@ -122,7 +127,7 @@ struct Types<'a> {
 
 impl Types<'_> {
     fn of(&mut self, who: BoxId) -> &mut BoxSummary {
-        let type_name = self.names.type_name(who);
+        let type_name = self.functions.get(&who).copied().unwrap_or_else(|| self.names.type_name(who));
         let place = *self.places.entry(type_name).or_insert_with(|| {
             self.rows.push(BoxSummary { type_name: type_name.to_owned(), ..BoxSummary::default() });
             self.rows.len() - 1
@@ -171,8 +176,15 @@ impl Trace {
         let mut seats: Vec<Seat> = (0..self.logs.len()).map(|_| Seat::default()).collect();
         let mut blocked: FxHashMap<BoxId, Blocked> = FxHashMap::default();
         let mut spawned_before: FxHashSet<BoxId> = FxHashSet::default();
+        let names = self.names();
+        // A task is named right after it has begun.
+        let function = |event: &Event| match event.what {
+            What::Named { who, function } => Some((who, names.function(function)?)),
+            _ => None,
+        };
+        let functions = all().filter_map(function).collect();
         let mut types =
-            Types { names: self.names(), places: FxHashMap::default(), seen: FxHashSet::default(), rows: Vec::new() };
+            Types { names, functions, places: FxHashMap::default(), seen: FxHashSet::default(), rows: Vec::new() };
 
         for entry in self.merged() {
             let (now_ns, what) = (entry.event.time_ns, entry.event.what);
@@ -252,6 +264,7 @@ impl Seat {
         let spent_ns = now_ns.saturating_sub(self.then_ns);
         match self.open.last() {
             _ if self.asleep => add(&mut total.idle_ns, spent_ns),
+            Some(&Open { waits: true, .. }) => add(&mut total.idle_ns, spent_ns),
             Some(&Open { who, in_user_code: true, .. }) => {
                 add(&mut total.busy_ns, spent_ns);
                 add(&mut types.of(who).busy_ns, spent_ns);
@@ -262,19 +275,26 @@ impl Seat {
 
     fn step(&mut self, what: What) {
         match what {
-            What::InvocationBegins { who } => self.open.push(Open { who, is_invocation: true, in_user_code: false }),
+            What::InvocationBegins { who } => {
+                self.open.push(Open { who, is_invocation: true, in_user_code: false, waits: false })
+            }
             What::InvocationEnds { .. } => {
                 self.open.pop();
             }
             What::UserCodeBegins { who } => match self.open.last_mut() {
                 Some(open) if open.who == who && open.is_invocation => open.in_user_code = true,
-                _ => self.open.push(Open { who, is_invocation: false, in_user_code: true }),
+                _ => self.open.push(Open { who, is_invocation: false, in_user_code: true, waits: false }),
             },
             What::UserCodeEnds { .. } => {
                 if self.open.pop_if(|open| !open.is_invocation).is_none()
                     && let Some(open) = self.open.last_mut()
                 {
                     open.in_user_code = false;
+                }
+            }
+            What::WaitBegins { who, .. } | What::WaitEnds { who } => {
+                if let Some(open) = self.open.last_mut().filter(|open| open.who == who) {
+                    open.waits = matches!(what, What::WaitBegins { .. });
                 }
             }
             What::SleepBegins | What::LentEnds => self.asleep = true,
@@ -491,6 +511,32 @@ mod tests {
         let seat = &summary.seats[1];
         assert_eq!((seat.busy_ns, seat.overhead_ns, seat.idle_ns), (0, 0, 0));
         assert!(summary.to_string().contains("\ncallers "), "{summary}");
+    }
+
+    /// A task that waits is not busy, unless its seat runs another one meanwhile; and a function's tasks are summed up under its name.
+    #[test]
+    fn waits_are_idle_and_functions_have_rows() {
+        let (first, second) = (BoxId::task(1, 0), BoxId::task(1, 1));
+        let mut log = Log::new(100);
+        for (time_ns, what) in [
+            (0, What::UserCodeBegins { who: first }),
+            (0, What::Named { who: first, function: 1 }),
+            (10, What::Enqueued { who: second, kind: TaskKind::Deferred, by: first.index }),
+            (20, What::WaitBegins { who: first, all: false }),
+            (50, What::UserCodeBegins { who: second }),
+            (50, What::Named { who: second, function: 0 }),
+            (90, What::UserCodeEnds { who: second }),
+            (95, What::WaitEnds { who: first }),
+            (100, What::UserCodeEnds { who: first }),
+        ] {
+            log.record(time_ns, what);
+        }
+        let functions = ["leaf", "root"].map(str::to_owned).to_vec();
+        let summary = Trace::new(Header::for_seats(1), vec![log.finish()]).with_functions(functions).summary();
+        let rows: Vec<(&str, u64, u64)> =
+            summary.boxes.iter().map(|row| (&row.type_name[..], row.busy_ns, row.spawned)).collect();
+        assert_eq!(rows, [("leaf", 40, 0), ("root", 25, 1)]);
+        assert_eq!((summary.seats[0].busy_ns, summary.seats[0].idle_ns, summary.seats[0].overhead_ns), (65, 35, 0));
     }
 
     /// Closures have no prologue. A closure counts for the scan that spawned it, even if another task queues it after a wait.

@@ -50,8 +50,8 @@ pub(crate) struct Args {
     machines: bool,
     #[command(flatten)]
     kernels: kernel::Args,
-    /// Instead of kernels, simulates a recorded run (`vicus query --trace FILE`). `--mode` chooses how, and `--distribution`
-    /// how the store lies, by default blocked.
+    /// Instead of kernels, simulates a recorded run: of queries (`vicus query --trace FILE`), for which `--mode` chooses how, or of tasks, as
+    /// of an OpenMP program (`vicus run --trace FILE`). `--distribution` says how the store lies, or what the tasks use; by default blocked.
     #[arg(long, value_name = "FILE", conflicts_with_all = OF_KERNELS)]
     trace: Option<PathBuf>,
     /// How a recorded run is simulated.

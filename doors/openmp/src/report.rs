@@ -13,7 +13,7 @@ use crate::settings::{complain, get};
 use crate::tasks::Record;
 use crate::thread::{Thread, here};
 use crate::wait::Guarded;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
@@ -102,10 +102,20 @@ struct Kept {
     began: Option<Instant>,
     /// What compilers say of the place of a function in the source.
     sources: BTreeMap<usize, String>,
+    /// The functions of regions and tasks in the trace, with their numbers there.
+    functions: BTreeMap<usize, u32>,
+    /// Where placed blocks have begun.
+    arrays: BTreeSet<usize>,
 }
 
-static KEPT: Guarded<Kept> =
-    Guarded::new(Kept { accounts: Vec::new(), teams: Vec::new(), began: None, sources: BTreeMap::new() });
+static KEPT: Guarded<Kept> = Guarded::new(Kept {
+    accounts: Vec::new(),
+    teams: Vec::new(),
+    began: None,
+    sources: BTreeMap::new(),
+    functions: BTreeMap::new(),
+    arrays: BTreeSet::new(),
+});
 
 /// Before `main`: what is wanted is known.
 pub(crate) fn begin() {
@@ -195,6 +205,24 @@ pub(crate) fn in_task<R>(function: impl FnOnce() -> usize, f: impl FnOnce() -> R
     result
 }
 
+/// The code that the calling thread runs from now on, as a task of a team's plan, is this function's: for the trace.
+#[cold]
+#[inline(never)]
+pub(crate) fn name(function: usize) {
+    let _errno = crate::wait::KeepErrno::new();
+    let number = KEPT.with(|kept| {
+        let next = kept.functions.len() as u32;
+        *kept.functions.entry(function).or_insert(next)
+    });
+    vicus::team::name_task(number);
+}
+
+/// A placed block begins here: for the trace.
+#[cold]
+pub(crate) fn note_array(address: usize) {
+    KEPT.with(|kept| kept.arrays.insert(address));
+}
+
 /// Where the data of a task lie that is about to run, seen from here.
 #[cold]
 #[inline(never)]
@@ -266,6 +294,9 @@ fn write_trace() {
     let teams = KEPT.with(|kept| std::mem::take(&mut kept.teams));
     // A program without regions, such as a shell that starts the one which is meant, leaves the file to that.
     let Some(trace) = Team::trace(&teams) else { return };
+    let arrays = KEPT.with(|kept| std::mem::take(&mut kept.arrays));
+    let arrays = arrays.into_iter().map(|address| address as u64).collect();
+    let trace = trace.with_functions(functions()).with_arrays(arrays);
     let written = File::create(path).and_then(|file| {
         let mut out = BufWriter::new(file);
         trace.write_to(&mut out)?;
@@ -276,6 +307,25 @@ fn write_trace() {
     }
     if trace.lost() > 0 {
         complain(&format!("{} events did not fit into the trace", trace.lost()));
+    }
+}
+
+/// How the functions of regions and tasks are called, by their numbers in the trace.
+fn functions() -> Vec<String> {
+    let (functions, sources) =
+        KEPT.with(|kept| (std::mem::take(&mut kept.functions), std::mem::take(&mut kept.sources)));
+    let names = symbols::Symbols::new();
+    let mut functions: Vec<(usize, u32)> = functions.into_iter().collect();
+    functions.sort_by_key(|&(_, number)| number);
+    functions.into_iter().map(|(function, _)| named(&names, &sources, function)).collect()
+}
+
+/// How a function is called: its symbol, and its place in the source if its compiler has said it.
+fn named(names: &symbols::Symbols, sources: &BTreeMap<usize, String>, function: usize) -> String {
+    let source = sources.get(&function).filter(|source| !source.is_empty());
+    match (names.of(function), source) {
+        (name, Some(source)) => format!("{name} ({source})"),
+        (name, None) => name,
     }
 }
 
@@ -391,11 +441,7 @@ fn shown(teams: &[Team], sums: &BTreeMap<Spent, Sums>, sources: &BTreeMap<usize,
             Spent::Outside | Spent::Waiting => continue,
         };
         let each = if *count == 0 { 0.0 } else { time.as_secs_f64() * 1e6 / *count as f64 };
-        let source = sources.get(&function).filter(|source| !source.is_empty());
-        let name = match (names.of(function), source) {
-            (name, Some(source)) => format!("{name} ({source})"),
-            (name, None) => name,
-        };
+        let name = named(&names, sources, function);
         line(format_args!(
             "{:>12} {:>6.1} {count:>10} {each:>10.3} {:>12} {:>12} {:>12}  {kind} {name}",
             ms(*time),

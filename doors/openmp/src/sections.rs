@@ -21,9 +21,9 @@ static IS_USED: AtomicBool = AtomicBool::new(false);
 /// So many addresses are kept of a block; further ones find their neighbours among these.
 const MOST: usize = 1 << 16;
 
-/// Whether it matters how many bytes tasks use: to the strategy, or to the summary.
+/// Whether it matters how many bytes tasks use: to the strategy, to the summary, or to the trace.
 pub(crate) fn matter(thread: &Thread) -> bool {
-    crate::report::is_on() || thread.team().deals()
+    crate::report::is_on() || crate::report::is_traced() || thread.team().deals()
 }
 
 /// The bytes that accesses of single addresses stand for, where that can be known.

@@ -239,6 +239,9 @@ impl Queued {
         let record = self.0.as_ptr();
         std::mem::forget(self);
         lead(thread, -1);
+        if report::is_traced() {
+            report::name(unsafe { report::function_of(record) });
+        }
         unsafe { run(thread, record) };
     }
 }

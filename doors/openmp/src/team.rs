@@ -454,6 +454,9 @@ fn enter(thread: &mut Thread, team: &Team, number: u32) {
         }
     }
     member.run(|| {
+        if report::is_traced() {
+            report::name(team.function_address());
+        }
         let outer =
             report::is_on().then(|| report::spend(Spent::Region(team.function_address()), u64::from(number == 0)));
         call(team);

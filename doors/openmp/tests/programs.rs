@@ -482,6 +482,10 @@ fn a_program_is_told_what_its_tasks_cost() {
                     assert_eq!(trace.check(), [], "{what}");
                     assert_eq!(trace.header().seats.len(), threads, "{what}");
                     assert!(trace.lost() == 0 && trace.merged().count() > 200, "{what}");
+                    // Functions have their names in the trace as well.
+                    let rows = trace.summary().boxes;
+                    let task = if compiler.name == "gcc" { "main._omp_fn.1" } else { ".omp_task_entry." };
+                    assert!(rows.iter().any(|row| row.type_name.starts_with(task)), "{what}: {rows:?}");
                 }
             }
         }

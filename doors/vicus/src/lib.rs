@@ -107,7 +107,7 @@ pub use vicus_machine::map_reduce;
 pub mod team {
     pub use vicus_machine::threads::{Sitting, help, seat, set_word, stack, wait_outside, word};
     pub use vicus_machine::{
-        Held, Included, Meetings, Member, Team, begin_child, end_child, gather, has_queued, run_child,
+        Held, Included, Meetings, Member, Team, begin_child, end_child, gather, has_queued, name_task, run_child,
         wait_for_earlier, yield_to_descendants,
     };
     pub use vicus_schedule::{MOST_THREADS, SeatId, Setting};

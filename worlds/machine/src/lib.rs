@@ -61,5 +61,5 @@ pub use tasks::{
     has_queued, in_place_scope, is_cancelled, join, join_or, map_reduce, open_group, reserve, run_child, scope,
     spawn_child, wait_for_children, wait_for_earlier, yield_to_descendants,
 };
-pub use team::{Member, Team, gather};
+pub use team::{Member, Team, gather, name_task};
 pub use wait::block_on;

@@ -15,9 +15,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use vicus_flow::{BoxId, ConnectedBox, Desk, Fact, Instance, Model, refusable};
-use vicus_schedule::{Decision, Kind, Plan, PoolId, RequestId, SeatId, TaskHeader, TaskName, TaskRef, Way};
+use vicus_schedule::{
+    Access, Decision, Kind, Mode, Plan, PoolId, RequestId, SeatId, TaskHeader, TaskName, TaskRef, Way,
+};
 use vicus_topology::Topology;
-use vicus_trace::{Bound, BoxInfo, Header, Log, ModelInfo, Outcome, SeatInfo, SeatLog, Source, TaskKind, Trace, What};
+use vicus_trace::{
+    Bound, BoxInfo, Header, Log, ModelInfo, Outcome, SeatInfo, SeatLog, Source, TaskKind, Trace, Use, What,
+};
 
 /// The data of a recorded run beside its seats' logs.
 pub(crate) struct Recording {
@@ -235,6 +239,8 @@ impl Recording {
             started: self.started.clone(),
             seats,
             models: models.values().map(model).collect(),
+            functions: Vec::new(),
+            arrays: Vec::new(),
         };
         let mut logs = std::mem::take(&mut *self.logs.lock().expect("nothing panics under this lock"));
         let outside = std::mem::take(&mut *self.outside.lock().expect("nothing panics under this lock"));
@@ -508,6 +514,65 @@ impl Recorder {
                 let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
                 on.record(What::Footprint { who, far, bytes });
             }
+        }
+    }
+
+    /// What a closure that is about to be queued has said of its data; those by which it is ordered first.
+    #[cold]
+    pub(crate) fn task_says(&mut self, request: RequestId, number: u32, ordered: &[Access], accesses: &[Access]) {
+        let Some(on) = &mut self.0 else { return };
+        let who = vicus_trace::BoxId::task(request.0 as u32, number);
+        let others = accesses.iter().filter(|access| !ordered.contains(access));
+        let said = ordered.iter().map(|access| (true, access)).chain(others.map(|access| (false, access)));
+        for (is_ordered, access) in said {
+            let how = match access.mode {
+                Mode::Read => Use::Reads,
+                Mode::Write => Use::Writes,
+                Mode::ReadWrite => Use::ReadsAndWrites,
+                Mode::Concurrent => Use::Concurrent,
+                Mode::Commutative => Use::Commutative,
+            };
+            for stretch in access.stretches().filter(|stretch| !stretch.is_empty()) {
+                let (high, low) = What::halves(stretch.start as u64);
+                on.record(match is_ordered {
+                    true => What::Follows { who, how, high, low },
+                    false => What::Uses { who, how, high, low },
+                });
+                let (high, low) = What::halves(stretch.len() as u64);
+                on.record(What::UsesBytes { who, high, low });
+            }
+        }
+    }
+
+    /// The running task of this request begins to wait for tasks that it has spawned; `all`: for all of its team.
+    #[inline]
+    pub(crate) fn wait_begins(&mut self, request: RequestId, all: bool) {
+        if self.keeps_events() {
+            self.record_of_running(request, |who| What::WaitBegins { who, all });
+        }
+    }
+
+    /// It goes on.
+    #[inline]
+    pub(crate) fn wait_ends(&mut self, request: RequestId) {
+        if self.keeps_events() {
+            self.record_of_running(request, |who| What::WaitEnds { who });
+        }
+    }
+
+    /// The running task is one of this function.
+    #[inline]
+    pub(crate) fn named(&mut self, request: RequestId, function: u32) {
+        if self.keeps_events() {
+            self.record_of_running(request, |who| What::Named { who, function });
+        }
+    }
+
+    #[cold]
+    fn record_of_running(&mut self, request: RequestId, what: impl FnOnce(vicus_trace::BoxId) -> What) {
+        if let Some(on) = &mut self.0 {
+            let who = vicus_trace::BoxId { request: request.0 as u32, index: on.by() };
+            on.record(what(who));
         }
     }
 

@@ -209,6 +209,10 @@ impl fmt::Debug for Member {
 /// Outside of [`Member::run`], and in tasks that it has spawned.
 pub fn gather() {
     assert!(in_task(|worker| worker.is_tied), "gather is called by members of a team");
+    let is_recorded = in_task(|worker| worker.recorder.keeps_events());
+    if is_recorded {
+        in_task(|worker| worker.recorder.wait_begins(worker.frame.request, true));
+    }
     wait_for_own();
     with_shared(|shared| match shared.gathering.come() {
         Came::Last { is_awaited: false } => {}
@@ -219,6 +223,18 @@ pub fn gather() {
             }
         }
     });
+    if is_recorded {
+        in_task(|worker| worker.recorder.wait_ends(worker.frame.request));
+    }
+}
+
+/// Says that the running task is one of this function, for the trace ([`What::Named`](vicus_trace::What::Named)), whose header has the
+/// functions' names ([`Trace::with_functions`]).
+///
+/// # Panics
+/// Outside of tasks that run on a seat.
+pub fn name_task(function: u32) {
+    in_task(|worker| worker.recorder.named(worker.frame.request, function));
 }
 
 /// Where a team's members wait for each other.

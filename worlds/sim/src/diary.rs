@@ -51,6 +51,8 @@ impl Diary {
             started: "simulated".to_owned(),
             seats: seats.collect(),
             models: vec![model],
+            functions: Vec::new(),
+            arrays: Vec::new(),
         };
         Some(Trace::new(header, logs.into_iter().map(Log::finish).collect()))
     }

@@ -46,6 +46,7 @@ mod reenact;
 mod replay;
 mod report;
 mod seats;
+mod tasks;
 
 pub use engine::{simulate, simulate_watched};
 pub use machine::{CacheCosts, HomeCosts, Link, Machine, MachineError, MemoryCosts, Stream};

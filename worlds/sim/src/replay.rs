@@ -24,11 +24,15 @@
 //! The memory model knows ranges and no random lines: a random read is a part in one piece, whose place follows from the
 //! invocation's number and moves through the whole state.
 //!
+//! A trace of tasks that are no boxes is another thing (`tasks.rs`): they are ordered by what they have said of their data, and these are
+//! their accesses to memory.
+//!
 //! A recorded duration contains the time for memory on the recording machine. That is subtracted before the simulated machine's
 //! is added: the bytes of the envelopes, of the state, and of the store at [`ReplayOptions::bytes_per_ns`].
 
 use crate::layout::{Layout, StateIn, StatePart};
 use crate::recorded::{Invocation, Recorded, title};
+use crate::tasks;
 use crate::{Cost, Program, Step, TaskSpec, Work};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -46,7 +50,7 @@ pub struct ReplayOptions {
     /// The rate at which the recording machine moved a task's bytes, in bytes per nanosecond (GB/s). Their time is subtracted
     /// from the work; infinity subtracts nothing.
     pub bytes_per_ns: f64,
-    /// The distribution of the store's bytes.
+    /// The distribution of the store's bytes; of the data of tasks that are no boxes.
     pub store: Distribution,
     /// The bytes of its state that a box reads for each row that it takes. By default a line of a cache, as for a look into a
     /// hash table.
@@ -87,6 +91,11 @@ pub enum ReplayError {
         /// What was expected.
         expected: String,
     },
+    /// A run of tasks that are not boxes can't be replayed as it is asked.
+    Tasks {
+        /// What was expected of it.
+        expected: String,
+    },
     /// A request can't be re-enacted: it didn't end, or its model is wrong.
     Request {
         /// Its number in the trace.
@@ -123,6 +132,7 @@ impl fmt::Display for ReplayError {
             ReplayError::Odd { seat, event, expected } => {
                 write!(f, "event {event} of seat {seat}: expected {expected}")
             }
+            ReplayError::Tasks { expected } => write!(f, "a run of tasks that are not boxes: expected {expected}"),
             ReplayError::Request { request, expected } => write!(f, "request {request}: expected {expected}"),
         }
     }
@@ -150,6 +160,9 @@ impl Replay {
     /// # Errors
     /// See [`ReplayError`].
     pub fn of(trace: &Trace, options: &ReplayOptions) -> Result<Replay, ReplayError> {
+        if trace.lost() == 0 && tasks::is_of_tasks(trace) {
+            return tasks::replay(trace, options);
+        }
         let recorded = Recorded::of(trace, &options.requests)?;
         // Invocations that were queued and never ran, because their request had ended, are left out.
         let mut number = vec![None; recorded.tasks.len()];

@@ -26,7 +26,8 @@ fn byte() -> impl Strategy<Value = Access> {
 }
 
 fn program() -> impl Strategy<Value = Vec<Vec<Access>>> {
-    let tasks = |access: BoxedStrategy<Access>, count| prop::collection::vec(prop::collection::vec(access, 0..4), count);
+    let tasks =
+        |access: BoxedStrategy<Access>, count| prop::collection::vec(prop::collection::vec(access, 0..4), count);
     (tasks(byte().boxed(), 0..20), tasks(access().boxed(), 0..20))
         .prop_map(|(bytes, others)| [bytes, others].concat())
         .prop_filter("a program has tasks", |program| !program.is_empty())

@@ -1,4 +1,5 @@
 //! Both worlds decide alike, about tasks and about boxes.
 
 mod boxes;
+mod replays;
 mod tasks;

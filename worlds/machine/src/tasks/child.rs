@@ -234,7 +234,7 @@ pub fn wait_for_children() {
     #[expect(unsafe_code, reason = "follows a pointer")]
     // SAFETY: it is this task's, and alive as long as that.
     let innermost = unsafe { context.as_ref() };
-    wait_until(&Children(innermost));
+    recorded(|| wait_until(&Children(innermost)));
     let mut context = Some(innermost);
     while let Some(one) = context {
         if let Some(panic) = one.take_panic() {
@@ -356,7 +356,18 @@ fn wait_for_all() -> Option<Box<dyn Any + Send>> {
 /// Waits for the tasks of a context.
 #[inline]
 pub(super) fn wait_for(context: &Context, wanted: Wanted) {
-    wait_until(&Tasks { context, wanted });
+    recorded(|| wait_until(&Tasks { context, wanted }));
+}
+
+/// Calls `wait`, in which the running task waits for tasks that it has spawned, and records that if events are recorded.
+#[inline]
+fn recorded(wait: impl FnOnce()) {
+    if !in_task(|worker| worker.recorder.keeps_events()) {
+        return wait();
+    }
+    in_task(|worker| worker.recorder.wait_begins(worker.frame.request, false));
+    wait();
+    in_task(|worker| worker.recorder.wait_ends(worker.frame.request));
 }
 
 #[inline]

@@ -144,12 +144,12 @@ impl Worker {
         if ordered.is_empty() {
             // SAFETY: the caller's promise.
             let task = unsafe { Job::task(self, context, f) };
-            self.record_footprint(task, &accesses);
+            self.record_footprint(task, &[], &accesses);
             return self.queue(ReadyTask { task, kind, queue, priority });
         }
         // SAFETY: as above.
         let (unspawned, task) = unsafe { self.ordered_task(context, &ordered, f) };
-        self.record_footprint(task, &accesses);
+        self.record_footprint(task, &ordered, &accesses);
         // The tasks that it follows may have run on other seats, and be over.
         self.recorder.observe_tasks();
         self.recorder.task_spawned(task);
@@ -206,14 +206,15 @@ impl Worker {
 
     /// Records the data that a task reads and writes.
     #[inline]
-    fn record_footprint(&mut self, task: TaskRef, accesses: &[Access]) {
+    fn record_footprint(&mut self, task: TaskRef, ordered: &[Access], accesses: &[Access]) {
         if self.recorder.keeps_events() {
-            self.record_bytes(task.header().number, accesses);
+            self.record_bytes(task.header().number, ordered, accesses);
         }
     }
 
     #[cold]
-    fn record_bytes(&mut self, number: u32, accesses: &[Access]) {
+    fn record_bytes(&mut self, number: u32, ordered: &[Access], accesses: &[Access]) {
+        self.recorder.task_says(self.frame.request, number, ordered, accesses);
         let own = self.shared.plan.seats[self.seat.index()].node.index();
         let nodes = locality::footprint_of(accesses).nodes;
         let near = nodes.get(own).copied().unwrap_or(0);
