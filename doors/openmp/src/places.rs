@@ -15,11 +15,27 @@ pub(crate) fn allowed() -> &'static [usize] {
 
 /// The processors on which the calling thread may run.
 fn own_processors() -> Vec<usize> {
+    let set = own_set();
+    (0..libc::CPU_SETSIZE as usize).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect()
+}
+
+/// The same as the system has it.
+pub(crate) fn own_set() -> libc::cpu_set_t {
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set);
-        (0..libc::CPU_SETSIZE as usize).filter(|&cpu| libc::CPU_ISSET(cpu, &set)).collect()
+        set
     }
+}
+
+/// Where the thread of this number in a team begins: the processors of the calling thread in turn, behind the one on which this is. The system
+/// would choose by what it knows of their load some time ago, and often let it begin beside the calling thread; it moves threads that
+/// share a processor after some milliseconds. `None` if there is no choice.
+pub(crate) fn begins_on(number: u32) -> Option<usize> {
+    let own = own_processors();
+    let here = usize::try_from(unsafe { libc::sched_getcpu() }).ok()?;
+    let at = own.iter().position(|&cpu| cpu == here)?;
+    (own.len() > 1).then(|| own[(at + number as usize) % own.len()])
 }
 
 /// All places.

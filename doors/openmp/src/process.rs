@@ -10,10 +10,12 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Starts a thread of a region. Nobody waits for its end, and signals of the process are handled by other threads.
+/// Starts a thread of a region, on this processor if one is said. Nobody waits for its end, and signals of the process are handled by other
+/// threads.
 pub(crate) fn start_thread(
     argument: *const libc::c_void,
     function: extern "C" fn(*mut libc::c_void) -> *mut libc::c_void,
+    on: Option<usize>,
 ) -> io::Result<()> {
     let error = |code: libc::c_int| if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(code)) };
     unsafe {
@@ -25,6 +27,11 @@ pub(crate) fn start_thread(
             if code != 0 {
                 settings::complain(&format!("a stack of {bytes} bytes can't be had"));
             }
+        }
+        if let Some(on) = on {
+            let mut one: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(on, &mut one);
+            libc::pthread_attr_setaffinity_np(attributes.as_mut_ptr(), size_of::<libc::cpu_set_t>(), &raw const one);
         }
         let mut all = MaybeUninit::<libc::sigset_t>::uninit();
         let mut before = MaybeUninit::<libc::sigset_t>::uninit();

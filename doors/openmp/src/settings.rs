@@ -65,6 +65,8 @@ pub(crate) struct Settings {
     pub(crate) is_active: Option<bool>,
     /// How often a thread looks for its next region before it sleeps.
     pub(crate) spins: u32,
+    /// Whether `GOMP_SPINCOUNT` says that.
+    pub(crate) says_spins: bool,
     pub(crate) strategy: Option<Setting>,
     pub(crate) throttles: bool,
     pub(crate) displays_affinity: bool,
@@ -317,6 +319,7 @@ fn read() -> Settings {
         "infinity" | "infinite" => Ok(i32::MAX),
         text => number(text, 0),
     });
+    let says_spins = spins.is_some();
     let spins = spins.unwrap_or(match is_active {
         Some(true) => 10_000_000,
         Some(false) => 0,
@@ -355,6 +358,7 @@ fn read() -> Settings {
             .or_else(|| parsed("KMP_STACKSIZE", |text| bytes_in(text, "B"))),
         is_active,
         spins: spins as u32,
+        says_spins,
         strategy,
         throttles: parsed("KMP_ENABLE_TASK_THROTTLING", truth).unwrap_or(true),
         displays_affinity: parsed("OMP_DISPLAY_AFFINITY", truth).unwrap_or(false),

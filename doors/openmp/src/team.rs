@@ -17,7 +17,8 @@ use crate::wait::{KeepErrno, sleep_on, wake};
 use crate::work::{LoopStart, REMEMBERED, Site, Slot};
 use std::cell::{Cell, UnsafeCell};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 use vicus::team::{Meetings, Member, Setting, gather};
 
 /// A region's function: gcc's has one argument, clang's many.
@@ -140,6 +141,7 @@ impl Team {
         if let Some(binding) = binding {
             builder = builder.processors(binding.processors(size));
         }
+        builder = builder.members_spin(spins_for(size).0);
         if report::is_on() {
             builder = builder.count_takes();
         }
@@ -204,8 +206,22 @@ fn strategy(size: u32) -> Setting {
     spinning.unwrap_or_else(|| wanted.parse().expect("it was parsed before"))
 }
 
+/// How long threads of a team of this size look around before they sleep, in a region and for the next one, if the user says nothing of that and
+/// each of them can have a processor. To wake a thread takes 4 µs on real hardware, and up to 60 on a virtual machine; in less time than
+/// that, threads that wait for one another in turn fall asleep each time. libgomp spins for some milliseconds, libomp for 200.
+const SPINS: (Duration, Duration) = (Duration::from_micros(200), Duration::from_millis(3));
+
+fn spins_for(size: u32) -> (Duration, Duration) {
+    let settings = settings::get();
+    let is_said = settings.is_active.is_some() || settings.says_spins || size > settings::processors();
+    if is_said { (Duration::ZERO, Duration::ZERO) } else { SPINS }
+}
+
 /// How often a thread lets others run before it sleeps at its dock: threads of the same team may wait for its processor.
 const YIELDS: u32 = 10;
+
+/// How long a thread that may spin does so before it lets others run.
+const GIVES_WAY_AFTER_US: u128 = 10;
 
 /// Where a thread waits for its next region.
 #[repr(align(128))]
@@ -214,8 +230,13 @@ struct Dock {
     state: AtomicU32,
     team: Cell<*const Team>,
     number: u32,
-    /// How long the thread spins before it sleeps.
+    /// How often the thread looks before it sleeps, and for how many microseconds at least.
     spins: AtomicU32,
+    spins_us: AtomicU32,
+    /// The processor of the thread that has called a sleeping one last.
+    called_from: AtomicI32,
+    /// Where the thread may run that has started the dock's.
+    processors: libc::cpu_set_t,
 }
 
 /// The threads of a thread's regions, and their teams.
@@ -258,8 +279,12 @@ impl Pool {
                 team: Cell::new(ptr::null()),
                 number,
                 spins: AtomicU32::new(0),
+                spins_us: AtomicU32::new(0),
+                called_from: AtomicI32::new(-1),
+                processors: crate::places::own_set(),
             }));
-            if let Err(error) = crate::process::start_thread(ptr::from_ref(dock).cast(), serve) {
+            let on = crate::places::begins_on(number);
+            if let Err(error) = crate::process::start_thread(ptr::from_ref(dock).cast(), serve, on) {
                 complain(&format!("no more than {number} threads can be had: {error}"));
                 break;
             }
@@ -273,6 +298,9 @@ impl Dock {
     /// The thread is to look at its team.
     fn call(&self) {
         let before = self.state.load(Ordering::Relaxed);
+        if before & 1 != 0 {
+            self.called_from.store(unsafe { libc::sched_getcpu() }, Ordering::Relaxed);
+        }
         // Release: it sees what was written for the region.
         if self.state.swap((before | 1).wrapping_add(1), Ordering::AcqRel) & 1 != 0 {
             wake(&raw const self.state, 1);
@@ -281,22 +309,54 @@ impl Dock {
 
     /// Waits for a call after that of this state. Returns the new state.
     fn wait(&self, seen: u32) -> u32 {
-        let mut spins = 0;
+        let (mut spins, mut yields, mut since) = (0, 0, None);
         loop {
             let state = self.state.load(Ordering::Acquire);
             if state != seen && state != seen | 1 {
                 return state;
             }
-            spins += 1;
-            let most = self.spins.load(Ordering::Relaxed);
-            if spins < most {
+            let least = Duration::from_micros(self.spins_us.load(Ordering::Relaxed).into());
+            if least.is_zero() && spins < self.spins.load(Ordering::Relaxed) {
+                spins += 1;
                 std::hint::spin_loop();
-            } else if spins < most + YIELDS {
+                continue;
+            }
+            let waited = if least.is_zero() { least } else { since.get_or_insert_with(Instant::now).elapsed() };
+            // Now and then it gives way, to a thread that may have been woken on the same processor.
+            let turns = if waited < least { (waited.as_micros() / GIVES_WAY_AFTER_US) as u32 } else { YIELDS };
+            if yields < turns {
+                yields += 1;
                 unsafe { libc::sched_yield() };
+            } else if waited < least {
+                std::hint::spin_loop();
             } else if state == seen | 1
                 || self.state.compare_exchange(seen, seen | 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
             {
                 sleep_on(&self.state, seen | 1);
+                if !least.is_zero() {
+                    self.leave_caller();
+                }
+            }
+        }
+    }
+}
+
+impl Dock {
+    /// The thread was woken. If that was on the processor of the thread that has called it, which works there, it goes to another one: the system
+    /// would move one of the two after some milliseconds.
+    fn leave_caller(&self) {
+        let caller = self.called_from.load(Ordering::Relaxed);
+        if caller < 0 || unsafe { libc::sched_getcpu() } != caller {
+            return;
+        }
+        let own = crate::places::own_set();
+        let mut others = own;
+        unsafe {
+            libc::CPU_CLR(caller as usize, &mut others);
+            // None is left if the thread is bound to this one: then nothing changes.
+            let size = size_of::<libc::cpu_set_t>();
+            if libc::sched_setaffinity(0, size, &raw const others) == 0 {
+                libc::sched_setaffinity(0, size, &raw const own);
             }
         }
     }
@@ -305,6 +365,8 @@ impl Dock {
 /// A pool's thread.
 extern "C" fn serve(dock: *mut libc::c_void) -> *mut libc::c_void {
     let dock = unsafe { &*dock.cast::<Dock>() };
+    // It has begun on a processor that was chosen, and may go on where others may.
+    unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const dock.processors) };
     let thread = here();
     let mut seen = 0;
     loop {
@@ -395,9 +457,11 @@ pub(crate) fn run(region: Region) {
     }
     team.meetings.begin();
     let spins = if size <= settings::processors() { settings::get().spins } else { 0 };
+    let spins_us = spins_for(size).1.as_micros() as u32;
     for dock in &pool.docks[..size as usize - 1] {
         dock.team.set(team);
         dock.spins.store(spins, Ordering::Relaxed);
+        dock.spins_us.store(spins_us, Ordering::Relaxed);
         dock.call();
     }
     thread.depth = depth + 1;

@@ -59,6 +59,7 @@ pub(crate) struct Chosen {
     pub(crate) on_deadlock: OnDeadlock,
     pub(crate) waits_have_backtraces: bool,
     head_start: Duration,
+    pub(crate) members_spin: Duration,
     defaults: Defaults,
 }
 
@@ -303,6 +304,7 @@ impl Chosen {
             memory,
             distribution: self.distribution.clone(),
             yields: if team { TEAM_YIELDS } else { 0 },
+            least_spin: if team { self.members_spin } else { Duration::ZERO },
             gathering: Gathering::new(plan.threads()),
             plan,
             barrier,
@@ -498,6 +500,8 @@ pub(crate) struct Shared {
     pub(crate) waits: Waits,
     /// Of a team: how often a member that waits lets others run before it sleeps.
     pub(crate) yields: u32,
+    /// How long a waiting thread looks around at least, whatever its strategy says, before it yields or sleeps.
+    pub(crate) least_spin: Duration,
     /// Of a team: where its members wait for each other.
     pub(crate) gathering: Gathering,
     /// Where boxes go that are resumed from outside.

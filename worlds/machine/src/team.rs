@@ -24,6 +24,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 use vicus_schedule::{Plan, RequestId, SeatId};
 use vicus_topology::{GroupId, Topology};
 use vicus_trace::{Header, SeatLog, Trace};
@@ -60,6 +61,14 @@ pub struct Team {
 }
 
 impl RuntimeBuilder<Runtime> {
+    /// For a team: members that wait look around for so long at least before they sleep, whatever the strategy says of its idle seats. Let
+    /// it be more than it takes to wake a thread, where each member has a processor: otherwise two that wait for each other in turn
+    /// both fall asleep before the other one is awake, each time.
+    pub fn members_spin(mut self, least: Duration) -> Self {
+        self.chosen.members_spin = least;
+        self
+    }
+
     /// A team of as many members as there would be threads. No thread is started.
     ///
     /// # Errors

@@ -793,6 +793,9 @@ fn wait_on_fibre<A: Awaited>(fibre: &'static Fibre, awaited: &A) {
     in_task(|worker| worker.recorder.observe_tasks());
 }
 
+/// How long a thread of a team spins before it gives way to another one on its PU.
+const GIVES_WAY_AFTER_US: u128 = 10;
+
 fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
     let mut idle_since = None;
     let mut yields = 0;
@@ -815,8 +818,19 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
         }
         // Got anew after each task, which may have changed the thread's seat.
         let seated = Seated::of_this_thread(shared);
-        match seated.rest(*idle_since.get_or_insert_with(Instant::now)) {
+        let since = *idle_since.get_or_insert_with(Instant::now);
+        match seated.rest(since) {
             Rest::Look { .. } | Rest::Pause { .. } => std::hint::spin_loop(),
+            // Now and then the thread gives way: the one that it waits for may have been woken on the same PU.
+            Rest::Sleep { .. } if since.elapsed() < shared.least_spin => {
+                let turns = (since.elapsed().as_micros() / GIVES_WAY_AFTER_US) as u32;
+                if turns > yields {
+                    yields = turns;
+                    std::thread::yield_now();
+                } else {
+                    std::hint::spin_loop();
+                }
+            }
             // Another member may be ready to run on this PU, and this one waits for that: to sleep and to be woken would cost both more.
             Rest::Sleep { .. } if yields < shared.yields => {
                 yields += 1;
