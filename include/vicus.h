@@ -55,7 +55,7 @@
 /** major * 10000 + minor * 100 + patch. */
 #define VICUS_VERSION (VICUS_VERSION_MAJOR * 10000 + VICUS_VERSION_MINOR * 100 + VICUS_VERSION_PATCH)
 /** Raised whenever a function or a structure changes what it was. */
-#define VICUS_ABI_VERSION 1
+#define VICUS_ABI_VERSION 2
 /** @} */
 
 #ifdef __cplusplus
@@ -325,6 +325,12 @@ void vicus_request_free(vicus_request *request);
 #define VICUS_READ 1
 #define VICUS_WRITE 2
 #define VICUS_READ_WRITE 3
+/** It reads and writes them at the same time as the tasks before and behind it that say the same, and sees to it itself that they don't disturb each
+ *  other. All others are ordered, as by a write. */
+#define VICUS_CONCURRENT 4
+/** It reads and writes them, in any order among the tasks before and behind it that say the same of the same bytes, but never two at once. All others
+ *  are ordered, as by a write. */
+#define VICUS_COMMUTATIVE 5
 /** @} */
 /** @name Flags of an access @{ */
 /** This datum alone decides where the task runs. */
@@ -341,7 +347,7 @@ typedef struct vicus_access {
     /** 0 and 1 are one stretch. */
     size_t rows;
     size_t stride;
-    /** ::VICUS_READ, ::VICUS_WRITE or ::VICUS_READ_WRITE. */
+    /** ::VICUS_READ, ::VICUS_WRITE, ::VICUS_READ_WRITE, ::VICUS_CONCURRENT or ::VICUS_COMMUTATIVE. */
     uint32_t mode;
     /** ::VICUS_ACCESS_INTENSE, ::VICUS_ACCESS_STREAMS. */
     uint32_t flags;
@@ -517,17 +523,30 @@ int32_t vicus_data_add(const vicus_data *data, const char *const *paths, size_t 
 /** How many quads there are. */
 int32_t vicus_data_count(const vicus_data *data, uint64_t *quads);
 /** Answers that run keep what they read. */
+/** Gives the data a table that lies in a file, in Parquet, CSV or Arrow's format (`.parquet`, `.csv`, `.arrow` and others), for queries in SQL. It takes the place of one
+ *  that had this name. The file is read when it is asked, and is to stay as it is.
+ *  @param name  as queries call it
+ *  @return ::VICUS_ERROR_DATA if the file can't be read; the message names it and what was expected */
+int32_t vicus_data_add_table(const vicus_data *data, const char *name, const char *path);
 void vicus_data_free(vicus_data *data);
 
 /** @name Languages of queries @{ */
 #define VICUS_LANGUAGE_SPARQL 0
-/** Over the data's predicates as tables, and `SPARQL('...')`. */
+/** Over the tables of vicus_data_add_table(), the data's predicates as tables, and `SPARQL('...')`. */
 #define VICUS_LANGUAGE_SQL 1
 /** @} */
 /** @name Flags of queries @{ */
 /** Where the text asks for no order, several threads may hand out rows. */
 #define VICUS_QUERY_ANY_ORDER 1
 /** @} */
+
+/** What cancels queries, from any thread and at any time: those that run, and those that begin later. */
+typedef struct vicus_cancel vicus_cancel;
+int32_t vicus_cancel_new(vicus_cancel **cancel);
+/** Cancels: the queries that were given it end with ::VICUS_ERROR_CANCELLED. Once more is right. */
+void vicus_cancel_all(const vicus_cancel *cancel);
+/** Queries that were given it may still run. */
+void vicus_cancel_free(vicus_cancel *cancel);
 
 /** What may be said of a query. Begin with ::VICUS_QUERY_OPTIONS_INIT. */
 typedef struct vicus_query_options {
@@ -543,11 +562,13 @@ typedef struct vicus_query_options {
     uint64_t first_rows;
     /** What relative IRIs are resolved against; may be `NULL`. */
     const char *base;
+    /** What can cancel it; may be `NULL`. It is not used after the call that gets these options. */
+    const vicus_cancel *cancel;
     uint32_t flags;
     uint32_t reserved;
 } vicus_query_options;
 
-#define VICUS_QUERY_OPTIONS_INIT {sizeof(vicus_query_options), VICUS_LANGUAGE_SPARQL, 0, 0, 0, 0, NULL, 0, 0}
+#define VICUS_QUERY_OPTIONS_INIT {sizeof(vicus_query_options), VICUS_LANGUAGE_SPARQL, 0, 0, 0, 0, NULL, NULL, 0, 0}
 
 /** Answers a query as a stream of Arrow. The caller releases the stream, at any time, which ends the query; it is read by one thread at a time. A slow reader
  *  slows the query, whose unread rows are bounded. In a task, the whole answer is collected before this returns.

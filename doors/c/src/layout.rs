@@ -39,7 +39,7 @@ fn assertions() -> String {
     numbers!(out, "VICUS_", kind, PU CORE GROUP NODE CACHE USABLE_PU);
     numbers!(out, "VICUS_PLACE_", place, ANYWHERE NODE GROUP);
     numbers!(out, "VICUS_ABOUT_", about, STRATEGY PLAN WARNINGS TAKES);
-    numbers!(out, "VICUS_", access, READ WRITE READ_WRITE);
+    numbers!(out, "VICUS_", access, READ WRITE READ_WRITE CONCURRENT COMMUTATIVE);
     numbers!(out, "VICUS_ACCESS_", access, INTENSE STREAMS);
     numbers!(out, "VICUS_TASK_", task, IMMEDIATE DEFERRED PRIORITY);
     numbers!(out, "VICUS_OPEN_", open, EXISTING CREATE);
@@ -50,7 +50,7 @@ fn assertions() -> String {
     structure!(out, vicus_place, kind index);
     structure!(out, vicus_access, address bytes rows stride mode flags);
     structure!(out, vicus_task_options, size flags follows follows_count touches touches_count place priority reserved);
-    structure!(out, vicus_query_options, size language timeout_ms memory_bytes most_rows first_rows base flags reserved);
+    structure!(out, vicus_query_options, size language timeout_ms memory_bytes most_rows first_rows base cancel flags reserved);
     for (name, bytes) in [
         ("struct ArrowSchema", size_of::<FFI_ArrowSchema>()),
         ("struct ArrowArray", size_of::<FFI_ArrowArray>()),

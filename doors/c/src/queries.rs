@@ -11,7 +11,7 @@ use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Cursor, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vicus::environment;
 use vicus::tasks::is_in_runtime;
@@ -29,6 +29,8 @@ pub(crate) struct Held {
     kept: Kept,
     threads: Threads,
     hash_seed: u64,
+    /// The tables of files, for SQL.
+    tables: Mutex<Tables>,
 }
 
 enum Kept {
@@ -43,6 +45,14 @@ enum Kept {
 }
 
 impl Held {
+    fn new(kept: Kept, threads: Threads, hash_seed: u64) -> Held {
+        Held { kept, threads, hash_seed, tables: Mutex::default() }
+    }
+
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The data as it is now.
     fn dataset(&self) -> Dataset {
         match &self.kept {
@@ -134,7 +144,7 @@ pub(crate) unsafe extern "C" fn vicus_data_load(
         let hash_seed = hash_seed()?;
         let kept = Kept::Memory(Mutex::new(load(&threads, sources, seeded(hash_seed))?), Mutex::default());
         // SAFETY: rule "Outputs".
-        unsafe { give(out, Held { kept, threads, hash_seed }) };
+        unsafe { give(out, Held::new(kept, threads, hash_seed)) };
         Ok(())
     })
 }
@@ -159,7 +169,7 @@ pub(crate) unsafe extern "C" fn vicus_data_parse(
         let hash_seed = hash_seed()?;
         let kept = Kept::Memory(Mutex::new(load(&threads, sources, seeded(hash_seed))?), Mutex::default());
         // SAFETY: rule "Outputs".
-        unsafe { give(out, Held { kept, threads, hash_seed }) };
+        unsafe { give(out, Held::new(kept, threads, hash_seed)) };
         Ok(())
     })
 }
@@ -196,7 +206,7 @@ pub(crate) unsafe extern "C" fn vicus_data_open(
         let keeper = threads.keep(&store).map_err(|error| Failure::new(status::SYSTEM, error))?;
         let hash_seed = hash_seed()?;
         // SAFETY: rule "Outputs".
-        unsafe { give(out, Held { kept: Kept::Folder { _keeper: keeper, store }, threads, hash_seed }) };
+        unsafe { give(out, Held::new(Kept::Folder { _keeper: keeper, store }, threads, hash_seed)) };
         Ok(())
     })
 }
@@ -261,6 +271,55 @@ pub(crate) unsafe extern "C" fn vicus_data_count(data: *const Held, quads: *mut 
 }
 
 /// # Safety
+/// Rules "Handles" and "Texts".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_data_add_table(
+    data: *const Held,
+    name: *const c_char,
+    path: *const c_char,
+) -> i32 {
+    guard(|| {
+        // SAFETY: rules "Handles" and "Texts".
+        let (data, name, path) = unsafe { (handle(data, "data")?, required(name, "name")?, required(path, "path")?) };
+        let table = vicus_tables::open(path).map_err(data_failure)?;
+        data.tables().add(name, table);
+        Ok(())
+    })
+}
+
+/// # Safety
+/// Rule "Outputs".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_cancel_new(cancel: *mut *mut Cancel) -> i32 {
+    guard(|| {
+        let out = output(cancel, "cancel")?;
+        // SAFETY: rule "Outputs".
+        unsafe { give(out, Cancel::new()) };
+        Ok(())
+    })
+}
+
+/// # Safety
+/// Rule "Handles".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_cancel_all(cancel: *const Cancel) {
+    // SAFETY: rule "Handles".
+    guard_or((), || {
+        if let Some(cancel) = unsafe { cancel.as_ref() } {
+            cancel.cancel();
+        }
+    });
+}
+
+/// # Safety
+/// Rule "Handles".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_cancel_free(cancel: *mut Cancel) {
+    // SAFETY: rule "Handles".
+    guard_or((), || unsafe { free(cancel) });
+}
+
+/// # Safety
 /// Rule "Handles".
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn vicus_data_free(data: *mut Held) {
@@ -287,6 +346,8 @@ pub(crate) struct vicus_query_options {
     pub(crate) first_rows: u64,
     /// What relative IRIs are resolved against; may be null.
     pub(crate) base: *const c_char,
+    /// What can cancel it; may be null.
+    pub(crate) cancel: *const Cancel,
     /// Bits of `query`.
     pub(crate) flags: u32,
     /// For later.
@@ -337,6 +398,8 @@ impl Asked {
             time: some(said.timeout_ms).map(Duration::from_millis),
             memory: some(said.memory_bytes),
             rows: some(said.most_rows),
+            // SAFETY: rule "Handles".
+            cancel: unsafe { said.cancel.as_ref() }.cloned().unwrap_or_default(),
             ..Limits::default()
         };
         Ok(asked)
@@ -348,9 +411,10 @@ impl Asked {
 
     fn prepare(self, data: &Held, text: &str) -> Outcome<(Call, Arc<Prepared>)> {
         let (language, session) = self.session(data);
+        let tables = data.tables().clone();
         let mut call = session.call()?;
         let prepared = match language {
-            language::SQL => call.prepare_sql(text, &Tables::default()),
+            language::SQL => call.prepare_sql(text, &tables),
             _ => call.prepare(text),
         }?;
         Ok((call, prepared))
@@ -413,9 +477,10 @@ pub(crate) unsafe extern "C" fn vicus_prepare(
         let (data, text) = unsafe { (handle(data, "data")?, required(text, "text")?) };
         // SAFETY: rules "Handles" and "Texts".
         let (language, session) = unsafe { Asked::new(options, data.hash_seed) }?.session(data);
+        let tables = data.tables().clone();
         let mut call = session.call()?;
         let prepared = match language {
-            language::SQL => call.prepare_sql(text, &Tables::default()),
+            language::SQL => call.prepare_sql(text, &tables),
             _ => call.prepare(text),
         }?;
         drop(call);

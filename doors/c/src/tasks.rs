@@ -135,6 +135,8 @@ pub(crate) mod access {
     pub(crate) const READ: u32 = 1;
     pub(crate) const WRITE: u32 = 2;
     pub(crate) const READ_WRITE: u32 = 3;
+    pub(crate) const CONCURRENT: u32 = 4;
+    pub(crate) const COMMUTATIVE: u32 = 5;
     pub(crate) const INTENSE: u32 = 1;
     pub(crate) const STREAMS: u32 = 2;
 }
@@ -145,6 +147,8 @@ impl vicus_access {
             access::READ => Mode::Read,
             access::WRITE => Mode::Write,
             access::READ_WRITE => Mode::ReadWrite,
+            access::CONCURRENT => Mode::Concurrent,
+            access::COMMUTATIVE => Mode::Commutative,
             other => {
                 return Err(Failure::argument(format_args!("there is no mode of an access with the number {other}")));
             }

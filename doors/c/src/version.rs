@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// `VICUS_ABI_VERSION`: raised whenever a function or a structure of the header changes what it was.
-pub(crate) const ABI: u32 = 1;
+pub(crate) const ABI: u32 = 2;
 
 /// major * 10000 + minor * 100 + patch, as `VICUS_VERSION`.
 pub(crate) const VERSION: u32 = number(env!("CARGO_PKG_VERSION_MAJOR")) * 10_000

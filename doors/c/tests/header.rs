@@ -71,6 +71,7 @@ fn of_rust(text: &str) -> String {
         "Queue" => "vicus_queue",
         "Reservation" => "vicus_reservation",
         "Kit" => "vicus_prepared",
+        "Cancel" => "vicus_cancel",
         "Resume" => "vicus_paused",
         "Network" => "vicus_network",
         "Arc<Model>" => "vicus_model",

@@ -47,12 +47,28 @@ private:
     std::shared_ptr<ArrowSchema> schema_;
 };
 
+/** Cancels the queries that were given it, from any thread. Copies cancel the same ones. */
+class cancel {
+public:
+    cancel() {
+        vicus_cancel *made = nullptr;
+        capi::check(vicus_cancel_new(&made));
+        own_ = std::shared_ptr<vicus_cancel>(made, vicus_cancel_free);
+    }
+    void all() const noexcept { vicus_cancel_all(own_.get()); }
+    const vicus_cancel *get() const noexcept { return own_.get(); }
+
+private:
+    std::shared_ptr<vicus_cancel> own_;
+};
+
 /** What may be said of a query; a text and limits of 0 are none. */
 struct query_options {
     bool sql = false;
     bool any_order = false;
     std::uint64_t timeout_ms = 0, memory_bytes = 0, most_rows = 0, first_rows = 0;
     std::string base;
+    std::optional<cancel> by;
 
     vicus_query_options get() const noexcept {
         vicus_query_options said = VICUS_QUERY_OPTIONS_INIT;
@@ -62,6 +78,7 @@ struct query_options {
         said.most_rows = most_rows;
         said.first_rows = first_rows;
         said.base = base.empty() ? nullptr : base.c_str();
+        said.cancel = by ? by->get() : nullptr;
         said.flags = any_order ? VICUS_QUERY_ANY_ORDER : 0;
         return said;
     }
@@ -111,6 +128,8 @@ public:
         for (const std::string &path : paths) names.push_back(path.c_str());
         capi::check(vicus_data_add(own_.get(), names.data(), names.size(), syntax, graph));
     }
+    /** A table in a file, for queries in SQL. */
+    void add_table(const std::string &name, const std::string &path) { capi::check(vicus_data_add_table(own_.get(), name.c_str(), path.c_str())); }
     std::uint64_t quads() const {
         std::uint64_t count = 0;
         capi::check(vicus_data_count(own_.get(), &count));

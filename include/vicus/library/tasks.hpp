@@ -306,6 +306,16 @@ public:
     task &updates(span<T> data) {
         return follows(data.data(), data.size() * sizeof(T), VICUS_READ_WRITE);
     }
+    /** It changes these bytes at the same time as its neighbours that say the same. */
+    template <class T>
+    task &concurrent(span<T> data) {
+        return follows(data.data(), data.size() * sizeof(T), VICUS_CONCURRENT);
+    }
+    /** It changes these bytes, in any order among its neighbours that say the same, but never two at once. */
+    template <class T>
+    task &commutative(span<T> data) {
+        return follows(data.data(), data.size() * sizeof(T), VICUS_COMMUTATIVE);
+    }
     /** The same of one object. */
     template <class T>
     task &reads(const T &object) {
@@ -318,6 +328,14 @@ public:
     template <class T>
     task &updates(T &object) {
         return follows(std::addressof(object), sizeof(T), VICUS_READ_WRITE);
+    }
+    template <class T>
+    task &concurrent(T &object) {
+        return follows(std::addressof(object), sizeof(T), VICUS_CONCURRENT);
+    }
+    template <class T>
+    task &commutative(T &object) {
+        return follows(std::addressof(object), sizeof(T), VICUS_COMMUTATIVE);
     }
     task &follows(const void *address, std::size_t bytes, std::uint32_t mode) { return follows(vicus_access{address, bytes, 1, 0, mode, 0}); }
     task &follows(const vicus_access &access) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -188,6 +189,45 @@ static void stores(const vicus::runtime &runtime, const std::string &folder) {
     }
 }
 
+// Tables in files, and queries that another thread cancels.
+static void tables_and_cancelling(const vicus::runtime &runtime, const std::string &folder) {
+    auto data = vicus::data::parse(runtime, people, "ttl");
+    const std::string path = folder + "/prices.csv";
+    std::ofstream(path) << "item,price\nham,3\neggs,2\nspam,9\n";
+    data.add_table("prices", path);
+    vicus::query_options sql;
+    sql.sql = true;
+    CHECK(data.write("SELECT item FROM prices WHERE price > 2 ORDER BY item", "csv", sql) == "item\r\nham\r\nspam\r\n");
+    auto sum = data.query("SELECT SUM(price) AS all FROM prices", sql);
+    CHECK(sum.next()->numbers<std::int64_t>(0)[0] == 14);
+    auto prepared = data.prepare("SELECT item FROM prices", sql);
+    std::ofstream(folder + "/other.csv") << "item,price\ntea,1\n";
+    data.add_table("prices", folder + "/other.csv");
+    CHECK(prepared.query().next()->rows() == 3 && data.count("SELECT item FROM prices", sql) == 1);
+    CHECK(data.count("SELECT p.price FROM prices p, \"http://e/age\" a", sql) == 2);
+    auto missing = failure([&] { data.add_table("none", folder + "/none.csv"); });
+    CHECK(missing.status() == VICUS_ERROR_DATA && std::string(missing.what()).find("none.csv") != std::string::npos);
+
+    vicus::query_options given;
+    given.by.emplace();
+    CHECK(data.ask(prefix + "ASK { e:ann e:age 27 }", given));
+    // 100,000,000 rows take long enough that the other thread cancels in between.
+    std::string many = "SELECT * {";
+    for (int at = 0; at < 8; ++at) many += " VALUES ?v" + std::to_string(at) + " { 0 1 2 3 4 5 6 7 8 9 }";
+    std::atomic<bool> begins{false};
+    const vicus::cancel by = *given.by;
+    std::thread other([&] {
+        while (!begins) std::this_thread::yield();
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        by.all();
+    });
+    begins = true;
+    CHECK(failure([&] { data.count(many + " }", given); }).status() == VICUS_ERROR_CANCELLED);
+    other.join();
+    CHECK(failure([&] { data.ask(prefix + "ASK { e:ann e:age 27 }", given); }).status() == VICUS_ERROR_CANCELLED);
+    CHECK(data.ask(prefix + "ASK { e:ann e:age 27 }"));
+}
+
 int main(int argc, char **argv) {
     CHECK(argc == 4);
     vicus::runtime runtime(vicus::options().strategy(argv[1]).set("threads", argv[2]).set("quiet", "yes"));
@@ -195,5 +235,6 @@ int main(int argc, char **argv) {
     long_answers(runtime);
     errors(runtime, argv[3]);
     stores(runtime, argv[3]);
+    tables_and_cancelling(runtime, argv[3]);
     std::puts("ok");
 }

@@ -140,6 +140,56 @@ static int32_t ordered(vicus_scope *scope, void *data) {
     return VICUS_OK;
 }
 
+/* Members of a set that commute change the number without atomic operations; those that are concurrent do it with them. A reader in between sees all. */
+struct sums {
+    unsigned commuting;
+    atomic_uint concurrent;
+    atomic_int within, wrong;
+};
+
+static int32_t commute(void *data) {
+    struct sums *own = data;
+    if (atomic_fetch_add(&own->within, 1) != 0) atomic_store(&own->wrong, 1);
+    unsigned now = own->commuting;
+    thrd_yield();
+    own->commuting = now + 1;
+    atomic_fetch_sub(&own->within, 1);
+    return VICUS_OK;
+}
+
+static int32_t add_beside(void *data) {
+    atomic_fetch_add(&((struct sums *)data)->concurrent, 1);
+    return VICUS_OK;
+}
+
+static int32_t look_at_all(void *data) {
+    struct sums *own = data;
+    if (own->commuting % 20 != 0 || atomic_load(&own->concurrent) % 20 != 0) atomic_store(&own->wrong, 2);
+    return VICUS_OK;
+}
+
+static int32_t sets(vicus_scope *scope, void *data) {
+    struct sums *own = data;
+    vicus_access commuting = {&own->commuting, sizeof own->commuting, 1, 0, VICUS_COMMUTATIVE, 0};
+    vicus_access concurrent = {&own->concurrent, sizeof own->concurrent, 1, 0, VICUS_CONCURRENT, 0};
+    vicus_access all[] = {commuting, concurrent};
+    all[0].mode = all[1].mode = VICUS_READ;
+    for (int round = 0; round < 5; ++round) {
+        vicus_task_options options = VICUS_TASK_OPTIONS_INIT;
+        options.follows_count = 1;
+        for (int at = 0; at < 20; ++at) {
+            options.follows = &commuting;
+            CHECK(vicus_scope_spawn_with(scope, commute, own, NULL, &options) == VICUS_OK);
+            options.follows = &concurrent;
+            CHECK(vicus_scope_spawn_with(scope, add_beside, own, NULL, &options) == VICUS_OK);
+        }
+        options.follows = all;
+        options.follows_count = 2;
+        CHECK(vicus_scope_spawn_with(scope, look_at_all, own, NULL, &options) == VICUS_OK);
+    }
+    return VICUS_OK;
+}
+
 static int32_t fails(vicus_scope *scope, void *data) {
     (void)data;
     for (int n = 0; n < 10; ++n) CHECK(vicus_scope_spawn(scope, n == 5 ? fail_seven : add, "in a scope", NULL) == VICUS_OK);
@@ -185,6 +235,9 @@ static void scopes(void) {
     for (int round = 0; round < 10; ++round) expected = expected * 2 + 1;
     dropped = 0;
     CHECK(vicus_scope_run(runtime, ordered, values) == VICUS_OK);
+    struct sums sums = {0};
+    CHECK(vicus_scope_run(runtime, sets, &sums) == VICUS_OK);
+    CHECK(sums.commuting == 100 && sums.concurrent == 100 && sums.wrong == 0);
     for (int at = 0; at < 4; ++at) CHECK(values[at] == expected);
     CHECK(dropped == 40);
 

@@ -69,9 +69,9 @@ int main(void) {
     CHECK_ERROR(vicus_topology_discover(&topology), VICUS_ERROR_VERSION, "vicus_init");
     CHECK_ERROR(vicus_runtime_start(NULL, &runtime), VICUS_ERROR_VERSION, "vicus_init");
     CHECK_ERROR(vicus_run(NULL, nothing, NULL), VICUS_ERROR_VERSION, "vicus_init");
-    CHECK_ERROR(vicus_init_with(20000, VICUS_ABI_VERSION), VICUS_ERROR_VERSION, "vicus.h 2.0.0 (ABI 1), and the library is ");
+    CHECK_ERROR(vicus_init_with(20000, VICUS_ABI_VERSION), VICUS_ERROR_VERSION, "vicus.h 2.0.0 (ABI 2), and the library is ");
     CHECK(strstr(vicus_error_message(), vicus_version()) != NULL);
-    CHECK_ERROR(vicus_init_with(VICUS_VERSION, VICUS_ABI_VERSION + 1), VICUS_ERROR_VERSION, "(ABI 2)");
+    CHECK_ERROR(vicus_init_with(VICUS_VERSION, VICUS_ABI_VERSION + 1), VICUS_ERROR_VERSION, "(ABI 3)");
     CHECK_ERROR(vicus_runtime_start(NULL, &runtime), VICUS_ERROR_VERSION, "vicus_init");
     CHECK(vicus_init() == VICUS_OK);
     CHECK(vicus_version_number() == VICUS_VERSION && vicus_abi_version() == VICUS_ABI_VERSION);
