@@ -48,7 +48,7 @@ mod report;
 mod seats;
 
 pub use engine::{simulate, simulate_watched};
-pub use machine::{CacheCosts, HomeCosts, Link, Machine, MachineError, MemoryCosts, Stream};
+pub use machine::{CacheCosts, HomeCosts, Link, Machine, MachineError, MemoryCosts, Port, Queueing, Stream};
 pub use memory::Resource;
 pub use options::{Fault, Options, SimError};
 pub use parameters::Parameters;

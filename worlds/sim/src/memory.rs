@@ -2,8 +2,9 @@
 //! way.
 
 use crate::cache::Cache;
+use crate::fluid::Use;
 use crate::heaps::Heaps;
-use crate::machine::HomeCosts;
+use crate::machine::{HomeCosts, Queueing};
 use crate::pages::Pages;
 use crate::{Cost, Machine, Options, Parameters, Program, Step, Work};
 use std::ops::Range;
@@ -24,8 +25,12 @@ pub(crate) struct Demand {
     pub(crate) alone_ns: f64,
     /// Bytes that use a shared resource; 0 if there are none.
     pub(crate) bytes: f64,
-    /// By resource, the share of these bytes that use it.
-    pub(crate) shares: Vec<(usize, f64)>,
+    /// The uses of resources by these bytes.
+    pub(crate) uses: Vec<Use>,
+    /// How much later the bytes may come without delaying the work, because it computes for longer than they take; in nanoseconds.
+    pub(crate) hidden_ns: f64,
+    /// How many bytes from memory the core has under way at once.
+    pub(crate) window: f64,
     /// Bytes from the core's own caches, or its group's.
     pub(crate) cached: f64,
     /// Bytes between the core and its own node, or its own home cache.
@@ -43,6 +48,8 @@ pub struct Resource {
     pub name: String,
     /// Bytes per second.
     pub capacity: f64,
+    /// How long a line waits there.
+    pub queueing: Queueing,
 }
 
 /// Caches, pages, and the routes between them.
@@ -68,6 +75,8 @@ pub(crate) struct Memory<'a> {
     banks: Vec<Option<usize>>,
     /// The first bus among the resources.
     buses: usize,
+    /// The first of the ports, of which each core group has two, if it has any.
+    ports: usize,
     now: Tally,
     evicted: Vec<(u32, u32)>,
 }
@@ -134,8 +143,27 @@ struct Tally {
     from_memory: f64,
     /// Bytes that were sent to home caches without waiting.
     posted: f64,
-    /// By resource, bytes that use it.
-    uses: Vec<f64>,
+    /// By resource, what uses it.
+    uses: Vec<Load>,
+}
+
+/// What a piece of work sends over a resource.
+#[derive(Clone, Copy, Default)]
+struct Load {
+    /// The bytes, or as many bytes read as would take as long.
+    bytes: f64,
+    /// The bytes for which the core waits, divided by those that it has under way.
+    waits: f64,
+    /// The same for bytes that it sends off without waiting.
+    posts: f64,
+}
+
+impl Load {
+    fn add(&mut self, bytes: f64, waits: f64, posts: f64) {
+        self.bytes += bytes;
+        self.waits += waits;
+        self.posts += posts;
+    }
 }
 
 impl<'a> Memory<'a> {
@@ -148,21 +176,25 @@ impl<'a> Memory<'a> {
         let topology = &machine.topology;
         let nodes = topology.nodes.len();
         let mut resources: Vec<Resource> = (0..nodes)
-            .map(|node| Resource { name: format!("controller {node}"), capacity: machine.memory.controller_bandwidth })
+            .map(|node| Resource {
+                name: format!("controller {node}"),
+                capacity: machine.controller_bandwidth(NodeId::new(node)),
+                queueing: machine.memory.queueing.clone(),
+            })
             .collect();
-        resources.extend(
-            machine
-                .links()
-                .iter()
-                .map(|link| Resource { name: format!("link {}>{}", link.from, link.to), capacity: link.bandwidth }),
-        );
+        let plain = |name: String, capacity: f64| Resource { name, capacity, queueing: Queueing::NONE };
+        resources.extend(machine.links().iter().map(|link| Resource {
+            name: format!("link {}>{}", link.from, link.to),
+            capacity: link.bandwidth,
+            queueing: machine.link_queueing.clone(),
+        }));
         let mut shared = Vec::new();
         for (at, cache) in topology.caches.iter().enumerate() {
             let is_home = machine.homes.is_some() && cache.level == 2;
             let together = machine.cache_costs(cache.level).shared_bandwidth;
             let together = together.filter(|_| is_home || cache.pus.len() > 1);
             shared.push(together.map(|capacity| {
-                resources.push(Resource { name: format!("L{} {at}", cache.level), capacity });
+                resources.push(plain(format!("L{} {at}", cache.level), capacity));
                 resources.len() - 1
             }));
         }
@@ -174,8 +206,13 @@ impl<'a> Memory<'a> {
         let banks = topology.core_groups.iter().map(bank).collect();
         let buses = resources.len();
         if let Some((pus, capacity)) = machine.bus {
-            let bus = |at| Resource { name: format!("bus {at}"), capacity };
+            let bus = |at| plain(format!("bus {at}"), capacity);
             resources.extend((0..topology.pus.len() / pus).map(bus));
+        }
+        let ports = resources.len();
+        for (group, port) in topology.core_groups.iter().flat_map(|group| Some((group.id.index(), machine.port?))) {
+            resources.push(plain(format!("port {group} in"), port.read));
+            resources.push(plain(format!("port {group} out"), port.write));
         }
         let keeps = |bytes: u64| Cache::new((bytes as f64 * cache_share) as u64);
         let mut caches: Vec<Cache> = topology.caches.iter().map(|cache| keeps(cache.bytes)).collect();
@@ -196,7 +233,7 @@ impl<'a> Memory<'a> {
             reads: vec![0.0; places],
             writes: vec![0.0; places],
             streamed: vec![0.0; places],
-            uses: vec![0.0; resources.len()],
+            uses: vec![Load::default(); resources.len()],
             ..Tally::default()
         };
         Ok(Memory {
@@ -213,6 +250,7 @@ impl<'a> Memory<'a> {
             shared,
             banks,
             buses,
+            ports,
             now,
             evicted: Vec::new(),
         })
@@ -263,13 +301,23 @@ impl<'a> Memory<'a> {
             self.now.streams += usize::from(self.now.stretches > before);
         }
         let measured = self.machine.leaf_bandwidths.get(&program.leaves[work.leaf as usize]);
-        let alone_ns = match (&self.machine.homes, measured) {
+        let memory = &self.machine.memory;
+        // What is under way at once is what arrives within a latency.
+        let window = |bandwidth: f64| bandwidth * memory.latency_ns / 1e9;
+        let (alone_ns, hidden_ns, window) = match (&self.machine.homes, measured) {
             // A core that has one miss at a time computes nothing meanwhile.
-            (Some(homes), _) => compute_ns + self.home_ns(homes, pu),
-            (None, None) => self.together_ns(compute_ns, self.hits_ns(pu) + self.memory_ns(node)),
-            (None, Some(&bandwidth)) => self.measured_ns(compute_ns, bandwidth, pu, node),
+            (Some(homes), _) => (compute_ns + self.home_ns(homes, pu), 0.0, homes.fetch_bytes as f64),
+            (None, None) => {
+                let bytes_ns = self.hits_ns(pu) + self.memory_ns(node);
+                let hidden_ns = (self.overlap * compute_ns - bytes_ns).max(0.0);
+                (self.together_ns(compute_ns, bytes_ns), hidden_ns, window(self.streaming() * memory.core_bandwidth))
+            }
+            (None, Some(&bandwidth)) => {
+                let (alone_ns, hidden_ns) = self.measured_ns(compute_ns, bandwidth, pu, node);
+                (alone_ns, hidden_ns, window(bandwidth))
+            }
         };
-        self.summary(pu, node, alone_ns)
+        self.summary(pu, node, Demand { alone_ns, hidden_ns, window, ..Demand::default() })
     }
 
     /// A piece of work is over: blocks whose last reader it was may be used again.
@@ -473,28 +521,36 @@ impl<'a> Memory<'a> {
     }
 
     /// The time of a kind of work whose bandwidth from memory was measured: first the part whose bytes are in caches, then the
-    /// part whose bytes are not.
-    fn measured_ns(&self, compute_ns: f64, bandwidth: f64, pu: PuId, node: NodeId) -> f64 {
+    /// part whose bytes are not. Also how much later these may come without delaying it.
+    fn measured_ns(&self, compute_ns: f64, bandwidth: f64, pu: PuId, node: NodeId) -> (f64, f64) {
         let hits: f64 = self.now.hits.iter().sum();
         let all = hits + self.waits().map(|(_, bytes)| bytes).sum::<f64>();
         if all == 0.0 {
-            return compute_ns;
+            return (compute_ns, 0.0);
         }
         let own = self.machine.core_bandwidth(node, node);
-        let from_memory = self.waits().map(|(from, bytes)| {
+        let (mut from_memory, mut hidden) = (0.0, 0.0);
+        for (from, bytes) in self.waits() {
             let farther = own / self.machine.core_bandwidth(node, from);
-            (bytes / bandwidth * 1e9 * farther).max(compute_ns * bytes / all)
-        });
-        self.together_ns(compute_ns * hits / all, self.hits_ns(pu)) + from_memory.sum::<f64>()
+            let (moving, computing) = (bytes / bandwidth * 1e9 * farther, compute_ns * bytes / all);
+            from_memory += moving.max(computing);
+            hidden += (computing - moving).max(0.0);
+        }
+        (self.together_ns(compute_ns * hits / all, self.hits_ns(pu)) + from_memory, hidden)
     }
 
-    /// The time of the bytes from memory on a machine with nodes, if no other core delays them.
-    fn memory_ns(&self, node: NodeId) -> f64 {
+    /// The share of a core's bandwidth from memory that the current piece of work gets, because its stretches are few or short.
+    fn streaming(&self) -> f64 {
         let one_stream = self.machine.memory.stream_bandwidth / self.machine.memory.core_bandwidth;
         // Prefetching begins anew on each page.
         let page = self.machine.memory.page_bytes * self.now.stretches;
         let short = self.waits().map(|(_, bytes)| bytes).sum::<f64>() < page as f64;
-        let share = if self.now.streams == 1 || short { one_stream } else { 1.0 };
+        if self.now.streams == 1 || short { one_stream } else { 1.0 }
+    }
+
+    /// The time of the bytes from memory on a machine with nodes, if no other core delays them.
+    fn memory_ns(&self, node: NodeId) -> f64 {
+        let share = self.streaming();
         let ns = |(from, bytes)| bytes / (share * self.machine.core_bandwidth(node, from)) * 1e9;
         self.waits().map(ns).sum()
     }
@@ -509,24 +565,25 @@ impl<'a> Memory<'a> {
         ns + self.now.from_memory / self.machine.memory.line_bytes as f64 * self.machine.memory.latency_ns
     }
 
-    /// The needs of the current piece of work.
-    fn summary(&mut self, pu: PuId, node: NodeId, alone_ns: f64) -> Demand {
+    /// The needs of the current piece of work, whose time is known.
+    fn summary(&mut self, pu: PuId, node: NodeId, timed: Demand) -> Demand {
         let machine = self.machine;
-        let mut demand = Demand { alone_ns, ..Demand::default() };
+        let (mut demand, window) = (Demand { ..timed }, timed.window);
         let mut waited = 0.0;
-        self.now.uses.fill(0.0);
+        self.now.uses.fill(Load::default());
         for (at, &cache) in self.paths[pu.index()].iter().enumerate() {
             let bytes = self.now.hits[at];
+            let costs = machine.cache_costs(machine.topology.caches[cache].level);
             demand.cached += bytes;
-            waited += bytes * machine.cache_costs(machine.topology.caches[cache].level).latency_ns;
+            waited += bytes * costs.latency_ns;
             if let Some(resource) = self.shared[cache] {
-                self.now.uses[resource] += bytes;
+                self.now.uses[resource].add(bytes, bytes / (costs.bandwidth * costs.latency_ns / 1e9), 0.0);
                 demand.bytes += bytes;
             }
         }
         let own = if machine.homes.is_some() { machine.topology.pus[pu.index()].group.index() } else { node.index() };
         for place in 0..self.now.reads.len() {
-            let (read, written) = (self.now.reads[place], self.now.writes[place]);
+            let (read, written, streamed) = (self.now.reads[place], self.now.writes[place], self.now.streamed[place]);
             let bytes = read + written;
             if bytes == 0.0 {
                 continue;
@@ -541,27 +598,45 @@ impl<'a> Memory<'a> {
                 waited += read * machine.home_latency_ns(homes, own, place);
                 if let Some(bank) = self.banks[place] {
                     demand.bytes += bytes;
-                    self.now.uses[bank] += bytes;
+                    self.now.uses[bank].add(bytes, read / window, written / window);
                 }
                 continue;
             }
             waited += bytes * machine.latency_ns(node, NodeId::new(place));
             demand.bytes += bytes;
-            self.now.uses[place] += bytes;
+            let (reads, stores, posts) = (read / window, streamed / window, (written - streamed) / window);
+            let slower = machine.memory.write_cost;
+            self.now.uses[place].add(read + slower * written, reads + stores, posts);
             let first = machine.topology.nodes.len();
-            machine.links.way(place, node.index()).iter().for_each(|&link| self.now.uses[first + link] += read);
-            machine.links.way(node.index(), place).iter().for_each(|&link| self.now.uses[first + link] += written);
+            let mut over = |way: &[usize], bytes, waits, posts| {
+                way.iter().for_each(|&link| self.now.uses[first + link].add(bytes, waits, posts));
+            };
+            over(machine.links.way(place, node.index()), read, reads, 0.0);
+            over(machine.links.way(node.index(), place), written, stores, posts);
+            if machine.port.is_some() {
+                let port = self.ports + 2 * machine.topology.pus[pu.index()].group.index();
+                self.now.uses[port].add(read, reads, 0.0);
+                self.now.uses[port + 1].add(written, stores, posts);
+            }
             if let Some((pus, _)) = machine.bus {
-                self.now.uses[self.buses + pu.index() / pus] += bytes;
+                self.now.uses[self.buses + pu.index() / pus].add(bytes, reads + stores, posts);
             }
         }
         if self.now.from_memory > 0.0 {
-            demand.bytes += self.now.from_memory;
-            self.now.uses[0] += self.now.from_memory;
-            waited += self.now.from_memory * machine.memory.latency_ns;
+            let bytes = self.now.from_memory;
+            demand.bytes += bytes;
+            self.now.uses[0].add(bytes, bytes / machine.memory.line_bytes as f64, 0.0);
+            waited += bytes * machine.memory.latency_ns;
         }
-        let used = self.now.uses.iter().enumerate().filter(|(_, bytes)| **bytes > 0.0);
-        demand.shares = used.map(|(resource, bytes)| (resource, bytes / demand.bytes)).collect();
+        let all = demand.bytes;
+        let used = self.now.uses.iter().enumerate().filter(|(_, load)| load.bytes > 0.0);
+        let share = |(resource, load): (usize, &Load)| Use {
+            resource,
+            share: load.bytes / all,
+            waits: load.waits / all,
+            posts: load.posts / all,
+        };
+        demand.uses = used.map(share).collect();
         let all = demand.cached + demand.near + demand.far;
         demand.latency_ns = if all > 0.0 { waited / all } else { 0.0 };
         demand
@@ -775,9 +850,12 @@ mod tests {
         let third = 1.0 / 3.0;
         assert_eq!(found[0].bytes, 3.0 * 4096.0);
         let expected = [(0, third), (1, third), (2, third), (4, 2.0 * third), (6, third)];
-        assert_eq!(found[0].shares.len(), expected.len());
-        for (share, expected) in found[0].shares.iter().zip(expected) {
-            assert!(share.0 == expected.0 && (share.1 - expected.1).abs() < 1e-12, "{:?}", found[0].shares);
+        assert_eq!(found[0].uses.len(), expected.len());
+        // 12 GB/s at 90 ns are 1080 bytes under way.
+        assert!((found[0].window - 1080.0).abs() < 1e-6);
+        for (this, expected) in found[0].uses.iter().zip(expected) {
+            assert!(this.resource == expected.0 && (this.share - expected.1).abs() < 1e-12, "{:?}", found[0].uses);
+            assert!((this.waits - expected.1 / 1080.0).abs() < 1e-12 && this.posts == 0.0, "{this:?}");
         }
     }
 
