@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vicus_sim::SimError;
-use vicus_sim::papers::{self, Effort, FIGURES, Figure, Job, Report, Robust, Sample, Verdict};
+use vicus_sim::papers::{self, Effort, FIGURES, Figure, Job, Published, Report, Robust, Sample, Verdict};
 
 /// Reproduce the papers' figures: prints a table, and for each claim of the paper whether it holds, by how much, and whether it
 /// is robust: whether it still holds if any of the model's free parameters, or of the machine's bandwidths, is a quarter
@@ -187,6 +187,11 @@ fn shown(verdict: &Verdict) -> String {
         Robust::Fragile(cases) => format!(", fragile: otherwise with {}", cases.join(", ")),
     };
     let seeds = verdict.seeds.map_or(String::new(), |(asked, held)| format!(", for {held} of {asked} seeds"));
+    if let Some(Published { predicted, published, unit }) = &verdict.published {
+        return format!(
+            "{holds}{robust}{seeds}: {claim}: {predicted:.1} {unit} predicted, {published:.1} published, {value:.2}\n"
+        );
+    }
     format!("{holds}{robust}{seeds}: {claim}\n    {value:.3}, expected {expected} ({ratio})\n")
 }
 
