@@ -60,8 +60,9 @@ pub(crate) struct Memory<'a> {
     heaps: Heaps,
     /// By array, its division into granules.
     cuts: Vec<Cut>,
-    /// By granule, how often it was written.
-    versions: Vec<u32>,
+    granules: Vec<Granule>,
+    /// By cache, the node of its cores.
+    nodes_of_caches: Vec<usize>,
     /// By index in the topology; the last one stands for all home caches together.
     caches: Vec<Cache>,
     /// By PU, its caches, the lowest level first.
@@ -123,6 +124,31 @@ struct Piece {
     mode: Mode,
 }
 
+/// What is known of a granule. Both are looked at together.
+#[derive(Clone, Copy)]
+struct Granule {
+    /// How often it was written.
+    version: u32,
+    /// The cache that kept it when it was last written, or [`Granule::NONE`].
+    writer: u32,
+}
+
+impl Granule {
+    /// No cache.
+    const NONE: u32 = u32::MAX;
+}
+
+/// Where a piece was found.
+#[derive(Clone, Copy, PartialEq)]
+enum Found {
+    /// In the core's own caches, or its group's.
+    Own,
+    /// In the cache of other cores, which has written it and would have to write it back; they are on this node.
+    Written(usize),
+    /// In memory.
+    Memory,
+}
+
 /// The sums of the current piece of work.
 #[derive(Default)]
 struct Tally {
@@ -130,6 +156,8 @@ struct Tally {
     hits: Vec<f64>,
     /// By place, bytes that came from there.
     reads: Vec<f64>,
+    /// By node, bytes that came from caches there.
+    forwarded: Vec<f64>,
     /// By place, bytes that went there.
     writes: Vec<f64>,
     /// By place, the part of `writes` that went past the caches. A core waits for these and for what it reads; caches write
@@ -232,6 +260,7 @@ impl<'a> Memory<'a> {
         let now = Tally {
             reads: vec![0.0; places],
             writes: vec![0.0; places],
+            forwarded: vec![0.0; places],
             streamed: vec![0.0; places],
             uses: vec![Load::default(); resources.len()],
             ..Tally::default()
@@ -242,7 +271,12 @@ impl<'a> Memory<'a> {
             heaps: Heaps::new(program),
             pages: Pages::new(machine, &program.arrays, options.interleave)?,
             cuts,
-            versions: vec![0; granules],
+            granules: vec![Granule { version: 0, writer: Granule::NONE }; granules],
+            nodes_of_caches: topology
+                .caches
+                .iter()
+                .map(|cache| cache.pus.first().map_or(0, |pu| topology.pus[pu.index()].node.index()))
+                .collect(),
             caches,
             paths,
             speeds,
@@ -381,6 +415,7 @@ impl<'a> Memory<'a> {
         self.now.hits.resize(self.paths[pu.index()].len(), 0.0);
         self.now.reads.fill(0.0);
         self.now.writes.fill(0.0);
+        self.now.forwarded.fill(0.0);
         self.now.streamed.fill(0.0);
         (self.now.from_memory, self.now.posted) = (0.0, 0.0);
         (self.now.streams, self.now.stretches) = (0, 0);
@@ -394,6 +429,7 @@ impl<'a> Memory<'a> {
         // Where lines have home caches, all stores go there at once.
         let past_caches = access.streams && access.mode.writes() && self.machine.homes.is_none();
         let mut missed = inside.start..inside.start;
+        let mut before = Found::Own;
         for at in inside.start / granule..inside.end.div_ceil(granule) {
             let whole = at * granule..((at + 1) * granule).min(bytes);
             let part = whole.start.max(inside.start)..whole.end.min(inside.end);
@@ -401,17 +437,26 @@ impl<'a> Memory<'a> {
             let counts = part.len() * 2 >= whole.len();
             let id = (first + at) as u32;
             let piece = Piece { array, id, whole: whole.len(), part: part.clone(), counts, mode: access.mode };
-            let hit = !past_caches && self.through_caches(pu, &piece);
+            let found = if past_caches { Found::Memory } else { self.through_caches(pu, &piece) };
             if past_caches && counts {
-                self.versions[id as usize] = self.versions[id as usize].wrapping_add(1);
+                let version = &mut self.granules[id as usize].version;
+                *version = version.wrapping_add(1);
             }
-            if !hit {
-                if missed.end != part.start {
-                    self.miss(node, array, base, missed, access.mode, past_caches);
-                    missed = part.start..part.start;
+            match found {
+                Found::Own => {}
+                Found::Written(from) => {
+                    self.now.stretches += usize::from(before != found);
+                    self.now.forwarded[from] += part.len() as f64;
                 }
-                missed.end = part.end;
+                Found::Memory => {
+                    if missed.end != part.start {
+                        self.miss(node, array, base, missed, access.mode, past_caches);
+                        missed = part.start..part.start;
+                    }
+                    missed.end = part.end;
+                }
             }
+            before = found;
         }
         self.miss(node, array, base, missed, access.mode, past_caches);
         while let Some((id, bytes)) = self.evicted.pop() {
@@ -422,17 +467,17 @@ impl<'a> Memory<'a> {
         }
     }
 
-    /// Looks for a granule in the PU's caches, and leaves it there. Says whether it was found.
-    fn through_caches(&mut self, pu: PuId, piece: &Piece) -> bool {
+    /// Looks for a granule in the PU's caches, and leaves it there.
+    fn through_caches(&mut self, pu: PuId, piece: &Piece) -> Found {
         let &Piece { array, id, whole, ref part, counts, mode } = piece;
         let path = &self.paths[pu.index()];
-        let version = &mut self.versions[id as usize];
+        let Granule { version, writer } = &mut self.granules[id as usize];
         let found = path.iter().position(|&cache| self.caches[cache].look_up(id, *version));
-        let writes = mode.writes();
+        let (writes, before) = (mode.writes(), *version);
         if writes && counts {
             *version = version.wrapping_add(1);
         }
-        let (version, bytes) = (*version, whole as u32);
+        let (version, writer, bytes) = (*version, *writer, whole as u32);
         if let Some(at) = found {
             self.now.hits[at] += part.len() as f64;
         }
@@ -456,17 +501,28 @@ impl<'a> Memory<'a> {
                     self.now.from_memory += part.len() as f64;
                 }
             }
-            return found.is_some() || mode == Mode::Write;
-        }
-        if !counts {
-            return found.is_some();
+            return if found.is_some() || mode == Mode::Write { Found::Own } else { Found::Memory };
         }
         let last = path.len().wrapping_sub(1);
+        let comes_from = match found {
+            Some(_) => Found::Own,
+            // Lines that were written elsewhere are not in memory yet.
+            None if writer != Granule::NONE && self.caches[writer as usize].owns(id, before) => {
+                Found::Written(self.nodes_of_caches[writer as usize])
+            }
+            None => Found::Memory,
+        };
+        if !counts {
+            return comes_from;
+        }
         // A granule that was found at a level, and not written, only has to go to the lower levels.
         let upto = if writes { path.len() } else { found.unwrap_or(path.len()) };
         let mut keeps = false;
         for (at, &cache) in path[..upto].iter().enumerate() {
             keeps = self.caches[cache].put(id, bytes, version, writes && at == last, &mut self.evicted);
+        }
+        if writes {
+            self.granules[id as usize].writer = if keeps { path[last] as u32 } else { Granule::NONE };
         }
         if writes && !keeps {
             // No cache has room for it, so it is written back at once.
@@ -474,7 +530,7 @@ impl<'a> Memory<'a> {
             let node = self.machine.topology.pus[pu.index()].node;
             self.pages.add_places(array, start..start + part.len(), Some(node), &mut self.now.writes);
         }
-        found.is_some()
+        comes_from
     }
 
     /// Adds a part of an array that was in no cache.
@@ -515,7 +571,8 @@ impl<'a> Memory<'a> {
 
     /// The nodes for whose bytes a core waits, and how many bytes.
     fn waits(&self) -> impl Iterator<Item = (NodeId, f64)> {
-        let bytes = self.now.reads.iter().zip(&self.now.streamed).map(|(read, streamed)| read + streamed);
+        let from_memory = self.now.reads.iter().zip(&self.now.streamed).map(|(read, streamed)| read + streamed);
+        let bytes = from_memory.zip(&self.now.forwarded).map(|(bytes, forwarded)| bytes + forwarded);
         // There may be more places than nodes; the additional ones have no bytes.
         bytes.enumerate().filter(|(_, bytes)| *bytes > 0.0).map(|(node, bytes)| (NodeId::new(node), bytes))
     }
@@ -584,7 +641,8 @@ impl<'a> Memory<'a> {
         let own = if machine.homes.is_some() { machine.topology.pus[pu.index()].group.index() } else { node.index() };
         for place in 0..self.now.reads.len() {
             let (read, written, streamed) = (self.now.reads[place], self.now.writes[place], self.now.streamed[place]);
-            let bytes = read + written;
+            let forwarded = self.now.forwarded[place];
+            let bytes = read + written + forwarded;
             if bytes == 0.0 {
                 continue;
             }
@@ -604,9 +662,11 @@ impl<'a> Memory<'a> {
             }
             waited += bytes * machine.latency_ns(node, NodeId::new(place));
             demand.bytes += bytes;
-            let (reads, stores, posts) = (read / window, streamed / window, (written - streamed) / window);
+            let (stores, posts) = (streamed / window, (written - streamed) / window);
             let slower = machine.memory.write_cost;
-            self.now.uses[place].add(read + slower * written, reads + stores, posts);
+            self.now.uses[place].add(read + slower * written, read / window + stores, posts);
+            // What comes from caches doesn't go through the controller.
+            let (read, reads) = (read + forwarded, (read + forwarded) / window);
             let first = machine.topology.nodes.len();
             let mut over = |way: &[usize], bytes, waits, posts| {
                 way.iter().for_each(|&link| self.now.uses[first + link].add(bytes, waits, posts));
@@ -805,7 +865,33 @@ mod tests {
         let found = run(&two, &program(1, MB, "on:0", &accesses), &[0, 1, 1, 0, 0]);
         let from_memory: Vec<bool> = found.iter().map(|demand| demand.near + demand.far > 0.0).collect();
         assert_eq!(from_memory, [true, true, false, true, false]);
-        assert_eq!((found[1].far, found[3].near), (small as f64, small as f64));
+        assert_eq!(
+            (found[1].far, found[3].far),
+            (small as f64, small as f64),
+            "the written lines come from the other's cache"
+        );
+    }
+
+    /// What happened: they came from memory, from which they were not there yet.
+    #[test]
+    fn lines_that_another_nodes_cache_has_written_come_from_there() {
+        let small = 16 << 10;
+        let (read, write) = (Access::new(MB, small, Mode::Read), Access::new(MB, small, Mode::Write));
+        let two = Machine::from_topology(Topology::parse("node:2 l3:1 core:1").unwrap());
+        // It lies on node 0, whose core writes it at first; then the other core does, and the first one reads it.
+        let found = run(&two, &program(1, MB, "on:0", &[write, write, read, read]), &[0, 1, 0, 0]);
+        let bytes: Vec<(f64, f64)> = found.iter().map(|demand| (demand.near, demand.far)).collect();
+        let all = small as f64;
+        assert_eq!(bytes, [(all, 0.0), (0.0, all), (0.0, all), (0.0, 0.0)]);
+        let far_ns = all / two.core_bandwidth(NodeId::new(0), NodeId::new(1)) * 1e9;
+        assert!((found[2].alone_ns - far_ns).abs() < 1e-6, "{}", found[2].alone_ns);
+        // Controllers are 0 and 1, and link 1>0 is 3.
+        let uses = |at: usize| found[at].uses.iter().map(|this: &Use| this.resource).collect::<Vec<_>>();
+        assert_eq!((uses(1), uses(2)), (vec![2], vec![3]), "each from the other's cache");
+        // When it has been driven out, it is in memory.
+        let others = Access::new(65 * MB, 32 * MB, Mode::Read);
+        let found = run(&two, &program(2, 32 * MB, "on:0", &[write, others, read]), &[1, 1, 0]);
+        assert_eq!((found[2].near, found[2].far), (all, 0.0));
     }
 
     #[test]
