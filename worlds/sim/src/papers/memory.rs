@@ -239,6 +239,14 @@ const WAYCA: &str =
     "openEuler, wayca-scheduler, tools/kp920.2P.6CCL, log.mem-band.0419 and 0427 (lmbench's STREAM copy)";
 const ARM: &str = "learn.arm.com, \"Memory subsystem\" learning path (ASCT peak-bandwidth)";
 
+// Why some claims do not hold.
+const WAITS: &str = "Xeons, latency beside all that the others can read: a core has more lines under way than one alone shows, two hardware threads of a \
+                     core most of all; and the 6252N's memory gives 5 % more than is predicted, so that it is not full yet at 236.7 GB/s.";
+const PORTS: &str = "epyc-9224-cxl: no data sheet says what share of its bytes the protocol takes on the links between dies and sockets, or how many \
+                     links there are between these sockets.";
+const DIES: &str = "kunpeng-920: what lines wait beside writes is not published (the chart is of reads), nor what a die's ring and the links between \
+                    dies carry.";
+
 fn of(
     machine: &'static str,
     figures: impl IntoIterator<Item = (&'static str, Traffic, f64)>,
@@ -411,6 +419,9 @@ pub(super) fn figure() -> Figure {
             CXL,
             WAYCA,
             ARM,
+            WAITS,
+            PORTS,
+            DIES,
             "Parameters are from data sheets and from idle machines (a core alone, a line at a time), or from other machines of the kind; the files say \
              which. None is from the figures that judge.",
         ],
