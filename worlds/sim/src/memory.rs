@@ -222,7 +222,10 @@ impl<'a> Memory<'a> {
             let together = machine.cache_costs(cache.level).shared_bandwidth;
             let together = together.filter(|_| is_home || cache.pus.len() > 1);
             shared.push(together.map(|capacity| {
-                resources.push(plain(format!("L{} {at}", cache.level), capacity));
+                // Tiles ask a home cache for a fetch each, one after the other; other caches serve many lines at once.
+                let fetch = machine.homes.as_ref().filter(|_| is_home).map(|homes| homes.fetch_bytes as f64);
+                let queueing = fetch.map_or(Queueing::NONE, |fetch| Queueing::of_server(fetch / capacity * 1e9));
+                resources.push(Resource { queueing, ..plain(format!("L{} {at}", cache.level), capacity) });
                 resources.len() - 1
             }));
         }

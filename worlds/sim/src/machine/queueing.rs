@@ -44,6 +44,19 @@ impl Queueing {
         Ok(Queueing { points: all })
     }
 
+    /// The wait for a server that takes as long for each line and has one at a time, if lines come independently of each other (Pollaczek and Khinchine; the
+    /// M/D/1 queue). Beyond 95 % of its load, those that wait themselves keep more from coming.
+    ///
+    /// ```
+    /// let bank = vicus_sim::Queueing::of_server(6.0);
+    /// assert_eq!([0.0, 0.5, 0.8].map(|load| bank.wait_ns(load).round()), [0.0, 3.0, 12.0]);
+    /// ```
+    pub fn of_server(line_ns: f64) -> Queueing {
+        let point = |load: f64| (load, load / (2.0 * (1.0 - load)) * line_ns);
+        let points = [0.2, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95].map(point);
+        Queueing::new(&points).expect("the wait grows with the load")
+    }
+
     /// The wait at this load, in nanoseconds.
     ///
     /// ```
