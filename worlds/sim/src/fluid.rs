@@ -23,7 +23,7 @@ pub(crate) type Time = u64;
 pub(crate) const SECOND: f64 = 1e12;
 
 /// By how much a load may differ from the one that its wait belongs to before waits are computed again, as a share of the capacity.
-const SLACK: f64 = 0.01;
+const SLACK: f64 = 0.02;
 
 /// The precision of loads when waits are computed.
 const EXACT: f64 = 1e-5;
@@ -67,6 +67,10 @@ pub(crate) struct Fluid {
     started: u64,
     /// The members of each queue while waits are computed: classes, with the position of the use. Kept for its memory.
     members: Vec<Vec<(u32, u32)>>,
+    /// By queue, the bytes per second that would be asked for if no line waited; kept for its memory.
+    asked: Vec<f64>,
+    /// The queues where lines may have to wait; kept for its memory.
+    busy: Vec<usize>,
 }
 
 /// A resource and its lines that wait.
@@ -148,6 +152,8 @@ impl Fluid {
         let queues: Vec<Queue> = queues.into_iter().map(queue).collect();
         Fluid {
             members: vec![Vec::new(); queues.len()],
+            asked: vec![0.0; queues.len()],
+            busy: Vec::new(),
             queues,
             classes: Vec::new(),
             live: Vec::new(),
@@ -277,9 +283,23 @@ impl Fluid {
                 self.members[this.resource].push((at as u32, position as u32));
             }
         }
-        for queue in (0..self.queues.len()).filter(|&queue| self.members[queue].is_empty()) {
-            (self.queues[queue].used, self.queues[queue].wait) = (0.0, 0.0);
+        let mut asked = std::mem::take(&mut self.asked);
+        asked.fill(0.0);
+        for &at in &self.live {
+            let class = &self.classes[at];
+            let most = class.pace.limit * class.flows.len() as f64;
+            class.uses.iter().for_each(|this| asked[this.resource] += this.share * most);
         }
+        // Where there is room for all that can be asked for, no line ever waits.
+        self.busy.clear();
+        for (at, queue) in self.queues.iter_mut().enumerate() {
+            if asked[at] <= queue.load_at(0.0).0 * queue.capacity {
+                queue.wait = 0.0;
+            } else {
+                self.busy.push(at);
+            }
+        }
+        self.asked = asked;
         for &at in &self.live {
             let (class, queues) = (&mut self.classes[at], &self.queues);
             let late_by = |a: &Use| Class::late_by(a, queues[a.resource].wait, queues[a.resource].full);
@@ -288,10 +308,8 @@ impl Fluid {
         }
         for _ in 0..PASSES {
             let mut worst: f64 = 0.0;
-            for queue in 0..self.queues.len() {
-                if !self.members[queue].is_empty() {
-                    worst = worst.max(self.settle(queue));
-                }
+            for at in 0..self.busy.len() {
+                worst = worst.max(self.settle(self.busy[at]));
             }
             if worst < EXACT {
                 break;
