@@ -71,10 +71,10 @@ pub struct CacheCosts {
     pub shared_bandwidth: Option<f64>,
 }
 
-/// How much longer a line of a node's memory takes by its load, where a machine's file has no chart of its own: that of six channels of DDR4
-/// behind a Xeon Gold 6140, measured by Intel's Memory Latency Checker 3.10 with reads only (VSC, "Memory bandwidth and latency measurements KU Leuven
-/// Tier-2", `skylake_mlc.txt`, 2023). Banks and channels make a line wait, whatever is on the other side: sockets with other
-/// processors and channels come within a few nanoseconds of it.
+/// How much longer a line of a node's memory takes by its load, where a machine's file has no chart of its own: that of six channels of DDR4 behind a
+/// Xeon Gold 6140, measured by Intel's Memory Latency Checker 3.10 with reads only (VSC documentation,
+/// source/leuven/old_hardware/genius/skylake_mlc.txt). Banks and channels make a line wait, whatever is on the other side: other processors and channels
+/// come within some ten nanoseconds of it, as the machines of `papers/memory.rs` show.
 const DRAM_QUEUEING: [(f64, f64); 7] =
     [(0.125, 6.0), (0.25, 11.0), (0.375, 15.5), (0.52, 26.0), (0.78, 38.5), (0.955, 73.0), (1.0, 76.0)];
 

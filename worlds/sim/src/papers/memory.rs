@@ -230,7 +230,8 @@ struct Published {
     value: f64,
 }
 
-const FDIO: &str = "FD.io CSIT report 2001, \"Calibration data - Cascadelake\" (Memory Latency Checker 3.7)";
+const FDIO: &str =
+    "FDio/csit, docs/report/introduction/test_environment_sut_calib_clx.rst (Memory Latency Checker 3.7), 2019";
 const BEX: &str = "G. J. Bex, Code-optimization, info/ (Memory Latency Checker 3.10 and 3.11a), 2023";
 const RIEDEL: &str = "simon-r, My_Stream_Benchmark, RESULTS.md";
 const GIST: &str = "v0dro, gist 0559e1d9b205ca9ac0ad1a29fe10377b, a DGX A100";
