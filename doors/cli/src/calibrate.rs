@@ -174,6 +174,7 @@ impl Text {
             "controller_bandwidth = {:.3e} # read and written by all cores of a node",
             memory.controller_bandwidth
         ));
+        self.line("load_latency = [] # what lines wait for others is in the bandwidth of all cores");
         if let Some(link) = memory.link_bandwidth {
             self.line(format_args!("\n[links]\nshape = \"full\" # which links there are can't be measured"));
             self.line(format_args!("bandwidth = {link:.3e} # read by all cores of one node from another"));

@@ -56,6 +56,14 @@ impl Cache {
         true
     }
 
+    /// Whether it has this version of a granule, and has to write it back.
+    pub(crate) fn owns(&self, granule: u32, version: u32) -> bool {
+        self.find(granule).is_some_and(|at| {
+            let slot = &self.slots[at as usize];
+            slot.dirty && slot.version == version
+        })
+    }
+
     /// Keeps a granule, and puts the dirty granules that it evicts into `evicted`, with their bytes. Returns whether there is
     /// room.
     pub(crate) fn put(
@@ -193,6 +201,10 @@ mod tests {
         assert_eq!(evicted, [(1, 100)], "0 was used since");
         assert!(!cache.look_up(1, 0) && cache.look_up(0, 0) && cache.look_up(2, 0));
         assert!(!cache.look_up(2, 1), "another core has written it since");
+        cache.put(2, 100, 1, true, &mut evicted);
+        assert!(cache.owns(2, 1) && !cache.owns(2, 0) && !cache.owns(0, 0), "one is the last that was written there");
+        cache.put(2, 100, 2, false, &mut evicted);
+        assert!(!cache.owns(2, 2), "another core has written it since");
         assert!(!cache.put(4, 301, 0, false, &mut evicted), "larger than the cache");
     }
 

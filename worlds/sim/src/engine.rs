@@ -180,7 +180,8 @@ impl<'a> Engine<'a> {
         options: &'a Options,
     ) -> Result<Engine<'a>, SimError> {
         let memory = Memory::new(machine, &program, options).map_err(SimError::Distribution)?;
-        let fluid = Fluid::new(memory.resources().iter().map(|resource| resource.capacity).collect());
+        let fluid =
+            Fluid::new(memory.resources().iter().map(|resource| (resource.capacity, resource.queueing.clone())));
         let cycles = |cycles: f64| picoseconds(cycles / machine.clock_ghz);
         let Parameters { spawn_cycles, own_cycles, take_cycles, steal_cycles, deal_cycles, wake_ns, .. } =
             options.parameters;

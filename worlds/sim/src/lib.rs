@@ -22,7 +22,9 @@
 //! * A piece of work computes for some time, and moves bytes. What its caches hold comes at their speed; the rest comes from the
 //!   nodes that hold it, as fast as a core alone gets it: in inverse proportion to the latency. A share of computing,
 //!   [`Parameters::overlap`], goes on meanwhile.
-//! * Cores that move bytes at the same time share controllers, links, shared caches and buses, at max-min fair rates.
+//! * Cores that move bytes at the same time share controllers, links, ports of core groups, shared caches and buses. Each is a queue, in which a line
+//!   waits the longer the more is asked for; a core waits for the lines that it has under way, and for each where it goes.
+//! * Lines that another cache has written and still keeps come from there.
 //! * Caches keep what was used last, in pieces that no access of the program divides.
 //! * Spawning, dealing, taking and waking have constant costs; a queue that several seats use is locked meanwhile.
 
@@ -49,7 +51,7 @@ mod seats;
 mod tasks;
 
 pub use engine::{simulate, simulate_watched};
-pub use machine::{CacheCosts, HomeCosts, Link, Machine, MachineError, MemoryCosts, Stream};
+pub use machine::{CacheCosts, HomeCosts, Link, Machine, MachineError, MemoryCosts, Port, Queueing, Stream};
 pub use memory::Resource;
 pub use options::{Fault, Options, SimError};
 pub use parameters::Parameters;

@@ -4,9 +4,11 @@
 
 mod file;
 mod links;
+mod queueing;
 
 pub use file::MachineError;
 pub use links::Link;
+pub use queueing::Queueing;
 
 use crate::Parameters;
 pub(crate) use links::Links;
@@ -44,6 +46,10 @@ pub struct Machine {
     pub bus: Option<(usize, f64)>,
     /// The links between nodes. Invariant: every node reaches every other.
     pub(crate) links: Links,
+    /// How much longer a line takes over a link, by the link's load.
+    pub link_queueing: Queueing,
+    /// Set if each core group has a port to the rest of the machine.
+    pub port: Option<Port>,
     /// Set if data lies in home caches and not on nodes.
     pub homes: Option<HomeCosts>,
     /// The results of STREAM copy on it.
@@ -65,6 +71,20 @@ pub struct CacheCosts {
     pub shared_bandwidth: Option<f64>,
 }
 
+/// How much longer a line of a node's memory takes by its load, where a machine's file has no chart of its own: that of six channels of DDR4 behind a
+/// Xeon Gold 6140, measured by Intel's Memory Latency Checker 3.10 with reads only (VSC documentation,
+/// source/leuven/old_hardware/genius/skylake_mlc.txt). Banks and channels make a line wait, whatever is on the other side: other processors and channels
+/// come within some ten nanoseconds of it, as the machines of `papers/memory.rs` show.
+const DRAM_QUEUEING: [(f64, f64); 7] =
+    [(0.125, 6.0), (0.25, 11.0), (0.375, 15.5), (0.52, 26.0), (0.78, 38.5), (0.955, 73.0), (1.0, 76.0)];
+
+impl Queueing {
+    /// That of memory of which nothing else is known.
+    pub fn of_dram() -> Queueing {
+        Queueing::new(&DRAM_QUEUEING).expect("the chart rises")
+    }
+}
+
 /// Memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemoryCosts {
@@ -77,12 +97,27 @@ pub struct MemoryCosts {
     pub core_bandwidth: f64,
     /// The bandwidth of a single stream, or of stretches shorter than a page: prefetching ends at each page.
     pub stream_bandwidth: f64,
-    /// The bandwidth of one node's memory, for reads and writes together.
+    /// The bandwidth of one node's memory, for reads and writes together; if writes cost more, for reads.
     pub controller_bandwidth: f64,
+    /// The same for nodes whose memory is of another kind.
+    pub other_controllers: Vec<(NodeId, f64)>,
+    /// How many bytes read take as long as one byte written: channels need time to turn round.
+    pub write_cost: f64,
+    /// How much longer a line takes, by the load of its node's memory.
+    pub queueing: Queueing,
     /// The unit in which memory is placed on nodes.
     pub page_bytes: usize,
     /// The unit that caches fetch.
     pub line_bytes: usize,
+}
+
+/// The port of a core group: all of its bytes from and to memory go through it. In bytes per second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Port {
+    /// From memory.
+    pub read: f64,
+    /// To memory.
+    pub write: f64,
 }
 
 /// A manycore processor whose tiles own lines: each line has a home cache, the last-level cache of a tile, which serves the
@@ -125,6 +160,15 @@ machines!(
     "xeon-e7-4820",
     "core-i7-860",
     "epyc-7763",
+    "xeon-6252n",
+    "xeon-8360y",
+    "xeon-8468",
+    "epyc-7742",
+    "epyc-7742-nps4",
+    "epyc-9224-cxl",
+    "kunpeng-920",
+    "graviton2",
+    "graviton4",
 );
 
 impl Machine {
@@ -189,11 +233,16 @@ impl Machine {
                 core_bandwidth: 12e9,
                 stream_bandwidth: 12e9,
                 controller_bandwidth,
+                other_controllers: Vec::new(),
+                write_cost: 1.0,
+                queueing: Queueing::of_dram(),
                 page_bytes: 4096,
                 line_bytes: 64,
             },
             bus: None,
             links: Links::full(nodes, controller_bandwidth / 2.0),
+            link_queueing: Queueing::NONE,
+            port: None,
             homes: None,
             stream: None,
             parameters: Parameters::default(),
@@ -205,7 +254,7 @@ impl Machine {
     pub const BANDWIDTHS: [&'static str; 4] =
         ["core_bandwidth", "controller_bandwidth", "link_bandwidth", "home_bandwidth"];
 
-    /// The machine with one of [`Machine::BANDWIDTHS`] scaled by a factor; buses count as links. `None` if it has no such
+    /// The machine with one of [`Machine::BANDWIDTHS`] scaled by a factor; buses and ports count as links. `None` if it has no such
     /// bandwidth.
     ///
     /// ```
@@ -226,12 +275,17 @@ impl Machine {
             }
             "controller_bandwidth" => {
                 machine.memory.controller_bandwidth *= factor;
+                machine.memory.other_controllers.iter_mut().for_each(|other| other.1 *= factor);
                 true
             }
             "link_bandwidth" => {
                 machine.links.links.iter_mut().for_each(|link| link.bandwidth *= factor);
                 machine.bus.iter_mut().for_each(|bus| bus.1 *= factor);
-                self.bus.is_some() || !self.links.links.is_empty()
+                machine
+                    .port
+                    .iter_mut()
+                    .for_each(|port| (port.read, port.write) = (port.read * factor, port.write * factor));
+                self.port.is_some() || self.bus.is_some() || !self.links.links.is_empty()
             }
             "home_bandwidth" => {
                 let homes = machine.caches.iter_mut().filter(|cache| cache.level == 2);
@@ -251,6 +305,12 @@ impl Machine {
         let value = self.topology.numa_value(from, to);
         let known = self.memory.latency_by_distance.iter().find(|&&(distance, _)| distance == value);
         known.expect("a machine has a latency for each distance").1
+    }
+
+    /// The bandwidth of a node's memory, for reads.
+    pub fn controller_bandwidth(&self, node: NodeId) -> f64 {
+        let other = self.memory.other_controllers.iter().find(|other| other.0 == node);
+        other.map_or(self.memory.controller_bandwidth, |other| other.1)
     }
 
     /// The bytes per second that a core gets from a node's memory when no other core uses it.

@@ -2,8 +2,9 @@
 //! way.
 
 use crate::cache::Cache;
+use crate::fluid::Use;
 use crate::heaps::Heaps;
-use crate::machine::HomeCosts;
+use crate::machine::{HomeCosts, Queueing};
 use crate::pages::Pages;
 use crate::{Cost, Machine, Options, Parameters, Program, Step, Work};
 use std::ops::Range;
@@ -24,8 +25,12 @@ pub(crate) struct Demand {
     pub(crate) alone_ns: f64,
     /// Bytes that use a shared resource; 0 if there are none.
     pub(crate) bytes: f64,
-    /// By resource, the share of these bytes that use it.
-    pub(crate) shares: Vec<(usize, f64)>,
+    /// The uses of resources by these bytes.
+    pub(crate) uses: Vec<Use>,
+    /// How much later the bytes may come without delaying the work, because it computes for longer than they take; in nanoseconds.
+    pub(crate) hidden_ns: f64,
+    /// How many bytes from memory the core has under way at once.
+    pub(crate) window: f64,
     /// Bytes from the core's own caches, or its group's.
     pub(crate) cached: f64,
     /// Bytes between the core and its own node, or its own home cache.
@@ -43,6 +48,8 @@ pub struct Resource {
     pub name: String,
     /// Bytes per second.
     pub capacity: f64,
+    /// How long a line waits there.
+    pub queueing: Queueing,
 }
 
 /// Caches, pages, and the routes between them.
@@ -53,8 +60,9 @@ pub(crate) struct Memory<'a> {
     heaps: Heaps,
     /// By array, its division into granules.
     cuts: Vec<Cut>,
-    /// By granule, how often it was written.
-    versions: Vec<u32>,
+    granules: Vec<Granule>,
+    /// By cache, the node of its cores.
+    nodes_of_caches: Vec<usize>,
     /// By index in the topology; the last one stands for all home caches together.
     caches: Vec<Cache>,
     /// By PU, its caches, the lowest level first.
@@ -68,6 +76,8 @@ pub(crate) struct Memory<'a> {
     banks: Vec<Option<usize>>,
     /// The first bus among the resources.
     buses: usize,
+    /// The first of the ports, of which each core group has two, if it has any.
+    ports: usize,
     now: Tally,
     evicted: Vec<(u32, u32)>,
 }
@@ -114,6 +124,31 @@ struct Piece {
     mode: Mode,
 }
 
+/// What is known of a granule. Both are looked at together.
+#[derive(Clone, Copy)]
+struct Granule {
+    /// How often it was written.
+    version: u32,
+    /// The cache that kept it when it was last written, or [`Granule::NONE`].
+    writer: u32,
+}
+
+impl Granule {
+    /// No cache.
+    const NONE: u32 = u32::MAX;
+}
+
+/// Where a piece was found.
+#[derive(Clone, Copy, PartialEq)]
+enum Found {
+    /// In the core's own caches, or its group's.
+    Own,
+    /// In the cache of other cores, which has written it and would have to write it back; they are on this node.
+    Written(usize),
+    /// In memory.
+    Memory,
+}
+
 /// The sums of the current piece of work.
 #[derive(Default)]
 struct Tally {
@@ -121,6 +156,8 @@ struct Tally {
     hits: Vec<f64>,
     /// By place, bytes that came from there.
     reads: Vec<f64>,
+    /// By node, bytes that came from caches there.
+    forwarded: Vec<f64>,
     /// By place, bytes that went there.
     writes: Vec<f64>,
     /// By place, the part of `writes` that went past the caches. A core waits for these and for what it reads; caches write
@@ -134,8 +171,27 @@ struct Tally {
     from_memory: f64,
     /// Bytes that were sent to home caches without waiting.
     posted: f64,
-    /// By resource, bytes that use it.
-    uses: Vec<f64>,
+    /// By resource, what uses it.
+    uses: Vec<Load>,
+}
+
+/// What a piece of work sends over a resource.
+#[derive(Clone, Copy, Default)]
+struct Load {
+    /// The bytes, or as many bytes read as would take as long.
+    bytes: f64,
+    /// The bytes for which the core waits, divided by those that it has under way.
+    waits: f64,
+    /// The same for bytes that it sends off without waiting.
+    posts: f64,
+}
+
+impl Load {
+    fn add(&mut self, bytes: f64, waits: f64, posts: f64) {
+        self.bytes += bytes;
+        self.waits += waits;
+        self.posts += posts;
+    }
 }
 
 impl<'a> Memory<'a> {
@@ -148,21 +204,28 @@ impl<'a> Memory<'a> {
         let topology = &machine.topology;
         let nodes = topology.nodes.len();
         let mut resources: Vec<Resource> = (0..nodes)
-            .map(|node| Resource { name: format!("controller {node}"), capacity: machine.memory.controller_bandwidth })
+            .map(|node| Resource {
+                name: format!("controller {node}"),
+                capacity: machine.controller_bandwidth(NodeId::new(node)),
+                queueing: machine.memory.queueing.clone(),
+            })
             .collect();
-        resources.extend(
-            machine
-                .links()
-                .iter()
-                .map(|link| Resource { name: format!("link {}>{}", link.from, link.to), capacity: link.bandwidth }),
-        );
+        let plain = |name: String, capacity: f64| Resource { name, capacity, queueing: Queueing::NONE };
+        resources.extend(machine.links().iter().map(|link| Resource {
+            name: format!("link {}>{}", link.from, link.to),
+            capacity: link.bandwidth,
+            queueing: machine.link_queueing.clone(),
+        }));
         let mut shared = Vec::new();
         for (at, cache) in topology.caches.iter().enumerate() {
             let is_home = machine.homes.is_some() && cache.level == 2;
             let together = machine.cache_costs(cache.level).shared_bandwidth;
             let together = together.filter(|_| is_home || cache.pus.len() > 1);
             shared.push(together.map(|capacity| {
-                resources.push(Resource { name: format!("L{} {at}", cache.level), capacity });
+                // Tiles ask a home cache for a fetch each, one after the other; other caches serve many lines at once.
+                let fetch = machine.homes.as_ref().filter(|_| is_home).map(|homes| homes.fetch_bytes as f64);
+                let queueing = fetch.map_or(Queueing::NONE, |fetch| Queueing::of_server(fetch / capacity * 1e9));
+                resources.push(Resource { queueing, ..plain(format!("L{} {at}", cache.level), capacity) });
                 resources.len() - 1
             }));
         }
@@ -174,8 +237,13 @@ impl<'a> Memory<'a> {
         let banks = topology.core_groups.iter().map(bank).collect();
         let buses = resources.len();
         if let Some((pus, capacity)) = machine.bus {
-            let bus = |at| Resource { name: format!("bus {at}"), capacity };
+            let bus = |at| plain(format!("bus {at}"), capacity);
             resources.extend((0..topology.pus.len() / pus).map(bus));
+        }
+        let ports = resources.len();
+        for (group, port) in topology.core_groups.iter().flat_map(|group| Some((group.id.index(), machine.port?))) {
+            resources.push(plain(format!("port {group} in"), port.read));
+            resources.push(plain(format!("port {group} out"), port.write));
         }
         let keeps = |bytes: u64| Cache::new((bytes as f64 * cache_share) as u64);
         let mut caches: Vec<Cache> = topology.caches.iter().map(|cache| keeps(cache.bytes)).collect();
@@ -195,8 +263,9 @@ impl<'a> Memory<'a> {
         let now = Tally {
             reads: vec![0.0; places],
             writes: vec![0.0; places],
+            forwarded: vec![0.0; places],
             streamed: vec![0.0; places],
-            uses: vec![0.0; resources.len()],
+            uses: vec![Load::default(); resources.len()],
             ..Tally::default()
         };
         Ok(Memory {
@@ -205,7 +274,12 @@ impl<'a> Memory<'a> {
             heaps: Heaps::new(program),
             pages: Pages::new(machine, &program.arrays, options.interleave)?,
             cuts,
-            versions: vec![0; granules],
+            granules: vec![Granule { version: 0, writer: Granule::NONE }; granules],
+            nodes_of_caches: topology
+                .caches
+                .iter()
+                .map(|cache| cache.pus.first().map_or(0, |pu| topology.pus[pu.index()].node.index()))
+                .collect(),
             caches,
             paths,
             speeds,
@@ -213,6 +287,7 @@ impl<'a> Memory<'a> {
             shared,
             banks,
             buses,
+            ports,
             now,
             evicted: Vec::new(),
         })
@@ -263,13 +338,23 @@ impl<'a> Memory<'a> {
             self.now.streams += usize::from(self.now.stretches > before);
         }
         let measured = self.machine.leaf_bandwidths.get(&program.leaves[work.leaf as usize]);
-        let alone_ns = match (&self.machine.homes, measured) {
+        let memory = &self.machine.memory;
+        // What is under way at once is what arrives within a latency.
+        let window = |bandwidth: f64| bandwidth * memory.latency_ns / 1e9;
+        let (alone_ns, hidden_ns, window) = match (&self.machine.homes, measured) {
             // A core that has one miss at a time computes nothing meanwhile.
-            (Some(homes), _) => compute_ns + self.home_ns(homes, pu),
-            (None, None) => self.together_ns(compute_ns, self.hits_ns(pu) + self.memory_ns(node)),
-            (None, Some(&bandwidth)) => self.measured_ns(compute_ns, bandwidth, pu, node),
+            (Some(homes), _) => (compute_ns + self.home_ns(homes, pu), 0.0, homes.fetch_bytes as f64),
+            (None, None) => {
+                let bytes_ns = self.hits_ns(pu) + self.memory_ns(node);
+                let hidden_ns = (self.overlap * compute_ns - bytes_ns).max(0.0);
+                (self.together_ns(compute_ns, bytes_ns), hidden_ns, window(self.streaming() * memory.core_bandwidth))
+            }
+            (None, Some(&bandwidth)) => {
+                let (alone_ns, hidden_ns) = self.measured_ns(compute_ns, bandwidth, pu, node);
+                (alone_ns, hidden_ns, window(bandwidth))
+            }
         };
-        self.summary(pu, node, alone_ns)
+        self.summary(pu, node, Demand { alone_ns, hidden_ns, window, ..Demand::default() })
     }
 
     /// A piece of work is over: blocks whose last reader it was may be used again.
@@ -333,6 +418,7 @@ impl<'a> Memory<'a> {
         self.now.hits.resize(self.paths[pu.index()].len(), 0.0);
         self.now.reads.fill(0.0);
         self.now.writes.fill(0.0);
+        self.now.forwarded.fill(0.0);
         self.now.streamed.fill(0.0);
         (self.now.from_memory, self.now.posted) = (0.0, 0.0);
         (self.now.streams, self.now.stretches) = (0, 0);
@@ -346,6 +432,7 @@ impl<'a> Memory<'a> {
         // Where lines have home caches, all stores go there at once.
         let past_caches = access.streams && access.mode.writes() && self.machine.homes.is_none();
         let mut missed = inside.start..inside.start;
+        let mut before = Found::Own;
         for at in inside.start / granule..inside.end.div_ceil(granule) {
             let whole = at * granule..((at + 1) * granule).min(bytes);
             let part = whole.start.max(inside.start)..whole.end.min(inside.end);
@@ -353,17 +440,26 @@ impl<'a> Memory<'a> {
             let counts = part.len() * 2 >= whole.len();
             let id = (first + at) as u32;
             let piece = Piece { array, id, whole: whole.len(), part: part.clone(), counts, mode: access.mode };
-            let hit = !past_caches && self.through_caches(pu, &piece);
+            let found = if past_caches { Found::Memory } else { self.through_caches(pu, &piece) };
             if past_caches && counts {
-                self.versions[id as usize] = self.versions[id as usize].wrapping_add(1);
+                let version = &mut self.granules[id as usize].version;
+                *version = version.wrapping_add(1);
             }
-            if !hit {
-                if missed.end != part.start {
-                    self.miss(node, array, base, missed, access.mode, past_caches);
-                    missed = part.start..part.start;
+            match found {
+                Found::Own => {}
+                Found::Written(from) => {
+                    self.now.stretches += usize::from(before != found);
+                    self.now.forwarded[from] += part.len() as f64;
                 }
-                missed.end = part.end;
+                Found::Memory => {
+                    if missed.end != part.start {
+                        self.miss(node, array, base, missed, access.mode, past_caches);
+                        missed = part.start..part.start;
+                    }
+                    missed.end = part.end;
+                }
             }
+            before = found;
         }
         self.miss(node, array, base, missed, access.mode, past_caches);
         while let Some((id, bytes)) = self.evicted.pop() {
@@ -374,17 +470,17 @@ impl<'a> Memory<'a> {
         }
     }
 
-    /// Looks for a granule in the PU's caches, and leaves it there. Says whether it was found.
-    fn through_caches(&mut self, pu: PuId, piece: &Piece) -> bool {
+    /// Looks for a granule in the PU's caches, and leaves it there.
+    fn through_caches(&mut self, pu: PuId, piece: &Piece) -> Found {
         let &Piece { array, id, whole, ref part, counts, mode } = piece;
         let path = &self.paths[pu.index()];
-        let version = &mut self.versions[id as usize];
+        let Granule { version, writer } = &mut self.granules[id as usize];
         let found = path.iter().position(|&cache| self.caches[cache].look_up(id, *version));
-        let writes = mode.writes();
+        let (writes, before) = (mode.writes(), *version);
         if writes && counts {
             *version = version.wrapping_add(1);
         }
-        let (version, bytes) = (*version, whole as u32);
+        let (version, writer, bytes) = (*version, *writer, whole as u32);
         if let Some(at) = found {
             self.now.hits[at] += part.len() as f64;
         }
@@ -408,17 +504,28 @@ impl<'a> Memory<'a> {
                     self.now.from_memory += part.len() as f64;
                 }
             }
-            return found.is_some() || mode == Mode::Write;
-        }
-        if !counts {
-            return found.is_some();
+            return if found.is_some() || mode == Mode::Write { Found::Own } else { Found::Memory };
         }
         let last = path.len().wrapping_sub(1);
+        let comes_from = match found {
+            Some(_) => Found::Own,
+            // Lines that were written elsewhere are not in memory yet.
+            None if writer != Granule::NONE && self.caches[writer as usize].owns(id, before) => {
+                Found::Written(self.nodes_of_caches[writer as usize])
+            }
+            None => Found::Memory,
+        };
+        if !counts {
+            return comes_from;
+        }
         // A granule that was found at a level, and not written, only has to go to the lower levels.
         let upto = if writes { path.len() } else { found.unwrap_or(path.len()) };
         let mut keeps = false;
         for (at, &cache) in path[..upto].iter().enumerate() {
             keeps = self.caches[cache].put(id, bytes, version, writes && at == last, &mut self.evicted);
+        }
+        if writes {
+            self.granules[id as usize].writer = if keeps { path[last] as u32 } else { Granule::NONE };
         }
         if writes && !keeps {
             // No cache has room for it, so it is written back at once.
@@ -426,7 +533,7 @@ impl<'a> Memory<'a> {
             let node = self.machine.topology.pus[pu.index()].node;
             self.pages.add_places(array, start..start + part.len(), Some(node), &mut self.now.writes);
         }
-        found.is_some()
+        comes_from
     }
 
     /// Adds a part of an array that was in no cache.
@@ -467,34 +574,43 @@ impl<'a> Memory<'a> {
 
     /// The nodes for whose bytes a core waits, and how many bytes.
     fn waits(&self) -> impl Iterator<Item = (NodeId, f64)> {
-        let bytes = self.now.reads.iter().zip(&self.now.streamed).map(|(read, streamed)| read + streamed);
+        let from_memory = self.now.reads.iter().zip(&self.now.streamed).map(|(read, streamed)| read + streamed);
+        let bytes = from_memory.zip(&self.now.forwarded).map(|(bytes, forwarded)| bytes + forwarded);
         // There may be more places than nodes; the additional ones have no bytes.
         bytes.enumerate().filter(|(_, bytes)| *bytes > 0.0).map(|(node, bytes)| (NodeId::new(node), bytes))
     }
 
     /// The time of a kind of work whose bandwidth from memory was measured: first the part whose bytes are in caches, then the
-    /// part whose bytes are not.
-    fn measured_ns(&self, compute_ns: f64, bandwidth: f64, pu: PuId, node: NodeId) -> f64 {
+    /// part whose bytes are not. Also how much later these may come without delaying it.
+    fn measured_ns(&self, compute_ns: f64, bandwidth: f64, pu: PuId, node: NodeId) -> (f64, f64) {
         let hits: f64 = self.now.hits.iter().sum();
         let all = hits + self.waits().map(|(_, bytes)| bytes).sum::<f64>();
         if all == 0.0 {
-            return compute_ns;
+            return (compute_ns, 0.0);
         }
         let own = self.machine.core_bandwidth(node, node);
-        let from_memory = self.waits().map(|(from, bytes)| {
+        let (mut from_memory, mut hidden) = (0.0, 0.0);
+        for (from, bytes) in self.waits() {
             let farther = own / self.machine.core_bandwidth(node, from);
-            (bytes / bandwidth * 1e9 * farther).max(compute_ns * bytes / all)
-        });
-        self.together_ns(compute_ns * hits / all, self.hits_ns(pu)) + from_memory.sum::<f64>()
+            let (moving, computing) = (bytes / bandwidth * 1e9 * farther, compute_ns * bytes / all);
+            from_memory += moving.max(computing);
+            hidden += (computing - moving).max(0.0);
+        }
+        (self.together_ns(compute_ns * hits / all, self.hits_ns(pu)) + from_memory, hidden)
     }
 
-    /// The time of the bytes from memory on a machine with nodes, if no other core delays them.
-    fn memory_ns(&self, node: NodeId) -> f64 {
+    /// The share of a core's bandwidth from memory that the current piece of work gets, because its stretches are few or short.
+    fn streaming(&self) -> f64 {
         let one_stream = self.machine.memory.stream_bandwidth / self.machine.memory.core_bandwidth;
         // Prefetching begins anew on each page.
         let page = self.machine.memory.page_bytes * self.now.stretches;
         let short = self.waits().map(|(_, bytes)| bytes).sum::<f64>() < page as f64;
-        let share = if self.now.streams == 1 || short { one_stream } else { 1.0 };
+        if self.now.streams == 1 || short { one_stream } else { 1.0 }
+    }
+
+    /// The time of the bytes from memory on a machine with nodes, if no other core delays them.
+    fn memory_ns(&self, node: NodeId) -> f64 {
+        let share = self.streaming();
         let ns = |(from, bytes)| bytes / (share * self.machine.core_bandwidth(node, from)) * 1e9;
         self.waits().map(ns).sum()
     }
@@ -509,25 +625,27 @@ impl<'a> Memory<'a> {
         ns + self.now.from_memory / self.machine.memory.line_bytes as f64 * self.machine.memory.latency_ns
     }
 
-    /// The needs of the current piece of work.
-    fn summary(&mut self, pu: PuId, node: NodeId, alone_ns: f64) -> Demand {
+    /// The needs of the current piece of work, whose time is known.
+    fn summary(&mut self, pu: PuId, node: NodeId, timed: Demand) -> Demand {
         let machine = self.machine;
-        let mut demand = Demand { alone_ns, ..Demand::default() };
+        let (mut demand, window) = (Demand { ..timed }, timed.window);
         let mut waited = 0.0;
-        self.now.uses.fill(0.0);
+        self.now.uses.fill(Load::default());
         for (at, &cache) in self.paths[pu.index()].iter().enumerate() {
             let bytes = self.now.hits[at];
+            let costs = machine.cache_costs(machine.topology.caches[cache].level);
             demand.cached += bytes;
-            waited += bytes * machine.cache_costs(machine.topology.caches[cache].level).latency_ns;
+            waited += bytes * costs.latency_ns;
             if let Some(resource) = self.shared[cache] {
-                self.now.uses[resource] += bytes;
+                self.now.uses[resource].add(bytes, bytes / (costs.bandwidth * costs.latency_ns / 1e9), 0.0);
                 demand.bytes += bytes;
             }
         }
         let own = if machine.homes.is_some() { machine.topology.pus[pu.index()].group.index() } else { node.index() };
         for place in 0..self.now.reads.len() {
-            let (read, written) = (self.now.reads[place], self.now.writes[place]);
-            let bytes = read + written;
+            let (read, written, streamed) = (self.now.reads[place], self.now.writes[place], self.now.streamed[place]);
+            let forwarded = self.now.forwarded[place];
+            let bytes = read + written + forwarded;
             if bytes == 0.0 {
                 continue;
             }
@@ -541,27 +659,47 @@ impl<'a> Memory<'a> {
                 waited += read * machine.home_latency_ns(homes, own, place);
                 if let Some(bank) = self.banks[place] {
                     demand.bytes += bytes;
-                    self.now.uses[bank] += bytes;
+                    self.now.uses[bank].add(bytes, read / window, written / window);
                 }
                 continue;
             }
             waited += bytes * machine.latency_ns(node, NodeId::new(place));
             demand.bytes += bytes;
-            self.now.uses[place] += bytes;
+            let (stores, posts) = (streamed / window, (written - streamed) / window);
+            let slower = machine.memory.write_cost;
+            self.now.uses[place].add(read + slower * written, read / window + stores, posts);
+            // What comes from caches doesn't go through the controller.
+            let (read, reads) = (read + forwarded, (read + forwarded) / window);
             let first = machine.topology.nodes.len();
-            machine.links.way(place, node.index()).iter().for_each(|&link| self.now.uses[first + link] += read);
-            machine.links.way(node.index(), place).iter().for_each(|&link| self.now.uses[first + link] += written);
+            let mut over = |way: &[usize], bytes, waits, posts| {
+                way.iter().for_each(|&link| self.now.uses[first + link].add(bytes, waits, posts));
+            };
+            over(machine.links.way(place, node.index()), read, reads, 0.0);
+            over(machine.links.way(node.index(), place), written, stores, posts);
+            if machine.port.is_some() {
+                let port = self.ports + 2 * machine.topology.pus[pu.index()].group.index();
+                self.now.uses[port].add(read, reads, 0.0);
+                self.now.uses[port + 1].add(written, stores, posts);
+            }
             if let Some((pus, _)) = machine.bus {
-                self.now.uses[self.buses + pu.index() / pus] += bytes;
+                self.now.uses[self.buses + pu.index() / pus].add(bytes, reads + stores, posts);
             }
         }
         if self.now.from_memory > 0.0 {
-            demand.bytes += self.now.from_memory;
-            self.now.uses[0] += self.now.from_memory;
-            waited += self.now.from_memory * machine.memory.latency_ns;
+            let bytes = self.now.from_memory;
+            demand.bytes += bytes;
+            self.now.uses[0].add(bytes, bytes / machine.memory.line_bytes as f64, 0.0);
+            waited += bytes * machine.memory.latency_ns;
         }
-        let used = self.now.uses.iter().enumerate().filter(|(_, bytes)| **bytes > 0.0);
-        demand.shares = used.map(|(resource, bytes)| (resource, bytes / demand.bytes)).collect();
+        let all = demand.bytes;
+        let used = self.now.uses.iter().enumerate().filter(|(_, load)| load.bytes > 0.0);
+        let share = |(resource, load): (usize, &Load)| Use {
+            resource,
+            share: load.bytes / all,
+            waits: load.waits / all,
+            posts: load.posts / all,
+        };
+        demand.uses = used.map(share).collect();
         let all = demand.cached + demand.near + demand.far;
         demand.latency_ns = if all > 0.0 { waited / all } else { 0.0 };
         demand
@@ -730,7 +868,33 @@ mod tests {
         let found = run(&two, &program(1, MB, "on:0", &accesses), &[0, 1, 1, 0, 0]);
         let from_memory: Vec<bool> = found.iter().map(|demand| demand.near + demand.far > 0.0).collect();
         assert_eq!(from_memory, [true, true, false, true, false]);
-        assert_eq!((found[1].far, found[3].near), (small as f64, small as f64));
+        assert_eq!(
+            (found[1].far, found[3].far),
+            (small as f64, small as f64),
+            "the written lines come from the other's cache"
+        );
+    }
+
+    /// What happened: they came from memory, from which they were not there yet.
+    #[test]
+    fn lines_that_another_nodes_cache_has_written_come_from_there() {
+        let small = 16 << 10;
+        let (read, write) = (Access::new(MB, small, Mode::Read), Access::new(MB, small, Mode::Write));
+        let two = Machine::from_topology(Topology::parse("node:2 l3:1 core:1").unwrap());
+        // It lies on node 0, whose core writes it at first; then the other core does, and the first one reads it.
+        let found = run(&two, &program(1, MB, "on:0", &[write, write, read, read]), &[0, 1, 0, 0]);
+        let bytes: Vec<(f64, f64)> = found.iter().map(|demand| (demand.near, demand.far)).collect();
+        let all = small as f64;
+        assert_eq!(bytes, [(all, 0.0), (0.0, all), (0.0, all), (0.0, 0.0)]);
+        let far_ns = all / two.core_bandwidth(NodeId::new(0), NodeId::new(1)) * 1e9;
+        assert!((found[2].alone_ns - far_ns).abs() < 1e-6, "{}", found[2].alone_ns);
+        // Controllers are 0 and 1, and link 1>0 is 3.
+        let uses = |at: usize| found[at].uses.iter().map(|this: &Use| this.resource).collect::<Vec<_>>();
+        assert_eq!((uses(1), uses(2)), (vec![2], vec![3]), "each from the other's cache");
+        // When it has been driven out, it is in memory.
+        let others = Access::new(65 * MB, 32 * MB, Mode::Read);
+        let found = run(&two, &program(2, 32 * MB, "on:0", &[write, others, read]), &[1, 1, 0]);
+        assert_eq!((found[2].near, found[2].far), (all, 0.0));
     }
 
     #[test]
@@ -775,9 +939,12 @@ mod tests {
         let third = 1.0 / 3.0;
         assert_eq!(found[0].bytes, 3.0 * 4096.0);
         let expected = [(0, third), (1, third), (2, third), (4, 2.0 * third), (6, third)];
-        assert_eq!(found[0].shares.len(), expected.len());
-        for (share, expected) in found[0].shares.iter().zip(expected) {
-            assert!(share.0 == expected.0 && (share.1 - expected.1).abs() < 1e-12, "{:?}", found[0].shares);
+        assert_eq!(found[0].uses.len(), expected.len());
+        // 12 GB/s at 90 ns are 1080 bytes under way.
+        assert!((found[0].window - 1080.0).abs() < 1e-6);
+        for (this, expected) in found[0].uses.iter().zip(expected) {
+            assert!(this.resource == expected.0 && (this.share - expected.1).abs() < 1e-12, "{:?}", found[0].uses);
+            assert!((this.waits - expected.1 / 1080.0).abs() < 1e-12 && this.posts == 0.0, "{this:?}");
         }
     }
 

@@ -58,6 +58,8 @@ pub(crate) struct Working {
     pub(crate) far: f64,
     pub(crate) cached: f64,
     pub(crate) latency_ns: f64,
+    /// How many bytes are under way at once.
+    pub(crate) window: f64,
     /// Bytes that use resources, and the share of them that uses each.
     pub(crate) uses: Vec<(usize, f64)>,
 }

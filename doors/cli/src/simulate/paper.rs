@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vicus_sim::SimError;
-use vicus_sim::papers::{self, Effort, FIGURES, Figure, Job, Report, Robust, Sample, Verdict};
+use vicus_sim::papers::{self, Effort, FIGURES, Figure, Job, Published, Report, Robust, Row, Sample, Verdict};
 
 /// Reproduce the papers' figures: prints a table, and for each claim of the paper whether it holds, by how much, and whether it
 /// is robust: whether it still holds if any of the model's free parameters, or of the machine's bandwidths, is a quarter
@@ -138,14 +138,18 @@ fn table(report: &Report) -> String {
     }
     text += "\n";
     report.notes.iter().for_each(|note| text += &format!("{note}\n"));
-    text += &format!("\n{:10} {:24} {:>11} {:>10} {:>5}", "", "", "ms", "normalised", "far");
+    let width = |of: fn(&Row) -> &String, least: usize| {
+        report.rows.iter().map(|row| of(row).chars().count()).fold(least, usize::max)
+    };
+    let (groups, labels) = (width(|row| &row.group, 10), width(|row| &row.label, 24));
+    text += &format!("\n{:groups$} {:labels$} {:>11} {:>10} {:>5}", "", "", "ms", "normalised", "far");
     let has_nodes = report.rows.iter().any(|row| row.kept_nodes.is_some());
     text += if has_nodes { "  nodes" } else { "" };
     text += if *samples > 1 { "  5 to 95 %\n" } else { "\n" };
     for row in &report.rows {
         write!(
             text,
-            "{:10} {:24} {:>11.3} {:>10.3} {:>3.0} %",
+            "{:groups$} {:labels$} {:>11.3} {:>10.3} {:>3.0} %",
             row.group,
             row.label,
             row.ms,
@@ -187,6 +191,11 @@ fn shown(verdict: &Verdict) -> String {
         Robust::Fragile(cases) => format!(", fragile: otherwise with {}", cases.join(", ")),
     };
     let seeds = verdict.seeds.map_or(String::new(), |(asked, held)| format!(", for {held} of {asked} seeds"));
+    if let Some(Published { predicted, published, unit }) = &verdict.published {
+        return format!(
+            "{holds}{robust}{seeds}: {claim}: {predicted:.1} {unit} predicted, {published:.1} published, {value:.2}\n"
+        );
+    }
     format!("{holds}{robust}{seeds}: {claim}\n    {value:.3}, expected {expected} ({ratio})\n")
 }
 
@@ -204,6 +213,16 @@ mod tests {
         assert!(text.contains("larger vicinities hurt map") && text.contains("of 2 claims hold"), "{text}");
         let plot = plot::render(&[report]);
         assert!(plot.starts_with("<svg") && plot.matches("<rect").count() > 10, "{plot}");
+    }
+
+    #[test]
+    fn a_published_figure_is_a_line_with_what_was_predicted() {
+        let report = papers::figure("memory").unwrap().evaluate(&Effort::quick(), papers::serially).unwrap();
+        let text = table(&report);
+        let line = text.lines().find(|line| line.contains("graviton2: all cores read:")).unwrap();
+        // Of eight channels of DDR4-3200 0.825 arrive.
+        assert_eq!(line, "holds: graviton2: all cores read: 169.0 GB/s predicted, 169.6 published, 1.00");
+        assert_eq!(text.matches(" published, ").count(), report.verdicts.len());
     }
 
     #[test]

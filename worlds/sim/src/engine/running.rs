@@ -2,7 +2,7 @@
 
 use super::{Engine, FOREVER, Goes, picoseconds};
 use crate::diary;
-use crate::fluid::SECOND;
+use crate::fluid::{Pace, SECOND};
 use crate::options::SimError;
 use crate::seats::{Frame, Phase, Scope, Thread, Working};
 use crate::{Counts, Step, TaskRecord};
@@ -164,10 +164,11 @@ impl Engine<'_> {
             return Err(SimError::TooLong);
         }
         let uses: Vec<(usize, f64)> =
-            demand.shares.iter().map(|&(resource, share)| (resource, share * demand.bytes)).collect();
+            demand.uses.iter().map(|this| (this.resource, this.share * demand.bytes)).collect();
         if demand.bytes > 0.0 && time > 0 {
             let limit = demand.bytes / (time as f64 / SECOND);
-            self.fluid.start(self.now, seat, demand.bytes, limit, &demand.shares);
+            let pace = Pace { limit, hidden: demand.hidden_ns / 1e9 / demand.bytes };
+            self.fluid.start(self.now, seat, demand.bytes, pace, &demand.uses);
         } else {
             self.schedule(seat, self.now.saturating_add(time));
         }
@@ -178,6 +179,7 @@ impl Engine<'_> {
             far: demand.far,
             cached: demand.cached,
             latency_ns: demand.latency_ns,
+            window: demand.window,
             uses,
         });
         Ok(())
@@ -195,7 +197,6 @@ impl Engine<'_> {
         for (resource, bytes) in work.uses {
             self.counts.uses[resource] += bytes;
         }
-        let contention = if work.alone > 0 { took as f64 / work.alone as f64 } else { 1.0 };
         let Frame { task, at, .. } = *self.top(seat);
         if let Some(Step::Work(work)) = self.program.tasks[task as usize].steps.get(at) {
             self.memory.done(&self.program, &work.accesses);
@@ -203,7 +204,9 @@ impl Engine<'_> {
         let frame = self.top(seat);
         let bytes = work.near + work.far + work.cached;
         frame.bytes += bytes;
-        frame.waited += bytes * work.latency_ns * contention;
+        // Each delay is one of all lines that were under way.
+        let delayed_ns = took.saturating_sub(work.alone) as f64 / 1000.0;
+        frame.waited += bytes * work.latency_ns + delayed_ns * work.window;
         let task = frame.task;
         for (far, bytes) in [(false, work.near), (true, work.far)].into_iter().filter(|(_, bytes)| *bytes > 0.0) {
             let who = self.who(task);

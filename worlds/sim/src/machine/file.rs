@@ -1,7 +1,7 @@
 //! The format of a machine's file, and the errors of a wrong one.
 
 use super::links::Links;
-use super::{CacheCosts, HomeCosts, Machine, MemoryCosts, Stream};
+use super::{CacheCosts, HomeCosts, Machine, MemoryCosts, Port, Queueing, Stream};
 use crate::Parameters;
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, SeqAccess, Unexpected, Visitor};
@@ -10,7 +10,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::num::NonZeroU64;
 use vicus_kernels::LEAVES;
-use vicus_topology::Topology;
+use vicus_topology::{NodeId, Topology};
 
 /// Why a file describes no machine: the file, the position in it, and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +103,7 @@ struct File {
     memory: MemoryTable,
     links: Option<LinksTable>,
     bus: Option<BusTable>,
+    port: Option<PortTable>,
     homes: Option<HomesTable>,
     stream: Option<StreamTable>,
     /// Free parameters that were measured on the machine, by name.
@@ -129,6 +130,12 @@ struct MemoryTable {
     core_bandwidth: Bandwidth,
     stream_bandwidth: Option<Bandwidth>,
     controller_bandwidth: Bandwidth,
+    /// Nodes with another bandwidth.
+    #[serde(default)]
+    other_controllers: Vec<Whole<(usize, Bandwidth)>>,
+    write_cost: Option<f64>,
+    /// By load, how much longer a line takes; if it is left out, what is usual for DRAM.
+    load_latency: Option<Chart>,
     page_bytes: Option<u32>,
     line_bytes: Option<u32>,
 }
@@ -147,6 +154,20 @@ struct LinksTable {
     /// Routes that differ from the shortest ones, as lists of nodes.
     #[serde(default)]
     routes: Vec<Vec<usize>>,
+    /// By load, how much longer a line takes; if it is left out, lines wait only for a full link.
+    load_latency: Option<Chart>,
+}
+
+/// Pairs of a load, as a share of the bandwidth, and nanoseconds.
+type Chart = Vec<Whole<(f64, f64)>>;
+
+/// The chart of a file's key.
+fn queueing(key: &str, chart: &Chart) -> Result<Queueing, String> {
+    let points: Vec<(f64, f64)> = chart.iter().map(|point| point.0).collect();
+    Queueing::new(&points).map_err(|(at, expected)| {
+        let (load, ns) = points[at];
+        format!("{key}: [{load}, {ns}]: expected {expected}")
+    })
 }
 
 #[derive(serde::Deserialize)]
@@ -162,6 +183,13 @@ enum Shape {
 struct BusTable {
     pus: usize,
     bandwidth: Bandwidth,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PortTable {
+    read: Bandwidth,
+    write: Bandwidth,
 }
 
 #[derive(serde::Deserialize)]
@@ -203,11 +231,16 @@ impl File {
             None => return Err(format!("links: a table is expected, because there are {nodes} nodes")),
         };
         let memory = self.memory.costs(&topology)?;
+        let on_links = self.links.as_ref().and_then(|table| table.load_latency.as_ref());
+        let link_queueing = on_links.map_or(Ok(Queueing::NONE), |chart| queueing("links.load_latency", chart))?;
         if let Some(bus) = self.bus.as_ref().filter(|bus| bus.pus == 0 || !topology.pus.len().is_multiple_of(bus.pus)) {
             return Err(format!("bus.pus: {}: expected a divisor of {} PUs", bus.pus, topology.pus.len()));
         }
         if let Some(homes) = &self.homes {
             homes.check(&topology)?;
+            if self.port.is_some() {
+                return Err("port: none is expected beside homes, whose banks are what cores share".to_owned());
+            }
             if !self.leaf_bandwidth.is_empty() {
                 return Err("leaf_bandwidth: none is expected beside homes, where a core waits for one line at a time"
                     .to_owned());
@@ -248,6 +281,8 @@ impl File {
             memory,
             bus: self.bus.map(|bus| (bus.pus, bus.bandwidth.0)),
             links,
+            link_queueing,
+            port: self.port.map(|port| Port { read: port.read.0, write: port.write.0 }),
             homes: self.homes.map(|homes| HomeCosts {
                 columns: homes.columns,
                 fetch_bytes: homes.fetch_bytes,
@@ -355,12 +390,31 @@ impl MemoryTable {
             let good = value.is_power_of_two() && value >= 8;
             good.then_some(value).ok_or_else(|| format!("memory.{key}: {value}: expected a power of two from 8"))
         };
+        let count = topology.nodes.len();
+        if let Some(Whole((node, _))) = self.other_controllers.iter().find(|other| other.0.0 >= count) {
+            return Err(format!("memory.other_controllers: there is no node {node}; there are {count}"));
+        }
+        if let Some(node) = twice(self.other_controllers.iter().map(|other| other.0.0)) {
+            return Err(format!("memory.other_controllers: node {node} has two bandwidths"));
+        }
+        let write_cost = self.write_cost.unwrap_or(1.0);
+        if !(0.5..=4.0).contains(&write_cost) {
+            return Err(format!("memory.write_cost: {write_cost}: expected 0.5 to 4 bytes read"));
+        }
+        let of_file = self.load_latency.as_ref().map(|chart| queueing("memory.load_latency", chart));
         Ok(MemoryCosts {
             latency_ns: self.latency_ns.0,
             latency_by_distance: by_distance,
             core_bandwidth: self.core_bandwidth.0,
             stream_bandwidth: self.stream_bandwidth.unwrap_or(self.core_bandwidth).0,
             controller_bandwidth: self.controller_bandwidth.0,
+            other_controllers: self
+                .other_controllers
+                .iter()
+                .map(|&Whole((node, bandwidth))| (NodeId::new(node), bandwidth.0))
+                .collect(),
+            write_cost,
+            queueing: of_file.unwrap_or_else(|| Ok(Queueing::of_dram()))?,
             page_bytes: unit("page_bytes", self.page_bytes, 4096)?,
             line_bytes: unit("line_bytes", self.line_bytes, 64)?,
         })
@@ -600,6 +654,24 @@ bandwidth = 10e9
         assert!(mistake("core:2", "core:two").contains("topology: machine notation: `core:two`"));
         assert!(mistake("clock_ghz", "distances = [[10, 20]]\nclock_ghz").contains("expected 2 rows of 2 numbers"));
         assert!(mistake("clock_ghz", "reserved_pus = [4]\nclock_ghz").contains("there is no PU 4"));
+    }
+
+    #[test]
+    fn a_latency_that_falls_with_load_is_told_with_its_place() {
+        let chart = |points: &str| mistake("[links]", &format!("load_latency = {points}\n\n[links]"));
+        let falls = chart("[[0.5, 40], [0.8, 30]]");
+        assert!(falls.starts_with("two.toml: memory.load_latency: [0.8, 30]: expected at least 40 ns"), "{falls}");
+        assert!(chart("[[0.5, 40], [0.4, 50]]").contains("[0.4, 50]: expected a load above 0.5"));
+        assert!(chart("[[1.5, 40]]").contains("[1.5, 40]: expected a load above 0, the one before, and at most 1"));
+        assert!(chart("[[0.5, -1]]").contains("[0.5, -1]: expected at least 0 ns"));
+        let link = mistake("shape = \"full\"", "load_latency = [[0.9, 10], [1, 9]]\nshape = \"full\"");
+        assert!(link.contains("links.load_latency: [1, 9]: expected at least 10 ns"), "{link}");
+        let machine = |text: &str| Machine::parse("two.toml", &GOOD.replacen("[links]", text, 1)).unwrap();
+        assert_eq!(machine("load_latency = []\n\n[links]").memory.queueing, Queueing::NONE);
+        assert_eq!(machine("[links]").memory.queueing, Queueing::of_dram());
+        assert!(mistake("[links]", "other_controllers = [[2, 1e9]]\n\n[links]").contains("there is no node 2"));
+        assert!(mistake("[links]", "other_controllers = [[0, 1e9], [0, 2e9]]\n\n[links]").contains("node 0 has two"));
+        assert!(mistake("[links]", "write_cost = 9\n\n[links]").contains("memory.write_cost: 9: expected 0.5 to 4"));
     }
 
     /// What happened: a misspelt name was ignored, and the default counted.

@@ -24,12 +24,14 @@ mod fig001_7;
 mod fig001_9;
 mod fig002_3;
 mod fig002_4;
+mod memory;
 mod replayed;
 mod report;
 mod table003_3;
 
+pub use memory::Traffic;
 pub use replayed::{Recording, Replayed};
-pub use report::{Report, Robust, Row, Verdict};
+pub use report::{Published, Report, Robust, Row, Verdict};
 
 use crate::{Machine, Options, Parameters, Program, Recorder, ReplayError, SimError, simulate_watched};
 use std::borrow::Cow;
@@ -54,6 +56,7 @@ pub const FIGURES: &[Entry] = &[
     ("002-fig3", fig002_3::figure),
     ("002-fig4", fig002_4::figure),
     ("003-table3", table003_3::figure),
+    ("memory", memory::figure),
 ];
 
 /// The figure of this name.
@@ -111,6 +114,8 @@ pub enum Input {
     Program(fn() -> Program),
     /// A recorded query.
     Replay(Replayed),
+    /// Cores that move bytes.
+    Traffic(Traffic),
 }
 
 impl Setup {
@@ -159,6 +164,7 @@ impl Setup {
             }
             Input::Program(program) => Cow::Owned(program()),
             Input::Replay(replayed) => Cow::Borrowed(&replayed.replay().program),
+            Input::Traffic(_) => Cow::Owned(Program::default()),
         }
     }
 }
@@ -171,6 +177,8 @@ pub struct Claim {
     pub ratio: &'static str,
     /// The range that the paper gives.
     pub expected: RangeInclusive<f64>,
+    /// The figure that was published and its unit, if the ratio is that of what is predicted to it.
+    pub published: Option<(f64, &'static str)>,
     /// If it must hold for every seed: the groups and labels of the runs that it compares.
     pub always: Option<Vec<(&'static str, String)>>,
     /// Computes the ratio.
@@ -184,7 +192,12 @@ impl Claim {
         expected: RangeInclusive<f64>,
         measure: impl Fn(&Results) -> f64 + Send + Sync + 'static,
     ) -> Claim {
-        Claim { text: text.into(), ratio, expected, always: None, measure: Box::new(measure) }
+        Claim { text: text.into(), ratio, expected, published: None, always: None, measure: Box::new(measure) }
+    }
+
+    /// Says that the ratio is that of what is predicted to this published figure.
+    fn published(self, value: f64, unit: &'static str) -> Claim {
+        Claim { published: Some((value, unit)), ..self }
     }
 
     /// Makes it a claim of every seed, about these runs.
@@ -222,6 +235,8 @@ pub struct Point {
     far: f64,
     /// How many nodes branches stay on, on average; 0 if there are none.
     kept_nodes: f64,
+    /// How long the core waits for a line that reads one after the other; 0 if there is none.
+    latency_ns: f64,
 }
 
 impl Point {
@@ -234,6 +249,7 @@ impl Point {
             near: mean(|sample| sample.near_bytes),
             far: mean(|sample| sample.far_bytes),
             kept_nodes: mean(|sample| sample.kept_nodes),
+            latency_ns: mean(|sample| sample.latency_ns),
         }
     }
 
@@ -376,6 +392,8 @@ pub struct Sample {
     /// one node; the number of nodes if each box stays on one node, and all nodes have the same amount of work. It is the
     /// exponential of the mutual information of box and node (Shannon), weighted with time. 0 if nothing is replayed.
     pub kept_nodes: f64,
+    /// Of [`Traffic`], how long the core waits for a line that reads one after the other; 0 if there is none.
+    pub latency_ns: f64,
 }
 
 impl Job<'_> {
@@ -390,6 +408,9 @@ impl Job<'_> {
             Some(scaled) => scaled,
             None => machine,
         };
+        if let Input::Traffic(traffic) = &self.setup.input {
+            return (0..self.samples).map(|_| traffic.run(&machine, &self.options, watch)).collect();
+        }
         let setting: vicus_schedule::Setting = self.setup.strategy.parse().expect("a figure names a strategy");
         let plan = machine.plan(&setting, self.setup.threads);
         let program = self.setup.program(self.times);
@@ -401,7 +422,7 @@ impl Job<'_> {
                 Input::Replay(replayed) => replayed.kept_nodes(&plan, &outcome),
                 _ => 0.0,
             };
-            Ok(Sample { wall_ns: outcome.wall_ns, near_bytes, far_bytes, kept_nodes })
+            Ok(Sample { wall_ns: outcome.wall_ns, near_bytes, far_bytes, kept_nodes, latency_ns: 0.0 })
         };
         (0..self.samples).map(run).collect()
     }

@@ -61,12 +61,25 @@ pub struct Verdict {
     pub at_least: f64,
     /// The greatest value in the paper's range; `None` if there is no limit.
     pub at_most: Option<f64>,
+    /// If the value is the ratio of what is predicted to a published figure: both.
+    pub published: Option<Published>,
     /// Whether the value is in the range.
     pub holds: bool,
     /// Whether that is still so when the parameters vary.
     pub robust: Robust,
     /// The number of seeds with which it was tested, and of those with which it held; `None` if it need not hold for all.
     pub seeds: Option<(usize, usize)>,
+}
+
+/// A figure that others measured and published, and what is predicted for it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Published {
+    /// What is predicted.
+    pub predicted: f64,
+    /// What was published.
+    pub published: f64,
+    /// Their unit.
+    pub unit: String,
 }
 
 /// Whether a verdict is the same when the parameters vary.
@@ -105,6 +118,11 @@ impl Verdict {
             value,
             at_least: *claim.expected.start(),
             at_most: Some(*claim.expected.end()).filter(|end| end.is_finite()),
+            published: claim.published.map(|(published, unit)| Published {
+                predicted: value * published,
+                published,
+                unit: unit.to_owned(),
+            }),
             holds: holds && (!always || held == asked),
             robust,
             seeds: (always && asked > 1).then_some((asked, held)),

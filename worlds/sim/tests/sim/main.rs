@@ -2,6 +2,7 @@
 
 mod by_hand;
 mod kernels;
+mod memory;
 mod papers;
 mod reenact;
 mod strategies;
