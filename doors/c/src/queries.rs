@@ -303,8 +303,8 @@ pub(crate) unsafe extern "C" fn vicus_cancel_new(cancel: *mut *mut Cancel) -> i3
 /// Rule "Handles".
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn vicus_cancel_all(cancel: *const Cancel) {
-    // SAFETY: rule "Handles".
     guard_or((), || {
+        // SAFETY: rule "Handles".
         if let Some(cancel) = unsafe { cancel.as_ref() } {
             cancel.cancel();
         }
