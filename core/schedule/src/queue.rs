@@ -66,6 +66,16 @@ impl<T> Queue<T> {
         }
     }
 
+    /// Takes the oldest task if it is `wanted`. A queue by requests has none.
+    #[inline]
+    pub fn take_oldest_if(&mut self, wanted: impl FnOnce(&T) -> bool) -> Option<T> {
+        match self {
+            Queue::Deque(tasks) if wanted(&tasks.front()?.1) => tasks.pop_front().map(|(_, task)| task),
+            Queue::Deque(_) => None,
+            Queue::ByRequest(_) => None,
+        }
+    }
+
     /// Takes out the task of a request that is next to an end, of those that are `wanted`. Cost O(n) in a deque.
     pub fn remove(&mut self, request: RequestId, end: End, wanted: impl Fn(&T) -> bool) -> Option<T> {
         match self {

@@ -306,6 +306,13 @@ impl<T> Seat<T> {
         is_usual && self.front.is_none() && (self.own_while_waiting || self.waits_for().is_none())
     }
 
+    /// As [`Seat::is_own_next`], for a seat without such a queue: whether [`Seat::find`] would take what the plan's probes find.
+    #[inline]
+    pub fn is_look_next(&self) -> bool {
+        let has_none = self.resumed.count == 0 && self.next.is_none() && self.kept.is_empty() && self.woken.is_none();
+        has_none && self.front.is_none() && self.waits_for().is_none()
+    }
+
     /// A task was taken from its own queue, by [`Seat::is_own_next`].
     #[inline]
     pub fn took_own(&mut self) {

@@ -84,6 +84,13 @@ impl SharedQueues {
         }
     }
 
+    /// The oldest task of a locked queue, if it is wanted. The plan has no tokens.
+    #[inline]
+    pub(crate) fn take_oldest_if(&self, queue: QueueId, wanted: impl FnOnce(&TaskRef) -> bool) -> Option<TaskRef> {
+        debug_assert!(self.tokens.is_none(), "a token goes with each task");
+        self.locked(queue, |tasks| tasks.take_oldest_if(wanted)).flatten()
+    }
+
     /// Whether there are more tokens than their pool holds: the seat that has just pushed then takes a task itself.
     #[inline]
     pub(crate) fn is_overfull(&self) -> bool {

@@ -215,10 +215,16 @@ impl SeatStacks {
         SeatStacks { free: [const { List::EMPTY }; CLASSES], node }
     }
 
+    /// A fibre that the seat has.
+    #[inline]
+    pub(crate) fn take_free(&mut self, class: Class) -> Option<&'static Fibre> {
+        self.free[class.0 as usize].pop()
+    }
+
     /// A free fibre. `None` if there is no memory for one.
     #[inline]
     pub(crate) fn take(&mut self, class: Class) -> Option<&'static Fibre> {
-        match self.free[class.0 as usize].pop() {
+        match self.take_free(class) {
             Some(fibre) => Some(fibre),
             None => self.fill(class),
         }

@@ -20,6 +20,7 @@
 //! assert_eq!(sum, 328_350);
 //! ```
 
+mod cells;
 mod core;
 mod deadlock;
 pub mod full_empty;
@@ -29,8 +30,9 @@ mod sitting;
 mod sync_var;
 mod timer;
 
-pub(crate) use self::core::Core;
-use self::core::{Described, Joiner};
+pub(crate) use self::cells::SeatCells;
+pub(crate) use self::core::{Core, begin};
+use self::core::{Described, Joiner, Name};
 use self::deadlock::Watch;
 pub use self::deadlock::{Deadlock, OnDeadlock};
 use self::full_empty::{Verdict, judge_waits};
@@ -56,7 +58,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use vicus_schedule::{Kind, QueueId, ReadyTask, RequestId, SeatId, TaskHeader, TaskRef};
+use vicus_schedule::{Kind, Put, QueueId, ReadyTask, RequestId, SeatId, TaskHeader, TaskRef};
 use vicus_topology::{NoSuchPlace, Place, Topology};
 
 /// Sets how many bytes the stacks of all lightweight threads of the process may have together; by default as many as there is memory for.
@@ -160,7 +162,7 @@ impl ThreadId {
 #[derive(Clone, Debug)]
 pub struct ThreadInfo {
     id: ThreadId,
-    name: Option<Box<str>>,
+    name: Option<Name>,
     spawned_at: &'static Location<'static>,
 }
 
@@ -172,7 +174,7 @@ impl ThreadInfo {
 
     /// Its name, if it has one.
     pub fn name(&self) -> Option<&str> {
-        self.name.as_deref()
+        self.name.as_ref().map(Name::as_str)
     }
 
     /// Where it was spawned.
@@ -208,6 +210,8 @@ pub enum SpawnError {
     },
     /// The machine has no such place.
     NoSuchPlace(NoSuchPlace),
+    /// There is no memory for the thread.
+    NoMemory,
 }
 
 impl fmt::Display for SpawnError {
@@ -220,6 +224,7 @@ impl fmt::Display for SpawnError {
                 write!(f, "a stack of {bytes} bytes is too large: at most {} are given", LEAST_BYTES << (CLASSES - 1))
             }
             SpawnError::NoSuchPlace(error) => error.fmt(f),
+            SpawnError::NoMemory => f.write_str("there is no memory for another lightweight thread"),
         }
     }
 }
@@ -238,7 +243,7 @@ impl std::error::Error for SpawnError {}
 #[derive(Clone, Debug)]
 #[must_use = "a thread runs when it is spawned"]
 pub struct Builder {
-    name: Option<Box<str>>,
+    name: Option<Name>,
     stack_bytes: usize,
     place: Option<Place>,
 }
@@ -257,7 +262,7 @@ impl Builder {
 
     /// Its name, for messages.
     pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = Some(name.into().into_boxed_str());
+        self.name = Some(Name::new(name.into()));
         self
     }
 
@@ -312,8 +317,8 @@ impl Builder {
     /// As [`Builder::spawn_or`].
     ///
     /// # Errors
-    /// Its stack can't be so small or so large, or the machine has no such place. That there is no memory for its stack now is no error: it
-    /// begins when another one has ended.
+    /// Its stack can't be so small or so large, the machine has no such place, or there is no memory for the thread itself. That there is no
+    /// memory for its stack now is no error: it begins when another one has ended.
     #[track_caller]
     pub fn try_spawn_or<T: Send + 'static>(
         self,
@@ -325,9 +330,9 @@ impl Builder {
     }
 
     #[track_caller]
-    fn spawn_here<T: Send + 'static>(
+    fn spawn_here<T: Send + 'static, F: FnOnce() -> T + Send + 'static>(
         self,
-        f: impl FnOnce() -> T + Send + 'static,
+        f: F,
     ) -> Result<JoinHandle<T>, SpawnError> {
         let class = self.class()?;
         let Builder { name, place, .. } = self;
@@ -335,12 +340,16 @@ impl Builder {
             in_task(|worker| find_place(worker.shared.topology(), place))?;
         }
         let spawned_at = Location::caller();
-        let (core, at_once) = in_task(|worker| {
+        let spawned = in_task(|worker| {
             let (request, number) = (worker.frame.request, worker.recorder.number());
-            let id = worker.shared.threads_here.spawned(worker.seat);
-            let core = self::core::new(Described { request, number, id, name, class, spawned_at }, f);
-            (core, worker.queue_thread(Core::task(core), place))
+            let id = worker.shared.threads_here.next_number(worker.seat);
+            let described = Described { request, number, id, name, class, spawned_at };
+            let core = self::core::new(Some(&mut worker.cells), described, f)?;
+            worker.shared.threads_here.spawned(worker.seat);
+            Ok((core, worker.queue_thread(Core::task(core), place)))
         });
+        // The closure is a user's: it is dropped here.
+        let (core, at_once) = spawned.map_err(|_: F| SpawnError::NoMemory)?;
         at_once.run();
         Ok(JoinHandle { joiner: Joiner(core), returns: PhantomData })
     }
@@ -369,7 +378,11 @@ impl Builder {
         let number =
             shared.recording.as_ref().map_or(TaskHeader::UNNUMBERED, |recording| recording.task_submitted(request));
         let id = shared.threads_here.spawned_outside();
-        let core = self::core::new(Described { request, number, id, name, class, spawned_at: Location::caller() }, f);
+        let described = Described { request, number, id, name, class, spawned_at: Location::caller() };
+        let Ok(core) = self::core::new(None, described, f) else {
+            shared.threads_here.ended_outside();
+            return Err(SpawnError::NoMemory);
+        };
         shared.note_threads();
         shared.queues.push(queue, Core::task(core)).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
         shared.wake_for(queue, Some(request), true);
@@ -503,20 +516,30 @@ impl Threads {
         }
     }
 
-    /// Counts a thread that a seat spawns. Its number.
+    /// The number of the thread that a seat spawns next.
     #[inline]
-    fn spawned(&self, seat: SeatId) -> u64 {
-        let spawned = &self.counts[seat.index()].0.spawned;
+    fn next_number(&self, seat: SeatId) -> u64 {
         // Only this seat's thread writes it.
-        let number = spawned.load(Ordering::Relaxed);
-        spawned.store(number + 1, Ordering::Release);
+        let number = self.counts[seat.index()].0.spawned.load(Ordering::Relaxed);
         number * self.counts.len() as u64 + seat.index() as u64 + 1
+    }
+
+    /// Counts a thread that a seat spawns.
+    #[inline]
+    fn spawned(&self, seat: SeatId) {
+        add_one(&self.counts[seat.index()].0.spawned);
     }
 
     fn spawned_outside(&self) -> u64 {
         let seats = self.counts.len() - 1;
         let number = self.counts[seats].0.spawned.fetch_add(1, Ordering::AcqRel);
         number * self.counts.len() as u64 + seats as u64 + 1
+    }
+
+    /// One that was counted by [`Threads::spawned_outside`] was not spawned after all.
+    #[cold]
+    fn ended_outside(&self) {
+        self.counts[self.counts.len() - 1].0.ended.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Counts a thread that is over on a seat.
@@ -606,9 +629,29 @@ impl Worker {
     #[inline]
     fn queue_thread(&mut self, task: TaskRef, place: Option<Place>) -> AtOnce {
         self.shared.note_threads();
-        let Some(place) = place else { return self.spawn(task, Kind::Immediate) };
+        let Some(place) = place else { return self.spawn_thread(task) };
         let queue = self.home_of(place);
         self.queue(ReadyTask { task, kind: Kind::Deferred, queue, priority: None })
+    }
+}
+
+/// A queue that has so many tasks is long: a thread that would be put there begins at once, on top of its spawner, with a stack of its own. So
+/// a program that spawns a million threads in a loop does not write a million cells and then read them again, out of its caches. The
+/// rings of other strategies ([`crate::deque`]) refuse tasks at such a length, too.
+const LONG: usize = 1024;
+
+impl Worker {
+    /// Queues a thread that names no place.
+    #[inline]
+    fn spawn_thread(&mut self, task: TaskRef) -> AtOnce {
+        self.record_queued(task, Kind::Immediate, true);
+        if self.put_own(task).is_ok() {
+            return AtOnce::NONE;
+        }
+        match self.state.place(&self.shared.plan, Kind::Immediate) {
+            Put::Into(queue, _) if self.shared.queues.len(queue) >= LONG => self.refused(task),
+            put => self.put_or_keep(task, put),
+        }
     }
 }
 
