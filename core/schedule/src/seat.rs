@@ -31,7 +31,7 @@ use vicus_topology::NodeId;
 pub const WOKEN_TURN: u32 = 64;
 
 /// So many tasks that have yielded go on before a seat looks again into queues in which it has found nothing.
-pub const YIELDED_TURN: u32 = 32;
+pub const YIELDED_TURN: u32 = 128;
 
 /// How long a waiting seat looks around before it sleeps, if the strategy has no such time.
 const SPIN_NS: u64 = 5_000;

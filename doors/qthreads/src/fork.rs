@@ -14,14 +14,12 @@ use vicus::threads::{Builder, SyncVar, full_empty};
 /// What a thread runs.
 pub(crate) type Function = unsafe extern "C-unwind" fn(*mut libc::c_void) -> u64;
 
-/// A thread of a program before it runs: small, since hundreds of thousands may be queued.
+/// A thread of a program before it runs: small, since hundreds of thousands may be queued. As a closure it fits into the smallest cell of the
+/// runtime's.
 struct Queued {
     f: Function,
     arg: *mut libc::c_void,
     ret: *mut libc::c_void,
-    /// How many words there are to wait for, and their addresses: from `malloc`, or null.
-    preconditions: *mut usize,
-    team: Option<Arc<Team>>,
     flags: u32,
     id: u32,
 }
@@ -29,12 +27,29 @@ struct Queued {
 /// Its pointers are the program's, which gives them to the thread.
 unsafe impl Send for Queued {}
 
+/// What few threads have.
+struct Extra {
+    /// How many words there are to wait for, and their addresses: from `malloc`, or null.
+    preconditions: *mut usize,
+    team: Option<Arc<Team>>,
+    /// The copy of its argument.
+    _copied: Copied,
+}
+
+unsafe impl Send for Extra {}
+
+impl Extra {
+    const NONE: Extra = Extra { preconditions: ptr::null_mut(), team: None, _copied: Copied(ptr::null_mut()) };
+}
+
 /// A thread of a program that runs. It lies at the bottom of its stack.
 pub(crate) struct Thread {
     pub(crate) ret: *mut libc::c_void,
     pub(crate) team: Option<Arc<Team>>,
     pub(crate) id: Cell<u32>,
     pub(crate) is_blocking: Cell<bool>,
+    /// Stands in for its worker meanwhile.
+    pub(crate) lent: Cell<Option<team::Lent>>,
     locals: Cell<*mut libc::c_void>,
     pub(crate) locals_bytes: Cell<u32>,
     /// Values of keys.
@@ -110,6 +125,7 @@ impl Thread {
             team,
             id: Cell::new(id),
             is_blocking: Cell::new(false),
+            lent: Cell::new(None),
             locals: Cell::new(ptr::null_mut()),
             locals_bytes: Cell::new(0),
             values: UnsafeCell::new(Vec::new()),
@@ -141,8 +157,7 @@ impl Thread {
 impl Queued {
     /// Waits until all words are full that it was forked with.
     #[cold]
-    fn wait_for_preconditions(&self) {
-        let words = self.preconditions;
+    fn wait_for_preconditions(&self, words: *mut usize) {
         let count = unsafe { *words };
         for index in 1..=count {
             let address: *mut u64 = ptr::with_exposed_provenance_mut(unsafe { *words.add(index) });
@@ -155,11 +170,13 @@ impl Queued {
         unsafe { libc::free(words.cast()) };
     }
 
-    fn run(mut self) {
-        let thread = Thread::new(self.ret, self.team.take(), self.id);
+    #[inline]
+    fn run(self, extra: Extra) {
+        let Extra { preconditions, team, _copied } = extra;
+        let thread = Thread::new(self.ret, team, self.id);
         team::set_word(ptr::from_ref(&thread).expose_provenance());
-        if !self.preconditions.is_null() {
-            self.wait_for_preconditions();
+        if !preconditions.is_null() {
+            self.wait_for_preconditions(preconditions);
         }
         let value = unsafe { (self.f)(self.arg) };
         if !thread.locals.get().is_null() || unsafe { !(*thread.values.get()).is_empty() } {
@@ -289,14 +306,13 @@ unsafe fn try_spawn(forked: Forked) -> i32 {
     }
     let shepherd = if shepherd == NO_SHEPHERD { library.shepherd_for_any() } else { library.enabled_near(shepherd) };
     let (id, team) = (library.new_id(), team_of_child(library, flags));
-    let thread = Queued { f, arg, ret, preconditions, team, flags, id };
-    let spawned = if copied.0.is_null() {
-        spawn_closure(library, shepherd, move || thread.run())
+    let thread = Queued { f, arg, ret, flags, id };
+    let is_plain = copied.0.is_null() && preconditions.is_null() && team.is_none();
+    let spawned = if is_plain {
+        spawn_closure(library, shepherd, move || thread.run(Extra::NONE))
     } else {
-        spawn_closure(library, shepherd, move || {
-            let _copied = copied;
-            thread.run();
-        })
+        let extra = Extra { preconditions, team, _copied: copied };
+        spawn_closure(library, shepherd, move || thread.run(extra))
     };
     if spawned { SUCCESS } else { MALLOC_ERROR }
 }

@@ -53,6 +53,8 @@ pub(crate) struct Worker {
     pub(crate) waiter: Waiter,
     /// How many lightweight threads may begin before its loop looks around.
     pub(crate) starts: u32,
+    /// So many lightweight threads more don't begin on top of those that join them ([`fibres::begin_awaited`]).
+    pub(crate) not_on_top: u32,
     /// How many lightweight threads are on fibres of this seat.
     pub(crate) began_threads: usize,
     /// Free stacks for fibres. Boxed: what each task uses lies together.
@@ -262,6 +264,7 @@ impl Worker {
             fibre: None,
             waiter: fibres::waiter_of_seat(seat),
             starts: 0,
+            not_on_top: 0,
             began_threads: 0,
             stacks: Box::new(SeatStacks::new(plan.node.index())),
             below: ptr::null(),

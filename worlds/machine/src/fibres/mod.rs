@@ -576,9 +576,15 @@ pub(crate) fn start(task: TaskRef, class: stack::Class, way: Option<Way>) -> Res
 
 /// Begins the thread for whose end the calling fibre is about to wait, on top of that, if it is what the seat would run next: so the fibre need
 /// not be suspended and woken, unless the thread has to wait. A thread that waits gives the fibre beneath its turn.
+///
+/// Whether it has begun.
 #[inline]
-pub(crate) fn begin_awaited(thread: NonNull<Core>) {
+pub(crate) fn begin_awaited(thread: NonNull<Core>) -> bool {
     let begun = in_task(|worker| {
+        if worker.not_on_top > 0 {
+            worker.not_on_top -= 1;
+            return None;
+        }
         if worker.starts == 0 || !worker.state.is_own_next() || worker.is_called() {
             return None;
         }
@@ -599,9 +605,17 @@ pub(crate) fn begin_awaited(thread: NonNull<Core>) {
         fibre.begin(worker, task, worker.state.own_way());
         Some((fibre, task, outer))
     });
+    let is_begun = begun.is_some();
     if let Some((fibre, task, outer)) = begun {
         Fibre::go_round(fibre, task, outer);
     }
+    is_begun
+}
+
+/// A thread that has begun by [`begin_awaited`] waits: that was one switch too many. The next ones begin as others do.
+#[cold]
+pub(crate) fn began_in_vain() {
+    in_task(|worker| worker.not_on_top = 32);
 }
 
 /// So many threads of the seat's own queue begin one after the other before its loop looks around.

@@ -7,12 +7,13 @@
 //!
 //! What needs more than the largest cell comes from the program's allocator.
 
+use crate::fibres::stack::NODES;
 use crate::sync::Padded;
 use crate::worker::with_worker;
 use std::alloc::{Layout, alloc, dealloc};
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
-use std::sync::{LazyLock, Mutex};
+use std::sync::Mutex;
 
 const LINE: usize = 64;
 /// Cells have from two lines to as many as these more.
@@ -197,11 +198,9 @@ impl Pool {
 
     fn of(node: usize, class: usize) -> &'static Mutex<Pool> {
         /// By node and class.
-        static POOLS: LazyLock<Vec<Padded<[Mutex<Pool>; CLASSES]>>> = LazyLock::new(|| {
-            let nodes = crate::this_machine().topology.nodes.len().max(1);
-            (0..nodes).map(|_| Padded([const { Mutex::new(Pool::NEW) }; CLASSES])).collect()
-        });
-        &POOLS[node % POOLS.len()].0[class]
+        static POOLS: [Padded<[Mutex<Pool>; CLASSES]>; NODES] =
+            [const { Padded([const { Mutex::new(Pool::NEW) }; CLASSES]) }; NODES];
+        &POOLS[node % NODES].0[class]
     }
 
     /// So many cells go to the list, or fewer if there is no memory.

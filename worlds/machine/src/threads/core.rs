@@ -399,9 +399,11 @@ impl Joiner {
         }
         match fibres::current() {
             Some(fibre) => {
-                fibres::begin_awaited(self.0);
-                if self.is_over() {
-                    return;
+                if fibres::begin_awaited(self.0) {
+                    if self.is_over() {
+                        return;
+                    }
+                    fibres::began_in_vain();
                 }
                 let joined = Joined { state: &self.core().state, fibre };
                 crate::worker::wait(None, &joined);

@@ -22,6 +22,7 @@
 
 mod cells;
 mod core;
+mod countdown;
 mod deadlock;
 pub mod full_empty;
 mod local;
@@ -33,22 +34,23 @@ mod timer;
 pub(crate) use self::cells::SeatCells;
 pub(crate) use self::core::{Core, begin};
 use self::core::{Described, Joiner, Name};
+pub use self::countdown::Countdown;
 use self::deadlock::Watch;
 pub use self::deadlock::{Deadlock, OnDeadlock};
 use self::full_empty::{Verdict, judge_waits};
 pub use self::local::Local;
 pub use self::migrate::{MigrateError, migrate_to};
-pub use self::sitting::{Sitting, help, seat, set_word, stack, wait_outside, word};
+pub use self::sitting::{Lent, Sitting, help, lend, seat, set_word, stack, wait_outside, word};
 pub use self::sync_var::SyncVar;
 pub use self::timer::sleep;
-use crate::fibres::stack::{CLASSES, Class, LEAST_BYTES, all_fibres};
+use crate::fibres::stack::{CLASSES, Class, LEAST_BYTES, all_fibres, is_to_be_had};
 use crate::fibres::{self, Fibre};
 use crate::runtime::{Runtime, Shared};
 use crate::sync::Padded;
 pub use crate::wait::block_on;
 use crate::worker::{AtOnce, Worker, in_task, is_seated, with_worker};
 use std::collections::VecDeque;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::io::Write as _;
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -62,7 +64,8 @@ use vicus_schedule::{Kind, Put, QueueId, ReadyTask, RequestId, SeatId, TaskHeade
 use vicus_topology::{NoSuchPlace, Place, Topology};
 
 /// Sets how many bytes the stacks of all lightweight threads of the process may have together; by default as many as there is memory for.
-/// A thread for which there is no stack begins when another one has ended; stacks that there are stay.
+/// A thread for which there is no stack begins when another one has ended; one for whose size there is none at all, and can be none, is not
+/// spawned ([`SpawnError::NoStack`]). Stacks that there are stay.
 pub fn limit_stacks(bytes: usize) {
     fibres::stack::set_limit(bytes);
 }
@@ -210,6 +213,12 @@ pub enum SpawnError {
     },
     /// The machine has no such place.
     NoSuchPlace(NoSuchPlace),
+    /// There is no stack of this size, and none can be made: there is no memory for one, or [`limit_stacks`] has said so. The thread would wait for
+    /// ever.
+    NoStack {
+        /// What was asked.
+        bytes: usize,
+    },
     /// There is no memory for the thread.
     NoMemory,
 }
@@ -224,6 +233,12 @@ impl fmt::Display for SpawnError {
                 write!(f, "a stack of {bytes} bytes is too large: at most {} are given", LEAST_BYTES << (CLASSES - 1))
             }
             SpawnError::NoSuchPlace(error) => error.fmt(f),
+            SpawnError::NoStack { bytes } => {
+                write!(
+                    f,
+                    "no stack of {bytes} bytes can be made: there is no memory for it, or a limit on stacks forbids it"
+                )
+            }
             SpawnError::NoMemory => f.write_str("there is no memory for another lightweight thread"),
         }
     }
@@ -394,7 +409,8 @@ impl Builder {
         if bytes < LEAST_BYTES {
             return Err(SpawnError::StackTooSmall { bytes });
         }
-        Class::of(bytes).ok_or(SpawnError::StackTooLarge { bytes })
+        let class = Class::of(bytes).ok_or(SpawnError::StackTooLarge { bytes })?;
+        if is_to_be_had(class) { Ok(class) } else { Err(SpawnError::NoStack { bytes }) }
     }
 }
 
@@ -752,12 +768,21 @@ impl Shared {
     fn report_left(&self) {
         let mut text =
             format!("vicus: {} lightweight threads of a dropped runtime don't end", self.threads_here.live());
-        for fibre in all_fibres().filter(|fibre| fibre.is_of(self)).take(20) {
-            if let Some(thread) = fibre.thread() {
-                text.push_str("\n  ");
-                let _ = Core::describe(thread, &mut text);
+        // Those that wait can't end while they are looked at; others could.
+        let mut waiting = 0;
+        judge_waits(|wait| {
+            if let Some(fibre) = wait.fibre.filter(|fibre| fibre.is_of(self))
+                && let Some(thread) = fibre.thread()
+            {
+                waiting += 1;
+                if waiting <= 20 {
+                    text.push_str("\n  ");
+                    let _ = Core::describe(thread, &mut text);
+                    let _ = write!(text, ": {} of the word at {:#x}", wait.operation.name(), wait.address);
+                }
             }
-        }
+            Verdict::Stays
+        });
         // A standard error that takes nothing is no reason to end.
         let _ = writeln!(std::io::stderr(), "{text}");
     }
