@@ -34,6 +34,15 @@ impl<T> Queue<T> {
         self.len() == 0
     }
 
+    /// Whether there is memory for one task more. A queue by requests takes it when it needs some.
+    #[inline]
+    pub fn has_room(&mut self) -> bool {
+        match self {
+            Queue::Deque(tasks) => tasks.len() < tasks.capacity() || tasks.try_reserve(1).is_ok(),
+            Queue::ByRequest(_) => true,
+        }
+    }
+
     /// Puts the youngest task.
     pub fn push(&mut self, request: RequestId, task: T) {
         match self {

@@ -5,9 +5,11 @@ use crate::exports;
 use crate::library::{self, Library};
 use crate::sinc::{Sinc, qt_sinc_submit};
 use std::cell::{Cell, UnsafeCell};
+use std::io::Write as _;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use vicus::team;
 use vicus::threads::{Builder, SyncVar, full_empty};
 
@@ -317,9 +319,37 @@ unsafe fn try_spawn(forked: Forked) -> i32 {
     if spawned { SUCCESS } else { MALLOC_ERROR }
 }
 
+/// The border of a thread, while the program's code runs on it.
+struct Border;
+
+impl Drop for Border {
+    /// It is unwound. A panic is the runtime's, which ends a wait, and goes on to the thread's bottom; what is not one can't be caught there.
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            leave_by_exception();
+        }
+    }
+}
+
+#[cold]
+fn leave_by_exception() -> ! {
+    let id = here().map_or(0, |thread| thread.id.get());
+    // A standard error that takes nothing is no reason to go on.
+    let _ = writeln!(
+        std::io::stderr(),
+        "vicus: an exception has left the function of thread {id}, where no function of C++ catches it: the program ends"
+    );
+    std::process::abort()
+}
+
 /// Spawns a closure as a thread, at a shepherd if it is one.
 #[inline]
 pub(crate) fn spawn_closure(library: &Library, shepherd: u16, f: impl FnOnce() + Send + 'static) -> bool {
+    let f = || {
+        let border = Border;
+        f();
+        std::mem::forget(border);
+    };
     let builder = Builder::new().stack_size(library.stack_bytes);
     if shepherd == NO_SHEPHERD {
         return builder.try_spawn_on(library.runtime(), f).is_ok();

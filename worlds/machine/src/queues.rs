@@ -58,7 +58,7 @@ impl SharedQueues {
         SharedQueues { queues: plan.owner_lifos().into_iter().zip(&plan.queues).map(queue).collect(), tokens }
     }
 
-    /// Puts a task. Gives it back if the queue is full: the caller runs it. Only the owner may put into its own queue.
+    /// Puts a task. Gives it back if the queue is full, or there is no memory for a longer one: the caller runs it. Only the owner may put into its own queue.
     pub(crate) fn push(&self, queue: QueueId, task: TaskRef) -> Result<(), TaskRef> {
         match &self.queues[queue.index()] {
             SharedQueue::Own { deque, .. } => {
@@ -69,7 +69,7 @@ impl SharedQueues {
             }
             SharedQueue::Locked { queue, len, capacity } => {
                 let mut queue = queue.lock();
-                if queue.len() >= *capacity {
+                if queue.len() >= *capacity || !queue.has_room() {
                     return Err(task);
                 }
                 queue.push(task.header().request, task);

@@ -10,6 +10,7 @@
 
 pub(crate) mod mutant;
 pub(crate) mod overflow;
+mod sanitizers;
 pub(crate) mod stack;
 mod state;
 
@@ -77,6 +78,8 @@ pub(crate) struct Fibre {
     pub(crate) slot: Slot,
     /// The next one in a list of free ones.
     pub(crate) next: Cell<*const Fibre>,
+    /// What sanitizers know of it; null without one.
+    known: Cell<*mut sanitizers::Known>,
 }
 
 #[expect(unsafe_code, reason = "cells that one thread at a time uses")]
@@ -108,6 +111,7 @@ impl Fibre {
             thread: AtomicPtr::new(ptr::null_mut()),
             slot,
             next: Cell::new(ptr::null()),
+            known: Cell::new(ptr::null_mut()),
         }
     }
 
@@ -199,6 +203,9 @@ impl Fibre {
             if let Some(mut coroutine) = (*self.coroutine.get()).take() {
                 coroutine.force_reset();
             }
+        }
+        if sanitizers::are_there() {
+            sanitizers::is_forgotten(self);
         }
     }
 
@@ -399,10 +406,17 @@ impl Fibre {
         #[expect(unsafe_code, reason = "a cell that only this thread uses")]
         // SAFETY: the fibre is of this seat and does not run. Code on it does not come to this cell.
         let coroutine = unsafe { &mut *self.coroutine.get() };
-        match coroutine.get_or_insert_with(|| self.runs()).resume(task) {
-            CoroutineResult::Yield(left) => left,
-            CoroutineResult::Return(()) => unreachable!("a fibre waits for its next thread"),
+        let coroutine = coroutine.get_or_insert_with(|| self.runs());
+        if sanitizers::are_there() {
+            sanitizers::enters(self);
         }
+        let CoroutineResult::Yield(left) = coroutine.resume(task) else {
+            unreachable!("a fibre waits for its next thread")
+        };
+        if sanitizers::are_there() {
+            sanitizers::is_left(self);
+        }
+        left
     }
 
     #[cold]
@@ -430,22 +444,30 @@ impl Fibre {
         Coroutine::with_stack(self.slot, move |switcher: &Switcher, first| {
             self.switcher.set(switcher);
             let mut task: TaskRef = first;
+            if sanitizers::are_there() {
+                sanitizers::is_entered(self);
+            }
             loop {
                 Core::run(task);
                 // No `thread_local!` is looked at in this frame, which is on several threads of the system one after the other.
-                task = self.next_thread().unwrap_or_else(|| switcher.suspend(Left::Ended));
+                task = self.next_thread().unwrap_or_else(|| self.leave(Left::Ended));
             }
         })
     }
 
     /// Switches back to the loop that resumed it, until it is resumed again. On its own stack.
     #[inline]
-    fn leave(&self, left: Left) {
+    fn leave(&self, left: Left) -> TaskRef {
+        if sanitizers::are_there() {
+            sanitizers::leaves(self);
+        }
         #[expect(unsafe_code, reason = "follows a pointer to the bottom of this stack")]
         // SAFETY: it was written when the coroutine began, which runs.
-        unsafe {
-            (*self.switcher.get()).suspend(left);
+        let task = unsafe { (*self.switcher.get()).suspend(left) };
+        if sanitizers::are_there() {
+            sanitizers::is_entered(self);
         }
+        task
     }
 
     /// Waits until it is woken, if it was not since it last went on. It may be woken for nothing.

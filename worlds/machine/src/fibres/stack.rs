@@ -416,6 +416,11 @@ fn make(class: Class, count: usize, node: usize) -> Option<&'static Arena> {
     if !book(class, count) {
         return None;
     }
+    let mut fibres: Vec<Fibre> = Vec::new();
+    if fibres.try_reserve_exact(count).is_err() {
+        MADE.fetch_sub(class.bytes() * count, Ordering::Relaxed);
+        return None;
+    }
     let bytes = class.slot_bytes() * count;
     let (access, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
@@ -433,8 +438,9 @@ fn make(class: Class, count: usize, node: usize) -> Option<&'static Arena> {
     // Whoever touches a page first.
     heaps::prefer(start, bytes, node);
     super::overflow::watch();
+    super::sanitizers::find();
     let mut guards = Guards::Installed;
-    let fibres = (0..count).map(|index| {
+    fibres.extend((0..count).map(|index| {
         let bottom = start + index * class.slot_bytes() + GUARD_BYTES;
         guards = guard(bottom - GUARD_BYTES, guards);
         let slot = Slot { bottom, class, has_canary: guards == Guards::Canaries };
@@ -442,8 +448,8 @@ fn make(class: Class, count: usize, node: usize) -> Option<&'static Arena> {
             slot.set_canary();
         }
         Fibre::new(slot)
-    });
-    let fibres = fibres.collect();
+    }));
+    let fibres = fibres.into_boxed_slice();
     let arena = Box::into_raw(Box::new(Arena { start, class, fibres, next: ptr::null() }));
     let mut first = ARENAS.load(Ordering::Relaxed);
     loop {
