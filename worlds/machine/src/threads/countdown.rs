@@ -1,10 +1,11 @@
 //! A count that threads wait for.
 
-use super::full_empty;
+use super::SyncVar;
 use crate::fibres::mutant::{Mutant, Planted};
 use crate::lock::ShortLock;
-use crate::sync;
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{self, Padded};
+use std::sync::LazyLock;
+use std::sync::atomic::Ordering;
 
 /// Threads wait until as many submissions have come as are expected, of which each may expect more.
 ///
@@ -27,20 +28,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Countdown {
     count: Count,
     /// Full while no submission is to come.
-    done: AtomicU64,
+    done: SyncVar,
 }
 
 impl Countdown {
     /// With so many submissions to come.
     pub fn new(expected: u64) -> Countdown {
-        let countdown = Countdown { count: Count::new(), done: AtomicU64::new(0) };
+        let countdown = Countdown { count: Count::new(), done: SyncVar::full(0) };
         countdown.expect(expected);
         countdown
     }
 
     /// So many more are to come.
     pub fn expect(&self, more: u64) {
-        self.count.expect(more, || _ = full_empty::empty(&self.done));
+        self.count.expect(more, self.edge(), || _ = self.done.make_empty());
     }
 
     /// One has come. If none was to come, nothing happens.
@@ -50,7 +51,8 @@ impl Countdown {
 
     /// As [`Countdown::submit`]. If it seems to be the last one, `f` is called before the waits end.
     pub fn submit_with(&self, f: impl Fn()) {
-        self.count.submit(f, || _ = full_empty::fill(&self.done));
+        // A thread that goes on after the fill may drop this: it is the last thing that is done with it.
+        self.count.submit(f, self.edge(), || _ = self.done.fill());
     }
 
     /// Begins anew, with so many to come.
@@ -63,7 +65,14 @@ impl Countdown {
 
     /// Waits until none is to come.
     pub fn wait(&self) {
-        full_empty::read_ff(&self.done);
+        self.done.read_ff();
+    }
+
+    /// Held while the count changes from or to 0, and the word with it. It is not a part of this, which may be dropped while it is held.
+    fn edge(&self) -> &'static ShortLock<()> {
+        static EDGES: LazyLock<Box<[Padded<ShortLock<()>>]>> =
+            LazyLock::new(|| (0..EDGES_COUNT).map(|_| Padded(ShortLock::new(()))).collect());
+        &EDGES[std::ptr::from_ref(self).addr() / align_of::<Countdown>() % EDGES_COUNT].0
     }
 
     /// Whether none is to come.
@@ -72,39 +81,33 @@ impl Countdown {
     }
 }
 
-impl Drop for Countdown {
-    fn drop(&mut self) {
-        // Otherwise the next owner of the word's address would find it empty.
-        full_empty::fill(&self.done);
-    }
-}
+/// Few threads are at an edge at once.
+const EDGES_COUNT: usize = 64;
 
 /// How many are to come.
 #[derive(Debug)]
 struct Count {
     open: sync::AtomicU64,
-    /// Held while it changes from or to 0, and the word with it.
-    edge: ShortLock<()>,
     planted: Planted,
 }
 
 impl Count {
     fn new() -> Count {
-        Count { open: sync::AtomicU64::new(0), edge: ShortLock::new(()), planted: Planted::default() }
+        Count { open: sync::AtomicU64::new(0), planted: Planted::default() }
     }
 
-    fn expect(&self, more: u64, empty: impl FnOnce()) {
+    fn expect(&self, more: u64, edge: &ShortLock<()>, empty: impl FnOnce()) {
         let add = |open| (open > 0).then_some(open + more);
         if more == 0 || self.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, add).is_ok() {
             return;
         }
-        let _edge = (!self.planted.has(Mutant::Unlocked)).then(|| self.edge.lock());
+        let _edge = (!self.planted.has(Mutant::Unlocked)).then(|| edge.lock());
         if self.open.fetch_add(more, Ordering::AcqRel) == 0 {
             empty();
         }
     }
 
-    fn submit(&self, sum: impl Fn(), fill: impl FnOnce()) {
+    fn submit(&self, sum: impl Fn(), edge: &ShortLock<()>, fill: impl FnOnce()) {
         loop {
             let take = |open| (open > 1).then(|| open - 1);
             match self.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, take) {
@@ -115,11 +118,12 @@ impl Count {
             if !self.planted.has(Mutant::SummedLate) {
                 sum();
             }
-            let edge = (!self.planted.has(Mutant::Unlocked)).then(|| self.edge.lock());
+            let held = (!self.planted.has(Mutant::Unlocked)).then(|| edge.lock());
             if self.open.compare_exchange(1, 0, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+                let is_late = self.planted.has(Mutant::SummedLate);
                 fill();
-                drop(edge);
-                if self.planted.has(Mutant::SummedLate) {
+                drop(held);
+                if is_late {
                     sum();
                 }
                 return;
@@ -131,6 +135,26 @@ impl Count {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_that_moves_is_the_same() {
+        let runtime = crate::Runtime::builder().threads(2).quiet().start();
+        let mut all: Vec<Countdown> = Vec::new();
+        (0..100).for_each(|_| all.push(Countdown::new(1)));
+        assert!(all.iter().all(|count| !count.is_over()));
+        let all: std::sync::Arc<[Countdown]> = all.into();
+        let waits: Vec<_> = (0..all.len())
+            .map(|n| {
+                let all = std::sync::Arc::clone(&all);
+                crate::threads::Builder::new().spawn_on(&runtime, move || {
+                    all[n].wait();
+                    all[n].is_over()
+                })
+            })
+            .collect();
+        all.iter().for_each(Countdown::submit);
+        assert!(waits.into_iter().all(|wait| wait.join().unwrap()));
+    }
 
     #[test]
     fn more_may_be_expected_and_one_too_many_counts_for_nothing() {
@@ -160,6 +184,7 @@ mod loom_models {
     /// A count, whether its word is full, and what is put together before it is filled.
     struct Model {
         count: Count,
+        edge: ShortLock<()>,
         is_full: AtomicBool,
         values: [UnsafeCell<u32>; 2],
         sum: UnsafeCell<u32>,
@@ -173,13 +198,14 @@ mod loom_models {
         fn new(expected: u64, mutant: Option<Mutant>) -> Arc<Model> {
             let count = Count { planted: Planted { mutant }, ..Count::new() };
             let (values, sum) = ([0, 0].map(UnsafeCell::new), UnsafeCell::new(0));
-            let model = Model { count, is_full: AtomicBool::new(true), values, sum };
+            let (edge, is_full) = (ShortLock::new(()), AtomicBool::new(true));
+            let model = Model { count, edge, is_full, values, sum };
             model.expect(expected);
             Arc::new(model)
         }
 
         fn expect(&self, more: u64) {
-            self.count.expect(more, || self.is_full.store(false, Ordering::SeqCst));
+            self.count.expect(more, &self.edge, || self.is_full.store(false, Ordering::SeqCst));
         }
 
         fn submit(&self) {
@@ -191,7 +217,7 @@ mod loom_models {
                     self.sum.with_mut(|sum| *sum = values.iter().sum());
                 }
             };
-            self.count.submit(sum, || self.is_full.store(true, Ordering::SeqCst));
+            self.count.submit(sum, &self.edge, || self.is_full.store(true, Ordering::SeqCst));
         }
     }
 
