@@ -456,7 +456,7 @@ impl Fibre {
     }
 
     /// Switches back to the loop that resumed it, until it is resumed again. On its own stack.
-    #[inline]
+    #[inline(always)]
     fn leave(&self, left: Left) -> TaskRef {
         if sanitizers::are_there() {
             sanitizers::leaves(self);
@@ -486,7 +486,7 @@ impl Fibre {
     }
 
     /// Lets other tasks of its seat go first.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn yield_now(&self) {
         self.leave(Left::Yielded);
     }

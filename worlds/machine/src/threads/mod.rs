@@ -100,14 +100,33 @@ pub fn spawn_to<T: Send + 'static>(place: impl Into<Place>, f: impl FnOnce() -> 
 
 /// Lets other tasks of the calling thread's seat go first. A lightweight thread is put behind what is queued there; a thread of the
 /// system gives up its time; elsewhere it does nothing.
+// The switch itself is a part of its caller: a processor predicts where a return goes by the call before it, and the return of a function
+// that switches would be taken for the one of another stack. What looks at a `thread_local!` is not: see `Core::run`.
+#[inline(always)]
 pub fn yield_now() {
-    match fibres::current() {
+    match fibre_that_yields() {
         Some(fibre) => {
             fibre.yield_now();
-            unwind_if_told();
+            goes_on();
         }
-        None if is_seated() => {}
-        None => std::thread::yield_now(),
+        None => yield_without_fibre(),
+    }
+}
+
+#[inline(never)]
+fn fibre_that_yields() -> Option<&'static Fibre> {
+    fibres::current()
+}
+
+#[inline(never)]
+fn goes_on() {
+    unwind_if_told();
+}
+
+#[cold]
+fn yield_without_fibre() {
+    if !is_seated() {
+        std::thread::yield_now();
     }
 }
 
