@@ -319,7 +319,9 @@ impl Free {
 struct Pool(Mutex<Free>);
 
 impl Pool {
-    const NEW: Pool = Pool(Mutex::new(Free { warm: List::EMPTY, cold: List::EMPTY, next: 16 }));
+    const fn new() -> Pool {
+        Pool(Mutex::new(Free { warm: List::EMPTY, cold: List::EMPTY, next: 16 }))
+    }
 
     fn of(node: usize, class: Class) -> &'static Pool {
         &POOLS[node % NODES].0[class.0 as usize]
@@ -359,7 +361,7 @@ impl Pool {
 pub(crate) const NODES: usize = 16;
 
 /// By node and class.
-static POOLS: [Padded<[Pool; CLASSES]>; NODES] = [const { Padded([const { Pool::NEW }; CLASSES]) }; NODES];
+static POOLS: [Padded<[Pool; CLASSES]>; NODES] = [const { Padded([const { Pool::new() }; CLASSES]) }; NODES];
 
 /// How many bytes all stacks of the process may have together.
 static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
