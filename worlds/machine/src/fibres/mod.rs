@@ -627,6 +627,41 @@ pub(crate) fn begin_awaited(thread: NonNull<Core>) -> bool {
         fibre.begin(worker, task, worker.state.own_way());
         Some((fibre, task, outer))
     });
+    go_on_top(begun)
+}
+
+/// As [`begin_awaited`], for a fibre that is about to wait for something that any thread may bring.
+pub(crate) fn begin_next() -> bool {
+    let begun = in_task(|worker| {
+        if worker.not_on_top > 0 {
+            worker.not_on_top -= 1;
+            return None;
+        }
+        if worker.starts == 0 || worker.is_called() {
+            return None;
+        }
+        let mut fibre = None;
+        let mut take_stack = |stacks: &mut SeatStacks, class| {
+            fibre = stacks.take_free(class);
+            fibre.is_some()
+        };
+        let (task, way) = match worker.take_own_thread(None) {
+            Some((task, way)) if take_stack(&mut worker.stacks, Core::class(task)) => (task, way),
+            Some((task, _)) => {
+                worker.put_back_own(task);
+                return None;
+            }
+            None => worker.take_first_thread(take_stack)?,
+        };
+        let fibre = fibre.expect("the task was taken with a stack");
+        let outer = Outer::put_aside(worker);
+        fibre.begin(worker, task, way);
+        Some((fibre, task, outer))
+    });
+    go_on_top(begun)
+}
+
+fn go_on_top(begun: Option<(&'static Fibre, TaskRef, Outer)>) -> bool {
     let is_begun = begun.is_some();
     if let Some((fibre, task, outer)) = begun {
         Fibre::go_round(fibre, task, outer);

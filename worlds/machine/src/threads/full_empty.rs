@@ -655,6 +655,9 @@ impl Table {
 
     #[cold]
     fn wait(&self, word: &AtomicU64, operation: Operation) -> u64 {
+        if let Some(value) = after_next(|| self.try_operate(word, operation)) {
+            return value;
+        }
         let node = Node::new(address_of(word), operation);
         match self.operate_or_list(word, &node) {
             Ok(value) => value,
@@ -743,6 +746,23 @@ impl Table {
         wake(woken);
         was_full
     }
+}
+
+/// The calling code is about to wait, and runs on a seat: begins what that would begin next, on top of it, and tries once more. The thread that
+/// fills or empties the word is often the one that was spawned last, and then there is no wait.
+pub(super) fn after_next(again: impl FnOnce() -> Option<u64>) -> Option<u64> {
+    if fibres::current().is_none() {
+        // On its own stack it would run other tasks while it waits.
+        return if super::help_before_wait() { again() } else { None };
+    }
+    if !fibres::begin_next() {
+        return None;
+    }
+    let value = again();
+    if value.is_none() {
+        fibres::began_in_vain();
+    }
+    value
 }
 
 #[inline]

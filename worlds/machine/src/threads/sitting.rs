@@ -170,6 +170,15 @@ pub fn help() {
     }
 }
 
+/// As [`help`], for code that is about to wait: only on a seat, on its own stack. Whether it was there.
+pub(super) fn help_before_wait() -> bool {
+    let is_here = is_seated() && !std::thread::panicking();
+    if is_here {
+        crate::worker::wait(None, &Once(Cell::new(false)));
+    }
+    is_here
+}
+
 /// The seat on which the calling code runs.
 ///
 /// ```

@@ -1,6 +1,6 @@
 //! A value with its full/empty bit in one word.
 
-use super::full_empty::{Entries, Entry, List, Node, Operation, STRIPES, Table, Word, act, wake};
+use super::full_empty::{Entries, Entry, List, Node, Operation, STRIPES, Table, Word, act, after_next, wake};
 use crate::fibres::mutant::{Mutant, Planted};
 use std::cell::Cell;
 use std::fmt;
@@ -214,6 +214,9 @@ impl SyncVar {
     fn operate(&self, operation: Operation) -> u64 {
         let var = self.in_table();
         if let Some(value) = var.operate_or(operation, None) {
+            return value;
+        }
+        if let Some(value) = after_next(|| var.operate_or(operation, None)) {
             return value;
         }
         let node = Node::new(var.address, operation);
