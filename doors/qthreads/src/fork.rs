@@ -352,13 +352,13 @@ pub(crate) fn spawn_closure(library: &Library, shepherd: u16, f: impl FnOnce() +
     };
     let builder = Builder::new().stack_size(library.stack_bytes);
     if shepherd == NO_SHEPHERD {
-        return builder.try_spawn_on(library.runtime(), f).is_ok();
+        return builder.try_detached_on(library.runtime(), f).is_ok();
     }
     let there = move || {
         go_to(shepherd);
         f();
     };
-    builder.place(library.shepherds[usize::from(shepherd)].place).try_spawn_on(library.runtime(), there).is_ok()
+    builder.place(library.shepherds[usize::from(shepherd)].place).try_detached_on(library.runtime(), there).is_ok()
 }
 
 /// As [`spawn_closure`], for a thread that the library makes for a loop: the program's code on it may ask what it asks its own threads.

@@ -101,6 +101,7 @@ pub(super) struct Described {
     pub(super) name: Option<Name>,
     pub(super) class: Class,
     pub(super) spawned_at: &'static Location<'static>,
+    pub(super) is_detached: bool,
 }
 
 impl<F: FnOnce() -> R, R> Whole<F, R> {
@@ -113,7 +114,7 @@ impl<F: FnOnce() -> R, R> Whole<F, R> {
     };
 }
 
-/// A thread that is in no queue yet, and has a handle. Gives the closure back if there is no memory for it. `seat`: the cells of the calling thread's seat, if it
+/// A thread that is in no queue yet, and has a handle unless it is detached. Gives the closure back if there is no memory for it. `seat`: the cells of the calling thread's seat, if it
 /// sits on one.
 #[inline]
 pub(super) fn new<F: FnOnce() -> R + Send + 'static, R: Send + 'static>(
@@ -121,10 +122,11 @@ pub(super) fn new<F: FnOnce() -> R + Send + 'static, R: Send + 'static>(
     described: Described,
     f: F,
 ) -> Result<NonNull<Core>, F> {
-    let Described { request, number, id, name, class, spawned_at } = described;
+    let Described { request, number, id, name, class, spawned_at, is_detached } = described;
     let Some(whole) = NonNull::new(cells::take::<Whole<F, R>>(seat)) else { return Err(f) };
     let header = TaskHeader { class: &THREAD, context: ContextRef::NONE, request, number };
-    let (table, state, locals) = (Whole::<F, R>::TABLE, AtomicUsize::new(OPEN), Cell::new(None));
+    let state = AtomicUsize::new(if is_detached { DETACHED } else { OPEN });
+    let (table, locals) = (Whole::<F, R>::TABLE, Cell::new(None));
     let (word, are_locals_over) = (Cell::new(0), Cell::new(false));
     let core = Core { header, table, state, id, spawned_at, word, locals, name, are_locals_over, class };
     #[expect(unsafe_code, reason = "writes a value to its place")]
@@ -310,6 +312,10 @@ fn end(core: NonNull<Core>) {
     #[expect(unsafe_code, reason = "follows pointers that the thread's state has")]
     // SAFETY: until its state is final, the thread is there. A state with a tag was made by `Joiner`, and is taken once.
     unsafe {
+        // Its handle is gone for good, and what was done with it is over: no other thread knows of this one.
+        if (*core.as_ptr()).state.load(Ordering::Acquire) == DETACHED {
+            return ((*core.as_ptr()).table.free)(core);
+        }
         // Release: the one that waits sees the result. Acquire: this thread sees who waits.
         let before = (*core.as_ptr()).state.swap(OVER, Ordering::AcqRel);
         match before {

@@ -361,14 +361,19 @@ impl Builder {
         f: impl FnOnce() -> T + Send + 'static,
     ) -> Result<JoinHandle<T>, SpawnError> {
         let is_here = with_worker(|worker| !worker.is_tied).unwrap_or(false);
-        if is_here { self.spawn_here(f) } else { self.try_spawn_on(Runtime::of_this_thread_or(outside), f) }
+        if !is_here {
+            return self.try_spawn_on(Runtime::of_this_thread_or(outside), f);
+        }
+        Ok(JoinHandle { joiner: Joiner(self.spawn_here(false, f)?), returns: PhantomData })
     }
 
+    /// The thread, which may be over and gone if it is detached.
     #[track_caller]
     fn spawn_here<T: Send + 'static, F: FnOnce() -> T + Send + 'static>(
         self,
+        is_detached: bool,
         f: F,
-    ) -> Result<JoinHandle<T>, SpawnError> {
+    ) -> Result<NonNull<Core>, SpawnError> {
         let class = self.class()?;
         let Builder { name, place, .. } = self;
         if let Some(place) = place {
@@ -378,7 +383,7 @@ impl Builder {
         let spawned = in_task(|worker| {
             let (request, number) = (worker.frame.request, worker.recorder.number());
             let id = worker.shared.threads_here.next_number(worker.seat);
-            let described = Described { request, number, id, name, class, spawned_at };
+            let described = Described { request, number, id, name, class, spawned_at, is_detached };
             let core = self::core::new(Some(&mut worker.cells), described, f)?;
             worker.shared.threads_here.spawned(worker.seat);
             Ok((core, worker.queue_thread(Core::task(core), place)))
@@ -386,7 +391,7 @@ impl Builder {
         // The closure is a user's: it is dropped here.
         let (core, at_once) = spawned.map_err(|_: F| SpawnError::NoMemory)?;
         at_once.run();
-        Ok(JoinHandle { joiner: Joiner(core), returns: PhantomData })
+        Ok(core)
     }
 
     /// As [`Builder::spawn_on`].
@@ -399,9 +404,41 @@ impl Builder {
         runtime: &Runtime,
         f: impl FnOnce() -> T + Send + 'static,
     ) -> Result<JoinHandle<T>, SpawnError> {
+        Ok(JoinHandle { joiner: Joiner(self.spawn_there(runtime, false, f)?), returns: PhantomData })
+    }
+
+    /// As [`Builder::try_spawn_on`], without a handle: so the thread's end is not one that another thread may wait for.
+    ///
+    /// ```
+    /// use vicus_machine::{Runtime, threads::{Builder, Countdown}};
+    /// use std::sync::Arc;
+    ///
+    /// let runtime = Runtime::builder().threads(1).start();
+    /// let count = Arc::new(Countdown::new(1));
+    /// let theirs = Arc::clone(&count);
+    /// Builder::new().try_detached_on(&runtime, move || theirs.submit())?;
+    /// count.wait();
+    /// # Ok::<(), vicus_machine::threads::SpawnError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Builder::try_spawn_or`].
+    #[track_caller]
+    pub fn try_detached_on(self, runtime: &Runtime, f: impl FnOnce() + Send + 'static) -> Result<(), SpawnError> {
+        self.spawn_there(runtime, true, f).map(drop)
+    }
+
+    /// As [`Builder::spawn_here`].
+    #[track_caller]
+    fn spawn_there<T: Send + 'static>(
+        self,
+        runtime: &Runtime,
+        is_detached: bool,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<NonNull<Core>, SpawnError> {
         let shared = &runtime.shared;
         if shared.is_here() {
-            return self.spawn_here(f);
+            return self.spawn_here(is_detached, f);
         }
         let class = self.class()?;
         let Builder { name, place, .. } = self;
@@ -413,7 +450,8 @@ impl Builder {
         let number =
             shared.recording.as_ref().map_or(TaskHeader::UNNUMBERED, |recording| recording.task_submitted(request));
         let id = shared.threads_here.spawned_outside();
-        let described = Described { request, number, id, name, class, spawned_at: Location::caller() };
+        let spawned_at = Location::caller();
+        let described = Described { request, number, id, name, class, spawned_at, is_detached };
         let Ok(core) = self::core::new(None, described, f) else {
             shared.threads_here.ended_outside();
             return Err(SpawnError::NoMemory);
@@ -421,7 +459,7 @@ impl Builder {
         shared.note_threads();
         shared.queues.push(queue, Core::task(core)).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
         shared.wake_for(queue, Some(request), true);
-        Ok(JoinHandle { joiner: Joiner(core), returns: PhantomData })
+        Ok(core)
     }
 
     fn class(&self) -> Result<Class, SpawnError> {
