@@ -1,16 +1,21 @@
-//! Vicus' lightweight threads beside std's threads and tokio's tasks.
+//! Vicus' lightweight threads beside std's threads, tokio's tasks, Qthreads and Argobots.
 //!
-//! Each figure is nanoseconds for one operation, the median of several rounds, in which the sides alternate.
+//! Each figure is nanoseconds for one operation, the median of several rounds, in which the sides alternate. The sides in C, Vicus' own interface of
+//! Qthreads among them, are processes of their own; so are Qthreads' benchmark programs, which are run with both libraries (`--what programs`).
+
+mod peers;
 
 use clap::Parser;
+use peers::Library;
 use std::hint::black_box;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use vicus_machine::Runtime;
 use vicus_machine::threads::{self, Builder, SyncVar, full_empty};
 
-/// Vicus' lightweight threads beside std's threads and tokio's tasks.
+/// Vicus' lightweight threads beside std's threads, tokio's tasks, Qthreads and Argobots.
 #[derive(Parser)]
 struct Args {
     /// Numbers of threads of the system, separated by commas.
@@ -18,7 +23,7 @@ struct Args {
     threads: Vec<usize>,
     /// What to measure, separated by commas; `million`, `chain` and `tree` are measured when they are named.
     #[arg(long, value_delimiter = ',',
-          default_values = ["spawn", "batch", "yield", "switch", "syncvar", "word", "pingpong", "sleepers"])]
+          default_values = ["spawn", "batch", "yield", "switch", "syncvar", "word", "pingpong", "sleepers", "programs"])]
     what: Vec<String>,
     /// Only the sides of these names, separated by commas.
     #[arg(long, value_delimiter = ',')]
@@ -32,6 +37,15 @@ struct Args {
     /// The stacks of the million threads, in bytes.
     #[arg(long, default_value_t = 4096)]
     stack: usize,
+    /// The libvicus_qthreads.so of the sides in C.
+    #[arg(long)]
+    library: Option<PathBuf>,
+    /// Where git finds Qthreads.
+    #[arg(long, default_value = "https://github.com/sandialabs/qthreads")]
+    qthreads: String,
+    /// Where git finds Argobots.
+    #[arg(long, default_value = "https://github.com/pmodels/argobots")]
+    argobots: String,
 }
 
 /// A side of a measurement: its name, and what gives the nanoseconds for one operation.
@@ -39,6 +53,19 @@ type Side<'a> = (&'static str, Box<dyn FnMut() -> f64 + 'a>);
 
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
+    let is_wanted = |side: &str| args.sides.is_empty() || args.sides.iter().any(|wanted| wanted == side);
+    let libraries: Vec<Library> = match ["qthreads", "argobots", "vicus-c"].into_iter().any(is_wanted) {
+        true => peers::libraries(&args.qthreads, &args.argobots, args.library.as_deref()),
+        false => Vec::new(),
+    };
+    let compiled = |library: &Library| match library.program() {
+        Ok(program) => Some((library.name, program)),
+        Err(error) => {
+            eprintln!("{} is left out: {error:#}", library.name);
+            None
+        }
+    };
+    let in_c: Vec<(&'static str, PathBuf)> = libraries.iter().filter_map(compiled).collect();
     for &count in &args.threads {
         let runtime = Runtime::builder().threads(count).strategy(args.strategy.parse()?).start();
         let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(count).build()?;
@@ -67,9 +94,18 @@ fn main() -> anyhow::Result<()> {
                     tree(&runtime, args.stack);
                     continue;
                 }
+                "programs" => {
+                    peers::programs(&libraries, count, args.rounds)?;
+                    continue;
+                }
                 other => anyhow::bail!("there is no `{other}`"),
             };
-            sides.retain(|(name, _)| args.sides.is_empty() || args.sides.iter().any(|wanted| wanted == name));
+            if ["spawn", "batch", "yield", "switch", "pingpong"].contains(&what.as_str()) {
+                for (name, program) in &in_c {
+                    sides.push((name, Box::new(move || peers::measure(program, what, count))));
+                }
+            }
+            sides.retain(|(name, _)| is_wanted(name));
             print(title, count, args.rounds, sides);
         }
     }

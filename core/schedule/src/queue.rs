@@ -34,6 +34,15 @@ impl<T> Queue<T> {
         self.len() == 0
     }
 
+    /// Whether there is memory for one task more. A queue by requests takes it when it needs some.
+    #[inline]
+    pub fn has_room(&mut self) -> bool {
+        match self {
+            Queue::Deque(tasks) => tasks.len() < tasks.capacity() || tasks.try_reserve(1).is_ok(),
+            Queue::ByRequest(_) => true,
+        }
+    }
+
     /// Puts the youngest task.
     pub fn push(&mut self, request: RequestId, task: T) {
         match self {
@@ -63,6 +72,16 @@ impl<T> Queue<T> {
                 Take::OldestOfSecondOldestRequest => tasks.oldest_of_second_oldest(),
                 Take::Oldest | Take::Several(..) => tasks.oldest_of_oldest(),
             },
+        }
+    }
+
+    /// Takes the oldest task if it is `wanted`. A queue by requests has none.
+    #[inline]
+    pub fn take_oldest_if(&mut self, wanted: impl FnOnce(&T) -> bool) -> Option<T> {
+        match self {
+            Queue::Deque(tasks) if wanted(&tasks.front()?.1) => tasks.pop_front().map(|(_, task)| task),
+            Queue::Deque(_) => None,
+            Queue::ByRequest(_) => None,
         }
     }
 

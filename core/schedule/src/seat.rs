@@ -31,7 +31,7 @@ use vicus_topology::NodeId;
 pub const WOKEN_TURN: u32 = 64;
 
 /// So many tasks that have yielded go on before a seat looks again into queues in which it has found nothing.
-pub const YIELDED_TURN: u32 = 32;
+pub const YIELDED_TURN: u32 = 128;
 
 /// How long a waiting seat looks around before it sleeps, if the strategy has no such time.
 const SPIN_NS: u64 = 5_000;
@@ -304,6 +304,13 @@ impl<T> Seat<T> {
         let is_turn = self.resumed.count == 0 || self.resumed.is_owns_turn && self.resumed.woken.is_empty();
         let is_usual = is_turn && self.next.is_none() && self.kept.is_empty() && self.woken.is_none();
         is_usual && self.front.is_none() && (self.own_while_waiting || self.waits_for().is_none())
+    }
+
+    /// As [`Seat::is_own_next`], for a seat without such a queue: whether [`Seat::find`] would take what the plan's probes find.
+    #[inline]
+    pub fn is_look_next(&self) -> bool {
+        let has_none = self.resumed.count == 0 && self.next.is_none() && self.kept.is_empty() && self.woken.is_none();
+        has_none && self.front.is_none() && self.waits_for().is_none()
     }
 
     /// A task was taken from its own queue, by [`Seat::is_own_next`].

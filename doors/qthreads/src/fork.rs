@@ -5,23 +5,23 @@ use crate::exports;
 use crate::library::{self, Library};
 use crate::sinc::{Sinc, qt_sinc_submit};
 use std::cell::{Cell, UnsafeCell};
+use std::io::Write as _;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use vicus::team;
 use vicus::threads::{Builder, SyncVar, full_empty};
 
 /// What a thread runs.
 pub(crate) type Function = unsafe extern "C-unwind" fn(*mut libc::c_void) -> u64;
 
-/// A thread of a program before it runs: small, since hundreds of thousands may be queued.
+/// A thread of a program before it runs: small, since hundreds of thousands may be queued. As a closure it fits into the smallest cell of the
+/// runtime's.
 struct Queued {
     f: Function,
     arg: *mut libc::c_void,
     ret: *mut libc::c_void,
-    /// How many words there are to wait for, and their addresses: from `malloc`, or null.
-    preconditions: *mut usize,
-    team: Option<Arc<Team>>,
     flags: u32,
     id: u32,
 }
@@ -29,12 +29,29 @@ struct Queued {
 /// Its pointers are the program's, which gives them to the thread.
 unsafe impl Send for Queued {}
 
+/// What few threads have.
+struct Extra {
+    /// How many words there are to wait for, and their addresses: from `malloc`, or null.
+    preconditions: *mut usize,
+    team: Option<Arc<Team>>,
+    /// The copy of its argument.
+    _copied: Copied,
+}
+
+unsafe impl Send for Extra {}
+
+impl Extra {
+    const NONE: Extra = Extra { preconditions: ptr::null_mut(), team: None, _copied: Copied(ptr::null_mut()) };
+}
+
 /// A thread of a program that runs. It lies at the bottom of its stack.
 pub(crate) struct Thread {
     pub(crate) ret: *mut libc::c_void,
     pub(crate) team: Option<Arc<Team>>,
     pub(crate) id: Cell<u32>,
     pub(crate) is_blocking: Cell<bool>,
+    /// Stands in for its worker meanwhile.
+    pub(crate) lent: Cell<Option<team::Lent>>,
     locals: Cell<*mut libc::c_void>,
     pub(crate) locals_bytes: Cell<u32>,
     /// Values of keys.
@@ -110,6 +127,7 @@ impl Thread {
             team,
             id: Cell::new(id),
             is_blocking: Cell::new(false),
+            lent: Cell::new(None),
             locals: Cell::new(ptr::null_mut()),
             locals_bytes: Cell::new(0),
             values: UnsafeCell::new(Vec::new()),
@@ -141,8 +159,7 @@ impl Thread {
 impl Queued {
     /// Waits until all words are full that it was forked with.
     #[cold]
-    fn wait_for_preconditions(&self) {
-        let words = self.preconditions;
+    fn wait_for_preconditions(&self, words: *mut usize) {
         let count = unsafe { *words };
         for index in 1..=count {
             let address: *mut u64 = ptr::with_exposed_provenance_mut(unsafe { *words.add(index) });
@@ -155,11 +172,13 @@ impl Queued {
         unsafe { libc::free(words.cast()) };
     }
 
-    fn run(mut self) {
-        let thread = Thread::new(self.ret, self.team.take(), self.id);
+    #[inline]
+    fn run(self, extra: Extra) {
+        let Extra { preconditions, team, _copied } = extra;
+        let thread = Thread::new(self.ret, team, self.id);
         team::set_word(ptr::from_ref(&thread).expose_provenance());
-        if !self.preconditions.is_null() {
-            self.wait_for_preconditions();
+        if !preconditions.is_null() {
+            self.wait_for_preconditions(preconditions);
         }
         let value = unsafe { (self.f)(self.arg) };
         if !thread.locals.get().is_null() || unsafe { !(*thread.values.get()).is_empty() } {
@@ -289,30 +308,57 @@ unsafe fn try_spawn(forked: Forked) -> i32 {
     }
     let shepherd = if shepherd == NO_SHEPHERD { library.shepherd_for_any() } else { library.enabled_near(shepherd) };
     let (id, team) = (library.new_id(), team_of_child(library, flags));
-    let thread = Queued { f, arg, ret, preconditions, team, flags, id };
-    let spawned = if copied.0.is_null() {
-        spawn_closure(library, shepherd, move || thread.run())
+    let thread = Queued { f, arg, ret, flags, id };
+    let is_plain = copied.0.is_null() && preconditions.is_null() && team.is_none();
+    let spawned = if is_plain {
+        spawn_closure(library, shepherd, move || thread.run(Extra::NONE))
     } else {
-        spawn_closure(library, shepherd, move || {
-            let _copied = copied;
-            thread.run();
-        })
+        let extra = Extra { preconditions, team, _copied: copied };
+        spawn_closure(library, shepherd, move || thread.run(extra))
     };
     if spawned { SUCCESS } else { MALLOC_ERROR }
+}
+
+/// The border of a thread, while the program's code runs on it.
+struct Border;
+
+impl Drop for Border {
+    /// It is unwound. A panic is the runtime's, which ends a wait, and goes on to the thread's bottom; what is not one can't be caught there.
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            leave_by_exception();
+        }
+    }
+}
+
+#[cold]
+fn leave_by_exception() -> ! {
+    let id = here().map_or(0, |thread| thread.id.get());
+    // A standard error that takes nothing is no reason to go on.
+    let _ = writeln!(
+        std::io::stderr(),
+        "vicus: an exception has left the function of thread {id}, where no function of C++ catches it: the program ends"
+    );
+    std::process::abort()
 }
 
 /// Spawns a closure as a thread, at a shepherd if it is one.
 #[inline]
 pub(crate) fn spawn_closure(library: &Library, shepherd: u16, f: impl FnOnce() + Send + 'static) -> bool {
+    let f = || {
+        let border = Border;
+        f();
+        std::mem::forget(border);
+    };
     let builder = Builder::new().stack_size(library.stack_bytes);
     if shepherd == NO_SHEPHERD {
-        return builder.try_spawn_on(library.runtime(), f).is_ok();
+        return builder.try_detached_on(library.runtime(), f).is_ok();
     }
     let there = move || {
         go_to(shepherd);
         f();
     };
-    builder.place(library.shepherds[usize::from(shepherd)].place).try_spawn_on(library.runtime(), there).is_ok()
+    builder.place(library.shepherds[usize::from(shepherd)].place).try_detached_on(library.runtime(), there).is_ok()
 }
 
 /// As [`spawn_closure`], for a thread that the library makes for a loop: the program's code on it may ask what it asks its own threads.

@@ -147,12 +147,16 @@ exports! {
     fn qt_begin_blocking_action() {
         if let Some(thread) = here() {
             thread.is_blocking.set(true);
+            // Its worker is about to block: another thread of the system works for it meanwhile.
+            let lent = thread.lent.take().or_else(team::lend);
+            thread.lent.set(lent);
         }
     }
 
     fn qt_end_blocking_action() {
         if let Some(thread) = here() {
             thread.is_blocking.set(false);
+            thread.lent.set(None);
         }
     }
 

@@ -210,8 +210,8 @@ fn start(shepherds: Option<usize>) -> i32 {
     SUCCESS
 }
 
-/// The least stack: a thread's own frames and those of a wait beneath C's.
-const LEAST_STACK: usize = 16 << 10;
+/// The least stack that there is.
+const LEAST_STACK: usize = 4 << 10;
 
 impl Library {
     fn new(sitting: Sitting<Runtime>) -> Library {

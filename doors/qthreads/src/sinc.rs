@@ -5,9 +5,8 @@ use crate::library;
 use std::cell::UnsafeCell;
 use std::ptr;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 use vicus::team;
-use vicus::threads::full_empty;
+use vicus::threads::Countdown;
 
 /// The program's structure of three words, the first of which is ours.
 #[repr(C)]
@@ -19,10 +18,7 @@ pub(crate) struct Sinc {
 type Operation = unsafe extern "C-unwind" fn(*mut libc::c_void, *const libc::c_void);
 
 struct Inner {
-    /// How many submissions are to come.
-    open: AtomicU64,
-    /// Full while none is.
-    done: AtomicU64,
+    count: Countdown,
     /// `None` without values.
     values: Option<Values>,
 }
@@ -96,23 +92,6 @@ impl Values {
     }
 }
 
-impl Inner {
-    fn expect(&self, count: u64) {
-        if count > 0 && self.open.fetch_add(count, Ordering::AcqRel) == 0 {
-            full_empty::empty(&self.done);
-        }
-    }
-
-    fn begin(&self, count: u64) {
-        self.open.store(count, Ordering::Relaxed);
-        if count == 0 {
-            full_empty::fill(&self.done);
-        } else {
-            full_empty::empty(&self.done);
-        }
-    }
-}
-
 unsafe fn inner<'a>(sinc: *const Sinc) -> Option<&'a Inner> {
     unsafe { sinc.as_ref()?.inner.as_ref() }
 }
@@ -129,9 +108,7 @@ exports! {
             return;
         }
         let values = (bytes > 0).then(|| unsafe { Values::new(bytes, initial.cast(), operation) });
-        let inner = Inner { open: AtomicU64::new(0), done: AtomicU64::new(0), values };
-        let inner = Box::new(inner);
-        inner.begin(expect as u64);
+        let inner = Box::new(Inner { count: Countdown::new(expect as u64), values });
         unsafe { sinc.write(Sinc { inner: Box::into_raw(inner), rest: [0; 2] }) };
     }
 
@@ -151,14 +128,13 @@ exports! {
         if let Some(values) = &inner.values {
             values.reset();
         }
-        inner.begin(expect as u64);
+        inner.count.reset(expect as u64);
     }
 
     fn qt_sinc_fini(sinc: *mut Sinc) {
         let Some(sinc) = (unsafe { sinc.as_mut() }) else { return };
         if !sinc.inner.is_null() {
-            let inner = unsafe { Box::from_raw(sinc.inner) };
-            full_empty::fill(&inner.done);
+            drop(unsafe { Box::from_raw(sinc.inner) });
             sinc.inner = ptr::null_mut();
         }
     }
@@ -172,7 +148,7 @@ exports! {
 
     fn qt_sinc_expect(sinc: *mut Sinc, count: usize) {
         if let Some(inner) = unsafe { inner(sinc) } {
-            inner.expect(count as u64);
+            inner.count.expect(count as u64);
         }
     }
 
@@ -186,19 +162,16 @@ exports! {
         if let Some(values) = inner.values.as_ref().filter(|_| !value.is_null()) {
             unsafe { values.add(value) };
         }
-        // One too many is no reason to count down from 0.
-        let before = inner.open.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |open| open.checked_sub(1));
-        if before == Ok(1) {
+        inner.count.submit_with(|| {
             if let Some(values) = &inner.values {
                 values.sum();
             }
-            full_empty::fill(&inner.done);
-        }
+        });
     }
 
     fn qt_sinc_wait(sinc: *mut Sinc, target: *mut libc::c_void) {
         let Some(inner) = (unsafe { inner(sinc) }) else { return };
-        full_empty::read_ff(&inner.done);
+        inner.count.wait();
         if let Some(values) = inner.values.as_ref().filter(|_| !target.is_null()) {
             unsafe { ptr::copy_nonoverlapping(values.at(values.count() - 1), target.cast(), values.bytes) };
         }

@@ -75,9 +75,15 @@ fn says(command: &mut Command) -> String {
 
 /// Compiles a program, with all warnings, and without one.
 fn compile(compiler: &str, standard: &str, file: &str) -> PathBuf {
-    let out = folder().join(format!("{}-{compiler}", file.replace('.', "-")));
+    compile_with(compiler, standard, file, &[])
+}
+
+/// As [`compile`], with these options.
+fn compile_with(compiler: &str, standard: &str, file: &str, options: &[&str]) -> PathBuf {
+    let out = folder().join(format!("{}-{compiler}{}", file.replace('.', "-"), options.concat().replace('=', "-")));
     says(
         Command::new(compiler)
+            .args(options)
             .args([&format!("-std={standard}"), "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-I"])
             .arg(headers())
             .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(file))
@@ -92,8 +98,18 @@ fn compile(compiler: &str, standard: &str, file: &str) -> PathBuf {
 }
 
 /// What a program says. It has a minute.
-fn run(program: &Path, strategy: &str, (shepherds, workers): (usize, usize)) -> (Option<i32>, String) {
-    let mut child = Command::new(program)
+fn run(program: &Path, strategy: &str, shape: (usize, usize)) -> (Option<i32>, String) {
+    let (status, said, told) = run_as(&mut Command::new(program), strategy, shape);
+    if status == Some(0) { (status, said) } else { (status, said + &told) }
+}
+
+/// How a program ends that a command runs, and what it says on its standard output and its standard error. It has a minute.
+fn run_as(
+    command: &mut Command,
+    strategy: &str,
+    (shepherds, workers): (usize, usize),
+) -> (Option<i32>, String, String) {
+    let mut child = command
         // Cargo's own would go before the program's.
         .env("LD_LIBRARY_PATH", library())
         .env("VICUS_STRATEGY", strategy)
@@ -123,7 +139,7 @@ fn run(program: &Path, strategy: &str, (shepherds, workers): (usize, usize)) -> 
         thread::sleep(Duration::from_millis(2));
     };
     let (said, told) = reader.join().expect("it only reads");
-    if status == Some(0) { (status, said) } else { (status, said + &told) }
+    (status, said, told)
 }
 
 /// Under all strategies; what the second compiler has made runs with even numbers of workers alone.
@@ -184,8 +200,97 @@ fn a_stack_that_overflows_is_told_of() {
 }
 
 #[test]
+fn a_fork_without_memory_has_a_code() {
+    for compiler in for_c() {
+        // With more workers some would run as fast as they are forked.
+        let outcome = run(&compile(compiler, "gnu11", "memory.c"), "shepherd", (1, 1));
+        assert_eq!(outcome, (Some(0), "ok\n".to_owned()), "{compiler}");
+    }
+}
+
+#[test]
 fn objects_of_cpp() {
     holds(&for_cpp(), "c++17", "objects.cpp");
+}
+
+#[test]
+fn an_exception_that_leaves_a_thread_ends_the_program_with_one_line() {
+    for compiler in for_cpp() {
+        let program = compile(compiler, "c++17", "exception.cpp");
+        for strategy in STRATEGIES {
+            for shape in [(1, 1), (2, 1)] {
+                let (status, said, told) = run_as(&mut Command::new(&program), strategy, shape);
+                let what = format!("{compiler}, {strategy}, {shape:?}: {said}{told}");
+                assert_eq!((status, &*said), (None, "caught\n"), "{what}");
+                let lines: Vec<&str> = told.lines().collect();
+                assert!(matches!(*lines, [line] if line.starts_with("vicus: an exception has left")), "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_debugger_sees_the_functions_of_a_thread_and_its_border() {
+    let Some(gdb) = compilers([&["gdb"], &["gdb"]]).first().copied() else { return };
+    for compiler in for_c() {
+        let program = compile(compiler, "gnu11", "borders.c");
+        let mut command = Command::new(gdb);
+        command.args(["-nx", "-batch", "-ex", "set debuginfod enabled off", "-ex", "break innermost"]);
+        command.args(["-ex", "run", "-ex", "backtrace", "-ex", "continue"]).arg(&program);
+        let (status, said, told) = run_as(&mut command, "shepherd", (2, 1));
+        if told.contains("ptrace") {
+            eprintln!("left out: the system lets no debugger look at a program: {told}");
+            return;
+        }
+        let what = format!("{compiler}: {said}{told}");
+        assert_eq!(status, Some(0), "{what}");
+        // The frames of its functions, then those of the loop beneath, down to the bottom of the thread of the system.
+        let at = |name: &str| {
+            let frame = said.lines().position(|line| line.starts_with('#') && line.contains(name));
+            frame.unwrap_or_else(|| panic!("no frame of {name}: {what}"))
+        };
+        let frames = ["innermost", "middle", "outermost", "go_round"].map(at);
+        assert!(frames.is_sorted(), "{what}");
+        assert!(said.contains("ok\n") && said.contains("exited normally"), "{what}");
+        assert!(!told.contains("Backtrace stopped"), "{what}");
+    }
+}
+
+/// What a program says that a sanitizer was compiled into; `None` if that can't be had here.
+fn sanitized(compiler: &str, sanitizer: &str, argument: Option<&str>) -> Option<(Option<i32>, String, String)> {
+    let option = format!("-fsanitize={sanitizer}");
+    let probe = folder().join(format!("probe-{compiler}-{sanitizer}"));
+    let source = probe.with_extension("c");
+    fs::write(&source, "int main(void) { return 0; }\n").expect("the folder can be written");
+    let built = Command::new(compiler).arg(&option).arg(&source).arg("-o").arg(&probe).output();
+    let runs = || Command::new(&probe).output().is_ok_and(|output| output.status.success());
+    if !built.is_ok_and(|output| output.status.success()) || !runs() {
+        eprintln!("left out: {compiler} {option} makes no program that runs here");
+        return None;
+    }
+    let program = compile_with(compiler, "c++17", "sanitized.cpp", &[&option]);
+    // The library has no sanitizer, so what its threads do by themselves is not seen.
+    let suppressions = folder().join("suppressions");
+    fs::write(&suppressions, "called_from_lib:libvicus_qthreads.so\n").expect("the folder can be written");
+    let mut command = Command::new(program);
+    command.args(argument).env("ASAN_OPTIONS", "detect_stack_use_after_return=1:detect_leaks=0");
+    command.env("TSAN_OPTIONS", format!("suppressions={}", suppressions.display()));
+    Some(run_as(&mut command, "shepherd", (2, 1)))
+}
+
+/// AddressSanitizer warns when it is not told, and with its frames elsewhere it loses them; ThreadSanitizer crashes.
+#[test]
+fn sanitizers_are_told_of_switches() {
+    for compiler in for_cpp() {
+        for sanitizer in ["address", "thread"] {
+            let Some((status, said, told)) = sanitized(compiler, sanitizer, None) else { continue };
+            assert_eq!((status, &*said, &*told), (Some(0), "ok\n", ""), "{compiler}, {sanitizer}");
+        }
+        if let Some((status, said, told)) = sanitized(compiler, "address", Some("err")) {
+            assert!(status != Some(0) && told.contains("stack-buffer-overflow"), "{compiler}: {said}{told}");
+            assert!(told.contains("in writes") && told.contains("in errs"), "{compiler}: {told}");
+        }
+    }
 }
 
 #[test]

@@ -105,7 +105,7 @@ pub use vicus_machine::map_reduce;
 /// Teams of a caller's own threads, for runtimes of languages; a caller's thread on a seat of a runtime; and the calls that such runtimes make
 /// beside those of [`tasks`] and [`threads`].
 pub mod team {
-    pub use vicus_machine::threads::{Sitting, help, seat, set_word, stack, wait_outside, word};
+    pub use vicus_machine::threads::{Lent, Sitting, help, lend, seat, set_word, stack, wait_outside, word};
     pub use vicus_machine::{
         Held, Included, Meetings, Member, Team, begin_child, end_child, gather, has_queued, name_task, run_child,
         wait_for_earlier, yield_to_descendants,

@@ -25,7 +25,7 @@
 //! |---|---|
 //! | spawn | [`spawn`], [`spawn_to`] a place, [`spawn_async`] for a future, [`Builder`] for a name, a stack's size, a place, a runtime |
 //! | wait for the end | [`JoinHandle::join`]; a handle is a future, too; a handle that is dropped lets its thread run on |
-//! | wait | [`full_empty`] for words, [`SyncVar`] for values with their bits, [`sleep`], [`yield_now`], [`block_on`] a future |
+//! | wait | [`full_empty`] for words, [`SyncVar`] for values with their bits, a [`Countdown`] for a number of threads, [`sleep`], [`yield_now`], [`block_on`] a future |
 //! | know | [`current`], [`is_thread`], [`Local`] values |
 //! | go elsewhere | [`migrate_to`] a place, which is unsafe |
 //! | find mistakes | [`RuntimeBuilder::deadlock`](crate::RuntimeBuilder), [`Deadlock`], [`Ended`] |
@@ -43,8 +43,8 @@ use crate::Runtime;
 use vicus_topology::Place;
 
 pub use vicus_machine::threads::{
-    Builder, Deadlock, Ended, JoinHandle, Local, MigrateError, OnDeadlock, STACK_BYTES, SpawnError, SyncVar, ThreadId,
-    ThreadInfo, block_on, current, full_empty, is_thread, limit_stacks, migrate_to, sleep, yield_now,
+    Builder, Countdown, Deadlock, Ended, JoinHandle, Local, MigrateError, OnDeadlock, STACK_BYTES, SpawnError, SyncVar,
+    ThreadId, ThreadInfo, block_on, current, full_empty, is_thread, limit_stacks, migrate_to, sleep, yield_now,
 };
 
 /// Spawns a lightweight thread. It is run soon and near.

@@ -138,6 +138,16 @@ impl Deque {
         Some(Deque::task(self.slot(end.wrapping_sub(1)).load(Ordering::Relaxed)))
     }
 
+    /// The owner's look at the youngest task, which a pop would give, if no thief has seen it. It may have been taken: the pop tells.
+    #[inline]
+    pub(crate) fn youngest(&self) -> Option<TaskRef> {
+        let end = self.own.0.bottom.load(Ordering::Relaxed);
+        if end == self.own.0.split.load(Ordering::Relaxed) {
+            return None;
+        }
+        Some(Deque::task(self.slot(end.wrapping_sub(1)).load(Ordering::Relaxed)))
+    }
+
     /// Goes on with a pop when thieves want tasks.
     #[cold]
     fn pop_wanted(&self, end: u32) -> Option<TaskRef> {

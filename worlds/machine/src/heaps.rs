@@ -6,7 +6,7 @@
 
 use crate::defaults::{Defaults, said};
 use crate::lookout::{Duty, Lookout};
-use crate::pages::{SystemPages, nodes_online, refused};
+use crate::pages::{SystemPages, nodes_online, prefer_node, refused};
 use crate::runtime::Shared;
 use crate::sync::Padded;
 use std::cell::{Cell, RefCell, UnsafeCell};
@@ -216,6 +216,16 @@ impl Process {
         if self.told.fetch_max(now, Ordering::Relaxed) < now {
             self.memory.tick(now);
         }
+    }
+}
+
+/// Has pages of the process that are not there yet lie on a node, as long as that has room. Nothing, if the process's memory has one node, or if
+/// the system refuses: then they lie where they are touched first.
+pub(crate) fn prefer(start: usize, bytes: usize, node: usize) {
+    if let Some(process) = process().filter(|process| process.numbers.len() > 1)
+        && let Some(&number) = process.numbers.get(node)
+    {
+        prefer_node(start, bytes, number);
     }
 }
 

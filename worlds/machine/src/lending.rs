@@ -2,6 +2,7 @@
 
 use crate::runtime::Shared;
 use crate::worker::{Worker, in_task, with_worker};
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex};
 use vicus_schedule::{Kind, PoolId, SeatId};
@@ -13,8 +14,18 @@ pub(crate) struct Lent {
     /// The seat whose thread is blocked, for a trace.
     blocked: AtomicUsize,
     has_thread: AtomicBool,
+    /// Its thread works, or sleeps on the seat.
+    is_at_work: AtomicBool,
     pub(crate) lock: Mutex<()>,
     pub(crate) changed: Condvar,
+}
+
+impl Lent {
+    /// Whether no thread is on the seat, and none is about to be.
+    pub(crate) fn is_idle(&self) -> bool {
+        // In this order: its thread says that it works while it is still wanted.
+        !self.wanted.load(Ordering::Acquire) && !self.is_at_work.load(Ordering::Acquire)
+    }
 }
 
 impl Shared {
@@ -50,9 +61,11 @@ impl Shared {
         while !closing() {
             {
                 let mut lock = lent.lock.lock().expect("nothing panics under this lock");
+                lent.is_at_work.store(false, Ordering::Release);
                 while !lent.wanted.load(Ordering::Acquire) && !closing() {
                     lock = lent.changed.wait(lock).expect("nothing panics under this lock");
                 }
+                lent.is_at_work.store(true, Ordering::Release);
             }
             worker.recorder.lent_begins(SeatId::new(lent.blocked.load(Ordering::Relaxed)));
             // Lightweight threads that it has begun are its own, and no other seat goes on with them.
@@ -70,6 +83,12 @@ impl Shared {
 
 /// A thread that works on a spare seat as long as this lives.
 pub(crate) struct LentThread(Option<(Arc<Shared>, SeatId, PoolId)>);
+
+impl fmt::Debug for LentThread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LentThread").field(&self.0.as_ref().map(|(_, seat, _)| seat)).finish()
+    }
+}
 
 impl Drop for LentThread {
     fn drop(&mut self) {

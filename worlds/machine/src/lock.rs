@@ -6,6 +6,7 @@
 
 use crate::sync::{AtomicU32, Ordering, yield_now};
 use std::cell::UnsafeCell;
+use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 /// How often a thread looks at the lock before it yields its core.
@@ -19,6 +20,12 @@ pub(crate) struct ShortLock<T> {
 #[expect(unsafe_code, reason = "it gives one thread at a time the value")]
 // SAFETY: only the holder of the lock has a reference to the value.
 unsafe impl<T: Send> Sync for ShortLock<T> {}
+
+impl<T> fmt::Debug for ShortLock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ShortLock").finish_non_exhaustive()
+    }
+}
 
 impl<T> ShortLock<T> {
     pub(crate) fn new(value: T) -> ShortLock<T> {

@@ -21,11 +21,14 @@ use crate::tasks::scope;
 use partition::{Partition, Sorted};
 use std::collections::BTreeSet;
 use std::fmt;
+use std::future::poll_fn;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
 pub use stored::Stored;
 #[doc(no_inline)]
 pub use vicus_files::{FileError, Scratch};
@@ -117,7 +120,7 @@ impl<'a> MapReduce<'a> {
         reduce: impl Fn(&K, &mut Values<'_, K, V>) -> R + Sync,
     ) -> Result<Vec<(K, R)>, MapReduceError> {
         let input = Mutex::new(input.into_iter());
-        let next = |_| input.lock().expect("another thread's panic is told").next();
+        let next = |_, _: &Mapper<'_>| input.lock().expect("another thread's panic is told").next();
         self.collected(&next, &map, &reduce, None)
     }
 
@@ -145,7 +148,7 @@ impl<'a> MapReduce<'a> {
         combine: impl Fn(V, V) -> V + Sync,
     ) -> Result<Vec<(K, V)>, MapReduceError> {
         let input = Mutex::new(input.into_iter());
-        let next = |_| input.lock().expect("another thread's panic is told").next();
+        let next = |_, _: &Mapper<'_>| input.lock().expect("another thread's panic is told").next();
         let reduce = |_: &K, values: &mut Values<'_, K, V>| values.reduce(&combine).expect("a key has a value");
         self.collected(&next, &map, &reduce, Some(&combine))
     }
@@ -181,11 +184,11 @@ impl<'a> MapReduce<'a> {
         reduce: impl Fn(&K, &mut Values<'_, K, V>) -> R + Sync,
         output: &DistQueue<(K, R)>,
     ) -> Result<(), MapReduceError> {
-        let next = |place: Place| match input.try_pop(place) {
+        let next = |place: Place, mapper: &Mapper<'_>| match input.try_pop(place) {
             Ok(element) => Some(element),
             Err(TryPopError::Closed) => None,
-            // What is pushed next wakes this thread.
-            Err(TryPopError::Empty) => crate::block_on(input.pop(place)).ok(),
+            // What is pushed next wakes this thread, and so does the end of the job.
+            Err(TryPopError::Empty) => crate::block_on(mapper.unless_over(input.pop(place)))?.ok(),
         };
         let put = |_, place, results: Vec<(K, R)>| {
             let pushed = results.into_iter().try_for_each(|result| output.push(place, result));
@@ -196,7 +199,7 @@ impl<'a> MapReduce<'a> {
 
     fn collected<I: Send, K: Key, V: Stored + Send, R: Send>(
         &self,
-        next: &(dyn Fn(Place) -> Option<I> + Sync),
+        next: &Next<'_, I>,
         map: &(dyn Fn(I, &mut Emitter<'_, K, V>) + Sync),
         reduce: &(dyn Fn(&K, &mut Values<'_, K, V>) -> R + Sync),
         combine: Option<&Combine<'_, V>>,
@@ -216,7 +219,7 @@ impl<'a> MapReduce<'a> {
 
     fn run_into<I: Send, K: Key, V: Stored + Send, R: Send>(
         &self,
-        next: &(dyn Fn(Place) -> Option<I> + Sync),
+        next: &Next<'_, I>,
         map: &(dyn Fn(I, &mut Emitter<'_, K, V>) + Sync),
         reduce: &(dyn Fn(&K, &mut Values<'_, K, V>) -> R + Sync),
         combine: Option<&Combine<'_, V>>,
@@ -228,9 +231,10 @@ impl<'a> MapReduce<'a> {
         let job = Job::new(self, &seats, combine);
         self.runtime.run(|| {
             scope(|scope| {
-                for &place in &seats {
+                for (number, &place) in seats.iter().enumerate() {
+                    let mapper = Mapper { over: &job.over, number };
                     let job = &job;
-                    scope.spawn_at(place, move |_| job.map(place, next, map));
+                    scope.spawn_at(place, move |_| job.map(place, &mapper, next, map));
                 }
             });
             // Some that were sent by the last mappers.
@@ -334,7 +338,7 @@ struct Job<'a, K, V> {
     most: usize,
     scratch: Option<Arc<Scratch>>,
     combine: Option<&'a Combine<'a, V>>,
-    is_over: AtomicBool,
+    over: Over,
     error: Mutex<Option<MapReduceError>>,
 }
 
@@ -353,7 +357,7 @@ impl<'a, K: Key, V: Stored + Send> Job<'a, K, V> {
             most,
             scratch: settings.scratch.clone(),
             combine,
-            is_over: AtomicBool::new(false),
+            over: Over::new(seats.len()),
             error: Mutex::new(None),
         }
     }
@@ -369,16 +373,16 @@ impl<'a, K: Key, V: Stored + Send> Job<'a, K, V> {
     /// The first error is the job's; nothing is begun after it.
     fn fail(&self, error: MapReduceError) {
         self.error.lock().expect("nothing panics under this lock").get_or_insert(error);
-        self.is_over.store(true, Ordering::Relaxed);
+        self.over.end();
     }
 
-    fn map<I>(&self, place: Place, next: &dyn Fn(Place) -> Option<I>, map: &dyn Fn(I, &mut Emitter<'_, K, V>)) {
-        let _ends = Ends(&self.is_over);
+    fn map<I>(&self, place: Place, mapper: &Mapper<'_>, next: &Next<'_, I>, map: &dyn Fn(I, &mut Emitter<'_, K, V>)) {
+        let _ends = Ends(&self.over);
         let sender = &|batch| self.send(batch);
         let batches = (0..self.partitions.len()).map(Batch::new).collect();
         let mut emitter = Emitter { batches, combine: self.combine, send: sender };
-        while !self.is_over.load(Ordering::Relaxed)
-            && let Some(element) = next(place)
+        while !self.over.is_over()
+            && let Some(element) = next(place, mapper)
         {
             map(element, &mut emitter);
             // Those of this place first, then others'.
@@ -393,7 +397,7 @@ impl<'a, K: Key, V: Stored + Send> Job<'a, K, V> {
         if let Err(refused) = self.queue.push(self.place_of(batch.partition), batch) {
             self.add(refused.into_element());
         }
-        while self.bytes.load(Ordering::Relaxed) > self.most && !self.is_over.load(Ordering::Relaxed) {
+        while self.bytes.load(Ordering::Relaxed) > self.most && !self.over.is_over() {
             if !self.take(self.places[0]) && !self.spill_largest() {
                 break;
             }
@@ -445,7 +449,7 @@ impl<'a, K: Key, V: Stored + Send> Job<'a, K, V> {
         reduce: &dyn Fn(&K, &mut Values<'_, K, V>) -> R,
         put: &dyn Fn(Vec<(K, R)>) -> Result<(), MapReduceError>,
     ) {
-        let _ends = Ends(&self.is_over);
+        let _ends = Ends(&self.over);
         let all = std::mem::take(&mut *partition.lock().expect("another thread's panic ends the job"));
         if let Err(error) = self.reduce_all(all, reduce, put) {
             self.fail(error);
@@ -460,7 +464,7 @@ impl<'a, K: Key, V: Stored + Send> Job<'a, K, V> {
     ) -> Result<(), MapReduceError> {
         let mut results = Vec::new();
         let mut sorted = partition.sorted(self.scratch.as_ref(), self.combine)?;
-        while !self.is_over.load(Ordering::Relaxed) {
+        while !self.over.is_over() {
             let Some((key, first)) = sorted.next()? else { break };
             let mut values = Values { key: &key, first: Some(first), sorted: &mut sorted, error: None };
             let result = reduce(&key, &mut values);
@@ -478,13 +482,65 @@ impl<'a, K: Key, V: Stored + Send> Job<'a, K, V> {
     }
 }
 
+/// Gives the next element at a place; `None` if there is none any more.
+type Next<'a, I> = dyn Fn(Place, &Mapper<'_>) -> Option<I> + Sync + 'a;
+
+/// Whether a job is over before its end, and whom to tell.
+struct Over {
+    is_over: AtomicBool,
+    /// By number of the mapper.
+    waiting: Vec<Mutex<Option<Waker>>>,
+}
+
+impl Over {
+    fn new(mappers: usize) -> Over {
+        Over { is_over: AtomicBool::new(false), waiting: (0..mappers).map(|_| Mutex::default()).collect() }
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
+    }
+
+    fn end(&self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        for waiting in &self.waiting {
+            // One that is put there after this is put before its mapper looks again.
+            let waker = waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
+            waker.into_iter().for_each(Waker::wake);
+        }
+    }
+}
+
+/// One that maps.
+struct Mapper<'a> {
+    over: &'a Over,
+    number: usize,
+}
+
+impl Mapper<'_> {
+    /// What a future gives; `None` if the job is over before.
+    async fn unless_over<F: Future>(&self, future: F) -> Option<F::Output> {
+        let mut future = pin!(future);
+        poll_fn(|context| {
+            if let Poll::Ready(output) = future.as_mut().poll(context) {
+                return Poll::Ready(Some(output));
+            }
+            let mut waiting = self.over.waiting[self.number].lock().unwrap_or_else(PoisonError::into_inner);
+            *waiting = Some(context.waker().clone());
+            drop(waiting);
+            if self.over.is_over() { Poll::Ready(None) } else { Poll::Pending }
+        })
+        .await
+    }
+}
+
 /// If a function of the user's panics, no other seat begins anything more.
-struct Ends<'a>(&'a AtomicBool);
+struct Ends<'a>(&'a Over);
 
 impl Drop for Ends<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.store(true, Ordering::Relaxed);
+            self.0.end();
         }
     }
 }

@@ -246,6 +246,16 @@ fn release() -> Option<(u32, u32)> {
     Some((numbers.next()??, numbers.next()??))
 }
 
+/// Has pages that are not there yet lie on the node of this number in the system, as long as that has room. If the system refuses, they lie where
+/// they are touched first.
+pub(crate) fn prefer_node(start: usize, bytes: usize, number: u32) {
+    let mask = mask([number]);
+    let bits = mask.len() * libc::c_ulong::BITS as usize + 1;
+    #[expect(unsafe_code, reason = "libc has no wrapper of mbind")]
+    // SAFETY: the kernel changes no contents, and refuses addresses that are not mapped; the mask is as in `SystemPages::bind`.
+    let _ = unsafe { libc::syscall(libc::SYS_mbind, start, bytes, MPOL_PREFERRED, mask.as_ptr(), bits, 0) };
+}
+
 /// Why mbind failed just now.
 fn refusal(placement: Placement<'_>) -> PageError {
     match placement {

@@ -17,7 +17,8 @@ use vicus_schedule::{
 };
 
 pub(crate) struct SharedQueues {
-    queues: Vec<SharedQueue>,
+    /// Each on lines of its own: neighbours are those of different seats.
+    queues: Vec<Padded<SharedQueue>>,
     /// If the plan has them.
     tokens: Option<Tokens>,
 }
@@ -29,7 +30,7 @@ struct Tokens {
 }
 
 enum SharedQueue {
-    /// Boxed: its padding would make every locked queue as large.
+    /// Boxed: it has several lines of its own.
     Own {
         owner: SeatId,
         deque: Box<Deque>,
@@ -55,12 +56,13 @@ impl SharedQueues {
             count: Padded(AtomicUsize::new(0)),
             capacity: tokens.capacity.map_or(usize::MAX, |tokens| tokens as usize),
         });
-        SharedQueues { queues: plan.owner_lifos().into_iter().zip(&plan.queues).map(queue).collect(), tokens }
+        let queues = plan.owner_lifos().into_iter().zip(&plan.queues).map(queue).map(Padded).collect();
+        SharedQueues { queues, tokens }
     }
 
-    /// Puts a task. Gives it back if the queue is full: the caller runs it. Only the owner may put into its own queue.
+    /// Puts a task. Gives it back if the queue is full, or there is no memory for a longer one: the caller runs it. Only the owner may put into its own queue.
     pub(crate) fn push(&self, queue: QueueId, task: TaskRef) -> Result<(), TaskRef> {
-        match &self.queues[queue.index()] {
+        match &self.queues[queue.index()].0 {
             SharedQueue::Own { deque, .. } => {
                 deque.push(task)?;
                 // The owner may not look here again for long.
@@ -69,7 +71,7 @@ impl SharedQueues {
             }
             SharedQueue::Locked { queue, len, capacity } => {
                 let mut queue = queue.lock();
-                if queue.len() >= *capacity {
+                if queue.len() >= *capacity || !queue.has_room() {
                     return Err(task);
                 }
                 queue.push(task.header().request, task);
@@ -82,6 +84,13 @@ impl SharedQueues {
                 Ok(())
             }
         }
+    }
+
+    /// The oldest task of a locked queue, if it is wanted. The plan has no tokens.
+    #[inline]
+    pub(crate) fn take_oldest_if(&self, queue: QueueId, wanted: impl FnOnce(&TaskRef) -> bool) -> Option<TaskRef> {
+        debug_assert!(self.tokens.is_none(), "a token goes with each task");
+        self.locked(queue, |tasks| tasks.take_oldest_if(wanted)).flatten()
     }
 
     /// Whether there are more tokens than their pool holds: the seat that has just pushed then takes a task itself.
@@ -100,7 +109,7 @@ impl SharedQueues {
 
     /// How many tasks a queue held a moment ago.
     pub(crate) fn len(&self, queue: QueueId) -> usize {
-        match &self.queues[queue.index()] {
+        match &self.queues[queue.index()].0 {
             SharedQueue::Own { deque, .. } => deque.len(),
             SharedQueue::Locked { len, .. } => len.load(Ordering::Acquire),
         }
@@ -130,7 +139,7 @@ impl SharedQueues {
     /// Calls `change` on a locked queue that is not empty.
     #[inline]
     fn locked<R>(&self, queue: QueueId, change: impl FnOnce(&mut Queue<TaskRef>) -> R) -> Option<R> {
-        let SharedQueue::Locked { queue, len, .. } = &self.queues[queue.index()] else { return None };
+        let SharedQueue::Locked { queue, len, .. } = &self.queues[queue.index()].0 else { return None };
         if len.load(Ordering::Acquire) == 0 {
             return None;
         }
@@ -142,7 +151,7 @@ impl SharedQueues {
 
     /// The queue, if it is a lock-free one.
     pub(crate) fn deque(&self, queue: QueueId) -> Option<&Deque> {
-        match &self.queues[queue.index()] {
+        match &self.queues[queue.index()].0 {
             SharedQueue::Own { deque, .. } => Some(deque),
             SharedQueue::Locked { .. } => None,
         }
@@ -150,7 +159,7 @@ impl SharedQueues {
 
     /// A seat's own lock-free queue, if the strategy gives it one.
     pub(crate) fn own(&self, seat: SeatId) -> Option<&Deque> {
-        self.queues.iter().find_map(|queue| match queue {
+        self.queues.iter().find_map(|queue| match &queue.0 {
             SharedQueue::Own { owner, deque } if *owner == seat => Some(&**deque),
             _ => None,
         })
@@ -198,7 +207,7 @@ impl Queues for Reach<'_> {
 
     #[inline]
     fn take(&mut self, queue: QueueId, take: Take, longer_than: u32, rest_to: Option<QueueId>) -> Option<TaskRef> {
-        match &self.queues.queues[queue.index()] {
+        match &self.queues.queues[queue.index()].0 {
             SharedQueue::Own { deque, .. } if longer_than > 0 && deque.len() <= longer_than as usize => None,
             SharedQueue::Own { owner, deque } if *owner == self.seat => match self.below {
                 None => deque.pop(),

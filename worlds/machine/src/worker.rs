@@ -21,6 +21,7 @@ use crate::runtime::Shared;
 use crate::sleep::{SleepPool, Woken};
 use crate::sync::light_fence;
 use crate::tasks::{Awaited, Slab};
+use crate::threads::{Core, SeatCells, begin};
 #[cfg(debug_assertions)]
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,8 +31,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vicus_flow::{Blocks, BoxId, Desk, Instance};
 use vicus_schedule::{
-    After, Context, ContextRef, Decision, Kind, PoolId, QueueId, QueuesByRequest as _, RequestId, Rest, Run, Seat,
-    SeatId, SeatPlan, Sleeper, Take, TaskRef, Waiter, Wake, Way,
+    After, Context, ContextRef, Decision, Kind, Plan, PoolId, QueueId, QueuesByRequest as _, RequestId, Rest, Run,
+    Seat, SeatId, SeatPlan, Sleeper, Take, TaskRef, Waiter, Wake, Way, When,
 };
 
 /// The state of a thread that works on a seat.
@@ -52,6 +53,8 @@ pub(crate) struct Worker {
     pub(crate) waiter: Waiter,
     /// How many lightweight threads may begin before its loop looks around.
     pub(crate) starts: u32,
+    /// So many lightweight threads more don't begin on top of those that join them ([`fibres::begin_awaited`]).
+    pub(crate) not_on_top: u32,
     /// How many lightweight threads are on fibres of this seat.
     pub(crate) began_threads: usize,
     /// Free stacks for fibres. Boxed: what each task uses lies together.
@@ -65,10 +68,15 @@ pub(crate) struct Worker {
     /// The seat's own lock-free queue for immediate tasks ([`Seat::own`]); null if the plan has no such queue. It lives in
     /// `shared`.
     own: *const Deque,
+    /// A queue out of which the plan has the seat take the oldest task before it looks elsewhere, if there is such a one behind a lock, and its
+    /// way.
+    pub(crate) first: Option<(QueueId, Way)>,
     /// The pools in which a push to it may wake a sleeper; also in `shared`.
     near: Box<[*const SleepPool]>,
     /// Memory for tasks.
     pub(crate) slab: Slab,
+    /// Memory for lightweight threads.
+    pub(crate) cells: SeatCells,
     /// The number of the last sweep that this seat has done.
     pub(crate) swept: u64,
     pub(crate) recorder: Recorder,
@@ -152,6 +160,14 @@ pub(crate) fn with_shared<R>(f: impl FnOnce(&Shared) -> R) -> R {
 pub(crate) fn outside<R>(f: impl FnOnce() -> R) -> R {
     let _inside = Restore(HERE.replace(ptr::null_mut()));
     f()
+}
+
+/// The queue of a seat's first probe, if that takes the oldest task of one queue, and its way.
+fn first_queue(plan: &Plan, seat: &SeatPlan) -> Option<(QueueId, Way)> {
+    let first = seat.look.first()?;
+    let &[queue] = first.scan.queues() else { return None };
+    let is_plain = first.take == Take::Oldest && first.when == When::NotEmpty && plan.tokens.is_none();
+    is_plain.then(|| (queue, Way::new(first.rule, queue)))
 }
 
 /// Marks that a reference to the worker is in use.
@@ -248,14 +264,17 @@ impl Worker {
             fibre: None,
             waiter: fibres::waiter_of_seat(seat),
             starts: 0,
+            not_on_top: 0,
             began_threads: 0,
             stacks: Box::new(SeatStacks::new(plan.node.index())),
             below: ptr::null(),
             is_tied: false,
             desk: None,
             own,
+            first: if own.is_null() { first_queue(&shared.plan, plan) } else { None },
             near,
             slab: Slab::new(seat),
+            cells: SeatCells::new(plan.node.index()),
             swept: 0,
             recorder,
             seat,
@@ -443,13 +462,15 @@ impl Worker {
                 // A tied task may begin its own descendants alone.
                 After::Wake | After::Help => self.wake(queue, request, kind),
             },
-            Err(task) => {
-                if let Some(task) = self.state.refused(task, runs_inline) {
-                    return AtOnce(Some((task, Way::KEPT)));
-                }
-            }
+            Err(task) if runs_inline => return self.refused(task),
+            Err(task) => _ = self.state.refused(task, false),
         }
         AtOnce::NONE
+    }
+
+    /// A task that may run on top of its spawner found no room in a queue.
+    pub(crate) fn refused(&mut self, task: TaskRef) -> AtOnce {
+        AtOnce(self.state.refused(task, true).map(|task| (task, Way::KEPT)))
     }
 
     /// Puts a task into a queue from which this seat takes it next.
@@ -737,7 +758,12 @@ impl AtOnce {
 #[cold]
 fn run_at_once(task: TaskRef, way: Way) {
     in_task(|worker| worker.state.begin_help());
-    run_on_top(task, way);
+    if Core::is(task) {
+        // It has a stack of its own, on which its panics end: nothing stands on top of this frame.
+        begin(task, Some(way));
+    } else {
+        run_on_top(task, way);
+    }
     in_task(|worker| worker.state.end_help());
 }
 

@@ -44,6 +44,17 @@ fn the_child() {
             threads::Builder::new().spawn_on(&runtime, || ()).join().unwrap();
             std::thread::Builder::new().name("own".to_owned()).spawn(|| descend(0)).unwrap().join().unwrap();
         }
+        "limit" => {
+            threads::limit_stacks(1 << 20);
+            let large = Builder::new().stack_size(2 << 20).try_spawn_on(&runtime, || ()).unwrap_err();
+            assert_eq!(large, threads::SpawnError::NoStack { bytes: 2 << 20 });
+            assert!(large.to_string().contains("2097152 bytes"), "{large}");
+            // All that the limit allows are taken, and another size finds none.
+            Builder::new().stack_size(64 << 10).spawn_on(&runtime, || ()).join().unwrap();
+            let other = Builder::new().stack_size(1 << 20).try_spawn_on(&runtime, || ()).unwrap_err();
+            assert_eq!(other, threads::SpawnError::NoStack { bytes: 1 << 20 });
+            Builder::new().stack_size(64 << 10).spawn_on(&runtime, || ()).join().unwrap();
+        }
         other => panic!("no such role: {other}"),
     }
 }
@@ -75,4 +86,10 @@ fn other_faults_end_as_they_did() {
 
 fn libc_sigsegv() -> i32 {
     11
+}
+
+#[test]
+fn a_stack_that_can_never_be_had_is_an_error_at_once() {
+    let output = run("limit");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

@@ -10,6 +10,7 @@
 
 pub(crate) mod mutant;
 pub(crate) mod overflow;
+mod sanitizers;
 pub(crate) mod stack;
 mod state;
 
@@ -18,7 +19,7 @@ use crate::runtime::Shared;
 use crate::threads::Core;
 use crate::worker::{Frame, Worker, in_task, with_worker};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
-use stack::{Class, Slot};
+use stack::{Class, SeatStacks, Slot};
 use state::State;
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
@@ -63,8 +64,9 @@ pub(crate) struct Fibre {
     state: State,
     /// The runtime of that seat. Invariant: alive while a thread is on the stack.
     shared: AtomicPtr<Shared>,
-    /// The worker's frame of the task beneath while the fibre runs, and the fibre's own while it does not.
-    frame: UnsafeCell<Frame>,
+    /// The worker's frame for what runs on it, while it does not run. Written when it is left.
+    frame: UnsafeCell<MaybeUninit<Frame>>,
+    /// The worker's, of the task beneath while the fibre runs, and the fibre's own while it does not.
     beneath: UnsafeCell<Vec<RequestId>>,
     /// Of a seat that records: how many tasks were open when it was entered, and those of its own while it is suspended.
     recorded: UnsafeCell<(usize, Vec<u32>)>,
@@ -76,6 +78,8 @@ pub(crate) struct Fibre {
     pub(crate) slot: Slot,
     /// The next one in a list of free ones.
     pub(crate) next: Cell<*const Fibre>,
+    /// What sanitizers know of it; null without one.
+    known: Cell<*mut sanitizers::Known>,
 }
 
 #[expect(unsafe_code, reason = "cells that one thread at a time uses")]
@@ -99,7 +103,7 @@ impl Fibre {
             header: UnsafeCell::new(header),
             state: State::new(),
             shared: AtomicPtr::new(ptr::null_mut()),
-            frame: UnsafeCell::new(Frame::new(RequestId(0))),
+            frame: UnsafeCell::new(MaybeUninit::uninit()),
             beneath: UnsafeCell::new(Vec::new()),
             recorded: UnsafeCell::new((0, Vec::new())),
             coroutine: UnsafeCell::new(None),
@@ -107,6 +111,7 @@ impl Fibre {
             thread: AtomicPtr::new(ptr::null_mut()),
             slot,
             next: Cell::new(ptr::null()),
+            known: Cell::new(ptr::null_mut()),
         }
     }
 
@@ -199,6 +204,9 @@ impl Fibre {
                 coroutine.force_reset();
             }
         }
+        if sanitizers::are_there() {
+            sanitizers::is_forgotten(self);
+        }
     }
 
     /// Switches to it, and then to others of this seat that have to go on, one after the other, as long as their turn is. `task`: the thread that
@@ -206,7 +214,7 @@ impl Fibre {
     #[inline]
     fn resume(&'static self, task: TaskRef) {
         let outer = in_task(|worker| {
-            let outer = worker.fibre;
+            let outer = Outer::put_aside(worker);
             worker.starts = worker.most_starts();
             self.enter(worker);
             outer
@@ -216,7 +224,7 @@ impl Fibre {
 
     /// Switches to a fibre that the worker has entered, and then to others.
     #[inline]
-    fn go_round(first: &'static Fibre, task: TaskRef, outer: Option<&'static Fibre>) {
+    fn go_round(first: &'static Fibre, task: TaskRef, outer: Outer) {
         let (mut fibre, mut task) = (first, task);
         loop {
             let left = fibre.switch_to(task);
@@ -227,7 +235,8 @@ impl Fibre {
                 if worker.recorder.is_on() {
                     fibre.record_left(worker);
                 }
-                fibre.swap_frames(worker);
+                debug_assert!(left != Left::Ended || worker.frame.current.is_none(), "threads run no boxes");
+                fibre.leave_worker(worker);
                 match left {
                     Left::Suspended => {}
                     Left::Yielded => worker.state.yielded(fibre.task()),
@@ -238,11 +247,10 @@ impl Fibre {
                     Left::Migrates(_) => worker.began_threads -= 1,
                 }
                 // What is sent to the seat goes before what it has itself.
-                let goes_on = outer.is_none() && !left.is_last() && !worker.is_called();
+                let goes_on = outer.fibre.is_none() && !left.is_last() && !worker.is_called();
                 let next = if goes_on { Fibre::enter_next(worker) } else { None };
                 if next.is_none() {
-                    worker.fibre = outer;
-                    worker.waiter = outer.map_or(waiter_of_seat(worker.seat), Fibre::waiter);
+                    outer.resume(worker);
                 }
                 next
             });
@@ -267,26 +275,42 @@ impl Fibre {
             fibre.enter(worker);
             return Some((fibre, task));
         }
-        let task = worker.take_own_thread(None)?;
-        match worker.stacks.take(Core::class(task)) {
-            Some(fibre) => {
-                worker.began_threads += 1;
-                fibre.enter(worker);
-                fibre.set_thread(worker, task, worker.state.own_way());
-                Some((fibre, task))
-            }
-            None => {
+        if let Some((task, way)) = worker.take_own_thread(None) {
+            let Some(fibre) = worker.stacks.take(Core::class(task)) else {
                 worker.put_back_own(task);
-                None
-            }
+                return None;
+            };
+            fibre.begin(worker, task, way);
+            return Some((fibre, task));
         }
+        let mut fibre = None;
+        let (task, way) = worker.take_first_thread(|stacks, class| {
+            fibre = stacks.take_free(class);
+            fibre.is_some()
+        })?;
+        let fibre = fibre.expect("the task was taken with a stack");
+        fibre.begin(worker, task, way);
+        Some((fibre, task))
+    }
+
+    /// The worker enters it, and a thread begins there.
+    #[inline]
+    fn begin(&'static self, worker: &mut Worker, task: TaskRef, way: Way) {
+        worker.began_threads += 1;
+        let frame = Frame { way, ..Frame::new(task.header().request) };
+        #[expect(unsafe_code, reason = "writes the frame of what begins")]
+        // SAFETY: the fibre is this seat's; its last frame was moved out, or ended with its thread.
+        unsafe {
+            (*self.frame.get()).write(frame);
+        }
+        self.enter(worker);
+        self.set_thread(worker, task);
     }
 
     /// A thread begins on it. The worker has entered it.
     #[inline]
-    fn set_thread(&'static self, worker: &mut Worker, task: TaskRef, way: Way) {
+    fn set_thread(&'static self, worker: &mut Worker, task: TaskRef) {
         let request = task.header().request;
-        worker.frame = Frame { way, ..Frame::new(request) };
         #[expect(unsafe_code, reason = "a cell that only this thread uses")]
         // SAFETY: the fibre is this seat's, and in no queue.
         unsafe {
@@ -304,8 +328,11 @@ impl Fibre {
             if crate::threads::are_starving() || worker.is_called() {
                 return None;
             }
-            let task = worker.take_own_thread(Some(self.slot.class))?;
-            self.set_thread(worker, task, worker.state.own_way());
+            let class = self.slot.class;
+            let own = worker.take_own_thread(Some(class));
+            let (task, way) = own.or_else(|| worker.take_first_thread(|_, wanted| wanted == class))?;
+            worker.frame = Frame { way, ..Frame::new(task.header().request) };
+            self.set_thread(worker, task);
             Some(task)
         })
     }
@@ -320,15 +347,31 @@ impl Fibre {
         }
     }
 
-    /// The worker is about to switch to it.
+    /// The worker, whose frame was put aside, is about to switch to it.
     #[inline]
     fn enter(&'static self, worker: &mut Worker) {
         worker.fibre = Some(self);
         worker.waiter = self.waiter();
-        self.swap_frames(worker);
+        #[expect(unsafe_code, reason = "moves the frame into the worker")]
+        // SAFETY: the worker's was put aside; this one was written by `begin`, or when the fibre was left, and is moved out here.
+        unsafe {
+            move_words(self.frame.get().cast(), &raw mut worker.frame);
+        }
+        self.swap_beneath(worker);
         if worker.recorder.is_on() {
             self.record_enter(worker);
         }
+    }
+
+    /// It has switched back: the worker's frame is to be written anew.
+    #[inline]
+    fn leave_worker(&self, worker: &mut Worker) {
+        #[expect(unsafe_code, reason = "moves the worker's frame")]
+        // SAFETY: the cell's frame was moved into the worker by `enter`.
+        unsafe {
+            move_words(&raw const worker.frame, self.frame.get().cast());
+        }
+        self.swap_beneath(worker);
     }
 
     #[cold]
@@ -363,10 +406,17 @@ impl Fibre {
         #[expect(unsafe_code, reason = "a cell that only this thread uses")]
         // SAFETY: the fibre is of this seat and does not run. Code on it does not come to this cell.
         let coroutine = unsafe { &mut *self.coroutine.get() };
-        match coroutine.get_or_insert_with(|| self.runs()).resume(task) {
-            CoroutineResult::Yield(left) => left,
-            CoroutineResult::Return(()) => unreachable!("a fibre waits for its next thread"),
+        let coroutine = coroutine.get_or_insert_with(|| self.runs());
+        if sanitizers::are_there() {
+            sanitizers::enters(self);
         }
+        let CoroutineResult::Yield(left) = coroutine.resume(task) else {
+            unreachable!("a fibre waits for its next thread")
+        };
+        if sanitizers::are_there() {
+            sanitizers::is_left(self);
+        }
+        left
     }
 
     #[cold]
@@ -377,11 +427,10 @@ impl Fibre {
     }
 
     #[inline]
-    fn swap_frames(&self, worker: &mut Worker) {
-        #[expect(unsafe_code, reason = "cells that only this thread uses")]
+    fn swap_beneath(&self, worker: &mut Worker) {
+        #[expect(unsafe_code, reason = "a cell that only this thread uses")]
         // SAFETY: the fibre is of this seat.
         unsafe {
-            swap_words(&mut worker.frame, self.frame.get());
             // Mostly none waits beneath.
             if !worker.beneath.is_empty() || !(*self.beneath.get()).is_empty() {
                 ptr::swap(&mut worker.beneath, self.beneath.get());
@@ -395,22 +444,30 @@ impl Fibre {
         Coroutine::with_stack(self.slot, move |switcher: &Switcher, first| {
             self.switcher.set(switcher);
             let mut task: TaskRef = first;
+            if sanitizers::are_there() {
+                sanitizers::is_entered(self);
+            }
             loop {
                 Core::run(task);
                 // No `thread_local!` is looked at in this frame, which is on several threads of the system one after the other.
-                task = self.next_thread().unwrap_or_else(|| switcher.suspend(Left::Ended));
+                task = self.next_thread().unwrap_or_else(|| self.leave(Left::Ended));
             }
         })
     }
 
     /// Switches back to the loop that resumed it, until it is resumed again. On its own stack.
-    #[inline]
-    fn leave(&self, left: Left) {
+    #[inline(always)]
+    fn leave(&self, left: Left) -> TaskRef {
+        if sanitizers::are_there() {
+            sanitizers::leaves(self);
+        }
         #[expect(unsafe_code, reason = "follows a pointer to the bottom of this stack")]
         // SAFETY: it was written when the coroutine began, which runs.
-        unsafe {
-            (*self.switcher.get()).suspend(left);
+        let task = unsafe { (*self.switcher.get()).suspend(left) };
+        if sanitizers::are_there() {
+            sanitizers::is_entered(self);
         }
+        task
     }
 
     /// Waits until it is woken, if it was not since it last went on. It may be woken for nothing.
@@ -429,7 +486,7 @@ impl Fibre {
     }
 
     /// Lets other tasks of its seat go first.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn yield_now(&self) {
         self.leave(Left::Yielded);
     }
@@ -472,43 +529,150 @@ pub(crate) fn current() -> Option<&'static Fibre> {
     if fibre.is_some() && std::thread::panicking() { None } else { fibre }
 }
 
-/// Swaps two frames word by word: fields of a frame are written one by one shortly before, and a load of two at once would wait for
-/// both stores.
+/// What a worker puts aside while its thread is on fibres.
+struct Outer {
+    fibre: Option<&'static Fibre>,
+    frame: MaybeUninit<Frame>,
+}
+
+impl Outer {
+    /// The worker's frame is to be written anew.
+    #[inline]
+    fn put_aside(worker: &mut Worker) -> Outer {
+        let mut outer = Outer { fibre: worker.fibre, frame: MaybeUninit::uninit() };
+        #[expect(unsafe_code, reason = "moves the worker's frame")]
+        // SAFETY: it is written before it is used or dropped, by `Fibre::enter`.
+        unsafe {
+            move_words(&raw const worker.frame, outer.frame.as_mut_ptr());
+        }
+        outer
+    }
+
+    /// The worker, whose frame was moved out, goes on as before.
+    #[inline]
+    fn resume(&self, worker: &mut Worker) {
+        worker.fibre = self.fibre;
+        worker.waiter = self.fibre.map_or(waiter_of_seat(worker.seat), Fibre::waiter);
+        #[expect(unsafe_code, reason = "moves the frame back")]
+        // SAFETY: `put_aside` has written it, and it is moved back once: by the last round.
+        unsafe {
+            move_words(self.frame.as_ptr(), &raw mut worker.frame);
+        }
+    }
+}
+
+/// Moves a frame word by word: fields of a frame are written one by one shortly before, and a load of two at once would wait for both
+/// stores.
 ///
 /// # Safety
-/// Both pointers are to frames that only the caller uses.
+/// There is a frame, and room for one, which only the caller uses. The old one is not used any more.
 #[inline]
 #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
-unsafe fn swap_words(one: *mut Frame, other: *mut Frame) {
+unsafe fn move_words(from: *const Frame, to: *mut Frame) {
     type Word = MaybeUninit<usize>;
-    let (one, other) = (one.cast::<Word>(), other.cast::<Word>());
+    let (from, to) = (from.cast::<Word>(), to.cast::<Word>());
     for word in 0..size_of::<Frame>() / size_of::<Word>() {
         // SAFETY: within the frames, which consist of whole words.
         unsafe {
-            let (one, other) = (one.add(word), other.add(word));
-            let first = one.read_volatile();
-            one.write_volatile(other.read_volatile());
-            other.write_volatile(first);
+            to.add(word).write_volatile(from.add(word).read_volatile());
         }
     }
 }
 
 const _: () = assert!(size_of::<Frame>().is_multiple_of(size_of::<usize>()));
 
-/// Starts a thread on a fibre of the calling thread's seat. Gives the task back if there is no stack for it.
-pub(crate) fn start(task: TaskRef, class: stack::Class) -> Result<(), TaskRef> {
+/// Starts a thread, which came this way, on a fibre of the calling thread's seat. Gives the task back if there is no stack for it.
+pub(crate) fn start(task: TaskRef, class: stack::Class, way: Option<Way>) -> Result<(), TaskRef> {
     let begun = in_task(|worker| {
         let fibre = worker.stacks.take(class)?;
-        let (outer, way) = (worker.fibre, worker.frame.way);
+        let way = way.unwrap_or(worker.frame.way);
+        let outer = Outer::put_aside(worker);
         worker.starts = worker.most_starts();
-        worker.began_threads += 1;
-        fibre.enter(worker);
-        fibre.set_thread(worker, task, way);
+        fibre.begin(worker, task, way);
         Some((fibre, outer))
     });
     let (fibre, outer) = begun.ok_or(task)?;
     Fibre::go_round(fibre, task, outer);
     Ok(())
+}
+
+/// Begins the thread for whose end the calling fibre is about to wait, on top of that, if it is what the seat would run next: so the fibre need
+/// not be suspended and woken, unless the thread has to wait. A thread that waits gives the fibre beneath its turn.
+///
+/// Whether it has begun.
+#[inline]
+pub(crate) fn begin_awaited(thread: NonNull<Core>) -> bool {
+    let begun = in_task(|worker| {
+        if worker.not_on_top > 0 {
+            worker.not_on_top -= 1;
+            return None;
+        }
+        if worker.starts == 0 || !worker.state.is_own_next() || worker.is_called() {
+            return None;
+        }
+        let own = worker.own()?;
+        if own.youngest()?.as_ptr() != thread.cast() {
+            return None;
+        }
+        let task = own.pop()?;
+        let fibre = if task.as_ptr() == thread.cast() { worker.stacks.take_free(Core::class(task)) } else { None };
+        let Some(fibre) = fibre else {
+            worker.put_back_own(task);
+            return None;
+        };
+        // It is as deep as so many threads at most that each wait for the next one.
+        worker.starts -= 1;
+        worker.state.took_own();
+        let outer = Outer::put_aside(worker);
+        fibre.begin(worker, task, worker.state.own_way());
+        Some((fibre, task, outer))
+    });
+    go_on_top(begun)
+}
+
+/// As [`begin_awaited`], for a fibre that is about to wait for something that any thread may bring.
+pub(crate) fn begin_next() -> bool {
+    let begun = in_task(|worker| {
+        if worker.not_on_top > 0 {
+            worker.not_on_top -= 1;
+            return None;
+        }
+        if worker.starts == 0 || worker.is_called() {
+            return None;
+        }
+        let mut fibre = None;
+        let mut take_stack = |stacks: &mut SeatStacks, class| {
+            fibre = stacks.take_free(class);
+            fibre.is_some()
+        };
+        let (task, way) = match worker.take_own_thread(None) {
+            Some((task, way)) if take_stack(&mut worker.stacks, Core::class(task)) => (task, way),
+            Some((task, _)) => {
+                worker.put_back_own(task);
+                return None;
+            }
+            None => worker.take_first_thread(take_stack)?,
+        };
+        let fibre = fibre.expect("the task was taken with a stack");
+        let outer = Outer::put_aside(worker);
+        fibre.begin(worker, task, way);
+        Some((fibre, task, outer))
+    });
+    go_on_top(begun)
+}
+
+fn go_on_top(begun: Option<(&'static Fibre, TaskRef, Outer)>) -> bool {
+    let is_begun = begun.is_some();
+    if let Some((fibre, task, outer)) = begun {
+        Fibre::go_round(fibre, task, outer);
+    }
+    is_begun
+}
+
+/// A thread that has begun by [`begin_awaited`] waits: that was one switch too many. The next ones begin as others do.
+#[cold]
+pub(crate) fn began_in_vain() {
+    in_task(|worker| worker.not_on_top = 32);
 }
 
 /// So many threads of the seat's own queue begin one after the other before its loop looks around.
@@ -523,7 +687,7 @@ impl Worker {
 
     /// The youngest task of its own queue, if that is its turn, and is a thread that begins: with a stack of this class, or of any with `None`.
     #[inline]
-    fn take_own_thread(&mut self, class: Option<Class>) -> Option<TaskRef> {
+    fn take_own_thread(&mut self, class: Option<Class>) -> Option<(TaskRef, Way)> {
         if self.starts == 0 || !self.state.is_own_next() {
             return None;
         }
@@ -531,10 +695,25 @@ impl Worker {
         if Core::is(task) && class.is_none_or(|class| class == Core::class(task)) {
             self.starts -= 1;
             self.state.took_own();
-            return Some(task);
+            return Some((task, self.state.own_way()));
         }
         self.put_back_own(task);
         None
+    }
+
+    /// The oldest task of the queue where its plan has it look first, for a seat without a queue of its own, if that is its turn, and is a thread
+    /// that begins, and `has_stack` of its class.
+    #[inline]
+    fn take_first_thread(&mut self, has_stack: impl FnOnce(&mut SeatStacks, Class) -> bool) -> Option<(TaskRef, Way)> {
+        let (queue, way) = self.first?;
+        if self.starts == 0 || !self.state.is_look_next() {
+            return None;
+        }
+        let stacks = &mut *self.stacks;
+        let wanted = |task: &TaskRef| Core::is(*task) && has_stack(stacks, Core::class(*task));
+        let task = self.shared.queues.take_oldest_if(queue, wanted)?;
+        self.starts -= 1;
+        Some((task, way))
     }
 
     fn put_back_own(&mut self, task: TaskRef) {

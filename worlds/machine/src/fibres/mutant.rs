@@ -15,6 +15,12 @@ pub(crate) enum Mutant {
     AllTake,
     /// One that waits is put into the list after the lock was given up.
     ListedLate,
+    /// The word of a variable does not say that a thread waits.
+    BitUnset,
+    /// A count is emptied and filled while another thread counts.
+    Unlocked,
+    /// Values are put together after the word was filled.
+    SummedLate,
 }
 
 /// The mistake of one value.

@@ -8,7 +8,9 @@
 //! seats take. A node keeps the pages of as many bytes as [`RESIDENT`] says; pages of stacks beyond that go back to the system.
 
 use super::Fibre;
+use crate::heaps;
 use crate::sync::Padded;
+use crate::worker::with_worker;
 use corosensei::stack::{Stack, StackPointer};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -215,10 +217,16 @@ impl SeatStacks {
         SeatStacks { free: [const { List::EMPTY }; CLASSES], node }
     }
 
+    /// A fibre that the seat has.
+    #[inline]
+    pub(crate) fn take_free(&mut self, class: Class) -> Option<&'static Fibre> {
+        self.free[class.0 as usize].pop()
+    }
+
     /// A free fibre. `None` if there is no memory for one.
     #[inline]
     pub(crate) fn take(&mut self, class: Class) -> Option<&'static Fibre> {
-        match self.free[class.0 as usize].pop() {
+        match self.take_free(class) {
             Some(fibre) => Some(fibre),
             None => self.fill(class),
         }
@@ -229,10 +237,17 @@ impl SeatStacks {
     fn fill(&mut self, class: Class) -> Option<&'static Fibre> {
         super::overflow::watch_thread();
         let own = &mut self.free[class.0 as usize];
-        let pool = POOLS.of(self.node, class);
+        let pool = Pool::of(self.node, class);
         pool.lock().take(own);
         if own.first.is_null() {
-            pool.grow(own, class);
+            pool.grow(own, class, self.node);
+        }
+        // A stack that lies elsewhere is better than none.
+        let mut others = (0..NODES).map(|node| Pool::of(node, class)).filter(|&other| !ptr::eq(other, pool));
+        while own.first.is_null()
+            && let Some(other) = others.next()
+        {
+            other.lock().take(own);
         }
         own.pop()
     }
@@ -250,14 +265,14 @@ impl SeatStacks {
     #[cold]
     #[inline(never)]
     fn give_some(&mut self, class: Class) {
-        POOLS.of(self.node, class).lock().give(&mut self.free[class.0 as usize], MOVED, class);
+        Pool::of(self.node, class).lock().give(&mut self.free[class.0 as usize], MOVED, class);
     }
 
     /// Gives all to the node: the seat sleeps, or a thread waits for a stack.
     pub(crate) fn give_all(&mut self) {
         for (class, own) in self.free.iter_mut().enumerate().filter(|(_, own)| own.len > 0) {
             let class = Class(class as u8);
-            POOLS.of(self.node, class).lock().give(own, u32::MAX, class);
+            Pool::of(self.node, class).lock().give(own, u32::MAX, class);
         }
     }
 }
@@ -304,12 +319,20 @@ impl Free {
 struct Pool(Mutex<Free>);
 
 impl Pool {
+    const fn new() -> Pool {
+        Pool(Mutex::new(Free { warm: List::EMPTY, cold: List::EMPTY, next: 16 }))
+    }
+
+    fn of(node: usize, class: Class) -> &'static Pool {
+        &POOLS[node % NODES].0[class.0 as usize]
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Free> {
         self.0.lock().expect("nothing panics under this lock")
     }
 
     /// Makes an arena, and gives its stacks to the list and to the pool. Nothing, if there is no memory for it.
-    fn grow(&self, own: &mut List, class: Class) {
+    fn grow(&self, own: &mut List, class: Class, node: usize) {
         let most = ((32 << 20) / class.slot_bytes()).clamp(1, 16_384) as u32;
         let mut free = self.lock();
         // Another seat may have been quicker.
@@ -319,8 +342,9 @@ impl Pool {
         }
         let mut count = free.next.clamp(1, most);
         while count > 0 {
-            if let Some(arena) = make(class, count as usize) {
+            if let Some(arena) = make(class, count as usize, node) {
                 free.next = count.saturating_mul(2);
+                STACKS[class.0 as usize].fetch_add(count as usize, Ordering::Release);
                 // The lowest addresses are taken first.
                 for fibre in arena.fibres.iter().rev() {
                     free.cold.push(fibre);
@@ -333,30 +357,40 @@ impl Pool {
     }
 }
 
-struct Pools(Vec<Padded<[Pool; CLASSES]>>);
-
-impl Pools {
-    fn of(&self, node: usize, class: Class) -> &Pool {
-        &self.0[node % self.0.len()].0[class.0 as usize]
-    }
-}
+/// So many nodes have pools of their own; of machines with more, some share one.
+pub(crate) const NODES: usize = 16;
 
 /// By node and class.
-static POOLS: LazyLock<Pools> = LazyLock::new(|| {
-    let pool = || Pool(Mutex::new(Free { warm: List::EMPTY, cold: List::EMPTY, next: 16 }));
-    let nodes = crate::this_machine().topology.nodes.len().max(1);
-    Pools((0..nodes).map(|_| Padded(std::array::from_fn(|_| pool()))).collect())
-});
+static POOLS: [Padded<[Pool; CLASSES]>; NODES] = [const { Padded([const { Pool::new() }; CLASSES]) }; NODES];
 
 /// How many bytes all stacks of the process may have together.
 static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 static MADE: AtomicUsize = AtomicUsize::new(0);
+/// By class: how many there are.
+static STACKS: [AtomicUsize; CLASSES] = [const { AtomicUsize::new(0) }; CLASSES];
 /// How many mappings guards have made.
 static SPLIT: AtomicUsize = AtomicUsize::new(0);
 
 /// Sets how many bytes the stacks of all lightweight threads of the process may have together. Those that are there stay.
 pub(crate) fn set_limit(bytes: usize) {
     LIMIT.store(bytes, Ordering::Relaxed);
+}
+
+/// Whether there is a stack of this class, or one can be made now: otherwise a thread would wait for one for ever, as no other can end and
+/// leave its own.
+#[inline]
+pub(crate) fn is_to_be_had(class: Class) -> bool {
+    STACKS[class.0 as usize].load(Ordering::Relaxed) > 0 || make_first(class)
+}
+
+/// Makes the first stacks of a class. Whether there are any.
+#[cold]
+fn make_first(class: Class) -> bool {
+    let node = with_worker(|worker| worker.node().index()).unwrap_or(0);
+    let (pool, mut made) = (Pool::of(node, class), List::EMPTY);
+    pool.grow(&mut made, class, node);
+    pool.lock().give(&mut made, u32::MAX, class);
+    STACKS[class.0 as usize].load(Ordering::Relaxed) > 0
 }
 
 /// Whether so many stacks of this class may be made. Counts them if so.
@@ -380,8 +414,13 @@ fn available() -> Option<u64> {
 }
 
 /// Maps an arena. `None` if there is no memory for it.
-fn make(class: Class, count: usize) -> Option<&'static Arena> {
+fn make(class: Class, count: usize, node: usize) -> Option<&'static Arena> {
     if !book(class, count) {
+        return None;
+    }
+    let mut fibres: Vec<Fibre> = Vec::new();
+    if fibres.try_reserve_exact(count).is_err() {
+        MADE.fetch_sub(class.bytes() * count, Ordering::Relaxed);
         return None;
     }
     let bytes = class.slot_bytes() * count;
@@ -398,9 +437,12 @@ fn make(class: Class, count: usize) -> Option<&'static Arena> {
         libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE);
         start.expose_provenance()
     };
+    // Whoever touches a page first.
+    heaps::prefer(start, bytes, node);
     super::overflow::watch();
+    super::sanitizers::find();
     let mut guards = Guards::Installed;
-    let fibres = (0..count).map(|index| {
+    fibres.extend((0..count).map(|index| {
         let bottom = start + index * class.slot_bytes() + GUARD_BYTES;
         guards = guard(bottom - GUARD_BYTES, guards);
         let slot = Slot { bottom, class, has_canary: guards == Guards::Canaries };
@@ -408,8 +450,8 @@ fn make(class: Class, count: usize) -> Option<&'static Arena> {
             slot.set_canary();
         }
         Fibre::new(slot)
-    });
-    let fibres = fibres.collect();
+    }));
+    let fibres = fibres.into_boxed_slice();
     let arena = Box::into_raw(Box::new(Arena { start, class, fibres, next: ptr::null() }));
     let mut first = ARENAS.load(Ordering::Relaxed);
     loop {

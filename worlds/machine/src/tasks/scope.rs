@@ -205,7 +205,7 @@ impl Worker {
         self.put_or_keep(task, put)
     }
 
-    fn put_or_keep(&mut self, task: TaskRef, put: Put) -> AtOnce {
+    pub(crate) fn put_or_keep(&mut self, task: TaskRef, put: Put) -> AtOnce {
         match put {
             Put::Keep => {
                 self.keep(task);

@@ -1,5 +1,6 @@
 //! A lightweight thread: its closure before it runs, its result afterwards, and who waits for it.
 
+use super::cells::{self, SeatCells};
 use super::local::Locals;
 use crate::fibres::stack::Class;
 use crate::fibres::{self, Fibre};
@@ -8,14 +9,14 @@ use crate::worker::{in_task, outside};
 use crate::{heaps, tasks};
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::mem::{ManuallyDrop, MaybeUninit, needs_drop};
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
 use std::thread;
-use vicus_schedule::{ContextRef, RequestId, TaskClass, TaskHeader, TaskRef};
+use vicus_schedule::{ContextRef, RequestId, TaskClass, TaskHeader, TaskRef, Way};
 
 /// The part of a thread that does not depend on its closure.
 #[repr(C)]
@@ -27,13 +28,27 @@ pub(crate) struct Core {
     state: AtomicUsize,
     pub(super) id: u64,
     pub(super) spawned_at: &'static Location<'static>,
-    pub(super) locals: Cell<Option<Box<Locals>>>,
-    /// Its values are dropped, or were: there are no more.
-    pub(super) are_locals_over: Cell<bool>,
-    pub(super) name: Option<Box<str>>,
     /// See [`set_word`](super::set_word).
     pub(super) word: Cell<usize>,
+    pub(super) locals: Cell<Option<Box<Locals>>>,
+    pub(super) name: Option<Name>,
+    /// Its values are dropped, or were: there are no more.
+    pub(super) are_locals_over: Cell<bool>,
     class: Class,
+}
+
+/// A thread's name: one word, as most have none.
+#[derive(Clone, Debug)]
+pub(super) struct Name(#[expect(clippy::box_collection, reason = "a word instead of three")] Box<String>);
+
+impl Name {
+    pub(super) fn new(name: String) -> Name {
+        Name(Box::new(name))
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 /// It is not over, and no one waits.
@@ -61,9 +76,9 @@ struct Table {
 }
 
 /// All threads.
-static THREAD: TaskClass = TaskClass { run: begin, runs_inline: true, is_unwanted: None };
+static THREAD: TaskClass = TaskClass { run: run_class, runs_inline: true, is_unwanted: None };
 
-/// A thread with its closure. It lies on the heap, and is freed by the later of its end and its handle's.
+/// A thread with its closure. It lies in a cell (`cells.rs`), and is freed by the later of its end and its handle's.
 #[repr(C)]
 struct Whole<F, R> {
     /// First, so that its address is the thread's.
@@ -83,9 +98,10 @@ pub(super) struct Described {
     pub(super) request: RequestId,
     pub(super) number: u32,
     pub(super) id: u64,
-    pub(super) name: Option<Box<str>>,
+    pub(super) name: Option<Name>,
     pub(super) class: Class,
     pub(super) spawned_at: &'static Location<'static>,
+    pub(super) is_detached: bool,
 }
 
 impl<F: FnOnce() -> R, R> Whole<F, R> {
@@ -98,17 +114,28 @@ impl<F: FnOnce() -> R, R> Whole<F, R> {
     };
 }
 
-/// A thread that is in no queue yet, and has a handle.
-pub(super) fn new<F: FnOnce() -> R + Send + 'static, R: Send + 'static>(described: Described, f: F) -> NonNull<Core> {
-    let Described { request, number, id, name, class, spawned_at } = described;
+/// A thread that is in no queue yet, and has a handle unless it is detached. Gives the closure back if there is no memory for it. `seat`: the cells of the calling thread's seat, if it
+/// sits on one.
+#[inline]
+pub(super) fn new<F: FnOnce() -> R + Send + 'static, R: Send + 'static>(
+    seat: Option<&mut SeatCells>,
+    described: Described,
+    f: F,
+) -> Result<NonNull<Core>, F> {
+    let Described { request, number, id, name, class, spawned_at, is_detached } = described;
+    let Some(whole) = NonNull::new(cells::take::<Whole<F, R>>(seat)) else { return Err(f) };
     let header = TaskHeader { class: &THREAD, context: ContextRef::NONE, request, number };
-    let (table, state, locals) = (Whole::<F, R>::TABLE, AtomicUsize::new(OPEN), Cell::new(None));
-    let word = Cell::new(0);
-    let are_locals_over = Cell::new(false);
-    let core = Core { header, table, state, id, spawned_at, locals, are_locals_over, name, word, class };
-    let work = UnsafeCell::new(Work::<F, R> { f: ManuallyDrop::new(f) });
-    let whole = Box::new(Whole { core, work });
-    NonNull::from(Box::leak(whole)).cast()
+    let state = AtomicUsize::new(if is_detached { DETACHED } else { OPEN });
+    let (table, locals) = (Whole::<F, R>::TABLE, Cell::new(None));
+    let (word, are_locals_over) = (Cell::new(0), Cell::new(false));
+    let core = Core { header, table, state, id, spawned_at, word, locals, name, are_locals_over, class };
+    #[expect(unsafe_code, reason = "writes a value to its place")]
+    // SAFETY: the place is of this type, and holds no value yet.
+    unsafe {
+        (&raw mut (*whole.as_ptr()).core).write(core);
+        (&raw mut (*whole.as_ptr()).work).cast::<F>().write(f);
+    }
+    Ok(whole.cast())
 }
 
 #[expect(unsafe_code, reason = "the type of a table's functions")]
@@ -150,31 +177,51 @@ unsafe fn take<F: FnOnce() -> R, R>(core: NonNull<Core>, to: *mut ()) {
 #[expect(unsafe_code, reason = "the type of a table's functions")]
 // SAFETY of callers: as for `take` and `free`.
 unsafe fn finish<F: FnOnce() -> R, R>(core: NonNull<Core>, to: *mut ()) {
-    // SAFETY: the caller's promise; it was made of a Box.
+    // SAFETY: the caller's promise.
     unsafe {
-        let whole = Box::from_raw(core.cast::<Whole<F, R>>().as_ptr());
-        let result = ManuallyDrop::into_inner(whole.work.into_inner().result);
-        to.cast::<thread::Result<R>>().write(result);
+        let result = (&raw const (*core.cast::<Whole<F, R>>().as_ptr()).work).cast::<thread::Result<R>>();
+        ptr::copy_nonoverlapping(result, to.cast(), 1);
+        release::<F, R>(core);
     }
 }
 
 #[expect(unsafe_code, reason = "the type of a table's functions")]
 // SAFETY of callers: the thread is a `Whole<F, R>` that has a result and neither runs nor has a handle.
 unsafe fn free<F: FnOnce() -> R, R>(core: NonNull<Core>) {
-    // SAFETY: the caller's promise; it was made of a Box.
+    // SAFETY: the caller's promise.
     unsafe {
-        let whole = Box::from_raw(core.cast::<Whole<F, R>>().as_ptr());
-        let result = ManuallyDrop::into_inner(whole.work.into_inner().result);
-        outside(|| tasks::drop_quietly(result));
+        let result = (&raw const (*core.cast::<Whole<F, R>>().as_ptr()).work).cast::<thread::Result<R>>().read();
+        release::<F, R>(core);
+        // Mostly nothing is to be dropped.
+        if result.is_err() || needs_drop::<R>() {
+            outside(|| tasks::drop_quietly(result));
+        }
     }
 }
 
-/// A thread is taken out of a queue: it begins on a fibre, or waits for one.
+/// Frees a thread but for its closure or result.
+#[inline]
+#[expect(unsafe_code, reason = "frees what a table's functions are done with")]
+// SAFETY of callers: the thread is a `Whole<F, R>` that neither runs nor has a handle, and is not used after this call.
+unsafe fn release<F: FnOnce() -> R, R>(core: NonNull<Core>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        core.drop_in_place();
+        cells::release(core.cast::<Whole<F, R>>());
+    }
+}
+
+/// A thread is taken out of a queue: it begins.
 #[expect(unsafe_code, reason = "the type of a class's functions")]
 // SAFETY of callers: `task` is a thread that has not begun.
-unsafe fn begin(task: TaskRef) {
+unsafe fn run_class(task: TaskRef) {
+    begin(task, None);
+}
+
+/// A thread that has come this way, or as the frame says, begins on a fibre, or waits for one.
+pub(crate) fn begin(task: TaskRef, way: Option<Way>) {
     let class = Core::class(task);
-    if let Err(task) = fibres::start(task, class) {
+    if let Err(task) = fibres::start(task, class, way) {
         super::starve(task, class);
     }
 }
@@ -242,7 +289,7 @@ impl Core {
         // SAFETY: it is on a fibre, and what is read does not change.
         let (id, name, at) = unsafe {
             let core = core.as_ptr();
-            ((*core).id, (*core).name.as_deref(), (*core).spawned_at)
+            ((*core).id, (*core).name.as_ref().map(Name::as_str), (*core).spawned_at)
         };
         write!(to, "lightweight thread {id}")?;
         if let Some(name) = name {
@@ -265,6 +312,10 @@ fn end(core: NonNull<Core>) {
     #[expect(unsafe_code, reason = "follows pointers that the thread's state has")]
     // SAFETY: until its state is final, the thread is there. A state with a tag was made by `Joiner`, and is taken once.
     unsafe {
+        // Its handle is gone for good, and what was done with it is over: no other thread knows of this one.
+        if (*core.as_ptr()).state.load(Ordering::Acquire) == DETACHED {
+            return ((*core.as_ptr()).table.free)(core);
+        }
         // Release: the one that waits sees the result. Acquire: this thread sees who waits.
         let before = (*core.as_ptr()).state.swap(OVER, Ordering::AcqRel);
         match before {
@@ -354,6 +405,12 @@ impl Joiner {
         }
         match fibres::current() {
             Some(fibre) => {
+                if fibres::begin_awaited(self.0) {
+                    if self.is_over() {
+                        return;
+                    }
+                    fibres::began_in_vain();
+                }
                 let joined = Joined { state: &self.core().state, fibre };
                 crate::worker::wait(None, &joined);
             }

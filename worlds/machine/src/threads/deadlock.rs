@@ -102,19 +102,17 @@ impl Shared {
         if watch.on_deadlock == OnDeadlock::Ignore || watch.is_set.load(Ordering::Relaxed) {
             return;
         }
-        if let Some(timer) = timer()
-            && !watch.is_set.swap(true, Ordering::AcqRel)
-        {
-            let shared = Arc::downgrade(self);
-            timer.add(Instant::now() + EVERY, Call::Run(Box::new(move || look(&shared, None))));
+        if !watch.is_set.swap(true, Ordering::AcqRel) {
+            look_later(Arc::downgrade(self), Look::First);
         }
     }
 
-    /// Whether nothing of it runs or will run by itself.
-    fn is_quiet(&self) -> bool {
+    /// Whether nothing of it runs or will run by itself, but for what runs on one seat.
+    pub(super) fn is_quiet_but(&self, own: Option<SeatId>) -> bool {
         let sleeps = |seat: SeatId| {
             let plan = &self.plan.seats[seat.index()];
-            let is_asleep = plan.spare || self.pools[plan.pool.index()].is_announced(self.slot_of(seat));
+            let is_away = Some(seat) == own || plan.spare && self.lent[seat.index()].is_idle();
+            let is_asleep = is_away || self.pools[plan.pool.index()].is_announced(self.slot_of(seat));
             is_asleep && self.inboxes[seat.index()].len() == 0
         };
         (0..self.plan.seats.len()).map(SeatId::new).all(sleeps)
@@ -123,31 +121,46 @@ impl Shared {
     }
 }
 
-/// Looks, and looks again later.
-fn look(runtime: &Weak<Shared>, last: Option<Seen>) {
-    let Some(shared) = runtime.upgrade() else { return };
-    let threads = &shared.threads_here;
-    let waits = threads.waits();
-    if waits.0 == waits.1 {
-        // One that begins now sets it again, or is seen here.
-        threads.watch.is_set.store(false, Ordering::SeqCst);
-        if threads.waits() == waits {
-            return;
-        }
-        threads.watch.is_set.store(true, Ordering::SeqCst);
+/// Which look it is.
+#[derive(Clone, Copy)]
+enum Look {
+    First,
+    /// After one that has found this.
+    Next(Seen),
+    /// The watch was ended, but a thread that began to wait just then may not have seen that.
+    Last,
+}
+
+fn look_later(runtime: Weak<Shared>, next: Look) {
+    if let Some(timer) = timer() {
+        timer.add(Instant::now() + EVERY, Call::Run(Box::new(move || look(&runtime, next))));
     }
-    let is_quiet = shared.is_quiet();
+}
+
+/// Looks, and looks again later.
+fn look(runtime: &Weak<Shared>, which: Look) {
+    let Some(shared) = runtime.upgrade() else { return };
+    let watch = &shared.threads_here.watch;
+    let waits = shared.threads_here.waits();
+    match (which, waits.0 == waits.1) {
+        (Look::Last, true) => return,
+        (_, true) => {
+            watch.is_set.store(false, Ordering::SeqCst);
+            return look_later(Weak::clone(runtime), Look::Last);
+        }
+        // A thread that has seen the end of this watch has begun another one.
+        (Look::Last, false) if watch.is_set.swap(true, Ordering::SeqCst) => return,
+        _ => {}
+    }
+    let last = if let Look::Next(seen) = which { Some(seen) } else { None };
+    let is_quiet = shared.is_quiet_but(None);
     let is_same = last.is_some_and(|last| last.is_quiet && last.waits == waits);
     let mut is_reported = is_same && last.is_some_and(|last| last.is_reported);
     if is_quiet && is_same && !is_reported {
         report(&shared);
         is_reported = true;
     }
-    let (runtime, seen) = (Weak::clone(runtime), Seen { waits, is_quiet, is_reported });
-    drop(shared);
-    if let Some(timer) = timer() {
-        timer.add(Instant::now() + EVERY, Call::Run(Box::new(move || look(&runtime, Some(seen)))));
-    }
+    look_later(Weak::clone(runtime), Look::Next(Seen { waits, is_quiet, is_reported }));
 }
 
 /// Says who waits, and ends them if the program wants that.

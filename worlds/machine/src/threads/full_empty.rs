@@ -233,6 +233,8 @@ pub(super) enum Party {
 pub(super) struct Node {
     /// The next one in its list. Guarded by the stripe's lock, and then the one's who wakes it.
     next: Cell<*const Node>,
+    /// The one before it in its list.
+    before: Cell<*const Node>,
     address: usize,
     operation: Operation,
     /// What was read.
@@ -252,8 +254,18 @@ impl Node {
         };
         let takes_backtraces = with_worker(|worker| worker.shared.threads_here.watch.takes_backtraces);
         let backtrace = (takes_backtraces == Some(true)).then(|| Box::new(Backtrace::force_capture()));
-        let (next, value) = (Cell::new(ptr::null()), Cell::new(0));
-        Node { next, address, operation, value, is_done: AtomicU32::new(0), party, backtrace }
+        Node { backtrace, ..Node::of(address, operation, party) }
+    }
+
+    fn of(address: usize, operation: Operation, party: Party) -> Node {
+        let (next, before, value) = (Cell::new(ptr::null()), Cell::new(ptr::null()), Cell::new(0));
+        Node { next, before, address, operation, value, is_done: AtomicU32::new(0), party, backtrace: None }
+    }
+
+    /// Of a model's thread.
+    #[cfg(all(test, loom))]
+    pub(super) fn of_model(address: usize, operation: Operation) -> Node {
+        Node::of(address, operation, Party::Model(Arc::new(loom::sync::Notify::new())))
     }
 
     /// Waits until it is done, and gives what was read. It is in a list.
@@ -330,6 +342,7 @@ impl List {
 
     fn push(&mut self, node: &Node) {
         node.next.set(ptr::null());
+        node.before.set(self.last);
         #[expect(unsafe_code, reason = "follows a pointer to a wait")]
         // SAFETY: waits stay in their frames while they are in a list.
         match unsafe { self.last.as_ref() } {
@@ -343,26 +356,24 @@ impl List {
         #[expect(unsafe_code, reason = "follows a pointer to a wait")]
         // SAFETY: as in `push`; the reference is used until the wait is told that it is over.
         let node = unsafe { self.first.as_ref()? };
-        self.first = node.next.get();
-        if self.first.is_null() {
-            self.last = ptr::null();
-        }
+        self.remove(node);
         Some(node)
     }
 
-    /// Takes one out, wherever it is. Whether it was there.
-    fn remove(&mut self, wanted: &Node) -> bool {
-        let mut found = false;
-        let mut rest = List::EMPTY;
-        while let Some(node) = self.pop() {
-            if ptr::eq(node, wanted) {
-                found = true;
-            } else {
-                rest.push(node);
-            }
+    /// Takes one out that is there.
+    fn remove(&mut self, node: &Node) {
+        let (before, next) = (node.before.get(), node.next.get());
+        #[expect(unsafe_code, reason = "follows pointers to waits")]
+        // SAFETY: as in `push`.
+        let (earlier, later) = unsafe { (before.as_ref(), next.as_ref()) };
+        match earlier {
+            Some(earlier) => earlier.next.set(next),
+            None => self.first = next,
         }
-        *self = rest;
-        found
+        match later {
+            Some(later) => later.before.set(before),
+            None => self.last = before,
+        }
     }
 
     fn iter(&self) -> impl Iterator<Item = &Node> {
@@ -437,16 +448,20 @@ impl Entry {
         !self.change.is_empty() || !self.stay.is_empty()
     }
 
-    /// One does not wait any more. Whether it was there.
-    pub(super) fn remove(&mut self, node: &Node) -> bool {
-        self.stay.remove(node) || self.change.remove(node)
+    /// One that waits does not wait any more.
+    fn remove(&mut self, node: &Node) {
+        self.list_of(node).remove(node);
     }
 
     /// One more waits.
     pub(super) fn push(&mut self, node: &Node) {
+        self.list_of(node).push(node);
+    }
+
+    fn list_of(&mut self, node: &Node) -> &mut List {
         match node.operation {
-            Operation::ReadFf | Operation::WriteFf(_) => self.stay.push(node),
-            Operation::ReadFe | Operation::WriteEf(_) => self.change.push(node),
+            Operation::ReadFf | Operation::WriteFf(_) => &mut self.stay,
+            Operation::ReadFe | Operation::WriteEf(_) => &mut self.change,
         }
     }
 }
@@ -640,6 +655,9 @@ impl Table {
 
     #[cold]
     fn wait(&self, word: &AtomicU64, operation: Operation) -> u64 {
+        if let Some(value) = after_next(|| self.try_operate(word, operation)) {
+            return value;
+        }
         let node = Node::new(address_of(word), operation);
         match self.operate_or_list(word, &node) {
             Ok(value) => value,
@@ -730,6 +748,23 @@ impl Table {
     }
 }
 
+/// The calling code is about to wait, and runs on a seat: begins what that would begin next, on top of it, and tries once more. The thread that
+/// fills or empties the word is often the one that was spawned last, and then there is no wait.
+pub(super) fn after_next(again: impl FnOnce() -> Option<u64>) -> Option<u64> {
+    if fibres::current().is_none() {
+        // On its own stack it would run other tasks while it waits.
+        return if super::help_before_wait() { again() } else { None };
+    }
+    if !fibres::begin_next() {
+        return None;
+    }
+    let value = again();
+    if value.is_none() {
+        fibres::began_in_vain();
+    }
+    value
+}
+
 #[inline]
 fn address_of(word: &AtomicU64) -> usize {
     ptr::from_ref(word).addr()
@@ -805,10 +840,7 @@ mod loom_models {
         }
 
         fn node(&self, operation: Operation) -> Node {
-            let (next, value) = (Cell::new(ptr::null()), Cell::new(0));
-            let address = address_of(&self.word);
-            let (is_done, party) = (AtomicU32::new(0), Party::Model(Arc::new(loom::sync::Notify::new())));
-            Node { next, address, operation, value, is_done, party, backtrace: None }
+            Node::of_model(address_of(&self.word), operation)
         }
 
         /// As [`Table::operate`].

@@ -20,7 +20,9 @@
 //! assert_eq!(sum, 328_350);
 //! ```
 
+mod cells;
 mod core;
+mod countdown;
 mod deadlock;
 pub mod full_empty;
 mod local;
@@ -29,24 +31,27 @@ mod sitting;
 mod sync_var;
 mod timer;
 
-pub(crate) use self::core::Core;
-use self::core::{Described, Joiner};
+pub(crate) use self::cells::SeatCells;
+pub(crate) use self::core::{Core, begin};
+use self::core::{Described, Joiner, Name};
+pub use self::countdown::Countdown;
 use self::deadlock::Watch;
 pub use self::deadlock::{Deadlock, OnDeadlock};
 use self::full_empty::{Verdict, judge_waits};
 pub use self::local::Local;
 pub use self::migrate::{MigrateError, migrate_to};
-pub use self::sitting::{Sitting, help, seat, set_word, stack, wait_outside, word};
+use self::sitting::help_before_wait;
+pub use self::sitting::{Lent, Sitting, help, lend, seat, set_word, stack, wait_outside, word};
 pub use self::sync_var::SyncVar;
 pub use self::timer::sleep;
-use crate::fibres::stack::{CLASSES, Class, LEAST_BYTES, all_fibres};
+use crate::fibres::stack::{CLASSES, Class, LEAST_BYTES, all_fibres, is_to_be_had};
 use crate::fibres::{self, Fibre};
 use crate::runtime::{Runtime, Shared};
 use crate::sync::Padded;
 pub use crate::wait::block_on;
 use crate::worker::{AtOnce, Worker, in_task, is_seated, with_worker};
 use std::collections::VecDeque;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::io::Write as _;
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -56,11 +61,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use vicus_schedule::{Kind, QueueId, ReadyTask, RequestId, SeatId, TaskHeader, TaskRef};
+use vicus_schedule::{Kind, Put, QueueId, ReadyTask, RequestId, SeatId, TaskHeader, TaskRef};
 use vicus_topology::{NoSuchPlace, Place, Topology};
 
 /// Sets how many bytes the stacks of all lightweight threads of the process may have together; by default as many as there is memory for.
-/// A thread for which there is no stack begins when another one has ended; stacks that there are stay.
+/// A thread for which there is no stack begins when another one has ended; one for whose size there is none at all, and can be none, is not
+/// spawned ([`SpawnError::NoStack`]). Stacks that there are stay.
 pub fn limit_stacks(bytes: usize) {
     fibres::stack::set_limit(bytes);
 }
@@ -95,14 +101,33 @@ pub fn spawn_to<T: Send + 'static>(place: impl Into<Place>, f: impl FnOnce() -> 
 
 /// Lets other tasks of the calling thread's seat go first. A lightweight thread is put behind what is queued there; a thread of the
 /// system gives up its time; elsewhere it does nothing.
+// The switch itself is a part of its caller: a processor predicts where a return goes by the call before it, and the return of a function
+// that switches would be taken for the one of another stack. What looks at a `thread_local!` is not: see `Core::run`.
+#[inline(always)]
 pub fn yield_now() {
-    match fibres::current() {
+    match fibre_that_yields() {
         Some(fibre) => {
             fibre.yield_now();
-            unwind_if_told();
+            goes_on();
         }
-        None if is_seated() => {}
-        None => std::thread::yield_now(),
+        None => yield_without_fibre(),
+    }
+}
+
+#[inline(never)]
+fn fibre_that_yields() -> Option<&'static Fibre> {
+    fibres::current()
+}
+
+#[inline(never)]
+fn goes_on() {
+    unwind_if_told();
+}
+
+#[cold]
+fn yield_without_fibre() {
+    if !is_seated() {
+        std::thread::yield_now();
     }
 }
 
@@ -160,7 +185,7 @@ impl ThreadId {
 #[derive(Clone, Debug)]
 pub struct ThreadInfo {
     id: ThreadId,
-    name: Option<Box<str>>,
+    name: Option<Name>,
     spawned_at: &'static Location<'static>,
 }
 
@@ -172,7 +197,7 @@ impl ThreadInfo {
 
     /// Its name, if it has one.
     pub fn name(&self) -> Option<&str> {
-        self.name.as_deref()
+        self.name.as_ref().map(Name::as_str)
     }
 
     /// Where it was spawned.
@@ -208,6 +233,14 @@ pub enum SpawnError {
     },
     /// The machine has no such place.
     NoSuchPlace(NoSuchPlace),
+    /// There is no stack of this size, and none can be made: there is no memory for one, or [`limit_stacks`] has said so. The thread would wait for
+    /// ever.
+    NoStack {
+        /// What was asked.
+        bytes: usize,
+    },
+    /// There is no memory for the thread.
+    NoMemory,
 }
 
 impl fmt::Display for SpawnError {
@@ -220,6 +253,13 @@ impl fmt::Display for SpawnError {
                 write!(f, "a stack of {bytes} bytes is too large: at most {} are given", LEAST_BYTES << (CLASSES - 1))
             }
             SpawnError::NoSuchPlace(error) => error.fmt(f),
+            SpawnError::NoStack { bytes } => {
+                write!(
+                    f,
+                    "no stack of {bytes} bytes can be made: there is no memory for it, or a limit on stacks forbids it"
+                )
+            }
+            SpawnError::NoMemory => f.write_str("there is no memory for another lightweight thread"),
         }
     }
 }
@@ -238,7 +278,7 @@ impl std::error::Error for SpawnError {}
 #[derive(Clone, Debug)]
 #[must_use = "a thread runs when it is spawned"]
 pub struct Builder {
-    name: Option<Box<str>>,
+    name: Option<Name>,
     stack_bytes: usize,
     place: Option<Place>,
 }
@@ -257,7 +297,7 @@ impl Builder {
 
     /// Its name, for messages.
     pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = Some(name.into().into_boxed_str());
+        self.name = Some(Name::new(name.into()));
         self
     }
 
@@ -312,8 +352,8 @@ impl Builder {
     /// As [`Builder::spawn_or`].
     ///
     /// # Errors
-    /// Its stack can't be so small or so large, or the machine has no such place. That there is no memory for its stack now is no error: it
-    /// begins when another one has ended.
+    /// Its stack can't be so small or so large, the machine has no such place, or there is no memory for the thread itself. That there is no
+    /// memory for its stack now is no error: it begins when another one has ended.
     #[track_caller]
     pub fn try_spawn_or<T: Send + 'static>(
         self,
@@ -321,28 +361,37 @@ impl Builder {
         f: impl FnOnce() -> T + Send + 'static,
     ) -> Result<JoinHandle<T>, SpawnError> {
         let is_here = with_worker(|worker| !worker.is_tied).unwrap_or(false);
-        if is_here { self.spawn_here(f) } else { self.try_spawn_on(Runtime::of_this_thread_or(outside), f) }
+        if !is_here {
+            return self.try_spawn_on(Runtime::of_this_thread_or(outside), f);
+        }
+        Ok(JoinHandle { joiner: Joiner(self.spawn_here(false, f)?), returns: PhantomData })
     }
 
+    /// The thread, which may be over and gone if it is detached.
     #[track_caller]
-    fn spawn_here<T: Send + 'static>(
+    fn spawn_here<T: Send + 'static, F: FnOnce() -> T + Send + 'static>(
         self,
-        f: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<JoinHandle<T>, SpawnError> {
+        is_detached: bool,
+        f: F,
+    ) -> Result<NonNull<Core>, SpawnError> {
         let class = self.class()?;
         let Builder { name, place, .. } = self;
         if let Some(place) = place {
             in_task(|worker| find_place(worker.shared.topology(), place))?;
         }
         let spawned_at = Location::caller();
-        let (core, at_once) = in_task(|worker| {
+        let spawned = in_task(|worker| {
             let (request, number) = (worker.frame.request, worker.recorder.number());
-            let id = worker.shared.threads_here.spawned(worker.seat);
-            let core = self::core::new(Described { request, number, id, name, class, spawned_at }, f);
-            (core, worker.queue_thread(Core::task(core), place))
+            let id = worker.shared.threads_here.next_number(worker.seat);
+            let described = Described { request, number, id, name, class, spawned_at, is_detached };
+            let core = self::core::new(Some(&mut worker.cells), described, f)?;
+            worker.shared.threads_here.spawned(worker.seat);
+            Ok((core, worker.queue_thread(Core::task(core), place)))
         });
+        // The closure is a user's: it is dropped here.
+        let (core, at_once) = spawned.map_err(|_: F| SpawnError::NoMemory)?;
         at_once.run();
-        Ok(JoinHandle { joiner: Joiner(core), returns: PhantomData })
+        Ok(core)
     }
 
     /// As [`Builder::spawn_on`].
@@ -355,9 +404,41 @@ impl Builder {
         runtime: &Runtime,
         f: impl FnOnce() -> T + Send + 'static,
     ) -> Result<JoinHandle<T>, SpawnError> {
+        Ok(JoinHandle { joiner: Joiner(self.spawn_there(runtime, false, f)?), returns: PhantomData })
+    }
+
+    /// As [`Builder::try_spawn_on`], without a handle: so the thread's end is not one that another thread may wait for.
+    ///
+    /// ```
+    /// use vicus_machine::{Runtime, threads::{Builder, Countdown}};
+    /// use std::sync::Arc;
+    ///
+    /// let runtime = Runtime::builder().threads(1).start();
+    /// let count = Arc::new(Countdown::new(1));
+    /// let theirs = Arc::clone(&count);
+    /// Builder::new().try_detached_on(&runtime, move || theirs.submit())?;
+    /// count.wait();
+    /// # Ok::<(), vicus_machine::threads::SpawnError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Builder::try_spawn_or`].
+    #[track_caller]
+    pub fn try_detached_on(self, runtime: &Runtime, f: impl FnOnce() + Send + 'static) -> Result<(), SpawnError> {
+        self.spawn_there(runtime, true, f).map(drop)
+    }
+
+    /// As [`Builder::spawn_here`].
+    #[track_caller]
+    fn spawn_there<T: Send + 'static>(
+        self,
+        runtime: &Runtime,
+        is_detached: bool,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<NonNull<Core>, SpawnError> {
         let shared = &runtime.shared;
         if shared.is_here() {
-            return self.spawn_here(f);
+            return self.spawn_here(is_detached, f);
         }
         let class = self.class()?;
         let Builder { name, place, .. } = self;
@@ -369,11 +450,16 @@ impl Builder {
         let number =
             shared.recording.as_ref().map_or(TaskHeader::UNNUMBERED, |recording| recording.task_submitted(request));
         let id = shared.threads_here.spawned_outside();
-        let core = self::core::new(Described { request, number, id, name, class, spawned_at: Location::caller() }, f);
+        let spawned_at = Location::caller();
+        let described = Described { request, number, id, name, class, spawned_at, is_detached };
+        let Ok(core) = self::core::new(None, described, f) else {
+            shared.threads_here.ended_outside();
+            return Err(SpawnError::NoMemory);
+        };
         shared.note_threads();
         shared.queues.push(queue, Core::task(core)).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
         shared.wake_for(queue, Some(request), true);
-        Ok(JoinHandle { joiner: Joiner(core), returns: PhantomData })
+        Ok(core)
     }
 
     fn class(&self) -> Result<Class, SpawnError> {
@@ -381,7 +467,8 @@ impl Builder {
         if bytes < LEAST_BYTES {
             return Err(SpawnError::StackTooSmall { bytes });
         }
-        Class::of(bytes).ok_or(SpawnError::StackTooLarge { bytes })
+        let class = Class::of(bytes).ok_or(SpawnError::StackTooLarge { bytes })?;
+        if is_to_be_had(class) { Ok(class) } else { Err(SpawnError::NoStack { bytes }) }
     }
 }
 
@@ -503,20 +590,30 @@ impl Threads {
         }
     }
 
-    /// Counts a thread that a seat spawns. Its number.
+    /// The number of the thread that a seat spawns next.
     #[inline]
-    fn spawned(&self, seat: SeatId) -> u64 {
-        let spawned = &self.counts[seat.index()].0.spawned;
+    fn next_number(&self, seat: SeatId) -> u64 {
         // Only this seat's thread writes it.
-        let number = spawned.load(Ordering::Relaxed);
-        spawned.store(number + 1, Ordering::Release);
+        let number = self.counts[seat.index()].0.spawned.load(Ordering::Relaxed);
         number * self.counts.len() as u64 + seat.index() as u64 + 1
+    }
+
+    /// Counts a thread that a seat spawns.
+    #[inline]
+    fn spawned(&self, seat: SeatId) {
+        add_one(&self.counts[seat.index()].0.spawned);
     }
 
     fn spawned_outside(&self) -> u64 {
         let seats = self.counts.len() - 1;
         let number = self.counts[seats].0.spawned.fetch_add(1, Ordering::AcqRel);
         number * self.counts.len() as u64 + seats as u64 + 1
+    }
+
+    /// One that was counted by [`Threads::spawned_outside`] was not spawned after all.
+    #[cold]
+    fn ended_outside(&self) {
+        self.counts[self.counts.len() - 1].0.ended.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Counts a thread that is over on a seat.
@@ -606,9 +703,29 @@ impl Worker {
     #[inline]
     fn queue_thread(&mut self, task: TaskRef, place: Option<Place>) -> AtOnce {
         self.shared.note_threads();
-        let Some(place) = place else { return self.spawn(task, Kind::Immediate) };
+        let Some(place) = place else { return self.spawn_thread(task) };
         let queue = self.home_of(place);
         self.queue(ReadyTask { task, kind: Kind::Deferred, queue, priority: None })
+    }
+}
+
+/// A queue that has so many tasks is long: a thread that would be put there begins at once, on top of its spawner, with a stack of its own. So
+/// a program that spawns a million threads in a loop does not write a million cells and then read them again, out of its caches. The
+/// rings of other strategies ([`crate::deque`]) refuse tasks at such a length, too.
+const LONG: usize = 1024;
+
+impl Worker {
+    /// Queues a thread that names no place.
+    #[inline]
+    fn spawn_thread(&mut self, task: TaskRef) -> AtOnce {
+        self.record_queued(task, Kind::Immediate, true);
+        if self.put_own(task).is_ok() {
+            return AtOnce::NONE;
+        }
+        match self.state.place(&self.shared.plan, Kind::Immediate) {
+            Put::Into(queue, _) if self.shared.queues.len(queue) >= LONG => self.refused(task),
+            put => self.put_or_keep(task, put),
+        }
     }
 }
 
@@ -709,12 +826,21 @@ impl Shared {
     fn report_left(&self) {
         let mut text =
             format!("vicus: {} lightweight threads of a dropped runtime don't end", self.threads_here.live());
-        for fibre in all_fibres().filter(|fibre| fibre.is_of(self)).take(20) {
-            if let Some(thread) = fibre.thread() {
-                text.push_str("\n  ");
-                let _ = Core::describe(thread, &mut text);
+        // Those that wait can't end while they are looked at; others could.
+        let mut waiting = 0;
+        judge_waits(|wait| {
+            if let Some(fibre) = wait.fibre.filter(|fibre| fibre.is_of(self))
+                && let Some(thread) = fibre.thread()
+            {
+                waiting += 1;
+                if waiting <= 20 {
+                    text.push_str("\n  ");
+                    let _ = Core::describe(thread, &mut text);
+                    let _ = write!(text, ": {} of the word at {:#x}", wait.operation.name(), wait.address);
+                }
             }
-        }
+            Verdict::Stays
+        });
         // A standard error that takes nothing is no reason to end.
         let _ = writeln!(std::io::stderr(), "{text}");
     }

@@ -6,6 +6,7 @@
 
 use super::core_here;
 use crate::heaps;
+use crate::lending::LentThread;
 use crate::runtime::{Runtime, RuntimeBuilder, Shared, StartError};
 use crate::tasks::Awaited;
 use crate::worker::{Worker, is_seated, with_worker};
@@ -17,7 +18,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use vicus_schedule::{QueueId, RequestId, SeatId};
+use vicus_schedule::{RequestId, SeatId};
 
 impl<R: From<Runtime>> RuntimeBuilder<R> {
     /// Starts a runtime whose first seat is the calling thread's, which stays there until [`Sitting::end`].
@@ -77,7 +78,7 @@ impl<R> Sitting<R> {
         let mut is_quiet = false;
         while self.shared.threads_here.live() > 0 && Instant::now() < until {
             help();
-            is_quiet = self.shared.is_quiet_but(self.seat());
+            is_quiet = self.shared.is_quiet_but(Some(self.seat()));
             if is_quiet && was_quiet {
                 break;
             }
@@ -130,20 +131,6 @@ impl<R> fmt::Debug for Sitting<R> {
     }
 }
 
-impl Shared {
-    /// Whether all seats but this one sleep, and nothing is queued or sleeps for a time.
-    fn is_quiet_but(&self, own: SeatId) -> bool {
-        let sleeps = |seat: SeatId| {
-            let plan = &self.plan.seats[seat.index()];
-            let is_asleep = plan.spare || seat == own || self.pools[plan.pool.index()].is_announced(self.slot_of(seat));
-            is_asleep && self.inboxes[seat.index()].len() == 0
-        };
-        (0..self.plan.seats.len()).map(SeatId::new).all(sleeps)
-            && (0..self.plan.queues.len()).map(QueueId::new).all(|queue| self.queues.len(queue) == 0)
-            && self.threads_here.sleeping.load(Ordering::Relaxed) == 0
-    }
-}
-
 impl Runtime {
     /// How many lightweight threads there are, and how many of them wait for full/empty bits: an estimate while they run.
     ///
@@ -183,6 +170,15 @@ pub fn help() {
     }
 }
 
+/// As [`help`], for code that is about to wait: only on a seat, on its own stack. Whether it was there.
+pub(super) fn help_before_wait() -> bool {
+    let is_here = is_seated() && !std::thread::panicking();
+    if is_here {
+        crate::worker::wait(None, &Once(Cell::new(false)));
+    }
+    is_here
+}
+
 /// The seat on which the calling code runs.
 ///
 /// ```
@@ -204,6 +200,35 @@ pub fn wait_outside<R>(f: impl FnOnce() -> R) -> R {
     let result = f();
     shared.threads_here.end_sleep();
     result
+}
+
+/// Another thread of the system works in the neighbourhood of a seat whose own one blocks, until this is dropped.
+#[derive(Debug)]
+pub struct Lent(#[expect(dead_code, reason = "the thread leaves when it is dropped")] LentThread);
+
+/// The calling thread is about to block in the system: puts another one on a spare seat of its neighbourhood, if there is one, which begins what is
+/// queued there. Lightweight threads that have begun on this seat wait for its own thread all the same. `None` outside of seats.
+///
+/// ```
+/// use std::sync::mpsc::channel;
+/// use vicus_machine::{Runtime, threads};
+///
+/// let runtime = Runtime::builder().threads(1).start();
+/// let value = runtime.run(|| {
+///     let (sender, receiver) = channel();
+///     threads::spawn(move || sender.send(42).unwrap());
+///     let _lent = threads::lend();
+///     // Blocks the only thread that is not a spare one.
+///     receiver.recv().unwrap()
+/// });
+/// assert_eq!(value, 42);
+/// ```
+pub fn lend() -> Option<Lent> {
+    let (shared, pool) = with_worker(|worker| {
+        worker.share_tasks();
+        (Arc::clone(&worker.shared), worker.pool())
+    })?;
+    Some(Lent(shared.lend(pool)))
 }
 
 /// The addresses of the calling lightweight thread's stack; `None` elsewhere.

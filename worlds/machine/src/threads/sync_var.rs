@@ -1,7 +1,7 @@
 //! A value with its full/empty bit in one word.
 
-use super::full_empty::{Entries, Entry, List, Node, Operation, STRIPES, Table, Word, act, wake};
-use crate::fibres::mutant::Planted;
+use super::full_empty::{Entries, Entry, List, Node, Operation, STRIPES, Table, Word, act, after_next, wake};
+use crate::fibres::mutant::{Mutant, Planted};
 use std::cell::Cell;
 use std::fmt;
 use std::ptr;
@@ -48,7 +48,7 @@ fn settle(entries: &mut Entries, at: usize) {
     // SAFETY: the wait's frame has a reference to it, and the waiting thread goes on after this.
     let var = unsafe { SyncVar::at(ptr::with_exposed_provenance_mut(entries.places[at].address)) };
     let value = var.0.load(Ordering::Acquire) >> BITS;
-    var.put_back(entries, at, value);
+    var.in_table().put_back(entries, at, value);
 }
 
 /// A value under the stripe's lock.
@@ -204,31 +204,73 @@ impl SyncVar {
         self.try_operate(Operation::WriteEf(check(value))).is_some()
     }
 
-    fn address(&self) -> usize {
-        ptr::from_ref(self).expose_provenance()
+    #[inline]
+    fn in_table(&self) -> Var<'_, AtomicU64> {
+        let address = ptr::from_ref(self).expose_provenance();
+        Var { word: &self.0, address, table: table(), planted: Planted::default() }
     }
 
     #[cold]
     fn operate(&self, operation: Operation) -> u64 {
-        if let Some(value) = self.try_operate(operation) {
+        let var = self.in_table();
+        if let Some(value) = var.operate_or(operation, None) {
             return value;
         }
-        let node = Node::new(self.address(), operation);
-        match self.operate_or(operation, Some(&node)) {
+        if let Some(value) = after_next(|| var.operate_or(operation, None)) {
+            return value;
+        }
+        let node = Node::new(var.address, operation);
+        match var.operate_or(operation, Some(&node)) {
             Some(value) => value,
             None => node.wait(),
         }
     }
 
     fn try_operate(&self, operation: Operation) -> Option<u64> {
-        self.operate_or(operation, None)
+        self.in_table().operate_or(operation, None)
     }
 
+    fn set(&self, is_full: bool, change: impl Fn(u64) -> u64) -> (bool, u64) {
+        self.in_table().set(is_full, change)
+    }
+}
+
+/// The word of a variable: the standard atomic, or a model's.
+trait Atomic {
+    fn load(&self, order: Ordering) -> u64;
+    /// Whether it was `old`, and is `new` now.
+    fn replace(&self, old: u64, new: u64) -> bool;
+    fn store(&self, value: u64, order: Ordering);
+}
+
+impl Atomic for AtomicU64 {
+    fn load(&self, order: Ordering) -> u64 {
+        self.load(order)
+    }
+
+    fn replace(&self, old: u64, new: u64) -> bool {
+        self.compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    fn store(&self, value: u64, order: Ordering) {
+        self.store(value, order);
+    }
+}
+
+/// A variable, and the table of those that wait for it.
+struct Var<'a, A> {
+    word: &'a A,
+    address: usize,
+    table: &'a Table,
+    planted: Planted,
+}
+
+impl<A: Atomic> Var<'_, A> {
     /// Does it if the word is as it wants it, and gives what was read; else it waits in the list.
     fn operate_or(&self, operation: Operation, wait: Option<&Node>) -> Option<u64> {
         let read = Cell::new(0);
         loop {
-            let word = self.0.load(Ordering::Acquire);
+            let word = self.word.load(Ordering::Acquire);
             let (is_full, has_waits) = (word & EMPTY == 0, word & WAITS != 0);
             if is_full != operation.wants_full() && wait.is_none() {
                 return None;
@@ -238,17 +280,17 @@ impl SyncVar {
                 act(&value, operation, &read);
                 let is_full_then = !matches!(operation, Operation::ReadFe);
                 let now = pack(value.0.get(), is_full_then, false);
-                if self.0.compare_exchange(word, now, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                if self.word.replace(word, now) {
                     return Some(read.get());
                 }
                 continue;
             }
             // While its bit says that threads wait, the word changes under the lock alone.
             let mut woken = List::EMPTY;
-            let mut entries = table().stripe(self.address()).lock();
+            let mut entries = self.table.stripe(self.address).lock();
             if is_full == operation.wants_full() {
-                let Some(at) = entries.find(self.address()) else { continue };
-                let value = Value(Cell::new(self.0.load(Ordering::Acquire) >> BITS));
+                let Some(at) = entries.find(self.address) else { continue };
+                let value = Value(Cell::new(self.word.load(Ordering::Acquire) >> BITS));
                 let entry = &mut entries.places[at];
                 if entry.is_full != operation.wants_full() {
                     continue;
@@ -266,15 +308,16 @@ impl SyncVar {
             }
             let node = wait.expect("one that does not wait has returned");
             // From here on the word stays as it is.
-            if !has_waits && self.0.compare_exchange(word, word | WAITS, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            let is_told = has_waits || self.planted.has(Mutant::BitUnset);
+            if !is_told && !self.word.replace(word, word | WAITS) {
                 continue;
             }
-            let at = match entries.find(self.address()) {
+            let at = match entries.find(self.address) {
                 Some(at) if entries.places[at].is_full != is_full => continue,
                 Some(at) => at,
                 // The last wait ended after the word was read.
                 None if has_waits => continue,
-                None => entries.insert(Entry::new(self.address(), is_full)),
+                None => entries.insert(Entry::new(self.address, is_full)),
             };
             entries.places[at].push(node);
             return None;
@@ -284,20 +327,20 @@ impl SyncVar {
     /// Makes it full or empty, with another value. Whether it was full, and the value then.
     fn set(&self, is_full: bool, change: impl Fn(u64) -> u64) -> (bool, u64) {
         loop {
-            let word = self.0.load(Ordering::Acquire);
+            let word = self.word.load(Ordering::Acquire);
             let was_full = word & EMPTY == 0;
             if word & WAITS == 0 {
                 let value = change(word >> BITS);
                 let now = pack(value, is_full, false);
-                if self.0.compare_exchange(word, now, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                if self.word.replace(word, now) {
                     return (was_full, value);
                 }
                 continue;
             }
             let mut woken = List::EMPTY;
-            let mut entries = table().stripe(self.address()).lock();
-            let Some(at) = entries.find(self.address()) else { continue };
-            let changed = change(self.0.load(Ordering::Acquire) >> BITS);
+            let mut entries = self.table.stripe(self.address).lock();
+            let Some(at) = entries.find(self.address) else { continue };
+            let changed = change(self.word.load(Ordering::Acquire) >> BITS);
             let value = Value(Cell::new(changed));
             let entry = &mut entries.places[at];
             let was_full = entry.is_full;
@@ -320,12 +363,125 @@ impl SyncVar {
         if !has_waits {
             entries.remove(at);
         }
-        self.0.store(pack(value, is_full, has_waits), Ordering::Release);
+        self.word.store(pack(value, is_full, has_waits), Ordering::Release);
     }
 }
 
 impl fmt::Debug for SyncVar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SyncVar").field("value", &self.read_xx()).field("is_full", &self.is_full()).finish()
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use loom::thread;
+    use std::sync::Arc;
+
+    impl Atomic for loom::sync::atomic::AtomicU64 {
+        fn load(&self, order: Ordering) -> u64 {
+            self.load(order)
+        }
+
+        fn replace(&self, old: u64, new: u64) -> bool {
+            self.compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        }
+
+        fn store(&self, value: u64, order: Ordering) {
+            self.store(value, order);
+        }
+    }
+
+    /// A table and a variable, which is empty.
+    struct Model {
+        word: loom::sync::atomic::AtomicU64,
+        table: Table,
+        planted: Planted,
+    }
+
+    impl Model {
+        fn new(mutant: Option<Mutant>) -> Arc<Model> {
+            let settle: fn(&mut Entries, usize) = |_, _| unreachable!("no wait is ended");
+            let word = loom::sync::atomic::AtomicU64::new(EMPTY);
+            Arc::new(Model { word, table: Table::new(1, settle), planted: Planted { mutant } })
+        }
+
+        fn var(&self) -> Var<'_, loom::sync::atomic::AtomicU64> {
+            Var {
+                word: &self.word,
+                address: ptr::from_ref(self).expose_provenance(),
+                table: &self.table,
+                planted: self.planted,
+            }
+        }
+
+        /// As [`SyncVar::operate`].
+        fn operate(&self, operation: Operation) -> u64 {
+            let var = self.var();
+            if let Some(value) = var.operate_or(operation, None) {
+                return value;
+            }
+            let node = Node::of_model(var.address, operation);
+            var.operate_or(operation, Some(&node)).unwrap_or_else(|| node.wait())
+        }
+
+        fn word(&self) -> u64 {
+            self.word.load(Ordering::Acquire)
+        }
+    }
+
+    fn check(mutant: Option<Mutant>, body: impl Fn(Arc<Model>) + Send + Sync + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(2);
+        builder.max_branches = 20_000;
+        builder.check(move || body(Model::new(mutant)));
+    }
+
+    /// One takes what another writes, one value after the other: no value is lost, and no bit says that a thread waits then.
+    fn hand_over(mutant: Option<Mutant>) {
+        check(mutant, |model| {
+            let taker = {
+                let model = Arc::clone(&model);
+                thread::spawn(move || [(); 2].map(|()| model.operate(Operation::ReadFe)))
+            };
+            model.operate(Operation::WriteEf(1));
+            model.operate(Operation::WriteEf(2));
+            assert_eq!(taker.join().unwrap(), [1, 2]);
+            assert_eq!(model.word() & STATE, EMPTY);
+        });
+    }
+
+    /// One reads and one takes what is written, full or empty: the reader waits again if the taker was first.
+    fn fill_and_read(mutant: Option<Mutant>) {
+        check(mutant, |model| {
+            let others = [Operation::ReadFf, Operation::ReadFe].map(|operation| {
+                let model = Arc::clone(&model);
+                thread::spawn(move || model.operate(operation))
+            });
+            model.var().set(true, |_| 7);
+            let [reader, taker] = others;
+            assert_eq!(taker.join().unwrap(), 7);
+            model.var().set(true, |_| 7);
+            assert_eq!(reader.join().unwrap(), 7);
+            assert_eq!(model.word(), pack(7, true, false));
+        });
+    }
+
+    fn finds(model: fn(Option<Mutant>), mutant: Mutant) {
+        let found = std::panic::catch_unwind(|| model(Some(mutant)));
+        assert!(found.is_err(), "the model doesn't find {mutant:?}");
+    }
+
+    #[test]
+    fn loom_a_variable_hands_each_value_over() {
+        hand_over(None);
+        finds(hand_over, Mutant::BitUnset);
+    }
+
+    #[test]
+    fn loom_a_variable_lets_those_go_on_that_wait_for_its_value() {
+        fill_and_read(None);
+        finds(fill_and_read, Mutant::BitUnset);
     }
 }

@@ -182,6 +182,24 @@ fn what_can_not_be_is_told() {
 }
 
 #[test]
+fn a_panic_ends_a_job_whose_input_stays_open() {
+    for runtime in runtimes() {
+        let (input, output) = (DistQueue::new(runtime.topology()), DistQueue::new(runtime.topology()));
+        let node = runtime.topology().nodes[0].id;
+        input.push(node, 1u64).unwrap();
+        let panic = panic_of(|| {
+            let map = |n: u64, pairs: &mut Emitter<'_, u64, u64>| {
+                pairs.emit(n, n);
+                panic!("enough");
+            };
+            // Nothing else comes, and the queue is not closed: other mappers wait.
+            drop(MapReduce::new(&runtime).run_queues(&input, map, |_, values| values.count(), &output));
+        });
+        assert_eq!(panic, "enough", "{}", strategy(&runtime));
+    }
+}
+
+#[test]
 fn a_panic_ends_the_job_however_long_its_input_is() {
     for runtime in runtimes() {
         let job = MapReduce::new(&runtime);

@@ -535,3 +535,145 @@ fn a_thread_waits_for_its_turn_when_there_is_no_stack() {
     others.into_iter().for_each(|thread| assert_eq!(thread.join().unwrap(), 3));
     assert!(begun < 201, "all {begun} had a stack");
 }
+
+#[test]
+fn a_loop_of_spawns_holds_no_million_of_threads_that_have_not_begun() {
+    // `shepherd` has no queue of a fixed size.
+    let setting: Setting = "shepherd".parse().unwrap();
+    let runtime = Runtime::builder().threads(1).strategy(setting).quiet().start();
+    let (begun, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let spawner = threads::Builder::new().spawn_on(&runtime, {
+        let (begun, most) = (Arc::clone(&begun), Arc::clone(&most));
+        move || {
+            for spawned in 1..=100_000 {
+                let theirs = Arc::clone(&begun);
+                threads::spawn(move || {
+                    theirs.fetch_add(1, Ordering::Relaxed);
+                    // Its spawner goes on, and it does afterwards.
+                    threads::yield_now();
+                });
+                most.fetch_max(spawned - begun.load(Ordering::Relaxed), Ordering::Relaxed);
+                if spawned % 1000 == 0 {
+                    threads::yield_now();
+                }
+            }
+        }
+    });
+    spawner.join().unwrap();
+    while begun.load(Ordering::Relaxed) < 100_000 {
+        std::thread::yield_now();
+    }
+    let most = most.load(Ordering::Relaxed);
+    assert!(most <= 1024, "{most} threads waited to begin");
+}
+
+#[test]
+fn threads_that_are_joined_at_once_let_others_go_on() {
+    for strategy in ALL {
+        let runtime =
+            Runtime::builder().threads(1).strategy(strategy.name().parse::<Setting>().unwrap()).quiet().start();
+        let turns = Arc::new(AtomicUsize::new(0));
+        let other = threads::Builder::new().spawn_on(&runtime, {
+            let turns = Arc::clone(&turns);
+            move || {
+                for _ in 0..10 {
+                    threads::yield_now();
+                    turns.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+        // It never waits but for threads that it has just spawned.
+        let joins = threads::Builder::new().spawn_on(&runtime, {
+            let turns = Arc::clone(&turns);
+            move || {
+                while turns.load(Ordering::Relaxed) < 10 {
+                    assert_eq!(threads::spawn(|| threads::spawn(|| 7).join().unwrap()).join().unwrap(), 7);
+                }
+            }
+        });
+        joins.join().unwrap();
+        other.join().unwrap();
+    }
+}
+
+#[test]
+fn a_thread_that_waits_when_it_is_joined_lets_its_joiner_wait_too() {
+    everywhere(|runtime, what| {
+        let words: Arc<[AtomicU64]> = (0..200).map(|_| AtomicU64::new(0)).collect();
+        words.iter().for_each(|word| _ = full_empty::empty(word));
+        let theirs = Arc::clone(&words);
+        let sum = threads::Builder::new().spawn_on(runtime, move || {
+            let pairs: Vec<_> = (0..theirs.len() / 2)
+                .map(|pair| {
+                    let words = Arc::clone(&theirs);
+                    threads::spawn(move || {
+                        let words_of_child = Arc::clone(&words);
+                        let child = threads::spawn(move || full_empty::read_ff(&words_of_child[2 * pair]));
+                        // The child is begun by this, and waits for a word that is filled when the loop below comes to it.
+                        child.join().unwrap() + full_empty::read_ff(&words[2 * pair + 1])
+                    })
+                })
+                .collect();
+            threads::yield_now();
+            theirs.iter().for_each(|word| full_empty::write_f(word, 1));
+            pairs.into_iter().map(|pair| pair.join().unwrap()).sum::<u64>()
+        });
+        assert_eq!(sum.join().unwrap(), 200, "{what}");
+    });
+}
+
+#[test]
+fn a_thousand_waits_for_one_word_end_with_their_runtime() {
+    let word = Arc::new(AtomicU64::new(0));
+    full_empty::empty(&word);
+    let runtime = Runtime::builder().threads(2).quiet().start();
+    let waits: Vec<_> = (0..1000)
+        .map(|n| {
+            let word = Arc::clone(&word);
+            // Those that stay and those that change it are in different lists.
+            threads::Builder::new().spawn_on(&runtime, move || match n % 3 {
+                0 => full_empty::read_ff(&word),
+                1 => full_empty::read_fe(&word),
+                _ => {
+                    full_empty::write_ff(&word, 1);
+                    1
+                }
+            })
+        })
+        .collect();
+    while runtime.lightweight_threads().1 < 1000 {
+        std::thread::yield_now();
+    }
+    drop(runtime);
+    for wait in waits {
+        assert!(wait.join().unwrap_err().is::<threads::Ended>());
+    }
+    full_empty::fill(&word);
+}
+
+#[test]
+fn a_thread_on_a_spare_seat_is_no_deadlock() {
+    // The thread that stood in for the only one that is not spare computes for longer than two looks take, while that one sleeps.
+    let runtime = Runtime::builder().threads(1).quiet().deadlock(threads::OnDeadlock::Unwind).start();
+    let word = Arc::new(AtomicU64::new(0));
+    full_empty::empty(&word);
+    let (sender, receiver) = std::sync::mpsc::channel::<()>();
+    let waits = threads::Builder::new().spawn_on(&runtime, {
+        let word = Arc::clone(&word);
+        move || full_empty::read_ff(&word)
+    });
+    let blocks = threads::Builder::new().spawn_on(&runtime, move || {
+        threads::spawn(move || {
+            sender.send(()).unwrap();
+            let until = std::time::Instant::now() + Duration::from_millis(1700);
+            while std::time::Instant::now() < until {
+                std::hint::spin_loop();
+            }
+            full_empty::write_f(&word, 9);
+        });
+        let _lent = threads::lend();
+        receiver.recv().unwrap();
+    });
+    blocks.join().unwrap();
+    assert_eq!(waits.join().unwrap(), 9);
+}

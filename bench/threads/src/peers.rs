@@ -1,0 +1,240 @@
+//! Peers in C: Qthreads and Argobots, fetched and built beside this program's build the first time; and Vicus' library with Qthreads' interface.
+//! What is missing is said, and left out.
+
+use anyhow::{Context, bail, ensure};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Where a peer's source is, its version, and the library that its installation has.
+struct Peer {
+    name: &'static str,
+    version: &'static str,
+    library: &'static str,
+    source: String,
+}
+
+/// A library that programs in C are linked with.
+pub(crate) struct Library {
+    pub(crate) name: &'static str,
+    includes: PathBuf,
+    folder: PathBuf,
+    library: &'static str,
+    /// Upstream's programs, if it is a peer that has some.
+    pub(crate) source: Option<PathBuf>,
+}
+
+/// The folder for what peers are installed into, beside the folder of this program's profile.
+fn folder() -> PathBuf {
+    let program = std::env::current_exe().ok();
+    let target = program.as_deref().and_then(|program| program.ancestors().nth(2));
+    target.unwrap_or(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/target"))).join("peers")
+}
+
+/// The libraries that are there: Qthreads, Argobots and `ours`, a `libvicus_qthreads.so`.
+pub(crate) fn libraries(qthreads: &str, argobots: &str, ours: Option<&Path>) -> Vec<Library> {
+    let peers = [
+        Peer { name: "qthreads", version: "1.23", library: "qthread", source: qthreads.to_owned() },
+        Peer { name: "argobots", version: "v1.2", library: "abt", source: argobots.to_owned() },
+    ];
+    let mut found = Vec::new();
+    for peer in peers {
+        match peer.installed() {
+            Ok(library) => found.push(library),
+            Err(error) => eprintln!("{} is left out: {error:#}", peer.name),
+        }
+    }
+    match ours.map(|ours| ours.canonicalize().map(|ours| (ours.parent().map(Path::to_owned), ours))) {
+        Some(Ok((Some(folder), _))) => found.push(Library {
+            name: "vicus-c",
+            includes: Path::new(env!("CARGO_MANIFEST_DIR")).join("../../include/qthreads-compat"),
+            folder,
+            library: "vicus_qthreads",
+            source: None,
+        }),
+        _ => eprintln!("vicus-c is left out: `--library` names no libvicus_qthreads.so"),
+    }
+    found
+}
+
+fn step(command: &mut Command) -> anyhow::Result<()> {
+    let status = command.stdout(std::io::stderr()).status().with_context(|| format!("{command:?}"))?;
+    ensure!(status.success(), "{command:?} failed; what went wrong stands above");
+    Ok(())
+}
+
+impl Peer {
+    /// The installed library: it is fetched and built the first time.
+    fn installed(&self) -> anyhow::Result<Library> {
+        let base = folder().join(self.name);
+        let (source, installed) = (base.join("source"), base.join("installed"));
+        let library = || {
+            let folders = ["lib", "lib64"].map(|folder| installed.join(folder));
+            folders.into_iter().find(|folder| folder.join(format!("lib{}.so", self.library)).exists())
+        };
+        if library().is_none() {
+            let _ = fs::remove_dir_all(&base);
+            fs::create_dir_all(&base)?;
+            step(
+                Command::new("git")
+                    .args([
+                        "-c",
+                        "advice.detachedHead=false",
+                        "clone",
+                        "--quiet",
+                        "--depth",
+                        "1",
+                        "--branch",
+                        self.version,
+                    ])
+                    .arg(&self.source)
+                    .arg(&source),
+            )?;
+            if self.name == "qthreads" {
+                with_cmake(&source, &installed)
+            } else {
+                with_autotools(&source, &installed)
+            }?;
+        }
+        let Some(folder) = library() else { bail!("its build has made no lib{}.so", self.library) };
+        let (includes, source) = (installed.join("include"), Some(source));
+        Ok(Library { name: self.name, includes, folder, library: self.library, source })
+    }
+}
+
+/// Optimized: without a type, Qthreads' build is not.
+fn with_cmake(source: &Path, installed: &Path) -> anyhow::Result<()> {
+    let build = source.join("build");
+    let prefix = format!("-DCMAKE_INSTALL_PREFIX={}", installed.display());
+    step(Command::new("cmake").args(["-DCMAKE_BUILD_TYPE=Release", &prefix, "-S"]).arg(source).arg("-B").arg(&build))?;
+    step(Command::new("cmake").arg("--build").arg(&build).args(["--parallel", "--target", "qthread"]))?;
+    step(Command::new("cmake").arg("--install").arg(&build))
+}
+
+fn with_autotools(source: &Path, installed: &Path) -> anyhow::Result<()> {
+    let prefix = format!("--prefix={}", installed.display());
+    step(Command::new("sh").arg("./autogen.sh").current_dir(source))
+        .context("it needs autoconf, automake and libtool")?;
+    let options = [&*prefix, "--enable-fast=O3", "--quiet", "CFLAGS=-O3"];
+    step(Command::new("sh").arg("./configure").args(options).current_dir(source))?;
+    step(Command::new("make").args(["--quiet", "-j", "install"]).current_dir(source))
+}
+
+impl Library {
+    /// Compiles a program against it.
+    fn compile(&self, file: &Path, options: &[String]) -> anyhow::Result<PathBuf> {
+        let name = file.file_stem().context("a program has a name")?;
+        let out = folder().join("programs").join(self.name).join(name);
+        fs::create_dir_all(out.parent().context("it is in a folder")?)?;
+        let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+        step(
+            Command::new(compiler)
+                .args(["-O2", "-std=gnu11", "-w"])
+                .args(options)
+                .arg(file)
+                .arg("-I")
+                .arg(&self.includes)
+                .arg("-o")
+                .arg(&out)
+                .arg("-L")
+                .arg(&self.folder)
+                .arg(format!("-Wl,-rpath,{}", self.folder.display()))
+                .args([&format!("-l{}", self.library), "-lm", "-lpthread"]),
+        )?;
+        Ok(out)
+    }
+
+    /// The program of the measurements.
+    pub(crate) fn program(&self) -> anyhow::Result<PathBuf> {
+        let file = if self.name == "argobots" { "peers/argobots.c" } else { "peers/qthreads.c" };
+        self.compile(&Path::new(env!("CARGO_MANIFEST_DIR")).join(file), &[])
+    }
+}
+
+/// A program, for so many threads of the system.
+fn command(program: &Path, threads: usize) -> Command {
+    let mut command = Command::new(program);
+    // Cargo's own would go before the program's.
+    command.env_remove("LD_LIBRARY_PATH");
+    command.env("QT_NUM_SHEPHERDS", threads.to_string()).env("QT_NUM_WORKERS_PER_SHEPHERD", "1");
+    command
+}
+
+/// What a program of the measurements prints: nanoseconds for one operation.
+pub(crate) fn measure(program: &Path, what: &str, threads: usize) -> f64 {
+    let output = command(program, threads).arg(what).arg(threads.to_string()).output();
+    let printed = output.ok().filter(|output| output.status.success());
+    printed.and_then(|output| String::from_utf8_lossy(&output.stdout).trim().parse().ok()).unwrap_or(f64::NAN)
+}
+
+/// Qthreads' own benchmark programs that take some time and end.
+const PROGRAMS: [&str; 10] = [
+    "sc12/spawn_sequential_qthreads",
+    "sc12/fib_qthreads",
+    "mt/time_task_spawn",
+    "mt/time_fib",
+    "generic/time_chpl_spawn",
+    "generic/time_qt_loops",
+    "pmea09/time_qdqueue",
+    "pmea09/time_qlfqueue",
+    "pmea09/time_qpool",
+    "thesis/time_qutil_qsort",
+];
+
+/// A program that takes longer is ended.
+const MOST: Duration = Duration::from_secs(15);
+
+/// Runs upstream's benchmark programs, as they are, with both libraries in turns, and prints the medians of their times.
+pub(crate) fn programs(libraries: &[Library], threads: usize, rounds: usize) -> anyhow::Result<()> {
+    let find = |name| libraries.iter().find(|library| library.name == name);
+    let (Some(theirs), Some(ours)) = (find("qthreads"), find("vicus-c")) else {
+        eprintln!("Qthreads' programs are left out: they need it and Vicus' library");
+        return Ok(());
+    };
+    let tests = theirs.source.as_ref().context("it was built")?.join("test");
+    let options = ["", "/utils/rng"].map(|folder| format!("-I{}{folder}", tests.display()));
+    println!("Qthreads' benchmark programs, {threads} threads of the system, ms");
+    for name in PROGRAMS {
+        let file = tests.join("benchmarks").join(format!("{name}.c"));
+        let compiled = [theirs, ours].map(|library| library.compile(&file, &options));
+        let [Ok(theirs), Ok(ours)] = compiled else {
+            eprintln!("{name} is left out: it can't be compiled");
+            continue;
+        };
+        let mut found = BTreeMap::<&str, Vec<f64>>::new();
+        for _ in 0..rounds {
+            found.entry("theirs").or_default().push(run(&theirs, threads));
+            found.entry("ours").or_default().push(run(&ours, threads));
+        }
+        let median = |side: &str| {
+            let mut ms = found[side].clone();
+            ms.sort_by(f64::total_cmp);
+            ms[ms.len() / 2]
+        };
+        let (theirs, ours) = (median("theirs"), median("ours"));
+        let ended = |ms: f64| if ms.is_finite() { format!("{ms:9.1}") } else { "no end".to_owned() };
+        println!("  {name:32} qthreads {:>9}  vicus-c {:>9}  {:6.2} times", ended(theirs), ended(ours), theirs / ours);
+    }
+    Ok(())
+}
+
+/// How many milliseconds a program takes; infinitely many if it fails or does not end.
+fn run(program: &Path, threads: usize) -> f64 {
+    let began = Instant::now();
+    let child = command(program, threads).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let Ok(mut child) = child else { return f64::INFINITY };
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) if status.success() => return began.elapsed().as_secs_f64() * 1e3,
+            Ok(None) if began.elapsed() < MOST => std::thread::sleep(Duration::from_micros(200)),
+            Ok(Some(_)) => return f64::INFINITY,
+            _ => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return f64::INFINITY;
+            }
+        }
+    }
+}
