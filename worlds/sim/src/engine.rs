@@ -78,6 +78,7 @@ struct Costs {
     take: Time,
     steal: Time,
     deal: Time,
+    stretch: Time,
     wake: Time,
 }
 
@@ -134,6 +135,10 @@ struct Engine<'a> {
     at_work: Vec<u32>,
     /// The number of seats that watch.
     watching: usize,
+    /// The number of seats that are busy.
+    busy: usize,
+    /// How many looks in a row, of all seats, have found nothing and ended in a pause.
+    fruitless: usize,
     queues: ReadyQueues,
     tasks: Vec<TaskState>,
     /// By task, the tasks that wait for its end.
@@ -182,8 +187,16 @@ impl<'a> Engine<'a> {
         let memory = Memory::new(machine, &program, options).map_err(SimError::Distribution)?;
         let fluid = Fluid::new(memory.resources().iter().map(|resource| resource.capacity).collect());
         let cycles = |cycles: f64| picoseconds(cycles / machine.clock_ghz);
-        let Parameters { spawn_cycles, own_cycles, take_cycles, steal_cycles, deal_cycles, wake_ns, .. } =
-            options.parameters;
+        let Parameters {
+            spawn_cycles,
+            own_cycles,
+            take_cycles,
+            steal_cycles,
+            deal_cycles,
+            stretch_cycles,
+            wake_ns,
+            ..
+        } = options.parameters;
         let lock_free = plan.owner_lifos();
         let slot = |at: usize| {
             let pool = &plan.pools[plan.seats[at].pool.index()];
@@ -224,6 +237,7 @@ impl<'a> Engine<'a> {
                 take: cycles(take_cycles),
                 steal: cycles(steal_cycles),
                 deal: cycles(deal_cycles),
+                stretch: cycles(stretch_cycles),
                 wake: picoseconds(wake_ns),
             },
             chance: Chance::new(options.seed),
@@ -236,6 +250,8 @@ impl<'a> Engine<'a> {
             threads: (0..plan.seats.len()).filter(|&seat| !plan.seats[seat].spare).collect(),
             at_work: vec![0; machine.topology.cores.len()],
             watching: 0,
+            busy: plan.threads(),
+            fruitless: 0,
             queues: ReadyQueues::new(plan),
             tasks: program.tasks.iter().map(TaskState::of).collect(),
             later,
@@ -302,6 +318,10 @@ impl<'a> Engine<'a> {
 
     /// Carries out the next event, or the end of the next flow.
     fn step(&mut self) -> Result<(), SimError> {
+        // Seats that are never woken would pause for ever. Before its longest pause, a seat has at most 32 others.
+        if self.busy == 0 && self.fruitless > 64 * self.threads.len() {
+            return Err(self.stuck());
+        }
         let event = self.next_event();
         // All changes at one instant change the rates only once.
         let flow = if event == Some(self.now) { None } else { self.fluid.next_end() };
@@ -362,6 +382,8 @@ impl<'a> Engine<'a> {
         let before = std::mem::replace(&mut self.seats[seat].doing, doing);
         self.watching += usize::from(doing == Doing::Watching);
         self.watching -= usize::from(before == Doing::Watching);
+        self.busy += usize::from(doing == Doing::Busy);
+        self.busy -= usize::from(before == Doing::Busy);
     }
 
     /// The name of a task in a trace.

@@ -1,6 +1,7 @@
 //! Carrying out the steps of a seat's tasks.
 
 use super::{Engine, FOREVER, Goes, picoseconds};
+use crate::chance::deviation;
 use crate::diary;
 use crate::fluid::SECOND;
 use crate::options::SimError;
@@ -159,7 +160,9 @@ impl Engine<'_> {
         let speedup = if together > 1 && hardware_threads > 1 { self.machine.smt_speedup } else { 1.0 };
         let demand = self.memory.demand(&self.program, work, pu, f64::from(together) / speedup);
         self.top(seat).phase = Phase::Busy;
-        let time = self.stretched(seat, picoseconds(demand.alone_ns));
+        // The median of many equal pieces is what the machine's file says.
+        let jitter = 1.0 + self.options.parameters.jitter * deviation(self.options.seed, (task, at));
+        let time = self.stretched(seat, picoseconds(demand.alone_ns * jitter));
         if time >= FOREVER {
             return Err(SimError::TooLong);
         }

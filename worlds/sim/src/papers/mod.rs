@@ -577,7 +577,7 @@ mod tests {
         let cases = fig001_7::figure().cases(&Effort::full());
         let of = |purpose| cases.iter().filter(move |case| case.purpose == purpose);
         let changed = of(Purpose::Variant).filter(|case| case.parameters != Parameters::default());
-        assert_eq!((changed.count(), of(Purpose::Seed).count()), (16, 19));
+        assert_eq!((changed.count(), of(Purpose::Seed).count()), (2 * Parameters::COUNT, 19));
         // Bandwidths of a core, a controller and a link; a chip with home caches has banks, and no links between nodes.
         let bandwidths = |figure: Figure| {
             let cases = figure.cases(&Effort::full()).into_iter().filter_map(|case| case.bandwidth);
