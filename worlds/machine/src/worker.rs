@@ -816,7 +816,8 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
         // Got anew after each task, which may have changed the thread's seat.
         let seated = Seated::of_this_thread(shared);
         match seated.rest(*idle_since.get_or_insert_with(Instant::now)) {
-            Rest::Look { .. } | Rest::Pause { .. } => std::hint::spin_loop(),
+            Rest::Look { .. } => std::hint::spin_loop(),
+            Rest::Pause { ns } => std::thread::sleep(Duration::from_nanos(ns)),
             // Another member may be ready to run on this PU, and this one waits for that: to sleep and to be woken would cost both more.
             Rest::Sleep { .. } if yields < shared.yields => {
                 yields += 1;

@@ -29,6 +29,7 @@ impl Engine<'_> {
         let Some(Run { task, way, leaves }) = state.find(&plan.seats[seat], queues, called) else {
             return self.idle(seat);
         };
+        self.fruitless = 0;
         self.seats[seat].idle_since = None;
         let (begin, cost) = self.took(seat, task.0, way);
         if leaves {
@@ -100,6 +101,7 @@ impl Engine<'_> {
                 self.schedule(seat, since + until_ns * 1000);
             }
             Rest::Pause { ns } => {
+                self.fruitless += 1;
                 self.set_doing(seat, Doing::Pausing);
                 self.schedule(seat, now + ns * 1000);
             }
