@@ -29,7 +29,7 @@ use vicus_trace::Trace;
 
 /// Options that mean nothing for a recorded run. Those that need a kernel are declared to conflict with the trace, because clap
 /// drops the need for an option that conflicts with a given one.
-const OF_KERNELS: [&str; 5] = ["kernel", "size", "touch", "submission", "streaming"];
+const OF_KERNELS: [&str; 6] = ["kernel", "size", "touch", "submission", "streaming", "published"];
 
 /// Predict how long kernels or recorded runs take on a described machine, under the same plans as threads follow.
 ///

@@ -433,6 +433,7 @@ impl<'a> Engine<'a> {
 
     /// Keeps the seat busy without a task for so long, not before `begin`.
     fn spend(&mut self, seat: usize, begin: Time, time: Time) {
+        self.fruitless = 0;
         let time = time.saturating_add(std::mem::take(&mut self.seats[seat].debt));
         let end = begin.saturating_add(self.stretched(seat, time));
         self.counts.overhead_ns += (end - self.now) as f64 / 1000.0;

@@ -24,6 +24,7 @@
 //!   [`Parameters::overlap`], goes on meanwhile.
 //! * Cores that move bytes at the same time share controllers, links, shared caches and buses, at max-min fair rates.
 //! * Caches keep what was used last, in pieces that no access of the program divides.
+//! * Equal pieces of work take times that differ by [`Parameters::jitter`]; the seed says which ones are longer.
 //! * Spawning, dealing, taking and waking have constant costs; a queue that several seats use is locked meanwhile.
 
 mod cache;

@@ -29,7 +29,6 @@ impl Engine<'_> {
         let Some(Run { task, way, leaves }) = state.find(&plan.seats[seat], queues, called) else {
             return self.idle(seat);
         };
-        self.fruitless = 0;
         self.seats[seat].idle_since = None;
         let (begin, cost) = self.took(seat, task.0, way);
         if leaves {

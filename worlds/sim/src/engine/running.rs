@@ -190,6 +190,8 @@ impl Engine<'_> {
         let now = self.now;
         let Some(work) = self.seats[seat].working.take() else { unreachable!("what ends has begun") };
         self.at_work[self.seats[seat].core.index()] -= 1;
+        // Others may have looked in vain for long.
+        self.fruitless = 0;
         let took = now - work.started;
         self.counts.busy_ns += took as f64 / 1000.0;
         self.counts.near_bytes += work.near;
@@ -231,6 +233,7 @@ impl Engine<'_> {
             latency_ns: if frame.bytes > 0.0 { frame.waited / frame.bytes } else { 0.0 },
         };
         self.counts.tasks += 1;
+        self.fruitless = 0;
         self.left -= 1;
         let request = self.program.tasks[task].request;
         let requested = self.requests.get_mut(&request).expect("each request was counted");

@@ -330,7 +330,7 @@ fn tasks_in_order_wait_for_their_data() {
 fn a_tasks_data_decides_where_it_runs() {
     // Vectors round four nodes: footprint deals each task to its vector's node.
     let machine = machine("node:4 l3:1 core:2");
-    let map = vicus_kernels::Map { vectors: 64, bytes: 16 * MB, distribution: Distribution::Coarse };
+    let map = vicus_kernels::Map { vectors: 64, bytes: 16 * MB, distribution: Distribution::Coarse, published: false };
     let program = Recorder::record(&map, 8);
     let far = |strategy: &str| run(&machine, strategy, 8, &program, &free_of_cost()).far_share();
     // Far are only 16 MB that the first core wrote in the beginning and that its cache writes back meanwhile, beside 64 times
@@ -460,7 +460,7 @@ fn vicinity_deals_only_what_lies_in_one_home_cache() {
     let tile = Machine::by_name("tilepro64").unwrap();
     let seats = |distribution: &str| {
         let distribution = distribution.parse().unwrap();
-        let map = vicus_kernels::Map { vectors: 63, bytes: 16 << 10, distribution };
+        let map = vicus_kernels::Map { vectors: 63, bytes: 16 << 10, distribution, published: false };
         let outcome = run(&tile, "vicinity:reach=1", 63, &Recorder::record(&map, 63), &free_of_cost());
         let mut seats: Vec<u32> = outcome.tasks[1..].iter().map(|task| task.seat).collect();
         seats.dedup();
