@@ -17,7 +17,7 @@ pub(crate) fn tasks_made_by_all<W: World, F: FnOnce() + Send>(
 ) {
     let each = count / world.threads();
     let parts = if each > 0 { world.threads() } else { 0 };
-    let ranges = (0..parts).map(|part| part * each..(part + 1) * each).chain([parts * each..count]);
+    let ranges = (0..parts).map(|part| part * each..(part + 1) * each).chain(std::iter::once(parts * each..count));
     let makers = ranges.filter(|range| !range.is_empty()).map(|range| {
         let make = move || world.tasks(Order::Free, range.map(task));
         (Task::new([]), make)

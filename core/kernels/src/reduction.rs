@@ -194,8 +194,9 @@ mod tests {
             (0..4).map(|run| (0..3).map(|at| ((3 * run + at) % 8) as f32 / 8.0).collect()).collect();
         // The first and second, the third and fourth; then the first and second together with the others.
         let mut add = |to: usize, from: usize| {
-            for at in 0..3 {
-                (0..10).for_each(|_| runs[to][at] += 42.0 * runs[from][at]);
+            let from = runs[from].clone();
+            for (to, from) in runs[to].iter_mut().zip(from) {
+                (0..10).for_each(|_| *to += 42.0 * from);
             }
         };
         [(0, 1), (2, 3), (0, 2), (1, 3)].into_iter().for_each(|(to, from)| add(to, from));
