@@ -9,12 +9,14 @@ pub const LEAVES: &[&str] = &[
     "bdiv",
     "bmod",
     "check",
+    "combine",
     "cross",
     "fib",
     "fill",
     "fwd",
     "lu0",
     "map",
+    "map with roots",
     "merge",
     "multiply",
     "node",
@@ -116,6 +118,25 @@ kernels! {
     Fib "fib" None,
     Nqueens "nqueens" None,
     Uts "uts" None,
+}
+
+impl AnyKernel {
+    /// The kernel as in the program that its paper's authors have published, if that differs; else the same kernel.
+    ///
+    /// ```
+    /// use vicus_kernels::{AnyKernel, Size, by_name};
+    /// let AnyKernel::Map(map) = by_name("map", Size::Numa).unwrap().published() else { unreachable!() };
+    /// assert!(map.published);
+    /// ```
+    pub fn published(mut self) -> AnyKernel {
+        match &mut self {
+            AnyKernel::Map(kernel) => kernel.published = true,
+            AnyKernel::Reduction(kernel) => kernel.published = true,
+            AnyKernel::SparseLu(kernel) => kernel.published = true,
+            _ => {}
+        }
+        self
+    }
 }
 
 /// The kernel of this name, with this input.

@@ -16,6 +16,7 @@ mod map;
 mod matmul;
 mod nqueens;
 mod product;
+mod published;
 mod reduction;
 mod serial;
 mod sparselu;

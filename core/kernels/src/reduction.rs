@@ -7,8 +7,12 @@
 //! Our reading: depth `d` means `2^d` runs (64 for 63 tiles and 1024 for 48 cores), merged in `d` levels with a wait after
 //! each. A merge is one task, so that the bytes it reads are known when it is submitted; in BOTS, large merges are split at
 //! places that depend on the data. So the last levels have fewer tasks than a machine has cores.
+//!
+//! `published` is the program in the authors' repository (MIR), which merges nothing: it combines runs in place, the first one of a
+//! pair plus 42 times the second one, in ten passes; and tasks are made by all workers.
 
-use crate::arrays::checksum;
+use crate::arrays::{checksum, filled};
+use crate::published::{PASSES, SCALE, tasks_made_by_all};
 use crate::{Array, Kernel, Leaf, Order, Task, World};
 use std::ops::Range;
 use vicus_memory::distribution::Distribution;
@@ -22,11 +26,13 @@ pub struct Reduction {
     pub depth: u32,
     /// How the allocation lies; Table 4 advises `fine`.
     pub distribution: Distribution,
+    /// Whether it is the authors' published program.
+    pub published: bool,
 }
 
 impl Default for Reduction {
     fn default() -> Reduction {
-        Reduction { bytes: 256 << 20, depth: 10, distribution: Distribution::Fine }
+        Reduction { bytes: 256 << 20, depth: 10, distribution: Distribution::Fine, published: false }
     }
 }
 
@@ -49,6 +55,12 @@ fn merge(a: &[f32], b: &[f32], to: &mut [f32]) {
         at_a += usize::from(!from_b);
         at_b += usize::from(from_b);
     }
+}
+
+/// One pass of the published program over a pair.
+#[inline(never)] // compiled once: the same instructions in every world
+fn combine(to: &mut [f32], other: &[f32]) {
+    to.iter_mut().zip(other).for_each(|(to, other)| *to += SCALE * other);
 }
 
 impl Reduction {
@@ -105,6 +117,34 @@ impl Reduction {
         world.tasks(Order::Free, tasks);
     }
 
+    /// Combines all runs into the first one, in place. Runs are equally long here: a rest is left out.
+    fn combine_all<'w, W: World>(&self, world: &'w W, start: impl FnOnce(), end: impl FnOnce()) -> Array<'w, f32> {
+        let run = self.len() >> self.depth;
+        // Small enough that no element overflows.
+        let all = filled(world, run << self.depth, &self.distribution, |at| (at % 8) as f32 / 8.0);
+        start();
+        for level in 0..self.depth {
+            let len = run << level;
+            tasks_made_by_all(world, 1 << (self.depth - level - 1), &|pair| {
+                let (to, other) = (2 * pair * len..(2 * pair + 1) * len, (2 * pair + 1) * len..(2 * pair + 2) * len);
+                let accesses = [all.changes(to.clone()), all.reads(other.clone())];
+                let body = move || {
+                    for _ in 0..PASSES {
+                        world.work(Leaf { name: "combine", flops: 2 * len as u64 }, &accesses, || {
+                            #[expect(unsafe_code, reason = "arrays are shared by tasks")]
+                            // SAFETY: within a level each run belongs to one task.
+                            let (to, other) = unsafe { (all.part_mut(to.clone()), all.part(other.clone())) };
+                            combine(to, other);
+                        });
+                    }
+                };
+                (Task::new(accesses), body)
+            });
+        }
+        end();
+        all
+    }
+
     /// Sorts; the sorted elements are in one half of the allocation.
     fn sort<'w, W: World>(&self, world: &'w W, start: impl FnOnce(), end: impl FnOnce()) -> Array<'w, f32> {
         let halves = self.filled(world);
@@ -131,7 +171,7 @@ impl Kernel for Reduction {
     }
 
     fn run<W: World>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
-        let sorted = self.sort(world, start, end);
+        let sorted = if self.published { self.combine_all(world, start, end) } else { self.sort(world, start, end) };
         #[expect(unsafe_code, reason = "arrays are shared by tasks")]
         // SAFETY: all tasks are over.
         unsafe {
@@ -144,6 +184,27 @@ impl Kernel for Reduction {
 mod tests {
     use super::*;
     use crate::Serial;
+
+    #[test]
+    fn the_published_program_combines_pairs_ten_times() {
+        let reduction = Reduction { bytes: 4 * 4 * 3, depth: 2, published: true, ..Reduction::default() };
+        let world = Serial::default();
+        let all = reduction.combine_all(&world, || (), || ());
+        let mut runs: Vec<Vec<f32>> =
+            (0..4).map(|run| (0..3).map(|at| ((3 * run + at) % 8) as f32 / 8.0).collect()).collect();
+        // The first and second, the third and fourth; then the first and second together with the others.
+        let mut add = |to: usize, from: usize| {
+            let from = runs[from].clone();
+            for (to, from) in runs[to].iter_mut().zip(from) {
+                (0..10).for_each(|_| *to += 42.0 * from);
+            }
+        };
+        [(0, 1), (2, 3), (0, 2), (1, 3)].into_iter().for_each(|(to, from)| add(to, from));
+        #[expect(unsafe_code, reason = "arrays are shared by tasks")]
+        // SAFETY: all tasks are over.
+        let all = unsafe { all.part(0..12) };
+        assert_eq!(all, runs.concat());
+    }
 
     #[test]
     fn the_runs_become_one() {

@@ -7,6 +7,9 @@
 //! We differ: a task waits for the blocks that it reads, not for a whole phase; blocks that the elimination adds are allocated
 //! beforehand, in the order of their first use; and the diagonal is dominant, so that elimination without pivoting is exact
 //! enough to check the result.
+//!
+//! `published` is the program in the authors' repository (MIR), as BOTS has it: the creating task factors the diagonal's block itself, and
+//! waits for all divisions, and then for all products, of each step.
 
 use crate::arrays::{checksum, filled, scaled};
 use crate::product::add_product;
@@ -25,11 +28,13 @@ pub struct SparseLu {
     pub intense: bool,
     /// How the blocks lie; Table 4 advises `coarse`.
     pub distribution: Distribution,
+    /// Whether it is the authors' published program.
+    pub published: bool,
 }
 
 impl Default for SparseLu {
     fn default() -> SparseLu {
-        SparseLu { blocks: 32, block: 256, intense: false, distribution: Distribution::Coarse }
+        SparseLu { blocks: 32, block: 256, intense: false, distribution: Distribution::Coarse, published: false }
     }
 }
 
@@ -53,6 +58,15 @@ enum Step {
 }
 
 impl Step {
+    /// Which phase of which step of the elimination it belongs to.
+    fn phase(self) -> (usize, u8) {
+        match self {
+            Step::Lu0 { k } => (k, 0),
+            Step::Fwd { k, .. } | Step::Bdiv { k, .. } => (k, 1),
+            Step::Bmod { k, .. } => (k, 2),
+        }
+    }
+
     /// The place of the block that it changes.
     fn changed(self) -> (usize, usize) {
         match self {
@@ -209,7 +223,7 @@ impl SparseLu {
         let matrix = self.matrix(world, &made);
         let all = 0..self.block * self.block;
         start();
-        let tasks = steps.into_iter().map(|step| {
+        let task = |step: Step| {
             let (changed, read) = (matrix.at(step.changed()), step.read().into_iter().map(|place| matrix.at(place)));
             let read: Vec<_> = read.collect();
             let intense = self.intense && matches!(step, Step::Bmod { .. });
@@ -230,8 +244,18 @@ impl SparseLu {
                 })
             };
             (task, body)
-        });
-        world.tasks(Order::ByData, tasks);
+        };
+        if self.published {
+            // A phase ends where the next one's kind begins.
+            for phase in steps.chunk_by(|a, b| a.phase() == b.phase()) {
+                match phase {
+                    [step @ Step::Lu0 { .. }] => task(*step).1(),
+                    _ => world.tasks(Order::Free, phase.iter().map(|&step| task(step))),
+                }
+            }
+        } else {
+            world.tasks(Order::ByData, steps.into_iter().map(task));
+        }
         end();
         matrix
     }
@@ -278,17 +302,19 @@ mod tests {
     #[test]
     fn the_factors_product_is_the_input() {
         for (blocks, block) in [(8, 5), (1, 9), (5, 1), (3, 16)] {
-            let lu = SparseLu { blocks, block, ..SparseLu::default() };
-            let world = Serial::default();
-            let factors = lu.factorize(&world, || (), || ());
-            for row in 0..blocks * block {
-                for column in 0..blocks * block {
-                    let lower = |k: usize| if k == row { 1.0 } else { element(&factors, block, row, k) };
-                    let upper = |k: usize| element(&factors, block, k, column);
-                    let got: f64 = (0..=row.min(column)).map(|k| lower(k) * upper(k)).sum();
-                    let there = is_there(row / block, column / block);
-                    let expected = if there { f64::from(lu.element(row, column)) } else { 0.0 };
-                    assert!((got - expected).abs() < 1e-4, "{got}, not {expected}, at {row}, {column} of {lu:?}");
+            for published in [false, true] {
+                let lu = SparseLu { blocks, block, published, ..SparseLu::default() };
+                let world = Serial::default();
+                let factors = lu.factorize(&world, || (), || ());
+                for row in 0..blocks * block {
+                    for column in 0..blocks * block {
+                        let lower = |k: usize| if k == row { 1.0 } else { element(&factors, block, row, k) };
+                        let upper = |k: usize| element(&factors, block, k, column);
+                        let got: f64 = (0..=row.min(column)).map(|k| lower(k) * upper(k)).sum();
+                        let there = is_there(row / block, column / block);
+                        let expected = if there { f64::from(lu.element(row, column)) } else { 0.0 };
+                        assert!((got - expected).abs() < 1e-4, "{got}, not {expected}, at {row}, {column} of {lu:?}");
+                    }
                 }
             }
         }

@@ -14,6 +14,9 @@ fn small() -> Vec<AnyKernel> {
     let jacobi3d = Jacobi3d { sites: [7, 8, 11], block: [3, 3], sweeps: 3, ..Jacobi3d::default() };
     let kernels: Vec<AnyKernel> = vec![
         Map { vectors: 5, bytes: 100, ..Map::default() }.into(),
+        Map { vectors: 5, bytes: 100, published: true, ..Map::default() }.into(),
+        Reduction { bytes: 1000, depth: 3, published: true, ..Reduction::default() }.into(),
+        SparseLu { blocks: 7, block: 3, published: true, ..SparseLu::default() }.into(),
         Reduction { bytes: 1000, depth: 3, ..Reduction::default() }.into(),
         Reduction { bytes: 84, depth: 4, ..Reduction::default() }.into(),
         Vecmul { pairs: 4, bytes: 100, ..Vecmul::default() }.into(),

@@ -294,6 +294,49 @@ impl Placing {
     }
 }
 
+/// Stretches of the same length, at the same distance.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    /// The addresses of the first one.
+    pub first: Range<usize>,
+    /// How many there are.
+    pub count: usize,
+    /// From the start of one to the next, in bytes.
+    pub stride: usize,
+}
+
+impl Placing {
+    /// As [`Placing::tally`], of rows that are all in one range, whose place is known everywhere. Returns whether they are.
+    fn tally_rows(&self, rows: &Rows, cycle: usize, tell: &mut dyn FnMut(NodeBytes)) -> bool {
+        let (Some(atlas), Some(before)) = (self.atlas.get(), rows.count.checked_sub(1)) else { return false };
+        let Some(last) = before.checked_mul(rows.stride).and_then(|far| rows.first.end.checked_add(far)) else {
+            return false;
+        };
+        let mut told: Vec<(Option<usize>, usize, usize)> = Vec::new();
+        let are_in = atlas.ask(rows.first.start, |data| {
+            // Asked again if the range changes meanwhile.
+            told.clear();
+            if data.start + data.bytes < last {
+                return false;
+            }
+            for row in 0..rows.count {
+                let from = rows.first.start - data.start + row * rows.stride;
+                data.tally(from, from + rows.first.len(), cycle, &mut |location, home, bytes| match told.last_mut() {
+                    Some((last, same, sum)) if (*last, *same) == (location, home) => *sum += bytes,
+                    _ => told.push((location, home, bytes)),
+                });
+            }
+            true
+        });
+        let node = |location: Option<usize>| location.and_then(|location| self.locations.get(location)).copied();
+        let is_known = are_in == Some(true) && told.iter().all(|part| node(part.0).is_some());
+        if is_known {
+            told.into_iter().for_each(|(location, home, bytes)| tell(NodeBytes { node: node(location), home, bytes }));
+        }
+        is_known
+    }
+}
+
 impl Memory {
     /// The node of each location that distributions count ([`LocationId`]): the nodes with memory that this process may use, in
     /// the order of the system's numbers.
@@ -502,6 +545,32 @@ impl Memory {
                 None => self.placing.tally(at, ranges.next(at, end), cycle, tell),
             };
         }
+    }
+
+    /// As [`Memory::tell`] of one row after the other, at the cost of looking up one range: if all rows are in one placed range.
+    /// Otherwise it tells nothing and returns false.
+    ///
+    /// ```
+    /// use std::alloc::Layout;
+    /// use std::sync::Arc;
+    /// use vicus_memory::{FakePages, Memory, MemoryOptions, Region, Rows};
+    /// use vicus_memory::distribution::Distribution;
+    /// use vicus_topology::Topology;
+    ///
+    /// let machine = Topology::parse("node:2 core:1").unwrap();
+    /// let options = MemoryOptions { range_bytes: 32 << 20, ..MemoryOptions::default() };
+    /// let memory = Arc::new(Memory::new(Arc::new(FakePages::new(2)), &machine, options).unwrap());
+    /// let placed = memory.alloc(Layout::array::<u8>(16 << 12).unwrap(), &Distribution::Fine).unwrap();
+    /// let start = placed.bytes().as_ptr().addr();
+    /// // Eight rows of 100 bytes, each on the second page of two.
+    /// let rows = Rows { first: start + 4096..start + 4196, count: 8, stride: 8192 };
+    /// let mut told = Vec::new();
+    /// assert!(memory.tell_rows(&rows, 1, &mut |part| told.push((part.node.unwrap().index(), part.bytes))));
+    /// assert_eq!(told, [(1, 800)]);
+    /// ```
+    pub fn tell_rows(&self, rows: &Rows, cycle: usize, tell: &mut dyn FnMut(NodeBytes)) -> bool {
+        let is_heap = self.superblocks.ranges.index(rows.first.start).is_some();
+        !is_heap && self.placing.tally_rows(rows, cycle, tell)
     }
 
     /// Keeps where a page lies, as the page source has said, if it is in an unplaced range

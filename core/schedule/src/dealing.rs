@@ -37,6 +37,11 @@ pub trait Whereabouts {
     /// Tells where the bytes of a stretch lie, as far as it is known: by node and home number (see [`Dealing::location`]), and
     /// how many they are, from the beginning of the stretch on. Numbers that are `cycle` apart are equivalent.
     fn tell(&mut self, stretch: Range<usize>, cycle: usize, tell: &mut dyn FnMut(NodeId, usize, u64));
+
+    /// The same for all stretches of an access, one after the other: for a world that looks several up more cheaply.
+    fn tell_all(&mut self, access: &Access, cycle: usize, tell: &mut dyn FnMut(NodeId, usize, u64)) {
+        access.stretches().for_each(|stretch| self.tell(stretch, cycle, tell));
+    }
 }
 
 /// Sums of a task's bytes by location. Used again for the next task, so that dealing allocates nothing.
@@ -89,11 +94,13 @@ pub struct Dealt {
     pub queue: Option<QueueId>,
     /// For how many accesses the places were looked up: dealing takes time for these. What the strategy refuses for how it lies is not looked up.
     pub looked_up: usize,
+    /// How many further stretches these accesses have: each was looked up as well, beside the one before.
+    pub stretches: usize,
 }
 
 impl Dealt {
     /// The spawner's own queue, without a look.
-    pub const NONE: Dealt = Dealt { queue: None, looked_up: 0 };
+    pub const NONE: Dealt = Dealt { queue: None, looked_up: 0, stretches: 0 };
 }
 
 impl Dealing {
@@ -169,34 +176,41 @@ impl Dealing {
     /// assert_eq!(deal(2), caches[2], "the same datum goes to the same cache");
     /// ```
     pub fn deal(&self, accesses: &[Access], shares: &mut Shares, data: &mut impl Whereabouts) -> Dealt {
-        let mut looked_up = 0;
+        let (mut looked_up, mut stretches) = (0, 0);
         // With a single location, all tasks are dealt there, or put there by their spawner.
         if self.queues.len() < 2 {
             return Dealt::NONE;
         }
         let cycle = self.cycle();
         let mut add = |access: &Access, shares: &mut Shares| {
-            let mut is_looked_up = false;
+            if !self.only_coarse && access.bytes > 0 && access.rows > 0 {
+                data.tell_all(access, cycle, &mut |node, home, bytes| shares.add(self, node, home, bytes));
+                looked_up += 1;
+                stretches += access.rows - 1;
+                return;
+            }
+            let mut found: usize = 0;
             for stretch in access.stretches().filter(|stretch| !stretch.is_empty()) {
-                if !self.only_coarse || data.is_in_one_place(&stretch) {
-                    is_looked_up = true;
+                if data.is_in_one_place(&stretch) {
+                    found += 1;
                     data.tell(stretch, cycle, &mut |node, home, bytes| shares.add(self, node, home, bytes));
                 }
             }
-            looked_up += usize::from(is_looked_up);
+            looked_up += found.min(1);
+            stretches += found.saturating_sub(1);
         };
         if self.intensity_first {
             for access in accesses.iter().filter(|access| access.intense) {
                 shares.clear();
                 add(access, shares);
                 if let Some(home) = shares.most() {
-                    return Dealt { queue: Some(self.queues[home.index()]), looked_up };
+                    return Dealt { queue: Some(self.queues[home.index()]), looked_up, stretches };
                 }
             }
         }
         shares.clear();
         accesses.iter().for_each(|access| add(access, shares));
-        Dealt { queue: self.deal_shares(shares), looked_up }
+        Dealt { queue: self.deal_shares(shares), looked_up, stretches }
     }
 
     /// The same for bytes that were added up, none of them used intensely.

@@ -227,6 +227,9 @@ pub enum Idle {
         factor: u8,
         /// The longest pause, in nanoseconds.
         max_ns: u32,
+        /// Whether it sleeps when it has found nothing after the longest pause, until a push wakes it. Otherwise it goes on with
+        /// pauses of that length, also while a task of it waits, and is never woken.
+        sleeps: bool,
     },
 }
 

@@ -159,7 +159,7 @@ pub enum Rest {
         /// In nanoseconds, since it first found nothing.
         until_ns: u64,
     },
-    /// It looks again after a pause that is too short to be ended by a push.
+    /// It looks again after a pause that no push ends: it is too short for that, or the seat is never woken.
     Pause {
         /// In nanoseconds.
         ns: u64,
@@ -406,6 +406,9 @@ impl<T> Seat<T> {
     /// The seat has found nothing for so long by now. If it was woken, other seats were quicker.
     pub fn none(&mut self, plan: &SeatPlan, idle_ns: u64) -> Rest {
         self.woken = None;
+        if let Idle::BackOff { first_ns, factor, max_ns, sleeps: false } = plan.idle {
+            return Rest::Pause { ns: self.longer_pause(first_ns, factor, max_ns) };
+        }
         let waiting = self.waits.last().copied();
         let spin_ns = match (plan.idle, waiting) {
             (Idle::Sleep { spin_ns }, _) => spin_ns.into(),
@@ -428,14 +431,16 @@ impl<T> Seat<T> {
     /// because it found nothing after the longest one. A push that makes a queue long enough for it wakes it
     /// ([`Plan::wake_one`]).
     fn next_pause(&mut self, plan: &SeatPlan) -> Option<u64> {
-        let Idle::BackOff { first_ns, factor, max_ns } = plan.idle else { return None };
-        let longest = u64::from(max_ns.max(first_ns).max(1));
-        if self.pause_ns >= longest {
-            return None;
-        }
+        let Idle::BackOff { first_ns, factor, max_ns, .. } = plan.idle else { return None };
+        let is_longest = self.pause_ns >= u64::from(max_ns.max(first_ns).max(1));
+        (!is_longest).then(|| self.longer_pause(first_ns, factor, max_ns))
+    }
+
+    /// Lengthens the pause, up to the longest one.
+    fn longer_pause(&mut self, first_ns: u32, factor: u8, max_ns: u32) -> u64 {
         let next = self.pause_ns.saturating_mul(u64::from(factor)).max(u64::from(first_ns));
-        self.pause_ns = next.clamp(1, longest);
-        Some(self.pause_ns)
+        self.pause_ns = next.clamp(1, u64::from(max_ns.max(first_ns).max(1)));
+        self.pause_ns
     }
 
     /// The seat does not sleep any more, or has found a task in its last look. `wake` is the task that it was chosen for, if any.

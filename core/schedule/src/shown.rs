@@ -117,8 +117,9 @@ impl fmt::Display for Idle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Idle::Sleep { spin_ns } => write!(f, "sleeps after {spin_ns} ns"),
-            Idle::BackOff { first_ns, factor, max_ns } => {
-                write!(f, "pauses for {first_ns} ns, then {factor} times as long, up to {max_ns} ns")
+            Idle::BackOff { first_ns, factor, max_ns, sleeps } => {
+                let end = if *sleeps { "" } else { ", and is never woken" };
+                write!(f, "pauses for {first_ns} ns, then {factor} times as long, up to {max_ns} ns{end}")
             }
         }
     }

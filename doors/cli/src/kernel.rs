@@ -7,7 +7,8 @@ use clap::ValueEnum;
 pub(crate) use need::By;
 use vicus::memory::Distribution;
 use vicus_kernels::{
-    AnyKernel, BlockOrder, FirstTouch, Jacobi3d, Kernel, NAMES, Schedule, Size, Submission, Submitters, by_name,
+    AnyKernel, BlockOrder, FirstTouch, Jacobi3d, Kernel, NAMES, NoKernel, Schedule, Size, Submission, Submitters,
+    by_name,
 };
 
 /// The options shared by commands about kernels.
@@ -35,6 +36,9 @@ pub(crate) struct Args {
     /// jacobi3d writes past the caches, with non-temporal stores.
     #[arg(long)]
     streaming: bool,
+    /// map, reduction and sparselu as in the programs that their paper's authors have published, where these differ from the paper.
+    #[arg(long)]
+    published: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -113,7 +117,10 @@ impl Args {
 
     /// The kernels with their inputs; fails if there is not enough memory for one.
     pub(crate) fn kernels(&self, by: By) -> anyhow::Result<Vec<AnyKernel>> {
-        let kernel = |name: &str| by_name(name, self.size.unwrap_or(default_size(name, by)));
+        let kernel = |name: &str| -> Result<AnyKernel, NoKernel> {
+            let kernel = by_name(name, self.size.unwrap_or(default_size(name, by)))?;
+            Ok(if self.published { kernel.published() } else { kernel })
+        };
         let kernels: Vec<AnyKernel> = if self.is_named() {
             self.kernel.iter().map(|name| kernel(name)).collect::<Result<_, _>>()?
         } else if self.size == Some(Size::Manycore) {

@@ -29,12 +29,12 @@ use vicus_trace::Trace;
 
 /// Options that mean nothing for a recorded run. Those that need a kernel are declared to conflict with the trace, because clap
 /// drops the need for an option that conflicts with a given one.
-const OF_KERNELS: [&str; 5] = ["kernel", "size", "touch", "submission", "streaming"];
+const OF_KERNELS: [&str; 6] = ["kernel", "size", "touch", "submission", "streaming", "published"];
 
 /// Predict how long kernels or recorded runs take on a described machine, under the same plans as threads follow.
 ///
 /// Nothing is computed: cores, caches, memory controllers and links are simulated in virtual time. The same seed gives the same
-/// run. The model has eight free parameters, the same for all machines, which `--set` scales.
+/// run. The model has ten free parameters, the same for all machines, which `--set` scales.
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Args {
@@ -79,6 +79,10 @@ pub(crate) struct Args {
     /// Scales a free parameter of the model: spawn_cycles=1.25. An unknown name lists the parameters.
     #[arg(long, value_name = "NAME=FACTOR", value_parser = scaling)]
     set: Vec<(String, f64)>,
+    /// How much the times of equal pieces of work differ, as a share: 0 is not at all. By default what was measured, as the
+    /// table's second line says.
+    #[arg(long, value_name = "SHARE", value_parser = jitter)]
+    jitter: Option<f64>,
     /// A thread that becomes slower at a time: THREAD=FACTOR or THREAD=FACTOR@NANOSECONDS.
     #[arg(long, value_name = "FAULT", value_parser = slow)]
     slow: Vec<Fault>,
@@ -131,6 +135,12 @@ fn scaling(text: &str) -> Result<(String, f64), String> {
     let factor: f64 = factor.parse().ok().filter(is_factor).ok_or_else(expected)?;
     Parameters::default().scaled(name, factor).ok_or_else(expected)?;
     Ok((name.to_owned(), factor))
+}
+
+fn jitter(text: &str) -> Result<f64, String> {
+    let most = Parameters::MOST_JITTER;
+    let share = text.parse().ok().filter(|share| (0.0..=most).contains(share));
+    share.ok_or_else(|| format!("expected a share from 0 to {most}, such as 0.03"))
 }
 
 fn slow(text: &str) -> Result<Fault, String> {
@@ -376,6 +386,10 @@ fn options(args: &Args, machine: &Machine, threads: usize) -> anyhow::Result<Opt
     let parameters = args.set.iter().fold(machine.parameters, |parameters, (name, factor)| {
         parameters.scaled(name, *factor).expect("the name was looked up when it was read")
     });
+    let parameters = match args.jitter {
+        Some(jitter) => Parameters { jitter, ..parameters },
+        None => parameters,
+    };
     for (option, faults) in [("--slow", &args.slow), ("--late-wake", &args.late_wake)] {
         for fault in faults {
             let (Fault::Slow { seat, .. } | Fault::LateWake { seat, .. }) = fault;

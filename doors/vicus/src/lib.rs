@@ -188,7 +188,7 @@ pub mod team {
 /// | `replicated` | a copy on each location | what is only read |
 pub mod memory {
     pub use vicus_machine::{
-        SystemPages, block_on, footprint, footprint_of, forget, free_bytes, here, node_of, process_memory,
+        Everywhere, SystemPages, block_on, footprint, footprint_of, forget, free_bytes, here, node_of, process_memory,
     };
     pub use vicus_memory::distribution::{self, Distribution, DistributionError};
     pub use vicus_memory::{
@@ -196,7 +196,7 @@ pub mod memory {
         DistQueue, Exhausted, FakePages, Footprint, Foreign, Frees, Heap, Iter, LfQueue, Locations, LocationsError,
         Locks, MOST_RUNS, Memory, MemoryOptions, NodeBytes, NodeCounts, NodeSegments, Operand, OptionsError, PageError,
         Pages, Pattern, PlaceError, Placed, Placement, PoolError, PoolHandle, PoolItem, PoolOptions, Pop, PushError,
-        QueueOptions, Region, Run, RunMut, SegmentSource, Series, SeriesError, Sizes, Stencil, SystemSegments,
+        QueueOptions, Region, Rows, Run, RunMut, SegmentSource, Series, SeriesError, Sizes, Stencil, SystemSegments,
         TryPopError, WhenFull, Zero, together,
     };
 }

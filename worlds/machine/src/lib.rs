@@ -49,7 +49,7 @@ pub use files::SystemDirectory;
 pub use heaps::process_memory;
 pub use last_words::LastWords;
 pub use load::{PuTime, pu_times};
-pub use locality::{footprint, footprint_of, forget, here, node_of};
+pub use locality::{Everywhere, footprint, footprint_of, forget, here, node_of};
 pub use meetings::Meetings;
 pub use pages::{SystemPages, free_bytes};
 pub use request::{Request, RequestOptions};

@@ -7,7 +7,7 @@ use crate::heaps::{Process, node_of_thread, process};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Mutex, OnceLock};
-use vicus_memory::{Footprint, NodeBytes, Region};
+use vicus_memory::{Footprint, NodeBytes, Region, Rows};
 use vicus_schedule::{Access, Whereabouts};
 use vicus_topology::NodeId;
 
@@ -43,8 +43,8 @@ pub fn footprint<T>(of: &[T]) -> Footprint {
 }
 
 /// Where the data of this process lie, for dealing tasks. Memory of this library is in one place if it was given out as a whole
-/// on one node: by `coarse`, `on` one node, or by a seat's heap.
-pub(crate) struct Everywhere;
+/// on one node: by `coarse`, `on` one node, or by a seat's heap. Before the first runtime has started, nothing is known.
+pub struct Everywhere;
 
 impl Whereabouts for Everywhere {
     fn is_in_one_place(&self, stretch: &Range<usize>) -> bool {
@@ -57,6 +57,19 @@ impl Whereabouts for Everywhere {
                 tell(node, home, bytes as u64);
             }
         });
+    }
+
+    fn tell_all(&mut self, access: &Access, cycle: usize, tell: &mut dyn FnMut(NodeId, usize, u64)) {
+        let &Access { start, bytes, rows, stride, .. } = access;
+        let together = process().filter(|_| rows > 1).zip(start.checked_add(bytes)).is_some_and(|(process, end)| {
+            let rows = Rows { first: start..end, count: rows, stride };
+            process.memory.tell_rows(&rows, cycle, &mut |NodeBytes { node, home, bytes }| {
+                tell(node.expect("it is known of all of them"), home, bytes as u64);
+            })
+        });
+        if !together {
+            access.stretches().for_each(|stretch| self.tell(stretch, cycle, tell));
+        }
     }
 }
 
@@ -94,14 +107,19 @@ fn tell_where(range: Range<usize>, cycle: usize, tell: &mut dyn FnMut(NodeBytes)
         return tell(NodeBytes { node: None, home: 0, bytes: range.len() });
     };
     let memory = &process.memory;
-    let (mut told, mut unknown) = (Vec::new(), false);
+    // Told at once up to the first unknown part: dealing asks about many short ranges, which a list would double the cost of.
+    let (mut from, mut unknown) = (range.start, false);
     memory.tell(range.clone(), cycle, &mut |part| {
         unknown |= part.node.is_none();
-        told.push(part);
+        if !unknown {
+            from += part.bytes;
+            tell(part);
+        }
     });
     if !unknown {
-        return told.into_iter().for_each(tell);
+        return;
     }
+    let range = from..range.end;
     if memory.nodes() > 1 {
         return tell_pages(process, range, cycle, tell);
     }

@@ -846,7 +846,8 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
         let seated = Seated::of_this_thread(shared);
         let since = *idle_since.get_or_insert_with(Instant::now);
         match seated.rest(since) {
-            Rest::Look { .. } | Rest::Pause { .. } => std::hint::spin_loop(),
+            Rest::Look { .. } => std::hint::spin_loop(),
+            Rest::Pause { ns } => std::thread::sleep(Duration::from_nanos(ns)),
             // Now and then the thread gives way: the one that it waits for may have been woken on the same PU.
             Rest::Sleep { .. } if since.elapsed() < shared.least_spin => {
                 let turns = (since.elapsed().as_micros() / GIVES_WAY_AFTER_US) as u32;

@@ -78,6 +78,7 @@ struct Costs {
     take: Time,
     steal: Time,
     deal: Time,
+    stretch: Time,
     wake: Time,
 }
 
@@ -134,6 +135,10 @@ struct Engine<'a> {
     at_work: Vec<u32>,
     /// The number of seats that watch.
     watching: usize,
+    /// The number of seats that are busy.
+    busy: usize,
+    /// How many looks in a row, of all seats, have found nothing and ended in a pause.
+    fruitless: usize,
     queues: ReadyQueues,
     tasks: Vec<TaskState>,
     /// By task, the tasks that wait for its end.
@@ -183,8 +188,16 @@ impl<'a> Engine<'a> {
         let fluid =
             Fluid::new(memory.resources().iter().map(|resource| (resource.capacity, resource.queueing.clone())));
         let cycles = |cycles: f64| picoseconds(cycles / machine.clock_ghz);
-        let Parameters { spawn_cycles, own_cycles, take_cycles, steal_cycles, deal_cycles, wake_ns, .. } =
-            options.parameters;
+        let Parameters {
+            spawn_cycles,
+            own_cycles,
+            take_cycles,
+            steal_cycles,
+            deal_cycles,
+            stretch_cycles,
+            wake_ns,
+            ..
+        } = options.parameters;
         let lock_free = plan.owner_lifos();
         let slot = |at: usize| {
             let pool = &plan.pools[plan.seats[at].pool.index()];
@@ -225,6 +238,7 @@ impl<'a> Engine<'a> {
                 take: cycles(take_cycles),
                 steal: cycles(steal_cycles),
                 deal: cycles(deal_cycles),
+                stretch: cycles(stretch_cycles),
                 wake: picoseconds(wake_ns),
             },
             chance: Chance::new(options.seed),
@@ -237,6 +251,8 @@ impl<'a> Engine<'a> {
             threads: (0..plan.seats.len()).filter(|&seat| !plan.seats[seat].spare).collect(),
             at_work: vec![0; machine.topology.cores.len()],
             watching: 0,
+            busy: plan.threads(),
+            fruitless: 0,
             queues: ReadyQueues::new(plan),
             tasks: program.tasks.iter().map(TaskState::of).collect(),
             later,
@@ -303,6 +319,10 @@ impl<'a> Engine<'a> {
 
     /// Carries out the next event, or the end of the next flow.
     fn step(&mut self) -> Result<(), SimError> {
+        // Seats that are never woken would pause for ever. Before its longest pause, a seat has at most 32 others.
+        if self.busy == 0 && self.fruitless > 64 * self.threads.len() {
+            return Err(self.stuck());
+        }
         let event = self.next_event();
         // All changes at one instant change the rates only once.
         let flow = if event == Some(self.now) { None } else { self.fluid.next_end() };
@@ -363,6 +383,8 @@ impl<'a> Engine<'a> {
         let before = std::mem::replace(&mut self.seats[seat].doing, doing);
         self.watching += usize::from(doing == Doing::Watching);
         self.watching -= usize::from(before == Doing::Watching);
+        self.busy += usize::from(doing == Doing::Busy);
+        self.busy -= usize::from(before == Doing::Busy);
     }
 
     /// The name of a task in a trace.
@@ -412,6 +434,7 @@ impl<'a> Engine<'a> {
 
     /// Keeps the seat busy without a task for so long, not before `begin`.
     fn spend(&mut self, seat: usize, begin: Time, time: Time) {
+        self.fruitless = 0;
         let time = time.saturating_add(std::mem::take(&mut self.seats[seat].debt));
         let end = begin.saturating_add(self.stretched(seat, time));
         self.counts.overhead_ns += (end - self.now) as f64 / 1000.0;

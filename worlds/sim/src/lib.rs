@@ -26,6 +26,7 @@
 //!   waits the longer the more is asked for; a core waits for the lines that it has under way, and for each where it goes.
 //! * Lines that another cache has written and still keeps come from there.
 //! * Caches keep what was used last, in pieces that no access of the program divides.
+//! * Equal pieces of work take times that differ by [`Parameters::jitter`]; the seed says which ones are longer.
 //! * Spawning, dealing, taking and waking have constant costs; a queue that several seats use is locked meanwhile.
 
 mod cache;

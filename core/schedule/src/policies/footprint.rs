@@ -5,6 +5,10 @@
 //! nodes are robbed by distance, and only when longer than distance times cores. We differ: the distance in the threshold is the
 //! rank unless the OS's value is asked for (10 × cores would hardly ever be exceeded), and a node without threads deals to the
 //! nearest one with threads, or its tasks would strand.
+//!
+//! In the authors' runtime (MIR), a task that is not worth dealing goes to a second queue of its node, which all look at first and
+//! rob at any length: there "falls back to work stealing" (§6) is true, and only dealt tasks are protected. Their workers poll and are
+//! never woken. `undealt=apart` and `wake=off` do so.
 
 use super::{Draft, Parameter, SPARES, Setting, Strategy, Values, cache_bytes, cores};
 use crate::{Dealing, Idle, Order, Plan, PoolId, QueueId, Robber, Scan, Take, When};
@@ -22,8 +26,8 @@ impl Strategy for Footprint {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        const ALL: [Parameter; 7] = {
-            let [first, factor, max] = BACK_OFF;
+        const ALL: [Parameter; 9] = {
+            let [first, factor, max, wake] = BACK_OFF;
             let share = Parameter {
                 name: "share_bytes",
                 default: 0,
@@ -43,7 +47,14 @@ impl Strategy for Footprint {
                 what: "a queue is robbed when longer than its cores times this: its distance among the machine's, or as the \
                        operating system tells it",
             };
-            [share, even, distance, SPARES, first, factor, max]
+            let undealt = Parameter {
+                name: "undealt",
+                default: 0,
+                values: Values::Named(&["beside", "apart"]),
+                what: "whether tasks that are not worth dealing lie beside the dealt ones of their node, or in a queue of their own that is \
+                       looked at first and robbed at any length",
+            };
+            [share, even, distance, undealt, SPARES, first, factor, max, wake]
         };
         &ALL
     }
@@ -76,6 +87,19 @@ impl Strategy for Footprint {
             draft.pools_by_rank(pool)[1..].iter().map(limit).collect()
         };
         let victims: Vec<Vec<Robber>> = draft.pool_ids().map(victims_of).collect();
+        let spared = |pool: PoolId| draft.pools_by_rank(pool);
+        let everyone: Vec<Vec<PoolId>> = draft.pool_ids().map(spared).collect();
+        // By pool, the queue of the tasks that stay where they are spawned.
+        let undealt: Vec<QueueId> = match setting.value("undealt") {
+            0 => queues.clone(),
+            _ => draft
+                .pool_ids()
+                .map(|pool| {
+                    let (home, wake) = (draft.pool_node(pool), everyone[pool.index()].clone());
+                    draft.queue(format!("undealt tasks of {home}"), None, Order::Deque, home, wake)
+                })
+                .collect(),
+        };
         for victim in draft.pool_ids() {
             let robber = |&pool: &PoolId| {
                 let victim = victims[pool.index()].iter().find(|other| other.pool == victim);
@@ -87,16 +111,21 @@ impl Strategy for Footprint {
         }
         for seat in draft.seat_ids() {
             let pool = draft.seat(seat).pool;
-            let own = queues[pool.index()];
+            let (own, stays) = (queues[pool.index()], undealt[pool.index()]);
+            let is_apart = own != stays;
             let victims = &victims[pool.index()];
             let limits = victims.iter().map(|victim| victim.longer_than).collect();
             let scan = Scan::List(victims.iter().map(|victim| queues[victim.pool.index()]).collect());
-            draft.seats[seat.index()].place = [own, own];
+            draft.seats[seat.index()].place = [stays, stays];
             draft.seats[seat.index()].idle = back_off(setting);
-            draft.probe(seat, 1, Scan::List(vec![own]), Take::Oldest);
+            draft.probe(seat, 1, Scan::List(if is_apart { vec![stays, own] } else { vec![own] }), Take::Oldest);
             if !victims.is_empty() {
+                if is_apart {
+                    let others = victims.iter().map(|victim| undealt[victim.pool.index()]).collect();
+                    draft.probe(seat, 2, Scan::List(others), Take::Oldest);
+                }
                 draft.probe(seat, 2, scan, Take::Oldest);
-                draft.seats[seat.index()].look[1].when = When::LongerThan(limits);
+                draft.seats[seat.index()].look.last_mut().expect("it was just put").when = When::LongerThan(limits);
             }
         }
         let share = || pus.iter().map(|&pu| cache_bytes(machine, pu).0).max().unwrap_or(0);
@@ -107,12 +136,12 @@ impl Strategy for Footprint {
             ..draft.deal_to_nodes(&queues)
         };
         let homes = draft.homes(&queues);
-        Plan { homes, dealing: Some(dealing), ..draft.finish(setting, queues) }
+        Plan { homes, dealing: Some(dealing), ..draft.finish(setting, undealt) }
     }
 }
 
 /// The exponential back-off of §4.1; the paper gives no figures.
-pub(super) const BACK_OFF: [Parameter; 3] = [
+pub(super) const BACK_OFF: [Parameter; 4] = [
     Parameter {
         name: "backoff_ns",
         default: 1_000,
@@ -132,12 +161,19 @@ pub(super) const BACK_OFF: [Parameter; 3] = [
         values: Values::Between(1, u32::MAX),
         what: "the longest pause; after it, threads sleep until a push wakes them",
     },
+    Parameter {
+        name: "wake",
+        default: 1,
+        values: Values::Named(&["off", "on"]),
+        what: "whether threads sleep after the longest pause, or go on with such pauses and are never woken, as in the authors' runtime, \
+               whose pauses are 1 to 128 µs long; an idle program then uses the processor",
+    },
 ];
 
 pub(super) fn back_off(setting: &Setting) -> Idle {
     let (first_ns, max_ns) = (setting.value("backoff_ns"), setting.value("backoff_max_ns"));
     let factor = setting.value("backoff_factor") as u8;
-    Idle::BackOff { first_ns, factor, max_ns }
+    Idle::BackOff { first_ns, factor, max_ns, sleeps: setting.value("wake") == 1 }
 }
 
 /// A back-off whose first pause is longer than its longest.

@@ -24,8 +24,8 @@ impl Strategy for Vicinity {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        const ALL: [Parameter; 8] = {
-            let [first, factor, max] = BACK_OFF;
+        const ALL: [Parameter; 9] = {
+            let [first, factor, max, wake] = BACK_OFF;
             let reach = Parameter {
                 name: "reach",
                 default: 16,
@@ -51,7 +51,7 @@ impl Strategy for Vicinity {
                 values: Values::ANY,
                 what: "a task with more bytes is dealt; 0 is the machine's private cache",
             };
-            [reach, intensity, coarse, private, SPARES, first, factor, max]
+            [reach, intensity, coarse, private, SPARES, first, factor, max, wake]
         };
         &ALL
     }

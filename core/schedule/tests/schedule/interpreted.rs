@@ -407,6 +407,31 @@ fn a_seat_whose_task_waits_robs_by_the_papers_rules() {
 }
 
 #[test]
+fn tasks_that_are_not_dealt_lie_apart_and_are_robbed_at_any_length() {
+    let machine = Topology::parse("node:2 core:2").unwrap();
+    let plan = "footprint:undealt=apart,share_bytes=1000".parse::<Setting>().unwrap().plan(&machine, 4);
+    let mut world = World::new(&plan);
+    let spawn = |far: u64| Step::Spawn { seat: 3, kind: Kind::Deferred, request: 0, bytes: vec![0, far], home: None };
+    let found = |number, rule, queue| Some(Found { task: (0, number), rule, queue });
+    let stays = plan.seats[3].place[0];
+    let dealt = plan.dealing.as_ref().unwrap().queues[1];
+    assert_ne!(stays, dealt);
+    const MUCH: u64 = 1 << 30;
+    assert_eq!(world.follow(&spawn(MUCH), 0), Done::Queued(dealt));
+    assert_eq!(world.follow(&spawn(1), 1), Done::Queued(stays), "too few bytes");
+    assert_eq!(world.follow(&spawn(MUCH), 2), Done::Queued(dealt));
+    assert_eq!(world.follow(&spawn(1), 3), Done::Queued(stays));
+    // A seat of the other node robs what was not dealt, though one task is not longer than rank 1 times two cores.
+    assert_eq!(world.look(0), found(1, 2, stays));
+    // Its own seats take that first as well.
+    assert_eq!(world.look(2), found(3, 1, stays));
+    assert_eq!(world.look(0), None, "two dealt tasks are for that node's two cores");
+    assert_eq!(world.follow(&spawn(MUCH), 4), Done::Queued(dealt));
+    assert_eq!(world.look(0), found(0, 2, dealt));
+    assert_eq!(world.look(3), found(2, 1, dealt));
+}
+
+#[test]
 fn a_submitter_to_a_full_pool_takes_the_oldest_block_of_its_own_domain() {
     // Wittmann and Hager, §2.2, by hand: two domains of one thread, room for two tokens.
     let machine = Topology::parse("node:2 core:1").unwrap();
@@ -440,7 +465,9 @@ fn thresholds_pauses_and_bounds_are_what_was_set() {
     }
     for strategy in ["footprint", "vicinity"] {
         let setting = format!("{strategy}:backoff_ns=5,backoff_factor=3,backoff_max_ns=600");
-        assert_eq!(idle(&setting), Idle::BackOff { first_ns: 5, factor: 3, max_ns: 600 });
+        assert_eq!(idle(&setting), Idle::BackOff { first_ns: 5, factor: 3, max_ns: 600, sleeps: true });
+        let never = Idle::BackOff { first_ns: 5, factor: 3, max_ns: 600, sleeps: false };
+        assert_eq!(idle(&format!("{setting},wake=off")), never);
     }
     assert_eq!(plan("central").queues[0].capacity, Some(256));
     assert_eq!(plan("central:capacity=0").queues[0].capacity, None);

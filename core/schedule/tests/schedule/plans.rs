@@ -349,7 +349,7 @@ fn the_same_data_are_dealt_to_the_same_place_and_equals_are_spread() {
     let mut data = Data(whole.chain([(4 * mib, mib, 1, 1, false)]).collect());
     let mut deal = |said: &[Access]| dealing.deal(said, &mut shares, &mut data);
     let datum = |at: usize| Access::new(at * mib, mib, Mode::Read);
-    let to = |location: usize, looked_up| Dealt { queue: Some(dealing.queues[location]), looked_up };
+    let to = |location: usize, looked_up| Dealt { queue: Some(dealing.queues[location]), looked_up, stretches: 0 };
     for _ in 0..3 {
         for (at, location) in [0, 2, 1, 3].into_iter().enumerate() {
             assert_eq!(deal(&[datum(at)]), to(location, 1));
@@ -357,11 +357,15 @@ fn the_same_data_are_dealt_to_the_same_place_and_equals_are_spread() {
             assert_eq!(deal(&[datum(at), datum(at ^ 1)]), to(location, 2));
             assert_eq!(deal(&[datum(0), datum(at).intense(), datum(3).intense()]), to(location, 1), "the first one");
         }
-        assert_eq!(deal(&[datum(4)]), Dealt { queue: None, looked_up: 0 }, "it is not coarse");
+        assert_eq!(deal(&[datum(4)]), Dealt::NONE, "it is not coarse");
         assert_eq!(deal(&[datum(4).intense(), datum(0)]), to(0, 1), "nor does it decide");
-        assert_eq!(deal(&[Access::new(0, 100, Mode::Read)]), Dealt { queue: None, looked_up: 1 }, "in a private cache");
+        assert_eq!(
+            deal(&[Access::new(0, 100, Mode::Read)]),
+            Dealt { looked_up: 1, ..Dealt::NONE },
+            "in a private cache"
+        );
         let rows = Access::new(0, mib / 2, Mode::Read).rows(4, mib);
-        assert_eq!(deal(&[rows]), to(0, 1), "half of each of the four");
+        assert_eq!(deal(&[rows]), Dealt { stretches: 3, ..to(0, 1) }, "half of each of the four");
     }
 }
 

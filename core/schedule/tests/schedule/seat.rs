@@ -185,6 +185,24 @@ fn a_seat_that_finds_nothing_looks_around_and_then_sleeps() {
 /// Muddukrishna et al., §4.1: pauses grow up to a limit. A short one can't be ended by a push; after the longest, the seat
 /// sleeps.
 #[test]
+fn a_seat_that_is_never_woken_pauses_for_ever_also_while_its_task_waits() {
+    // The authors' runtime of footprint scheduling: 1 µs, twice as long each time, up to 128 µs.
+    let mut world = World::new("footprint:wake=off,backoff_ns=1000,backoff_max_ns=128000");
+    let pauses = |world: &mut World, count: usize| -> Vec<u64> {
+        let rest = |_| match world.seat.none(&world.plan.seats[0], 0) {
+            Rest::Pause { ns } => ns / 1000,
+            other => panic!("{other:?}"),
+        };
+        (0..count).map(rest).collect()
+    };
+    assert_eq!(pauses(&mut world, 10), [1, 2, 4, 8, 16, 32, 64, 128, 128, 128]);
+    world.queues.0[world.plan.seats[0].place[0].index()].push((7, 1));
+    assert!(world.seat.find(&world.plan.seats[0], &mut world.queues, || None).is_some());
+    world.seat.begin_wait(Some(RequestId(7)));
+    assert_eq!(pauses(&mut world, 3), [1, 2, 4]);
+}
+
+#[test]
 fn pauses_grow_and_end_in_sleep_and_begin_anew_after_a_task() {
     let mut world = World::new("footprint:backoff_ns=10000,backoff_factor=3,backoff_max_ns=100000");
     let sleep = |ns| Rest::Sleep { sleeper: Sleeper::Free, at_most_ns: ns };

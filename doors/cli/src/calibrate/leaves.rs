@@ -25,6 +25,8 @@ fn small() -> Vec<AnyKernel> {
         Map { vectors: 8, bytes: 16 << 10, ..Map::default() }.into(),
         Vecmul { pairs: 8, bytes: 8 << 10, ..Vecmul::default() }.into(),
         Reduction { bytes: 8 << 10, depth: 1, ..Reduction::default() }.into(),
+        Map { vectors: 8, bytes: 16 << 10, published: true, ..Map::default() }.into(),
+        Reduction { bytes: 8 << 10, depth: 1, published: true, ..Reduction::default() }.into(),
         Matmul { blocks: 6, ..Matmul::default() }.into(),
         Jacobi2d { size: 257, block: 256, ..Jacobi2d::default() }.into(),
         Jacobi3d { sites: [6, 6, 600], block: [1, 1], ..Jacobi3d::default() }.into(),

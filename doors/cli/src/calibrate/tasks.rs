@@ -1,13 +1,15 @@
 //! The costs of making, moving and waking, measured with empty tasks.
 
-use super::{Effort, median};
+use super::{Effort, median, quartiles};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use vicus::memory::Everywhere;
 use vicus::tasks::{in_place_scope, join};
 use vicus::{Runtime, Setting};
-use vicus_schedule::{Access, Mode};
+use vicus_schedule::{Access, Mode, Shares};
 use vicus_sim::Parameters;
+use vicus_topology::Topology;
 
 /// The number of tasks in a sample.
 const TASKS: usize = 1000;
@@ -17,10 +19,11 @@ pub(super) fn measure(effort: Effort, clock_ghz: f64, overlap: f64) -> Parameter
     // A join puts a task into the seat's own deque, and takes it back.
     let own_ns = on_one(effort, "steal", || joins(TASKS)) / 2.0;
     // Under this strategy, deferred tasks go into the own deque; under the other, through a shared queue.
-    let own_deferred = on_one(effort, "steal", || deferred(&[]));
+    let own_deferred = on_one(effort, "steal", deferred);
     let spawn_ns = own_deferred - 2.0 * own_ns;
-    let take_ns = (on_one(effort, "las", || deferred(&[])) - spawn_ns) / 2.0;
+    let take_ns = (on_one(effort, "las", deferred) - spawn_ns) / 2.0;
     let cycles = |ns: f64| ns.max(0.1) * clock_ghz;
+    let (deal_ns, stretch_ns) = dealing(effort);
     Parameters {
         overlap,
         cache_share: 1.0,
@@ -28,8 +31,10 @@ pub(super) fn measure(effort: Effort, clock_ghz: f64, overlap: f64) -> Parameter
         own_cycles: cycles(own_ns),
         take_cycles: cycles(take_ns),
         steal_cycles: cycles(stealing(effort)),
-        deal_cycles: cycles(dealing(effort)),
+        deal_cycles: cycles(deal_ns),
+        stretch_cycles: cycles(stretch_ns),
         wake_ns: waking(effort),
+        jitter: jitter(effort),
     }
 }
 
@@ -55,26 +60,65 @@ fn joins(ends: usize) -> usize {
     }
 }
 
-fn deferred(touches: &[Access]) {
+fn deferred() {
     in_place_scope(|scope| {
         for task in 0..TASKS {
-            scope.task().touches(touches).spawn(move |()| _ = black_box(task));
+            scope.spawn_deferred(move |_| _ = black_box(task));
         }
     });
 }
 
-/// The time to find out where the bytes of an access lie.
-fn dealing(effort: Effort) -> f64 {
+/// The time to find out where the bytes of an access lie, and that of each further stretch of it.
+fn dealing(effort: Effort) -> (f64, f64) {
+    const ROWS: usize = 128;
+    const TIMES: usize = 1000;
     let runtime = runtime("footprint", 1);
     let layout = std::alloc::Layout::from_size_align(1 << 20, 4096).expect("a size that fits");
     let mut memory = runtime.alloc(layout, vicus::memory::Distribution::Coarse).expect("there is room to measure");
     memory.bytes_mut().fill(1);
-    let touches = [Access::new(memory.bytes().as_ptr().addr(), memory.bytes().len(), Mode::Read)];
-    let (dealt, not) = runtime.run(|| {
-        let ns = |touches: &[Access]| effort.nanoseconds(20, || deferred(touches)) / TASKS as f64;
-        (ns(&touches), ns(&[]))
-    });
-    dealt - not
+    let one = Access::new(memory.bytes().as_ptr().addr(), memory.bytes().len(), Mode::Read);
+    let stride = memory.bytes().len() / ROWS;
+    // Like a block of a matrix: half of each row.
+    let several = Access::new(one.start, stride / 2, Mode::Read).rows(ROWS, stride);
+    // On a machine with one node, nothing is dealt: two of them are pretended, the memory is on the first.
+    let two = Topology::parse("node:2 core:1").expect("a topology");
+    let plan = "footprint".parse::<Setting>().expect("a strategy").plan(&two, 2);
+    let dealing = plan.dealing.expect("it deals");
+    let mut shares = Shares::default();
+    let mut deal = |access: Access| {
+        let mut once = || _ = black_box(dealing.deal(black_box(&[access]), &mut shares, &mut Everywhere));
+        effort.nanoseconds(20, || (0..TIMES).for_each(|_| once())) / TIMES as f64
+    };
+    let (first, by_rows) = (deal(one), deal(several));
+    (first, (by_rows - first) / (ROWS - 1) as f64)
+}
+
+/// How much the times of equal tasks differ on one thread: the standard deviation that the middle half of them has, as a share of
+/// their median. The other half is left out, since most of what an interrupt or another program delays is there.
+fn jitter(effort: Effort) -> f64 {
+    const VECTORS: usize = 100;
+    const SWEEPS: usize = 16;
+    // So far from its quartiles to each other in a normal distribution.
+    const QUARTILES: f64 = 1.349;
+    let mut vectors = vec![vec![1.0f32; 1 << 16]; VECTORS];
+    let deviation = || {
+        let took: Vec<AtomicU64> = (0..VECTORS).map(|_| AtomicU64::new(0)).collect();
+        in_place_scope(|scope| {
+            for (vector, took) in vectors.iter_mut().zip(&took) {
+                scope.spawn_deferred(move |_| {
+                    let began = Instant::now();
+                    for _ in 0..SWEEPS {
+                        black_box(&mut *vector).iter_mut().for_each(|element| *element *= 1.0001);
+                    }
+                    took.store(began.elapsed().as_nanos() as u64, Ordering::Relaxed);
+                });
+            }
+        });
+        let took: Vec<f64> = took.into_iter().map(|took| took.into_inner() as f64).collect();
+        let (first, third) = quartiles(&took);
+        (third - first) / QUARTILES / median(&took).max(1.0)
+    };
+    runtime("las", 1).run(|| effort.median(deviation)).min(Parameters::MOST_JITTER)
 }
 
 /// The time from a join until another thread that looks for work begins its second branch.

@@ -31,10 +31,15 @@ const MOST_PIECES: f64 = 1e12;
 impl Need {
     fn of(kernel: &AnyKernel) -> Need {
         let number = |number: usize| number as f64;
+        let passes = |published: bool| if published { 10.0 } else { 1.0 };
         match kernel {
-            AnyKernel::Map(map) => Need { bytes: number(map.vectors) * number(map.bytes), pieces: number(map.vectors) },
+            AnyKernel::Map(map) => Need {
+                bytes: number(map.vectors) * number(map.bytes),
+                pieces: passes(map.published) * number(map.vectors),
+            },
             AnyKernel::Reduction(of) => {
-                Need { bytes: 2.0 * number(of.bytes), pieces: 2f64.powf(f64::from(of.depth) + 1.0) }
+                let pieces = passes(of.published) * 2f64.powf(f64::from(of.depth) + 1.0);
+                Need { bytes: 2.0 * number(of.bytes), pieces }
             }
             AnyKernel::Vecmul(of) => {
                 Need { bytes: 2.0 * number(of.pairs) * number(of.bytes), pieces: 3.0 * number(of.pairs) }

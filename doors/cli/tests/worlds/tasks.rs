@@ -289,7 +289,8 @@ fn strategies() -> impl Iterator<Item = String> {
     let plain = STRATEGIES.iter().map(|strategy| strategy.name().to_owned());
     // Queues that are soon full, and tokens that are soon too many.
     let small = ["central:capacity=1", "central:capacity=3", "locality-queues:capacity=2"].map(str::to_owned);
-    plain.chain(small)
+    let never_woken = ["footprint:undealt=apart,wake=off", "vicinity:wake=off"].map(str::to_owned);
+    plain.chain(small).chain(never_woken)
 }
 
 fn assert_alike(machine: &str, strategy: &str, what: &str, tasks: impl Fn() -> Tasks, first: usize) {

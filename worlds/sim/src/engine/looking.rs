@@ -100,6 +100,7 @@ impl Engine<'_> {
                 self.schedule(seat, since + until_ns * 1000);
             }
             Rest::Pause { ns } => {
+                self.fruitless += 1;
                 self.set_doing(seat, Doing::Pausing);
                 self.schedule(seat, now + ns * 1000);
             }

@@ -1,6 +1,7 @@
 //! Carrying out the steps of a seat's tasks.
 
 use super::{Engine, FOREVER, Goes, picoseconds};
+use crate::chance::deviation;
 use crate::diary;
 use crate::fluid::{Pace, SECOND};
 use crate::options::SimError;
@@ -159,7 +160,9 @@ impl Engine<'_> {
         let speedup = if together > 1 && hardware_threads > 1 { self.machine.smt_speedup } else { 1.0 };
         let demand = self.memory.demand(&self.program, work, pu, f64::from(together) / speedup);
         self.top(seat).phase = Phase::Busy;
-        let time = self.stretched(seat, picoseconds(demand.alone_ns));
+        // The median of many equal pieces is what the machine's file says.
+        let jitter = 1.0 + self.options.parameters.jitter * deviation(self.options.seed, (task, at));
+        let time = self.stretched(seat, picoseconds(demand.alone_ns * jitter));
         if time >= FOREVER {
             return Err(SimError::TooLong);
         }
@@ -189,6 +192,8 @@ impl Engine<'_> {
         let now = self.now;
         let Some(work) = self.seats[seat].working.take() else { unreachable!("what ends has begun") };
         self.at_work[self.seats[seat].core.index()] -= 1;
+        // Others may have looked in vain for long.
+        self.fruitless = 0;
         let took = now - work.started;
         self.counts.busy_ns += took as f64 / 1000.0;
         self.counts.near_bytes += work.near;
@@ -231,6 +236,7 @@ impl Engine<'_> {
             latency_ns: if frame.bytes > 0.0 { frame.waited / frame.bytes } else { 0.0 },
         };
         self.counts.tasks += 1;
+        self.fruitless = 0;
         self.left -= 1;
         let request = self.program.tasks[task].request;
         let requested = self.requests.get_mut(&request).expect("each request was counted");

@@ -94,7 +94,8 @@ impl Engine<'_> {
                 Put::Into(queue, _) => Dealt { queue: Some(queue), ..Dealt::NONE },
             },
         };
-        let cost = self.costs.deal.saturating_mul(dealt.looked_up as Time);
+        let first = self.costs.deal.saturating_mul(dealt.looked_up as Time);
+        let cost = first.saturating_add(self.costs.stretch.saturating_mul(dealt.stretches as Time));
         (dealt.queue.map_or(Goes::Near, Goes::To), cost)
     }
 

@@ -1,21 +1,34 @@
 //! How far seats steal on a chip whose lines have home caches.
 
 use super::fig001_9::{VICINITIES, label, setup, strategy};
+use super::published::After;
 use super::{Claim, Figure, MORE};
 use vicus_memory::distribution::Distribution;
 
 pub(super) fn figure() -> Figure {
-    let setups = ["map", "vecmul"].map(setup).into_iter().flat_map(|setup| {
-        VICINITIES.map(|vicinity| {
+    of(After::Text)
+}
+
+pub(super) fn published() -> Figure {
+    of(After::Program)
+}
+
+fn of(after: After) -> Figure {
+    let setups = ["map", "vecmul"].into_iter().flat_map(|name| {
+        let setup = setup(after, name);
+        VICINITIES.map(move |vicinity| {
             let label = label(vicinity, &Distribution::Coarse);
-            setup.under(&strategy(vicinity), label).lying(&Distribution::Coarse)
+            setup.under(&strategy(after, vicinity), label).lying(&Distribution::Coarse)
         })
     });
     let [one, all] = [1, 63].map(|vicinity| label(vicinity, &Distribution::Coarse));
     let (first, last) = (one.clone(), all.clone());
     Figure {
-        id: "001-fig11",
-        title: "Vicinities on a TILEPro64, 63 threads, coarse distribution",
+        id: after.choose("001-fig11", "001-fig11-published"),
+        title: after.choose(
+            "Vicinities on a TILEPro64, 63 threads, coarse distribution",
+            "The same as Fig. 11, with workers that pause for 1 to 128 µs and are never woken, as in the authors' published runtime",
+        ),
         source: "Muddukrishna, Jonsson, Brorsson, Scientific Programming 2015, Fig. 11 and §6",
         notes: &[],
         baseline: "vicinity of 1, coarse",

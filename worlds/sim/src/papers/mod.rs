@@ -20,11 +20,13 @@
 
 mod fig000;
 mod fig001_11;
+mod fig001_2;
 mod fig001_7;
 mod fig001_9;
 mod fig002_3;
 mod fig002_4;
 mod memory;
+mod published;
 mod replayed;
 mod report;
 mod table003_3;
@@ -50,9 +52,14 @@ pub const FIGURES: &[Entry] = &[
     ("000-fig6", fig000::fig6),
     ("000-fig7", fig000::fig7),
     ("000-fig8", fig000::fig8),
+    ("001-fig2", fig001_2::fig2),
+    ("001-fig5", fig001_2::fig5),
     ("001-fig7", fig001_7::figure),
+    ("001-fig7-published", fig001_7::published),
     ("001-fig9", fig001_9::figure),
+    ("001-fig9-published", fig001_9::published),
     ("001-fig11", fig001_11::figure),
+    ("001-fig11-published", fig001_11::published),
     ("002-fig3", fig002_3::figure),
     ("002-fig4", fig002_4::figure),
     ("003-table3", table003_3::figure),
@@ -110,8 +117,8 @@ pub struct Setup {
 pub enum Input {
     /// A kernel.
     Kernel(AnyKernel),
-    /// A program that isn't made from a kernel, and is the same for every number of threads.
-    Program(fn() -> Program),
+    /// A program that isn't made from a kernel, and is the same for every number of threads; and its argument.
+    Program(fn(usize) -> Program, usize),
     /// A recorded query.
     Replay(Replayed),
     /// Cores that move bytes.
@@ -162,7 +169,7 @@ impl Setup {
                 }
                 Cow::Owned(Recorder::record(&kernel, self.threads))
             }
-            Input::Program(program) => Cow::Owned(program()),
+            Input::Program(program, argument) => Cow::Owned(program(*argument)),
             Input::Replay(replayed) => Cow::Borrowed(&replayed.replay().program),
             Input::Traffic(_) => Cow::Owned(Program::default()),
         }
@@ -598,7 +605,7 @@ mod tests {
         let cases = fig001_7::figure().cases(&Effort::full());
         let of = |purpose| cases.iter().filter(move |case| case.purpose == purpose);
         let changed = of(Purpose::Variant).filter(|case| case.parameters != Parameters::default());
-        assert_eq!((changed.count(), of(Purpose::Seed).count()), (16, 19));
+        assert_eq!((changed.count(), of(Purpose::Seed).count()), (2 * Parameters::COUNT, 19));
         // Bandwidths of a core, a controller and a link; a chip with home caches has banks, and no links between nodes.
         let bandwidths = |figure: Figure| {
             let cases = figure.cases(&Effort::full()).into_iter().filter_map(|case| case.bandwidth);

@@ -26,8 +26,8 @@ fn task(at: usize, envelope: usize) -> usize {
 }
 
 /// A box works on an envelope after it has finished the one before, and after the box before has sent it.
-fn pipeline() -> Program {
-    let array = ArraySpec { base: BASE, bytes: ENVELOPES * BYTES, distribution: Distribution::Standard };
+fn pipeline(envelopes: usize) -> Program {
+    let array = ArraySpec { base: BASE, bytes: envelopes * BYTES, distribution: Distribution::Standard };
     let number = |at, envelope| task(at, envelope) as u32;
     let invocation = |envelope: usize, at: usize| {
         let before = (at > 0).then(|| number(at - 1, envelope));
@@ -46,10 +46,10 @@ fn pipeline() -> Program {
             ..TaskSpec::default()
         }
     };
-    let all = 1..(1 + BOXES * ENVELOPES) as u32;
+    let all = 1..(1 + BOXES * envelopes) as u32;
     let steps = vec![Step::Start, Step::Open, Step::Spawn(all), Step::Wait, Step::End];
     let first = TaskSpec { pinned: Some(0), steps, ..TaskSpec::default() };
-    let rest = (0..ENVELOPES).flat_map(|envelope| (0..BOXES).map(move |at| (envelope, at)));
+    let rest = (0..envelopes).flat_map(|envelope| (0..BOXES).map(move |at| (envelope, at)));
     let rest = rest.map(|(envelope, at)| invocation(envelope, at));
     Program {
         name: "pipeline".to_owned(),
@@ -69,7 +69,7 @@ pub(super) fn figure() -> Figure {
         group: "pipeline",
         label: label(threads),
         machine: "core-i7-860",
-        input: Input::Program(pipeline),
+        input: Input::Program(pipeline, ENVELOPES),
         strategy: "bobox".to_owned(),
         threads,
         interleave: false,
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn the_pipeline_has_the_work_of_the_table() {
-        let program = pipeline();
+        let program = pipeline(ENVELOPES);
         assert_eq!(program.check(), Ok(()));
         let works = program.tasks.iter().flat_map(|task| &task.steps).filter_map(|step| match step {
             Step::Work(Work { cost: Cost::Nanos(nanos), .. }) => Some(nanos),

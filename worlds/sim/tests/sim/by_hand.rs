@@ -21,7 +21,9 @@ fn free() -> Parameters {
         take_cycles: 0.0,
         steal_cycles: 0.0,
         deal_cycles: 0.0,
+        stretch_cycles: 0.0,
         wake_ns: 0.0,
+        jitter: 0.0,
     }
 }
 
@@ -244,6 +246,43 @@ fn spawning_and_taking_cost_what_the_parameters_say() {
 }
 
 #[test]
+fn dealing_costs_time_for_each_access_and_for_its_further_rows() {
+    let machine = machine("node:2 core:1");
+    let program = Recorder::record_with("rows", 1, |world| {
+        let array = world.array::<u64>(MB / 8, &Distribution::Fine);
+        let start = array.reads(0..1).start;
+        world.push(Step::Start);
+        // Too little to be dealt, which is known when all rows were looked up.
+        let touches = [Access::new(start, 64, Mode::Read).rows(11, 4096), Access::new(start, 64, Mode::Write)];
+        let task = (Task::new(touches), || world.work(Leaf { name: "none", flops: 0 }, &[], || ()));
+        world.tasks(Order::Free, std::iter::once(task));
+        world.push(Step::End);
+    });
+    let parameters = Parameters { deal_cycles: 300.0, stretch_cycles: 30.0, ..free() };
+    let outcome = run(&machine, "footprint", 1, &program, &Options { parameters, ..Options::default() });
+    // At 3 GHz: 100 ns for each access, and 10 for each of ten further rows.
+    assert_near(outcome.wall_ns, 2.0 * 100.0 + 10.0 * 10.0);
+}
+
+#[test]
+fn equal_tasks_take_as_long_as_the_seed_says() {
+    let machine = machine("node:1 core:2");
+    let lengths = |jitter: f64, seed: u64| -> Vec<f64> {
+        let options = Options { parameters: Parameters { jitter, ..free() }, seed, ..Options::default() };
+        let outcome = run(&machine, "steal", 2, &compute(400, 1000.0), &options);
+        outcome.tasks[1..].iter().map(|task| task.end_ns - task.start_ns).collect()
+    };
+    assert!(lengths(0.0, 1).iter().all(|&length| length == 1000.0));
+    let of_seed = lengths(0.05, 1);
+    assert_eq!(of_seed, lengths(0.05, 1));
+    assert_ne!(of_seed, lengths(0.05, 2));
+    let mean = of_seed.iter().sum::<f64>() / 400.0;
+    let deviation = (of_seed.iter().map(|length| (length - mean).powi(2)).sum::<f64>() / 400.0).sqrt();
+    // The mean of 400 deviates by 50 / 20, and their deviation by 50 / 28.
+    assert!((mean - 1000.0).abs() < 10.0 && (deviation - 50.0).abs() < 8.0, "{mean} {deviation}");
+}
+
+#[test]
 fn a_locked_queue_serves_one_at_a_time() {
     // Eight seats take 64 tasks without work from one pool: a take of 300 cycles holds its lock for 100 ns.
     let machine = machine("node:1 core:8");
@@ -322,7 +361,7 @@ fn tasks_in_order_wait_for_their_data() {
 fn a_tasks_data_decides_where_it_runs() {
     // Vectors round four nodes: footprint deals each task to its vector's node.
     let machine = machine("node:4 l3:1 core:2");
-    let map = vicus_kernels::Map { vectors: 64, bytes: 16 * MB, distribution: Distribution::Coarse };
+    let map = vicus_kernels::Map { vectors: 64, bytes: 16 * MB, distribution: Distribution::Coarse, published: false };
     let program = Recorder::record(&map, 8);
     let far = |strategy: &str| run(&machine, strategy, 8, &program, &free_of_cost()).far_share();
     // Far are only 16 MB that the first core wrote in the beginning and that its cache writes back meanwhile, beside 64 times
@@ -351,6 +390,10 @@ fn a_program_that_can_not_run_is_an_error_that_says_why() {
     let mut stranding = two.clone();
     stranding.seats.iter_mut().for_each(|seat| seat.look.clear());
     assert_eq!(fail(&stranding, &compute(3, 1.0)), SimError::Stuck { left: 4, task: 0 });
+    // Seats that are never woken look for ever, and in vain.
+    let mut polling = plan(&machine, "footprint:wake=off", 2);
+    polling.seats.iter_mut().for_each(|seat| seat.look.clear());
+    assert_eq!(fail(&polling, &compute(3, 1.0)), SimError::Stuck { left: 4, task: 0 });
 
     let mut program = compute(2, 1.0);
     program.arrays = vec![ArraySpec { base: 0, bytes: 64, distribution: Distribution::On(LocationId::new(9)) }];
@@ -387,6 +430,24 @@ fn few_tasks_of_many_steps_are_watched_and_can_be_cancelled() {
     assert_eq!(cancelled, Err(SimError::Cancelled));
     assert_eq!(seen.len(), 10);
     assert!(seen.is_sorted() && seen.iter().all(|&over| over < 4), "{seen:?}");
+}
+
+#[test]
+fn a_task_for_seats_that_are_never_woken_begins_when_a_pause_ends() {
+    // After 7 ms of work, the other seat is in pauses of 1024 µs, since 1, 2, 4 … 512 µs have passed; a wake would be at once.
+    let machine = machine("node:1 core:2");
+    let mut program = compute(2, 2e6);
+    let work = Step::Work(Work { leaf: 0, cost: Cost::Nanos(7e6), accesses: Vec::new() });
+    program.tasks[0].steps.insert(0, work);
+    let begins = |strategy: &str| {
+        let outcome = run(&machine, strategy, 2, &program, &free_of_cost());
+        let mut begins: Vec<f64> = outcome.tasks[1..].iter().map(|task| task.start_ns).collect();
+        begins.sort_by(f64::total_cmp);
+        begins
+    };
+    assert_eq!(begins("footprint:backoff_max_ns=1024000"), [7e6, 7e6]);
+    // 1 + 2 + … + 512 µs, and six times 1024.
+    assert_eq!(begins("footprint:wake=off,backoff_max_ns=1024000"), [7e6, (1023.0 + 6.0 * 1024.0) * 1e3]);
 }
 
 #[test]
@@ -430,7 +491,7 @@ fn vicinity_deals_only_what_lies_in_one_home_cache() {
     let tile = Machine::by_name("tilepro64").unwrap();
     let seats = |distribution: &str| {
         let distribution = distribution.parse().unwrap();
-        let map = vicus_kernels::Map { vectors: 63, bytes: 16 << 10, distribution };
+        let map = vicus_kernels::Map { vectors: 63, bytes: 16 << 10, distribution, published: false };
         let outcome = run(&tile, "vicinity:reach=1", 63, &Recorder::record(&map, 63), &free_of_cost());
         let mut seats: Vec<u32> = outcome.tasks[1..].iter().map(|task| task.seat).collect();
         seats.dedup();

@@ -5,7 +5,7 @@ use rand_pcg::rand_core::{RngCore, SeedableRng};
 use std::collections::BTreeMap;
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{ALL, Access, Kind, Mode, Plan, Probe, RequestId, Setting};
-use vicus_sim::{ArraySpec, Cost, Machine, Options, Outcome, Program, Step, TaskSpec, Work, simulate};
+use vicus_sim::{ArraySpec, Cost, Machine, Options, Outcome, Parameters, Program, Step, TaskSpec, Work, simulate};
 use vicus_topology::{LocationId, Topology, fixtures};
 use vicus_trace::{Trace, What};
 
@@ -249,7 +249,9 @@ fn strategies_change_when_and_where_but_not_what() {
         }
     }
     for setting in settings() {
-        let outcome = run(&machine, &machine.plan(&setting, 16), &program, 0);
+        let parameters = Parameters { jitter: 0.0, ..Parameters::default() };
+        let options = Options { parameters, ..Options::default() };
+        let outcome = simulate(&machine, &machine.plan(&setting, 16), &program, &options).unwrap();
         assert!(
             (outcome.counts.busy_ns - computing).abs() < 1.0,
             "{setting}: {} of {computing}",

@@ -34,7 +34,9 @@ fn free_of_cost() -> Options {
         take_cycles: 0.0,
         steal_cycles: 0.0,
         deal_cycles: 0.0,
+        stretch_cycles: 0.0,
         wake_ns: 0.0,
+        jitter: 0.0,
         own_cycles: 0.0,
         ..Parameters::default()
     };

@@ -1,0 +1,39 @@
+//! Figures of Muddukrishna et al. as the paper's text has them, and as the programs and the runtime that its authors published (MIR).
+
+use vicus_kernels::{AnyKernel, Size, by_name};
+
+/// Whose kernels and strategies a figure has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum After {
+    /// Those of the paper's text, as far as it says.
+    Text,
+    /// Those of the authors' repository where the two differ.
+    Program,
+}
+
+impl After {
+    /// A kernel that both have. Its root of a float is emulated on a machine without floats, and map there is after the text.
+    pub(super) fn kernel(self, name: &'static str, size: Size) -> AnyKernel {
+        let kernel = by_name(name, size).expect("the kernel has such an input");
+        let has_floats = name != "map" || size != Size::Manycore;
+        if self == After::Program && has_floats { kernel.published() } else { kernel }
+    }
+
+    /// A strategy. In the authors' runtime, undealt tasks lie apart, and workers pause for 1 to 128 µs and are never woken.
+    pub(super) fn strategy(self, name: &str) -> String {
+        const NEVER_WOKEN: &str = "wake=off,backoff_max_ns=128000";
+        match (self, name.split_once(':')) {
+            (After::Program, None) if name == "footprint" => format!("{name}:undealt=apart,{NEVER_WOKEN}"),
+            (After::Program, Some(("vicinity", _))) => format!("{name},{NEVER_WOKEN}"),
+            _ => name.to_owned(),
+        }
+    }
+
+    /// The first for the text, the second for the program.
+    pub(super) fn choose<T>(self, text: T, program: T) -> T {
+        match self {
+            After::Text => text,
+            After::Program => program,
+        }
+    }
+}
