@@ -12,7 +12,6 @@ const MISSED: [&str; 14] = [
     "epyc-9224-cxl: 8 cores read their own node",
     "epyc-9224-cxl: a node's cores read the other of the socket",
     "epyc-9224-cxl: a node's cores read one of the other socket",
-    "kunpeng-920: 6 cores copy on their own node",
     "kunpeng-920: 8 cores copy on their own node",
     "kunpeng-920: 8 cores copy, interleaved over two nodes",
     "kunpeng-920: 12 cores copy, interleaved over two nodes",
