@@ -522,12 +522,12 @@ int32_t vicus_data_open(vicus_runtime *runtime, const char *folder, uint32_t how
 int32_t vicus_data_add(const vicus_data *data, const char *const *paths, size_t count, const char *syntax, const char *graph);
 /** How many quads there are. */
 int32_t vicus_data_count(const vicus_data *data, uint64_t *quads);
-/** Answers that run keep what they read. */
 /** Gives the data a table that lies in a file, in Parquet, CSV or Arrow's format (`.parquet`, `.csv`, `.arrow` and others), for queries in SQL. It takes the place of one
  *  that had this name. The file is read when it is asked, and is to stay as it is.
  *  @param name  as queries call it
  *  @return ::VICUS_ERROR_DATA if the file can't be read; the message names it and what was expected */
 int32_t vicus_data_add_table(const vicus_data *data, const char *name, const char *path);
+/** Answers that run keep what they read. */
 void vicus_data_free(vicus_data *data);
 
 /** @name Languages of queries @{ */

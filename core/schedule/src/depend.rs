@@ -96,6 +96,8 @@ impl Dependences {
         if self.memory.bytes.len() > self.most_bytes.max(SPARE_BYTES) {
             self.memory.bytes.retain(|_, piece| piece.matters(&self.over));
             self.most_bytes = 2 * self.memory.bytes.len();
+            // The next look through it is one through its room, too.
+            self.memory.bytes.shrink_to(self.most_bytes.max(SPARE_BYTES));
         }
     }
 
@@ -161,7 +163,9 @@ impl AccessMap {
             return self.bytes.entry(bytes.start).or_insert_with(|| Piece::new(bytes.end)).touch(touch);
         }
         // Tasks whose bytes overlap otherwise than by being the same are found in the tree alone.
-        self.pieces.extend(self.bytes.drain());
+        if !self.bytes.is_empty() {
+            self.pieces.extend(std::mem::take(&mut self.bytes));
+        }
         // Usually the same blocks recur.
         if let Some(piece) = self.pieces.get_mut(&bytes.start).filter(|piece| piece.end == bytes.end) {
             return piece.touch(touch);

@@ -120,6 +120,23 @@ impl Use {
     const ALL: [Use; 5] = [Use::Reads, Use::Writes, Use::ReadsAndWrites, Use::Concurrent, Use::Commutative];
 }
 
+/// What a task waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[repr(u8)]
+pub enum Awaits {
+    /// The tasks that it has spawned.
+    Children,
+    /// Those of its innermost section, which ends then.
+    Section,
+    /// All tasks of its team, and the other members, as at a barrier.
+    Team,
+}
+
+impl Awaits {
+    const ALL: [Awaits; 3] = [Awaits::Children, Awaits::Section, Awaits::Team];
+}
+
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -292,12 +309,17 @@ pub enum What {
         /// The lower 32 bits.
         low: u32,
     },
-    /// A task begins to wait for others that it has spawned. Its seat may run tasks meanwhile.
+    /// From here on, a wait of this task for a section is for tasks that it spawns after this event. Sections nest.
+    SectionBegins {
+        /// The task.
+        who: BoxId,
+    },
+    /// A task begins to wait for others. Its seat may run tasks meanwhile.
     WaitBegins {
         /// The task.
         who: BoxId,
-        /// Whether it waits for all tasks of its team and for the other members, as at a barrier.
-        all: bool,
+        /// The others.
+        awaits: Awaits,
     },
     /// It goes on.
     WaitEnds {
@@ -387,6 +409,7 @@ pub enum Kind {
     Follows,
     Uses,
     UsesBytes,
+    SectionBegins,
     WaitBegins,
     WaitEnds,
     Named,
@@ -394,7 +417,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind; the place in this list is the number in a file.
-    pub const ALL: [Kind; 30] = [
+    pub const ALL: [Kind; 31] = [
         Kind::Enqueued,
         Kind::Taken,
         Kind::InvocationBegins,
@@ -422,6 +445,7 @@ impl Kind {
         Kind::Follows,
         Kind::Uses,
         Kind::UsesBytes,
+        Kind::SectionBegins,
         Kind::WaitBegins,
         Kind::WaitEnds,
         Kind::Named,
@@ -457,6 +481,7 @@ impl Kind {
             Kind::Follows => "follows",
             Kind::Uses => "uses",
             Kind::UsesBytes => "uses-bytes",
+            Kind::SectionBegins => "section-begins",
             Kind::WaitBegins => "wait-begins",
             Kind::WaitEnds => "wait-ends",
             Kind::Named => "named",
@@ -526,6 +551,7 @@ impl What {
             What::Follows { .. } => Kind::Follows,
             What::Uses { .. } => Kind::Uses,
             What::UsesBytes { .. } => Kind::UsesBytes,
+            What::SectionBegins { .. } => Kind::SectionBegins,
             What::WaitBegins { .. } => Kind::WaitBegins,
             What::WaitEnds { .. } => Kind::WaitEnds,
             What::Named { .. } => Kind::Named,
@@ -553,6 +579,7 @@ impl What {
             | What::Follows { who, .. }
             | What::Uses { who, .. }
             | What::UsesBytes { who, .. }
+            | What::SectionBegins { who }
             | What::WaitBegins { who, .. }
             | What::WaitEnds { who }
             | What::Named { who, .. }
@@ -635,7 +662,11 @@ impl fmt::Display for What {
                 write!(f, "{how} from {:#x} on", u64::from(high) << 32 | u64::from(low))
             }
             What::UsesBytes { high, low, .. } => write!(f, "{} bytes", u64::from(high) << 32 | u64::from(low)),
-            What::WaitBegins { all, .. } => f.write_str(if all { "for all tasks of the team" } else { "" }),
+            What::WaitBegins { awaits, .. } => f.write_str(match awaits {
+                Awaits::Children => "for its tasks",
+                Awaits::Section => "for the section's tasks",
+                Awaits::Team => "for all tasks of the team",
+            }),
             What::Named { function, .. } => write!(f, "function {function}"),
             What::Refused { output, .. } | What::Resumed { output, .. } => write!(f, "output {output}"),
             What::Woke { pool } => write!(f, "pool {pool}"),
@@ -653,6 +684,7 @@ impl fmt::Display for What {
             | What::InvocationEnds { .. }
             | What::UserCodeBegins { .. }
             | What::UserCodeEnds { .. }
+            | What::SectionBegins { .. }
             | What::WaitEnds { .. }
             | What::SleepBegins
             | What::SleepEnds
@@ -731,7 +763,7 @@ impl What {
                 Columns { detail: how as u8, port, value, ..Columns::default() }
             }
             What::UsesBytes { high: port, low: value, .. } => Columns { port, value, ..Columns::default() },
-            What::WaitBegins { all, .. } => Columns { detail: all.into(), ..Columns::default() },
+            What::WaitBegins { awaits, .. } => Columns { detail: awaits as u8, ..Columns::default() },
             What::EnvelopeLeft { input: port, .. }
             | What::EnvelopeKept { input: port, .. }
             | What::Refused { output: port, .. }
@@ -743,6 +775,7 @@ impl What {
             | What::InvocationEnds { .. }
             | What::UserCodeBegins { .. }
             | What::UserCodeEnds { .. }
+            | What::SectionBegins { .. }
             | What::WaitEnds { .. }
             | What::SleepBegins
             | What::SleepEnds
@@ -798,7 +831,8 @@ impl What {
             Kind::Follows => What::Follows { who, how: *Use::ALL.get(usize::from(detail))?, high: port, low: value },
             Kind::Uses => What::Uses { who, how: *Use::ALL.get(usize::from(detail))?, high: port, low: value },
             Kind::UsesBytes => What::UsesBytes { who, high: port, low: value },
-            Kind::WaitBegins => What::WaitBegins { who, all: flag(detail.into())? },
+            Kind::SectionBegins => What::SectionBegins { who },
+            Kind::WaitBegins => What::WaitBegins { who, awaits: *Awaits::ALL.get(usize::from(detail))? },
             Kind::WaitEnds => What::WaitEnds { who },
             Kind::Named => What::Named { who, function: value },
         })

@@ -425,6 +425,7 @@ impl fmt::Display for Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Awaits;
     use crate::{BoxInfo, Header, Log, ModelInfo, TaskKind};
 
     const WHO: BoxId = BoxId { request: 1, index: 0 };
@@ -522,7 +523,7 @@ mod tests {
             (0, What::UserCodeBegins { who: first }),
             (0, What::Named { who: first, function: 1 }),
             (10, What::Enqueued { who: second, kind: TaskKind::Deferred, by: first.index }),
-            (20, What::WaitBegins { who: first, all: false }),
+            (20, What::WaitBegins { who: first, awaits: Awaits::Children }),
             (50, What::UserCodeBegins { who: second }),
             (50, What::Named { who: second, function: 0 }),
             (90, What::UserCodeEnds { who: second }),

@@ -259,16 +259,19 @@ struct Recorded {
     taken_off_ms: f64,
     /// The speed of memory that was assumed for that.
     gb_per_s: f64,
+    /// Whether the tasks are no boxes: then the time of their spawns was taken off as well.
+    is_of_tasks: bool,
 }
 
 impl fmt::Display for Recorded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Recorded { trace, mode, tasks, recorded_ms, replayed_ms, taken_off_ms, gb_per_s } = self;
+        let Recorded { trace, mode, tasks, recorded_ms, replayed_ms, taken_off_ms, gb_per_s, is_of_tasks } = self;
         let tasks_are = if *mode == REPLAY { "tasks" } else { "invocations" };
+        let spawns = if *is_of_tasks { ", and for spawns" } else { "" };
         writeln!(
             f,
             "{mode} of {trace}: {tasks} {tasks_are}, {recorded_ms:.3} ms recorded, {replayed_ms:.3} ms replayed and \
-             {taken_off_ms:.3} ms taken off as time for memory at {gb_per_s} GB/s"
+             {taken_off_ms:.3} ms taken off as time for memory at {gb_per_s} GB/s{spawns}"
         )
     }
 }
@@ -357,9 +360,11 @@ fn recorded(path: &Path, args: &Args) -> anyhow::Result<Vec<Subject>> {
 /// A recorded run whose store lies as the options say.
 fn lying(path: &Path, trace: &Trace, mode: Mode, options: &ReplayOptions) -> anyhow::Result<Prepared> {
     let shown = path.display();
+    let mut is_of_tasks = false;
     let (name, mode, tasks, ns, task) = match mode {
         Mode::Replay => {
             let replay = Replay::of(trace, options).with_context(|| shown.to_string())?;
+            is_of_tasks = replay.boxes.iter().all(Option::is_none);
             let (tasks, ns) = (replay.program.tasks.len() as u64 - 1, (replay.recorded_ns, replay.taken_off_ns));
             (REPLAY, REPLAY, tasks, ns, Task::of(replay.program))
         }
@@ -377,6 +382,7 @@ fn lying(path: &Path, trace: &Trace, mode: Mode, options: &ReplayOptions) -> any
         replayed_ms: (ns.0 - ns.1) / 1e6,
         taken_off_ms: ns.1 / 1e6,
         gb_per_s: options.bytes_per_ns,
+        is_of_tasks,
     };
     let (name, distribution) = (name.to_owned(), options.store.to_string());
     Ok(Prepared { name, distribution, alone: task.clone(), all: task, recorded: Some(recorded) })

@@ -8,9 +8,9 @@ use std::ptr;
 const MANDATORY: i32 = 2;
 
 /// Ends the process if a construct has to run on another device than the host (`OMP_TARGET_OFFLOAD=mandatory`). gcc passes -1 for the default
-/// one, and -2 where a clause wants the host.
+/// one, -2 where a clause wants the host, and other numbers as they are.
 pub(crate) fn check(device: i32) {
-    if device == -1 && settings::target_offload() == MANDATORY {
+    if (device == -1 || device > 0) && settings::target_offload() == MANDATORY {
         settings::fail("OMP_TARGET_OFFLOAD=mandatory, but this library has no device other than the host");
     }
 }
@@ -60,9 +60,12 @@ impl Boxed<'_> {
     }
 }
 
-/// The task that a copy is follows what these objects say, which gcc's `depobj` has made: an address, and of which kind it is.
-unsafe fn wait_for(count: i32, objects: *const *const u8) {
-    let object = |index: usize| unsafe { *objects.add(index) }.cast_mut();
+/// What gcc's `depobj` makes: an address, and of which kind it is.
+type Object = [usize; 2];
+
+/// The task that a copy is follows what these objects say.
+unsafe fn wait_for(count: i32, objects: *const Object) {
+    let object = |index: usize| unsafe { objects.add(index) }.cast::<u8>().cast_mut();
     let count = count.max(0) as usize;
     if count == 0 {
         return;
@@ -117,7 +120,7 @@ exports! {
     "OMP_5.1.1":
     fn omp_target_memcpy_async(
         to: *mut u8, from: *const u8, bytes: usize, to_offset: usize, from_offset: usize, to_device: i32,
-        from_device: i32, count: i32, objects: *const *const u8,
+        from_device: i32, count: i32, objects: *const Object,
     ) -> i32 {
         unsafe {
             wait_for(count, objects);
@@ -151,7 +154,7 @@ exports! {
     fn omp_target_memcpy_rect_async(
         to: *mut u8, from: *const u8, element: usize, dimensions: i32, volume: *const usize, to_offsets: *const usize,
         from_offsets: *const usize, to_dimensions: *const usize, from_dimensions: *const usize, to_device: i32,
-        from_device: i32, count: i32, objects: *const *const u8,
+        from_device: i32, count: i32, objects: *const Object,
     ) -> i32 {
         unsafe {
             wait_for(count, objects);

@@ -97,7 +97,7 @@ fn place_here(bytes: usize, align: usize, how: &Distribution) -> Option<*mut u8>
     let at = placed.bytes_mut().as_mut_ptr();
     BLOCKS.with(|all| all.insert(at.addr(), placed));
     if crate::report::is_traced() {
-        crate::report::note_array(at.addr());
+        crate::report::note_array(at.addr(), bytes);
     }
     Some(at)
 }

@@ -30,12 +30,12 @@ pub(crate) fn own_set() -> libc::cpu_set_t {
 
 /// Where the thread of this number in a team begins: the processors of the calling thread in turn, behind the one on which this is. The system
 /// would choose by what it knows of their load some time ago, and often let it begin beside the calling thread; it moves threads that
-/// share a processor after some milliseconds. `None` if there is no choice.
-pub(crate) fn begins_on(number: u32) -> Option<usize> {
+/// share a processor after some milliseconds. `None` if the team has not all of them: then the system knows better which are free.
+pub(crate) fn begins_on(number: u32, size: u32) -> Option<usize> {
     let own = own_processors();
     let here = usize::try_from(unsafe { libc::sched_getcpu() }).ok()?;
     let at = own.iter().position(|&cpu| cpu == here)?;
-    (own.len() > 1).then(|| own[(at + number as usize) % own.len()])
+    (own.len() > 1 && own.len() == size as usize).then(|| own[(at + number as usize) % own.len()])
 }
 
 /// All places.

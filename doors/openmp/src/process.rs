@@ -38,7 +38,12 @@ pub(crate) fn start_thread(
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
         let mut id = MaybeUninit::<libc::pthread_t>::uninit();
-        let code = libc::pthread_create(id.as_mut_ptr(), attributes.as_ptr(), function, argument.cast_mut());
+        let mut code = libc::pthread_create(id.as_mut_ptr(), attributes.as_ptr(), function, argument.cast_mut());
+        if code != 0 && on.is_some() {
+            // Where it begins is a wish: the system may refuse that alone, to a sandbox for instance.
+            libc::pthread_attr_setaffinity_np(attributes.as_mut_ptr(), 0, ptr::null());
+            code = libc::pthread_create(id.as_mut_ptr(), attributes.as_ptr(), function, argument.cast_mut());
+        }
         libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
         libc::pthread_attr_destroy(attributes.as_mut_ptr());
         error(code)

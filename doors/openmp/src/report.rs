@@ -219,8 +219,12 @@ pub(crate) fn name(function: usize) {
 
 /// A placed block begins here: for the trace.
 #[cold]
-pub(crate) fn note_array(address: usize) {
-    KEPT.with(|kept| kept.arrays.insert(address));
+pub(crate) fn note_array(address: usize, bytes: usize) {
+    KEPT.with(|kept| {
+        // Blocks that began within it were freed.
+        kept.arrays.retain(|&begins| !(address..address + bytes).contains(&begins));
+        kept.arrays.insert(address);
+    });
 }
 
 /// Where the data of a task lie that is about to run, seen from here.

@@ -65,6 +65,8 @@ pub(crate) struct Settings {
     pub(crate) is_active: Option<bool>,
     /// How often a thread looks for its next region before it sleeps.
     pub(crate) spins: u32,
+    /// For how many milliseconds, if `KMP_BLOCKTIME` says it.
+    pub(crate) blocks_ms: Option<u32>,
     /// Whether `GOMP_SPINCOUNT` says that.
     pub(crate) says_spins: bool,
     pub(crate) strategy: Option<Setting>,
@@ -308,12 +310,15 @@ fn read() -> Settings {
         _ => Err("active or passive".to_owned()),
     });
     // clang's library says it in milliseconds: none is passive, and without end is active.
-    let is_active = is_active.or_else(|| {
-        let blocks = |text: &str| match text.to_ascii_lowercase().trim_end_matches("ms") {
-            "infinite" => Ok(Some(true)),
-            text => number(text, 0).map(|ms| (ms == 0).then_some(false)),
-        };
-        parsed("KMP_BLOCKTIME", blocks).flatten()
+    let blocks = |text: &str| match text.to_ascii_lowercase().trim_end_matches("ms") {
+        "infinite" => Ok(u32::MAX),
+        text => number(text, 0).map(|ms| ms as u32),
+    };
+    let blocks_ms = if is_active.is_none() { parsed("KMP_BLOCKTIME", blocks) } else { None };
+    let is_active = is_active.or(match blocks_ms {
+        Some(0) => Some(false),
+        Some(u32::MAX) => Some(true),
+        _ => None,
     });
     let spins = parsed("GOMP_SPINCOUNT", |text| match text.to_ascii_lowercase().as_str() {
         "infinity" | "infinite" => Ok(i32::MAX),
@@ -358,6 +363,7 @@ fn read() -> Settings {
             .or_else(|| parsed("KMP_STACKSIZE", |text| bytes_in(text, "B"))),
         is_active,
         spins: spins as u32,
+        blocks_ms,
         says_spins,
         strategy,
         throttles: parsed("KMP_ENABLE_TASK_THROTTLING", truth).unwrap_or(true),

@@ -213,8 +213,14 @@ const SPINS: (Duration, Duration) = (Duration::from_micros(200), Duration::from_
 
 fn spins_for(size: u32) -> (Duration, Duration) {
     let settings = settings::get();
-    let is_said = settings.is_active.is_some() || settings.says_spins || size > settings::processors();
-    if is_said { (Duration::ZERO, Duration::ZERO) } else { SPINS }
+    let is_said = settings.is_active.is_some() || settings.says_spins;
+    if is_said || size > settings::processors() {
+        return (Duration::ZERO, Duration::ZERO);
+    }
+    match settings.blocks_ms {
+        Some(ms) => [ms; 2].map(|ms| Duration::from_millis(ms.into())).into(),
+        None => SPINS,
+    }
 }
 
 /// How often a thread lets others run before it sleeps at its dock: threads of the same team may wait for its processor.
@@ -271,7 +277,7 @@ impl Pool {
     }
 
     /// Threads for numbers below `size`. How many there are.
-    fn grow(&mut self, size: u32) -> u32 {
+    fn grow(&mut self, size: u32, is_outermost: bool) -> u32 {
         while (self.docks.len() as u32) + 1 < size {
             let number = self.docks.len() as u32 + 1;
             let dock: &'static Dock = Box::leak(Box::new(Dock {
@@ -283,7 +289,7 @@ impl Pool {
                 called_from: AtomicI32::new(-1),
                 processors: crate::places::own_set(),
             }));
-            let on = crate::places::begins_on(number);
+            let on = if is_outermost { crate::places::begins_on(number, size) } else { None };
             if let Err(error) = crate::process::start_thread(ptr::from_ref(dock).cast(), serve, on) {
                 complain(&format!("no more than {number} threads can be had: {error}"));
                 break;
@@ -427,7 +433,7 @@ pub(crate) fn run(region: Region) {
     let pool = &mut thread.pools[depth];
     let mut team = pool.team(size, binding);
     if size > 1 {
-        let had = pool.grow(size);
+        let had = pool.grow(size, depth == 0);
         if had < size {
             size = had;
             team = pool.team(size, binding);
@@ -457,7 +463,8 @@ pub(crate) fn run(region: Region) {
     }
     team.meetings.begin();
     let spins = if size <= settings::processors() { settings::get().spins } else { 0 };
-    let spins_us = spins_for(size).1.as_micros() as u32;
+    // Beside other regions there may be more threads than processors.
+    let spins_us = if depth == 0 { spins_for(size).1.as_micros() as u32 } else { 0 };
     for dock in &pool.docks[..size as usize - 1] {
         dock.team.set(team);
         dock.spins.store(spins, Ordering::Relaxed);

@@ -20,7 +20,7 @@ use vicus_schedule::{
 };
 use vicus_topology::Topology;
 use vicus_trace::{
-    Bound, BoxInfo, Header, Log, ModelInfo, Outcome, SeatInfo, SeatLog, Source, TaskKind, Trace, Use, What,
+    Awaits, Bound, BoxInfo, Header, Log, ModelInfo, Outcome, SeatInfo, SeatLog, Source, TaskKind, Trace, Use, What,
 };
 
 /// The data of a recorded run beside its seats' logs.
@@ -544,12 +544,54 @@ impl Recorder {
         }
     }
 
-    /// The running task of this request begins to wait for tasks that it has spawned; `all`: for all of its team.
+    /// The running task of this request begins a section.
     #[inline]
-    pub(crate) fn wait_begins(&mut self, request: RequestId, all: bool) {
+    pub(crate) fn section_begins(&mut self, request: RequestId) {
         if self.keeps_events() {
-            self.record_of_running(request, |who| What::WaitBegins { who, all });
+            self.record_of_running(request, |who| What::SectionBegins { who });
         }
+    }
+
+    /// It begins to wait.
+    #[inline]
+    pub(crate) fn wait_begins(&mut self, request: RequestId, awaits: Awaits) {
+        if self.keeps_events() {
+            self.record_of_running(request, |who| What::WaitBegins { who, awaits });
+        }
+    }
+
+    /// A child begins on top of the running task of this request, which waits until it ends: a section of its own. It was in no queue.
+    #[cold]
+    pub(crate) fn included_begins(&mut self, request: RequestId) -> u32 {
+        self.section_begins(request);
+        let number = self.number();
+        let who = vicus_trace::BoxId::task(request.0 as u32, number);
+        if let Some(on) = &mut self.0 {
+            let by = on.by();
+            on.record(What::Enqueued { who, kind: TaskKind::Immediate, by });
+            on.record(What::Taken { who, rule: 0, far: false });
+            on.record(What::UserCodeBegins { who });
+            on.open.push(who.index);
+        }
+        number
+    }
+
+    /// It ends.
+    #[cold]
+    pub(crate) fn included_ends(&mut self, request: RequestId, number: u32) {
+        let who = vicus_trace::BoxId::task(request.0 as u32, number);
+        if let Some(on) = &mut self.0 {
+            on.close(who.index);
+            on.record(What::UserCodeEnds { who });
+        }
+        self.section_ends(request);
+    }
+
+    /// What the running task has spawned in its section is over.
+    #[inline]
+    pub(crate) fn section_ends(&mut self, request: RequestId) {
+        self.wait_begins(request, Awaits::Section);
+        self.wait_ends(request);
     }
 
     /// It goes on.
@@ -596,7 +638,9 @@ impl Recorder {
     #[inline]
     pub(crate) fn task_begins(&mut self, task: TaskRef) {
         if self.is_on() {
-            self.task_begins_here(task);
+            if let Some(on) = &mut self.0 {
+                on.open.push(task_of(task.header()).index);
+            }
             self.record(What::UserCodeBegins { who: task_of(task.header()) });
         }
     }
@@ -649,14 +693,6 @@ impl Recorder {
         }
     }
 
-    /// A closure's code is called by the task that made it, as a part of that task's time.
-    #[cold]
-    pub(crate) fn task_begins_here(&mut self, task: TaskRef) {
-        if let Some(on) = &mut self.0 {
-            on.open.push(task_of(task.header()).index);
-        }
-    }
-
     /// How many tasks' code is open on the seat.
     pub(crate) fn open(&self) -> usize {
         self.0.as_ref().map_or(0, |on| on.open.len())
@@ -680,14 +716,6 @@ impl Recorder {
         {
             on.record(What::UserCodeBegins { who: task_of(thread) });
             on.open.extend(open);
-        }
-    }
-
-    /// The code that was called last is over.
-    #[inline]
-    pub(crate) fn task_ended_here(&mut self) {
-        if let Some(on) = &mut self.0 {
-            on.open.pop();
         }
     }
 

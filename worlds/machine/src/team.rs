@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use vicus_schedule::{Plan, RequestId, SeatId};
 use vicus_topology::{GroupId, Topology};
-use vicus_trace::{Header, SeatLog, Trace};
+use vicus_trace::{Awaits, Header, SeatLog, Trace};
 
 /// Seats for threads of a caller, with a plan of their own.
 ///
@@ -220,7 +220,7 @@ pub fn gather() {
     assert!(in_task(|worker| worker.is_tied), "gather is called by members of a team");
     let is_recorded = in_task(|worker| worker.recorder.keeps_events());
     if is_recorded {
-        in_task(|worker| worker.recorder.wait_begins(worker.frame.request, true));
+        in_task(|worker| worker.recorder.wait_begins(worker.frame.request, Awaits::Team));
     }
     wait_for_own();
     with_shared(|shared| match shared.gathering.come() {

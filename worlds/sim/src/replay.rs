@@ -150,7 +150,7 @@ pub struct Replay {
     pub boxes: Vec<Option<u32>>,
     /// The sum of all invocations' durations in the trace, in nanoseconds, for each copy once.
     pub recorded_ns: f64,
-    /// The part of it that was subtracted as time for memory. The tasks' work is the rest.
+    /// The part of it that was subtracted as time for memory, and for spawns of tasks that are no boxes. The tasks' work is the rest.
     pub taken_off_ns: f64,
 }
 

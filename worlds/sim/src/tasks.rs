@@ -8,8 +8,10 @@
 //! recorded threads. A barrier waits for all tasks of its team. What the first thread did between two regions is work of the
 //! first seat; it has said nothing of its data.
 //!
-//! A wait for a group waits for the children alone. What a task worked includes the time of its spawns on the recording machine, of which
-//! the shortest time between two spawns is subtracted for each.
+//! Groups, joins and tasks that their spawners wait for at once are sections. A wait for a group waits for the children alone, and one for all
+//! children, within a section, for those of the section. What a task worked includes the time of its spawns on the recording
+//! machine, of which the shortest time between two spawns is subtracted for each; and the time for which it waited for locks, or for
+//! events of detached tasks, of which nothing is recorded.
 
 use crate::recorded::title;
 use crate::{ArraySpec, Cost, Program, Replay, ReplayError, ReplayOptions, Step, TaskSpec, Work};
@@ -17,10 +19,13 @@ use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use vicus_schedule::{Access, Dependences, Kind, Mode, RequestId};
-use vicus_trace::{BoxId, TaskKind, Trace, Use, What};
+use vicus_trace::{Awaits, BoxId, TaskKind, Trace, Use, What};
 
 /// Where arrays begin in the simulated machine's memory: at multiples of a large page, so that no page has parts of two.
 const ALIGN: usize = 1 << 21;
+
+/// More bytes of data are a mistake: pages are counted one by one.
+const MOST_BYTES: usize = 64 << 30;
 
 /// The leaf of tasks whose function is not known.
 const TASK: &str = "(task)";
@@ -48,7 +53,17 @@ pub(crate) fn replay(trace: &Trace, options: &ReplayOptions) -> Result<Replay, R
     }
     let Reader { tasks, .. } = reader;
     let regions = regions(&tasks)?;
-    Ok(Writer::new(trace, &tasks, options).write(&regions))
+    let writer = Writer::new(trace, &tasks, options);
+    if writer
+        .arrays
+        .recorded
+        .iter()
+        .try_fold(0usize, |all, range| all.checked_add(range.len()))
+        .is_none_or(|all| all > MOST_BYTES)
+    {
+        return Err(ReplayError::Tasks { expected: format!("data of at most {} GiB", MOST_BYTES >> 30) });
+    }
+    Ok(writer.write(&regions))
 }
 
 /// A recorded task.
@@ -78,6 +93,10 @@ enum Part {
     /// It worked for so many nanoseconds.
     Works(u64),
     Spawns(usize),
+    /// A section began.
+    Opens,
+    /// It waited for its section's children.
+    Closes,
     /// It waited for its children.
     Waits,
     /// It waited for the tasks and the other members of its team.
@@ -139,6 +158,9 @@ impl Reader {
             What::Follows { .. } | What::Uses { .. } => self.begun[seat] = Some(what),
             What::UsesBytes { who, .. } => {
                 let begun = self.begun[seat].take().ok_or("an address before its length")?;
+                if begun.who() != Some(who) {
+                    return Err("the length of an address of the same task".to_owned());
+                }
                 let (address, bytes) = (begun.number().unwrap_or(0) as usize, what.number().unwrap_or(0) as usize);
                 let (What::Follows { how, .. } | What::Uses { how, .. }) = begun else {
                     unreachable!("only these begin an access")
@@ -190,14 +212,31 @@ impl Reader {
                     open.since_ns = now_ns;
                 }
             }
+            What::SectionBegins { who } => {
+                self.charge(seat, now_ns);
+                let task = self.task(who)?;
+                self.tasks[task].parts.push(Part::Opens);
+            }
             What::WaitBegins { who, .. } | What::WaitEnds { who } => {
                 self.charge(seat, now_ns);
                 let task = self.task(who)?;
+                if let What::WaitBegins { awaits, .. } = what {
+                    self.tasks[task].parts.push(match awaits {
+                        Awaits::Children => Part::Waits,
+                        Awaits::Section => Part::Closes,
+                        Awaits::Team => Part::Gathers,
+                    });
+                }
                 // A task that ended by a panic has left waits open.
-                let Some(open) = self.running[seat].last_mut().filter(|open| open.task == task) else { return Ok(()) };
-                open.waits = matches!(what, What::WaitBegins { .. });
-                if let What::WaitBegins { all, .. } = what {
-                    self.tasks[task].parts.push(if all { Part::Gathers } else { Part::Waits });
+                if let Some(open) = self.running[seat].last_mut().filter(|open| open.task == task) {
+                    open.waits = matches!(what, What::WaitBegins { .. });
+                }
+            }
+            // What sleeps does not work, whatever it waits for.
+            What::SleepBegins => self.charge(seat, now_ns),
+            What::SleepEnds => {
+                if let Some(open) = self.running[seat].last_mut() {
+                    open.since_ns = now_ns;
                 }
             }
             What::Named { who, function } => {
@@ -312,7 +351,7 @@ impl<'a> Writer<'a> {
         let mut ended: Vec<(u64, u32)> = Vec::new();
         for region in regions {
             // The region that ended last before this one began.
-            let before = ended.iter().filter(|(ends, _)| *ends <= region.begins).max().copied();
+            let before = ended.iter().rev().find(|(ends, _)| *ends <= region.begins).copied();
             let mut after: Vec<u32> = before.iter().map(|&(_, task)| task).collect();
             if let Some((ends, _)) = before.filter(|_| region.is_of_team) {
                 let cost = Cost::Nanos((region.begins - ends) as f64);
@@ -421,7 +460,7 @@ impl<'a> Writer<'a> {
     /// The steps of a task. What it spawns gets its numbers here.
     fn steps(&mut self, task: usize, parts: &[Part]) -> Vec<Step> {
         let recorded = &self.recorded[task];
-        let leaf = recorded.function.map_or(0, |function| function + 2);
+        let leaf = recorded.function.and_then(|function| function.checked_add(2)).unwrap_or(0);
         let leaf = if (leaf as usize) < self.leaves.len() { leaf } else { 0 };
         let is_before_spawn = |at: usize| matches!(parts.get(at + 1), Some(Part::Spawns(_)));
         let works = |at: usize, ns: u64| if is_before_spawn(at) { ns.saturating_sub(self.spawn_ns) } else { ns };
@@ -435,7 +474,7 @@ impl<'a> Writer<'a> {
             })
             .max()
             .map(|(_, std::cmp::Reverse(at))| at);
-        let mut steps = Vec::new();
+        let (mut steps, mut sections) = (Vec::new(), 0usize);
         for (at, part) in parts.iter().enumerate() {
             match part {
                 Part::Works(recorded_ns) => {
@@ -465,7 +504,23 @@ impl<'a> Writer<'a> {
                     });
                     steps.push(Step::Spawn(number..number + 1));
                 }
-                Part::Waits => steps.push(Step::Wait),
+                Part::Opens => {
+                    sections += 1;
+                    steps.push(Step::Open);
+                }
+                // A part that begins within a section has not opened it.
+                Part::Closes if sections == 0 => steps.push(Step::Wait),
+                Part::Closes => {
+                    sections -= 1;
+                    steps.push(Step::Wait);
+                }
+                Part::Waits => {
+                    steps.push(Step::Wait);
+                    if sections > 0 {
+                        // The wait has closed it.
+                        steps.push(Step::Open);
+                    }
+                }
                 Part::Gathers => {}
             }
         }
@@ -570,7 +625,7 @@ mod tests {
         spawn(100, 1, Use::Writes, 0x1_0000);
         spawn(110, 2, Use::Reads, 0x1_0000);
         spawn(130, 3, Use::Reads, 0x1_1000);
-        events.push((0, 150, What::WaitBegins { who: named(0), all: false }));
+        events.push((0, 150, What::WaitBegins { who: named(0), awaits: Awaits::Children }));
         for (number, from) in [(1, 200), (2, 2200), (3, 4200)] {
             events.extend([
                 (0, from, begins(number)),
@@ -621,6 +676,49 @@ mod tests {
         );
     }
 
+    /// A task whose spawner waits for it at once, and a wait within a group: neither waits for the task that was spawned before.
+    #[test]
+    fn sections_wait_for_their_own() {
+        let root = named(0);
+        let mut events = vec![(0, 0, queued(0, None)), (0, 0, begins(0)), (0, 100, queued(1, Some(0)))];
+        events.push((0, 100, What::SectionBegins { who: root }));
+        events.extend([(0, 200, queued(2, Some(0))), (0, 200, begins(2)), (0, 1200, ends(2))]);
+        let wait = |awaits| What::WaitBegins { who: root, awaits };
+        events.extend([(0, 1200, wait(Awaits::Section)), (0, 1200, What::WaitEnds { who: root })]);
+        events.push((0, 1300, What::SectionBegins { who: root }));
+        events.push((0, 1400, queued(3, Some(0))));
+        events.extend([(0, 1500, wait(Awaits::Children)), (0, 1600, begins(3)), (0, 1700, ends(3))]);
+        events.extend([(0, 1800, begins(1)), (0, 1900, ends(1)), (0, 2000, What::WaitEnds { who: root })]);
+        // Asleep, it does not work.
+        events.extend([(0, 2000, What::SleepBegins), (0, 9000, What::SleepEnds)]);
+        events.extend([(0, 9000, wait(Awaits::Section)), (0, 9000, What::WaitEnds { who: root }), (0, 9000, ends(0))]);
+        let replay = Replay::of(&trace(1, &events), &ReplayOptions::default()).unwrap();
+        replay.program.check().unwrap();
+        let shown: Vec<String> = (replay.program.tasks[1].steps.iter())
+            .map(|step| match step {
+                Step::Work(Work { cost: Cost::Nanos(ns), .. }) => format!("{ns}"),
+                other => format!("{other:?}"),
+            })
+            .collect();
+        let expected = [
+            "100",
+            "Spawn(2..3)",
+            "Open",
+            "100",
+            "Spawn(3..4)",
+            "Wait",
+            "100",
+            "Open",
+            "100",
+            "Spawn(4..5)",
+            "100",
+            "Wait",
+            "Open",
+            "Wait",
+        ];
+        assert_eq!(shown, expected);
+    }
+
     /// Two members, each with a task before a barrier and one behind it; then another region of theirs, 700 ns later.
     fn team() -> Vec<(usize, u64, What)> {
         let mut events = Vec::new();
@@ -635,7 +733,7 @@ mod tests {
                     let (root, child) = (region * 10 + member as u32, region * 10 + 2 + 2 * phase + member as u32);
                     events.extend([
                         (member, from + 100, queued(child, Some(root))),
-                        (member, from + 200, What::WaitBegins { who: named(root), all: true }),
+                        (member, from + 200, What::WaitBegins { who: named(root), awaits: Awaits::Team }),
                         (member, from + 300, begins(child)),
                         (member, from + 1300, ends(child)),
                         (member, from + 3000, What::WaitEnds { who: named(root) }),
@@ -701,7 +799,7 @@ mod tests {
         let inner = [
             What::Enqueued { who, kind: TaskKind::Immediate, by: BoxId::NONE },
             What::UserCodeBegins { who },
-            What::WaitBegins { who, all: true },
+            What::WaitBegins { who, awaits: Awaits::Team },
             What::WaitEnds { who },
             What::UserCodeEnds { who },
         ];
@@ -709,6 +807,11 @@ mod tests {
         nested.sort_by_key(|(_, time, _)| *time);
         let said = told(&trace(3, &nested), &ReplayOptions::default());
         assert!(said.ends_with("parallel regions one after the other, and none within another one"), "{said}");
+        let huge = follows(0, Use::Reads, 0, 1 << 40);
+        let large =
+            trace(1, &[(0, 0, huge[0]), (0, 0, huge[1]), (0, 0, queued(0, None)), (0, 0, begins(0)), (0, 9, ends(0))]);
+        let said = told(&large, &ReplayOptions::default());
+        assert!(said.ends_with("expected data of at most 64 GiB"), "{said}");
         let odd = trace(1, &[(0, 0, begins(0)), (0, 1, follows(0, Use::Reads, 8, 8)[1])]);
         assert_eq!(told(&odd, &ReplayOptions::default()), "event 1 of seat 0: expected an address before its length");
     }

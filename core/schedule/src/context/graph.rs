@@ -78,7 +78,8 @@ impl<T> TaskGraph<T> {
         while self.nodes.front().is_some_and(|first| first.is_over() && !first.is_broken()) {
             self.dependences.retire(self.first);
             self.first += 1;
-            let over = self.nodes.pop_front();
+            // What has batons would keep them.
+            let over = self.nodes.pop_front().filter(|over| over.batons.is_empty());
             if self.spare.len() < SPARE_NODES {
                 self.spare.extend(over);
             }

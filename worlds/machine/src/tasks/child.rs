@@ -13,6 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
 use vicus_schedule::{Access, Context, Kind, SeatId, Wanted};
 use vicus_topology::Place;
+use vicus_trace::Awaits;
 
 /// Spawns a child of the running task, an immediate task. The parent may end before it. These wait for the child:
 /// [`wait_for_children`] in the parent, the group that was open ([`open_group`]) and those around it, the scope in which the
@@ -234,7 +235,7 @@ pub fn wait_for_children() {
     #[expect(unsafe_code, reason = "follows a pointer")]
     // SAFETY: it is this task's, and alive as long as that.
     let innermost = unsafe { context.as_ref() };
-    recorded(|| wait_until(&Children(innermost)));
+    recorded(Awaits::Children, || wait_until(&Children(innermost)));
     let mut context = Some(innermost);
     while let Some(one) = context {
         if let Some(panic) = one.take_panic() {
@@ -272,6 +273,7 @@ pub fn open_group() {
         // SAFETY: it is this task's, and alive as long as that.
         let group = Context::of_group(unsafe { outer.as_ref() }, worker.owner());
         worker.frame.context = Some(NonNull::from(Box::leak(Box::new(group))));
+        worker.recorder.section_begins(worker.frame.request);
     });
 }
 
@@ -314,7 +316,7 @@ fn close_innermost() -> Option<Option<Box<dyn Any + Send>>> {
     // SAFETY: it is this task's, and alive until it is closed here; when all its tasks are over, no pointer to it is left.
     unsafe {
         let outer = NonNull::from(group.as_ref().outer()?);
-        wait_for(group.as_ref(), Wanted::Subtrees);
+        recorded(Awaits::Section, || wait_until(&Tasks { context: group.as_ref(), wanted: Wanted::Subtrees }));
         let panic = group.as_ref().take_panic();
         in_task(|worker| worker.frame.context = Some(outer));
         drop(Box::from_raw(group.as_ptr()));
@@ -356,16 +358,16 @@ fn wait_for_all() -> Option<Box<dyn Any + Send>> {
 /// Waits for the tasks of a context.
 #[inline]
 pub(super) fn wait_for(context: &Context, wanted: Wanted) {
-    recorded(|| wait_until(&Tasks { context, wanted }));
+    recorded(Awaits::Children, || wait_until(&Tasks { context, wanted }));
 }
 
-/// Calls `wait`, in which the running task waits for tasks that it has spawned, and records that if events are recorded.
+/// Calls `wait`, in which the running task waits, and records that if events are recorded.
 #[inline]
-fn recorded(wait: impl FnOnce()) {
+pub(super) fn recorded(awaits: Awaits, wait: impl FnOnce()) {
     if !in_task(|worker| worker.recorder.keeps_events()) {
         return wait();
     }
-    in_task(|worker| worker.recorder.wait_begins(worker.frame.request, false));
+    in_task(|worker| worker.recorder.wait_begins(worker.frame.request, awaits));
     wait();
     in_task(|worker| worker.recorder.wait_ends(worker.frame.request));
 }

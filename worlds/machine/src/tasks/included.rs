@@ -1,7 +1,7 @@
 //! Children of the running task that begin otherwise than by being taken from a queue: at once, between two calls; or when they are
 //! told to. And what a task may wait for beside all of its children. For runtimes of languages that have calls for these.
 
-use super::child::{close_all_groups, wait_until, wait_within};
+use super::child::{close_all_groups, recorded, wait_until, wait_within};
 use super::job::{ask, free};
 use super::latch::Latch;
 use super::{Awaited, ChildBuilder, child};
@@ -11,12 +11,15 @@ use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 use vicus_schedule::{Access, ContextRef, Kind, ReadyTask, Unspawned, Way};
+use vicus_trace::Awaits;
 
 /// A child that runs on top of its parent, from [`begin_child`] to [`end_child`].
 #[must_use = "the child ends by `end_child`"]
 pub struct Included {
     outer: Frame,
     context: ContextRef,
+    /// Its number in the trace, if there is one.
+    number: Option<u32>,
 }
 
 /// Begins a child of the running task on top of it, as [`run_child`](crate::run_child) does, which ends with [`end_child`]. `None` if its group
@@ -49,10 +52,11 @@ pub fn begin_child() -> Option<Included> {
             return None;
         }
         context.begin_one(worker.seat);
+        let number = worker.recorder.keeps_events().then(|| worker.recorder.included_begins(worker.frame.request));
         let outer = worker.frame.put_aside();
         let context = ContextRef::new(context);
         (worker.frame.way, worker.frame.parent) = (Way::KEPT, context);
-        Some(Included { outer, context })
+        Some(Included { outer, context, number })
     })
 }
 
@@ -62,12 +66,15 @@ pub fn begin_child() -> Option<Included> {
 /// On another thread than that of [`begin_child`].
 #[inline]
 pub fn end_child(child: Included) {
-    let Included { mut outer, context } = child;
+    let Included { mut outer, context, number } = child;
     if in_task(|worker| worker.frame.context.is_some()) {
         close_all_groups();
     }
     let (own, seat, _none) = in_task(|worker| {
         let own = worker.frame.context.take();
+        if let Some(number) = number {
+            worker.recorder.included_ends(worker.frame.request, number);
+        }
         (own, worker.seat, worker.frame.resume(&mut outer))
     });
     #[expect(unsafe_code, reason = "ends a task in its context")]
@@ -141,10 +148,13 @@ pub fn wait_for_earlier(accesses: &[Access]) {
         }
     }
 
-    let latch = Latch::new(in_task(|worker| worker.waiter));
+    let latch = Latch::new(in_task(|worker| {
+        worker.recorder.section_begins(worker.frame.request);
+        worker.waiter
+    }));
     let set = Set(Pointer(&raw const latch));
     child().follows(accesses).spawn(move || drop(set));
-    wait_until(&latch);
+    recorded(Awaits::Section, || wait_until(&latch));
 }
 
 /// Runs a task that the running one may let its thread begin now, if there is one: one that descends from it.

@@ -1,5 +1,6 @@
 //! Two closures, perhaps at the same time.
 
+use super::child::recorded;
 use super::latch::Latch;
 use super::{closure_class, end_task, with_descendants};
 use crate::deque::Deque;
@@ -11,6 +12,7 @@ use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
 use vicus_schedule::{Kind, Put, QueueId, TaskClass, TaskHeader, TaskRef};
+use vicus_trace::Awaits;
 
 /// Runs two closures and returns their results. Another thread of the caller's [`Runtime`] may run the second one while the first
 /// one runs; if none has taken it by then, this thread does. The second one is an immediate task: it is run near. Usually it takes no
@@ -64,7 +66,7 @@ where
             // Data that the second one borrows may be gone with this frame.
             if take_back_from_panic(task, queue) {
                 job.forget();
-                in_task(|worker| worker.recorder.task_ended_here());
+                in_task(|worker| worker.record_end_of_second(task));
             } else {
                 wait_for(&job.latch);
                 job.drop_result();
@@ -74,7 +76,7 @@ where
     };
     if take_back(task, queue) {
         let b = job.run_here();
-        in_task(|worker| worker.recorder.task_ended_here());
+        in_task(|worker| worker.record_end_of_second(task));
         return (a, b);
     }
     wait_for(&job.latch);
@@ -115,7 +117,7 @@ fn take_back_from_panic(task: TaskRef, queue: Option<QueueId>) -> bool {
 #[inline(never)]
 fn wait_for(latch: &Latch) {
     let request = in_task(|worker| worker.frame.request);
-    worker::wait(Some(request), latch);
+    recorded(Awaits::Section, || worker::wait(Some(request), latch));
 }
 
 impl Worker {
@@ -123,6 +125,9 @@ impl Worker {
     /// seat's own lock-free one.
     #[inline]
     fn put_second(&mut self, task: TaskRef) -> (Option<QueueId>, AtOnce) {
+        if self.recorder.is_on() {
+            self.recorder.section_begins(self.frame.request);
+        }
         self.record_queued(task, Kind::Immediate, true);
         if self.put_own(task).is_ok() { (None, AtOnce::NONE) } else { self.put_elsewhere(task) }
     }
@@ -164,7 +169,16 @@ impl Worker {
     fn record_taken_back(&mut self, task: TaskRef) {
         if self.recorder.is_on() {
             self.recorder.task_taken(task, self.state.own_way(), false);
-            self.recorder.task_begins_here(task);
+            self.recorder.task_begins(task);
+        }
+    }
+
+    /// The second closure of a `join` was run or dropped by the task that has made it.
+    #[inline]
+    fn record_end_of_second(&mut self, task: TaskRef) {
+        if self.recorder.is_on() {
+            self.recorder.task_ends(task.header());
+            self.recorder.section_ends(self.frame.request);
         }
     }
 

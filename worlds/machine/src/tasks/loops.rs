@@ -1,6 +1,7 @@
 //! Loops whose iterations run near the same place each time.
 
 use super::Awaited;
+use super::child::recorded;
 use super::scope::keep_first;
 use super::visitors::Visitors;
 use super::{closure_class, end_task, wait_for_descendants};
@@ -14,6 +15,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use vicus_schedule::{ContextRef, Kind, RequestId, SeatId, TaskClass, TaskHeader, TaskRef, Waiter};
+use vicus_trace::Awaits;
 
 /// How many pieces each thread's share of a loop is cut into, so that others can help.
 const PIECES: usize = 16;
@@ -99,6 +101,7 @@ pub(super) fn pieces(range: Range<usize>, f: &(dyn Fn(Range<usize>) + Sync)) {
         in_task(|worker| (Arc::clone(&worker.shared), worker.owner(), worker.frame.request, worker.frame.parent));
     let (seat, waiter) = owner;
     let work = Arc::new(Loop { context, ..Loop::new(&shared, waiter, request, range, f) });
+    in_task(|worker| worker.recorder.section_begins(request));
     for other in (0..work.parts.len()).map(SeatId::new).filter(|&other| other != seat) {
         // A seat that has not come to several loops by now is busy with something longer.
         if !work.parts[other.index()].range.is_empty() && shared.inboxes[other.index()].len() < UNHEARD {
@@ -111,7 +114,7 @@ pub(super) fn pieces(range: Range<usize>, f: &(dyn Fn(Range<usize>) + Sync)) {
     }
     work.help(&shared, seat);
     work.visitors.close();
-    worker::wait(Some(request), &*work);
+    recorded(Awaits::Section, || worker::wait(Some(request), &*work));
     let panic = work.panic.lock().expect("nothing panics under this lock").take();
     if let Some(panic) = panic {
         resume_unwind(panic);

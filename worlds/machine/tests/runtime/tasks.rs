@@ -163,7 +163,7 @@ fn a_task_is_spawned_after_the_start_of_what_it_need_not_wait_for_any_more() {
 fn a_trace_has_no_effect_before_its_cause() {
     const TASKS: usize = 40;
     for strategy in ["las", "steal", "central"] {
-        let runtime = Runtime::builder().threads(4).strategy(strategy.parse().unwrap()).quiet().record(1 << 14).start();
+        let runtime = Runtime::builder().threads(4).strategy(strategy.parse().unwrap()).quiet().record(1 << 16).start();
         runtime.run(|| {
             for _ in 0..20 {
                 scope(|scope| {
