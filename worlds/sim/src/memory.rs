@@ -659,7 +659,9 @@ impl<'a> Memory<'a> {
                 waited += read * machine.home_latency_ns(homes, own, place);
                 if let Some(bank) = self.banks[place] {
                     demand.bytes += bytes;
-                    self.now.uses[bank].add(bytes, read / window, written / window);
+                    // A tile asks its own bank one thing after the other, and does not wait behind itself.
+                    let (waits, posts) = if place == own { (0.0, bytes) } else { (read, written) };
+                    self.now.uses[bank].add(bytes, waits / window, posts / window);
                 }
                 continue;
             }

@@ -220,15 +220,16 @@ mod tests {
         let report = papers::figure("memory").unwrap().evaluate(&Effort::quick(), papers::serially).unwrap();
         let text = table(&report);
         let line = text.lines().find(|line| line.contains("graviton2: all cores read:")).unwrap();
-        // Of eight channels of DDR4-3200 0.825 arrive.
-        assert_eq!(line, "holds: graviton2: all cores read: 169.0 GB/s predicted, 169.6 published, 1.00");
+        // Of eight channels of DDR4-3200 0.825 arrive: 168.96 GB/s, but for pieces that are a little longer or shorter than others.
+        let (begin, end) = ("holds: graviton2: all cores read: 169.", " GB/s predicted, 169.6 published, 1.00");
+        assert!(line.starts_with(begin) && line.ends_with(end), "{line}");
         assert_eq!(text.matches(" published, ").count(), report.verdicts.len());
     }
 
     #[test]
     fn a_name_that_is_none_says_what_there_is() {
         let error = |name| chosen(name).err().map(|error| error.to_string()).unwrap_or_default();
-        assert!(error("001-fig8").contains("001-fig7, 001-fig9"), "{}", error("001-fig8"));
+        assert!(error("001-fig8").contains("001-fig7, 001-fig7-published, 001-fig9"), "{}", error("001-fig8"));
         assert_eq!(chosen("all").unwrap().len(), FIGURES.len());
     }
 }
