@@ -558,9 +558,9 @@ impl Memory {
     /// use vicus_topology::Topology;
     ///
     /// let machine = Topology::parse("node:2 core:1").unwrap();
-    /// let options = MemoryOptions { range_bytes: 32 << 20, ..MemoryOptions::default() };
-    /// let memory = Arc::new(Memory::new(Arc::new(FakePages::new(2)), &machine, options).unwrap());
-    /// let placed = memory.alloc(Layout::array::<u8>(16 << 12).unwrap(), &Distribution::Fine).unwrap();
+    /// let options = MemoryOptions { range_bytes: 32 << 20, placed_bytes: 32 << 20, ..MemoryOptions::default() };
+    /// let memory = Memory::new(Arc::new(FakePages::new(2)), &machine, options).unwrap();
+    /// let placed = memory.place(Layout::array::<u8>(16 << 12).unwrap(), Some(&Distribution::Fine)).unwrap();
     /// let start = placed.bytes().as_ptr().addr();
     /// // Eight rows of 100 bytes, each on the second page of two.
     /// let rows = Rows { first: start + 4096..start + 4196, count: 8, stride: 8192 };
