@@ -36,8 +36,6 @@ pub struct Dependences {
     over: Over,
     /// Beyond this many pieces, those of finished tasks are given up.
     most_pieces: usize,
-    /// The same for single bytes.
-    most_bytes: usize,
 }
 
 /// How many pieces of finished tasks may stay, so that those of a usual program need not be made again.
@@ -89,15 +87,10 @@ impl Dependences {
             stretches(access).for_each(|stretch| self.memory.touch(stretch, &mut touch));
         }
         sort_tail(predecessors, from);
-        if self.memory.pieces.len() > self.most_pieces.max(SPARE_PIECES) {
-            self.memory.pieces.retain(|_, piece| piece.matters(&self.over));
-            self.most_pieces = 2 * self.memory.pieces.len();
-        }
-        if self.memory.bytes.len() > self.most_bytes.max(SPARE_BYTES) {
-            self.memory.bytes.retain(|_, piece| piece.matters(&self.over));
-            self.most_bytes = 2 * self.memory.bytes.len();
-            // The next look through it is one through its room, too.
-            self.memory.bytes.shrink_to(self.most_bytes.max(SPARE_BYTES));
+        let spare = if self.memory.pieces.is_empty() { SPARE_BYTES } else { SPARE_PIECES };
+        if self.memory.len() > self.most_pieces.max(spare) {
+            self.memory.give_up_finished(&self.over);
+            self.most_pieces = 2 * self.memory.len();
         }
     }
 
@@ -158,6 +151,18 @@ struct AccessMap {
 }
 
 impl AccessMap {
+    fn len(&self) -> usize {
+        self.bytes.len() + self.pieces.len()
+    }
+
+    /// Forgets what no later task may have to wait for.
+    fn give_up_finished(&mut self, over: &Over) {
+        self.pieces.retain(|_, piece| piece.matters(over));
+        self.bytes.retain(|_, piece| piece.matters(over));
+        // The next look through a table is one through its room, too.
+        self.bytes.shrink_to((2 * self.bytes.len()).max(SPARE_BYTES));
+    }
+
     fn touch(&mut self, bytes: Range<usize>, touch: &mut Touch<'_>) {
         if self.pieces.is_empty() && bytes.len() == 1 {
             return self.bytes.entry(bytes.start).or_insert_with(|| Piece::new(bytes.end)).touch(touch);

@@ -222,7 +222,9 @@ pub(crate) fn name(function: usize) {
 pub(crate) fn note_array(address: usize, bytes: usize) {
     KEPT.with(|kept| {
         // Blocks that began within it were freed.
-        kept.arrays.retain(|&begins| !(address..address + bytes).contains(&begins));
+        while let Some(&begins) = kept.arrays.range(address..address + bytes).next() {
+            kept.arrays.remove(&begins);
+        }
         kept.arrays.insert(address);
     });
 }

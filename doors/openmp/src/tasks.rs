@@ -504,6 +504,14 @@ pub(crate) fn spawn(record: *mut Record, said: Said) {
     }
 }
 
+/// Spawns a task that does nothing: others follow it, and it follows others. Where all tasks run at once there is nothing to follow.
+pub(crate) fn spawn_empty(accesses: Vec<Access>) {
+    let thread = here();
+    if thread.is_seated {
+        spawn(new_record(thread, 0), Said { accesses, ..Said::default() });
+    }
+}
+
 /// Makes the child that is over when the event has come.
 fn hold(event: *const Event, new: vicus::tasks::ChildBuilder) {
     let held = new.held(|| ());

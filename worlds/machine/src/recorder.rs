@@ -377,6 +377,14 @@ impl On {
         self.open.last().copied().unwrap_or(vicus_trace::BoxId::NONE)
     }
 
+    /// A task begins that was in no queue; this one has made it.
+    fn begin_unqueued(&mut self, who: vicus_trace::BoxId, by: u32) {
+        self.record(What::Enqueued { who, kind: TaskKind::Immediate, by });
+        self.record(What::Taken { who, rule: 0, far: false });
+        self.record(What::UserCodeBegins { who });
+        self.open.push(who.index);
+    }
+
     /// A task's code is over, and so is all that it left open when it panicked.
     fn close(&mut self, index: u32) {
         if let Some(at) = self.open.iter().rposition(|&open| open == index) {
@@ -567,11 +575,7 @@ impl Recorder {
         let number = self.number();
         let who = vicus_trace::BoxId::task(request.0 as u32, number);
         if let Some(on) = &mut self.0 {
-            let by = on.by();
-            on.record(What::Enqueued { who, kind: TaskKind::Immediate, by });
-            on.record(What::Taken { who, rule: 0, far: false });
-            on.record(What::UserCodeBegins { who });
-            on.open.push(who.index);
+            on.begin_unqueued(who, on.by());
         }
         number
     }
@@ -672,10 +676,7 @@ impl Recorder {
             if slept {
                 on.record(What::SleepEnds);
             }
-            on.record(What::Enqueued { who, kind: TaskKind::Immediate, by: vicus_trace::BoxId::NONE });
-            on.record(What::Taken { who, rule: 0, far: false });
-            on.record(What::UserCodeBegins { who });
-            on.open.push(who.index);
+            on.begin_unqueued(who, vicus_trace::BoxId::NONE);
         }
         number
     }

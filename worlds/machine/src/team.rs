@@ -18,7 +18,7 @@ use crate::recorder::Recording;
 use crate::runtime::{Runtime, Shared, StartError};
 use crate::sync::{AtomicU64, Ordering, Padded};
 use crate::takes::Level;
-use crate::tasks::{Awaited, wait_for_descendants, wait_for_own};
+use crate::tasks::{Awaited, recorded, wait_for_descendants, wait_for_own};
 use crate::worker::{Worker, in_task, wait, with_shared};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -218,23 +218,18 @@ impl fmt::Debug for Member {
 /// Outside of [`Member::run`], and in tasks that it has spawned.
 pub fn gather() {
     assert!(in_task(|worker| worker.is_tied), "gather is called by members of a team");
-    let is_recorded = in_task(|worker| worker.recorder.keeps_events());
-    if is_recorded {
-        in_task(|worker| worker.recorder.wait_begins(worker.frame.request, Awaits::Team));
-    }
-    wait_for_own();
-    with_shared(|shared| match shared.gathering.come() {
-        Came::Last { is_awaited: false } => {}
-        Came::Last { is_awaited: true } => shared.ask_all(),
-        Came::Early(gathered) => {
-            if !gathered.is_done() {
-                wait(None, &gathered);
+    recorded(Awaits::Team, || {
+        wait_for_own();
+        with_shared(|shared| match shared.gathering.come() {
+            Came::Last { is_awaited: false } => {}
+            Came::Last { is_awaited: true } => shared.ask_all(),
+            Came::Early(gathered) => {
+                if !gathered.is_done() {
+                    wait(None, &gathered);
+                }
             }
-        }
+        });
     });
-    if is_recorded {
-        in_task(|worker| worker.recorder.wait_ends(worker.frame.request));
-    }
 }
 
 /// Says that the running task is one of this function, for the trace ([`What::Named`](vicus_trace::What::Named)), whose header has the

@@ -626,9 +626,9 @@ impl<'a> Memory<'a> {
     }
 
     /// The needs of the current piece of work, whose time is known.
-    fn summary(&mut self, pu: PuId, node: NodeId, timed: Demand) -> Demand {
+    fn summary(&mut self, pu: PuId, node: NodeId, mut demand: Demand) -> Demand {
         let machine = self.machine;
-        let (mut demand, window) = (Demand { ..timed }, timed.window);
+        let window = demand.window;
         let mut waited = 0.0;
         self.now.uses.fill(Load::default());
         for (at, &cache) in self.paths[pu.index()].iter().enumerate() {

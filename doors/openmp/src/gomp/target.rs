@@ -3,7 +3,7 @@
 
 use super::tasks::{DEPEND, Data, accesses, make};
 use crate::exports::exports;
-use crate::tasks::{self, Said};
+use crate::tasks;
 use crate::teams;
 use crate::thread::here;
 use std::{ptr, slice};
@@ -107,16 +107,10 @@ fn limit_threads(threads: u32) {
 
 /// What a construct without a region has to do: it comes after what it depends on, and what depends on it comes later.
 unsafe fn follow(flags: u32, depend: *const *mut u8) {
-    if depend.is_null() {
-        return;
+    if !depend.is_null() {
+        let accesses = unsafe { accesses(depend) };
+        if flags & NOWAIT == 0 { tasks::wait_for(&accesses) } else { tasks::spawn_empty(accesses) }
     }
-    let thread = here();
-    let accesses = unsafe { accesses(depend) };
-    if flags & NOWAIT == 0 || !thread.is_seated {
-        return tasks::wait_for(&accesses);
-    }
-    let record = tasks::new_record(thread, 0);
-    tasks::spawn(record, Said { accesses, ..Said::default() });
 }
 
 exports! {

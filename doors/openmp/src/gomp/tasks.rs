@@ -155,11 +155,7 @@ exports! {
 
     "GOMP_5.1.1":
     fn GOMP_taskwait_depend_nowait(depend: *const *mut u8) {
-        let thread = here();
-        if thread.is_seated {
-            let record = tasks::new_record(thread, 0);
-            tasks::spawn(record, Said { accesses: unsafe { accesses(depend) }, ..Said::default() });
-        }
+        tasks::spawn_empty(unsafe { accesses(depend) });
     }
 
     "GOMP_3.0", "VERSION":

@@ -363,7 +363,7 @@ pub(super) fn wait_for(context: &Context, wanted: Wanted) {
 
 /// Calls `wait`, in which the running task waits, and records that if events are recorded.
 #[inline]
-pub(super) fn recorded(awaits: Awaits, wait: impl FnOnce()) {
+pub(crate) fn recorded(awaits: Awaits, wait: impl FnOnce()) {
     if !in_task(|worker| worker.recorder.keeps_events()) {
         return wait();
     }

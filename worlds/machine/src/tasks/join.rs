@@ -125,9 +125,7 @@ impl Worker {
     /// seat's own lock-free one.
     #[inline]
     fn put_second(&mut self, task: TaskRef) -> (Option<QueueId>, AtOnce) {
-        if self.recorder.is_on() {
-            self.recorder.section_begins(self.frame.request);
-        }
+        self.recorder.section_begins(self.frame.request);
         self.record_queued(task, Kind::Immediate, true);
         if self.put_own(task).is_ok() { (None, AtOnce::NONE) } else { self.put_elsewhere(task) }
     }

@@ -28,7 +28,7 @@ mod waits;
 pub use child::{
     ChildBuilder, cancel_group, child, close_group, open_group, run_child, spawn_child, wait_for_children,
 };
-pub(crate) use child::{wait_for_descendants, wait_for_own};
+pub(crate) use child::{recorded, wait_for_descendants, wait_for_own};
 pub use collect::{collect, map_reduce};
 pub use data::{Append, Data, Part, SharedSlice, TaskBuilder, Views};
 pub use included::{Held, Included, begin_child, end_child, has_queued, wait_for_earlier, yield_to_descendants};
