@@ -9,6 +9,7 @@
 use crate::allocator::column_block;
 use crate::boxes::{end_if_last, leave, recover, sweep_boxes};
 use crate::deque::Deque;
+use crate::fibres::exceptions::Kept;
 use crate::fibres::stack::SeatStacks;
 use crate::fibres::{self, Fibre};
 use crate::heaps;
@@ -47,6 +48,8 @@ pub(crate) struct Worker {
     pub(crate) frame: Frame,
     /// The requests of the tasks beneath the running one, if it stands on top of a task of another request.
     pub(crate) beneath: Vec<RequestId>,
+    /// Where C++ keeps the exceptions of the thread of the system.
+    pub(crate) caught: Kept,
     /// The fibre that runs; `None` while the thread is on its own stack.
     pub(crate) fibre: Option<&'static Fibre>,
     /// Whom to wake for what the running code waits for: that fibre, or the seat.
@@ -261,6 +264,7 @@ impl Worker {
             state,
             frame: Frame::new(RequestId(0)),
             beneath: Vec::new(),
+            caught: Kept::Unknown,
             fibre: None,
             waiter: fibres::waiter_of_seat(seat),
             starts: 0,

@@ -8,6 +8,7 @@
 //! A fibre whose thread has ended keeps its stack and waits in a list for the next thread; to start one there costs a switch. Switches
 //! are corosensei's; stacks are ours (`stack.rs`).
 
+pub(crate) mod exceptions;
 pub(crate) mod mutant;
 pub(crate) mod overflow;
 mod sanitizers;
@@ -19,6 +20,7 @@ use crate::runtime::Shared;
 use crate::threads::Core;
 use crate::worker::{Frame, Worker, in_task, with_worker};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
+use exceptions::Caught;
 use stack::{Class, SeatStacks, Slot};
 use state::State;
 use std::cell::{Cell, UnsafeCell};
@@ -68,6 +70,8 @@ pub(crate) struct Fibre {
     frame: UnsafeCell<MaybeUninit<Frame>>,
     /// The worker's, of the task beneath while the fibre runs, and the fibre's own while it does not.
     beneath: UnsafeCell<Vec<RequestId>>,
+    /// The same of C++'s exceptions.
+    caught: UnsafeCell<Caught>,
     /// Of a seat that records: how many tasks were open when it was entered, and those of its own while it is suspended.
     recorded: UnsafeCell<(usize, Vec<u32>)>,
     /// `None` before the first thread, and after its pages were given back.
@@ -105,6 +109,7 @@ impl Fibre {
             shared: AtomicPtr::new(ptr::null_mut()),
             frame: UnsafeCell::new(MaybeUninit::uninit()),
             beneath: UnsafeCell::new(Vec::new()),
+            caught: UnsafeCell::new(Caught::NOTHING),
             recorded: UnsafeCell::new((0, Vec::new())),
             coroutine: UnsafeCell::new(None),
             switcher: Cell::new(ptr::null()),
@@ -203,6 +208,7 @@ impl Fibre {
             if let Some(mut coroutine) = (*self.coroutine.get()).take() {
                 coroutine.force_reset();
             }
+            *self.caught.get() = Caught::NOTHING;
         }
         if sanitizers::are_there() {
             sanitizers::is_forgotten(self);
@@ -358,6 +364,7 @@ impl Fibre {
             move_words(self.frame.get().cast(), &raw mut worker.frame);
         }
         self.swap_beneath(worker);
+        self.swap_caught(worker);
         if worker.recorder.is_on() {
             self.record_enter(worker);
         }
@@ -372,6 +379,7 @@ impl Fibre {
             move_words(&raw const worker.frame, self.frame.get().cast());
         }
         self.swap_beneath(worker);
+        self.swap_caught(worker);
     }
 
     #[cold]

@@ -1,0 +1,90 @@
+//! What C++ knows of the exceptions of a thread goes with the lightweight thread.
+//!
+//! C++ keeps a stack of the exceptions that are being caught, and the number of those that are under way, for each thread of the system.
+//! Lightweight threads that switch while they have caught something would take each other's exceptions off that stack. So it is swapped
+//! when a fibre is entered and left, as the Itanium C++ ABI lays it out (section 2.2.2, `__cxa_eh_globals`): the address of the last caught
+//! exception, and a number.
+
+use super::Fibre;
+use crate::worker::Worker;
+use std::ffi::{CStr, c_void};
+use std::mem;
+use std::ptr;
+use std::sync::OnceLock;
+
+/// What C++ keeps for a thread: mostly nothing.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Caught {
+    last: *mut c_void,
+    under_way: u32,
+}
+
+impl Caught {
+    pub(super) const NOTHING: Caught = Caught { last: ptr::null_mut(), under_way: 0 };
+}
+
+/// Where C++ keeps it for the worker's thread of the system.
+#[derive(Clone, Copy)]
+pub(crate) enum Kept {
+    /// No fibre was entered so far.
+    Unknown,
+    /// There was no C++ in the program when the first one was.
+    Nowhere,
+    At(*mut Caught),
+}
+
+type GetGlobals = unsafe extern "C" fn() -> *mut Caught;
+
+impl Kept {
+    /// For the calling thread.
+    #[cold]
+    fn here() -> Kept {
+        static FOUND: OnceLock<Option<GetGlobals>> = OnceLock::new();
+        let Some(get) = FOUND.get_or_init(find) else { return Kept::Nowhere };
+        #[expect(unsafe_code, reason = "a function of C++'s library")]
+        // SAFETY: the ABI gives it this type. Its answer stays there as long as the thread.
+        unsafe {
+            Kept::At(get())
+        }
+    }
+}
+
+/// The function of the program, or of a library that was loaded for itself alone.
+fn find() -> Option<GetGlobals> {
+    const NAME: &CStr = c"__cxa_get_globals";
+    #[expect(unsafe_code, reason = "looks for a function by its name")]
+    // SAFETY: names end with a 0; a library is kept if it is there already, and never let go, so the function stays. This name is the ABI's,
+    // which gives it this type; null is `None`.
+    unsafe {
+        let mut found = libc::dlsym(libc::RTLD_DEFAULT, NAME.as_ptr());
+        for library in [c"libstdc++.so.6", c"libc++abi.so.1"] {
+            if found.is_null() {
+                let handle = libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+                if !handle.is_null() {
+                    found = libc::dlsym(handle, NAME.as_ptr());
+                }
+            }
+        }
+        mem::transmute::<*mut c_void, Option<GetGlobals>>(found)
+    }
+}
+
+impl Fibre {
+    /// The worker's thread has what the fibre had, and the fibre keeps what is beneath; or the other way round.
+    #[inline]
+    pub(super) fn swap_caught(&self, worker: &mut Worker) {
+        if let Kept::Unknown = worker.caught {
+            worker.caught = Kept::here();
+        }
+        let Kept::At(kept) = worker.caught else { return };
+        #[expect(unsafe_code, reason = "C++'s state of this thread, and a cell that only this thread uses")]
+        // SAFETY: `kept` is the calling thread's; the fibre is of this seat.
+        unsafe {
+            let own = self.caught.get();
+            if *kept != Caught::NOTHING || *own != Caught::NOTHING {
+                ptr::swap(kept, own);
+            }
+        }
+    }
+}
