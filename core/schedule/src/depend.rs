@@ -232,11 +232,11 @@ struct Piece {
 enum Before {
     None,
     One(usize),
-    Several(Beside),
+    Several(Box<[usize]>),
 }
 
 /// Tasks that do not wait for each other: mostly few, as those that read what a neighbour has written.
-type Beside = SmallVec<[usize; 3]>;
+type Beside = SmallVec<[usize; 6]>;
 
 impl Before {
     fn tasks(&self) -> &[usize] {
@@ -269,7 +269,7 @@ impl Piece {
         if self.mode != touch.mode {
             // They are waited for instead of those before them, since all of them wait for these.
             if !self.beside.is_empty() {
-                self.before = Before::Several(std::mem::take(&mut self.beside));
+                self.before = Before::Several(self.beside.drain(..).collect());
             }
             self.mode = touch.mode;
         }

@@ -494,6 +494,7 @@ pub(crate) fn spawn(record: *mut Record, said: Said) {
     lead(thread, 1);
     let queued = Queued(unsafe { NonNull::new_unchecked(record) });
     if event.is_null() {
+        here().keep_accesses(accesses);
         new.spawn(move || queued.run());
     } else {
         // The task is over when it has ended and its event has come: another child that waits for both stands for it.

@@ -9,6 +9,7 @@ use crate::work::Loop;
 use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use vicus::tasks::Access;
 
 /// The settings of a task, its *internal control variables*: it has those of the task that made it, as they were then.
 #[derive(Clone, Copy, Debug)]
@@ -109,6 +110,8 @@ pub(crate) struct Thread {
     pub(crate) has_events: bool,
     /// Free memory for tasks.
     pub(crate) memory: crate::tasks::Memory,
+    /// Free memory for what is said of one task.
+    spare_accesses: Vec<Access>,
     /// The threads of its regions: of those outside of all others, of those that it begins within one of these, and so on.
     pub(crate) pools: Vec<Pool>,
     /// How many regions it has begun that are not over.
@@ -158,6 +161,19 @@ pub(crate) struct Outer {
 }
 
 impl Thread {
+    /// An empty list.
+    #[inline]
+    pub(crate) fn accesses(&mut self) -> Vec<Access> {
+        std::mem::take(&mut self.spare_accesses)
+    }
+
+    /// The next empty list has the memory of this one.
+    #[inline]
+    pub(crate) fn keep_accesses(&mut self, mut accesses: Vec<Access>) {
+        accesses.clear();
+        self.spare_accesses = accesses;
+    }
+
     fn new() -> Box<Thread> {
         static IDS: AtomicU32 = AtomicU32::new(0);
         let mut thread = Box::new(Thread {
@@ -179,6 +195,7 @@ impl Thread {
             told: Vec::new(),
             has_events: false,
             memory: crate::tasks::Memory::new(),
+            spare_accesses: Vec::new(),
             pools: crate::process::left_pools(),
             depth: 0,
             place: -1,

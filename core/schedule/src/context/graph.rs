@@ -1,10 +1,12 @@
 //! Tasks that wait for earlier ones, by the data that they read and write.
 
-use crate::sync::{AtomicUsize, Mutex, Ordering};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicUsize, Mutex, Ordering};
 use crate::{Access, Dependences, Kind, Mode, QueueId, TaskRef};
-use smallvec::SmallVec;
+use std::array;
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
+use std::mem::{self, ManuallyDrop};
+use std::ptr;
 use std::sync::Arc;
 
 /// An owner's tasks with described data: each waits for the earlier ones that write what it reads or use what it writes. Tasks that
@@ -41,8 +43,8 @@ pub struct TaskGraph<T = ReadyTask> {
 /// How many batons that no task has may stay.
 const SPARE_BATONS: usize = 1 << 10;
 
-/// How many nodes of tasks that are over may stay.
-const SPARE_NODES: usize = 1 << 10;
+/// How many nodes of tasks that are over may stay. In models none, which don't know how references are counted.
+const SPARE_NODES: usize = if cfg!(loom) { 0 } else { 1 << 10 };
 
 impl<T> Default for TaskGraph<T> {
     fn default() -> TaskGraph<T> {
@@ -90,9 +92,13 @@ impl<T> TaskGraph<T> {
         let node = self.node(TaskNode::new(number, batons));
         self.predecessors.clear();
         self.dependences.add_commuting(number, ordered, &mut self.predecessors);
+        let mut unspawned = Unspawned { node: Some(node), waits_for: 0 };
+        let node = unspawned.node();
+        let mut waits_for = 0;
         for &earlier in &self.predecessors {
             let earlier_node = &self.nodes[earlier - self.first];
-            if earlier_node.add_successor(&node) {
+            if earlier_node.successors.add(node) {
+                waits_for += 1;
                 continue;
             }
             if earlier_node.is_broken() {
@@ -101,8 +107,9 @@ impl<T> TaskGraph<T> {
                 self.dependences.retire(earlier);
             }
         }
-        self.nodes.push_back(Arc::clone(&node));
-        Unspawned(node)
+        self.nodes.push_back(Arc::clone(node));
+        unspawned.waits_for = waits_for;
+        unspawned
     }
 
     /// A node with this content, in memory of one that nobody else has any more. It was made by the thread that makes this one, as a rule, and
@@ -171,18 +178,34 @@ impl<T> Baton<T> {
 
 /// A task of a [`TaskGraph`] until it is spawned, which happens once: this value can't be copied.
 #[must_use = "those that follow the task wait for its end"]
-pub struct Unspawned<T = ReadyTask>(Arc<TaskNode<T>>);
+pub struct Unspawned<T = ReadyTask> {
+    /// `None` when it is spawned.
+    node: Option<Arc<TaskNode<T>>>,
+    /// Of how many tasks it is a successor.
+    waits_for: u32,
+}
 
 impl<T> Unspawned<T> {
     /// The task's node, which is told when the task ends.
     pub fn node(&self) -> &Arc<TaskNode<T>> {
-        &self.0
+        self.node.as_ref().expect("it is not spawned")
     }
 
     /// The task is spawned: from now on it may run as soon as it waits for no other. Returns it if it waits for none now.
-    pub fn spawn(self, task: T) -> Option<T> {
-        self.0.task.set(Some(task));
-        self.0.remove_predecessor()
+    pub fn spawn(mut self, task: T) -> Option<T> {
+        let node = self.node.take().expect("a value is spawned once");
+        node.task.set(Some(task));
+        // Nobody else looks at what a task misses that is in no list.
+        if self.waits_for == 0 { node.take_batons() } else { node.miss_less(UNSPAWNED - self.waits_for) }
+    }
+}
+
+impl<T> Drop for Unspawned<T> {
+    /// Lists may have it that is never spawned: its node stays.
+    fn drop(&mut self) {
+        if let Some(node) = self.node.take() {
+            mem::forget(node);
+        }
     }
 }
 
@@ -201,58 +224,164 @@ pub struct ReadyTask {
 
 /// A task in a [`TaskGraph`], with the tasks that wait for it. `T` is what its spawner needs to have it run.
 pub struct TaskNode<T = ReadyTask> {
-    /// How many tasks it waits for, and one more until it is spawned. [`OVER`] when it is over.
-    missing: AtomicUsize,
-    /// Its number in the graph.
-    number: usize,
+    /// The tasks that wait for this one.
+    successors: Successors<T>,
+    /// How many tasks it waits for, of those that it became a successor of; until it is spawned, [`UNSPAWNED`] without those of them that
+    /// are over.
+    missing: AtomicU32,
+    /// How many batons it has.
+    has: Cell<u32>,
+    /// The task, from [`Unspawned::spawn`] until the thread that removes the last predecessor, or the last baton that it lacked, takes it.
+    task: Cell<Option<T>>,
     /// The number of the earliest task that panicked, of this one and those that it waited for, directly or not: then its data may
     /// not have been written. [`NONE`] if none did, or if the owner has learnt of it.
     cause: AtomicUsize,
-    /// The tasks that wait for this one; `None` when this one is over.
-    waiting: Mutex<Option<Waiting<T>>>,
+    /// Its number in the graph.
+    number: usize,
     /// What it must have before it runs, if it commutes with others: it takes them one by one in the same order as these do, so that no
     /// two tasks wait for each other.
     batons: Vec<Arc<Baton<T>>>,
-    /// How many of them it has.
-    has: Cell<usize>,
-    /// The task, from [`Unspawned::spawn`] until the thread that removes the last predecessor, or the last baton that it lacked, takes it.
-    task: Cell<Option<T>>,
 }
-
-/// Those of a stencil or a factorisation are few.
-type Waiting<T> = SmallVec<[Arc<TaskNode<T>>; 4]>;
 
 /// No task's number.
 const NONE: usize = usize::MAX;
 
-/// What a task waits for that is over: no number of tasks.
-const OVER: usize = usize::MAX;
+/// More tasks than one waits for.
+const UNSPAWNED: u32 = 1 << 31;
 
-#[expect(unsafe_code, reason = "it has a cell")]
+/// The tasks that wait for one, until it is over. The graph adds them, under its lock, one after the other; the thread that runs the task
+/// closes the list, and then has it alone.
+///
+/// A task in the list is kept by what ends it: it can't end, nor be spawned, before this list has told it. So the list has no references.
+struct Successors<T> {
+    /// How many there are; [`CLOSED`] when the task is over.
+    count: AtomicU32,
+    first: [AtomicPtr<TaskNode<T>>; FEW],
+    more: AtomicPtr<More<T>>,
+}
+
+/// Those of a stencil or a factorisation are few. Models have so few that blocks are made.
+const FEW: usize = if cfg!(loom) { 1 } else { 6 };
+
+/// No number of successors.
+const CLOSED: u32 = u32::MAX;
+
+/// Further successors, each block twice as many as the one before.
+struct More<T> {
+    tasks: Box<[AtomicPtr<TaskNode<T>>]>,
+    next: AtomicPtr<More<T>>,
+}
+
+fn no_successor<T>() -> AtomicPtr<TaskNode<T>> {
+    AtomicPtr::new(ptr::null_mut())
+}
+
+#[expect(unsafe_code, reason = "a list without references")]
+impl<T> Successors<T> {
+    fn new() -> Successors<T> {
+        Successors {
+            count: AtomicU32::new(0),
+            first: array::from_fn(|_| no_successor()),
+            more: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    /// Whether the task is over.
+    fn is_closed(&self) -> bool {
+        // Acquire: what the task has written is seen by those that need not wait for it, since it is over, and so is its cause.
+        self.count.load(Ordering::Acquire) == CLOSED
+    }
+
+    /// The place for the successor of this index. By the graph for one that is new, which makes blocks; then by whoever has closed the list.
+    fn place(&self, index: usize) -> &AtomicPtr<TaskNode<T>> {
+        if let Some(place) = self.first.get(index) {
+            return place;
+        }
+        let (mut at, mut index, mut room) = (&self.more, index - FEW, FEW);
+        loop {
+            room *= 2;
+            let mut block = at.load(Ordering::Relaxed);
+            if block.is_null() {
+                let tasks = (0..room).map(|_| no_successor()).collect();
+                block = Box::into_raw(Box::new(More { tasks, next: AtomicPtr::new(ptr::null_mut()) }));
+                // Relaxed, as all of this: what the count covers is seen by the thread that closes the list.
+                at.store(block, Ordering::Relaxed);
+            }
+            // SAFETY: blocks are freed with the list.
+            let block = unsafe { &*block };
+            if let Some(place) = block.tasks.get(index) {
+                return place;
+            }
+            index -= room;
+            at = &block.next;
+        }
+    }
+
+    /// Makes another task wait for this one; `false` if this one is over.
+    fn add(&self, other: &Arc<TaskNode<T>>) -> bool {
+        let count = self.count.load(Ordering::Acquire);
+        if count == CLOSED {
+            return false;
+        }
+        self.place(count as usize).store(Arc::as_ptr(other).cast_mut(), Ordering::Relaxed);
+        // Release: the thread that closes the list sees the place. Acquire: see `is_closed`.
+        self.count.compare_exchange(count, count + 1, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// The task is over. `f` gets each of those that wait for it, and may have it run.
+    fn close(&self, mut f: impl FnMut(&Arc<TaskNode<T>>)) {
+        // Acquire: see `add`. Release: see `is_closed`.
+        let count = self.count.swap(CLOSED, Ordering::AcqRel);
+        for index in 0..count {
+            let next = self.place(index as usize).load(Ordering::Relaxed);
+            // SAFETY: the graph has it from an `Arc`, which lives: that of `Unspawned`, or of the task, which can't run before `f` has it.
+            let next = ManuallyDrop::new(unsafe { Arc::from_raw(next.cast_const()) });
+            f(&next);
+        }
+    }
+}
+
+impl<T> Drop for Successors<T> {
+    fn drop(&mut self) {
+        let mut next = self.more.load(Ordering::Relaxed);
+        while !next.is_null() {
+            #[expect(unsafe_code, reason = "frees the list's blocks")]
+            // SAFETY: each is from a box, and in one list once.
+            let block = unsafe { Box::from_raw(next) };
+            next = block.next.load(Ordering::Relaxed);
+        }
+    }
+}
+
+#[expect(unsafe_code, reason = "it has cells")]
 // SAFETY: the cell `task` is written once, by `Unspawned::spawn`, as a node has one `Unspawned`, which is consumed. That is before the last
 // decrement of `missing`, since it counts the spawn; the thread that does this decrement reads the cell. This may be another one, so
-// the task has to be `Send`. Each of the other decrements is by an entry in a list `waiting`, which is taken out once. If the task lacks
+// the task has to be `Send`. Each of the other decrements is by an entry in a list of successors, which is closed once. If the task lacks
 // a baton, the lock of that one passes both cells on to the thread that takes the task out of its list, once. `has` is used by these
 // threads, and when the task is over.
 unsafe impl<T: Send> Sync for TaskNode<T> {}
+
+#[expect(unsafe_code, reason = "it has pointers")]
+// SAFETY: what it has is the tasks that wait, whose nodes are for all threads, and which may be taken by any.
+unsafe impl<T: Send> Send for TaskNode<T> {}
 
 impl<T> TaskNode<T> {
     /// A task that is not spawned yet.
     fn new(number: usize, batons: Vec<Arc<Baton<T>>>) -> TaskNode<T> {
         TaskNode {
-            missing: AtomicUsize::new(1),
-            number,
-            cause: AtomicUsize::new(NONE),
-            waiting: Mutex::new(Some(Waiting::new())),
-            batons,
+            successors: Successors::new(),
+            missing: AtomicU32::new(UNSPAWNED),
             has: Cell::new(0),
             task: Cell::new(None),
+            cause: AtomicUsize::new(NONE),
+            number,
+            batons,
         }
     }
 
     /// Whether this task, or one that it waited for, panicked.
     pub fn is_broken(&self) -> bool {
-        // Relaxed: the caller has waited for this task, or holds the lock under which the cause is set.
+        // Relaxed: the caller has waited for this task, or has seen that it is over.
         self.cause.load(Ordering::Relaxed) != NONE
     }
 
@@ -263,30 +392,20 @@ impl<T> TaskNode<T> {
     }
 
     fn is_over(&self) -> bool {
-        // Acquire: what the task has written is seen by those that need not wait for it, since it is over, and so is its cause.
-        self.missing.load(Ordering::Acquire) == OVER
+        self.successors.is_closed()
     }
 
-    /// Makes another task wait for this one; `false` if this one is over.
-    fn add_successor(&self, other: &Arc<TaskNode<T>>) -> bool {
-        let mut waiting = self.waiting.lock().expect("nothing panics under this lock");
-        let Some(waiting) = &mut *waiting else { return false };
-        // Relaxed: the lock orders the increment before the decrement in `end`.
-        other.missing.fetch_add(1, Ordering::Relaxed);
-        waiting.push(Arc::clone(other));
-        true
-    }
-
-    fn remove_predecessor(self: &Arc<Self>) -> Option<T> {
+    /// Returns the task if it misses nothing else now.
+    fn miss_less(self: &Arc<Self>, by: u32) -> Option<T> {
         // Release and acquire: the thread that queues the task sees the writes of all tasks that it waited for, and its own
         // entry.
-        (self.missing.fetch_sub(1, Ordering::AcqRel) == 1).then(|| self.take_batons()).flatten()
+        (self.missing.fetch_sub(by, Ordering::AcqRel) == by).then(|| self.take_batons()).flatten()
     }
 
     /// It waits for no other task. Returns it if it has all its batons, too.
     #[inline]
     fn take_batons(self: &Arc<Self>) -> Option<T> {
-        while let Some(baton) = self.batons.get(self.has.get()) {
+        while let Some(baton) = self.batons.get(self.has.get() as usize) {
             if !baton.take(self) {
                 return None;
             }
@@ -298,28 +417,81 @@ impl<T> TaskNode<T> {
     /// The task has ended, without a panic if `is_done`. `ready` gets each task that now waits for no other. Those that waited for a
     /// task that panicked count as if they had panicked, too.
     pub fn end(&self, is_done: bool, mut ready: impl FnMut(T)) {
-        let (waiting, cause) = {
-            let mut waiting = self.waiting.lock().expect("nothing panics under this lock");
-            if !is_done {
-                self.inherit(self.number);
-            }
-            // Release: see `is_over`.
-            self.missing.store(OVER, Ordering::Release);
-            (waiting.take(), self.cause.load(Ordering::Relaxed))
-        };
-        for next in waiting.into_iter().flatten() {
+        if !is_done {
+            self.inherit(self.number);
+        }
+        // Before it is over: then the owner may learn of it, and forget it.
+        let cause = self.cause.load(Ordering::Relaxed);
+        self.successors.close(|next| {
             if cause != NONE {
                 next.inherit(cause);
             }
-            if let Some(queued) = next.remove_predecessor() {
+            if let Some(queued) = next.miss_less(1) {
                 ready(queued);
             }
-        }
-        for baton in &self.batons[..self.has.replace(0)] {
+        });
+        for baton in &self.batons[..self.has.replace(0) as usize] {
             if let Some(next) = baton.pass_on() {
                 next.has.set(next.has.get() + 1);
                 next.take_batons().into_iter().for_each(&mut ready);
             }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    fn cell(mode: Mode) -> [Access; 1] {
+        [Access::new(0x100, 8, mode)]
+    }
+
+    #[test]
+    fn a_task_with_many_successors_lets_all_of_them_go_on() {
+        for count in [0, 1, FEW - 1, FEW, FEW + 1, 3 * FEW, 3 * FEW + 1, 1000] {
+            let mut graph = TaskGraph::default();
+            let writer = graph.add(&cell(Mode::Write));
+            let node = Arc::clone(writer.node());
+            assert_eq!(writer.spawn(0), Some(0));
+            for number in 1..=count {
+                assert_eq!(graph.add(&cell(Mode::Read)).spawn(number), None);
+            }
+            let mut ready = Vec::new();
+            node.end(true, |task| ready.push(task));
+            assert_eq!(ready, (1..=count).collect::<Vec<_>>());
+            assert_eq!(graph.add(&cell(Mode::Read)).spawn(0), Some(0), "it is over");
+        }
+    }
+
+    #[test]
+    fn a_successor_that_is_never_spawned_does_no_harm() {
+        let mut graph = TaskGraph::default();
+        let writer = graph.add(&cell(Mode::Write));
+        let node = Arc::clone(writer.node());
+        assert_eq!(writer.spawn(0), Some(0));
+        drop(graph.add(&cell(Mode::Read)));
+        drop(graph);
+        node.end(true, |_| panic!("it was not spawned"));
+    }
+
+    #[test]
+    fn a_task_that_ends_while_others_are_added_is_waited_for_by_those_that_came_before() {
+        for round in 0..200 {
+            let mut graph = TaskGraph::default();
+            let writer = graph.add(&cell(Mode::Write));
+            let node = Arc::clone(writer.node());
+            assert_eq!(writer.spawn(0), Some(0));
+            let other = thread::spawn(move || {
+                (0..round).for_each(|_| std::hint::spin_loop());
+                let mut ready = Vec::new();
+                node.end(true, |task| ready.push(task));
+                ready
+            });
+            let at_once: Vec<_> = (1..100).filter_map(|number| graph.add(&cell(Mode::Read)).spawn(number)).collect();
+            let ready = other.join().expect("it does not panic");
+            assert_eq!(ready.into_iter().chain(at_once).collect::<Vec<_>>(), (1..100).collect::<Vec<_>>());
         }
     }
 }
@@ -405,6 +577,39 @@ mod loom_models {
                 assert_eq!(reader.is_broken(), is_broken, "what a task did not write is told");
             });
         }
+    }
+
+    /// A task ends while three are added that wait for it: each is ready once, and sees what it wrote, whether it still had to wait or not.
+    #[test]
+    fn loom_all_that_are_added_while_a_task_ends_go_on() {
+        loom::model(|| {
+            let mut graph = TaskGraph::default();
+            let cell = |mode| [Access::new(0x100, 8, mode)];
+            let writer = graph.add(&cell(Mode::Write));
+            let node = Arc::clone(writer.node());
+            assert_eq!(writer.spawn(0), Some(0));
+            let data = Arc::new(Data(UnsafeCell::new(0)));
+            #[expect(unsafe_code, reason = "loom's cell")]
+            // SAFETY: as for `Sync`.
+            let is_written = |data: &Data| assert_eq!(data.0.with(|cell| unsafe { *cell }), 1);
+            let other = thread::spawn({
+                let data = Arc::clone(&data);
+                move || {
+                    #[expect(unsafe_code, reason = "loom's cell")]
+                    // SAFETY: as for `Sync`.
+                    data.0.with_mut(|cell| unsafe { *cell += 1 });
+                    let mut ready = Vec::new();
+                    node.end(true, |task: i32| ready.push(task));
+                    (ready, node)
+                }
+            });
+            let at_once: Vec<i32> = (1..4).filter_map(|number| graph.add(&cell(Mode::Read)).spawn(number)).collect();
+            if !at_once.is_empty() {
+                is_written(&data);
+            }
+            let (ready, _node) = other.join().unwrap();
+            assert_eq!(ready.into_iter().chain(at_once).collect::<Vec<_>>(), [1, 2, 3]);
+        });
     }
 
     /// Two tasks that commute, and a third one that waits for a writer before: they end on two threads, one that is ready may be run by

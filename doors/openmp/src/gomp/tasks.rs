@@ -27,6 +27,12 @@ const STRICT: u32 = 1 << 14;
 
 /// A `depend` clause as gcc passes it. Its addresses are those of the first bytes; there are no lengths.
 pub(crate) unsafe fn accesses(depend: *const *mut u8) -> Vec<Access> {
+    let mut accesses = here().accesses();
+    unsafe { add_accesses(depend, &mut accesses) };
+    accesses
+}
+
+unsafe fn add_accesses(depend: *const *mut u8, accesses: &mut Vec<Access>) {
     let at = |index: usize| unsafe { *depend.add(index) }.addr();
     let one = |address: usize, mode| {
         if crate::checks::is_on() {
@@ -40,9 +46,8 @@ pub(crate) unsafe fn accesses(depend: *const *mut u8) -> Vec<Access> {
     };
     if at(0) != 0 {
         let (all, out) = (at(0), at(1));
-        return (0..all)
-            .map(|index| one(at(2 + index), if index < out { Mode::ReadWrite } else { Mode::Read }))
-            .collect();
+        let access = |index| one(at(2 + index), if index < out { Mode::ReadWrite } else { Mode::Read });
+        return accesses.extend((0..all).map(access));
     }
     let (all, out, mutual, read) = (at(1), at(2), at(3), at(4));
     let access = |index: usize| {
@@ -66,7 +71,7 @@ pub(crate) unsafe fn accesses(depend: *const *mut u8) -> Vec<Access> {
             one(address, mode)
         }
     };
-    (0..all).map(access).collect()
+    accesses.extend((0..all).map(access));
 }
 
 /// A task's data, before the task is made.

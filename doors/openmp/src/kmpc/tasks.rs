@@ -110,7 +110,7 @@ unsafe fn accesses(count: i32, depends: *const Depend, more: i32, others: *const
     let one = |at: *const Depend, index: usize| unsafe { *at.add(index) };
     let all = (0..count.max(0) as usize).map(|index| one(depends, index));
     let all = all.chain((0..more.max(0) as usize).map(|index| one(others, index)));
-    let mut ordered = Vec::with_capacity((count.max(0) + more.max(0)) as usize);
+    let mut ordered = here().accesses();
     let (mut touched, is_placed) = (Vec::new(), crate::sections::matter(here()));
     for Depend { address, bytes, flags } in all {
         let mode = match flags & 0xf {

@@ -332,14 +332,15 @@ impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
             let share = !apart && other.bytes > 0 && access.bytes > 0;
             share && (other.mode.writes() || access.mode.writes())
         };
-        if let Some(other) = self.said.accesses.iter().find(overlaps) {
+        if let Some(other) = self.said.accesses().iter().find(overlaps) {
             panic!("a task says that it uses the same memory twice: {other:?} and {access:?}");
         }
-        self.said.accesses.push(access);
         if let Some(scope) = data.scope() {
             let own: *const () = std::ptr::from_ref(self.scope).cast();
             assert!(scope == own, "a task of one scope says that it uses what is shared in another one");
-            self.said.ordered.push(access);
+            self.said.follows_borrowed(access);
+        } else {
+            self.said.borrows(&[access]);
         }
         let TaskBuilder { scope, said, views } = self;
         TaskBuilder { scope, said, views: views.append(data) }

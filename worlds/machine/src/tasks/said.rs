@@ -15,10 +15,12 @@ use vicus_topology::Place;
 /// The description of a task before it is spawned.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Said {
-    /// Its footprint.
+    /// Its footprint: first the accesses that its siblings may describe, too.
     pub(super) accesses: Vec<Access>,
-    /// The accesses that its siblings may describe, too.
-    pub(super) ordered: Vec<Access>,
+    /// How many of them come first.
+    pub(super) ordered: usize,
+    /// Which of them was said last.
+    pub(super) last: usize,
     /// The accesses whose memory is checked, in a build with debug assertions.
     pub(super) by_address: ByAddress,
     /// `None`: it is deferred; or, if it waits for others, queued as an immediate one by the last of them, near the data that this one
@@ -32,22 +34,51 @@ impl Said {
     /// It comes after the earlier siblings that write what it reads, or that read or write what it writes.
     #[track_caller]
     pub(super) fn follows(&mut self, accesses: &[Access]) {
-        self.ordered.extend_from_slice(accesses);
-        self.touches(accesses);
+        self.by_address.say(accesses);
+        if self.ordered == self.accesses.len() {
+            self.accesses.extend_from_slice(accesses);
+        } else {
+            self.accesses.splice(self.ordered..self.ordered, accesses.iter().copied());
+        }
+        self.ordered += accesses.len();
+        self.last = self.ordered.saturating_sub(1);
     }
 
     /// It uses bytes in memory that has to be alive when it runs.
     #[track_caller]
     pub(super) fn touches(&mut self, accesses: &[Access]) {
         self.by_address.say(accesses);
-        self.accesses.extend_from_slice(accesses);
+        self.borrows(accesses);
     }
 
-    /// The last access alone decides where it runs.
+    /// It uses bytes that are borrowed until it is over.
+    pub(super) fn borrows(&mut self, accesses: &[Access]) {
+        self.accesses.extend_from_slice(accesses);
+        self.last = self.accesses.len().saturating_sub(1);
+    }
+
+    /// As [`Said::borrows`]; it comes after the earlier siblings that use them.
+    pub(super) fn follows_borrowed(&mut self, access: Access) {
+        self.accesses.insert(self.ordered, access);
+        self.last = self.ordered;
+        self.ordered += 1;
+    }
+
+    /// The access that was said last alone decides where it runs.
     pub(super) fn intensely(&mut self) {
-        if let Some(last) = self.accesses.last_mut() {
+        if let Some(last) = self.accesses.get_mut(self.last) {
             last.intense = true;
         }
+    }
+
+    /// Its footprint.
+    pub(super) fn accesses(&self) -> &[Access] {
+        &self.accesses
+    }
+
+    /// What decides which siblings it comes after.
+    pub(super) fn ordered(&self) -> &[Access] {
+        &self.accesses[..self.ordered]
     }
 
     /// Its kind, if nothing else is said.
@@ -126,7 +157,8 @@ impl Worker {
         said: Said,
         f: impl FnOnce(ContextRef) + Send,
     ) -> AtOnce {
-        let Said { accesses, ordered, by_address, kind, place, priority } = said;
+        let Said { accesses, ordered, last: _, by_address, kind, place, priority } = said;
+        let ordered = &accesses[..ordered];
         let queue = match place {
             Some(place) => self.home_of(place),
             None => self.deal(&accesses),
@@ -148,8 +180,8 @@ impl Worker {
             return self.queue(ReadyTask { task, kind, queue, priority });
         }
         // SAFETY: as above.
-        let (unspawned, task) = unsafe { self.ordered_task(context, &ordered, f) };
-        self.record_footprint(task, &ordered, &accesses);
+        let (unspawned, task) = unsafe { self.ordered_task(context, ordered, f) };
+        self.record_footprint(task, ordered, &accesses);
         // The tasks that it follows may have run on other seats, and be over.
         self.recorder.observe_tasks();
         self.recorder.task_spawned(task);
@@ -190,11 +222,10 @@ impl Worker {
         said: Said,
         f: impl FnOnce(ContextRef) + Send,
     ) -> Held {
-        let Said { ordered, priority, .. } = said;
         // SAFETY: the caller's promise.
-        let (unspawned, task) = unsafe { self.ordered_task(context, &ordered, f) };
+        let (unspawned, task) = unsafe { self.ordered_task(context, said.ordered(), f) };
         self.recorder.task_spawned(task);
-        let ready = ReadyTask { task, kind: Kind::Immediate, queue: None, priority };
+        let ready = ReadyTask { task, kind: Kind::Immediate, queue: None, priority: said.priority };
         Held { unspawned, ready, shared: Arc::clone(&self.shared) }
     }
 

@@ -119,17 +119,20 @@ fn with_children<R>(f: impl FnOnce(&mut Children) -> R) -> Option<R> {
 
 /// As [`spawn_child`](super::spawn_child), with a description. One thread has no choice of places.
 pub(super) fn spawn(said: Said, f: impl FnOnce() + Send + 'static) {
-    let Said { ordered, by_address, priority, .. } = said;
-    let code = Box::new(move || {
-        by_address.check();
-        f();
-    });
+    let priority = said.priority;
     let is_spawned = with_children(|children| {
         let level = Rc::clone(&children.level);
-        if ordered.is_empty() {
+        let unspawned = match said.ordered() {
+            [] => None,
+            ordered => Some(level.with_graph(|graph| graph.get_or_insert_default().add(ordered))),
+        };
+        let code = Box::new(move || {
+            said.by_address.check();
+            f();
+        });
+        let Some(unspawned) = unspawned else {
             return children.put(Child { level, priority, task: Task { code, node: None } });
-        }
-        let unspawned = level.with_graph(|graph| graph.get_or_insert_default().add(&ordered));
+        };
         let task = Task { code, node: Some(Arc::clone(unspawned.node())) };
         children.hold(Child { level, priority, task }, unspawned);
     });
