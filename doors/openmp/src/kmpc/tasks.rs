@@ -305,9 +305,10 @@ exports! {
     "VERSION":
     fn __kmpc_omp_taskwait_deps_51(
         _location: Location, _thread: i32, count: i32, depends: *const Depend, more: i32, others: *const Depend,
-        _is_nowait: i32,
+        is_nowait: i32,
     ) {
-        tasks::wait_for(&unsafe { accesses(count, depends, more, others) }.0);
+        let (accesses, _) = unsafe { accesses(count, depends, more, others) };
+        if is_nowait == 0 { tasks::wait_for(&accesses) } else { tasks::spawn_empty(accesses) }
     }
 
     "VERSION":

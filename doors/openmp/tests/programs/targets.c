@@ -41,7 +41,12 @@ static void leagues(void) {
     seen[at]++;
   }
   for (int at = 0; at < COUNT; at++) CHECK(seen[at] == 1);
+#if defined __clang__ || __GNUC__ >= 12
 #pragma omp target map(tofrom : most) thread_limit(2)
+#else
+  // A clause of OpenMP 5.1.
+#pragma omp target teams num_teams(1) map(tofrom : most) thread_limit(2)
+#endif
   {
 #pragma omp parallel num_threads(8) reduction(max : most)
     most = omp_get_num_threads();

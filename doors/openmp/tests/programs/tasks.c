@@ -255,6 +255,37 @@ static void sets_have_no_order(void) {
   }
 }
 
+#if defined __clang__ || __GNUC__ >= 13
+// A taskwait that does not wait: later siblings follow it, and it follows earlier ones.
+static void a_taskwait_that_is_nowait_orders(void) {
+  int x = 0, y = 0, go = 0, seen = 0;
+#pragma omp parallel shared(x, y, go, seen)
+#pragma omp single
+  if (omp_get_num_threads() > 1) {
+#pragma omp task depend(out : x) shared(x, go)
+    {
+      // Until the next statements are over: a wait for this task would never end.
+      for (int now = 0; !now;) {
+#pragma omp atomic read
+        now = go;
+#pragma omp taskyield
+      }
+      x = 1;
+    }
+#pragma omp taskwait depend(in : x) depend(out : y) nowait
+#pragma omp task depend(in : y) shared(x, seen)
+    seen = x;
+#pragma omp atomic write
+    go = 1;
+  } else {
+    seen = 1;
+  }
+  CHECK(seen == 1);
+}
+#else
+static void a_taskwait_that_is_nowait_orders(void) {}
+#endif
+
 static void taskloops(void) {
   static int times[1000];
   int last = -1;
@@ -421,6 +452,7 @@ int main(void) {
   waits_are_for_children();
   siblings_follow_each_other();
   sets_have_no_order();
+  a_taskwait_that_is_nowait_orders();
   taskloops();
   reductions();
   detached();
