@@ -494,6 +494,34 @@ int32_t vicus_queue_pop(const vicus_queue *queue, vicus_place place, void **elem
 int32_t vicus_queue_close(const vicus_queue *queue);
 void vicus_queue_free(vicus_queue *queue);
 
+/** Items of one size, from memory near those that take them. Wheeler et al., "Portable Performance from Workstation to Supercomputer: Distributing
+ *  Data Structures with Qthreads", section 5.1. */
+typedef struct vicus_pool vicus_pool;
+/** One thread's access to a pool: two magazines of 256 items, from which it takes and to which it gives without touching what others use. */
+typedef struct vicus_pool_handle vicus_pool_handle;
+
+/** A pool over all nodes of a machine. Its memory is taken in blocks of 1 MiB, and given back with the pool.
+ *  @param runtime     whose machine it is; `NULL` is the one with the default settings
+ *  @param bytes       of an item
+ *  @param alignment   a power of two; 0 is 16
+ *  @param frees_home  where a freed item goes: 0, to the node whose handle frees it, where it is in a cache; else, to the node on which it lies
+ *  @return ::VICUS_ERROR_ARGUMENT if a block has no room for an item, or can't align it */
+int32_t vicus_pool_new(vicus_runtime *runtime, size_t bytes, size_t alignment, int32_t frees_home, vicus_pool **pool);
+/** A handle for one thread at a time. It keeps the pool's memory. @param place where it takes from first; anywhere is the caller's node */
+int32_t vicus_pool_handle_new(const vicus_pool *pool, vicus_place place, vicus_pool_handle **made);
+/** An item; what it holds is not said. @return ::VICUS_ERROR_NO_MEMORY if there is none on any node */
+int32_t vicus_pool_take(vicus_pool_handle *handle, void **item);
+/** Frees an item of the same pool, by whichever handle it was taken. @return ::VICUS_ERROR_ARGUMENT if it is no placed memory; then nothing is freed */
+int32_t vicus_pool_give(vicus_pool_handle *handle, void *item);
+/** As vicus_pool_give() without a handle, on any thread: the item goes to the node on which it lies, behind a lock. */
+int32_t vicus_pool_give_back(const vicus_pool *pool, void *item);
+/** The node from which a handle takes first. */
+int32_t vicus_pool_node(const vicus_pool_handle *handle);
+/** Gives all that the handle has to its node. */
+void vicus_pool_handle_free(vicus_pool_handle *handle);
+/** Frees a pool, and its memory when its last handle is freed. */
+void vicus_pool_free(vicus_pool *pool);
+
 /* ---- queries ---- */
 
 /** RDF in memory, or in a folder that lasts, and the runtime that answers questions to it. */

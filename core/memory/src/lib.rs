@@ -45,7 +45,7 @@ pub use heap::Heap;
 pub use memory::{AllocError, Memory, MemoryOptions, OptionsError};
 pub use pages::{Call, FakePages, PageError, Pages, Placement, WhenFull};
 pub use placed::{Audit, Footprint, MOST_RUNS, NodeBytes, PlaceError, Placed, Rows};
-pub use pool::{DistPool, Frees, PoolError, PoolHandle, PoolItem, PoolOptions};
+pub use pool::{DistPool, Frees, PoolError, PoolHandle, PoolItem, PoolOptions, UntypedHandle, UntypedPool};
 pub use queues::{
     Burst, Closed, Consumer, DistOptions, DistQueue, Exhausted, LfQueue, Locations, LocationsError, NodeSegments, Pop,
     PushError, QueueOptions, SegmentSource, SystemSegments, TryPopError,

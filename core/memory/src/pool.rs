@@ -139,27 +139,12 @@ impl<T> DistPool<T> {
     /// A handle for a seat at a place: it takes from there first, or from the nearest location that has memory
     /// ([`Memory::location_near`]). Panics if there is no such place.
     pub fn handle(&self, place: impl Into<Place>) -> PoolHandle<'_, T> {
-        let (raw, location) = (&self.raw, self.raw.memory.location_near(place));
-        let locations = raw.locals.len();
-        let handles = raw.handles.fetch_add(1, Ordering::Relaxed);
-        let away = if raw.options.frees == Frees::Home { locations } else { 0 };
-        let mut loaded = raw.empty(location);
-        loaded.room = raw.options.magazine;
-        PoolHandle {
-            pool: self,
-            location,
-            loaded,
-            spare: raw.empty(location),
-            away: (0..away).map(|_| raw.empty(location)).collect(),
-            chance: mixed(raw.options.seed, u64::from(handles)),
-            neighbours: (0..locations).map(LocationId::new).filter(|&at| at != location).collect(),
-        }
+        PoolHandle { pool: self, own: Magazines::new(&self.raw, place) }
     }
 
     /// The node that an item lies on.
     pub fn node_of(&self, item: &PoolItem<'_, T>) -> NodeId {
-        use crate::region::Region;
-        self.raw.memory.node_of(item.at.as_ptr().cast()).expect("blocks lie in a node's range")
+        self.raw.node_of(item.at.cast()).expect("blocks lie in a node's range")
     }
 
     /// How many blocks each location ([`Memory::locations`]) has taken.
@@ -234,16 +219,7 @@ impl<T> Drop for PoolItem<'_, T> {
 /// One seat's access to a pool: its location and its magazines. Dropped, it gives its magazines to its location.
 pub struct PoolHandle<'p, T> {
     pool: &'p DistPool<T>,
-    location: LocationId,
-    /// Items for the next allocations; the last one freed is the next.
-    loaded: Magazine,
-    /// Full or empty, except in a new handle.
-    spare: Magazine,
-    /// For each location, freed items that are to go home there. Empty if items don't go home.
-    away: Vec<Magazine>,
-    chance: u64,
-    /// The other locations, in the order in which they were last asked.
-    neighbours: Vec<LocationId>,
+    own: Magazines,
 }
 
 #[expect(unsafe_code, reason = "it has pointers to items")]
@@ -252,8 +228,7 @@ unsafe impl<T: Send> Send for PoolHandle<'_, T> {}
 
 impl<T> fmt::Debug for PoolHandle<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let items = self.loaded.count + self.spare.count;
-        write!(f, "a handle on {} with {items} items", self.node())
+        write!(f, "a handle on {} with {} items", self.node(), self.own.items())
     }
 }
 
@@ -273,10 +248,7 @@ impl<'p, T> PoolHandle<'p, T> {
     /// No memory is left, here or elsewhere; no value is made.
     #[inline]
     pub fn alloc_with(&mut self, make: impl FnOnce() -> T) -> Result<PoolItem<'p, T>, AllocError> {
-        let at = match self.loaded.pop() {
-            Some(at) => at,
-            None => self.fetch()?,
-        };
+        let at = self.own.take(&self.pool.raw)?;
         let at = at.cast();
         #[expect(unsafe_code, reason = "the memory is raw")]
         // SAFETY: an item's room, aligned for it, that only this call uses.
@@ -296,36 +268,214 @@ impl<'p, T> PoolHandle<'p, T> {
         unsafe {
             item.at.drop_in_place();
         }
-        let at = item.at.cast();
-        if !self.away.is_empty() {
-            let home = self.pool.raw.home_of(at);
-            if home != self.location {
-                return self.send_home(at, home);
-            }
-        }
-        if !self.loaded.push(at) {
-            self.make_room(at);
-        }
+        self.own.give(&self.pool.raw, item.at.cast());
     }
 
     /// The node that it takes from first.
     pub fn node(&self) -> NodeId {
-        self.pool.raw.memory.node_at(self.location)
+        self.pool.raw.memory.node_at(self.own.location)
     }
 
     /// Gives all items back that it holds; freed items of other locations go home.
     pub fn release(&mut self) {
-        let (raw, location) = (&self.pool.raw, self.location);
+        self.own.release(&self.pool.raw);
+    }
+}
+
+impl<T> Drop for PoolHandle<'_, T> {
+    fn drop(&mut self) {
+        self.own.end(&self.pool.raw);
+    }
+}
+
+/// A pool whose items have a size and an alignment that are known when it is made, not when it is compiled. For other languages; an item is
+/// memory, without a value.
+///
+/// ```
+/// use std::{alloc::Layout, sync::Arc};
+/// use vicus_memory::{FakePages, Memory, MemoryOptions, PoolOptions, UntypedPool};
+/// use vicus_topology::{NodeId, Topology};
+///
+/// let machine = Topology::parse("node:2 core:1").unwrap();
+/// let options = MemoryOptions { range_bytes: 32 << 20, ..MemoryOptions::default() };
+/// let memory = Memory::new(Arc::new(FakePages::new(2)), &machine, options).unwrap();
+/// let item = Layout::from_size_align(44, 4).unwrap();
+/// let pool = Arc::new(UntypedPool::new(&memory, item, PoolOptions::default()).unwrap());
+/// let mut seat = pool.handle(NodeId::new(1));
+/// let item = seat.take().unwrap();
+/// assert_eq!(pool.node_of(item), Some(NodeId::new(1)));
+/// // SAFETY: it was just taken.
+/// unsafe { seat.give(item) };
+/// ```
+#[derive(Debug)]
+pub struct UntypedPool(DistPool<u8>);
+
+impl UntypedPool {
+    /// As [`DistPool::new`].
+    ///
+    /// # Errors
+    /// The options, or the items, don't fit.
+    pub fn new(memory: &Arc<Memory>, item: Layout, options: PoolOptions) -> Result<UntypedPool, PoolError> {
+        Ok(UntypedPool(DistPool { raw: RawPool::new(memory, item, options)?, items: PhantomData }))
+    }
+
+    /// As [`DistPool::handle`]. The handle keeps the pool.
+    pub fn handle(self: &Arc<Self>, place: impl Into<Place>) -> UntypedHandle {
+        UntypedHandle { own: Magazines::new(&self.0.raw, place), pool: Arc::clone(self) }
+    }
+
+    /// The node that an item lies on; `None` if this is no address of the memory's.
+    pub fn node_of(&self, item: NonNull<u8>) -> Option<NodeId> {
+        self.0.raw.node_of(item)
+    }
+
+    /// Bytes from one item to the next.
+    pub fn stride(&self) -> usize {
+        self.0.stride()
+    }
+
+    /// Frees an item without a handle: it goes home, which costs more.
+    ///
+    /// # Safety
+    /// It was taken from this pool, with its provenance, and is not used any more.
+    #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
+    pub unsafe fn give(&self, item: NonNull<u8>) {
+        let raw = &self.0.raw;
+        raw.stray(item, raw.home_of(item));
+    }
+}
+
+/// One seat's access to an [`UntypedPool`].
+pub struct UntypedHandle {
+    pool: Arc<UntypedPool>,
+    own: Magazines,
+}
+
+#[expect(unsafe_code, reason = "it has pointers to items")]
+// SAFETY: only the handle uses the items of its magazines.
+unsafe impl Send for UntypedHandle {}
+
+impl fmt::Debug for UntypedHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a handle on {} with {} items", self.node(), self.own.items())
+    }
+}
+
+impl UntypedHandle {
+    /// The pool.
+    pub fn pool(&self) -> &Arc<UntypedPool> {
+        &self.pool
+    }
+
+    /// An item. What it holds is not said.
+    ///
+    /// # Errors
+    /// No memory is left, here or elsewhere.
+    #[inline]
+    pub fn take(&mut self) -> Result<NonNull<u8>, AllocError> {
+        self.own.take(&self.pool.0.raw)
+    }
+
+    /// Frees an item, from whichever handle it came.
+    ///
+    /// # Safety
+    /// It was taken from this pool, with its provenance, and is not used any more.
+    #[inline]
+    #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
+    pub unsafe fn give(&mut self, item: NonNull<u8>) {
+        self.own.give(&self.pool.0.raw, item);
+    }
+
+    /// The node that it takes from first.
+    pub fn node(&self) -> NodeId {
+        self.pool.0.raw.memory.node_at(self.own.location)
+    }
+}
+
+impl Drop for UntypedHandle {
+    fn drop(&mut self) {
+        self.own.end(&self.pool.0.raw);
+    }
+}
+
+/// What a handle has: its location, and items.
+struct Magazines {
+    location: LocationId,
+    /// Items for the next allocations; the last one freed is the next.
+    loaded: Magazine,
+    /// Full or empty, except in a new handle.
+    spare: Magazine,
+    /// For each location, freed items that are to go home there. Empty if items don't go home.
+    away: Vec<Magazine>,
+    chance: u64,
+    /// The other locations, in the order in which they were last asked.
+    neighbours: Vec<LocationId>,
+}
+
+impl Magazines {
+    fn new(raw: &RawPool, place: impl Into<Place>) -> Magazines {
+        let location = raw.memory.location_near(place);
+        let locations = raw.locals.len();
+        let handles = raw.handles.fetch_add(1, Ordering::Relaxed);
+        let away = if raw.options.frees == Frees::Home { locations } else { 0 };
+        let mut loaded = raw.empty(location);
+        loaded.room = raw.options.magazine;
+        Magazines {
+            location,
+            loaded,
+            spare: raw.empty(location),
+            away: (0..away).map(|_| raw.empty(location)).collect(),
+            chance: mixed(raw.options.seed, u64::from(handles)),
+            neighbours: (0..locations).map(LocationId::new).filter(|&at| at != location).collect(),
+        }
+    }
+
+    /// How many items there are.
+    fn items(&self) -> usize {
+        self.loaded.count + self.spare.count
+    }
+
+    #[inline]
+    fn take(&mut self, raw: &RawPool) -> Result<NonNull<u8>, AllocError> {
+        match self.loaded.pop() {
+            Some(at) => Ok(at),
+            None => self.fetch(raw),
+        }
+    }
+
+    #[inline]
+    fn give(&mut self, raw: &RawPool, item: NonNull<u8>) {
+        if !self.away.is_empty() {
+            let home = raw.home_of(item);
+            if home != self.location {
+                return self.send_home(raw, item, home);
+            }
+        }
+        if !self.loaded.push(item) {
+            self.make_room(raw, item);
+        }
+    }
+
+    fn release(&mut self, raw: &RawPool) {
+        let location = self.location;
         raw.give(&mut self.loaded, location, location);
         raw.give(&mut self.spare, location, location);
         let away = self.away.iter_mut().enumerate();
         away.for_each(|(home, away)| raw.give(away, LocationId::new(home), location));
     }
 
+    /// The handle ends: its items and its magazines go to its location. Nothing is done with this value afterwards.
+    fn end(&mut self, raw: &RawPool) {
+        let location = self.location;
+        self.release(raw);
+        let magazines = self.away.drain(..).chain([&mut self.loaded, &mut self.spare].map(Magazine::take));
+        magazines.for_each(|empty| raw.local(location).empties.push(raw, empty.into_number()));
+    }
+
     /// Frees an item when the loaded magazine is full.
     #[cold]
-    fn make_room(&mut self, item: NonNull<u8>) {
-        let (raw, location) = (&self.pool.raw, self.location);
+    fn make_room(&mut self, raw: &RawPool, item: NonNull<u8>) {
+        let location = self.location;
         if raw.options.magazine == 0 {
             let mut single = raw.empty(location);
             single.push(item);
@@ -337,8 +487,7 @@ impl<'p, T> PoolHandle<'p, T> {
         debug_assert!(has_room);
     }
 
-    fn send_home(&mut self, item: NonNull<u8>, home: LocationId) {
-        let raw = &self.pool.raw;
+    fn send_home(&mut self, raw: &RawPool, item: NonNull<u8>, home: LocationId) {
         let away = &mut self.away[home.index()];
         if raw.options.magazine == 0 {
             let mut single = raw.empty(self.location);
@@ -353,24 +502,23 @@ impl<'p, T> PoolHandle<'p, T> {
 
     /// An item when the loaded magazine is empty: from the spare one, or from elsewhere.
     #[cold]
-    fn fetch(&mut self) -> Result<NonNull<u8>, AllocError> {
+    fn fetch(&mut self, raw: &RawPool) -> Result<NonNull<u8>, AllocError> {
         if self.spare.count > 0 {
             std::mem::swap(&mut self.loaded, &mut self.spare);
         } else {
-            let found = self.find()?;
+            let found = self.find(raw)?;
             let empty = std::mem::replace(&mut self.loaded, found);
-            self.pool.raw.local(self.location).empties.push(&self.pool.raw, empty.into_number());
+            raw.local(self.location).empties.push(raw, empty.into_number());
         }
         let item = self.loaded.pop().expect("it is not empty");
-        if self.pool.raw.options.magazine == 0 {
+        if raw.options.magazine == 0 {
             self.loaded.room = 0;
         }
         Ok(item)
     }
 
     /// A magazine with some items, by the paper's order of search.
-    fn find(&mut self) -> Result<Magazine, AllocError> {
-        let raw = &self.pool.raw;
+    fn find(&mut self, raw: &RawPool) -> Result<Magazine, AllocError> {
         let own = raw.local(self.location);
         if let Some(found) = own.pop(raw).or_else(|| own.cut(raw, self.location)).or_else(|| own.strays(raw)) {
             return Ok(found);
@@ -391,16 +539,6 @@ impl<'p, T> PoolHandle<'p, T> {
             };
             raw.near[self.location.index()].iter().find_map(rest).ok_or(error)
         })
-    }
-}
-
-impl<T> Drop for PoolHandle<'_, T> {
-    fn drop(&mut self) {
-        let location = self.location;
-        self.release();
-        let raw = &self.pool.raw;
-        let magazines = self.away.drain(..).chain([&mut self.loaded, &mut self.spare].map(Magazine::take));
-        magazines.for_each(|empty| raw.local(location).empties.push(raw, empty.into_number()));
     }
 }
 
@@ -589,6 +727,11 @@ impl RawPool {
 
     fn with<R>(&self, local: &Local, f: impl FnOnce(&mut Vec<NonNull<u8>>) -> R) -> R {
         f(&mut local.blocks.lock().expect("nothing panics while a pool grows"))
+    }
+
+    fn node_of(&self, item: NonNull<u8>) -> Option<NodeId> {
+        use crate::region::Region;
+        self.memory.node_of(item.as_ptr())
     }
 
     /// The location whose block an item is in.
@@ -948,13 +1091,13 @@ mod tests {
         let item = one.alloc([1; 500]).unwrap();
         let place = address(&item);
         one.free(item);
-        assert_eq!(one.loaded.count, 8, "a magazine at a time");
+        assert_eq!(one.own.loaded.count, 8, "a magazine at a time");
         let others: Vec<usize> = alloc(&mut two, 4).iter().map(address).collect();
         assert!(!others.contains(&place), "one seat's magazine is not the other's");
         let items = alloc(&mut one, 12);
         for item in items {
             one.free(item);
-            assert!(one.loaded.count <= 8 && one.spare.count <= 8, "it is bounded");
+            assert!(one.own.loaded.count <= 8 && one.own.spare.count <= 8, "it is bounded");
         }
         drop((one, two));
         let mut all: Vec<usize> = alloc(&mut pool.handle(ZERO), ITEMS).iter().map(address).collect();

@@ -35,6 +35,7 @@ mod flow;
 #[cfg(test)]
 mod layout;
 mod memory;
+mod pools;
 mod queries;
 mod runtime;
 mod tasks;

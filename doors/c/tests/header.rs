@@ -69,6 +69,8 @@ fn of_rust(text: &str) -> String {
         "Threads" => "vicus_runtime",
         "Pending" => "vicus_request",
         "Queue" => "vicus_queue",
+        "Pool" => "vicus_pool",
+        "UntypedHandle" => "vicus_pool_handle",
         "Reservation" => "vicus_reservation",
         "Kit" => "vicus_prepared",
         "Cancel" => "vicus_cancel",

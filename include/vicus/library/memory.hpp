@@ -1,6 +1,6 @@
 /**
  * @file memory.hpp
- * Placed memory and queues of vicus.hpp, which includes this.
+ * Placed memory, queues and pools of vicus.hpp, which includes this.
  */
 #ifndef VICUS_LIBRARY_MEMORY_HPP
 #define VICUS_LIBRARY_MEMORY_HPP
@@ -140,6 +140,69 @@ private:
         return std::optional<T>(std::move(*kept));
     }
     capi::handle<vicus_queue, vicus_queue_free> own_;
+};
+
+/** Objects of one type in memory near the threads that make them. */
+template <class T>
+class pool {
+    struct returning {
+        vicus_pool *pool;
+        void operator()(T *object) const {
+            object->~T();
+            static_cast<void>(vicus_pool_give_back(pool, object));
+        }
+    };
+
+public:
+    /** @param frees_home whether a freed object's memory goes to the node on which it lies, instead of that which frees it */
+    explicit pool(const runtime &of, bool frees_home = false) { make(of.get(), frees_home); }
+    pool() {
+        init();
+        make(nullptr, false);
+    }
+
+    /** An object of a pool, which outlives it. It is freed on any thread; by a handle, that costs less. */
+    using item = std::unique_ptr<T, returning>;
+
+    /** One thread's access to a pool, which outlives it. */
+    class handle {
+    public:
+        handle(const pool &of, place at = anywhere) : pool_(of.own_.get()) {
+            vicus_pool_handle *made = nullptr;
+            capi::check(vicus_pool_handle_new(pool_, at, &made));
+            own_.reset(made);
+        }
+        template <class... Arguments>
+        item make(Arguments &&...arguments) {
+            void *memory = nullptr;
+            capi::check(vicus_pool_take(own_.get(), &memory));
+            try {
+                return item(::new (memory) T(std::forward<Arguments>(arguments)...), returning{pool_});
+            } catch (...) {
+                static_cast<void>(vicus_pool_give(own_.get(), memory));
+                throw;
+            }
+        }
+        void free(item object) {
+            T *memory = object.release();
+            if (!memory) return;
+            memory->~T();
+            capi::check(vicus_pool_give(own_.get(), memory));
+        }
+        std::int32_t node() const noexcept { return vicus_pool_node(own_.get()); }
+
+    private:
+        vicus_pool *pool_;
+        capi::handle<vicus_pool_handle, vicus_pool_handle_free> own_;
+    };
+
+private:
+    void make(vicus_runtime *of, bool frees_home) {
+        vicus_pool *made = nullptr;
+        capi::check(vicus_pool_new(of, sizeof(T), alignof(T), frees_home, &made));
+        own_.reset(made);
+    }
+    capi::handle<vicus_pool, vicus_pool_free> own_;
 };
 
 /** The node of the calling thread; -1 before the first runtime has started. */

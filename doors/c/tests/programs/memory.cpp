@@ -1,9 +1,11 @@
-// Placed memory and queues, by vicus.h and by vicus.hpp. Arguments are a strategy and a number of threads.
+// Placed memory, queues and pools, by vicus.h and by vicus.hpp. Arguments are a strategy and a number of threads.
 #include <vicus.hpp>
 
 #include <atomic>
+#include <cstring>
 #include <numeric>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -123,11 +125,93 @@ static void queues(const vicus::runtime &runtime) {
     vicus_queue_free(nullptr);
 }
 
+struct counted {
+    static std::atomic<int> alive;
+    explicit counted(int from) : value(from) {
+        if (from < 0) throw std::range_error("negative");
+        ++alive;
+    }
+    ~counted() { --alive; }
+    int value;
+    char rest[40];
+};
+std::atomic<int> counted::alive{0};
+
+static void pools(const vicus::runtime &runtime) {
+    for (bool frees_home : {false, true}) {
+        vicus::pool<counted> pool(runtime, frees_home);
+        vicus::pool<counted>::handle first(pool, vicus::node(0)), anywhere(pool);
+        CHECK(first.node() == 0 && anywhere.node() >= 0);
+        vicus::pool<counted>::item one = first.make(1), two = anywhere.make(2);
+        CHECK(one->value == 1 && two->value == 2 && one.get() != two.get() && counted::alive == 2);
+        CHECK(vicus::node_of(one.get()) == 0 && reinterpret_cast<std::uintptr_t>(one.get()) % alignof(counted) == 0);
+        // What was freed last is taken next.
+        counted *address = one.get();
+        first.free(std::move(one));
+        CHECK(counted::alive == 1);
+        try {
+            first.make(-1);
+            CHECK(false);
+        } catch (const std::range_error &) {
+        }
+        one = first.make(3);
+        CHECK(one.get() == address);
+        // Threads take, and other threads free: no memory is in two hands.
+        std::vector<std::vector<vicus::pool<counted>::item>> made(3);
+        std::vector<std::thread> threads;
+        for (int n = 0; n < 3; ++n) {
+            threads.emplace_back([&, n] {
+                vicus::pool<counted>::handle own(pool);
+                for (int at = 0; at < 2000; ++at) made[std::size_t(n)].push_back(own.make(2000 * n + at));
+            });
+        }
+        for (auto &thread : threads) thread.join();
+        threads.clear();
+        for (int n = 0; n < 3; ++n) {
+            threads.emplace_back([&, n] {
+                vicus::pool<counted>::handle own(pool);
+                for (int at = 0; at < 2000; ++at) {
+                    auto &item = made[std::size_t(n + 1) % 3][std::size_t(at)];
+                    CHECK(item->value == 2000 * ((n + 1) % 3) + at);
+                    if (at % 2) own.free(std::move(item));
+                    else item.reset();
+                }
+            });
+        }
+        for (auto &thread : threads) thread.join();
+        CHECK(counted::alive == 2);
+    }
+    CHECK(counted::alive == 0);
+    vicus_pool *raw = nullptr;
+    vicus_pool_handle *handle = nullptr;
+    void *item = nullptr;
+    CHECK_ERROR(vicus_pool_new(runtime.get(), 2 << 20, 0, 0, &raw), VICUS_ERROR_ARGUMENT, "no room for items of 2097152");
+    CHECK_ERROR(vicus_pool_new(runtime.get(), 8, 3, 0, &raw), VICUS_ERROR_ARGUMENT, "no power of two");
+    CHECK_ERROR(vicus_pool_new(runtime.get(), 8, 0, 0, nullptr), VICUS_ERROR_ARGUMENT, "`pool` is null");
+    CHECK(vicus_pool_new(runtime.get(), 40, 0, 0, &raw) == VICUS_OK);
+    CHECK_ERROR(vicus_pool_handle_new(raw, vicus::node(99), &handle), VICUS_ERROR_ARGUMENT, "99");
+    CHECK(vicus_pool_handle_new(raw, vicus::anywhere, &handle) == VICUS_OK);
+    vicus_pool_free(raw);
+    // The handle keeps the memory.
+    CHECK(vicus_pool_take(handle, &item) == VICUS_OK && reinterpret_cast<std::uintptr_t>(item) % 16 == 0);
+    std::memset(item, 1, 40);
+    int own = 0;
+    CHECK_ERROR(vicus_pool_give(handle, &own), VICUS_ERROR_ARGUMENT, "no item of a pool");
+    CHECK_ERROR(vicus_pool_give(handle, nullptr), VICUS_ERROR_ARGUMENT, "`item` is null");
+    CHECK(vicus_pool_give(handle, item) == VICUS_OK);
+    CHECK_ERROR(vicus_pool_take(nullptr, &item), VICUS_ERROR_ARGUMENT, "null handle");
+    vicus_pool_handle_free(handle);
+    vicus_pool_handle_free(nullptr);
+    vicus_pool_free(nullptr);
+    CHECK(vicus_pool_node(nullptr) == -1);
+}
+
 int main(int argc, char **argv) {
     CHECK(argc == 3);
     vicus::runtime runtime(vicus::options().strategy(argv[1]).set("threads", argv[2]).set("quiet", "yes"));
     by_pointer(runtime);
     arrays(runtime);
     queues(runtime);
+    pools(runtime);
     std::puts("ok");
 }
