@@ -346,8 +346,11 @@ pub(crate) fn runs_all_as_calls(thread: &Thread) -> bool {
 /// Begins a task that runs as a call, on top of the one that makes it. Its seat is told of it when it first needs one of its own: children of the
 /// task are then not its parent's, and groups neither. `false` if its group was cancelled: then it is dropped.
 #[inline]
-fn begin_call(thread: &mut Thread) -> bool {
+fn begin_call(thread: &mut Thread, function: impl FnOnce() -> usize) -> bool {
     thread.untold += 1;
+    if report::is_traced() {
+        thread.called.push(function());
+    }
     if settings::get().cancels {
         return begin_told(thread);
     }
@@ -359,15 +362,19 @@ fn begin_call(thread: &mut Thread) -> bool {
 fn begin_told(thread: &mut Thread) -> bool {
     thread.untold -= 1;
     tell(thread);
-    let told = begin_child();
-    let is_wanted = told.is_some();
-    thread.told.extend(told);
-    is_wanted
+    let is_told = tell_one(thread, thread.called.len().saturating_sub(1));
+    if !is_told {
+        thread.called.pop();
+    }
+    is_told
 }
 
 /// Ends the task that runs as a call.
 #[inline]
 fn end_call(thread: &mut Thread) {
+    if !thread.called.is_empty() {
+        thread.called.pop();
+    }
     if thread.untold > 0 {
         thread.untold -= 1;
     } else if let Some(told) = thread.told.pop() {
@@ -385,10 +392,22 @@ pub(crate) fn tell(thread: &mut Thread) {
 
 #[cold]
 fn tell_all(thread: &mut Thread) {
-    while thread.untold > 0 {
-        thread.untold -= 1;
-        thread.told.push(begin_child().expect("no group is cancelled"));
+    let first = thread.called.len().saturating_sub(thread.untold as usize);
+    for called in first..first + thread.untold as usize {
+        let is_told = tell_one(thread, called);
+        assert!(is_told, "no group is cancelled");
     }
+    thread.untold = 0;
+}
+
+/// Tells the seat of one, whose function is this one of `called` if the program is traced. `false` if its group was cancelled.
+fn tell_one(thread: &mut Thread, called: usize) -> bool {
+    let Some(told) = begin_child() else { return false };
+    thread.told.push(told);
+    if let Some(&function) = thread.called.get(called) {
+        report::name(function);
+    }
+    true
 }
 
 /// Calls `f`, which runs a task on top of the one that makes it, in a team of one thread.
@@ -528,7 +547,7 @@ pub(crate) fn run_at_once(record: *mut Record) {
     if is_alone(thread) {
         return stacked(|| unsafe { run(here(), record) });
     }
-    if begin_call(thread) {
+    if begin_call(thread, || unsafe { report::function_of(record) }) {
         unsafe { run(thread, record) };
         end_call(here());
     } else {
@@ -562,7 +581,7 @@ pub(crate) fn call_at_once(thread: &mut Thread, function: Function, data: *mut u
     let mut task = parent.child(is_final);
     let is_alone = is_alone(thread);
     let is_child = thread.is_seated && !parent.is_final && !is_alone;
-    if is_child && !begin_call(thread) {
+    if is_child && !begin_call(thread, || function as usize) {
         return;
     }
     let outer = std::mem::replace(&mut thread.task, &raw mut task);

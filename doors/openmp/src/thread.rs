@@ -110,6 +110,8 @@ pub(crate) struct Thread {
     pub(crate) has_events: bool,
     /// Free memory for tasks.
     pub(crate) memory: crate::tasks::Memory,
+    /// While the program is traced: the functions of the tasks that run as calls.
+    pub(crate) called: Vec<usize>,
     /// Free memory for what is said of one task.
     spare_accesses: Vec<Access>,
     /// The threads of its regions: of those outside of all others, of those that it begins within one of these, and so on.
@@ -195,6 +197,7 @@ impl Thread {
             told: Vec::new(),
             has_events: false,
             memory: crate::tasks::Memory::new(),
+            called: Vec::new(),
             spare_accesses: Vec::new(),
             pools: crate::process::left_pools(),
             depth: 0,

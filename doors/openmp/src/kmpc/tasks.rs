@@ -6,6 +6,7 @@
 use super::{Entry, KmpTask, Location};
 use crate::exports::exports;
 use crate::reductions::{Input, Reductions};
+use crate::report;
 use crate::taskloop::{self, Numbers, cut, part, remembered};
 use crate::tasks::{self, Event, Record, Said};
 use crate::thread::{Group, here};
@@ -316,6 +317,9 @@ exports! {
         let thread = here();
         tasks::tell(thread);
         let included = if thread.is_seated && !thread.task().is_final { begin_child() } else { None };
+        if included.is_some() && report::is_traced() {
+            report::name(unsafe { report::function_of(record_of(task)) });
+        }
         let outer = thread.task;
         thread.task = unsafe { &raw mut (*record_of(task)).task };
         thread.included.push((included, outer));
