@@ -503,7 +503,7 @@ typedef struct vicus_pool_handle vicus_pool_handle;
 /** A pool over all nodes of a machine. Its memory is taken in blocks of 1 MiB, and given back with the pool.
  *  @param runtime     whose machine it is; `NULL` is the one with the default settings
  *  @param bytes       of an item
- *  @param alignment   a power of two; 0 is 16
+ *  @param alignment   a power of two up to 256 KiB; 0 is 16
  *  @param frees_home  where a freed item goes: 0, to the node whose handle frees it, where it is in a cache; else, to the node on which it lies
  *  @return ::VICUS_ERROR_ARGUMENT if a block has no room for an item, or can't align it */
 int32_t vicus_pool_new(vicus_runtime *runtime, size_t bytes, size_t alignment, int32_t frees_home, vicus_pool **pool);

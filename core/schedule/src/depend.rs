@@ -28,7 +28,7 @@ use std::ops::Range;
 ///
 /// A stretch costs a search in a tree with an entry for each piece of memory between two borders; a look into a hash table, if all
 /// accesses so far were of single bytes, as those of programs are whose data is known by its address alone. Nothing is allocated if the
-/// same pieces recur. A long run stays small if its tasks are retired: then the pieces are those of unfinished tasks, and a
+/// same pieces recur, unless several tasks that did not wait for each other are followed by several that do something else. A long run stays small if its tasks are retired: then the pieces are those of unfinished tasks, and a
 /// bounded number of others.
 #[derive(Debug, Default)]
 pub struct Dependences {
@@ -269,7 +269,11 @@ impl Piece {
         if self.mode != touch.mode {
             // They are waited for instead of those before them, since all of them wait for these.
             if !self.beside.is_empty() {
-                self.before = Before::Several(self.beside.drain(..).collect());
+                self.before = match self.beside[..] {
+                    [one] => Before::One(one),
+                    _ => Before::Several(self.beside[..].into()),
+                };
+                self.beside.clear();
             }
             self.mode = touch.mode;
         }

@@ -172,8 +172,11 @@ impl Thread {
     /// The next empty list has the memory of this one.
     #[inline]
     pub(crate) fn keep_accesses(&mut self, mut accesses: Vec<Access>) {
-        accesses.clear();
-        self.spare_accesses = accesses;
+        const MOST_KEPT: usize = 256;
+        if (1..=MOST_KEPT).contains(&accesses.capacity()) {
+            accesses.clear();
+            self.spare_accesses = accesses;
+        }
     }
 
     fn new() -> Box<Thread> {

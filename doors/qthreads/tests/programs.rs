@@ -215,12 +215,15 @@ fn objects_of_cpp() {
 
 #[test]
 fn an_exception_that_leaves_a_thread_ends_the_program_with_one_line() {
-    for compiler in for_cpp() {
-        let program = compile(compiler, "c++17", "exception.cpp");
+    let shared: &[&str] = &[];
+    let with_own: Vec<(&str, &[&str])> =
+        for_cpp().into_iter().flat_map(|compiler| [(compiler, shared), (compiler, &["-static-libstdc++"])]).collect();
+    for (compiler, options) in with_own {
+        let program = compile_with(compiler, "c++17", "exception.cpp", options);
         for strategy in STRATEGIES {
             for shape in [(1, 1), (2, 1)] {
                 let (status, said, told) = run_as(&mut Command::new(&program), strategy, shape);
-                let what = format!("{compiler}, {strategy}, {shape:?}: {said}{told}");
+                let what = format!("{compiler} {options:?}, {strategy}, {shape:?}: {said}{told}");
                 assert_eq!((status, &*said), (None, "caught\n"), "{what}");
                 let lines: Vec<&str> = told.lines().collect();
                 assert!(matches!(*lines, [line] if line.starts_with("vicus: an exception has left")), "{what}");

@@ -146,7 +146,7 @@ private:
 template <class T>
 class pool {
     struct returning {
-        vicus_pool *pool;
+        vicus_pool *pool = nullptr;
         void operator()(T *object) const {
             object->~T();
             static_cast<void>(vicus_pool_give_back(pool, object));
@@ -161,7 +161,7 @@ public:
         make(nullptr, false);
     }
 
-    /** An object of a pool, which outlives it. It is freed on any thread; by a handle, that costs less. */
+    /** An object of a pool. The pool, or that to which it was moved, outlives it. It is freed on any thread; by a handle, that costs less. */
     using item = std::unique_ptr<T, returning>;
 
     /** One thread's access to a pool, which outlives it. */
@@ -183,7 +183,9 @@ public:
                 throw;
             }
         }
+        /** Frees an object; that of another pool goes back to its own. */
         void free(item object) {
+            if (object.get_deleter().pool != pool_) return;
             T *memory = object.release();
             if (!memory) return;
             memory->~T();

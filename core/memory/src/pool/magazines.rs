@@ -306,7 +306,7 @@ impl RawPool {
             return Err(PoolError::Block(block_bytes));
         }
         if !options.align.is_power_of_two() || align > block_bytes / 4 {
-            return Err(PoolError::Align(options.align));
+            return Err(PoolError::Align(if options.align.is_power_of_two() { align } else { options.align }));
         }
         if options.magazine > 1 << 16 {
             return Err(PoolError::Magazine(options.magazine));

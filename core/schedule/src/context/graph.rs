@@ -19,11 +19,12 @@ use std::sync::Arc;
 /// let mut graph = TaskGraph::default();
 /// let writer = graph.add(&[Access::new(0x1000, 8, Mode::Write)]);
 /// let reader = graph.add(&[Access::new(0x1004, 8, Mode::Read)]);
-/// let written = Arc::clone(writer.node());
+/// let (written, _read) = (Arc::clone(writer.node()), Arc::clone(reader.node()));
 /// assert_eq!(writer.spawn("writer"), Some("writer"));
 /// assert_eq!(reader.spawn("reader"), None);
 /// let mut ready = Vec::new();
-/// written.end(true, |task| ready.push(task));
+/// // SAFETY: the writer may run, and ends once; the reader's node is kept.
+/// unsafe { written.end(true, |task| ready.push(task)) };
 /// assert_eq!(ready, ["reader"]);
 /// ```
 pub struct TaskGraph<T = ReadyTask> {
@@ -80,8 +81,9 @@ impl<T> TaskGraph<T> {
         while self.nodes.front().is_some_and(|first| first.is_over() && !first.is_broken()) {
             self.dependences.retire(self.first);
             self.first += 1;
-            // What has batons would keep them.
-            let over = self.nodes.pop_front().filter(|over| over.batons.is_empty());
+            // What has batons, or blocks for successors, would keep them.
+            let is_small = |over: &Arc<TaskNode<T>>| over.batons.is_empty() && over.successors.is_small();
+            let over = self.nodes.pop_front().filter(is_small);
             if self.spare.len() < SPARE_NODES {
                 self.spare.extend(over);
             }
@@ -136,6 +138,13 @@ impl<T> TaskGraph<T> {
             self.most_batons = (2 * self.batons.len()).max(SPARE_BATONS);
         }
         firsts.into_iter().map(|first| Arc::clone(self.batons.entry(first).or_default())).collect()
+    }
+}
+
+impl<T> Drop for TaskGraph<T> {
+    /// Lists of tasks that are not over have others without a reference to them: those stay.
+    fn drop(&mut self) {
+        self.nodes.drain(..).filter(|node| !node.is_over()).for_each(mem::forget);
     }
 }
 
@@ -286,6 +295,11 @@ impl<T> Successors<T> {
         }
     }
 
+    /// Whether it has no blocks.
+    fn is_small(&self) -> bool {
+        self.more.load(Ordering::Relaxed).is_null()
+    }
+
     /// Whether the task is over.
     fn is_closed(&self) -> bool {
         // Acquire: what the task has written is seen by those that need not wait for it, since it is over, and so is its cause.
@@ -329,12 +343,16 @@ impl<T> Successors<T> {
     }
 
     /// The task is over. `f` gets each of those that wait for it, and may have it run.
-    fn close(&self, mut f: impl FnMut(&Arc<TaskNode<T>>)) {
+    ///
+    /// # Safety
+    /// As for [`TaskNode::end`].
+    unsafe fn close(&self, mut f: impl FnMut(&Arc<TaskNode<T>>)) {
         // Acquire: see `add`. Release: see `is_closed`.
         let count = self.count.swap(CLOSED, Ordering::AcqRel);
         for index in 0..count {
             let next = self.place(index as usize).load(Ordering::Relaxed);
-            // SAFETY: the graph has it from an `Arc`, which lives: that of `Unspawned`, or of the task, which can't run before `f` has it.
+            // SAFETY: the graph has it from an `Arc`, which lives: that of `Unspawned`, that of the graph, or that of the task, which can't run
+            // before `f` has it.
             let next = ManuallyDrop::new(unsafe { Arc::from_raw(next.cast_const()) });
             f(&next);
         }
@@ -416,20 +434,27 @@ impl<T> TaskNode<T> {
 
     /// The task has ended, without a panic if `is_done`. `ready` gets each task that now waits for no other. Those that waited for a
     /// task that panicked count as if they had panicked, too.
-    pub fn end(&self, is_done: bool, mut ready: impl FnMut(T)) {
+    ///
+    /// # Safety
+    /// It is called once, after [`Unspawned::spawn`] or an earlier task's end has given the task out. The same holds for all tasks of the graph,
+    /// and each task keeps its node until then.
+    #[expect(unsafe_code, reason = "the caller promises what the type system can't see: which tasks are under way")]
+    pub unsafe fn end(&self, is_done: bool, mut ready: impl FnMut(T)) {
         if !is_done {
             self.inherit(self.number);
         }
         // Before it is over: then the owner may learn of it, and forget it.
         let cause = self.cause.load(Ordering::Relaxed);
-        self.successors.close(|next| {
+        let tell = |next: &Arc<Self>| {
             if cause != NONE {
                 next.inherit(cause);
             }
             if let Some(queued) = next.miss_less(1) {
                 ready(queued);
             }
-        });
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.successors.close(tell) };
         for baton in &self.batons[..self.has.replace(0) as usize] {
             if let Some(next) = baton.pass_on() {
                 next.has.set(next.has.get() + 1);
@@ -459,7 +484,11 @@ mod tests {
                 assert_eq!(graph.add(&cell(Mode::Read)).spawn(number), None);
             }
             let mut ready = Vec::new();
-            node.end(true, |task| ready.push(task));
+            #[expect(unsafe_code, reason = "ends a task")]
+            // SAFETY: it was given out, and ends once; nodes are kept.
+            unsafe {
+                node.end(true, |task| ready.push(task));
+            }
             assert_eq!(ready, (1..=count).collect::<Vec<_>>());
             assert_eq!(graph.add(&cell(Mode::Read)).spawn(0), Some(0), "it is over");
         }
@@ -472,26 +501,45 @@ mod tests {
         let node = Arc::clone(writer.node());
         assert_eq!(writer.spawn(0), Some(0));
         drop(graph.add(&cell(Mode::Read)));
+        // The graph's end changes nothing: what waits is kept.
         drop(graph);
-        node.end(true, |_| panic!("it was not spawned"));
+        #[expect(unsafe_code, reason = "ends a task")]
+        // SAFETY: it was given out, and ends once; nodes are kept.
+        unsafe {
+            node.end(true, |_| panic!("it was not spawned"));
+        }
     }
 
+    /// Nodes are used again from round to round.
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test is its own world: it has threads")]
     fn a_task_that_ends_while_others_are_added_is_waited_for_by_those_that_came_before() {
-        for round in 0..200 {
-            let mut graph = TaskGraph::default();
+        #[expect(unsafe_code, reason = "ends a task")]
+        // SAFETY: each was given out, and ends once; all nodes are kept until then.
+        let end = |node: &TaskNode<usize>, ready: &mut Vec<usize>| unsafe { node.end(true, |task| ready.push(task)) };
+        let mut graph = TaskGraph::default();
+        for round in 0..500 {
+            let successors = round % (2 * FEW);
             let writer = graph.add(&cell(Mode::Write));
             let node = Arc::clone(writer.node());
-            assert_eq!(writer.spawn(0), Some(0));
+            assert_eq!(writer.spawn(0), Some(0), "all before it are over");
             let other = thread::spawn(move || {
                 (0..round).for_each(|_| std::hint::spin_loop());
                 let mut ready = Vec::new();
-                node.end(true, |task| ready.push(task));
+                end(&node, &mut ready);
                 ready
             });
-            let at_once: Vec<_> = (1..100).filter_map(|number| graph.add(&cell(Mode::Read)).spawn(number)).collect();
-            let ready = other.join().expect("it does not panic");
-            assert_eq!(ready.into_iter().chain(at_once).collect::<Vec<_>>(), (1..100).collect::<Vec<_>>());
+            let (mut nodes, mut ready) = (Vec::new(), Vec::new());
+            for number in 1..=successors {
+                let reader = graph.add(&cell(Mode::Read));
+                nodes.push(Arc::clone(reader.node()));
+                ready.extend(reader.spawn(number));
+            }
+            let mut all = other.join().expect("it does not panic");
+            all.append(&mut ready);
+            assert_eq!(all, (1..=successors).collect::<Vec<_>>());
+            nodes.iter().for_each(|node| end(node, &mut ready));
+            assert!(ready.is_empty());
         }
     }
 }
@@ -565,7 +613,11 @@ mod loom_models {
                             #[expect(unsafe_code, reason = "loom's cell")]
                             // SAFETY: as for `Sync`.
                             data[at].0.with_mut(|cell| unsafe { *cell += 1 });
-                            writer.end(!(is_broken && at == 1), queue);
+                            #[expect(unsafe_code, reason = "ends a task")]
+                            // SAFETY: it was given out, and ends once; nodes are kept.
+                            unsafe {
+                                writer.end(!(is_broken && at == 1), queue);
+                            }
                         })
                     })
                     .collect();
@@ -599,7 +651,11 @@ mod loom_models {
                     // SAFETY: as for `Sync`.
                     data.0.with_mut(|cell| unsafe { *cell += 1 });
                     let mut ready = Vec::new();
-                    node.end(true, |task: i32| ready.push(task));
+                    #[expect(unsafe_code, reason = "ends a task")]
+                    // SAFETY: it was given out, and ends once; nodes are kept.
+                    unsafe {
+                        node.end(true, |task: i32| ready.push(task));
+                    }
                     (ready, node)
                 }
             });
@@ -643,7 +699,11 @@ mod loom_models {
                         // SAFETY: as for `Sync`.
                         data.0.with_mut(|cell| unsafe { *cell += 1 });
                         times.fetch_add(1, Ordering::Relaxed);
-                        all[number].end(true, |task| ready.push(task));
+                        #[expect(unsafe_code, reason = "ends a task")]
+                        // SAFETY: it was given out, and ends once; nodes are kept.
+                        unsafe {
+                            all[number].end(true, |task| ready.push(task));
+                        }
                     }
                 }
             };
@@ -651,7 +711,11 @@ mod loom_models {
                 let work = work.clone();
                 thread::spawn(move || {
                     let mut ready = Vec::new();
-                    writer_node.end(true, |task| ready.push(task));
+                    #[expect(unsafe_code, reason = "ends a task")]
+                    // SAFETY: it was given out, and ends once; nodes are kept.
+                    unsafe {
+                        writer_node.end(true, |task| ready.push(task));
+                    }
                     work(ready);
                 })
             };

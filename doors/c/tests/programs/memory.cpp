@@ -182,11 +182,21 @@ static void pools(const vicus::runtime &runtime) {
         CHECK(counted::alive == 2);
     }
     CHECK(counted::alive == 0);
+    {
+        // An object of another pool goes back to its own.
+        vicus::pool<counted> one, other;
+        vicus::pool<counted>::handle of_one(one), of_other(other);
+        vicus::pool<counted>::item object = of_one.make(1);
+        const counted *address = object.get();
+        of_other.free(std::move(object));
+        CHECK(counted::alive == 0 && of_other.make(2).get() != address);
+    }
     vicus_pool *raw = nullptr;
     vicus_pool_handle *handle = nullptr;
     void *item = nullptr;
     CHECK_ERROR(vicus_pool_new(runtime.get(), 2 << 20, 0, 0, &raw), VICUS_ERROR_ARGUMENT, "no room for items of 2097152");
     CHECK_ERROR(vicus_pool_new(runtime.get(), 8, 3, 0, &raw), VICUS_ERROR_ARGUMENT, "no power of two");
+    CHECK_ERROR(vicus_pool_new(runtime.get(), 8, std::size_t(1) << 19, 0, &raw), VICUS_ERROR_ARGUMENT, "aligned to 524288");
     CHECK_ERROR(vicus_pool_new(runtime.get(), 8, 0, 0, nullptr), VICUS_ERROR_ARGUMENT, "`pool` is null");
     CHECK(vicus_pool_new(runtime.get(), 40, 0, 0, &raw) == VICUS_OK);
     CHECK_ERROR(vicus_pool_handle_new(raw, vicus::node(99), &handle), VICUS_ERROR_ARGUMENT, "99");

@@ -4,6 +4,9 @@
 //! Lightweight threads that switch while they have caught something would take each other's exceptions off that stack. So it is swapped
 //! when a fibre is entered and left, as the Itanium C++ ABI lays it out (section 2.2.2, `__cxa_eh_globals`): the address of the last caught
 //! exception, and a number.
+//!
+//! C++ is looked for once, when the first fibre is entered: a program in C whose first C++ comes with a library that it loads later has to load
+//! C++'s library before.
 
 use super::Fibre;
 use crate::worker::Worker;
@@ -50,24 +53,53 @@ impl Kept {
     }
 }
 
+/// The function that a program has of its own, if its C++ library is a part of it: such a function is no symbol that others can look up, unless
+/// a library refers to it. The reference is weak: it is null in a program without C++.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "a weak reference, which the language does not have; no code is added")]
+mod of_program {
+    std::arch::global_asm!(
+        ".pushsection .data.rel.ro.vicus_get_globals, \"aw\"",
+        ".balign 8",
+        ".weak __cxa_get_globals",
+        ".hidden vicus_get_globals",
+        ".globl vicus_get_globals",
+        "vicus_get_globals: .8byte __cxa_get_globals",
+        ".popsection",
+    );
+
+    // SAFETY: a pointer to a function of this type, or null.
+    unsafe extern "C" {
+        #[link_name = "vicus_get_globals"]
+        pub(super) safe static GET_GLOBALS: Option<super::GetGlobals>;
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod of_program {
+    pub(super) static GET_GLOBALS: Option<super::GetGlobals> = None;
+}
+
 /// The function of the program, or of a library that was loaded for itself alone.
 fn find() -> Option<GetGlobals> {
     const NAME: &CStr = c"__cxa_get_globals";
-    #[expect(unsafe_code, reason = "looks for a function by its name")]
-    // SAFETY: names end with a 0; a library is kept if it is there already, and never let go, so the function stays. This name is the ABI's,
-    // which gives it this type; null is `None`.
-    unsafe {
-        let mut found = libc::dlsym(libc::RTLD_DEFAULT, NAME.as_ptr());
-        for library in [c"libstdc++.so.6", c"libc++abi.so.1"] {
-            if found.is_null() {
-                let handle = libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-                if !handle.is_null() {
-                    found = libc::dlsym(handle, NAME.as_ptr());
+    of_program::GET_GLOBALS.or_else(|| {
+        #[expect(unsafe_code, reason = "looks for a function by its name")]
+        // SAFETY: names end with a 0; a library is kept if it is there already, and never let go, so the function stays. This name is the
+        // ABI's, which gives it this type; null is `None`.
+        unsafe {
+            let mut found = libc::dlsym(libc::RTLD_DEFAULT, NAME.as_ptr());
+            for library in [c"libstdc++.so.6", c"libc++abi.so.1"] {
+                if found.is_null() {
+                    let handle = libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+                    if !handle.is_null() {
+                        found = libc::dlsym(handle, NAME.as_ptr());
+                    }
                 }
             }
+            mem::transmute::<*mut c_void, Option<GetGlobals>>(found)
         }
-        mem::transmute::<*mut c_void, Option<GetGlobals>>(found)
-    }
+    })
 }
 
 impl Fibre {

@@ -34,6 +34,9 @@ impl Said {
     /// It comes after the earlier siblings that write what it reads, or that read or write what it writes.
     #[track_caller]
     pub(super) fn follows(&mut self, accesses: &[Access]) {
+        if accesses.is_empty() {
+            return;
+        }
         self.by_address.say(accesses);
         if self.ordered == self.accesses.len() {
             self.accesses.extend_from_slice(accesses);
@@ -41,7 +44,7 @@ impl Said {
             self.accesses.splice(self.ordered..self.ordered, accesses.iter().copied());
         }
         self.ordered += accesses.len();
-        self.last = self.ordered.saturating_sub(1);
+        self.last = self.ordered - 1;
     }
 
     /// It uses bytes in memory that has to be alive when it runs.
@@ -53,8 +56,10 @@ impl Said {
 
     /// It uses bytes that are borrowed until it is over.
     pub(super) fn borrows(&mut self, accesses: &[Access]) {
-        self.accesses.extend_from_slice(accesses);
-        self.last = self.accesses.len().saturating_sub(1);
+        if !accesses.is_empty() {
+            self.accesses.extend_from_slice(accesses);
+            self.last = self.accesses.len() - 1;
+        }
     }
 
     /// As [`Said::borrows`]; it comes after the earlier siblings that use them.
@@ -141,7 +146,12 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         in_task(|worker| worker.recorder.turn_ends());
-        self.node.end(!self.is_under_way, |queued| in_task(|worker| worker.queue_released(queued)).run());
+        let ready = |queued| in_task(|worker| worker.queue_released(queued)).run();
+        #[expect(unsafe_code, reason = "ends a task of a graph")]
+        // SAFETY: a task is run or dropped once, after it was given out, and has its node from its beginning on.
+        unsafe {
+            self.node.end(!self.is_under_way, ready);
+        }
     }
 }
 
