@@ -1036,6 +1036,9 @@ impl Shared {
             return;
         }
         self.end_system_threads();
+        if self.threads_here.any() {
+            crate::threads::give_back_cells();
+        }
     }
 
     /// Ends the threads on seats. Tasks that are queued, and lightweight threads that wait, are left as they are.

@@ -3,8 +3,12 @@
 //! A seat keeps the cells that it has used last, the youngest first: a program that spawns and joins again and again stays in a few lines
 //! of its caches. It keeps them in two *magazines*. What it has beyond these goes to its node, from which other seats and other threads take: cells
 //! wander from the seats that spawn to those that run. A whole magazine goes at once, so that nobody looks at its cells on the way, and a
-//! seat that takes cells which another one has used asks for their lines some cells ahead. The memory is not given back to the system; the next
-//! threads have it. Large pieces of it are asked for in huge pages, since a million threads that wait to begin touch each of their cells once.
+//! seat that takes cells which another one has used asks for their lines some cells ahead. Large pieces of memory are asked for in huge pages,
+//! since a million threads that wait to begin touch each of their cells once.
+//!
+//! The addresses stay for ever, for the next threads; the pages behind them go back to the system when a runtime ends, and when a seat has slept for as long as
+//! freed memory waits ([`give_back`]). Magazines name free cells by their addresses, and nothing is written in these: so a piece all of whose
+//! cells are free may lose its pages while its cells stay where they are.
 //!
 //! What needs more than the largest cell comes from the program's allocator.
 //!
@@ -14,6 +18,7 @@ use crate::fibres::stack::NODES;
 use crate::sync::Padded;
 use crate::worker::with_worker;
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
+use std::collections::HashMap;
 use std::ptr::{self, NonNull};
 use std::sync::{Mutex, MutexGuard};
 use vicus_memory::prefetch;
@@ -37,6 +42,10 @@ const fn class_of(layout: Layout) -> Option<usize> {
     let lines = if lines < LEAST_LINES { LEAST_LINES } else { lines };
     let fits = layout.align() <= LINE && lines < LEAST_LINES + CLASSES;
     if fits { Some(lines - LEAST_LINES) } else { None }
+}
+
+const fn cell_bytes(class: usize) -> usize {
+    (class + LEAST_LINES) * LINE
 }
 
 /// Free cells of a class.
@@ -174,6 +183,39 @@ impl SeatCells {
     }
 }
 
+/// Gives the pages of pieces of memory back to the system in which no cell is used, and none is in a seat's hands. The cells stay free as they are.
+pub(crate) fn give_back() {
+    for class in 0..CLASSES {
+        // A cell may be free on another node than the one from which it came.
+        let mut pools: Vec<MutexGuard<'_, Pool>> = (0..NODES).map(|node| Pool::lock(node, class)).collect();
+        if !pools.iter_mut().fold(false, |any, pool| any | std::mem::take(&mut pool.has_more_free)) {
+            continue;
+        }
+        let mut free: HashMap<usize, (*mut u8, usize)> = HashMap::new();
+        for pool in &mut pools {
+            pool.gather_loose();
+            let mut magazine = pool.full.as_deref();
+            while let Some(full) = magazine {
+                for &cell in &full.cells[..full.len] {
+                    let start = cell.map_addr(|address| address & !(PIECE_BYTES - 1));
+                    free.entry(start.addr()).or_insert((start, 0)).1 += 1;
+                }
+                magazine = full.next.as_deref();
+            }
+        }
+        // The first pieces are smaller: those within one such distance have fewer cells together.
+        let whole = PIECE_BYTES / cell_bytes(class);
+        for (start, _) in free.into_values().filter(|&(_, count)| count == whole) {
+            #[expect(unsafe_code, reason = "a system call that libc has no safe function for")]
+            // SAFETY: so many cells fill a large piece, which begins at this address, and is a pool's for ever. All are free, and their pools are locked;
+            // what is in free cells does not matter.
+            unsafe {
+                libc::madvise(start.cast(), PIECE_BYTES, libc::MADV_DONTNEED);
+            }
+        }
+    }
+}
+
 impl Drop for SeatCells {
     fn drop(&mut self) {
         for (class, hand) in self.free.iter_mut().enumerate() {
@@ -231,6 +273,8 @@ struct Pool {
     empty: Option<Box<Magazine>>,
     /// Cells of threads without a seat.
     loose: *mut Loose,
+    /// Cells have come here since [`give_back`].
+    has_more_free: bool,
     /// Memory from which no cell was cut yet.
     fresh: *mut u8,
     fresh_bytes: usize,
@@ -247,6 +291,7 @@ impl Pool {
         full: None,
         empty: None,
         loose: ptr::null_mut(),
+        has_more_free: false,
         fresh: ptr::null_mut(),
         fresh_bytes: 0,
         next_bytes: FIRST_BYTES,
@@ -272,19 +317,40 @@ impl Pool {
     }
 
     fn give(&mut self, mut magazine: Box<Magazine>) {
+        self.has_more_free |= magazine.len > 0;
         let list = if magazine.len > 0 { &mut self.full } else { &mut self.empty };
         magazine.next = list.take();
         *list = Some(magazine);
     }
 
+    fn take_loose(&mut self) -> Option<NonNull<u8>> {
+        let loose = NonNull::new(self.loose)?;
+        #[expect(unsafe_code, reason = "follows a pointer to a free cell")]
+        // SAFETY: `give_one` wrote it, and free cells are not used by others.
+        let next = unsafe { loose.read().0 };
+        self.loose = next;
+        Some(loose.cast())
+    }
+
+    /// Moves loose cells to magazines, as far as there is memory for these.
+    fn gather_loose(&mut self) {
+        while !self.loose.is_null()
+            && let Some(mut magazine) = self.take_empty()
+        {
+            while magazine.len < MOST
+                && let Some(cell) = self.take_loose()
+            {
+                magazine.push(cell).expect("it is not full");
+            }
+            self.give(magazine);
+        }
+        self.has_more_free = false;
+    }
+
     /// A cell; `None` if there is no memory.
     fn take_one(&mut self, class: usize) -> Option<NonNull<u8>> {
-        if let Some(loose) = NonNull::new(self.loose) {
-            #[expect(unsafe_code, reason = "follows a pointer to a free cell")]
-            // SAFETY: `give_one` wrote it, and free cells are not used by others.
-            let next = unsafe { loose.read().0 };
-            self.loose = next;
-            return Some(loose.cast());
+        if let Some(loose) = self.take_loose() {
+            return Some(loose);
         }
         if let Some(full) = &mut self.full {
             let cell = full.pop();
@@ -294,7 +360,7 @@ impl Pool {
             }
             return cell;
         }
-        let bytes = (class + LEAST_LINES) * LINE;
+        let bytes = cell_bytes(class);
         if self.fresh_bytes < bytes && !self.grow() {
             return None;
         }
@@ -316,6 +382,7 @@ impl Pool {
             loose.write(Loose(self.loose));
         }
         self.loose = loose.as_ptr();
+        self.has_more_free = true;
     }
 
     /// Asks for more memory. Whether there was any.
@@ -406,5 +473,58 @@ mod tests {
         Pool::lock(1, 2).give_one(outside);
         assert_eq!(Pool::lock(1, 2).take_one(2), Some(outside));
         Pool::lock(1, 2).give_one(outside);
+    }
+
+    /// How many of so many bytes have pages, as the kernel tells.
+    fn resident(start: *mut u8, bytes: usize) -> usize {
+        let mut pages = vec![0_u8; bytes / 4096];
+        #[expect(unsafe_code, reason = "a system call")]
+        // SAFETY: the addresses are mapped, and there is a byte for each page.
+        let failed = unsafe { libc::mincore(start.cast(), bytes, pages.as_mut_ptr()) };
+        assert_eq!(failed, 0, "the system has pages of 4 KiB");
+        pages.iter().filter(|&&page| page & 1 == 1).count() * 4096
+    }
+
+    #[test]
+    fn pages_of_unused_cells_go_back_to_the_system_and_the_cells_stay() {
+        // Of this class and node no other test has cells.
+        type Value = [u8; 320];
+        let mut own = SeatCells::new(2);
+        let count = 8 * PIECE_BYTES / size_of::<Value>();
+        let fill = |own: &mut SeatCells| -> Vec<*mut Value> {
+            let taken: Vec<*mut Value> = (0..count).map(|_| take(Some(own))).collect();
+            #[expect(unsafe_code, reason = "writes into cells that were taken")]
+            // SAFETY: each is this test's, and large enough.
+            taken.iter().for_each(|&cell| unsafe { cell.write([1; 320]) });
+            taken
+        };
+        let taken = fill(&mut own);
+        let first =
+            |taken: &[*mut Value]| taken.iter().map(|cell| cell.map_addr(|at| at & !(PIECE_BYTES - 1))).collect();
+        let pieces: std::collections::BTreeSet<*mut Value> = first(&taken);
+        let all = |pieces: &std::collections::BTreeSet<*mut Value>| -> usize {
+            // The first pieces are smaller, and may have no pages around them.
+            let whole = |piece: &&*mut Value| {
+                let of_piece = |cell: &&*mut Value| cell.addr() & !(PIECE_BYTES - 1) == piece.addr();
+                taken.iter().filter(of_piece).count() == PIECE_BYTES / size_of::<Value>()
+            };
+            pieces.iter().filter(whole).map(|piece| resident(piece.cast(), PIECE_BYTES)).sum()
+        };
+        let before = all(&pieces);
+        assert!(before >= 6 * PIECE_BYTES, "{before}");
+        taken.iter().for_each(|cell| own.give(3, NonNull::new(cell.cast()).unwrap()));
+        give_back();
+        let left = all(&pieces);
+        // What a seat has in its hands may lie in two pieces or more.
+        assert!(left <= before / 2, "{left} of {before} bytes have pages");
+        let again = fill(&mut own);
+        let mut both = [taken.clone(), again.clone()];
+        both.iter_mut().for_each(|cells| cells.sort_unstable());
+        assert_eq!(both[0], both[1], "the same cells are used again");
+        again.iter().for_each(|cell| own.give(3, NonNull::new(cell.cast()).unwrap()));
+        // Those in hand are given up with the seat.
+        drop(own);
+        give_back();
+        assert_eq!(all(&pieces), 0);
     }
 }

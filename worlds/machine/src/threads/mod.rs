@@ -31,7 +31,7 @@ mod sitting;
 mod sync_var;
 mod timer;
 
-pub(crate) use self::cells::SeatCells;
+pub(crate) use self::cells::{SeatCells, give_back as give_back_cells};
 pub(crate) use self::core::{Core, begin};
 use self::core::{Described, Joiner, Name};
 pub use self::countdown::Countdown;
@@ -458,7 +458,12 @@ impl Builder {
             return Err(SpawnError::NoMemory);
         };
         shared.note_threads();
-        shared.queues.push(queue, Core::task(core)).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
+        if shared.queues.push(queue, Core::task(core)).is_err() {
+            // There is no memory for a longer queue.
+            shared.threads_here.ended_outside();
+            self::core::discard(core);
+            return Err(SpawnError::NoMemory);
+        }
         shared.wake_for(queue, Some(request), true);
         Ok(core)
     }
