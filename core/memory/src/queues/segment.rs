@@ -302,7 +302,8 @@ impl<T> Segment<T> {
     fn fetch_ahead(self, shape: Shape, index: usize) {
         let (group, at) = self.group(shape, index);
         if Self::GROUP_BYTES == LINE && at == 0 {
-            prefetch::<true>(group.wrapping_add(AHEAD_LINES * LINE));
+            // To read it: of several producers, each would take the line away from the others.
+            prefetch::<false>(group.wrapping_add(AHEAD_LINES * LINE));
         }
     }
 
