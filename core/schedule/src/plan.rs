@@ -287,7 +287,7 @@ impl Plan {
     ///
     /// let machine = Topology::parse("node:2 core:2").unwrap();
     /// let are_fifos = |strategy: &str| strategy.parse::<Setting>().unwrap().plan(&machine, 4).fifos();
-    /// assert_eq!(are_fifos("shepherd"), [true, true]);
+    /// assert_eq!(are_fifos("shepherd"), [true; 4], "one for each core group");
     /// assert!(!are_fifos("locality-queues").contains(&true), "its tasks go together with tokens");
     /// ```
     pub fn fifos(&self) -> Vec<bool> {
