@@ -29,6 +29,7 @@ mod neighbours;
 mod pages;
 mod placed;
 mod pool;
+mod prefetch;
 mod queues;
 mod region;
 mod sizes;
@@ -46,6 +47,7 @@ pub use memory::{AllocError, Memory, MemoryOptions, OptionsError};
 pub use pages::{Call, FakePages, PageError, Pages, Placement, WhenFull};
 pub use placed::{Audit, Footprint, MOST_RUNS, NodeBytes, PlaceError, Placed, Rows};
 pub use pool::{DistPool, Frees, PoolError, PoolHandle, PoolItem, PoolOptions, UntypedHandle, UntypedPool};
+pub use prefetch::prefetch;
 pub use queues::{
     Burst, Closed, Consumer, DistOptions, DistQueue, Exhausted, LfQueue, Locations, LocationsError, NodeSegments, Pop,
     PushError, QueueOptions, SegmentSource, SystemSegments, TryPopError,

@@ -278,6 +278,31 @@ impl Plan {
         fits
     }
 
+    /// Which queues give each seat that looks into them their oldest task, whatever their length. Such a queue may have ends that don't hinder each
+    /// other. One whose tasks go together with tokens has none.
+    ///
+    /// ```
+    /// use vicus_schedule::Setting;
+    /// use vicus_topology::Topology;
+    ///
+    /// let machine = Topology::parse("node:2 core:2").unwrap();
+    /// let are_fifos = |strategy: &str| strategy.parse::<Setting>().unwrap().plan(&machine, 4).fifos();
+    /// assert_eq!(are_fifos("shepherd"), [true; 4], "one for each core group");
+    /// assert!(!are_fifos("locality-queues").contains(&true), "its tasks go together with tokens");
+    /// ```
+    pub fn fifos(&self) -> Vec<bool> {
+        let is_plain =
+            |spec: &QueueSpec| spec.order == Order::Deque && spec.capacity.is_none() && self.tokens.is_none();
+        let mut fits: Vec<bool> = self.queues.iter().map(is_plain).collect();
+        // What is in the front is taken in its own way.
+        self.front.iter().for_each(|front| fits[front.index()] = false);
+        for probe in self.seats.iter().flat_map(|seat| &seat.look) {
+            let is_oldest = probe.take == Take::Oldest && probe.when == When::NotEmpty;
+            probe.scan.queues().iter().filter(|_| !is_oldest).for_each(|queue| fits[queue.index()] = false);
+        }
+        fits
+    }
+
     /// The queue of a task that this seat spawns and whose data lies on that node; `None` if it goes where it would go without a
     /// place, since no other seat is nearer. Tasks with different numbers go to different queues, if there are several.
     pub fn home_queue(&self, seat: SeatId, home: NodeId, number: usize) -> Option<QueueId> {

@@ -89,10 +89,11 @@ impl Deque {
         &self.slots[at as usize & (CAPACITY - 1)]
     }
 
-    fn task(pointer: *mut TaskHeader) -> TaskRef {
+    /// The task of a slot, which `push` has written there.
+    pub(crate) fn task(pointer: *mut TaskHeader) -> TaskRef {
         let header = NonNull::new(pointer).expect("a slot between top and bottom was written");
         #[expect(unsafe_code, reason = "a slot's word becomes a task again")]
-        // SAFETY: `push` wrote the word from a TaskRef, which stays alive while it is queued, by its maker's promise.
+        // SAFETY: `push` wrote the word from a `TaskRef`, which stays alive while it is queued, by its maker's promise.
         unsafe {
             TaskRef::new(header)
         }

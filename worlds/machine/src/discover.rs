@@ -198,11 +198,11 @@ fn check_memory(bytes: usize) -> Result<(), String> {
 /// Everything that hwloc sees here, including parts that the process may not use.
 fn live(affinity: &[u32]) -> Result<Topology, String> {
     check_memory(HWLOC_BYTES)?;
-    let hwloc = TopologyBuilder::new()
-        .with_flags(BuildFlags::INCLUDE_DISALLOWED)
-        .map_err(|error| error.to_string())?
-        .build()
-        .map_err(|error| error.to_string())?;
+    let builder = || TopologyBuilder::new().with_flags(BuildFlags::INCLUDE_DISALLOWED);
+    let quick =
+        if kernel_knows_caches() { builder().ok().and_then(|all| all.without_component("x86").ok()) } else { None };
+    let all = || builder().map_err(|error| error.to_string());
+    let hwloc = quick.map_or_else(all, Ok)?.build().map_err(|error| error.to_string())?;
     if !hwloc.is_this_system() {
         return Err("the environment (HWLOC_XMLFILE, HWLOC_SYNTHETIC or HWLOC_FSROOT) makes it describe another \
                     machine; unset it, or set HWLOC_THISSYSTEM=1 if it is the same"
@@ -214,6 +214,16 @@ fn live(affinity: &[u32]) -> Result<Topology, String> {
     let name = hwloc.root_object().info("HostName").map_or("this machine".into(), |name| name.to_string_lossy());
     let usable = |os_index| affinity.contains(&os_index) && allowed(&hwloc, os_index);
     translate(&hwloc, name.into_owned(), usable)
+}
+
+/// Whether the kernel's files have cores and caches of x86 processors, from which hwloc reads them. Otherwise it visits each PU, to ask the processor
+/// itself; in a virtual machine that takes longer than all the files, as the hypervisor answers.
+fn kernel_knows_caches() -> bool {
+    let cpu = Path::new("/sys/devices/system/cpu/cpu0");
+    let has = |file: &str| cpu.join(file).exists();
+    cfg!(any(target_arch = "x86", target_arch = "x86_64"))
+        && has("cache/index0/shared_cpu_map")
+        && (has("topology/core_cpus") || has("topology/thread_siblings"))
 }
 
 /// One node, no caches, a core for each CPU: all that is known without hwloc.

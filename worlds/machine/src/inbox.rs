@@ -68,7 +68,7 @@ mod loom_models {
         /// As `Shared::call`.
         fn call(&self, number: u64) {
             self.inbox.put(task(number));
-            self.pool.ask(0);
+            self.pool.ask_if_announced(0, &Barrier::new());
         }
 
         /// The end of a task, as `Open::is_over`.
@@ -100,7 +100,8 @@ mod loom_models {
 
     /// A waiting seat is called twice, woken for a spawn, and its awaited task ends, in any order: it misses none of these in its
     /// sleep, each call is run once or still in the inbox, and no wake is lost. Loom reports a thread that sleeps for ever as a
-    /// deadlock. Finds these mutants: `ask` without its lock; a put that counts before its lock, or a take that does after it.
+    /// deadlock. Finds these mutants: `ask` without its lock; a put that counts before its lock, or a take that does after it; a call that looks for
+    /// sleepers before it puts.
     #[test]
     fn loom_a_waiting_seat_runs_tasks_that_it_is_called_for() {
         // Bounded: all interleavings would take minutes.

@@ -10,6 +10,7 @@ mod defaults;
 mod deque;
 mod discover;
 mod fibres;
+mod fifo;
 mod files;
 mod fit;
 mod gate;

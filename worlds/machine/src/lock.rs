@@ -9,6 +9,24 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
+/// In models of what is built on it, its waiting threads are loom's: of several that spin, loom tries ever more turns in which the holder has none.
+#[cfg(not(loom))]
+pub(crate) type ModelledLock<T> = ShortLock<T>;
+
+#[cfg(loom)]
+pub(crate) struct ModelledLock<T>(crate::sync::Mutex<T>);
+
+#[cfg(loom)]
+impl<T> ModelledLock<T> {
+    pub(crate) fn new(value: T) -> ModelledLock<T> {
+        ModelledLock(crate::sync::Mutex::new(value))
+    }
+
+    pub(crate) fn lock(&self) -> crate::sync::MutexGuard<'_, T> {
+        self.0.lock().expect("nothing panics under this lock")
+    }
+}
+
 /// How often a thread looks at the lock before it yields its core.
 const LOOKS: u32 = 64;
 

@@ -7,6 +7,7 @@ use crate::pin::mask;
 use std::collections::HashMap;
 use std::io;
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 use vicus_memory::{PageError, Pages, Placement, WhenFull};
 use vicus_topology::{NodeId, Topology};
 
@@ -38,8 +39,8 @@ pub struct SystemPages {
     allowed: Option<Vec<u32>>,
     /// Whether the kernel's turns use all bits of a page's number.
     counts_all_bits: bool,
-    /// By the kernel's numbers of nodes, the bytes that it keeps free for itself.
-    kept: HashMap<u32, u64>,
+    /// By the kernel's numbers of nodes, the bytes that it keeps free for itself. Read when a strict range first needs it.
+    kept: OnceLock<HashMap<u32, u64>>,
 }
 
 impl SystemPages {
@@ -50,8 +51,8 @@ impl SystemPages {
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         let numbers = topology.nodes.iter().map(|node| node.os_index).collect();
         let page_bytes = usize::try_from(page).expect("the system has a page size");
-        let kept = std::fs::read_to_string("/proc/zoneinfo").map(|text| kept(&text, page as u64)).unwrap_or_default();
-        SystemPages { numbers, page_bytes, allowed: allowed(), counts_all_bits: release() >= Some((6, 7)), kept }
+        let (allowed, counts_all_bits) = (allowed(), release() >= Some((6, 7)));
+        SystemPages { numbers, page_bytes, allowed, counts_all_bits, kept: OnceLock::new() }
     }
 
     fn number(&self, node: NodeId) -> Result<u32, PageError> {
@@ -121,7 +122,11 @@ impl SystemPages {
     /// Whether a node has so many unused bytes beyond those that the kernel keeps: otherwise the next pages would come from
     /// another node, or not at all. `true` if the kernel does not tell.
     fn has_free(&self, number: u32, bytes: usize) -> bool {
-        let kept = self.kept.get(&number).copied().unwrap_or(0);
+        let read = || {
+            let text = std::fs::read_to_string("/proc/zoneinfo");
+            text.map(|text| kept(&text, self.page_bytes as u64)).unwrap_or_default()
+        };
+        let kept = self.kept.get_or_init(read).get(&number).copied().unwrap_or(0);
         free_bytes(number).is_none_or(|free| free.saturating_sub(kept) >= bytes as u64)
     }
 

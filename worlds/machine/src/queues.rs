@@ -1,13 +1,14 @@
 //! The plan's queues, shared by threads.
 //!
 //! The plan never names an implementation. A queue that only one seat pushes to and pops from, at the same end, and that others
-//! rob one task at a time at the other end, is a split deque; every other queue is the sequential one behind a lock, with its
-//! length beside it, so that a look into an empty queue takes no lock.
+//! rob one task at a time at the other end, is a split deque; one from which all take the oldest has a lock for each end; every other
+//! queue is the sequential one behind a lock, with its length beside it. A look into an empty queue takes no lock.
 //!
 //! If the plan has tokens, a task is taken out of its queue, under the queue's lock, together with a token. A push adds its token
 //! after its task; so there are never more tokens than tasks, and a holder of a token finds a task.
 
 use crate::deque::Deque;
+use crate::fifo::Fifo;
 use crate::lock::ShortLock;
 use crate::sleep::Barrier;
 use crate::sync::Padded;
@@ -35,6 +36,8 @@ enum SharedQueue {
         owner: SeatId,
         deque: Box<Deque>,
     },
+    /// Boxed for the same reason.
+    Fifo(Box<Fifo>),
     Locked {
         queue: ShortLock<Queue<TaskRef>>,
         len: AtomicUsize,
@@ -44,8 +47,9 @@ enum SharedQueue {
 
 impl SharedQueues {
     pub(crate) fn new(plan: &Plan) -> SharedQueues {
-        let queue = |(owner_lifo, spec): (bool, &QueueSpec)| match spec.owner {
+        let queue = |((owner_lifo, fifo), spec): ((bool, bool), &QueueSpec)| match spec.owner {
             Some(owner) if owner_lifo => SharedQueue::Own { owner, deque: Box::new(Deque::new()) },
+            _ if fifo => SharedQueue::Fifo(Box::new(Fifo::new())),
             _ => SharedQueue::Locked {
                 queue: ShortLock::new(Queue::new(spec.order)),
                 len: AtomicUsize::new(0),
@@ -56,7 +60,8 @@ impl SharedQueues {
             count: Padded(AtomicUsize::new(0)),
             capacity: tokens.capacity.map_or(usize::MAX, |tokens| tokens as usize),
         });
-        let queues = plan.owner_lifos().into_iter().zip(&plan.queues).map(queue).map(Padded).collect();
+        let queues =
+            plan.owner_lifos().into_iter().zip(plan.fifos()).zip(&plan.queues).map(queue).map(Padded).collect();
         SharedQueues { queues, tokens }
     }
 
@@ -69,6 +74,7 @@ impl SharedQueues {
                 deque.share(true);
                 Ok(())
             }
+            SharedQueue::Fifo(fifo) => fifo.push(task),
             SharedQueue::Locked { queue, len, capacity } => {
                 let mut queue = queue.lock();
                 if queue.len() >= *capacity || !queue.has_room() {
@@ -86,11 +92,24 @@ impl SharedQueues {
         }
     }
 
-    /// The oldest task of a locked queue, if it is wanted. The plan has no tokens.
+    /// The oldest task of a queue that is not lock-free, if it is wanted. The plan has no tokens.
     #[inline]
     pub(crate) fn take_oldest_if(&self, queue: QueueId, wanted: impl FnOnce(&TaskRef) -> bool) -> Option<TaskRef> {
         debug_assert!(self.tokens.is_none(), "a token goes with each task");
-        self.locked(queue, |tasks| tasks.take_oldest_if(wanted)).flatten()
+        match &self.queues[queue.index()].0 {
+            SharedQueue::Fifo(fifo) => fifo.take_if(wanted),
+            _ => self.locked(queue, |tasks| tasks.take_oldest_if(wanted)).flatten(),
+        }
+    }
+
+    /// Whether a queue that is not lock-free is so long that a thread which would be put there had better begin at once: see `LONG` of `threads`.
+    #[inline]
+    pub(crate) fn is_long(&self, queue: QueueId, tasks: usize) -> bool {
+        match &self.queues[queue.index()].0 {
+            // Its length would be a look at lines that other seats write.
+            SharedQueue::Fifo(fifo) => fifo.is_long(),
+            _ => self.len(queue) >= tasks,
+        }
     }
 
     /// Whether there are more tokens than their pool holds: the seat that has just pushed then takes a task itself.
@@ -111,6 +130,7 @@ impl SharedQueues {
     pub(crate) fn len(&self, queue: QueueId) -> usize {
         match &self.queues[queue.index()].0 {
             SharedQueue::Own { deque, .. } => deque.len(),
+            SharedQueue::Fifo(fifo) => fifo.len(),
             SharedQueue::Locked { len, .. } => len.load(Ordering::Acquire),
         }
     }
@@ -136,10 +156,14 @@ impl SharedQueues {
         self.locked(queue, |tasks| tasks.remove(request, End::Youngest, goes)).flatten().is_some()
     }
 
-    /// Calls `change` on a locked queue that is not empty.
+    /// Calls `change` on a queue that is not empty, and not lock-free.
     #[inline]
     fn locked<R>(&self, queue: QueueId, change: impl FnOnce(&mut Queue<TaskRef>) -> R) -> Option<R> {
-        let SharedQueue::Locked { queue, len, .. } = &self.queues[queue.index()].0 else { return None };
+        let (queue, len) = match &self.queues[queue.index()].0 {
+            SharedQueue::Own { .. } => return None,
+            SharedQueue::Fifo(fifo) => return fifo.change(change),
+            SharedQueue::Locked { queue, len, .. } => (queue, len),
+        };
         if len.load(Ordering::Acquire) == 0 {
             return None;
         }
@@ -153,7 +177,7 @@ impl SharedQueues {
     pub(crate) fn deque(&self, queue: QueueId) -> Option<&Deque> {
         match &self.queues[queue.index()].0 {
             SharedQueue::Own { deque, .. } => Some(deque),
-            SharedQueue::Locked { .. } => None,
+            SharedQueue::Fifo(_) | SharedQueue::Locked { .. } => None,
         }
     }
 
@@ -223,7 +247,12 @@ impl Queues for Reach<'_> {
                 None
             }
             // `take_of` finds them, which looks at each.
-            SharedQueue::Locked { .. } if self.below.is_some() => None,
+            SharedQueue::Fifo(_) | SharedQueue::Locked { .. } if self.below.is_some() => None,
+            SharedQueue::Fifo(fifo) if longer_than > 0 && fifo.len() <= longer_than as usize => None,
+            SharedQueue::Fifo(fifo) => {
+                debug_assert_eq!(take, Take::Oldest, "Plan::fifos");
+                fifo.take_if(|_| true)
+            }
             SharedQueue::Locked { len, .. } if len.load(Ordering::Acquire) <= longer_than as usize => None,
             SharedQueue::Locked { queue: locked, len, .. } => {
                 let mut rest = Vec::new();

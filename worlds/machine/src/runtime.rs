@@ -732,7 +732,8 @@ impl Shared {
     /// A seat is to run this task, and no other may.
     pub(crate) fn call(&self, seat: SeatId, task: TaskRef) {
         self.inboxes[seat.index()].put(task);
-        self.ask(seat);
+        let pool = self.plan.seats[seat.index()].pool;
+        self.pools[pool.index()].ask_if_announced(self.slot_of(seat), &self.barrier);
     }
 
     /// If the request has failed or was cancelled: the tasks of its boxes are no longer to begin, and those that run are told. A request
@@ -1036,6 +1037,9 @@ impl Shared {
             return;
         }
         self.end_system_threads();
+        if self.threads_here.any() {
+            crate::threads::give_back_cells();
+        }
     }
 
     /// Ends the threads on seats. Tasks that are queued, and lightweight threads that wait, are left as they are.

@@ -96,6 +96,16 @@ impl SleepPool {
         self.woken[slot].notify_one();
     }
 
+    /// As [`SleepPool::ask`], for a reason that the thread finds in its last look as well, after its announcement: if none is announced, it is awake, and
+    /// finds the reason by itself. Otherwise each call would be two exchanges and a system call.
+    #[inline]
+    pub(crate) fn ask_if_announced(&self, slot: usize, barrier: &Barrier) {
+        barrier.before_look(true);
+        if self.has_sleepers() {
+            self.ask(slot);
+        }
+    }
+
     /// Has all threads check their reasons.
     pub(crate) fn ask_all(&self) {
         drop(self.lock());

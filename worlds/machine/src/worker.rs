@@ -243,6 +243,7 @@ fn sleep(sleepers: &SleepPool, slot: usize, pause: Option<Duration>, reason: imp
             return woken;
         }
         heaps::tick();
+        crate::threads::give_back_cells();
         if !heaps::leave_off() {
             break;
         }

@@ -528,8 +528,9 @@ impl<T> LfQueue<T> {
                     }
                     Look::Nothing(taken) => return taken,
                 }
-            } else if let Err(now) = self.exchange_head(at, HeadWord(at.0 + 1)) {
-                at = now;
+            } else if self.exchange_head(at, HeadWord(at.0 + 1)).is_err() {
+                give_way();
+                at = self.head();
                 continue;
             }
             // SAFETY: the exchange gave this index to this call alone, and it was below the limit.
@@ -781,6 +782,15 @@ impl<T> LfQueue<T> {
     pub(crate) fn close(&self) {
         self.tail.0.fetch_or(CLOSED, Ordering::SeqCst);
     }
+}
+
+/// Another consumer was quicker. For a moment the line of the first index is left to that one, which takes several elements meanwhile: to take the
+/// line away from each other for each element would cost both more.
+#[cold]
+fn give_way() {
+    // Loom has no moments.
+    let moments = if cfg!(loom) { 0 } else { 6 };
+    (0..moments).for_each(|_| spin_loop());
 }
 
 impl Refusal {

@@ -19,6 +19,7 @@
 //! next segment hold a ticket. How many tickets there were is known when head and tail leave the segment: the words count them.
 //! When all slots are done and all tickets are back, the segment is unused.
 
+use crate::prefetch::prefetch;
 use crate::queues::mutant::{Mutant, Planted};
 use crate::sizes::LINE;
 use crate::sync::{AtomicPtr, AtomicU8, AtomicUsize, Ordering, Padded, UnsafeCell, spin_loop};
@@ -70,23 +71,6 @@ const AHEAD_LINES: usize = 6;
 
 /// How much of a value is prefetched before it is taken. For longer ones the processor recognises the pattern.
 const MOST_FETCHED: usize = 16 * LINE;
-
-/// Asks for a line, to write to it or to read it. A hint: at an invalid address nothing happens.
-#[inline(always)]
-fn prefetch<const TO_WRITE: bool>(address: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    #[expect(unsafe_code, reason = "an instruction of the processor")]
-    // SAFETY: a prefetch changes nothing that a program sees, wherever it points.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_ET0, _MM_HINT_T0, _mm_prefetch};
-        match TO_WRITE {
-            true => _mm_prefetch::<_MM_HINT_ET0>(address.cast()),
-            false => _mm_prefetch::<_MM_HINT_T0>(address.cast()),
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
-}
 
 /// A number of tickets that is not known yet.
 const UNKNOWN: usize = usize::MAX;
@@ -318,7 +302,8 @@ impl<T> Segment<T> {
     fn fetch_ahead(self, shape: Shape, index: usize) {
         let (group, at) = self.group(shape, index);
         if Self::GROUP_BYTES == LINE && at == 0 {
-            prefetch::<true>(group.wrapping_add(AHEAD_LINES * LINE));
+            // To read it: of several producers, each would take the line away from the others.
+            prefetch::<false>(group.wrapping_add(AHEAD_LINES * LINE));
         }
     }
 

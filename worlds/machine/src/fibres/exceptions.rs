@@ -10,7 +10,7 @@
 
 use super::Fibre;
 use crate::worker::Worker;
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, CString, c_void};
 use std::mem;
 use std::ptr;
 use std::sync::OnceLock;
@@ -83,23 +83,60 @@ mod of_program {
 /// The function of the program, or of a library that was loaded for itself alone.
 fn find() -> Option<GetGlobals> {
     const NAME: &CStr = c"__cxa_get_globals";
-    of_program::GET_GLOBALS.or_else(|| {
-        #[expect(unsafe_code, reason = "looks for a function by its name")]
-        // SAFETY: names end with a 0; a library is kept if it is there already, and never let go, so the function stays. This name is the
-        // ABI's, which gives it this type; null is `None`.
-        unsafe {
-            let mut found = libc::dlsym(libc::RTLD_DEFAULT, NAME.as_ptr());
-            for library in [c"libstdc++.so.6", c"libc++abi.so.1"] {
-                if found.is_null() {
-                    let handle = libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-                    if !handle.is_null() {
-                        found = libc::dlsym(handle, NAME.as_ptr());
-                    }
-                }
+    if of_program::GET_GLOBALS.is_some() {
+        return of_program::GET_GLOBALS;
+    }
+    // Only of libraries that are loaded: to ask the loader for one that is not there has it open files.
+    let loaded = loaded_library(&[c"libstdc++.so", c"libc++abi.so"]);
+    #[expect(unsafe_code, reason = "looks for a function by its name")]
+    // SAFETY: names end with a 0; a library is kept if it is there already, and never let go, so the function stays. This name is the ABI's,
+    // which gives it this type; null is `None`.
+    unsafe {
+        let mut found = libc::dlsym(libc::RTLD_DEFAULT, NAME.as_ptr());
+        if found.is_null()
+            && let Some(library) = loaded
+        {
+            let handle = libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+            if !handle.is_null() {
+                found = libc::dlsym(handle, NAME.as_ptr());
             }
-            mem::transmute::<*mut c_void, Option<GetGlobals>>(found)
         }
-    })
+        mem::transmute::<*mut c_void, Option<GetGlobals>>(found)
+    }
+}
+
+/// The path of the first loaded library whose file's name begins with one of these.
+fn loaded_library(names: &[&CStr]) -> Option<CString> {
+    struct Search<'a> {
+        names: &'a [&'a CStr],
+        found: Option<CString>,
+    }
+
+    #[expect(unsafe_code, reason = "the type of a function that the loader calls")]
+    // SAFETY of callers: the pointers are to what the loader knows of a library, and to a `Search`.
+    unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _: usize, search: *mut c_void) -> i32 {
+        // SAFETY: the caller's promise; a library's path ends with a 0.
+        let (search, path) = unsafe { (&mut *search.cast::<Search<'_>>(), (*info).dlpi_name) };
+        if path.is_null() {
+            return 0;
+        }
+        // SAFETY: as above.
+        let path = unsafe { CStr::from_ptr(path) };
+        let file = path.to_bytes().rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        if search.names.iter().any(|name| file.starts_with(name.to_bytes())) {
+            search.found = Some(path.to_owned());
+            return 1;
+        }
+        0
+    }
+
+    let mut search = Search { names, found: None };
+    #[expect(unsafe_code, reason = "asks the loader")]
+    // SAFETY: it calls `look` before it returns, and with this `Search`.
+    unsafe {
+        libc::dl_iterate_phdr(Some(look), (&raw mut search).cast());
+    }
+    search.found
 }
 
 impl Fibre {
@@ -118,5 +155,17 @@ impl Fibre {
                 ptr::swap(kept, own);
             }
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loaded_library_is_found_by_the_beginning_of_its_name() {
+        let found = loaded_library(&[c"libnone.so", c"libc.so"]).expect("each program has it");
+        assert!(found.to_str().unwrap().contains("/libc.so"), "{found:?}");
+        assert_eq!(loaded_library(&[c"libc.sox"]), None);
     }
 }

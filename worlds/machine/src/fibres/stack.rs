@@ -441,11 +441,13 @@ fn make(class: Class, count: usize, node: usize) -> Option<&'static Arena> {
     heaps::prefer(start, bytes, node);
     super::overflow::watch();
     super::sanitizers::find();
-    let mut guards = Guards::Installed;
+    let guard_of = |index: usize| start + index * class.slot_bytes();
+    let (installed, mut guards) = (install_guards(count, guard_of), Guards::Installed);
     fibres.extend((0..count).map(|index| {
-        let bottom = start + index * class.slot_bytes() + GUARD_BYTES;
-        guards = guard(bottom - GUARD_BYTES, guards);
-        let slot = Slot { bottom, class, has_canary: guards == Guards::Canaries };
+        if index >= installed {
+            guards = guard(guard_of(index), guards);
+        }
+        let slot = Slot { bottom: guard_of(index) + GUARD_BYTES, class, has_canary: guards == Guards::Canaries };
         if slot.has_canary {
             slot.set_canary();
         }
@@ -469,6 +471,42 @@ fn make(class: Class, count: usize, node: usize) -> Option<&'static Arena> {
     #[expect(unsafe_code, reason = "a reference to what is never freed")]
     // SAFETY: it was leaked above.
     NonNull::new(arena).map(|arena| unsafe { arena.as_ref() })
+}
+
+/// Installs many guards by a few calls, where the kernel takes advice for a list of ranges from the process itself (Linux 6.13). How many of them, from the
+/// first one on, are there.
+fn install_guards(count: usize, guard_of: impl Fn(usize) -> usize) -> usize {
+    /// As many as the kernel takes at once.
+    const MOST: usize = libc::UIO_MAXIOV as usize;
+    if count < 4 {
+        return 0;
+    }
+    #[expect(unsafe_code, reason = "system calls that libc has no functions for")]
+    // SAFETY: they take numbers and a list of ranges; the pages are an arena's, and not in use; the file is closed once.
+    unsafe {
+        let this = libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0) as libc::c_int;
+        if this < 0 {
+            return 0;
+        }
+        let mut installed = 0;
+        let mut ranges = Vec::with_capacity(count.min(MOST));
+        while installed < count {
+            ranges.clear();
+            ranges.extend((installed..count.min(installed + MOST)).map(|index| libc::iovec {
+                iov_base: ptr::with_exposed_provenance_mut(guard_of(index)),
+                iov_len: GUARD_BYTES,
+            }));
+            let advice = MADV_GUARD_INSTALL;
+            let bytes = libc::syscall(libc::SYS_process_madvise, this, ranges.as_ptr(), ranges.len(), advice, 0);
+            let done = usize::try_from(bytes).unwrap_or(0) / GUARD_BYTES;
+            installed += done;
+            if done < ranges.len() {
+                break;
+            }
+        }
+        libc::close(this);
+        installed
+    }
 }
 
 /// Sets a guard. What guards the stack: that, or what there is instead.
@@ -548,6 +586,31 @@ mod tests {
         assert!(by != Guards::Canaries && !is_readable, "{by:?}");
         assert_eq!(guarded(Guards::Protected), (Guards::Protected, false));
         assert_eq!(guarded(Guards::Canaries), (Guards::Canaries, true));
+    }
+
+    #[test]
+    fn many_guards_are_installed_by_few_calls_or_one_by_one() {
+        const COUNT: usize = 3000;
+        let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let mut pipe = [0; 2];
+        #[expect(unsafe_code, reason = "system calls")]
+        // SAFETY: the kernel chooses the addresses, and tells whether it can read them, without a signal.
+        unsafe {
+            let bytes = 2 * COUNT * GUARD_BYTES;
+            let start = libc::mmap(ptr::null_mut(), bytes, access, flags, -1, 0);
+            assert_ne!(start, libc::MAP_FAILED);
+            // Each second page.
+            let installed = install_guards(COUNT, |index| start.expose_provenance() + 2 * index * GUARD_BYTES);
+            assert_eq!(libc::pipe(pipe.as_mut_ptr()), 0);
+            for page in 0..2 * COUNT {
+                let is_readable = libc::write(pipe[1], start.byte_add(page * GUARD_BYTES), 1) == 1;
+                assert_eq!(is_readable, page % 2 == 1 || page / 2 >= installed, "page {page} of {installed} guards");
+                let mut byte = 0_u8;
+                assert!(!is_readable || libc::read(pipe[0], (&raw mut byte).cast(), 1) == 1);
+            }
+            pipe.iter().for_each(|&end| _ = libc::close(end));
+            libc::munmap(start, bytes);
+        }
     }
 
     #[test]

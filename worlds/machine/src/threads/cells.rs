@@ -1,28 +1,36 @@
 //! Memory for lightweight threads: cells of a few cache lines, which hold a thread's closure and later its result.
 //!
 //! A seat keeps the cells that it has used last, the youngest first: a program that spawns and joins again and again stays in a few lines
-//! of its caches. What a seat has beyond [`KEPT`] goes to its node, from which other seats and other threads take: cells wander from the seats
-//! that spawn to those that run. The memory is not given back to the system; the next threads have it. Large pieces of it are asked for in huge
-//! pages, since a million threads that wait to begin touch each of their cells once.
+//! of its caches. It keeps them in two *magazines*. What it has beyond these goes to its node, from which other seats and other threads take: cells
+//! wander from the seats that spawn to those that run. A whole magazine goes at once, so that nobody looks at its cells on the way, and a
+//! seat that takes cells which another one has used asks for their lines some cells ahead. Large pieces of memory are asked for in huge pages,
+//! since a million threads that wait to begin touch each of their cells once.
+//!
+//! The addresses stay for ever, for the next threads; the pages behind them go back to the system when a runtime ends, and when a seat has slept for as long as
+//! freed memory waits ([`give_back`]). Magazines name free cells by their addresses, and nothing is written in these: so a piece all of whose
+//! cells are free may lose its pages while its cells stay where they are.
 //!
 //! What needs more than the largest cell comes from the program's allocator.
+//!
+//! Magazines are those of Bonwick and Adams, "Magazines and Vmem", USENIX ATC 2001, §3.1.
 
 use crate::fibres::stack::NODES;
 use crate::sync::Padded;
 use crate::worker::with_worker;
-use std::alloc::{Layout, alloc, dealloc};
-use std::cell::Cell;
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
+use std::collections::HashMap;
 use std::ptr::{self, NonNull};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
+use vicus_memory::prefetch;
 
 const LINE: usize = 64;
 /// Cells have from two lines to as many as these more.
 const CLASSES: usize = 4;
 const LEAST_LINES: usize = 2;
-/// So many cells of a class stay with a seat: some more than a queue that is long has threads.
-const KEPT: u32 = 2048;
-/// How many go from a seat to its node, or back, at once.
-const MOVED: u32 = 256;
+/// So many cells a magazine has: with the rest of it they are 2 KiB.
+const MOST: usize = 254;
+/// So many cells ahead of the one that is taken, a seat asks for a cell's lines.
+const AHEAD: usize = 4;
 /// The largest piece of memory that is asked for at once: a huge page.
 const PIECE_BYTES: usize = 2 << 20;
 /// The smallest one.
@@ -36,104 +44,183 @@ const fn class_of(layout: Layout) -> Option<usize> {
     if fits { Some(lines - LEAST_LINES) } else { None }
 }
 
-/// A free cell.
-struct Free {
-    next: Cell<*const Free>,
+const fn cell_bytes(class: usize) -> usize {
+    (class + LEAST_LINES) * LINE
 }
 
-/// Free cells of a class, linked through themselves.
-struct List {
-    first: *const Free,
-    len: u32,
+/// Free cells of a class.
+struct Magazine {
+    /// The next one in the node's list.
+    next: Option<Box<Magazine>>,
+    /// Invariant: at most [`MOST`].
+    len: usize,
+    /// The first `len` are cells.
+    cells: [*mut u8; MOST],
 }
 
-#[expect(unsafe_code, reason = "it has a pointer")]
-// SAFETY: free cells are used by the owner of the list alone.
-unsafe impl Send for List {}
+impl Magazine {
+    /// An empty one. `None` if there is no memory for it.
+    fn new() -> Option<Box<Magazine>> {
+        let layout = Layout::new::<Magazine>();
+        #[expect(unsafe_code, reason = "an allocation that may fail")]
+        // SAFETY: the layout is not empty; all bytes at 0 are an empty magazine.
+        unsafe {
+            let magazine: *mut Magazine = alloc_zeroed(layout).cast();
+            (!magazine.is_null()).then(|| Box::from_raw(magazine))
+        }
+    }
 
-impl List {
-    const EMPTY: List = List { first: ptr::null(), len: 0 };
-
-    /// # Safety
-    /// The cell belongs to the caller, and is not used after this call. It has room for a [`Free`], and stays for ever.
+    /// Gives the cell back if it is full.
     #[inline]
-    #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
-    unsafe fn push(&mut self, cell: NonNull<u8>) {
-        let cell: *mut Free = cell.as_ptr().cast();
-        // SAFETY: the caller's promise.
-        unsafe { cell.write(Free { next: Cell::new(self.first) }) };
-        self.first = cell;
+    fn push(&mut self, cell: NonNull<u8>) -> Result<(), NonNull<u8>> {
+        let Some(place) = self.cells.get_mut(self.len) else { return Err(cell) };
+        *place = cell.as_ptr();
         self.len += 1;
+        Ok(())
     }
 
     #[inline]
     fn pop(&mut self) -> Option<NonNull<u8>> {
-        #[expect(unsafe_code, reason = "follows a pointer to a free cell")]
-        // SAFETY: `push` wrote it, and free cells are not used by others.
-        let cell = unsafe { self.first.as_ref()? };
-        self.first = cell.next.get();
-        self.len -= 1;
-        NonNull::new(ptr::from_ref(cell).cast_mut().cast())
-    }
-
-    fn move_to(&mut self, other: &mut List, most: u32) {
-        for _ in 0..most {
-            let Some(cell) = self.pop() else { return };
-            #[expect(unsafe_code, reason = "moves a cell from list to list")]
-            // SAFETY: it was free here.
-            unsafe {
-                other.push(cell);
-            }
+        let at = self.len.checked_sub(1)?;
+        self.len = at;
+        if let Some(&ahead) = self.cells.get(at.wrapping_sub(AHEAD)) {
+            prefetch::<true>(ahead);
+            prefetch::<true>(ahead.wrapping_add(LINE));
         }
+        NonNull::new(self.cells[at])
+    }
+}
+
+/// The free cells of a seat, of one class.
+#[derive(Default)]
+struct Hand {
+    /// Cells come from here, and go here.
+    loaded: Option<Box<Magazine>>,
+    /// Full or empty: so a seat that goes over the border between two magazines again and again does not go to its node each time.
+    other: Option<Box<Magazine>>,
+}
+
+impl Hand {
+    fn swap(&mut self) {
+        std::mem::swap(&mut self.loaded, &mut self.other);
     }
 }
 
 /// The free cells of a seat, by class.
 pub(crate) struct SeatCells {
-    free: [List; CLASSES],
+    free: [Hand; CLASSES],
     node: usize,
 }
+
+#[expect(unsafe_code, reason = "it has pointers")]
+// SAFETY: free cells are used by the owner of their magazine alone.
+unsafe impl Send for SeatCells {}
 
 impl SeatCells {
     /// For a seat on this node.
     pub(crate) fn new(node: usize) -> SeatCells {
-        SeatCells { free: [const { List::EMPTY }; CLASSES], node }
+        SeatCells { free: Default::default(), node }
     }
 
+    #[inline]
+    fn take(&mut self, class: usize) -> Option<NonNull<u8>> {
+        match self.free[class].loaded.as_mut().and_then(|loaded| loaded.pop()) {
+            Some(cell) => Some(cell),
+            None => self.take_more(class),
+        }
+    }
+
+    /// The loaded magazine is empty, or there is none.
     #[cold]
     #[inline(never)]
-    fn fill(&mut self, class: usize) -> Option<NonNull<u8>> {
-        let own = &mut self.free[class];
-        Pool::of(self.node, class).lock().expect("nothing panics under this lock").take(own, class, MOVED);
-        own.pop()
+    fn take_more(&mut self, class: usize) -> Option<NonNull<u8>> {
+        let hand = &mut self.free[class];
+        hand.swap();
+        if hand.loaded.as_ref().is_none_or(|loaded| loaded.len == 0) {
+            let mut pool = Pool::lock(self.node, class);
+            match pool.take_full() {
+                Some(full) => hand.loaded.replace(full).into_iter().for_each(|empty| pool.give(empty)),
+                None => {
+                    if hand.loaded.is_none() {
+                        hand.loaded = pool.take_empty();
+                    }
+                    // Without memory for a magazine, one cell is what is asked for.
+                    let Some(loaded) = &mut hand.loaded else { return pool.take_one(class) };
+                    while let Some(cell) = pool.take_one(class)
+                        && loaded.push(cell).is_ok()
+                        && loaded.len < MOST
+                    {}
+                }
+            }
+        }
+        hand.loaded.as_mut()?.pop()
     }
 
     #[inline]
     fn give(&mut self, class: usize, cell: NonNull<u8>) {
-        let own = &mut self.free[class];
-        #[expect(unsafe_code, reason = "puts a cell into the list of its class")]
-        // SAFETY: `release` is done with it.
-        unsafe {
-            own.push(cell);
-        }
-        if own.len > KEPT {
-            self.give_some(class);
+        let given = self.free[class].loaded.as_mut().map_or(Err(cell), |loaded| loaded.push(cell));
+        if let Err(cell) = given {
+            self.give_more(class, cell);
         }
     }
 
+    /// The loaded magazine is full, or there is none.
     #[cold]
     #[inline(never)]
-    fn give_some(&mut self, class: usize) {
-        let pool = Pool::of(self.node, class);
-        self.free[class].move_to(&mut pool.lock().expect("nothing panics under this lock").free, MOVED);
+    fn give_more(&mut self, class: usize, cell: NonNull<u8>) {
+        let hand = &mut self.free[class];
+        hand.swap();
+        if hand.loaded.as_ref().is_none_or(|loaded| loaded.len > 0) {
+            let mut pool = Pool::lock(self.node, class);
+            if let Some(empty) = pool.take_empty() {
+                hand.loaded.replace(empty).into_iter().for_each(|full| pool.give(full));
+            }
+        }
+        let given = hand.loaded.as_mut().map_or(Err(cell), |loaded| loaded.push(cell));
+        if let Err(cell) = given {
+            Pool::lock(self.node, class).give_one(cell);
+        }
+    }
+}
+
+/// Gives the pages of pieces of memory back to the system in which no cell is used, and none is in a seat's hands. The cells stay free as they are.
+pub(crate) fn give_back() {
+    for class in 0..CLASSES {
+        // A cell may be free on another node than the one from which it came.
+        let mut pools: Vec<MutexGuard<'_, Pool>> = (0..NODES).map(|node| Pool::lock(node, class)).collect();
+        if !pools.iter_mut().fold(false, |any, pool| any | std::mem::take(&mut pool.has_more_free)) {
+            continue;
+        }
+        let mut free: HashMap<usize, (*mut u8, usize)> = HashMap::new();
+        for pool in &mut pools {
+            pool.gather_loose();
+            let mut magazine = pool.full.as_deref();
+            while let Some(full) = magazine {
+                for &cell in &full.cells[..full.len] {
+                    let start = cell.map_addr(|address| address & !(PIECE_BYTES - 1));
+                    free.entry(start.addr()).or_insert((start, 0)).1 += 1;
+                }
+                magazine = full.next.as_deref();
+            }
+        }
+        // The first pieces are smaller: those within one such distance have fewer cells together.
+        let whole = PIECE_BYTES / cell_bytes(class);
+        for (start, _) in free.into_values().filter(|&(_, count)| count == whole) {
+            #[expect(unsafe_code, reason = "a system call that libc has no safe function for")]
+            // SAFETY: so many cells fill a large piece, which begins at this address, and is a pool's for ever. All are free, and their pools are locked;
+            // what is in free cells does not matter.
+            unsafe {
+                libc::madvise(start.cast(), PIECE_BYTES, libc::MADV_DONTNEED);
+            }
+        }
     }
 }
 
 impl Drop for SeatCells {
     fn drop(&mut self) {
-        for (class, own) in self.free.iter_mut().enumerate().filter(|(_, own)| own.len > 0) {
-            let mut pool = Pool::of(self.node, class).lock().expect("nothing panics under this lock");
-            own.move_to(&mut pool.free, u32::MAX);
+        for (class, hand) in self.free.iter_mut().enumerate() {
+            let both = [hand.loaded.take(), hand.other.take()];
+            both.into_iter().flatten().for_each(|magazine| Pool::lock(self.node, class).give(magazine));
         }
     }
 }
@@ -148,7 +235,7 @@ pub(super) fn take<T>(seat: Option<&mut SeatCells>) -> *mut T {
         return unsafe { alloc(layout).cast() };
     };
     let cell = match seat {
-        Some(seat) => seat.free[class].pop().or_else(|| seat.fill(class)),
+        Some(seat) => seat.take(class),
         None => take_outside(class),
     };
     cell.map_or(ptr::null_mut(), |cell| cell.as_ptr().cast())
@@ -156,9 +243,7 @@ pub(super) fn take<T>(seat: Option<&mut SeatCells>) -> *mut T {
 
 #[cold]
 fn take_outside(class: usize) -> Option<NonNull<u8>> {
-    let mut one = List::EMPTY;
-    Pool::of(0, class).lock().expect("nothing panics under this lock").take(&mut one, class, 1);
-    one.pop()
+    Pool::lock(0, class).take_one(class)
 }
 
 /// Gives back the room of a value that is no more.
@@ -174,14 +259,22 @@ pub(super) unsafe fn release<T>(place: NonNull<T>) {
         return unsafe { dealloc(place.as_ptr(), Layout::new::<T>()) };
     };
     if with_worker(|worker| worker.cells.give(class, place)).is_none() {
-        // SAFETY: the caller's promise.
-        unsafe { Pool::of(0, class).lock().expect("nothing panics under this lock").free.push(place) };
+        Pool::lock(0, class).give_one(place);
     }
 }
 
+/// A free cell in no magazine.
+struct Loose(*mut Loose);
+
 /// The free cells of a class on a node.
 struct Pool {
-    free: List,
+    /// Magazines with cells.
+    full: Option<Box<Magazine>>,
+    empty: Option<Box<Magazine>>,
+    /// Cells of threads without a seat.
+    loose: *mut Loose,
+    /// Cells have come here since [`give_back`].
+    has_more_free: bool,
     /// Memory from which no cell was cut yet.
     fresh: *mut u8,
     fresh_bytes: usize,
@@ -194,31 +287,102 @@ struct Pool {
 unsafe impl Send for Pool {}
 
 impl Pool {
-    const NEW: Pool = Pool { free: List::EMPTY, fresh: ptr::null_mut(), fresh_bytes: 0, next_bytes: FIRST_BYTES };
+    const NEW: Pool = Pool {
+        full: None,
+        empty: None,
+        loose: ptr::null_mut(),
+        has_more_free: false,
+        fresh: ptr::null_mut(),
+        fresh_bytes: 0,
+        next_bytes: FIRST_BYTES,
+    };
 
-    fn of(node: usize, class: usize) -> &'static Mutex<Pool> {
+    fn lock(node: usize, class: usize) -> MutexGuard<'static, Pool> {
         /// By node and class.
         static POOLS: [Padded<[Mutex<Pool>; CLASSES]>; NODES] =
             [const { Padded([const { Mutex::new(Pool::NEW) }; CLASSES]) }; NODES];
-        &POOLS[node % NODES].0[class]
+        POOLS[node % NODES].0[class].lock().expect("nothing panics under this lock")
     }
 
-    /// So many cells go to the list, or fewer if there is no memory.
-    fn take(&mut self, to: &mut List, class: usize, most: u32) {
-        self.free.move_to(to, most);
-        let bytes = (class + LEAST_LINES) * LINE;
-        while to.len < most {
-            if self.fresh_bytes < bytes && !self.grow() {
-                return;
+    fn take_full(&mut self) -> Option<Box<Magazine>> {
+        let mut full = self.full.take()?;
+        self.full = full.next.take();
+        Some(full)
+    }
+
+    fn take_empty(&mut self) -> Option<Box<Magazine>> {
+        let Some(mut empty) = self.empty.take() else { return Magazine::new() };
+        self.empty = empty.next.take();
+        Some(empty)
+    }
+
+    fn give(&mut self, mut magazine: Box<Magazine>) {
+        self.has_more_free |= magazine.len > 0;
+        let list = if magazine.len > 0 { &mut self.full } else { &mut self.empty };
+        magazine.next = list.take();
+        *list = Some(magazine);
+    }
+
+    fn take_loose(&mut self) -> Option<NonNull<u8>> {
+        let loose = NonNull::new(self.loose)?;
+        #[expect(unsafe_code, reason = "follows a pointer to a free cell")]
+        // SAFETY: `give_one` wrote it, and free cells are not used by others.
+        let next = unsafe { loose.read().0 };
+        self.loose = next;
+        Some(loose.cast())
+    }
+
+    /// Moves loose cells to magazines, as far as there is memory for these.
+    fn gather_loose(&mut self) {
+        while !self.loose.is_null()
+            && let Some(mut magazine) = self.take_empty()
+        {
+            while magazine.len < MOST
+                && let Some(cell) = self.take_loose()
+            {
+                magazine.push(cell).expect("it is not full");
             }
-            #[expect(unsafe_code, reason = "cuts a cell from memory of the pool")]
-            // SAFETY: so many bytes are left there, which nobody else uses; they begin at a line, and are never freed.
-            unsafe {
-                to.push(NonNull::new_unchecked(self.fresh));
-                self.fresh = self.fresh.add(bytes);
-            }
-            self.fresh_bytes -= bytes;
+            self.give(magazine);
         }
+        self.has_more_free = false;
+    }
+
+    /// A cell; `None` if there is no memory.
+    fn take_one(&mut self, class: usize) -> Option<NonNull<u8>> {
+        if let Some(loose) = self.take_loose() {
+            return Some(loose);
+        }
+        if let Some(full) = &mut self.full {
+            let cell = full.pop();
+            if full.len == 0 {
+                let empty = self.take_full();
+                empty.into_iter().for_each(|empty| self.give(empty));
+            }
+            return cell;
+        }
+        let bytes = cell_bytes(class);
+        if self.fresh_bytes < bytes && !self.grow() {
+            return None;
+        }
+        let cell = NonNull::new(self.fresh);
+        #[expect(unsafe_code, reason = "cuts a cell from memory of the pool")]
+        // SAFETY: so many bytes are left there, which nobody else uses; they begin at a line, and are never freed.
+        unsafe {
+            self.fresh = self.fresh.add(bytes);
+        }
+        self.fresh_bytes -= bytes;
+        cell
+    }
+
+    fn give_one(&mut self, cell: NonNull<u8>) {
+        let loose: NonNull<Loose> = cell.cast();
+        #[expect(unsafe_code, reason = "writes into a free cell")]
+        // SAFETY: its user is done with it; it has room for a pointer, and stays for ever.
+        unsafe {
+            loose.write(Loose(self.loose));
+        }
+        self.loose = loose.as_ptr();
+        self.has_more_free = true;
     }
 
     /// Asks for more memory. Whether there was any.
@@ -276,12 +440,91 @@ mod tests {
         for &cell in &taken {
             own.give(1, NonNull::new(cell.cast()).unwrap());
         }
-        assert!(own.free[1].len <= KEPT + 1, "the rest goes to the node");
+        let kept = own.free[1].loaded.iter().chain(&own.free[1].other).map(|magazine| magazine.len).sum::<usize>();
+        assert!(kept <= 2 * MOST, "the rest goes to the node");
         let mut again: Vec<*mut Value> = (0..count).map(|_| take(Some(&mut own))).collect();
         again.sort_unstable();
         // Other tests of this process use the pool as well.
         let kept = again.iter().filter(|cell| taken.binary_search(cell).is_ok()).count();
         assert!(kept > count / 2, "{kept} of {count} were used again");
         again.iter().for_each(|cell| own.give(1, NonNull::new(cell.cast()).unwrap()));
+    }
+
+    #[test]
+    fn cells_of_a_seat_that_runs_go_back_to_one_that_spawns() {
+        type Value = [u8; 256];
+        let (mut spawns, mut runs) = (SeatCells::new(1), SeatCells::new(1));
+        let mut seen = std::collections::HashSet::new();
+        // Across the borders of magazines, and more often than cells would be new each time.
+        for round in 0..200 {
+            let taken: Vec<*mut Value> = (0..300 + round % 7).map(|_| take(Some(&mut spawns))).collect();
+            let mut here = std::collections::HashSet::new();
+            for cell in taken {
+                assert!(here.insert(cell), "a cell was given twice");
+                seen.insert(cell);
+                runs.give(2, NonNull::new(cell.cast()).unwrap());
+            }
+        }
+        assert!(seen.len() < 10 * MOST, "{} cells for 306 threads at once", seen.len());
+        drop((spawns, runs));
+        // Those without a seat have what seats gave back.
+        let outside = Pool::lock(1, 2).take_one(2).unwrap();
+        assert!(seen.contains(&outside.as_ptr().cast()));
+        Pool::lock(1, 2).give_one(outside);
+        assert_eq!(Pool::lock(1, 2).take_one(2), Some(outside));
+        Pool::lock(1, 2).give_one(outside);
+    }
+
+    /// How many of so many bytes have pages, as the kernel tells.
+    fn resident(start: *mut u8, bytes: usize) -> usize {
+        let mut pages = vec![0_u8; bytes / 4096];
+        #[expect(unsafe_code, reason = "a system call")]
+        // SAFETY: the addresses are mapped, and there is a byte for each page.
+        let failed = unsafe { libc::mincore(start.cast(), bytes, pages.as_mut_ptr()) };
+        assert_eq!(failed, 0, "the system has pages of 4 KiB");
+        pages.iter().filter(|&&page| page & 1 == 1).count() * 4096
+    }
+
+    #[test]
+    fn pages_of_unused_cells_go_back_to_the_system_and_the_cells_stay() {
+        // Of this class and node no other test has cells.
+        type Value = [u8; 320];
+        let mut own = SeatCells::new(2);
+        let count = 8 * PIECE_BYTES / size_of::<Value>();
+        let fill = |own: &mut SeatCells| -> Vec<*mut Value> {
+            let taken: Vec<*mut Value> = (0..count).map(|_| take(Some(own))).collect();
+            #[expect(unsafe_code, reason = "writes into cells that were taken")]
+            // SAFETY: each is this test's, and large enough.
+            taken.iter().for_each(|&cell| unsafe { cell.write([1; 320]) });
+            taken
+        };
+        let taken = fill(&mut own);
+        let first =
+            |taken: &[*mut Value]| taken.iter().map(|cell| cell.map_addr(|at| at & !(PIECE_BYTES - 1))).collect();
+        let pieces: std::collections::BTreeSet<*mut Value> = first(&taken);
+        let all = |pieces: &std::collections::BTreeSet<*mut Value>| -> usize {
+            // The first pieces are smaller, and may have no pages around them.
+            let whole = |piece: &&*mut Value| {
+                let of_piece = |cell: &&*mut Value| cell.addr() & !(PIECE_BYTES - 1) == piece.addr();
+                taken.iter().filter(of_piece).count() == PIECE_BYTES / size_of::<Value>()
+            };
+            pieces.iter().filter(whole).map(|piece| resident(piece.cast(), PIECE_BYTES)).sum()
+        };
+        let before = all(&pieces);
+        assert!(before >= 6 * PIECE_BYTES, "{before}");
+        taken.iter().for_each(|cell| own.give(3, NonNull::new(cell.cast()).unwrap()));
+        give_back();
+        let left = all(&pieces);
+        // What a seat has in its hands may lie in two pieces or more.
+        assert!(left <= before / 2, "{left} of {before} bytes have pages");
+        let again = fill(&mut own);
+        let mut both = [taken.clone(), again.clone()];
+        both.iter_mut().for_each(|cells| cells.sort_unstable());
+        assert_eq!(both[0], both[1], "the same cells are used again");
+        again.iter().for_each(|cell| own.give(3, NonNull::new(cell.cast()).unwrap()));
+        // Those in hand are given up with the seat.
+        drop(own);
+        give_back();
+        assert_eq!(all(&pieces), 0);
     }
 }

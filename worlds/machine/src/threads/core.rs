@@ -199,6 +199,18 @@ unsafe fn free<F: FnOnce() -> R, R>(core: NonNull<Core>) {
     }
 }
 
+/// Drops a thread that no queue has taken, with its closure. Its handle was not given away.
+#[cold]
+pub(super) fn discard(core: NonNull<Core>) {
+    #[expect(unsafe_code, reason = "calls functions of the thread's table")]
+    // SAFETY: it was made, and never queued: its closure was not run, and nobody else knows it.
+    unsafe {
+        let table = core.as_ref().table;
+        (table.drop_closure)(core);
+        (table.free)(core);
+    }
+}
+
 /// Frees a thread but for its closure or result.
 #[inline]
 #[expect(unsafe_code, reason = "frees what a table's functions are done with")]
@@ -510,5 +522,26 @@ impl Awaited for Joined<'_> {
     #[inline]
     fn announce_sleep(&self) -> bool {
         put(self.state, self.fibre.waiter().0)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_no_queue_takes_is_dropped_with_its_closure() {
+        let owned = Arc::new(());
+        for is_detached in [false, true] {
+            let theirs = Arc::clone(&owned);
+            let (request, number) = (RequestId(1), TaskHeader::UNNUMBERED);
+            let (class, spawned_at) = (Class(0), Location::caller());
+            let name = Some(Name::new("unwanted".to_owned()));
+            let described = Described { request, number, id: 1, name, class, spawned_at, is_detached };
+            let Ok(core) = new(None, described, move || drop(theirs)) else { panic!("there is memory") };
+            assert_eq!(Arc::strong_count(&owned), 2);
+            discard(core);
+            assert_eq!(Arc::strong_count(&owned), 1);
+        }
     }
 }

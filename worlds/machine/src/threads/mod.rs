@@ -31,7 +31,7 @@ mod sitting;
 mod sync_var;
 mod timer;
 
-pub(crate) use self::cells::SeatCells;
+pub(crate) use self::cells::{SeatCells, give_back as give_back_cells};
 pub(crate) use self::core::{Core, begin};
 use self::core::{Described, Joiner, Name};
 pub use self::countdown::Countdown;
@@ -380,17 +380,18 @@ impl Builder {
             in_task(|worker| find_place(worker.shared.topology(), place))?;
         }
         let spawned_at = Location::caller();
-        let spawned = in_task(|worker| {
+        let core = in_task(|worker| {
             let (request, number) = (worker.frame.request, worker.recorder.number());
             let id = worker.shared.threads_here.next_number(worker.seat);
             let described = Described { request, number, id, name, class, spawned_at, is_detached };
             let core = self::core::new(Some(&mut worker.cells), described, f)?;
             worker.shared.threads_here.spawned(worker.seat);
-            Ok((core, worker.queue_thread(Core::task(core), place)))
+            Ok(core)
         });
         // The closure is a user's: it is dropped here.
-        let (core, at_once) = spawned.map_err(|_: F| SpawnError::NoMemory)?;
-        at_once.run();
+        let core = core.map_err(|_: F| SpawnError::NoMemory)?;
+        // By itself: what it gives then comes in registers, and not by memory.
+        in_task(|worker| worker.queue_thread(Core::task(core), place)).run();
         Ok(core)
     }
 
@@ -457,18 +458,34 @@ impl Builder {
             return Err(SpawnError::NoMemory);
         };
         shared.note_threads();
-        shared.queues.push(queue, Core::task(core)).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
+        if shared.queues.push(queue, Core::task(core)).is_err() {
+            // There is no memory for a longer queue.
+            shared.threads_here.ended_outside();
+            self::core::discard(core);
+            return Err(SpawnError::NoMemory);
+        }
         shared.wake_for(queue, Some(request), true);
         Ok(core)
     }
 
+    #[inline]
     fn class(&self) -> Result<Class, SpawnError> {
+        let class = if self.stack_bytes < LEAST_BYTES { None } else { Class::of(self.stack_bytes) };
+        class.filter(|&class| is_to_be_had(class)).ok_or_else(|| self.no_class())
+    }
+
+    /// Why there is no class for it.
+    #[cold]
+    #[inline(never)]
+    fn no_class(&self) -> SpawnError {
         let bytes = self.stack_bytes;
         if bytes < LEAST_BYTES {
-            return Err(SpawnError::StackTooSmall { bytes });
+            SpawnError::StackTooSmall { bytes }
+        } else if Class::of(bytes).is_none() {
+            SpawnError::StackTooLarge { bytes }
+        } else {
+            SpawnError::NoStack { bytes }
         }
-        let class = Class::of(bytes).ok_or(SpawnError::StackTooLarge { bytes })?;
-        if is_to_be_had(class) { Ok(class) } else { Err(SpawnError::NoStack { bytes }) }
     }
 }
 
@@ -712,7 +729,7 @@ impl Worker {
 /// A queue that has so many tasks is long: a thread that would be put there begins at once, on top of its spawner, with a stack of its own. So
 /// a program that spawns a million threads in a loop does not write a million cells and then read them again, out of its caches. The
 /// rings of other strategies ([`crate::deque`]) refuse tasks at such a length, too.
-const LONG: usize = 1024;
+const LONG: usize = crate::fifo::CAPACITY;
 
 impl Worker {
     /// Queues a thread that names no place.
@@ -723,7 +740,7 @@ impl Worker {
             return AtOnce::NONE;
         }
         match self.state.place(&self.shared.plan, Kind::Immediate) {
-            Put::Into(queue, _) if self.shared.queues.len(queue) >= LONG => self.refused(task),
+            Put::Into(queue, _) if self.shared.queues.is_long(queue, LONG) => self.refused(task),
             put => self.put_or_keep(task, put),
         }
     }

@@ -162,11 +162,25 @@ impl Awaited for Once {
 
 /// Runs one other task of the calling thread's seat, if there is one; that of a lightweight thread is suspended meanwhile
 /// ([`yield_now`](super::yield_now)). Outside of seats it gives up the thread's time.
+// A part of its caller, for the reason of `yield_now`: in a function of a C interface, that one's return alone is taken for another stack's.
+#[inline(always)]
 pub fn help() {
-    if fibres::current().is_none() && is_seated() {
+    match super::fibre_that_yields() {
+        Some(fibre) => {
+            fibre.yield_now();
+            super::goes_on();
+        }
+        None => help_without_fibre(),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn help_without_fibre() {
+    if is_seated() {
         crate::worker::wait(None, &Once(Cell::new(false)));
     } else {
-        super::yield_now();
+        super::yield_without_fibre();
     }
 }
 

@@ -14,6 +14,7 @@ mod placed;
 mod spill;
 mod store;
 mod sysfs;
+mod threads;
 mod topology;
 
 /// Reports a check that is left out because this machine's kernel does not tell or allow something; a guest's kernel does.
