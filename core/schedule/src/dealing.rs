@@ -19,6 +19,9 @@ pub struct Dealing {
     /// Whether only data that lie in one place for each allocation (distribution `coarse`, and memory from a seat's heap) count
     /// as bytes and as the intensely used datum (algorithm 3, line 2).
     pub only_coarse: bool,
+    /// Whether boxes are dealt as well, by the heads of their inputs. Otherwise they go by their kind: an envelope that has just been
+    /// sent is in its sender's caches, wherever its pages lie.
+    pub boxes: bool,
     /// By NUMA node, the locations that share its memory: its own, or those of the nearest node that has any. Invariant: no list
     /// is empty.
     pub locations: Vec<Vec<LocationId>>,
@@ -119,6 +122,7 @@ impl Dealing {
             holds: vec![true; queues.len()],
             intensity_first: false,
             only_coarse: false,
+            boxes: true,
             locations,
             queues,
             costs,

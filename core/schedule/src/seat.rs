@@ -578,7 +578,8 @@ impl<T> Seat<T> {
             return Dealt { queue: Some(queue), ..Dealt::NONE };
         }
         let own = plan.seats[self.id.index()].place[kind as usize];
-        let mut dealt = plan.dealing.as_ref().map_or(Dealt::NONE, |dealing| deal(dealing, &mut self.shares));
+        let dealing = plan.dealing.as_ref().filter(|dealing| dealing.boxes);
+        let mut dealt = dealing.map_or(Dealt::NONE, |dealing| deal(dealing, &mut self.shares));
         dealt.queue = dealt.queue.filter(|&queue| queue != own);
         if home.is_none() && dealt.queue.is_none() {
             dealt.queue = plan.queue_of_box(request, index).filter(|&queue| queue != own);
