@@ -152,7 +152,7 @@ impl World<'_> {
                     let mut shares = Shares::default();
                     let nodes = bytes.iter().enumerate();
                     nodes.for_each(|(node, &bytes)| shares.add(dealing, NodeId::new(node), number, bytes));
-                    dealing.deal_shares(&shares)
+                    dealing.deal_shares(&shares).queue
                 });
                 let in_turn = if home.is_some() { None } else { plan.queue_in_turn(SeatId::new(seat), number, 0) };
                 let home = home.and_then(|home| plan.home_queue(SeatId::new(seat), NodeId::new(home), number));

@@ -2,7 +2,7 @@
 
 use vicus_schedule::{
     ALL, Access, Dealing, Dealt, Idle, Kind, Latencies, Mode, Order, Parameter, Plan, QueueId, SeatId, Setting,
-    Settings, Shares, Values, Whereabouts,
+    Settings, Shares, Values, Whereabouts, Why,
 };
 use vicus_topology::{LocationId, NodeId, Topology, fixtures};
 
@@ -244,7 +244,7 @@ fn dealt(dealing: &Dealing, bytes: &[u64]) -> Option<QueueId> {
         let (node, home) = (0..dealing.locations.len()).find_map(at).unwrap();
         shares.add(dealing, NodeId::new(node), home, bytes);
     }
-    dealing.deal_shares(&shares)
+    dealing.deal_shares(&shares).queue
 }
 
 /// The strategies that deal.
@@ -263,7 +263,7 @@ fn a_deal_goes_to_the_nearest_node_with_threads_and_wakes_a_worker_there_first()
                 for number in 0..machine.core_groups.len() {
                     let mut shares = Shares::default();
                     shares.add(dealing, NodeId::new(node), number, 1 << 40);
-                    let Some(queue) = dealing.deal_shares(&shares) else {
+                    let Some(queue) = dealing.deal_shares(&shares).queue else {
                         assert!(["footprint", "vicus"].contains(&strategy), "{strategy}");
                         assert_eq!(machine.nodes.len(), 1, "with one node all is even");
                         continue;
@@ -317,7 +317,7 @@ fn the_data_of_a_node_are_spread_over_its_home_caches() {
         let mut shares = Shares::default();
         shares.add(dealing, machine.nodes[1].id, number, 1 << 20);
         shares.add(dealing, machine.nodes[0].id, 0, 1);
-        assert_eq!(dealing.deal_shares(&shares), Some(dealing.queues[by_hand]));
+        assert_eq!(dealing.deal_shares(&shares).queue, Some(dealing.queues[by_hand]));
     }
 }
 
@@ -350,23 +350,31 @@ fn the_same_data_are_dealt_to_the_same_place_and_equals_are_spread() {
     let mut data = Data(whole.chain([(4 * mib, mib, 1, 1, false)]).collect());
     let mut deal = |said: &[Access]| dealing.deal(said, &mut shares, &mut data);
     let datum = |at: usize| Access::new(at * mib, mib, Mode::Read);
-    let to = |location: usize, looked_up| Dealt { queue: Some(dealing.queues[location]), looked_up, stretches: 0 };
+    let by = |location: usize, looked_up, why, share| Dealt {
+        queue: Some(dealing.queues[location]),
+        looked_up,
+        stretches: 0,
+        why,
+        share,
+    };
+    let to = |location, looked_up, share| by(location, looked_up, Why::Nearest, share);
     for _ in 0..3 {
         for (at, location) in [0, 2, 1, 3].into_iter().enumerate() {
-            assert_eq!(deal(&[datum(at)]), to(location, 1));
+            assert_eq!(deal(&[datum(at)]), to(location, 1, 100));
             // Two equal shares, on both nodes: the first datum's node wins.
-            assert_eq!(deal(&[datum(at), datum(at ^ 1)]), to(location, 2));
-            assert_eq!(deal(&[datum(0), datum(at).intense(), datum(3).intense()]), to(location, 1), "the first one");
+            assert_eq!(deal(&[datum(at), datum(at ^ 1)]), to(location, 2, 50));
+            assert_eq!(
+                deal(&[datum(0), datum(at).intense(), datum(3).intense()]),
+                by(location, 1, Why::Home, 100),
+                "the first one"
+            );
         }
-        assert_eq!(deal(&[datum(4)]), Dealt::NONE, "it is not coarse");
-        assert_eq!(deal(&[datum(4).intense(), datum(0)]), to(0, 1), "nor does it decide");
-        assert_eq!(
-            deal(&[Access::new(0, 100, Mode::Read)]),
-            Dealt { looked_up: 1, ..Dealt::NONE },
-            "in a private cache"
-        );
+        let small = Dealt { why: Why::Small, ..Dealt::NONE };
+        assert_eq!(deal(&[datum(4)]), small, "it is not coarse");
+        assert_eq!(deal(&[datum(4).intense(), datum(0)]), to(0, 1, 100), "nor does it decide");
+        assert_eq!(deal(&[Access::new(0, 100, Mode::Read)]), Dealt { looked_up: 1, ..small }, "in a private cache");
         let rows = Access::new(0, mib / 2, Mode::Read).rows(4, mib);
-        assert_eq!(deal(&[rows]), Dealt { stretches: 3, ..to(0, 1) }, "half of each of the four");
+        assert_eq!(deal(&[rows]), Dealt { stretches: 3, ..to(0, 1, 25) }, "half of each of the four");
     }
 }
 
@@ -495,6 +503,15 @@ fn vicus_deals_to_nodes_and_on_a_chip_to_home_caches() {
     assert_eq!(numa.queues[dealing.queues[1].index()].wake.iter().map(|pool| pool.index()).collect::<Vec<_>>(), [2, 3]);
     assert_eq!(dealt(dealing, &[0, 1 << 20]), Some(dealing.queues[1]));
     assert_eq!(dealt(dealing, &[1 << 20, 1 << 20]), None, "what lies everywhere stays");
+    let why = |bytes: [u64; 2]| {
+        let mut shares = Shares::default();
+        bytes.into_iter().enumerate().for_each(|(node, bytes)| shares.add(dealing, NodeId::new(node), 0, bytes));
+        let Dealt { why, share, .. } = dealing.deal_shares(&shares);
+        (why, share)
+    };
+    assert_eq!(why([1 << 20, 1 << 20]), (Why::Even, 0));
+    assert_eq!(why([1 << 20, 3 << 20]), (Why::Nearest, 75));
+    assert_eq!(why([0, 0]), (Why::Small, 0));
     // Measured latencies between the caches of a node make no difference there: memory is what is far.
     let machine = Topology::parse("node:2 l3:2 core:2").unwrap();
     let near = |a: usize, b: usize| if a == b { 10 } else { 40 + 60 * u32::from(a / 2 != b / 2) };
