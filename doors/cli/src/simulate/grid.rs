@@ -23,7 +23,7 @@ use vicus_topology::fixtures;
 pub(crate) struct Args {
     /// The machines, a list of what `vicus simulate --machine` takes; by default all that come with the simulator, with costs and
     /// without.
-    #[arg(long, value_name = "LIST", value_delimiter = ';')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
     machine: Vec<String>,
     /// The workloads; by default all. `--list` lists them.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// Lists the workloads.
     #[arg(long)]
     list: bool,
-    /// Six machines, a third of each input, one seed, and no recorded queries, where these are not chosen by other options.
+    /// Six machines, one seed, and no recorded queries, where these are not chosen by other options.
     #[arg(long)]
     quick: bool,
     /// The first seed. The same seed gives the same grid, with `--traces` where recorded queries are part of it.
@@ -50,7 +50,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SHARE", value_parser = jitter)]
     jitter: Option<f64>,
     /// The number of SP2Bench triples for recorded queries.
-    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 500_000, value_parser = clap::value_parser!(u64).range(1..))]
     triples: u64,
     /// Writes the recordings to files of this folder: q4+q3b-16.trace is both queries, planned for 16 threads.
     #[arg(long, value_name = "DIR")]
@@ -68,7 +68,6 @@ pub(crate) struct Args {
 
 /// The machines of a quick grid: from one node of four cores to sixteen; by sockets, nodes in sockets, and home caches.
 const QUICK: [&str; 6] = ["core-i7-860", "opteron-6172", "nehalem-ex", "tilepro64", "xeon-8360y", "epyc-7742-nps4"];
-const QUICK_SHARE: f64 = 1.0 / 3.0;
 
 fn share(text: &str) -> Result<f64, String> {
     let share = text.parse().ok().filter(|share| (0.001..=10.0).contains(share));
@@ -112,7 +111,7 @@ fn evaluate(args: &Args) -> anyhow::Result<Report> {
     let grid = Grid {
         seed: args.seed,
         samples: args.seeds.map_or(if args.quick { 1 } else { 3 }, usize::from),
-        share: args.share.unwrap_or(if args.quick { QUICK_SHARE } else { 1.0 }),
+        share: args.share.unwrap_or(1.0),
         jitter: args.jitter,
         ..Grid::new(machines, workloads, strategies)
     };

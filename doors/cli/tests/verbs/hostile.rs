@@ -242,7 +242,10 @@ fn what_other_verbs_can_not_take_is_said() {
         ("simulate grid --share 0", "expected a share from 0.001 to 10"),
         ("simulate grid --seeds 0", "--seeds <N>"),
         ("simulate grid --quick --svg /nowhere/a.svg", "/nowhere/a.svg: can't be written"),
-        ("simulate grid --machine core:2 --workload q9 --traces missing", "expected a recording of q9, planned for 4 threads"),
+        (
+            "simulate grid --machine core:2 --workload q9 --traces missing",
+            "expected a recording of q9, planned for 4 threads",
+        ),
         ("generate sp2b", "--triples <N>"),
         ("generate sp2b --triples 0 --output a.nt", "--triples <N>"),
         ("generate sp2b --triples 99999999999999999999 --output a.nt", "--triples <N>"),
