@@ -22,8 +22,8 @@
 //! in LAS, and of dealt tasks the oldest, as in footprint scheduling. Boxes are not dealt: the envelope that a box has just been sent
 //! is in the caches of the seat that sent it.
 //!
-//! Tried, and worse on most simulated machines: a front for requests that have just begun (one queue for all seats is a bottleneck
-//! from eight cores on); boxes that are dealt by their inputs; near strangers' immediate tasks before far deferred ones; the rank as
+//! Tried, and worse on most simulated machines: a front for requests that have just begun (one queue for all seats helped on
+//! four cores, and was a bottleneck on 32 and more); boxes that are dealt by their inputs; near strangers' immediate tasks before far deferred ones; the rank as
 //! threshold; dealt tasks by age alone.
 
 use super::las::{self, by_cache_distance};
