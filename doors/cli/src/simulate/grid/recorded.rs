@@ -57,7 +57,7 @@ pub(super) fn workloads(
             // The last ones: earlier ones load data.
             let requests = requests.split_off(requests.len().saturating_sub(one.queries.len()));
             let options = ReplayOptions { requests, copies: one.copies, ..ReplayOptions::default() };
-            let replay = Replay::of(&trace, &options)
+            let replay = Replay::of(trace, &options)
                 .with_context(|| format!("{} can't be replayed", one.queries.join(" and ")))?;
             programs.insert(threads, Arc::new(replay.program));
         }
