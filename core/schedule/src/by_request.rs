@@ -17,11 +17,13 @@ pub struct ByRequest<T> {
     /// Emptied deques for the next request.
     spare: Vec<VecDeque<T>>,
     tasks: usize,
+    /// The request that [`ByRequest::in_turn`] has served last.
+    served: Option<RequestId>,
 }
 
 impl<T> Default for ByRequest<T> {
     fn default() -> Self {
-        ByRequest { requests: VecDeque::new(), spare: Vec::new(), tasks: 0 }
+        ByRequest { requests: VecDeque::new(), spare: Vec::new(), tasks: 0, served: None }
     }
 }
 
@@ -62,6 +64,17 @@ impl<T> ByRequest<T> {
     /// The oldest task of the oldest request.
     pub fn oldest_of_oldest(&mut self) -> Option<T> {
         self.take(0, VecDeque::pop_front)
+    }
+
+    /// A task of the next younger request than the one that was served last in this way, or of the oldest if there is none.
+    pub fn in_turn(&mut self, end: End) -> Option<T> {
+        let next = self.served.map_or(0, |served| self.requests.partition_point(|entry| entry.0 <= served));
+        let next = if next < self.requests.len() { next } else { 0 };
+        self.served = self.requests.get(next).map(|entry| entry.0);
+        match end {
+            End::Youngest => self.take(next, VecDeque::pop_back),
+            End::Oldest => self.take(next, VecDeque::pop_front),
+        }
     }
 
     /// Takes out the task of a request that is next to an end, of those that are `wanted`.
@@ -162,6 +175,19 @@ mod tests {
             assert_eq!(queue.remove(RequestId(9), end, |_| false), None, "its only one");
             assert_eq!(queue.remove(RequestId(9), end, |_| true), Some("9a"));
         }
+    }
+
+    #[test]
+    fn requests_take_turns() {
+        let mut queue = three_requests();
+        assert_eq!(queue.in_turn(End::Oldest), Some("5a"));
+        assert_eq!(queue.in_turn(End::Youngest), Some("7b"));
+        assert_eq!(queue.in_turn(End::Oldest), Some("9a"), "the last one");
+        queue.push(RequestId(3), "3a");
+        queue.push(RequestId(6), "6a");
+        let order: Vec<_> = std::iter::from_fn(|| queue.in_turn(End::Oldest)).collect();
+        assert_eq!(order, ["3a", "5b", "6a", "7a"]);
+        assert_eq!(queue.in_turn(End::Youngest), None);
     }
 
     #[test]

@@ -19,6 +19,9 @@ pub struct Dealing {
     /// Whether only data that lie in one place for each allocation (distribution `coarse`, and memory from a seat's heap) count
     /// as bytes and as the intensely used datum (algorithm 3, line 2).
     pub only_coarse: bool,
+    /// Whether boxes are dealt as well, by the heads of their inputs. Otherwise they go by their kind: an envelope that has just been
+    /// sent is in its sender's caches, wherever its pages lie.
+    pub boxes: bool,
     /// By NUMA node, the locations that share its memory: its own, or those of the nearest node that has any. Invariant: no list
     /// is empty.
     pub locations: Vec<Vec<LocationId>>,
@@ -76,6 +79,13 @@ impl Shares {
         (first..count).chain(0..first).map(LocationId::new)
     }
 
+    /// Which part of all bytes lies at a location, in percent.
+    fn percent(&self, at: LocationId) -> u8 {
+        let all: u128 = self.bytes.iter().map(|&bytes| u128::from(bytes)).sum();
+        let here = self.bytes.get(at.index()).map_or(0, |&bytes| u128::from(bytes));
+        (here * 100).checked_div(all).unwrap_or(0) as u8
+    }
+
     fn most(&self) -> Option<LocationId> {
         let mut most: Option<LocationId> = None;
         for at in self.in_order(self.bytes.len()) {
@@ -87,6 +97,23 @@ impl Shares {
     }
 }
 
+/// Why a task was dealt where it went, or was left to its spawner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The plan does not deal it: no question was asked.
+    Unasked,
+    /// It has too few bytes whose place is known ([`Dealing::more_bytes_than`]).
+    Small,
+    /// Its bytes lie evenly over all locations ([`Dealing::only_uneven`]).
+    Even,
+    /// A datum that it uses intensely has its home there ([`Dealing::intensity_first`]).
+    Home,
+    /// Its bytes cost least there.
+    Nearest,
+    /// The plan deals such tasks in turn ([`Plan::in_turn`](crate::Plan::in_turn)).
+    Turn,
+}
+
 /// The result of dealing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dealt {
@@ -96,11 +123,15 @@ pub struct Dealt {
     pub looked_up: usize,
     /// How many further stretches these accesses have: each was looked up as well, beside the one before.
     pub stretches: usize,
+    /// Why it goes there, or why the spawner's own queue is right.
+    pub why: Why,
+    /// Which part of the bytes that decided lies there, in percent; 0 without a queue.
+    pub share: u8,
 }
 
 impl Dealt {
     /// The spawner's own queue, without a look.
-    pub const NONE: Dealt = Dealt { queue: None, looked_up: 0, stretches: 0 };
+    pub const NONE: Dealt = Dealt { queue: None, looked_up: 0, stretches: 0, why: Why::Unasked, share: 0 };
 }
 
 impl Dealing {
@@ -119,6 +150,7 @@ impl Dealing {
             holds: vec![true; queues.len()],
             intensity_first: false,
             only_coarse: false,
+            boxes: true,
             locations,
             queues,
             costs,
@@ -204,19 +236,20 @@ impl Dealing {
                 shares.clear();
                 add(access, shares);
                 if let Some(home) = shares.most() {
-                    return Dealt { queue: Some(self.queues[home.index()]), looked_up, stretches };
+                    let (queue, share) = (Some(self.queues[home.index()]), shares.percent(home));
+                    return Dealt { queue, looked_up, stretches, why: Why::Home, share };
                 }
             }
         }
         shares.clear();
         accesses.iter().for_each(|access| add(access, shares));
-        Dealt { queue: self.deal_shares(shares), looked_up, stretches }
+        Dealt { looked_up, stretches, ..self.deal_shares(shares) }
     }
 
     /// The same for bytes that were added up, none of them used intensely.
-    pub fn deal_shares(&self, shares: &Shares) -> Option<QueueId> {
-        if !self.is_worth(&shares.bytes) {
-            return None;
+    pub fn deal_shares(&self, shares: &Shares) -> Dealt {
+        if let Some(why) = self.why_not(&shares.bytes) {
+            return Dealt { why, ..Dealt::NONE };
         }
         // Few locations have any, since a task usually touches few allocations.
         let there: Vec<(usize, u64)> =
@@ -225,16 +258,18 @@ impl Dealing {
             let costs = &self.costs[at.index()];
             there.iter().map(|&(location, bytes)| u128::from(bytes) * u128::from(costs[location])).sum()
         };
-        shares.in_order(self.queues.len()).min_by_key(cost).map(|at| self.queues[at.index()])
+        let Some(at) = shares.in_order(self.queues.len()).min_by_key(cost) else { return Dealt::NONE };
+        Dealt { queue: Some(self.queues[at.index()]), why: Why::Nearest, share: shares.percent(at), ..Dealt::NONE }
     }
 
-    /// Whether a task with so many bytes by location is worth dealing.
-    fn is_worth(&self, bytes: &[u64]) -> bool {
+    /// Why a task with so many bytes by location is not worth dealing; `None` if it is.
+    fn why_not(&self, bytes: &[u64]) -> Option<Why> {
         let counts = |(bytes, holds): &(&u64, &bool)| **holds || **bytes > 0;
         let mut held = bytes.iter().zip(&self.holds).filter(counts).map(|(bytes, _)| bytes);
         let first = held.next();
         let even = held.all(|other| Some(other) == first);
-        bytes.iter().sum::<u64>() > self.more_bytes_than && !(self.only_uneven && even)
+        let is_small = bytes.iter().sum::<u64>() <= self.more_bytes_than;
+        if is_small { Some(Why::Small) } else { (self.only_uneven && even).then_some(Why::Even) }
     }
 }
 
@@ -259,7 +294,10 @@ mod tests {
             for (node, bytes) in bytes.into_iter().enumerate() {
                 shares.add(&dealing, NodeId::new(node), 0, bytes);
             }
-            dealing.deal_shares(&shares).map(|queue| dealing.queues.iter().position(|&other| other == queue).unwrap())
+            dealing
+                .deal_shares(&shares)
+                .queue
+                .map(|queue| dealing.queues.iter().position(|&other| other == queue).unwrap())
         };
         const MUCH: u64 = 1 << 30;
         assert_eq!(dealt(&machine, [MUCH, MUCH, 0]), Some(0));
@@ -291,7 +329,7 @@ mod tests {
                 for (node, bytes) in bytes.into_iter().enumerate() {
                     shares.add(dealing, NodeId::new(node), 0, bytes);
                 }
-                plan.queues[dealing.deal_shares(&shares).unwrap().index()].home.index()
+                plan.queues[dealing.deal_shares(&shares).queue.unwrap().index()].home.index()
             };
             // 5 * 16 + 4 * 30 = 200 at node 1, and 5 * 17 + 4 * 10 = 125 at node 2; at node 0, where none can run, it is 118.
             assert_eq!(dealt([5, 0, 4]), 2, "{setting}");

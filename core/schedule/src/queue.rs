@@ -56,8 +56,8 @@ impl<T> Queue<T> {
         match self {
             Queue::Deque(tasks) => {
                 let taken = match take {
-                    Take::Youngest | Take::YoungestOfOldestRequest => tasks.pop_back(),
-                    Take::Oldest | Take::OldestOfSecondOldestRequest => tasks.pop_front(),
+                    Take::Youngest | Take::YoungestOfOldestRequest | Take::InTurn(End::Youngest) => tasks.pop_back(),
+                    Take::Oldest | Take::OldestOfSecondOldestRequest | Take::InTurn(End::Oldest) => tasks.pop_front(),
                     Take::Several(end, at_most) => {
                         let several = usize::from(at_most).min(tasks.len());
                         let from = if end == End::Oldest { 0 } else { tasks.len() - several };
@@ -70,6 +70,7 @@ impl<T> Queue<T> {
             Queue::ByRequest(tasks) => match take {
                 Take::Youngest | Take::YoungestOfOldestRequest => tasks.youngest_of_oldest(),
                 Take::OldestOfSecondOldestRequest => tasks.oldest_of_second_oldest(),
+                Take::InTurn(end) => tasks.in_turn(end),
                 Take::Oldest | Take::Several(..) => tasks.oldest_of_oldest(),
             },
         }

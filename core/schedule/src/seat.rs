@@ -22,7 +22,7 @@
 use crate::front::{FRONT_RULE, FRONT_TAKE, FRONT_TURN_NS};
 use crate::{
     Access, DEEP, Dealing, Dealt, Found, Idle, Kind, Plan, QueueId, QueuesByRequest, RequestId, SeatId, SeatPlan,
-    Shares, Sleeper, Wake, Way, Whereabouts, look, look_waiting,
+    Shares, Sleeper, Wake, Way, Whereabouts, Why, look, look_waiting,
 };
 use std::collections::VecDeque;
 use vicus_topology::NodeId;
@@ -560,7 +560,13 @@ impl<T> Seat<T> {
     pub fn deal(&mut self, plan: &Plan, accesses: &[Access], data: &mut impl Whereabouts) -> Dealt {
         let dealing = plan.dealing.as_ref().filter(|_| !accesses.is_empty());
         let dealt = dealing.map_or(Dealt::NONE, |dealing| dealing.deal(accesses, &mut self.shares, data));
-        Dealt { queue: dealt.queue.or_else(|| self.next_in_turn(plan)), ..dealt }
+        if dealt.queue.is_some() {
+            return dealt;
+        }
+        match self.next_in_turn(plan) {
+            Some(queue) => Dealt { queue: Some(queue), why: Why::Turn, ..dealt },
+            None => dealt,
+        }
     }
 
     /// The queue of a box that was activated: that of the node where its part of a range lies (`home`), or the one to which the
@@ -578,10 +584,14 @@ impl<T> Seat<T> {
             return Dealt { queue: Some(queue), ..Dealt::NONE };
         }
         let own = plan.seats[self.id.index()].place[kind as usize];
-        let mut dealt = plan.dealing.as_ref().map_or(Dealt::NONE, |dealing| deal(dealing, &mut self.shares));
+        let dealing = plan.dealing.as_ref().filter(|dealing| dealing.boxes);
+        let mut dealt = dealing.map_or(Dealt::NONE, |dealing| deal(dealing, &mut self.shares));
         dealt.queue = dealt.queue.filter(|&queue| queue != own);
         if home.is_none() && dealt.queue.is_none() {
             dealt.queue = plan.queue_of_box(request, index).filter(|&queue| queue != own);
+            if dealt.queue.is_some() {
+                dealt.why = Why::Turn;
+            }
         }
         dealt
     }

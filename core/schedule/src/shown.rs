@@ -72,8 +72,18 @@ impl Plan {
     }
 
     fn dealing(&self, f: &mut fmt::Formatter<'_>, dealing: &Dealing) -> fmt::Result {
-        let Dealing { more_bytes_than, only_uneven, holds, intensity_first, only_coarse, locations, queues, costs } =
-            dealing;
+        let Dealing {
+            more_bytes_than,
+            only_uneven,
+            holds,
+            intensity_first,
+            only_coarse,
+            boxes,
+            locations,
+            queues,
+            costs,
+        } = dealing;
+        let what = if *boxes { "tasks" } else { "tasks that are no boxes," };
         let without: Vec<usize> = (0..holds.len()).filter(|&at| !holds[at]).collect();
         let even = match (only_uneven, &without[..]) {
             (false, _) => String::new(),
@@ -83,7 +93,7 @@ impl Plan {
         let coarse = if *only_coarse { ", coarse memory only" } else { "" };
         let intense = if *intensity_first { ", an intensely used datum's home first" } else { "" };
         let to = self.names(queues);
-        writeln!(f, "deals tasks of more than {more_bytes_than} bytes{even}{coarse}{intense}: to {to}")?;
+        writeln!(f, "deals {what} of more than {more_bytes_than} bytes{even}{coarse}{intense}: to {to}")?;
         for (node, locations) in locations.iter().enumerate() {
             let in_turn = if locations.len() > 1 { ", in turn by home number" } else { "" };
             let locations: Vec<usize> = locations.iter().map(|location| location.index()).collect();

@@ -137,6 +137,27 @@ impl Awaits {
     const ALL: [Awaits; 3] = [Awaits::Children, Awaits::Section, Awaits::Team];
 }
 
+/// Why a task went to the queue to which it was dealt, or was left to the seat that made it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[repr(u8)]
+pub enum Why {
+    /// It has too few bytes whose place is known.
+    Small,
+    /// Its bytes lie evenly over all places.
+    Even,
+    /// A datum that it uses intensely has its home there.
+    Home,
+    /// Its bytes cost least there.
+    Nearest,
+    /// The plan deals such tasks in turn.
+    Turn,
+}
+
+impl Why {
+    const ALL: [Why; 5] = [Why::Small, Why::Even, Why::Home, Why::Nearest, Why::Turn];
+}
+
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -277,6 +298,17 @@ pub enum What {
         /// The number of bytes; greater sizes are recorded as four billion.
         bytes: u32,
     },
+    /// A task was dealt, or was found to be better left to the seat that makes it. Recorded by that seat, under strategies that deal.
+    Dealt {
+        /// The task.
+        who: BoxId,
+        /// Why it goes there.
+        why: Why,
+        /// Which part of its bytes lies there, in percent; 0 if it is left to its maker's seat.
+        share: u16,
+        /// The index of the queue in the plan; or [`BoxId::NONE`] if it is left to its maker's seat.
+        queue: u32,
+    },
     /// A task that is not a box uses bytes from this address on, and is ordered by that among the tasks that its spawner spawns. The seat's
     /// next event says how many bytes.
     Follows {
@@ -413,11 +445,12 @@ pub enum Kind {
     WaitBegins,
     WaitEnds,
     Named,
+    Dealt,
 }
 
 impl Kind {
     /// Every kind; the place in this list is the number in a file.
-    pub const ALL: [Kind; 31] = [
+    pub const ALL: [Kind; 32] = [
         Kind::Enqueued,
         Kind::Taken,
         Kind::InvocationBegins,
@@ -449,6 +482,7 @@ impl Kind {
         Kind::WaitBegins,
         Kind::WaitEnds,
         Kind::Named,
+        Kind::Dealt,
     ];
 
     /// The name for users: `user-code-begins`.
@@ -485,6 +519,7 @@ impl Kind {
             Kind::WaitBegins => "wait-begins",
             Kind::WaitEnds => "wait-ends",
             Kind::Named => "named",
+            Kind::Dealt => "dealt",
         }
     }
 }
@@ -555,6 +590,7 @@ impl What {
             What::WaitBegins { .. } => Kind::WaitBegins,
             What::WaitEnds { .. } => Kind::WaitEnds,
             What::Named { .. } => Kind::Named,
+            What::Dealt { .. } => Kind::Dealt,
         }
     }
 
@@ -583,6 +619,7 @@ impl What {
             | What::WaitBegins { who, .. }
             | What::WaitEnds { who }
             | What::Named { who, .. }
+            | What::Dealt { who, .. }
             | What::Refused { who, .. }
             | What::Resumed { who, .. } => Some(who),
             What::SleepBegins
@@ -668,6 +705,19 @@ impl fmt::Display for What {
                 Awaits::Team => "for all tasks of the team",
             }),
             What::Named { function, .. } => write!(f, "function {function}"),
+            What::Dealt { why, share, queue, .. } => {
+                match queue {
+                    BoxId::NONE => f.write_str("stays with its maker: ")?,
+                    queue => write!(f, "to queue {queue}: ")?,
+                }
+                match why {
+                    Why::Small => f.write_str("few bytes"),
+                    Why::Even => f.write_str("its bytes lie everywhere"),
+                    Why::Home => write!(f, "the home of what it uses intensely, with {share} % of that"),
+                    Why::Nearest => write!(f, "its bytes cost least there, {share} % lie there"),
+                    Why::Turn => f.write_str("in turn"),
+                }
+            }
             What::Refused { output, .. } | What::Resumed { output, .. } => write!(f, "output {output}"),
             What::Woke { pool } => write!(f, "pool {pool}"),
             What::LentBegins { seat } => write!(f, "for seat {seat}"),
@@ -764,6 +814,9 @@ impl What {
             }
             What::UsesBytes { high: port, low: value, .. } => Columns { port, value, ..Columns::default() },
             What::WaitBegins { awaits, .. } => Columns { detail: awaits as u8, ..Columns::default() },
+            What::Dealt { why, share: port, queue: value, .. } => {
+                Columns { detail: why as u8, port, value, ..Columns::default() }
+            }
             What::EnvelopeLeft { input: port, .. }
             | What::EnvelopeKept { input: port, .. }
             | What::Refused { output: port, .. }
@@ -835,6 +888,7 @@ impl What {
             Kind::WaitBegins => What::WaitBegins { who, awaits: *Awaits::ALL.get(usize::from(detail))? },
             Kind::WaitEnds => What::WaitEnds { who },
             Kind::Named => What::Named { who, function: value },
+            Kind::Dealt => What::Dealt { who, why: *Why::ALL.get(usize::from(detail))?, share: port, queue: value },
         })
     }
 }
@@ -896,6 +950,9 @@ mod tests {
             text(What::EnvelopeReceived { who, input: 0, rows: 9, pill: true }),
             "input 0, 9 rows, end of stream"
         );
+        let dealt = |why, share, queue| text(What::Dealt { who, why, share, queue });
+        assert_eq!(dealt(Why::Nearest, 75, 12), "to queue 12: its bytes cost least there, 75 % lie there");
+        assert_eq!(dealt(Why::Small, 0, BoxId::NONE), "stays with its maker: few bytes");
         assert_eq!(text(What::InvocationEnds { who }), "");
     }
 }

@@ -21,7 +21,8 @@ use std::io::{self, Read, Write};
 
 const MAGIC: &[u8; 8] = b"VICUSTRC";
 /// Version 2 added taken and left envelopes, the bounds of inputs, and the footprints of closures; version 3 what boxes hold,
-/// kept envelopes, numbers of closures, and their spawners; version 4 the data, waits and functions of closures.
+/// kept envelopes, numbers of closures, and their spawners; version 4 the data, waits and functions of closures, and
+/// why tasks were dealt where they went.
 const VERSION: u32 = 4;
 /// The oldest version whose files are those of this one as well, without what was added.
 const OLDEST: u32 = 3;

@@ -1,5 +1,7 @@
 //! `vicus simulate`: a kernel or a recorded run on a described machine, under the same plans as threads follow.
 
+mod grid;
+mod jobs;
 mod paper;
 mod rows;
 mod svg;
@@ -98,6 +100,8 @@ pub(crate) struct Args {
 enum Command {
     /// Reproduce the papers' figures, and check which of their claims hold.
     Paper(paper::Args),
+    /// Compare all strategies on all machines with all workloads.
+    Grid(grid::Args),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -172,6 +176,7 @@ fn late_wake(text: &str) -> Result<Fault, String> {
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     match &args.command {
         Some(Command::Paper(args)) => paper::run(args),
+        Some(Command::Grid(args)) => grid::run(args),
         None if args.machines => print(&list()),
         None => print(&simulate_all(&args)?),
     }

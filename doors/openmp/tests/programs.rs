@@ -11,8 +11,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const STRATEGIES: [&str; 9] =
-    ["las", "nls", "bobox", "steal", "footprint", "vicinity", "locality-queues", "central", "shepherd"];
+const STRATEGIES: [&str; 10] =
+    ["las", "nls", "bobox", "steal", "footprint", "vicinity", "locality-queues", "central", "shepherd", "vicus"];
 
 /// The library that cargo has built for these tests. It lies beside them, or a folder above.
 fn library() -> PathBuf {

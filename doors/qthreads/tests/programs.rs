@@ -11,8 +11,8 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-const STRATEGIES: [&str; 9] =
-    ["las", "nls", "bobox", "steal", "footprint", "vicinity", "locality-queues", "central", "shepherd"];
+const STRATEGIES: [&str; 10] =
+    ["las", "nls", "bobox", "steal", "footprint", "vicinity", "locality-queues", "central", "shepherd", "vicus"];
 
 /// Shepherds, and workers of each.
 const SHAPES: [(usize, usize); 4] = [(1, 1), (2, 1), (3, 1), (4, 2)];

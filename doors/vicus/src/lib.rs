@@ -206,7 +206,7 @@ pub mod plan {
     pub use vicus_schedule::{
         DEEP, Dealing, Dealt, Decision, End, FRONT_RULE, FRONT_TURN_NS, Idle, Latencies, MOST_THREADS, Order, Pool,
         PoolId, Probe, QueueId, QueueSpec, RULES, RequestId, Robber, Scan, SeatId, SeatPlan, Shares, Take, TaskName,
-        Tokens, Way, When, Whereabouts,
+        Tokens, Way, When, Whereabouts, Why,
     };
 }
 /// What a [`Topology`] is made of. `vicus topology` prints this machine's.
@@ -218,7 +218,7 @@ pub mod trace {
     pub use vicus_trace::{
         Bound, BoxId, BoxInfo, BoxSummary, Entry, Event, Header, Kind, Log, Merged, ModelInfo, Names, Outcome, Rule,
         SeatInfo, SeatLog, SeatSummary, Source, Summary, Takes, TaskKind, Trace, TraceError, UnknownKind, Violation,
-        What,
+        What, Why,
     };
 }
 

@@ -9,7 +9,7 @@ use crate::worker::{Worker, in_task, outside, with_shared, with_worker};
 use std::any::Any;
 use std::sync::Arc;
 use vicus_flow::{Activation, BoxId, Desk, FlowError, Instance, Queued, World, box_class};
-use vicus_schedule::{Dealing, Dealt, Decision, Kind, PoolId, QueueId, RequestId, Shares, TaskClass, TaskRef};
+use vicus_schedule::{Dealing, Decision, Kind, PoolId, QueueId, RequestId, Shares, TaskClass, TaskRef};
 use vicus_topology::NodeId;
 use vicus_trace::Outcome;
 
@@ -274,9 +274,13 @@ impl Worker {
         let heads = |dealing: &Dealing, shares: &mut Shares| {
             shares.clear();
             queued.heads(|node, bytes| shares.add(dealing, node, index, bytes));
-            Dealt { queue: dealing.deal_shares(shares), ..Dealt::NONE }
+            dealing.deal_shares(shares)
         };
-        self.state.deal_box(&self.shared.plan, (queued.request(), index), kind, home, heads).queue
+        let dealt = self.state.deal_box(&self.shared.plan, (queued.request(), index), kind, home, heads);
+        if self.recorder.keeps_events() {
+            self.recorder.dealt(vicus_trace::BoxId { request: queued.request().0 as u32, index: index as u32 }, &dealt);
+        }
+        dealt.queue
     }
 }
 

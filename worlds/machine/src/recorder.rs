@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use vicus_flow::{BoxId, ConnectedBox, Desk, Fact, Instance, Model, refusable};
 use vicus_schedule::{
-    Access, Decision, Kind, Mode, Plan, PoolId, RequestId, SeatId, TaskHeader, TaskName, TaskRef, Way,
+    Access, Dealt, Decision, Kind, Mode, Plan, PoolId, RequestId, SeatId, TaskHeader, TaskName, TaskRef, Way, Why,
 };
 use vicus_topology::Topology;
 use vicus_trace::{
@@ -522,6 +522,23 @@ impl Recorder {
                 let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
                 on.record(What::Footprint { who, far, bytes });
             }
+        }
+    }
+
+    /// Why a task that is about to be queued goes where it was dealt, if the plan deals it.
+    #[cold]
+    pub(crate) fn dealt(&mut self, who: vicus_trace::BoxId, dealt: &Dealt) {
+        let why = match dealt.why {
+            Why::Unasked => return,
+            Why::Small => vicus_trace::Why::Small,
+            Why::Even => vicus_trace::Why::Even,
+            Why::Home => vicus_trace::Why::Home,
+            Why::Nearest => vicus_trace::Why::Nearest,
+            Why::Turn => vicus_trace::Why::Turn,
+        };
+        let queue = dealt.queue.map_or(vicus_trace::BoxId::NONE, |queue| queue.index() as u32);
+        if let Some(on) = &mut self.0 {
+            on.record(What::Dealt { who, why, share: dealt.share.into(), queue });
         }
     }
 

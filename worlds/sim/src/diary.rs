@@ -4,7 +4,7 @@
 
 use crate::fluid::Time;
 use crate::{Machine, Program};
-use vicus_schedule::{Kind, Plan};
+use vicus_schedule::{Dealt, Kind, Plan, Why};
 use vicus_trace::{BoxId, BoxInfo, Header, Log, ModelInfo, Outcome, SeatInfo, TaskKind, Trace, What};
 
 /// Tasks beyond this have no names in a trace: its header would be longer than its events.
@@ -69,6 +69,20 @@ pub(crate) fn enqueued(program: &Program, task: u32, kind: Kind, by: Option<u32>
         Kind::Deferred => TaskKind::Deferred,
     };
     What::Enqueued { who: who(program, task), kind, by: by.unwrap_or(BoxId::NONE) }
+}
+
+/// Why a task goes where it was dealt, if the plan deals it.
+pub(crate) fn dealt(program: &Program, task: u32, dealt: &Dealt) -> Option<What> {
+    let why = match dealt.why {
+        Why::Unasked => return None,
+        Why::Small => vicus_trace::Why::Small,
+        Why::Even => vicus_trace::Why::Even,
+        Why::Home => vicus_trace::Why::Home,
+        Why::Nearest => vicus_trace::Why::Nearest,
+        Why::Turn => vicus_trace::Why::Turn,
+    };
+    let queue = dealt.queue.map_or(BoxId::NONE, |queue| queue.index() as u32);
+    Some(What::Dealt { who: who(program, task), why, share: dealt.share.into(), queue })
 }
 
 pub(crate) fn ended(request: u32) -> What {

@@ -34,6 +34,7 @@ mod chance;
 mod diary;
 mod engine;
 mod fluid;
+pub mod grid;
 mod heaps;
 mod layout;
 mod machine;

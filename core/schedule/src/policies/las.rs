@@ -24,32 +24,12 @@ impl Strategy for Las {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[
-            Parameter {
-                name: "pin",
-                default: 0,
-                values: Values::Named(&["auto", "group", "pu"]),
-                what: "threads may run on every PU of their core group, or on one PU each; auto: on one, where each has its own",
-            },
-            SPARES,
-            SPIN,
-        ]
+        &[PIN, SPARES, SPIN]
     }
 
     fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {
         let mut draft = Draft::with_spares(machine, pus, setting, |index| machine.pus[pus[index].index()].group);
-        let pin = setting.value("pin");
-        for seat in draft.seat_ids() {
-            let group = &machine.core_groups[draft.group_of(seat).index()];
-            let usable: Vec<PuId> = group.pus.iter().copied().filter(|pu| machine.pus[pu.index()].usable).collect();
-            let threads = pus.iter().filter(|pu| group.pus.contains(pu)).count();
-            let has_its_own = threads <= usable.len() && !draft.seat(seat).spare;
-            if pin == GROUP || (pin == AUTO && !has_its_own) {
-                draft.seats[seat.index()].affinity = usable;
-            } else {
-                draft.seats[seat.index()].affinity = vec![draft.seat(seat).pu];
-            }
-        }
+        pin(&mut draft, pus, setting);
 
         // §4.3: an immediate task wakes on its node only; a deferred one everywhere, near groups first.
         let by_rank: Vec<Vec<PoolId>> = draft.pool_ids().map(|pool| draft.pools_by_rank(pool)).collect();
@@ -89,11 +69,35 @@ impl Strategy for Las {
     }
 }
 
+/// Where threads may run.
+pub(super) const PIN: Parameter = Parameter {
+    name: "pin",
+    default: AUTO,
+    values: Values::Named(&["auto", "group", "pu"]),
+    what: "threads may run on every PU of their core group, or on one PU each; auto: on one, where each has its own",
+};
+
 const AUTO: u32 = 0;
 const GROUP: u32 = 1;
 
+/// Gives seats the affinity that the setting says.
+pub(super) fn pin(draft: &mut Draft<'_>, pus: &[PuId], setting: &Setting) {
+    let (machine, pin) = (draft.machine, setting.value(PIN.name));
+    for seat in draft.seat_ids() {
+        let group = &machine.core_groups[draft.group_of(seat).index()];
+        let usable: Vec<PuId> = group.pus.iter().copied().filter(|pu| machine.pus[pu.index()].usable).collect();
+        let threads = pus.iter().filter(|pu| group.pus.contains(pu)).count();
+        let has_its_own = threads <= usable.len() && !draft.seat(seat).spare;
+        if pin == GROUP || (pin == AUTO && !has_its_own) {
+            draft.seats[seat.index()].affinity = usable;
+        } else {
+            draft.seats[seat.index()].affinity = vec![draft.seat(seat).pu];
+        }
+    }
+}
+
 /// The other seats of a seat's group by increasing cache distance; at equal distance cyclically from the seat.
-fn by_cache_distance(draft: &Draft<'_>, seat: SeatId) -> Vec<SeatId> {
+pub(super) fn by_cache_distance(draft: &Draft<'_>, seat: SeatId) -> Vec<SeatId> {
     let own = draft.seat(seat);
     let count = draft.seats.len();
     let mut others: Vec<SeatId> =

@@ -1,4 +1,4 @@
-//! Every strategy of the papers, one file each. A new one is a copy of its nearest neighbour and a line in [`ALL`].
+//! Every strategy of the papers, and one of our own, one file each. A new one is a copy of its nearest neighbour and a line in [`ALL`].
 
 mod bobox;
 mod central;
@@ -10,6 +10,7 @@ mod setting;
 mod shepherd;
 mod steal;
 mod vicinity;
+mod vicus;
 
 pub use setting::{Parameter, Setting, SettingError, Settings, Values};
 
@@ -18,7 +19,7 @@ use std::collections::BTreeSet;
 use vicus_topology::{GroupId, LocationId, NodeId, PuId, Topology};
 
 /// Every strategy, the default first.
-pub const ALL: [&dyn Strategy; 9] = [
+pub const ALL: [&dyn Strategy; 10] = [
     &las::Las,
     &nls::Nls,
     &bobox::Bobox,
@@ -28,6 +29,7 @@ pub const ALL: [&dyn Strategy; 9] = [
     &locality_queues::LocalityQueues,
     &central::Central,
     &shepherd::Shepherd,
+    &vicus::Vicus,
 ];
 
 /// A scheduling strategy: a way to decide which seat runs which task next.

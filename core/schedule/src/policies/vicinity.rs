@@ -136,7 +136,7 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
 }
 
 /// The core groups of a node, or else the nearest ones.
-fn homes_of(draft: &Draft<'_>, node: NodeId) -> Vec<LocationId> {
+pub(super) fn homes_of(draft: &Draft<'_>, node: NodeId) -> Vec<LocationId> {
     let groups = &draft.machine.core_groups;
     let far = |group: &vicus_topology::CoreGroup| (group.node != node, draft.rank(node, group.node));
     let least = groups.iter().map(far).min();

@@ -152,7 +152,7 @@ impl World<'_> {
                     let mut shares = Shares::default();
                     let nodes = bytes.iter().enumerate();
                     nodes.for_each(|(node, &bytes)| shares.add(dealing, NodeId::new(node), number, bytes));
-                    dealing.deal_shares(&shares)
+                    dealing.deal_shares(&shares).queue
                 });
                 let in_turn = if home.is_some() { None } else { plan.queue_in_turn(SeatId::new(seat), number, 0) };
                 let home = home.and_then(|home| plan.home_queue(SeatId::new(seat), NodeId::new(home), number));
@@ -180,6 +180,8 @@ struct Model<'a> {
     plan: &'a Plan,
     queues: Vec<Vec<Task>>,
     cursors: Vec<Vec<usize>>,
+    /// By queue, the request that was served last of those that take turns.
+    served: Vec<Option<u64>>,
     run: Vec<usize>,
 }
 
@@ -197,6 +199,15 @@ impl Model<'_> {
             Take::Youngest | Take::YoungestOfOldestRequest => tasks.iter().rposition(of(requests[0])).unwrap(),
             Take::Oldest => tasks.iter().position(of(requests[0])).unwrap(),
             Take::OldestOfSecondOldestRequest => tasks.iter().position(of(second)).unwrap(),
+            Take::InTurn(end) => {
+                let served = self.served[queue.index()];
+                let next = requests.iter().find(|&&request| served.is_none_or(|served| request > served));
+                let next = of(*next.unwrap_or(&requests[0]));
+                match end {
+                    End::Youngest => tasks.iter().rposition(next).unwrap(),
+                    End::Oldest => tasks.iter().position(next).unwrap(),
+                }
+            }
             Take::Several(..) => tasks.len() - 1,
         }
     }
@@ -205,9 +216,10 @@ impl Model<'_> {
     fn due_of(&self, queue: QueueId, take: Take, request: u64) -> Option<usize> {
         let mut tasks = self.queues[queue.index()].iter();
         match take {
-            Take::Oldest | Take::OldestOfSecondOldestRequest | Take::Several(End::Oldest, _) => {
-                tasks.position(|task| task.0 == request)
-            }
+            Take::Oldest
+            | Take::OldestOfSecondOldestRequest
+            | Take::InTurn(End::Oldest)
+            | Take::Several(End::Oldest, _) => tasks.position(|task| task.0 == request),
             _ => tasks.rposition(|task| task.0 == request),
         }
     }
@@ -238,6 +250,9 @@ impl Model<'_> {
                     self.cursors[seat][cursor] = at;
                 }
                 let task = self.queues[queue.index()].remove(due);
+                if let (Take::InTurn(_), None) = (take, picked) {
+                    self.served[queue.index()] = Some(task.0);
+                }
                 if let (Take::Several(_, most), None) = (take, picked) {
                     // The thief runs the youngest, and has the others before it.
                     let from = length - length.min(usize::from(*most));
@@ -277,8 +292,13 @@ impl Model<'_> {
 /// Steps and their results; `check` sees each.
 fn record(plan: &Plan, nodes: usize, seed: u64) -> Vec<(Step, Done)> {
     let (mut chance, mut world) = (Chance(seed), World::new(plan));
-    let mut model =
-        Model { plan, queues: vec![Vec::new(); plan.queues.len()], cursors: world.cursors.clone(), run: Vec::new() };
+    let mut model = Model {
+        plan,
+        queues: vec![Vec::new(); plan.queues.len()],
+        cursors: world.cursors.clone(),
+        served: vec![None; plan.queues.len()],
+        run: Vec::new(),
+    };
     let mut record = Vec::new();
     let mut submitted = 0;
     for number in 0..300 {
@@ -460,7 +480,7 @@ fn thresholds_pauses_and_bounds_are_what_was_set() {
     let machine = Topology::parse("node:4 l3:1 core:4").unwrap();
     let plan = |setting: &str| setting.parse::<Setting>().unwrap().plan(&machine, 16);
     let idle = |setting: &str| plan(setting).seats[0].idle;
-    for strategy in ["las", "nls", "bobox", "steal", "locality-queues", "central", "shepherd"] {
+    for strategy in ["las", "nls", "bobox", "steal", "locality-queues", "central", "shepherd", "vicus"] {
         assert_eq!(idle(&format!("{strategy}:spin_ns=77")), Idle::Sleep { spin_ns: 77 });
     }
     for strategy in ["footprint", "vicinity"] {
@@ -477,6 +497,7 @@ fn thresholds_pauses_and_bounds_are_what_was_set() {
     let dealing = |setting: &str| plan(setting).dealing.unwrap();
     assert_eq!(dealing("footprint:share_bytes=999").more_bytes_than, 999);
     assert_eq!(dealing("vicinity:private_bytes=999").more_bytes_than, 999);
+    assert_eq!(dealing("vicus:deal_bytes=999").more_bytes_than, 999);
     assert!(dealing("footprint").only_uneven && !dealing("footprint:even=dealt").only_uneven);
     assert!(dealing("vicinity").only_coarse && !dealing("vicinity:coarse=off").only_coarse);
     assert!(dealing("vicinity").intensity_first && !dealing("vicinity:intensity=off").intensity_first);

@@ -2,7 +2,7 @@
 
 use vicus_schedule::{
     ALL, Access, Dealing, Dealt, Idle, Kind, Latencies, Mode, Order, Parameter, Plan, QueueId, SeatId, Setting,
-    Settings, Shares, Values, Whereabouts,
+    Settings, Shares, Values, Whereabouts, Why,
 };
 use vicus_topology::{LocationId, NodeId, Topology, fixtures};
 
@@ -145,7 +145,7 @@ fn parameters_keep_plans_valid() {
 }
 
 /// The strategies with queues for places.
-const PLACED: [&str; 5] = ["las", "footprint", "vicinity", "locality-queues", "shepherd"];
+const PLACED: [&str; 6] = ["las", "footprint", "vicinity", "locality-queues", "shepherd", "vicus"];
 
 #[test]
 fn a_strategy_with_queues_for_places_has_some_for_each_node() {
@@ -207,7 +207,7 @@ fn las_wakes_near_groups_first_and_immediate_tasks_stay_on_the_node() {
 
 #[test]
 fn own_queues_of_las_nls_and_steal_are_lock_free() {
-    for strategy in ["las", "nls", "steal"] {
+    for strategy in ["las", "nls", "steal", "vicus"] {
         let plan = plan(strategy, "node:2 l3:1 core:4", 8);
         for (queue, own) in plan.queues.iter().zip(plan.owner_lifos()) {
             assert_eq!(own, queue.owner.is_some(), "{strategy}: {}", queue.name);
@@ -244,11 +244,11 @@ fn dealt(dealing: &Dealing, bytes: &[u64]) -> Option<QueueId> {
         let (node, home) = (0..dealing.locations.len()).find_map(at).unwrap();
         shares.add(dealing, NodeId::new(node), home, bytes);
     }
-    dealing.deal_shares(&shares)
+    dealing.deal_shares(&shares).queue
 }
 
 /// The strategies that deal.
-const DEALS: [&str; 3] = ["footprint", "vicinity", "locality-queues"];
+const DEALS: [&str; 4] = ["footprint", "vicinity", "locality-queues", "vicus"];
 
 #[test]
 fn a_deal_goes_to_the_nearest_node_with_threads_and_wakes_a_worker_there_first() {
@@ -263,8 +263,9 @@ fn a_deal_goes_to_the_nearest_node_with_threads_and_wakes_a_worker_there_first()
                 for number in 0..machine.core_groups.len() {
                     let mut shares = Shares::default();
                     shares.add(dealing, NodeId::new(node), number, 1 << 40);
-                    let Some(queue) = dealing.deal_shares(&shares) else {
-                        assert_eq!((strategy, machine.nodes.len()), ("footprint", 1), "with one node all is even");
+                    let Some(queue) = dealing.deal_shares(&shares).queue else {
+                        assert!(["footprint", "vicus"].contains(&strategy), "{strategy}");
+                        assert_eq!(machine.nodes.len(), 1, "with one node all is even");
                         continue;
                     };
                     let woken = plan.pools[plan.queues[queue.index()].wake[0].index()].seats[0];
@@ -316,7 +317,7 @@ fn the_data_of_a_node_are_spread_over_its_home_caches() {
         let mut shares = Shares::default();
         shares.add(dealing, machine.nodes[1].id, number, 1 << 20);
         shares.add(dealing, machine.nodes[0].id, 0, 1);
-        assert_eq!(dealing.deal_shares(&shares), Some(dealing.queues[by_hand]));
+        assert_eq!(dealing.deal_shares(&shares).queue, Some(dealing.queues[by_hand]));
     }
 }
 
@@ -349,23 +350,31 @@ fn the_same_data_are_dealt_to_the_same_place_and_equals_are_spread() {
     let mut data = Data(whole.chain([(4 * mib, mib, 1, 1, false)]).collect());
     let mut deal = |said: &[Access]| dealing.deal(said, &mut shares, &mut data);
     let datum = |at: usize| Access::new(at * mib, mib, Mode::Read);
-    let to = |location: usize, looked_up| Dealt { queue: Some(dealing.queues[location]), looked_up, stretches: 0 };
+    let by = |location: usize, looked_up, why, share| Dealt {
+        queue: Some(dealing.queues[location]),
+        looked_up,
+        stretches: 0,
+        why,
+        share,
+    };
+    let to = |location, looked_up, share| by(location, looked_up, Why::Nearest, share);
     for _ in 0..3 {
         for (at, location) in [0, 2, 1, 3].into_iter().enumerate() {
-            assert_eq!(deal(&[datum(at)]), to(location, 1));
+            assert_eq!(deal(&[datum(at)]), to(location, 1, 100));
             // Two equal shares, on both nodes: the first datum's node wins.
-            assert_eq!(deal(&[datum(at), datum(at ^ 1)]), to(location, 2));
-            assert_eq!(deal(&[datum(0), datum(at).intense(), datum(3).intense()]), to(location, 1), "the first one");
+            assert_eq!(deal(&[datum(at), datum(at ^ 1)]), to(location, 2, 50));
+            assert_eq!(
+                deal(&[datum(0), datum(at).intense(), datum(3).intense()]),
+                by(location, 1, Why::Home, 100),
+                "the first one"
+            );
         }
-        assert_eq!(deal(&[datum(4)]), Dealt::NONE, "it is not coarse");
-        assert_eq!(deal(&[datum(4).intense(), datum(0)]), to(0, 1), "nor does it decide");
-        assert_eq!(
-            deal(&[Access::new(0, 100, Mode::Read)]),
-            Dealt { looked_up: 1, ..Dealt::NONE },
-            "in a private cache"
-        );
+        let small = Dealt { why: Why::Small, ..Dealt::NONE };
+        assert_eq!(deal(&[datum(4)]), small, "it is not coarse");
+        assert_eq!(deal(&[datum(4).intense(), datum(0)]), to(0, 1, 100), "nor does it decide");
+        assert_eq!(deal(&[Access::new(0, 100, Mode::Read)]), Dealt { looked_up: 1, ..small }, "in a private cache");
         let rows = Access::new(0, mib / 2, Mode::Read).rows(4, mib);
-        assert_eq!(deal(&[rows]), Dealt { stretches: 3, ..to(0, 1) }, "half of each of the four");
+        assert_eq!(deal(&[rows]), Dealt { stretches: 3, ..to(0, 1, 25) }, "half of each of the four");
     }
 }
 
@@ -401,7 +410,7 @@ fn a_queue_that_grows_long_wakes_its_robbers() {
     let robbers =
         |queue: usize| plan.queues[queue].robbers.iter().map(|robber| (robber.pool.index(), robber.longer_than));
     assert!(robbers(0).eq([(1, 4), (2, 4)]) && robbers(1).eq([(2, 4), (0, 4)]));
-    let others = ALL.into_iter().filter(|strategy| strategy.name() != "footprint");
+    let others = ALL.into_iter().filter(|strategy| !["footprint", "vicus"].contains(&strategy.name()));
     for strategy in others {
         let setting: Setting = strategy.name().parse().unwrap();
         let plan = setting.plan(&Topology::parse("node:3 l3:1 core:4").unwrap(), 12);
@@ -455,4 +464,82 @@ fn few_threads_sit_in_whole_groups() {
     let pool = |seat: usize| plan.seats[SeatId::new(seat).index()].pool.index();
     let pools: Vec<usize> = (0..6).map(pool).collect();
     assert_eq!(pools, [0, 0, 0, 0, 1, 1]);
+}
+
+/// Beyond how many tasks seats of the other node take what was dealt to a node of four cores, whose distance is this, and 10 to itself.
+fn far_seats_take_beyond(far: u32, setting: &str) -> Vec<u32> {
+    let mut machine = Topology::parse("node:2 l3:1 core:4").unwrap();
+    machine.distances = vec![vec![10, far], vec![far, 10]];
+    let plan = setting.parse::<Setting>().unwrap().plan(&machine, 8);
+    plan.assert_valid();
+    let dealt = &plan.queues[plan.dealing.as_ref().unwrap().queues[1].index()];
+    assert_eq!(dealt.name, "dealt to node1");
+    dealt.robbers.iter().map(|robber| robber.longer_than).collect()
+}
+
+#[test]
+fn vicus_leaves_a_dealt_task_where_its_bytes_are_as_long_as_that_pays() {
+    // Half of a task's time is memory's; it takes 0.3 times as long in addition where memory is 1.6 times as far. With one task
+    // before it on four cores it begins after a quarter of a task, with two after a half.
+    assert_eq!(far_seats_take_beyond(16, "vicus"), [2]);
+    assert_eq!(far_seats_take_beyond(16, "vicus:memory=100"), [3]);
+    assert_eq!(far_seats_take_beyond(12, "vicus"), [1]);
+    // Never beyond the tasks that begin next.
+    assert_eq!(far_seats_take_beyond(90, "vicus:memory=100"), [4]);
+    // What does not wait for memory is taken at once, and a push wakes far seats for it as it wakes near ones.
+    assert!(far_seats_take_beyond(90, "vicus:memory=0").is_empty());
+    let machine = Topology::parse("node:2 l3:1 core:4").unwrap();
+    let plan = "vicus:memory=0".parse::<Setting>().unwrap().plan(&machine, 8);
+    let dealt = &plan.queues[plan.dealing.as_ref().unwrap().queues[1].index()];
+    assert_eq!(dealt.wake.iter().map(|pool| pool.index()).collect::<Vec<_>>(), [1, 0]);
+}
+
+#[test]
+fn vicus_deals_to_nodes_and_on_a_chip_to_home_caches() {
+    // A node with two core groups has one queue for both.
+    let numa = plan("vicus", "node:2 l3:2 core:2", 8);
+    let dealing = numa.dealing.as_ref().unwrap();
+    assert_eq!(dealing.queues.len(), 2);
+    assert_eq!(numa.queues[dealing.queues[1].index()].wake.iter().map(|pool| pool.index()).collect::<Vec<_>>(), [2, 3]);
+    assert_eq!(dealt(dealing, &[0, 1 << 20]), Some(dealing.queues[1]));
+    assert_eq!(dealt(dealing, &[1 << 20, 1 << 20]), None, "what lies everywhere stays");
+    let why = |bytes: [u64; 2]| {
+        let mut shares = Shares::default();
+        bytes.into_iter().enumerate().for_each(|(node, bytes)| shares.add(dealing, NodeId::new(node), 0, bytes));
+        let Dealt { why, share, .. } = dealing.deal_shares(&shares);
+        (why, share)
+    };
+    assert_eq!(why([1 << 20, 1 << 20]), (Why::Even, 0));
+    assert_eq!(why([1 << 20, 3 << 20]), (Why::Nearest, 75));
+    assert_eq!(why([0, 0]), (Why::Small, 0));
+    // Measured latencies between the caches of a node make no difference there: memory is what is far.
+    let machine = Topology::parse("node:2 l3:2 core:2").unwrap();
+    let near = |a: usize, b: usize| if a == b { 10 } else { 40 + 60 * u32::from(a / 2 != b / 2) };
+    let rows = (0..4).map(|a| (0..4).map(|b| near(a, b)).collect()).collect();
+    let latencies = Latencies::new(&machine, rows).unwrap();
+    let setting: Setting = "vicus".parse().unwrap();
+    assert_eq!(setting.plan_with(&machine, 8, Some(&latencies)).dealing.unwrap().queues.len(), 2);
+    // On one node they are all there is.
+    let chip = Topology::parse("l3:3 core:2").unwrap();
+    let latencies = Latencies::new(&chip, vec![vec![5, 50, 10], vec![50, 5, 50], vec![10, 50, 5]]).unwrap();
+    let of_caches = setting.plan_with(&chip, 6, Some(&latencies));
+    of_caches.assert_valid();
+    let dealing = of_caches.dealing.as_ref().unwrap();
+    assert!(dealing.only_coarse && dealing.intensity_first);
+    let names: Vec<&str> = dealing.queues.iter().map(|queue| of_caches.queues[queue.index()].name.as_str()).collect();
+    assert_eq!(names, ["dealt to pool0", "dealt to pool1", "dealt to pool2"]);
+    // As a seat of the first cache looks: the third is nearer than the second.
+    let robs = of_caches.seats[0].look.iter().find(|probe| matches!(probe.when, vicus_schedule::When::LongerThan(_)));
+    assert_eq!(robs.unwrap().scan.queues(), [dealing.queues[2], dealing.queues[1]]);
+}
+
+#[test]
+fn vicus_wakes_near_seats_first_and_leaves_no_immediate_task_to_one_node() {
+    let plan = plan("vicus", "node:2 l3:2 core:2", 8);
+    let own = plan.seats[5].place[Kind::Immediate as usize];
+    let wake: Vec<usize> = plan.queues[own.index()].wake.iter().map(|pool| pool.index()).collect();
+    assert_eq!(wake, [2, 3, 0, 1]);
+    for seat in &plan.seats {
+        assert!(seat.look.iter().any(|probe| probe.scan.queues().contains(&own)));
+    }
 }

@@ -1,19 +1,15 @@
 //! `vicus simulate paper`: reproduces the papers' figures, and checks each of their claims.
 
 mod plot;
-mod recordings;
+pub(super) mod recordings;
 
 use super::Format;
+use super::jobs::on_all_threads;
 use crate::tell::print;
 use anyhow::{Context, bail};
-use indicatif::{ProgressBar, ProgressStyle};
 use recordings::Recordings;
 use std::fmt::Write as _;
-use std::io::IsTerminal;
-use std::num::NonZero;
 use std::path::PathBuf;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use vicus_sim::SimError;
 use vicus_sim::papers::{self, Effort, FIGURES, Figure, Job, Published, Report, Robust, Row, Sample, Verdict};
 
@@ -59,13 +55,17 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let mut reports = Vec::new();
     for mut figure in figures {
         recordings.supply(&mut figure)?;
-        reports.push(figure.evaluate(&effort, |jobs| on_all_threads(jobs, figure.id))?);
+        reports.push(figure.evaluate(&effort, |jobs| on_all_threads(jobs, figure.id, run_one))?);
     }
     print(&match args.format {
         Format::Table => reports.iter().map(table).collect::<Vec<_>>().join("\n"),
         Format::Json => serde_json::to_string_pretty(&reports)? + "\n",
         Format::Svg => plot::render(&reports),
     })
+}
+
+fn run_one(job: &Job<'_>) -> Result<Vec<Sample>, SimError> {
+    job.run(&mut |_| true)
 }
 
 fn list() -> String {
@@ -92,42 +92,6 @@ fn chosen(name: &str) -> anyhow::Result<Vec<Figure>> {
     }
     let names: Vec<&str> = FIGURES.iter().map(|(id, _)| *id).collect();
     bail!("`{name}` is no figure; there are {}, or all of them: all", names.join(", "))
-}
-
-/// Runs jobs on as many threads as the machine has, with a progress bar.
-fn on_all_threads(jobs: &[Job<'_>], what: &str) -> Result<Vec<Vec<Sample>>, SimError> {
-    let bar = progress(jobs.len(), what);
-    let next = AtomicUsize::new(0);
-    let samples = Mutex::new(vec![None; jobs.len()]);
-    let work = || {
-        loop {
-            // Relaxed, because the results go through the lock.
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(job) = jobs.get(at) else { return };
-            let sample = job.run(&mut |_| true);
-            samples.lock().expect("nothing panics under this lock")[at] = Some(sample);
-            bar.inc(1);
-        }
-    };
-    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
-    std::thread::scope(|scope| {
-        for _ in 1..threads {
-            scope.spawn(work);
-        }
-        work();
-    });
-    bar.finish_and_clear();
-    let samples = samples.into_inner().expect("nothing panics under this lock");
-    samples.into_iter().map(|sample| sample.expect("each job was run")).collect()
-}
-
-fn progress(jobs: usize, what: &str) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{msg} {bar:30} {pos} of {len} runs, {eta} left");
-    let bar = ProgressBar::new(jobs as u64).with_style(style.expect("the template is well formed"));
-    bar.with_message(what.to_owned())
 }
 
 fn table(report: &Report) -> String {
@@ -207,7 +171,7 @@ mod tests {
     fn a_figure_is_done_again_on_all_threads_as_on_one() {
         let figure = papers::figure("001-fig11").unwrap();
         let effort = Effort::small();
-        let report = figure.evaluate(&effort, |jobs| on_all_threads(jobs, figure.id)).unwrap();
+        let report = figure.evaluate(&effort, |jobs| on_all_threads(jobs, figure.id, run_one)).unwrap();
         assert_eq!(report, figure.evaluate(&effort, papers::serially).unwrap());
         let text = table(&report);
         assert!(text.contains("larger vicinities hurt map") && text.contains("of 2 claims hold"), "{text}");

@@ -172,8 +172,12 @@ pub(super) fn document(width: f64, height: f64, body: &str) -> String {
 
 /// A line of text.
 pub(super) fn text(body: &mut String, x: f64, y: f64, what: &str) {
-    let what = what.replace('&', "&amp;").replace('<', "&lt;");
-    writeln!(body, "<text x=\"{x:.1}\" y=\"{y:.1}\">{what}</text>").expect("a string takes everything");
+    writeln!(body, "<text x=\"{x:.1}\" y=\"{y:.1}\">{}</text>", escaped(what)).expect("a string takes everything");
+}
+
+/// A text as it stands between tags.
+pub(super) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 #[cfg(test)]

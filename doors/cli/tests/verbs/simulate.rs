@@ -522,3 +522,29 @@ fn a_file_for_measurements_that_can_not_be_written_is_told_before_anything_is_me
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(1) && said.contains("can't be written"), "{:?}: {said}", output.status);
 }
+
+/// A grid of recorded queries is the same with the same recordings, and its JSON has the times whose ratios the table shows.
+#[test]
+fn a_grid_of_recorded_queries_is_made_again_from_its_recordings() {
+    let folder = Folder::new("simulate-grid");
+    let (traces, picture) = (folder.file("traces"), folder.file("grid.svg"));
+    let grid = |more: &[&str]| {
+        let same = ["simulate", "grid", "--machine", "node:2 core:2", "--workload", "16 of q9,q3b beside q5a"];
+        printed(&[&same[..], &["--strategy", "las,central,vicus", "--seeds", "1"], more].concat())
+    };
+    let made = grid(&["--triples", "5000", "--record", &traces, "--svg", &picture]);
+    assert!(made.lines().any(|line| line.starts_with("node:2 core:2 q3b beside q5a")), "{made}");
+    assert_eq!(grid(&["--traces", &traces]), made, "the same recordings");
+    let picture = std::fs::read_to_string(picture).unwrap();
+    assert_eq!((picture.matches("class=\"cell\"").count(), &picture[..4]), (6, "<svg"));
+    let json: serde_json::Value = serde_json::from_str(&grid(&["--traces", &traces, "--format", "json"])).unwrap();
+    let cells = json[0]["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 6);
+    for cells in cells.chunks(3) {
+        let ms: Vec<f64> = cells.iter().map(|cell| cell["ms"].as_f64().unwrap()).collect();
+        let best_of_others = ms[0].min(ms[1]);
+        let ratio = cells[2]["ratio"].as_f64().unwrap();
+        assert!((ratio - ms[2] / best_of_others).abs() < 1e-9, "{cells:?}");
+        assert!(made.contains(&format!(" {ratio:.3}\n")), "{ratio}: {made}");
+    }
+}

@@ -17,7 +17,8 @@ fn each_strategy_stands_there_with_its_paper_and_parameters() {
     let text = stdout(&[]);
     let names: Vec<&str> =
         text.lines().filter(|line| !line.starts_with(' ')).filter_map(|line| line.split(' ').next()).collect();
-    let all = ["las", "nls", "bobox", "steal", "footprint", "vicinity", "locality-queues", "central", "shepherd"];
+    let all =
+        ["las", "nls", "bobox", "steal", "footprint", "vicinity", "locality-queues", "central", "shepherd", "vicus"];
     assert_eq!(names, all);
     assert!(text.contains("Falt et al., §4\n  pin=auto (default) or group or pu: "), "{text}");
     for parameter in [
@@ -34,6 +35,8 @@ fn each_strategy_stands_there_with_its_paper_and_parameters() {
         "coarse=off or on (default)",
         "private_bytes=0",
         "capacity=256",
+        "deal_bytes=0",
+        "memory=50",
     ] {
         assert!(text.contains(&format!("\n  {parameter}: ")), "{parameter}: {text}");
     }

@@ -45,7 +45,7 @@ fn shared() -> SessionOptions {
     SessionOptions { plan, parallel_answers: true, ..SessionOptions::default() }
 }
 
-/// What each of the nine strategies promises.
+/// What each of the strategies promises.
 fn under_all_strategies(test: impl Fn(&str)) {
     for strategy in vicus::STRATEGIES {
         test(strategy.name());

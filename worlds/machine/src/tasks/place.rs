@@ -72,7 +72,7 @@ mod tests {
                     let works = of_seats.contains(&(*node, *id));
                     let is_alone = of_seats.iter().filter(|(other, _)| other == node).count() == 1;
                     let expected = match strategy.name() {
-                        "las" | "vicinity" | "shepherd" => works,
+                        "las" | "vicinity" | "shepherd" | "vicus" => works,
                         // Their queues are for nodes.
                         "footprint" | "locality-queues" => works && is_alone,
                         _ => false,

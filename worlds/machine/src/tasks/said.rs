@@ -9,7 +9,7 @@ use crate::locality::{self, Everywhere};
 use crate::worker::{AtOnce, Worker, in_task};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use vicus_schedule::{Access, Context, ContextRef, Kind, QueueId, ReadyTask, TaskNode, TaskRef, Unspawned};
+use vicus_schedule::{Access, Context, ContextRef, Dealt, Kind, QueueId, ReadyTask, TaskNode, TaskRef, Unspawned};
 use vicus_topology::Place;
 
 /// The description of a task before it is spawned.
@@ -169,10 +169,11 @@ impl Worker {
     ) -> AtOnce {
         let Said { accesses, ordered, last: _, by_address, kind, place, priority } = said;
         let ordered = &accesses[..ordered];
-        let queue = match place {
-            Some(place) => self.home_of(place),
+        let dealt = match place {
+            Some(place) => Dealt { queue: self.home_of(place), ..Dealt::NONE },
             None => self.deal(&accesses),
         };
+        let queue = dealt.queue;
         // A task that is dealt to this seat by its bytes has a ticket for this seat's queue; tickets without a queue are for any seat.
         let is_dealt = priority.is_some() && !accesses.is_empty() && self.shared.plan.dealing.is_some();
         let queue = queue.or_else(|| is_dealt.then(|| self.own_deferred()));
@@ -186,12 +187,12 @@ impl Worker {
         if ordered.is_empty() {
             // SAFETY: the caller's promise.
             let task = unsafe { Job::task(self, context, f) };
-            self.record_footprint(task, &[], &accesses);
+            self.record_footprint(task, &[], &accesses, &dealt);
             return self.queue(ReadyTask { task, kind, queue, priority });
         }
         // SAFETY: as above.
         let (unspawned, task) = unsafe { self.ordered_task(context, ordered, f) };
-        self.record_footprint(task, ordered, &accesses);
+        self.record_footprint(task, ordered, &accesses, &dealt);
         // The tasks that it follows may have run on other seats, and be over.
         self.recorder.observe_tasks();
         self.recorder.task_spawned(task);
@@ -239,17 +240,19 @@ impl Worker {
         Held { unspawned, ready, shared: Arc::clone(&self.shared) }
     }
 
-    /// The queue of a task with this footprint that names no place; `None` if it is this seat's own.
+    /// Where a task with this footprint goes that names no place.
     #[inline]
-    fn deal(&mut self, accesses: &[Access]) -> Option<QueueId> {
-        self.state.deal(&self.shared.plan, accesses, &mut Everywhere).queue
+    fn deal(&mut self, accesses: &[Access]) -> Dealt {
+        self.state.deal(&self.shared.plan, accesses, &mut Everywhere)
     }
 
-    /// Records the data that a task reads and writes.
+    /// Records the data that a task reads and writes, and why it goes where it was dealt.
     #[inline]
-    fn record_footprint(&mut self, task: TaskRef, ordered: &[Access], accesses: &[Access]) {
+    fn record_footprint(&mut self, task: TaskRef, ordered: &[Access], accesses: &[Access], dealt: &Dealt) {
         if self.recorder.keeps_events() {
-            self.record_bytes(task.header().number, ordered, accesses);
+            let number = task.header().number;
+            self.record_bytes(number, ordered, accesses);
+            self.recorder.dealt(vicus_trace::BoxId::task(self.frame.request.0 as u32, number), dealt);
         }
     }
 

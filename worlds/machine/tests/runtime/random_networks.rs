@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use vicus_flow::FlowError;
 use vicus_machine::{Request, Runtime};
 
-const STRATEGIES: [&str; 11] = [
+const STRATEGIES: [&str; 12] = [
     "las",
     "las:pin=pu",
     "nls",
@@ -19,6 +19,7 @@ const STRATEGIES: [&str; 11] = [
     "locality-queues:capacity=2",
     "footprint:share_bytes=1",
     "vicinity:private_bytes=1",
+    "vicus",
 ];
 
 /// A request ends soon, unless there is a mistake.

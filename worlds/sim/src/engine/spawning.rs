@@ -1,6 +1,7 @@
 //! Spawning tasks: the choice of their queues, and the wakes for them.
 
 use super::{Engine, Goes};
+use crate::diary;
 use crate::fluid::Time;
 use crate::memory::{DataOf, Memory};
 use crate::seats::{Doing, Frame, Phase};
@@ -94,6 +95,9 @@ impl Engine<'_> {
                 Put::Into(queue, _) => Dealt { queue: Some(queue), ..Dealt::NONE },
             },
         };
+        if let Some(told) = diary::dealt(&self.program, task, &dealt) {
+            self.note(seat, || told);
+        }
         let first = self.costs.deal.saturating_mul(dealt.looked_up as Time);
         let cost = first.saturating_add(self.costs.stretch.saturating_mul(dealt.stretches as Time));
         (dealt.queue.map_or(Goes::Near, Goes::To), cost)

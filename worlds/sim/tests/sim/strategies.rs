@@ -7,7 +7,7 @@ use vicus_memory::distribution::Distribution;
 use vicus_schedule::{ALL, Access, Kind, Mode, Plan, Probe, RequestId, Setting};
 use vicus_sim::{ArraySpec, Cost, Machine, Options, Outcome, Parameters, Program, Step, TaskSpec, Work, simulate};
 use vicus_topology::{LocationId, Topology, fixtures};
-use vicus_trace::{Trace, What};
+use vicus_trace::{BoxId, Trace, What, Why};
 
 struct Chance(Pcg64);
 
@@ -307,5 +307,37 @@ fn a_distribution_that_does_not_fit_is_refused_on_every_machine() {
         let plan = machine.plan(&"las".parse::<Setting>().unwrap(), 1);
         let error = simulate(&machine, &plan, &program, &Options::default()).unwrap_err();
         assert!(error.to_string().contains("1000"), "{error}");
+    }
+}
+
+#[test]
+fn a_trace_says_why_each_task_went_where_it_was_dealt() {
+    let machine = Machine::by_name("opteron-6172").unwrap();
+    let array = |number: usize, distribution: &str| ArraySpec {
+        base: number * 2 * ARRAY,
+        bytes: ARRAY,
+        distribution: distribution.parse().unwrap(),
+    };
+    // All of the first array on node 3; of the second, an eighth on each node.
+    let arrays = vec![array(0, "on:3"), array(1, "blocked")];
+    let uses = |start: usize, bytes: usize| TaskSpec {
+        accesses: vec![Access::new(start, bytes, Mode::Read)],
+        ..TaskSpec::default()
+    };
+    let tasks = vec![TaskSpec::default(), uses(0, ARRAY), uses(0, 100), uses(2 * ARRAY, ARRAY), TaskSpec::default()];
+    let mut program = Program { arrays, tasks, ..Program::default() };
+    program.tasks[0].steps = vec![Step::Spawn(1..5), Step::Wait];
+    for strategy in ["vicus", "footprint:share_bytes=4096"] {
+        let plan = machine.plan(&strategy.parse().unwrap(), 48);
+        let outcome = run(&machine, &plan, &program, 1);
+        let events = outcome.trace.as_ref().unwrap().logs().iter().flat_map(|log| &log.events);
+        let dealt = events.filter_map(|event| match event.what {
+            What::Dealt { who, why, share, queue } => Some((who.index, why, share, queue)),
+            _ => None,
+        });
+        let there = plan.dealing.as_ref().unwrap().queues[3].index() as u32;
+        let stays = BoxId::NONE;
+        let expected = [(1, Why::Nearest, 100, there), (2, Why::Small, 0, stays), (3, Why::Even, 0, stays)];
+        assert_eq!(dealt.collect::<Vec<_>>(), expected, "{strategy}: the last one has no bytes");
     }
 }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use vicus::Runtime;
 use vicus_rdf::load::{LoadOptions, Source, Syntax};
 use vicus_service::{Count, Dataset, SessionOptions};
-use vicus_sim::papers::{Figure, Recording};
+use vicus_sim::papers::Figure;
 use vicus_sparql::PlanOptions;
 use vicus_trace::{BoxId, Log, SeatLog, Trace, What};
 
@@ -21,10 +21,10 @@ use vicus_trace::{BoxId, Log, SeatLog, Trace, What};
 const RUNS: usize = 7;
 
 /// The source of recordings.
-pub(super) struct Recordings {
+pub(in crate::simulate) struct Recordings {
     from: From,
     /// The recordings so far.
-    known: BTreeMap<Recording, Trace>,
+    known: BTreeMap<(String, usize), Trace>,
 }
 
 enum From {
@@ -35,45 +35,56 @@ enum From {
 }
 
 impl Recordings {
-    pub(super) fn read_from(folder: &Path) -> Recordings {
+    pub(in crate::simulate) fn read_from(folder: &Path) -> Recordings {
         Recordings { from: From::Files(folder.to_owned()), known: BTreeMap::new() }
     }
 
-    pub(super) fn made_of(triples: u64, keep: Option<&Path>) -> Recordings {
+    pub(in crate::simulate) fn made_of(triples: u64, keep: Option<&Path>) -> Recordings {
         let keep = keep.map(Path::to_owned);
         Recordings { from: From::Here { triples, keep, stores: BTreeMap::new() }, known: BTreeMap::new() }
     }
 
     /// Gives a figure the recordings that it needs.
-    pub(super) fn supply(&mut self, figure: &mut Figure) -> anyhow::Result<()> {
+    pub(in crate::simulate) fn supply(&mut self, figure: &mut Figure) -> anyhow::Result<()> {
         for recording in figure.recordings() {
-            if !self.known.contains_key(&recording) {
-                let trace = self.get(&recording)?;
-                self.known.insert(recording, trace);
-            }
-            let trace = &self.known[&recording];
-            figure.replay(&recording, trace).with_context(|| self.expected(&recording))?;
+            let wanted = Wanted { queries: &[recording.query], threads: recording.threads, part: recording.part };
+            let trace = self.get(&wanted)?;
+            figure.replay(&recording, trace).with_context(|| self.expected(&wanted))?;
         }
         Ok(())
     }
 
-    fn get(&mut self, recording: &Recording) -> anyhow::Result<Trace> {
-        let expected = self.expected(recording);
+    /// A recording of queries one after the other: its last requests.
+    pub(in crate::simulate) fn of_queries(&mut self, queries: &[&str], threads: usize) -> anyhow::Result<&Trace> {
+        self.get(&Wanted { queries, threads, part: 1 })
+    }
+
+    fn get(&mut self, wanted: &Wanted<'_>) -> anyhow::Result<&Trace> {
+        let key = (wanted.queries.join("+"), wanted.threads);
+        if !self.known.contains_key(&key) {
+            let trace = self.obtain(wanted)?;
+            self.known.insert(key.clone(), trace);
+        }
+        Ok(&self.known[&key])
+    }
+
+    fn obtain(&mut self, wanted: &Wanted<'_>) -> anyhow::Result<Trace> {
+        let expected = self.expected(wanted);
         match &mut self.from {
             From::Files(folder) => {
-                let trace = trace::read(&file(folder, recording)).with_context(|| expected.clone())?;
+                let trace = trace::read(&wanted.file(folder)).with_context(|| expected.clone())?;
                 ensure!(last_model(&trace) != Some("load"), "{expected}: the last request in it has loaded data");
                 Ok(trace)
             }
             From::Here { triples, keep, stores } => {
-                let triples = (*triples / recording.part).max(1);
+                let triples = (*triples / wanted.part).max(1);
                 let dataset = match stores.get(&triples) {
                     Some(dataset) => dataset,
                     None => stores.entry(triples).or_insert(dataset_of(triples)?),
                 };
-                let trace = record(dataset, recording).with_context(|| expected)?;
+                let trace = record(dataset, wanted.queries, wanted.threads).with_context(|| expected)?;
                 if let Some(folder) = keep {
-                    query::write_trace(&file(folder, recording), &trace)?;
+                    query::write_trace(&wanted.file(folder), &trace)?;
                 }
                 Ok(trace)
             }
@@ -81,20 +92,31 @@ impl Recordings {
     }
 
     /// The expected recording and its file, for errors.
-    fn expected(&self, recording: &Recording) -> String {
-        let Recording { query, threads, .. } = recording;
-        let what = format!("a recording of {query}, planned for {threads} threads");
+    fn expected(&self, wanted: &Wanted<'_>) -> String {
+        let what = format!("a recording of {}, planned for {} threads", wanted.queries.join(" and "), wanted.threads);
         match &self.from {
             From::Files(folder) => {
-                format!("{}: expected {what} (--record DIR makes such files)", file(folder, recording).display())
+                format!("{}: expected {what} (--record DIR makes such files)", wanted.file(folder).display())
             }
             From::Here { .. } => what,
         }
     }
 }
 
-fn file(folder: &Path, recording: &Recording) -> PathBuf {
-    folder.join(format!("{recording}.trace"))
+/// A recording that is needed.
+struct Wanted<'a> {
+    /// They run one after the other.
+    queries: &'a [&'a str],
+    /// For how many they are planned.
+    threads: usize,
+    /// They run on one of so many parts of the triples.
+    part: u64,
+}
+
+impl Wanted<'_> {
+    fn file(&self, folder: &Path) -> PathBuf {
+        folder.join(format!("{}-{}.trace", self.queries.join("+"), self.threads))
+    }
 }
 
 /// The name of the model of the last request.
@@ -112,13 +134,15 @@ fn dataset_of(triples: u64) -> anyhow::Result<Dataset> {
     Ok(loaded.dataset)
 }
 
-fn record(dataset: &Dataset, recording: &Recording) -> anyhow::Result<Trace> {
-    let query = &queries::named(&[recording.query.to_owned()])?[0];
+/// Runs queries one after the other on one thread, planned for so many.
+fn record(dataset: &Dataset, names: &[&str], threads: usize) -> anyhow::Result<Trace> {
+    let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+    let queries = queries::named(&names)?;
     let planned = queries::session_options(&PlanOptions::default());
-    let options = SessionOptions { threads: Some(recording.threads), parallel_answers: true, ..planned };
+    let options = SessionOptions { threads: Some(threads), parallel_answers: true, ..planned };
     let mut room = Log::DEFAULT_ROOM;
-    let runs = (0..RUNS).map(|_| run(dataset, query, &options, &mut room)).collect::<anyhow::Result<Vec<Trace>>>();
-    Ok(quickest(&runs.with_context(|| format!("query {}", query.name))?))
+    let runs = (0..RUNS).map(|_| run(dataset, &queries, &options, &mut room)).collect::<anyhow::Result<Vec<Trace>>>();
+    Ok(quickest(&runs.with_context(|| format!("query {}", names.join(" and ")))?))
 }
 
 /// The invocations of a log in their order, with their durations.
@@ -170,15 +194,17 @@ fn shorten(log: &mut SeatLog, durations: &[(BoxId, u64)]) {
     }
 }
 
-/// Runs a query once on one thread, with enough room for its events.
-fn run(dataset: &Dataset, query: &Query, options: &SessionOptions, room: &mut usize) -> anyhow::Result<Trace> {
+/// Runs queries once on one thread, with enough room for their events.
+fn run(dataset: &Dataset, queries: &[Query], options: &SessionOptions, room: &mut usize) -> anyhow::Result<Trace> {
     let las: vicus::Setting = "las".parse().expect("the strategy exists");
     loop {
         let service = engine::serve(Runtime::builder().strategy(las.clone()).quiet().record(*room), Some(1))?;
         let session = service.session(dataset, options.clone());
-        let mut call = session.call()?;
-        let prepared = call.prepare(&query.text)?;
-        call.start(&prepared, Count)?.wait()?;
+        for query in queries {
+            let mut call = session.call()?;
+            let prepared = call.prepare(&query.text)?;
+            call.start(&prepared, Count)?.wait()?;
+        }
         drop(session);
         let runtime = service.into_runtime().expect("the only session of the service is over");
         let trace = runtime.trace().expect("it was asked to record");

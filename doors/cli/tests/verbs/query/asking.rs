@@ -486,8 +486,8 @@ fn strategies_threads_envelopes_and_copies_change_no_answer() {
 }
 
 /// All strategies.
-const STRATEGIES: [&str; 9] =
-    ["las", "nls", "bobox", "steal", "footprint", "vicinity", "locality-queues", "central", "shepherd"];
+const STRATEGIES: [&str; 10] =
+    ["las", "nls", "bobox", "steal", "footprint", "vicinity", "locality-queues", "central", "shepherd", "vicus"];
 
 fn sp2b(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("queries/sp2b").join(format!("{name}.sparql"));

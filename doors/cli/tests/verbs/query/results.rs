@@ -4,8 +4,8 @@ use super::{file, run, stderr, stdout};
 use sparesults::{QueryResultsFormat, QueryResultsParser, SliceQueryResultsParserOutput};
 
 /// All strategies.
-const STRATEGIES: [&str; 9] =
-    ["las", "nls", "bobox", "steal", "footprint", "vicinity", "locality-queues", "central", "shepherd"];
+const STRATEGIES: [&str; 10] =
+    ["las", "nls", "bobox", "steal", "footprint", "vicinity", "locality-queues", "central", "shepherd", "vicus"];
 
 /// The terms of each row in N-Triples, in the order of the result.
 fn rows(format: QueryResultsFormat, text: &str) -> Vec<Vec<String>> {

@@ -1,0 +1,282 @@
+//! The strategy of this runtime: the papers' ideas together, each where it pays.
+//!
+//! From LAS: immediate tasks lie with their seat, deferred ones in a queue of its core group by request, and a seat looks near
+//! first. From footprint scheduling: a task whose bytes lie unevenly is dealt to the node where they cost least, and far seats leave
+//! it there unless it would wait for long. From vicinity scheduling: on a chip with one node whose caches are at different
+//! distances, these home caches take the place of nodes.
+//!
+//! What is new is the price. A task that has `n` others before it in a queue with `c` cores begins after about `n / c` tasks. Far
+//! away it could begin at once, and would wait for each of its bytes longer, by the ratio of the distances. If a share `m` of its
+//! time is memory's, it takes `m * (ratio - 1)` longer there. So a far seat takes a task of a home once `n / c` is more than that,
+//! or more than 1: then the task is not even among the next ones there. Footprint scheduling has the rank of the distance in its
+//! place, which says 1 of the nearest node whether its memory is a tenth or three times as far. And it deals what exceeds a share
+//! of the last-level cache; here that is what exceeds a core's own cache, since bytes that lie far cost more than a theft does from
+//! some tens of kilobytes on.
+//!
+//! Nor is a task kept on a node for its kind alone: when nothing else is left, a seat takes immediate tasks from afar, too. LAS
+//! leaves them on their node, so a tree of tasks that begins on one node of eight is worked on by an eighth of the seats. A push
+//! wakes seats by distance, near ones first: a fan-out stays together while there are seats near that sleep, and spreads then.
+//!
+//! The requests in a queue take turns ([`Take::InTurn`]): a short one that comes behind long ones waits for a task of each, where LAS
+//! works at the oldest request as long as it finds any of its tasks near. Within a request the youngest deferred task goes first, as
+//! in LAS, and of dealt tasks the oldest, as in footprint scheduling. Boxes are not dealt: the envelope that a box has just been sent
+//! is in the caches of the seat that sent it.
+//!
+//! Tried, and worse on most simulated machines: a front for requests that have just begun (one queue for all seats helped on
+//! four cores, and was a bottleneck on 32 and more); boxes that are dealt by their inputs; near strangers' immediate tasks before far deferred ones; the rank as
+//! threshold; dealt tasks by age alone.
+
+use super::las::{self, by_cache_distance};
+use super::{Draft, Latencies, Parameter, SPARES, SPIN, Setting, Strategy, Values, cache_bytes, cores};
+use crate::{Dealing, End, Order, Plan, PoolId, QueueId, Robber, Scan, SeatId, Take, When};
+use vicus_topology::{GroupId, LocationId, PuId, Topology};
+
+pub(super) struct Vicus;
+
+impl Strategy for Vicus {
+    fn name(&self) -> &'static str {
+        "vicus"
+    }
+
+    fn source(&self) -> &'static str {
+        "of this runtime; after Falt et al., §4, and Muddukrishna et al., §4"
+    }
+
+    fn parameters(&self) -> &'static [Parameter] {
+        &[
+            las::PIN,
+            Parameter {
+                name: "deal_bytes",
+                default: 0,
+                values: Values::ANY,
+                what: "a task with more bytes is dealt; 0 is a core's smallest private cache",
+            },
+            Parameter {
+                name: "memory",
+                default: 50,
+                values: Values::Between(0, 100),
+                what: "how much of a task's time counts as waits for memory, in percent: the more, the longer far threads leave a dealt \
+                       task where its bytes are",
+            },
+            SPARES,
+            SPIN,
+        ]
+    }
+
+    fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {
+        let node = |group: GroupId| machine.core_groups[group.index()].node;
+        plan(machine, pus, setting, |from, to| machine.numa_value(node(from), node(to)))
+    }
+
+    fn wants_latencies(&self) -> bool {
+        true
+    }
+
+    fn plan_with(&self, machine: &Topology, pus: &[PuId], setting: &Setting, latencies: &Latencies) -> Plan {
+        plan(machine, pus, setting, |from, to| latencies.between(from, to))
+    }
+}
+
+fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(GroupId, GroupId) -> u32) -> Plan {
+    let mut draft = Draft::with_spares(machine, pus, setting, |index| machine.pus[pus[index].index()].group);
+    las::pin(&mut draft, pus, setting);
+    let by_rank: Vec<Vec<PoolId>> = draft.pool_ids().map(|pool| draft.pools_by_rank(pool)).collect();
+    let homes = Homes::of(&draft, setting, &cost);
+
+    let mut immediate: Vec<QueueId> = Vec::new();
+    for seat in draft.seat_ids() {
+        let (home, wake) = (draft.seat(seat).node, by_rank[draft.seat(seat).pool.index()].clone());
+        immediate.push(draft.queue(format!("immediate of {seat:?}"), Some(seat), Order::Deque, home, wake));
+    }
+    let mut deferred: Vec<QueueId> = Vec::new();
+    for pool in draft.pool_ids() {
+        let (home, wake) = (draft.pool_node(pool), by_rank[pool.index()].clone());
+        deferred.push(draft.queue(format!("deferred of {pool:?}"), None, Order::ByRequest, home, wake));
+    }
+    // One for each home, which its pools share.
+    let dealt: Vec<QueueId> = homes
+        .pools
+        .iter()
+        .map(|pools| {
+            let home = draft.pool_node(pools[0]);
+            let name = if homes.are_caches { format!("dealt to {:?}", pools[0]) } else { format!("dealt to {home}") };
+            draft.queue(name, None, Order::ByRequest, home, Vec::new())
+        })
+        .collect();
+    for (home, &queue) in dealt.iter().enumerate() {
+        let limit = |pool: PoolId| homes.limits[pool.index()][home];
+        // Its own pools, those that take at any length, and those that take when it is long.
+        let others =
+            by_rank[homes.pools[home][0].index()].iter().copied().filter(|pool| !homes.pools[home].contains(pool));
+        let (at_once, when_long): (Vec<PoolId>, Vec<PoolId>) = others.partition(|&pool| limit(pool) == 0);
+        let spec = &mut draft.queues[queue.index()];
+        spec.wake = homes.pools[home].iter().copied().chain(at_once).collect();
+        spec.robbers = when_long.into_iter().map(|pool| Robber { pool, longer_than: limit(pool) }).collect();
+    }
+
+    for seat in draft.seat_ids() {
+        let (own, pool) = (immediate[seat.index()], draft.seat(seat).pool);
+        draft.seats[seat.index()].place = [own, deferred[pool.index()]];
+        let node = draft.pool_node(pool);
+        let others = &by_rank[pool.index()][1..];
+        let (near, far): (Vec<PoolId>, Vec<PoolId>) = others.iter().partition(|&&other| draft.pool_node(other) == node);
+        let deferred_of = |pools: &[PoolId]| Scan::List(pools.iter().map(|other| deferred[other.index()]).collect());
+        let group = by_cache_distance(&draft, seat).into_iter().map(|other| immediate[other.index()]).collect();
+        let strangers = strangers(&draft, seat, &near, &immediate).chain(strangers(&draft, seat, &far, &immediate));
+        let strangers = strangers.collect();
+        draft.probe(seat, 1, Scan::List(vec![own]), Take::Youngest);
+        draft.probe(seat, 2, Scan::Ring(group, 0), Take::Oldest);
+        draft.probe(seat, 3, Scan::List(vec![dealt[homes.of_pool[pool.index()]]]), Take::InTurn(End::Oldest));
+        draft.probe_if_free(seat, 3, deferred_of(&[pool]), Take::InTurn(End::Youngest));
+        draft.probe_if_free(seat, 4, deferred_of(&near), Take::OldestOfSecondOldestRequest);
+        draft.probe_if_free(seat, 4, deferred_of(&far), Take::OldestOfSecondOldestRequest);
+        homes.rob(&mut draft, seat, &dealt);
+        draft.probe(seat, 5, Scan::Ring(strangers, 1), Take::Oldest);
+    }
+    let data_homes = draft.homes(&deferred);
+    let dealing = homes.dealing(&draft, pus, setting, &dealt, &cost);
+    Plan { homes: data_homes, dealing: Some(dealing), ..draft.finish(setting, deferred) }
+}
+
+/// The immediate queues of some pools, turned so that the seats of a pool don't all visit the same one first.
+fn strangers(
+    draft: &Draft<'_>,
+    seat: SeatId,
+    pools: &[PoolId],
+    immediate: &[QueueId],
+) -> impl Iterator<Item = QueueId> + use<> {
+    let seats = pools.iter().flat_map(|pool| &draft.pools[pool.index()].seats);
+    let mut queues: Vec<QueueId> = seats.map(|other| immediate[other.index()]).collect();
+    let own = &draft.pools[draft.seat(seat).pool.index()].seats;
+    let at = own.iter().position(|&other| other == seat).expect("a seat is in its pool");
+    let by = at * queues.len() / own.len();
+    queues.rotate_left(by);
+    queues.into_iter()
+}
+
+/// The places to which tasks are dealt: nodes that have threads, or home caches where latencies between caches of a node differ.
+struct Homes {
+    are_caches: bool,
+    /// By home, its pools.
+    pools: Vec<Vec<PoolId>>,
+    /// By pool, its home.
+    of_pool: Vec<usize>,
+    /// By pool and home, beyond how many dealt tasks a seat of the pool takes one; of its own home 0.
+    limits: Vec<Vec<u32>>,
+    /// By pool and home, what a byte costs.
+    costs: Vec<Vec<u32>>,
+}
+
+impl Homes {
+    fn of(draft: &Draft<'_>, setting: &Setting, cost: &impl Fn(GroupId, GroupId) -> u32) -> Homes {
+        let groups = &draft.machine.core_groups;
+        let group_of = |pool: PoolId| draft.group_of(draft.pools[pool.index()].seats[0]);
+        let differ = |a: &vicus_topology::CoreGroup| {
+            let own = cost(a.id, a.id);
+            groups.iter().any(|b| b.node == a.node && cost(a.id, b.id) != own)
+        };
+        let node = draft.pool_node(PoolId::new(0));
+        let is_alone = draft.pool_ids().all(|pool| draft.pool_node(pool) == node);
+        let are_caches = is_alone && groups.iter().any(differ);
+        // Measured latencies are those of caches. What is far on another node is its memory.
+        let node_of = |group: GroupId| groups[group.index()].node;
+        let cost = |from: GroupId, to: GroupId| match are_caches {
+            true => cost(from, to),
+            false => draft.machine.numa_value(node_of(from), node_of(to)),
+        };
+        let mut pools: Vec<Vec<PoolId>> = Vec::new();
+        let mut of_pool = Vec::new();
+        for pool in draft.pool_ids() {
+            let same = |other: &PoolId| !are_caches && draft.pool_node(*other) == draft.pool_node(pool);
+            let home = pools.iter().position(|pools| same(&pools[0])).unwrap_or_else(|| {
+                pools.push(Vec::new());
+                pools.len() - 1
+            });
+            pools[home].push(pool);
+            of_pool.push(home);
+        }
+        let cost_of = |pool: PoolId, home: &Vec<PoolId>| cost(group_of(pool), group_of(home[0]));
+        let costs: Vec<Vec<u32>> =
+            draft.pool_ids().map(|pool| pools.iter().map(|home| cost_of(pool, home)).collect()).collect();
+        let limit = |pool: PoolId, home: usize| {
+            let own = of_pool[pool.index()];
+            if own == home {
+                return 0;
+            }
+            let threads = pools[home].iter().flat_map(|pool| &draft.pools[pool.index()].seats);
+            let threads: Vec<PuId> =
+                threads.map(|&seat| draft.seat(seat)).filter(|seat| !seat.spare).map(|seat| seat.pu).collect();
+            let cores = cores(draft.machine, &threads) as u64;
+            let (near, far) = (u64::from(cost_of(pools[home][0], &pools[home])), u64::from(costs[pool.index()][home]));
+            let memory = u64::from(setting.value("memory"));
+            let more = (cores * memory * far.saturating_sub(near)).div_ceil(100 * near.max(1)).min(cores);
+            u32::try_from(more).unwrap_or(u32::MAX)
+        };
+        let limits = draft.pool_ids().map(|pool| (0..pools.len()).map(|home| limit(pool, home)).collect()).collect();
+        Homes { are_caches, pools, of_pool, limits, costs }
+    }
+
+    /// Adds the probe for what was dealt to other homes, those first whose bytes cost least.
+    fn rob(&self, draft: &mut Draft<'_>, seat: SeatId, dealt: &[QueueId]) {
+        let pool = draft.seat(seat).pool;
+        let others = self.by_cost(pool);
+        if others.is_empty() {
+            return;
+        }
+        let limits = others.iter().map(|&home| self.limits[pool.index()][home]).collect();
+        draft.probe(seat, 5, Scan::List(others.iter().map(|&home| dealt[home]).collect()), Take::Oldest);
+        draft.seats[seat.index()].look.last_mut().expect("it was just put").when = When::LongerThan(limits);
+    }
+
+    /// The other homes, those first whose bytes cost least.
+    fn by_cost(&self, pool: PoolId) -> Vec<usize> {
+        let count = self.pools.len();
+        let own = self.of_pool[pool.index()];
+        let mut others: Vec<usize> = (1..count).map(|step| (own + step) % count).collect();
+        others.sort_by_key(|&home| self.costs[pool.index()][home]);
+        others
+    }
+
+    fn dealing(
+        &self,
+        draft: &Draft<'_>,
+        pus: &[PuId],
+        setting: &Setting,
+        dealt: &[QueueId],
+        cost: &impl Fn(GroupId, GroupId) -> u32,
+    ) -> Dealing {
+        let machine = draft.machine;
+        let private = || pus.iter().map(|&pu| cache_bytes(machine, pu).1).max().unwrap_or(0);
+        let more_bytes_than = setting.above_zero("deal_bytes").map_or_else(private, u64::from);
+        if !self.are_caches {
+            let by_pool: Vec<QueueId> = draft.pool_ids().map(|pool| dealt[self.of_pool[pool.index()]]).collect();
+            return Dealing {
+                more_bytes_than,
+                only_uneven: true,
+                boxes: false,
+                holds: machine.nodes.iter().map(|node| machine.has_memory(node.id)).collect(),
+                ..draft.deal_to_nodes(&by_pool)
+            };
+        }
+        let groups: Vec<GroupId> = machine.core_groups.iter().map(|group| group.id).collect();
+        let group_of = |pool: PoolId| draft.group_of(draft.pools[pool.index()].seats[0]);
+        let nearest = |group: GroupId| {
+            let far = |&pool: &PoolId| (group_of(pool) != group, cost(group, group_of(pool)), pool);
+            dealt[self.of_pool[draft.pool_ids().min_by_key(far).expect("a plan has a pool").index()]]
+        };
+        let nearest = groups.iter().map(|&group| nearest(group)).collect();
+        let costs: Vec<Vec<u32>> = groups.iter().map(|&a| groups.iter().map(|&b| cost(a, b)).collect()).collect();
+        let locations = machine.nodes.iter().map(|node| super::vicinity::homes_of(draft, node.id)).collect();
+        let of_seats = |queue: QueueId| {
+            let home = dealt.iter().position(|&other| other == queue).expect("each queue is of a home");
+            LocationId::new(group_of(self.pools[home][0]).index())
+        };
+        Dealing {
+            more_bytes_than,
+            intensity_first: true,
+            only_coarse: true,
+            boxes: false,
+            ..Dealing::over(locations, nearest, &costs, of_seats)
+        }
+    }
+}

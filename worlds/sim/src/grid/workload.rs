@@ -1,0 +1,165 @@
+//! The work of a grid: kernels, graphs, and recorded runs, each as large as the machine asks for.
+
+use super::{graphs, short};
+use crate::{Program, Recorder};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use vicus_kernels::{Kernel, Size, by_name};
+use vicus_schedule::RequestId;
+
+/// The work of a grid's column.
+#[derive(Clone)]
+pub struct Workload {
+    /// A name, which options use.
+    pub name: String,
+    /// What it is, in a line.
+    pub what: String,
+    source: Source,
+    /// Whether the time is that of the program, or that of its short requests.
+    measure: Measure,
+}
+
+#[derive(Clone)]
+enum Source {
+    /// A kernel with so many times the tasks of the paper's input for each of 48 threads.
+    Kernel(&'static str, f64),
+    /// A random graph.
+    Graph(graphs::Shape),
+    /// Recorded runs, by the number of threads that they were planned for. Invariant: not empty.
+    Recorded(BTreeMap<usize, Arc<Program>>),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Measure {
+    All,
+    Short,
+}
+
+/// The threads of the machine for which the papers' inputs are (Muddukrishna et al., Fig. 7).
+const THREADS: f64 = 48.0;
+
+/// The kernels, and how many times as many tasks as the paper's inputs they have here: simulated time is short, but for each task the
+/// simulation takes some microseconds.
+const KERNELS: [(&str, f64, &str); 10] = [
+    ("map", 1.0, "each task scales a vector of its own"),
+    ("reduction", 0.25, "a merge sort: a tree of tasks"),
+    ("vecmul", 1.0, "each task multiplies two vectors"),
+    ("matmul", 0.25, "products of blocks of matrices"),
+    ("jacobi2d", 0.03, "a stencil on blocks of rows"),
+    ("jacobi3d", 0.01, "a stencil on blocks of a volume"),
+    ("sparselu", 0.1, "an LU decomposition of sparse blocks"),
+    ("fib", 0.005, "a tree of tiny tasks"),
+    ("nqueens", 1.0, "a search tree"),
+    ("uts", 0.02, "an unbalanced tree"),
+];
+
+impl Workload {
+    /// All that need no recordings.
+    pub fn all() -> Vec<Workload> {
+        let kernel = |(name, share, what): (&'static str, f64, &str)| Workload {
+            name: name.to_owned(),
+            what: what.to_owned(),
+            source: Source::Kernel(name, share),
+            measure: Measure::All,
+        };
+        let graph = |name: &str, what: &str, shape, measure| Workload {
+            name: name.to_owned(),
+            what: what.to_owned(),
+            source: Source::Graph(shape),
+            measure,
+        };
+        let mut all: Vec<Workload> = KERNELS.map(kernel).to_vec();
+        let one = graphs::Shape { requests: 1, short: 0, ..graphs::Shape::default() };
+        let local = graphs::Shape { near: 90, ..one };
+        all.extend([
+            graph("graph", "a random graph of tasks, which read any blocks", one, Measure::All),
+            graph(
+                "near graph",
+                "a random graph of tasks, which mostly read blocks beside their own",
+                local,
+                Measure::All,
+            ),
+            graph(
+                "16 graphs",
+                "16 near graphs at once, each of a request",
+                graphs::Shape { requests: 16, ..local },
+                Measure::All,
+            ),
+            graph(
+                "short beside long",
+                "how long 8 graphs of few tasks take beside a long one",
+                graphs::Shape { short: 8, ..local },
+                Measure::Short,
+            ),
+        ]);
+        all
+    }
+
+    /// A recorded run as a program, by the number of threads that it was planned for. Panics if there is none.
+    pub fn recorded(name: &str, what: &str, programs: BTreeMap<usize, Arc<Program>>) -> Workload {
+        assert!(!programs.is_empty(), "a workload has a program");
+        Workload {
+            name: name.to_owned(),
+            what: what.to_owned(),
+            source: Source::Recorded(programs),
+            measure: Measure::All,
+        }
+    }
+
+    /// The same work, whose time is that of those of its requests that do less than requests do on average.
+    #[must_use]
+    pub fn of_short_requests(self) -> Workload {
+        Workload { measure: Measure::Short, ..self }
+    }
+
+    /// The program for a machine with so many threads.
+    pub(super) fn program(&self, threads: usize, share: f64) -> Arc<Program> {
+        match &self.source {
+            Source::Kernel(name, times) => {
+                let times = times * share * threads as f64 / THREADS;
+                let kernel = by_name(name, Size::Times(times)).expect("the kernel exists");
+                debug_assert_eq!(kernel.name(), *name);
+                Arc::new(Recorder::record(&kernel, threads))
+            }
+            Source::Graph(shape) => Arc::new(shape.program(&self.name, threads, share)),
+            Source::Recorded(programs) => {
+                // Planned for as many threads as there are, or for the next smaller number, or else for the least.
+                let fits = programs.range(..=threads).next_back().or_else(|| programs.first_key_value());
+                Arc::clone(fits.expect("a workload has a program").1)
+            }
+        }
+    }
+
+    /// The requests whose time counts; `None` for the time of all.
+    pub(super) fn measured(&self, program: &Program) -> Option<Vec<RequestId>> {
+        (self.measure == Measure::Short).then(|| short(program))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_has_a_name_of_its_own_and_can_be_run() {
+        let all = Workload::all();
+        let mut names: Vec<&str> = all.iter().map(|workload| workload.name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all.len());
+        for workload in &all {
+            let program = workload.program(3, 0.5);
+            assert_eq!(program.check(), Ok(()), "{}", workload.name);
+            assert!(program.tasks.len() > 1, "{}: {}", workload.name, program.tasks.len());
+            assert_eq!(program, workload.program(3, 0.5), "the same each time");
+        }
+    }
+
+    #[test]
+    fn a_recording_is_the_one_for_so_many_threads_or_less() {
+        let named = |name: &str| Arc::new(Program { name: name.to_owned(), ..Program::default() });
+        let workload = Workload::recorded("q", "", [(4, named("four")), (16, named("sixteen"))].into());
+        let name = |threads| workload.program(threads, 1.0).name.clone();
+        assert_eq!([1, 4, 15, 16, 64].map(name), ["four", "four", "four", "sixteen", "sixteen"]);
+    }
+}
