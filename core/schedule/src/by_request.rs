@@ -17,8 +17,8 @@ pub struct ByRequest<T> {
     /// Emptied deques for the next request.
     spare: Vec<VecDeque<T>>,
     tasks: usize,
-    /// The request that [`ByRequest::in_turn`] has served last.
-    served: Option<RequestId>,
+    /// The request that [`ByRequest::in_turn`] has served last, and the last one of the round.
+    served: Option<(RequestId, RequestId)>,
 }
 
 impl<T> Default for ByRequest<T> {
@@ -66,11 +66,16 @@ impl<T> ByRequest<T> {
         self.take(0, VecDeque::pop_front)
     }
 
-    /// A task of the next younger request than the one that was served last in this way, or of the oldest if there is none.
+    /// A task of the next younger request than the one that was served last in this way. A round begins with the oldest request, and ends with the
+    /// youngest that there was when it began: so no request waits for those that come after it, again and again.
     pub fn in_turn(&mut self, end: End) -> Option<T> {
-        let next = self.served.map_or(0, |served| self.requests.partition_point(|entry| entry.0 <= served));
-        let next = if next < self.requests.len() { next } else { 0 };
-        self.served = self.requests.get(next).map(|entry| entry.0);
+        let in_round = self.served.and_then(|(served, last)| {
+            let next = self.requests.partition_point(|entry| entry.0 <= served);
+            self.requests.get(next).filter(|entry| entry.0 <= last).map(|entry| (next, entry.0, last))
+        });
+        let begins = || Some((0, self.requests.front()?.0, self.requests.back()?.0));
+        let (next, request, last) = in_round.or_else(begins)?;
+        self.served = Some((request, last));
         match end {
             End::Youngest => self.take(next, VecDeque::pop_back),
             End::Oldest => self.take(next, VecDeque::pop_front),
@@ -128,6 +133,19 @@ mod tests {
             queue.push(RequestId(request), task);
         }
         queue
+    }
+
+    #[test]
+    fn requests_take_turns_and_none_waits_for_an_endless_row_of_new_ones() {
+        let mut queue = three_requests();
+        let taken = |queue: &mut ByRequest<_>| queue.in_turn(End::Oldest);
+        assert_eq!([(); 3].map(|()| taken(&mut queue).unwrap()), ["5a", "7a", "9a"]);
+        // Before each take a new request comes: the old ones have their turns all the same.
+        let old = (10..20).filter_map(|request| {
+            queue.push(RequestId(request), "new");
+            taken(&mut queue).filter(|&task| task != "new")
+        });
+        assert_eq!(old.collect::<Vec<_>>(), ["5b", "7b"]);
     }
 
     #[test]

@@ -178,8 +178,9 @@ pub enum Take {
     YoungestOfOldestRequest,
     /// Of the second oldest request the task that was put first; of the only request if there is no second. One atomic step.
     OldestOfSecondOldestRequest,
-    /// Of the request behind the one that was served last in this way, beginning again with the oldest, the task at this end. So one
-    /// request waits for a task of each other one at most. In a deque, the task at that end.
+    /// Of the request behind the one that was served last in this way, the task at this end; behind the youngest that there was when a round began,
+    /// a new one begins with the oldest. So a request waits for a task of each other one at most, but for the rest of a round in which it comes. In
+    /// a deque, the task at that end.
     InTurn(End),
     /// Up to so many from one end; the first is run, the others go to the probe's `rest_to`.
     Several(End, u16),

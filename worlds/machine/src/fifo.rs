@@ -12,7 +12,7 @@
 
 use crate::deque::Deque;
 use crate::lock::ModelledLock;
-use crate::sync::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, Padded};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, Padded};
 use std::ptr;
 #[cfg(not(loom))]
 use vicus_memory::{LINE, prefetch};
@@ -37,6 +37,8 @@ struct Young {
     tail: AtomicU32,
     /// Slots up to this number are known to be free, so that a push need not read a slot, which the other end may just have written.
     free_to: AtomicU32,
+    /// Whether there were many older tasks when some went there last. It is set from the other end, seldom.
+    has_many_older: AtomicBool,
 }
 
 struct Old {
@@ -52,7 +54,12 @@ impl Fifo {
     pub(crate) fn new() -> Fifo {
         let older = ModelledLock::new(Queue::new(Order::Deque));
         Fifo {
-            young: Padded(Young { lock: ModelledLock::new(()), tail: AtomicU32::new(0), free_to: AtomicU32::new(0) }),
+            young: Padded(Young {
+                lock: ModelledLock::new(()),
+                tail: AtomicU32::new(0),
+                free_to: AtomicU32::new(0),
+                has_many_older: AtomicBool::new(false),
+            }),
             old: Padded(Old { older, count: AtomicUsize::new(0), head: AtomicU32::new(0) }),
             ring: Box::new(std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut()))),
         }
@@ -95,10 +102,16 @@ impl Fifo {
         self.look_for_room(tail)
     }
 
-    /// Whether so many tasks wait that the ring is nearly full.
+    /// Whether so many tasks wait that the ring is nearly full, or would be with those that are older.
     #[inline]
     pub(crate) fn is_long(&self) -> bool {
         let young = &self.young.0;
+        if young.has_many_older.load(Ordering::Relaxed) {
+            if self.old.0.count.load(Ordering::Relaxed) >= CAPACITY {
+                return true;
+            }
+            young.has_many_older.store(false, Ordering::Relaxed);
+        }
         let tail = young.tail.load(Ordering::Relaxed);
         // Not until several slots are free: the other end would write the line of the next one while this one asks for it again and again.
         let ahead = || self.slot(tail.wrapping_add(LOOKS - 1)).load(Ordering::Relaxed);
@@ -152,8 +165,8 @@ impl Fifo {
         let old = &self.old.0;
         let head = old.head.load(Ordering::Acquire);
         let tail = self.young.0.tail.load(Ordering::Acquire);
-        // Another seat may have taken more than there were at the first look.
-        let in_ring = (tail.wrapping_sub(head) as usize).min(CAPACITY);
+        // Another seat may have taken more than there were at the first look, or a task whose push has not counted it yet.
+        let in_ring = (tail.wrapping_sub(head) as i32).clamp(0, CAPACITY as i32) as usize;
         in_ring + old.count.load(Ordering::Acquire)
     }
 
@@ -196,14 +209,17 @@ impl Fifo {
         // No more than the ring has: another seat may go on with pushing.
         for _ in 0..CAPACITY {
             let head = old.head.load(Ordering::Relaxed);
-            let Some(task) = self.peek(head) else { return };
+            let Some(task) = self.peek(head) else { break };
             if !older.has_room() {
-                return;
+                break;
             }
             older.push(task.header().request, task);
             // Before its slot is empty: a look finds it here or there.
             old.count.store(older.len(), Ordering::Release);
             self.pass(head);
+        }
+        if older.len() >= CAPACITY {
+            self.young.0.has_many_older.store(true, Ordering::Relaxed);
         }
     }
 }
@@ -242,6 +258,15 @@ mod tests {
         assert!((CAPACITY - LOOKS as usize..=CAPACITY).contains(&pushed), "{pushed}");
         (0..LOOKS).for_each(|_| assert!(fifo.is_long() && fifo.take_if(|_| true).is_some()));
         assert!(!fifo.is_long());
+        // Those that were moved away from the ring count as well.
+        let mut pushed = 0;
+        while !fifo.is_long() && pushed < 5 * CAPACITY {
+            fifo.push(task(pushed as u64)).unwrap();
+            fifo.change(|_| ());
+            pushed += 1;
+        }
+        assert_eq!(fifo.len(), CAPACITY);
+        assert!(fifo.take_if(|_| true).is_some() && !fifo.is_long());
     }
 
     #[test]

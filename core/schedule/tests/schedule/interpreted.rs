@@ -180,8 +180,8 @@ struct Model<'a> {
     plan: &'a Plan,
     queues: Vec<Vec<Task>>,
     cursors: Vec<Vec<usize>>,
-    /// By queue, the request that was served last of those that take turns.
-    served: Vec<Option<u64>>,
+    /// By queue, of those that take turns: the requests that come in this round still, between the one that was served last and the last one.
+    rounds: Vec<std::ops::Range<u64>>,
     run: Vec<usize>,
 }
 
@@ -200,8 +200,7 @@ impl Model<'_> {
             Take::Oldest => tasks.iter().position(of(requests[0])).unwrap(),
             Take::OldestOfSecondOldestRequest => tasks.iter().position(of(second)).unwrap(),
             Take::InTurn(end) => {
-                let served = self.served[queue.index()];
-                let next = requests.iter().find(|&&request| served.is_none_or(|served| request > served));
+                let next = requests.iter().find(|request| self.rounds[queue.index()].contains(request));
                 let next = of(*next.unwrap_or(&requests[0]));
                 match end {
                     End::Youngest => tasks.iter().rposition(next).unwrap(),
@@ -249,9 +248,12 @@ impl Model<'_> {
                 if let Some(cursor) = cursor {
                     self.cursors[seat][cursor] = at;
                 }
+                let youngest = self.queues[queue.index()].iter().map(|task| task.0).max().unwrap();
                 let task = self.queues[queue.index()].remove(due);
                 if let (Take::InTurn(_), None) = (take, picked) {
-                    self.served[queue.index()] = Some(task.0);
+                    let round = &mut self.rounds[queue.index()];
+                    let end = if round.contains(&task.0) { round.end } else { youngest + 1 };
+                    *round = task.0 + 1..end;
                 }
                 if let (Take::Several(_, most), None) = (take, picked) {
                     // The thief runs the youngest, and has the others before it.
@@ -296,7 +298,7 @@ fn record(plan: &Plan, nodes: usize, seed: u64) -> Vec<(Step, Done)> {
         plan,
         queues: vec![Vec::new(); plan.queues.len()],
         cursors: world.cursors.clone(),
-        served: vec![None; plan.queues.len()],
+        rounds: vec![0..0; plan.queues.len()],
         run: Vec::new(),
     };
     let mut record = Vec::new();

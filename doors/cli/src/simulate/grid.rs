@@ -8,7 +8,7 @@ use super::paper::recordings;
 use super::{Format, jitter, machine};
 use crate::strategy;
 use crate::tell::print;
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use recorded::Recorded;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -106,6 +106,10 @@ fn evaluate(args: &Args) -> anyhow::Result<Report> {
         false => strategy::several(&args.strategy, "las")?,
     };
     ensure!(strategies.len() > 1, "--strategy {}: expected at least two, to be compared", strategies[0]);
+    let names: Vec<String> = strategies.iter().map(ToString::to_string).collect();
+    if let Some(twice) = names.iter().enumerate().find_map(|(at, name)| names[..at].contains(name).then_some(name)) {
+        bail!("--strategy {twice} is given twice: each is compared with the others");
+    }
     let machines = machines(args)?;
     let workloads = workloads(args, &machines)?;
     let grid = Grid {

@@ -192,23 +192,27 @@ pub(crate) fn give_back() {
             continue;
         }
         let mut free: HashMap<usize, (*mut u8, usize)> = HashMap::new();
+        for &piece in pools.iter().flat_map(|pool| &pool.pieces) {
+            free.insert(piece.addr(), (piece, 0));
+        }
         for pool in &mut pools {
             pool.gather_loose();
             let mut magazine = pool.full.as_deref();
             while let Some(full) = magazine {
                 for &cell in &full.cells[..full.len] {
-                    let start = cell.map_addr(|address| address & !(PIECE_BYTES - 1));
-                    free.entry(start.addr()).or_insert((start, 0)).1 += 1;
+                    // A cell of a first, smaller piece is in none of these.
+                    if let Some((_, count)) = free.get_mut(&(cell.addr() & !(PIECE_BYTES - 1))) {
+                        *count += 1;
+                    }
                 }
                 magazine = full.next.as_deref();
             }
         }
-        // The first pieces are smaller: those within one such distance have fewer cells together.
         let whole = PIECE_BYTES / cell_bytes(class);
         for (start, _) in free.into_values().filter(|&(_, count)| count == whole) {
             #[expect(unsafe_code, reason = "a system call that libc has no safe function for")]
-            // SAFETY: so many cells fill a large piece, which begins at this address, and is a pool's for ever. All are free, and their pools are locked;
-            // what is in free cells does not matter.
+            // SAFETY: the piece begins at this address, and is a pool's for ever. So many cells fill it: all are free, and their pools are locked; what
+            // is in free cells does not matter.
             unsafe {
                 libc::madvise(start.cast(), PIECE_BYTES, libc::MADV_DONTNEED);
             }
@@ -280,6 +284,8 @@ struct Pool {
     fresh_bytes: usize,
     /// How much is asked for next.
     next_bytes: usize,
+    /// Its pieces of [`PIECE_BYTES`], which begin at multiples of that.
+    pieces: Vec<*mut u8>,
 }
 
 #[expect(unsafe_code, reason = "it has a pointer")]
@@ -295,6 +301,7 @@ impl Pool {
         fresh: ptr::null_mut(),
         fresh_bytes: 0,
         next_bytes: FIRST_BYTES,
+        pieces: Vec::new(),
     };
 
     fn lock(node: usize, class: usize) -> MutexGuard<'static, Pool> {
@@ -404,6 +411,10 @@ impl Pool {
         };
         if piece.is_null() {
             return false;
+        }
+        // One that there is no room to note is never given back.
+        if align == PIECE_BYTES && self.pieces.try_reserve(1).is_ok() {
+            self.pieces.push(piece);
         }
         // What is left of the last piece is less than a cell.
         (self.fresh, self.fresh_bytes) = (piece, bytes);

@@ -44,7 +44,9 @@ impl Shape {
     pub(super) fn program(&self, name: &str, threads: usize, share: f64) -> Program {
         let mut chance = Chance::new(self.near ^ (self.requests as u64) << 8);
         let tasks = (self.tasks_per_thread * threads) as f64 * share;
-        let blocks = (tasks / (ROUNDS * self.requests) as f64).round().max(2.0) as usize;
+        // Short requests are shorter than the others also where there are few tasks.
+        let least = if self.short > 0 { 4 * SHORT_BLOCKS } else { 2 };
+        let blocks = ((tasks / (ROUNDS * self.requests) as f64).round() as usize).max(least);
         let mut program = Program {
             name: name.to_owned(),
             leaves: vec!["block".to_owned()],

@@ -124,7 +124,7 @@ impl Job<'_> {
         let time = |setting: &Setting| {
             let plan = machine.plan(setting, threads);
             let one = |sample| {
-                let options = Options { parameters, seed: grid.seed + sample as u64, ..Options::default() };
+                let options = Options { parameters, seed: grid.seed.wrapping_add(sample as u64), ..Options::default() };
                 let outcome = simulate_watched(machine, &plan, &program, &options, watch)?;
                 Ok(match &measured {
                     None => outcome.wall_ns,

@@ -422,7 +422,7 @@ impl Job<'_> {
         let plan = machine.plan(&setting, self.setup.threads);
         let program = self.setup.program(self.times);
         let run = |sample| {
-            let options = Options { seed: self.options.seed + sample as u64, ..self.options.clone() };
+            let options = Options { seed: self.options.seed.wrapping_add(sample as u64), ..self.options.clone() };
             let outcome = simulate_watched(&machine, &plan, &program, &options, watch)?;
             let (near_bytes, far_bytes) = (outcome.counts.near_bytes, outcome.counts.far_bytes);
             let kept_nodes = match &self.setup.input {

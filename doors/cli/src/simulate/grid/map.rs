@@ -18,9 +18,11 @@ const ACROSS: usize = 2;
 const STRONGEST: f64 = 2.0;
 
 pub(super) fn render(report: &Report) -> String {
-    let mut machines: Vec<&str> = report.cells.iter().map(|cell| cell.machine.as_str()).collect();
-    machines.dedup();
-    let (rows, columns) = (machines.len(), report.workloads.len());
+    let columns = report.workloads.len();
+    // Two of them may have the same name.
+    let firsts = report.cells.iter().step_by((columns * report.strategies.len()).max(1));
+    let machines: Vec<&str> = firsts.map(|cell| cell.machine.as_str()).collect();
+    let rows = machines.len();
     let letters = |names: &mut dyn Iterator<Item = usize>| LETTER * names.fold(4, usize::max) as f64 + 8.0;
     let names = letters(&mut machines.iter().map(|name| name.len()));
     let labels = letters(&mut report.workloads.iter().map(|(name, _)| name.len()));
