@@ -239,6 +239,7 @@ fn what_other_verbs_can_not_take_is_said() {
         ("simulate grid --machine nowhere", "there is no machine of that name"),
         ("simulate grid --machine core:2 --workload none", "`none` is no workload; there are map"),
         ("simulate grid --machine core:2 --strategy las", "--strategy las: expected at least two"),
+        ("simulate grid --machine core:2 --strategy las,steal,las", "--strategy las is given twice"),
         ("simulate grid --share 0", "expected a share from 0.001 to 10"),
         ("simulate grid --seeds 0", "--seeds <N>"),
         ("simulate grid --quick --svg /nowhere/a.svg", "/nowhere/a.svg: can't be written"),
