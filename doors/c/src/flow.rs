@@ -1,7 +1,7 @@
 //! Networks of boxes whose code is C. Rows cross the border by Arrow's C data interface, without a copy where Arrow's layout is ours.
 
 use crate::error::{DropFn, Failure, Outcome, as_state, guard, guard_or, status};
-use crate::runtime::{Pending, Threads, budget, global};
+use crate::runtime::{Pending, Threads, budget, threads};
 use crate::tasks::{Owned, TaskFn, ended};
 use crate::text::{array, free, give, handle, handle_mut, output, required};
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
@@ -342,10 +342,7 @@ pub(crate) unsafe extern "C" fn vicus_runtime_submit(
         // SAFETY: rule "Handles".
         let model = unsafe { handle(model, "model") }?;
         // SAFETY: rule "Handles".
-        let threads = match unsafe { runtime.as_ref() } {
-            Some(threads) => threads,
-            None => global()?,
-        };
+        let threads = unsafe { threads(runtime) }?;
         let begun = threads.runtime().submit_within(model, Vec::new(), budget(memory_bytes));
         if !request.is_null() {
             // SAFETY: rule "Outputs".

@@ -1,7 +1,7 @@
 //! Placed memory by pointer, as `malloc` gives it, and queues of pointers that know where their callers are.
 
 use crate::error::{DropFn, Failure, Outcome, guard, guard_or, status};
-use crate::runtime::{Threads, global};
+use crate::runtime::{Threads, threads};
 use crate::tasks::{Data, Owned, PieceFn, ended};
 use crate::text::{array_mut, free, give, handle, optional, output};
 use crate::topology::vicus_place;
@@ -36,6 +36,12 @@ impl From<PlaceError> for Failure {
     }
 }
 
+pub(crate) fn layout(bytes: usize, alignment: usize) -> Outcome<Layout> {
+    Layout::from_size_align(bytes, alignment).map_err(|_| {
+        Failure::argument(format_args!("the alignment {alignment} is no power of two, or {bytes} bytes are too many"))
+    })
+}
+
 /// Memory is found at pages of this size or of multiples of it.
 const PAGE_BYTES: usize = 4096;
 
@@ -67,17 +73,9 @@ pub(crate) unsafe extern "C" fn vicus_alloc(
             Some(text) => Some(text.parse().map_err(|error| Failure::new(status::SETTING, error))?),
             None => None,
         };
-        let alignment = if alignment == 0 { 1 } else { alignment };
-        let layout = Layout::from_size_align(bytes.max(1), alignment).map_err(|_| {
-            Failure::argument(format_args!(
-                "the alignment {alignment} is no power of two, or {bytes} bytes are too many"
-            ))
-        })?;
+        let layout = layout(bytes.max(1), if alignment == 0 { 1 } else { alignment })?;
         // SAFETY: rule "Handles".
-        let threads = match unsafe { runtime.as_ref() } {
-            Some(threads) => threads,
-            None => global()?,
-        };
+        let threads = unsafe { threads(runtime) }?;
         let given = threads.runtime().alloc(layout, chosen)?;
         let start = given.start();
         placed().insert(start.addr().get(), Arc::new(given));
@@ -233,10 +231,7 @@ pub(crate) unsafe extern "C" fn vicus_for_each_near(
             return Err(Failure::argument(message));
         }
         // SAFETY: rule "Handles".
-        let threads = match unsafe { runtime.as_ref() } {
-            Some(threads) => threads,
-            None => global()?,
-        };
+        let threads = unsafe { threads(runtime) }?;
         let data = Data(data);
         let first: Mutex<Option<Failure>> = Mutex::new(None);
         let failed = || first.lock().unwrap_or_else(PoisonError::into_inner);
@@ -315,7 +310,7 @@ pub(crate) unsafe extern "C" fn vicus_queue_new_near(
 }
 
 /// Where a caller is, as it says, or as the machine tells.
-fn at(place: vicus_place, machine: &Topology) -> Outcome<vicus::Place> {
+pub(crate) fn at(place: vicus_place, machine: &Topology) -> Outcome<vicus::Place> {
     let here = || memory::here().filter(|node| node.index() < machine.nodes.len()).unwrap_or_default();
     Ok(place.on(machine)?.unwrap_or_else(|| here().into()))
 }

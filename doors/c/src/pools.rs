@@ -1,14 +1,14 @@
 //! Pools of items of one size, near whoever takes them.
 
 use crate::error::{Failure, Outcome, guard, guard_or, status};
-use crate::runtime::{Threads, global};
+use crate::memory::{at, layout};
+use crate::runtime::{Threads, threads};
 use crate::text::{free, give, handle, handle_mut, output};
 use crate::topology::vicus_place;
-use std::alloc::Layout;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use vicus::memory::{self, Frees, PoolOptions, UntypedHandle, UntypedPool};
+use vicus::memory::{Frees, PoolOptions, UntypedHandle, UntypedPool};
 use vicus::{NodeId, Topology};
 
 /// A pool, and the machine over which it lies.
@@ -34,17 +34,9 @@ pub(crate) unsafe extern "C" fn vicus_pool_new(
     guard(|| {
         crate::version::is_right()?;
         let out = output(pool, "pool")?;
-        let alignment = if alignment == 0 { align_of::<u128>() } else { alignment };
-        let layout = Layout::from_size_align(bytes, alignment).map_err(|_| {
-            Failure::argument(format_args!(
-                "the alignment {alignment} is no power of two, or {bytes} bytes are too many"
-            ))
-        })?;
+        let layout = layout(bytes, if alignment == 0 { align_of::<u128>() } else { alignment })?;
         // SAFETY: rule "Handles".
-        let threads = match unsafe { runtime.as_ref() } {
-            Some(threads) => threads,
-            None => global()?,
-        };
+        let threads = unsafe { threads(runtime) }?;
         let none = || Failure::new(status::NO_MEMORY, "the system has no addresses for memory on nodes");
         let memory = threads.runtime().memory().ok_or_else(none)?;
         let frees = if frees_home == 0 { Frees::Here } else { Frees::Home };
@@ -69,8 +61,7 @@ pub(crate) unsafe extern "C" fn vicus_pool_handle_new(
         // SAFETY: rule "Handles".
         let Pool { pool, machine } = unsafe { handle(pool, "pool") }?;
         let out = output(made, "made")?;
-        let here = || memory::here().filter(|node| node.index() < machine.nodes.len()).unwrap_or_default();
-        let place = place.on(machine)?.unwrap_or_else(|| here().into());
+        let place = at(place, machine)?;
         // SAFETY: rule "Outputs".
         unsafe { give(out, pool.handle(place)) };
         Ok(())

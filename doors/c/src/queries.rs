@@ -2,7 +2,7 @@
 
 use crate::answers::{Answer, Stream, ToArrow, Truth};
 use crate::error::{Failure, Outcome, guard, guard_or, status};
-use crate::runtime::{Threads, global};
+use crate::runtime::{Threads, threads};
 use crate::tasks::{Data, ended};
 use crate::text::{array, free, give, handle, optional, output, print, required};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
@@ -113,16 +113,6 @@ fn seeded(hash_seed: u64) -> LoadOptions {
 }
 
 /// # Safety
-/// Rule "Handles".
-unsafe fn threads(runtime: *const Threads) -> Outcome<Threads> {
-    // SAFETY: rule "Handles".
-    match unsafe { runtime.as_ref() } {
-        Some(threads) => Ok(threads.clone()),
-        None => global().cloned(),
-    }
-}
-
-/// # Safety
 /// Rules "Handles", "Texts", "Arrays" and "Outputs".
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn vicus_data_load(
@@ -136,7 +126,7 @@ pub(crate) unsafe extern "C" fn vicus_data_load(
         let out = output(data, "data")?;
         // SAFETY: rules "Arrays", "Texts" and "Handles".
         let (paths, said, threads) =
-            unsafe { (array(paths, count, "paths")?, optional(syntax_name)?, threads(runtime)?) };
+            unsafe { (array(paths, count, "paths")?, optional(syntax_name)?, threads(runtime)?.clone()) };
         let said = said.map(syntax).transpose()?;
         // SAFETY: rule "Texts".
         let sources = paths.iter().map(|path| source(unsafe { required(*path, "paths") }?, said));
@@ -162,8 +152,9 @@ pub(crate) unsafe extern "C" fn vicus_data_parse(
     guard(|| {
         let out = output(data, "data")?;
         // SAFETY: rules "Arrays", "Texts" and "Handles".
-        let (text, name, threads) =
-            unsafe { (array(text.cast::<u8>(), bytes, "text")?, required(syntax_name, "syntax")?, threads(runtime)?) };
+        let (text, name, threads) = unsafe {
+            (array(text.cast::<u8>(), bytes, "text")?, required(syntax_name, "syntax")?, threads(runtime)?.clone())
+        };
         // Copied, because it is read by boxes.
         let sources = vec![Source::new("text", syntax(name)?, Cursor::new(text.to_vec()))];
         let hash_seed = hash_seed()?;
@@ -192,7 +183,7 @@ pub(crate) unsafe extern "C" fn vicus_data_open(
     guard(|| {
         let out = output(data, "data")?;
         // SAFETY: rules "Texts" and "Handles".
-        let (folder, threads) = unsafe { (PathBuf::from(required(folder, "folder")?), threads(runtime)?) };
+        let (folder, threads) = unsafe { (PathBuf::from(required(folder, "folder")?), threads(runtime)?.clone()) };
         let is_there = folder.exists();
         let opened = match how {
             open::CREATE if !is_there => create_store(&folder),

@@ -138,7 +138,7 @@ fn parsed<T: FromStr<Err: Display>>(value: &str) -> Result<T, String> {
 pub(crate) type Threads = Service;
 
 /// The runtime of callers that name none, outside of tasks.
-pub(crate) fn global() -> Outcome<&'static Threads> {
+fn global() -> Outcome<&'static Threads> {
     static GLOBAL: OnceLock<Threads> = OnceLock::new();
     version::is_right()?;
     if let Some(global) = GLOBAL.get() {
@@ -147,6 +147,15 @@ pub(crate) fn global() -> Outcome<&'static Threads> {
     // Two may start one at the same time, of which one is kept.
     let started = Options::new().start()?;
     Ok(GLOBAL.get_or_init(|| started))
+}
+
+/// A caller's runtime, or the one of those that name none.
+///
+/// # Safety
+/// Rule "Handles".
+pub(crate) unsafe fn threads<'a>(runtime: *const Threads) -> Outcome<&'a Threads> {
+    // SAFETY: rule "Handles".
+    unsafe { runtime.as_ref() }.map_or_else(global, Ok)
 }
 
 /// Runs a closure in a runtime: in this one, or, without one, in that of the calling task, or else in the global one.
@@ -389,10 +398,7 @@ pub(crate) unsafe extern "C" fn vicus_runtime_spawn_within(
     guard(|| {
         let call = call?;
         // SAFETY: rule "Handles".
-        let threads = match unsafe { runtime.as_ref() } {
-            Some(threads) => threads,
-            None => global()?,
-        };
+        let threads = unsafe { threads(runtime) }?;
         let ended = Arc::new(Mutex::new(None));
         let end = Arc::clone(&ended);
         let begun = threads.runtime().spawn_within(budget(memory_bytes), move || {

@@ -560,10 +560,7 @@ pub(crate) unsafe extern "C" fn vicus_on_each_thread(
     guard(|| {
         let (f, data) = (function(f)?, Data(data));
         // SAFETY: rule "Handles".
-        let threads = match unsafe { runtime.as_ref() } {
-            Some(threads) => threads,
-            None => crate::runtime::global()?,
-        };
+        let threads = unsafe { crate::runtime::threads(runtime) }?;
         arrived(|| {
             threads.runtime().on_each_thread(|thread, threads| {
                 // SAFETY: rule "Callbacks".

@@ -107,7 +107,7 @@ pub fn run_child<R>(f: impl FnOnce() -> R) -> Option<R> {
 /// assert_eq!(*order.lock().unwrap(), [5, 3, 1]);
 /// ```
 pub fn child() -> ChildBuilder {
-    ChildBuilder { said: Said { kind: Some(Kind::Immediate), ..Said::default() } }
+    ChildBuilder { said: Said::of(Kind::Immediate) }
 }
 
 /// A child that is being described; see [`child`].

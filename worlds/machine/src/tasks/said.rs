@@ -16,11 +16,11 @@ use vicus_topology::Place;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Said {
     /// Its footprint: first the accesses that its siblings may describe, too.
-    pub(super) accesses: Vec<Access>,
+    accesses: Vec<Access>,
     /// How many of them come first.
-    pub(super) ordered: usize,
+    ordered: usize,
     /// Which of them was said last.
-    pub(super) last: usize,
+    last: usize,
     /// The accesses whose memory is checked, in a build with debug assertions.
     pub(super) by_address: ByAddress,
     /// `None`: it is deferred; or, if it waits for others, queued as an immediate one by the last of them, near the data that this one
@@ -31,6 +31,16 @@ pub(super) struct Said {
 }
 
 impl Said {
+    /// A task of this kind.
+    pub(super) fn of(kind: Kind) -> Said {
+        Said { kind: Some(kind), ..Said::default() }
+    }
+
+    /// A task that is to run there.
+    pub(super) fn at(place: Place) -> Said {
+        Said { place: Some(place), ..Said::default() }
+    }
+
     /// It comes after the earlier siblings that write what it reads, or that read or write what it writes.
     #[track_caller]
     pub(super) fn follows(&mut self, accesses: &[Access]) {

@@ -100,7 +100,7 @@ impl<'scope> Scope<'scope> {
     /// # Panics
     /// If the machine has no such place, with its name and how many there are.
     pub fn spawn_at(&self, place: impl Into<Place>, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
-        self.put_said(Said { place: Some(place.into()), ..Said::default() }, f);
+        self.put_said(Said::at(place.into()), f);
     }
 
     /// Drops the scope's tasks that have not begun. Those that run may check [`Scope::is_cancelled`].
