@@ -125,7 +125,7 @@ pub struct Dealt {
     pub stretches: usize,
     /// Why it goes there, or why the spawner's own queue is right.
     pub why: Why,
-    /// Which part of the bytes that decided lies there, in percent; 0 without a queue.
+    /// Which part of the bytes lies where they decided that it goes, in percent; 0 if they did not decide.
     pub share: u8,
 }
 

@@ -298,13 +298,13 @@ pub enum What {
         /// The number of bytes; greater sizes are recorded as four billion.
         bytes: u32,
     },
-    /// A task was dealt, or was found to be better left to the seat that makes it. Recorded by that seat, under strategies that deal.
+    /// A task with a footprint was dealt, or was found to be better left to the seat that makes it. Recorded by that seat, under strategies that deal.
     Dealt {
         /// The task.
         who: BoxId,
         /// Why it goes there.
         why: Why,
-        /// Which part of its bytes lies there, in percent; 0 if it is left to its maker's seat.
+        /// Which part of its bytes lies where they decided that it goes, in percent; 0 if they did not decide.
         share: u16,
         /// The index of the queue in the plan; or [`BoxId::NONE`] if it is left to its maker's seat.
         queue: u32,
