@@ -3,7 +3,7 @@
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use vicus::{Bound, library};
 use vicus::{
     BoxError, BoxModel, Envelope, Model, ModelBuilder, Runtime, STRATEGIES, Schema, Setting, Topology, Turn, Type,
@@ -100,11 +100,8 @@ fn boxes_are_queued_and_run_in_the_same_order_in_both_worlds() {
             let builder = Runtime::builder().topology(topology.clone()).threads(1).quiet();
             let runtime =
                 builder.strategy(strategy.parse::<Setting>().unwrap()).record(1 << 15).write_decisions().start();
-            let (sender, receiver) = mpsc::channel();
-            let before = runtime.spawn(move || receiver.recv().unwrap());
-            let requests: Vec<_> = models.iter().map(|model| runtime.submit(model)).collect();
-            sender.send(()).unwrap();
-            before.wait().unwrap();
+            let requests: Vec<_> =
+                super::while_the_seat_is_busy(&runtime, || models.iter().map(|model| runtime.submit(model)).collect());
             requests.iter().for_each(|request| _ = request.wait().unwrap());
             drop(requests);
             let plan = runtime.plan().clone();

@@ -7,7 +7,7 @@
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex};
 use vicus::tasks::{Access, Kind, Mode, Scope, in_place_scope, join};
 use vicus::{NodeId, Plan, Runtime, STRATEGIES, Setting, Topology, this_machine};
 use vicus_schedule::{Decision, QueueId, RequestId, Way};
@@ -237,16 +237,11 @@ fn started(machine: &Topology, strategy: &str, threads: usize) -> Runtime {
 fn on_a_thread(machine: &Topology, strategy: &str, tasks: Tasks, first: usize) -> (Plan, Vec<Did>) {
     let runtime = started(machine, strategy, 1);
     let world = Arc::new(OnThreads { tasks, begun: Mutex::default() });
-    let (sender, receiver) = mpsc::channel();
-    let before = runtime.spawn(move || receiver.recv().unwrap());
-    let requests: Vec<_> = (0..first)
-        .map(|task| {
-            let world = Arc::clone(&world);
-            runtime.spawn(move || world.run(task))
-        })
-        .collect();
-    sender.send(()).unwrap();
-    before.wait().unwrap();
+    let begin = |task| {
+        let world = Arc::clone(&world);
+        runtime.spawn(move || world.run(task))
+    };
+    let requests: Vec<_> = super::while_the_seat_is_busy(&runtime, || (0..first).map(begin).collect());
     requests.into_iter().for_each(|request| request.wait().unwrap());
     let plan = runtime.plan().clone();
     let decisions = runtime.recorded().0.swap_remove(0);
