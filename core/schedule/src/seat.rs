@@ -36,6 +36,12 @@ pub const YIELDED_TURN: u32 = 128;
 /// How long a waiting seat looks around before it sleeps, if the strategy has no such time.
 const SPIN_NS: u64 = 5_000;
 
+/// After a sleep that was not longer than this, a seat looks around for up to this long before it sleeps again.
+///
+/// To be woken costs some ten microseconds, so two seats that hand tasks to and fro and have slept once would find nothing within
+/// a shorter time again and again: each waits while the other one is woken.
+const LONGER_LOOK_NS: u64 = 50_000;
+
 /// A shorter pause costs less than announcing that a push may end it.
 const SHORT_NS: u64 = 50_000;
 
@@ -70,6 +76,10 @@ pub struct Seat<T> {
     helping: u32,
     /// The last pause of a seat that backs off, in nanoseconds; 0 after every success.
     pause_ns: u64,
+    /// How long it looks around at least: more than the plan says after a short sleep, 0 after a long one.
+    look_ns: u64,
+    /// Whether it has its PU to itself. Otherwise to look around takes time from those that it waits for.
+    is_alone: bool,
     /// The task for which it was woken, until it has looked.
     woken: Option<Wake>,
     /// How many tasks that name a place it has spawned, so that those for one place go to its queues in turn.
@@ -182,13 +192,13 @@ impl<T> Seat<T> {
         let is_first = first.is_some_and(|first| first.scan.queues().first() == Some(&immediate));
         let own = (is_first && plan.queues[immediate.index()].owner == Some(id) && is_lock_free(immediate))
             .then_some(immediate);
-        let is_alone = first.is_some_and(|first| first.scan.queues().len() == 1);
+        let is_only_one = first.is_some_and(|first| first.scan.queues().len() == 1);
         Seat {
             id,
             own,
             own_way: Way::new(first.map_or(0, |first| first.rule), immediate),
             own_while_waiting: first.is_some_and(|first| first.while_waiting),
-            own_probes: usize::from(own.is_some() && is_alone),
+            own_probes: usize::from(own.is_some() && is_only_one),
             cursors: vec![0; plan.cursors(id)],
             next: None,
             kept: Vec::new(),
@@ -196,6 +206,8 @@ impl<T> Seat<T> {
             waits: Vec::new(),
             helping: 0,
             pause_ns: 0,
+            look_ns: 0,
+            is_alone: plan.seats.iter().filter(|other| other.pu == seat.pu && !other.spare).count() == 1,
             woken: None,
             sent: 0,
             turn: 0,
@@ -411,7 +423,8 @@ impl<T> Seat<T> {
         }
         let waiting = self.waits.last().copied();
         let spin_ns = match (plan.idle, waiting) {
-            (Idle::Sleep { spin_ns }, _) => spin_ns.into(),
+            (Idle::Sleep { spin_ns: 0 }, _) => 0,
+            (Idle::Sleep { spin_ns }, _) => self.look_ns.max(spin_ns.into()),
             (Idle::BackOff { .. }, Some(_)) => SPIN_NS,
             (Idle::BackOff { .. }, None) => 0,
         };
@@ -443,9 +456,14 @@ impl<T> Seat<T> {
         self.pause_ns
     }
 
-    /// The seat does not sleep any more, or has found a task in its last look. `wake` is the task that it was chosen for, if any.
-    pub fn woken(&mut self, wake: Option<Wake>) {
+    /// The seat does not sleep any more. `slept_ns`: for how long it did; `None`: it has found a task in its last look. `wake` is
+    /// the task that it was chosen for, if any.
+    pub fn woken(&mut self, wake: Option<Wake>, slept_ns: Option<u64>) {
         self.woken = wake;
+        if let Some(slept_ns) = slept_ns {
+            let is_short = self.is_alone && slept_ns <= LONGER_LOOK_NS;
+            self.look_ns = if is_short { LONGER_LOOK_NS.min(slept_ns * 2) } else { 0 };
+        }
     }
 
     /// The seat does something else than the task that it was woken for: another seat is to be woken for that task, if there is

@@ -1,13 +1,18 @@
 //! Tasks that only one seat may run.
 
-use crate::sync::{AtomicUsize, Mutex, Ordering};
+use crate::sync::{AtomicPtr, AtomicUsize, Mutex, Ordering};
 use std::collections::VecDeque;
-use vicus_schedule::TaskRef;
+use std::ptr::{self, NonNull};
+use vicus_schedule::{TaskHeader, TaskRef};
 
 /// Tasks that other threads have sent to a seat.
+///
+/// Usually it is one, for a seat that waits for it. It lies beside the count, and goes from core to core with that in one cache line.
 #[derive(Default)]
 pub(crate) struct Inbox {
-    /// How many there are, so that the seat can look without a lock.
+    /// The only one, or null.
+    first: AtomicPtr<TaskHeader>,
+    /// How many more there are, so that the seat can look without a lock.
     waiting: AtomicUsize,
     tasks: Mutex<VecDeque<TaskRef>>,
 }
@@ -15,15 +20,30 @@ pub(crate) struct Inbox {
 impl Inbox {
     #[inline]
     pub(crate) fn is_waiting(&self) -> bool {
-        self.waiting.load(Ordering::Acquire) != 0
+        !self.first.load(Ordering::Acquire).is_null() || self.waiting.load(Ordering::Acquire) != 0
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.waiting.load(Ordering::Relaxed)
+        usize::from(!self.first.load(Ordering::Relaxed).is_null()) + self.waiting.load(Ordering::Relaxed)
     }
 
     /// The seat may be asleep: see `Shared::call`, which wakes it.
+    #[inline]
     pub(crate) fn put(&self, task: TaskRef) {
+        // Behind others it is not the first one. They may be taken meanwhile, and then the order of two threads' tasks is open.
+        let is_first = self.waiting.load(Ordering::Relaxed) == 0
+            && self
+                .first
+                // Release: the seat sees what was written to the task.
+                .compare_exchange(ptr::null_mut(), task.as_ptr().as_ptr(), Ordering::Release, Ordering::Relaxed)
+                .is_ok();
+        if !is_first {
+            self.put_behind(task);
+        }
+    }
+
+    #[cold]
+    fn put_behind(&self, task: TaskRef) {
         let mut tasks = self.tasks.lock().expect("nothing panics under this lock");
         tasks.push_back(task);
         self.waiting.store(tasks.len(), Ordering::Release);
@@ -31,12 +51,29 @@ impl Inbox {
 
     #[inline]
     pub(crate) fn take(&self) -> Option<TaskRef> {
-        if self.is_waiting() { self.take_waiting() } else { None }
+        self.take_first().or_else(|| if self.waiting.load(Ordering::Acquire) == 0 { None } else { self.take_waiting() })
+    }
+
+    #[inline]
+    fn take_first(&self) -> Option<TaskRef> {
+        // Without an exchange where there is usually nothing to take.
+        if self.first.load(Ordering::Relaxed).is_null() {
+            return None;
+        }
+        // Acquire: what was written to the task.
+        let first = NonNull::new(self.first.swap(ptr::null_mut(), Ordering::Acquire));
+        #[expect(unsafe_code, reason = "a task is a pointer in an atomic")]
+        // SAFETY: `put` has stored the pointer of a task that is in this queue, and the exchange gives it to one thread.
+        first.map(|task| unsafe { TaskRef::new(task) })
     }
 
     #[cold]
     fn take_waiting(&self) -> Option<TaskRef> {
         let mut tasks = self.tasks.lock().expect("nothing panics under this lock");
+        // A thread may have put one task there, and the next one here, since this one looked there.
+        if let Some(first) = self.take_first() {
+            return Some(first);
+        }
         let task = tasks.pop_front();
         self.waiting.store(tasks.len(), Ordering::Release);
         task
@@ -71,6 +108,25 @@ mod loom_models {
             self.pool.ask_if_announced(0, &Barrier::new());
         }
 
+        /// Runs so many tasks that it is called for.
+        fn run(&self, count: usize) -> Vec<u64> {
+            let mut ran = Vec::new();
+            while ran.len() < count {
+                if let Some(task) = self.inbox.take() {
+                    ran.push(number(task));
+                    continue;
+                }
+                self.pool.announce(0, Sleeper::Free, &Barrier::new());
+                let found = self.inbox.take();
+                if found.is_none() {
+                    self.pool.sleep(0, || self.inbox.is_waiting());
+                }
+                self.pool.stay(0);
+                ran.extend(found.map(number));
+            }
+            ran
+        }
+
         /// The end of a task, as `Open::is_over`.
         fn finish_one(&self) {
             if self.open.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -96,6 +152,31 @@ mod loom_models {
             }
             (ran, woken)
         }
+    }
+
+    /// A seat sleeps until it is called, by two threads: it misses no call, and runs those of one thread in their order. Finds these
+    /// mutants: a reason to wake up that does not count the first task, or not the others; a first task that goes before those that
+    /// wait already, or that is not looked for again under the lock.
+    #[test]
+    fn loom_a_seat_runs_each_task_that_it_is_called_for_in_its_callers_order() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let seat = Seat::new();
+            let calls = {
+                let seat = seat.clone();
+                loom::thread::spawn(move || [1, 2, 3].map(|number| seat.call(number)))
+            };
+            let ran = {
+                let seat = seat.clone();
+                loom::thread::spawn(move || seat.run(4))
+            };
+            seat.call(4);
+            calls.join().unwrap();
+            let mut ran = ran.join().unwrap();
+            ran.retain(|&task| task != 4);
+            assert_eq!(ran, [1, 2, 3]);
+        });
     }
 
     /// A waiting seat is called twice, woken for a spawn, and its awaited task ends, in any order: it misses none of these in its

@@ -294,7 +294,7 @@ impl Chosen {
             blocks: Blocks::new(plan.seats.len()),
             for_waiting: plan.for_waiting(),
             group_queues: GroupQueues::new(&plan, &topology),
-            inboxes: plan.seats.iter().map(|_| Inbox::default()).collect(),
+            inboxes: plan.seats.iter().map(|_| Padded(Inbox::default())).collect(),
             threads_here: Threads::new(plan.seats.len(), self.on_deadlock, self.waits_have_backtraces),
             spares,
             lent: plan.seats.iter().map(|_| Lent::default()).collect(),
@@ -467,7 +467,7 @@ pub(crate) struct Shared {
     for_waiting: Vec<bool>,
     pub(crate) group_queues: GroupQueues,
     /// By seat.
-    pub(crate) inboxes: Vec<Inbox>,
+    inboxes: Box<[Padded<Inbox>]>,
     /// Its lightweight threads.
     pub(crate) threads_here: Threads,
     pub(crate) barrier: Barrier,
@@ -729,9 +729,15 @@ impl Shared {
         slot.expect("a seat is in its pool")
     }
 
+    /// Where a seat gets the tasks that no other one may run.
+    #[inline]
+    pub(crate) fn inbox(&self, seat: SeatId) -> &Inbox {
+        &self.inboxes[seat.index()].0
+    }
+
     /// A seat is to run this task, and no other may.
     pub(crate) fn call(&self, seat: SeatId, task: TaskRef) {
-        self.inboxes[seat.index()].put(task);
+        self.inbox(seat).put(task);
         let pool = self.plan.seats[seat.index()].pool;
         self.pools[pool.index()].ask_if_announced(self.slot_of(seat), &self.barrier);
     }

@@ -325,7 +325,7 @@ impl Worker {
     /// Whether other threads have sent a task to the seat.
     #[inline]
     pub(crate) fn is_called(&self) -> bool {
-        self.shared.inboxes[self.seat.index()].is_waiting()
+        self.shared.inbox(self.seat).is_waiting()
     }
 
     /// The seat's own lock-free queue for immediate tasks.
@@ -420,7 +420,7 @@ impl Worker {
     fn find(&mut self, shared: &Shared, last: bool) -> Option<Run<TaskRef>> {
         let mut reach = self.reach(shared, last);
         let plan = &shared.plan.seats[self.seat.index()];
-        let mut found = self.state.find(plan, &mut reach, || shared.inboxes[self.seat.index()].take());
+        let mut found = self.state.find(plan, &mut reach, || shared.inbox(self.seat).take());
         if reach.below.is_some() {
             found = found.or_else(|| find_below(shared, &mut reach, self.frame.request));
         }
@@ -539,7 +539,7 @@ impl<'a> Seated<'a> {
     }
 
     fn inbox(&self) -> &'a Inbox {
-        &self.shared.inboxes[self.seat.index()]
+        self.shared.inbox(self.seat)
     }
 
     fn work_while(&self, goes_on: impl Fn() -> bool) {
@@ -558,7 +558,7 @@ impl<'a> Seated<'a> {
                 Instant::now()
             });
             match self.rest(since) {
-                Rest::Look { .. } => std::hint::spin_loop(),
+                Rest::Look { .. } => self.glance(|| false),
                 Rest::Pause { ns } => std::thread::sleep(Duration::from_nanos(ns)),
                 Rest::Sleep { sleeper, at_most_ns } => {
                     let at_most = at_most_ns.map(Duration::from_nanos);
@@ -586,10 +586,20 @@ impl<'a> Seated<'a> {
         heaps::leave_seat();
     }
 
+    /// Waits a moment for what is for this seat alone: a task that no other may run, or the end of what it waits for.
+    #[inline]
+    fn glance(&self, ends: impl Fn() -> bool) {
+        for _ in 0..GLANCES {
+            std::hint::spin_loop();
+            if self.inbox().is_waiting() || ends() {
+                break;
+            }
+        }
+    }
+
     /// What the seat does next if it has found nothing since then.
     fn rest(&self, since: Instant) -> Rest {
-        let idle_ns = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        in_task(|worker| worker.state.none(self.plan, idle_ns))
+        in_task(|worker| worker.state.none(self.plan, nanoseconds_since(since)))
     }
 
     /// Sleeps until it is woken or called. One that `naps` sleeps for a millisecond at most: who spawns a task does not know which tied seats may
@@ -610,11 +620,13 @@ impl<'a> Seated<'a> {
         in_task(|worker| worker.recorder.sleep_begins());
         sleepers.announce(self.slot, sleeper, &shared.barrier);
         let found = find_last(shared);
+        let since = Instant::now();
         let slept = if found.is_none() { sleeps() } else { None };
+        let slept_ns = slept.is_some().then(|| nanoseconds_since(since));
         let chosen = if let Some(Woken::Spawn(wake)) = slept { Some(wake) } else { sleepers.stay(self.slot) };
         in_task(|worker| {
             worker.recorder.sleep_ends(shared, self.plan.pool);
-            worker.state.woken(chosen);
+            worker.state.woken(chosen, slept_ns);
         });
         let found = found?;
         // The spawn that chose this thread was for another task than the one it found by itself.
@@ -824,6 +836,9 @@ fn wait_on_fibre<A: Awaited>(fibre: &'static Fibre, awaited: &A) {
     in_task(|worker| worker.recorder.observe_tasks());
 }
 
+/// How often a thread that looks around looks for what is for its seat alone, before it looks into queues again.
+const GLANCES: usize = 8;
+
 /// How long a thread of a team spins before it gives way to another one on its PU.
 const GIVES_WAY_AFTER_US: u128 = 10;
 
@@ -851,7 +866,7 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
         let seated = Seated::of_this_thread(shared);
         let since = *idle_since.get_or_insert_with(Instant::now);
         match seated.rest(since) {
-            Rest::Look { .. } => std::hint::spin_loop(),
+            Rest::Look { .. } => seated.glance(|| awaited.is_done()),
             Rest::Pause { ns } => std::thread::sleep(Duration::from_nanos(ns)),
             // Now and then the thread gives way: the one that it waits for may have been woken on the same PU.
             Rest::Sleep { .. } if since.elapsed() < shared.least_spin => {
@@ -885,6 +900,10 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
         }
     }
     leave_to_others(shared);
+}
+
+fn nanoseconds_since(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Drops the boxes of stopped requests from this seat's own queue, after another seat asked for it.

@@ -217,7 +217,7 @@ impl<'a> Engine<'a> {
             idle_since: None,
             debt: 0,
             working: None,
-            sleeps: false,
+            asleep_since: None,
         };
         let mut later = vec![Vec::new(); program.tasks.len()];
         let mut requests: FxHashMap<RequestId, Requested> = FxHashMap::default();
@@ -372,8 +372,8 @@ impl<'a> Engine<'a> {
     }
 
     fn happen(&mut self, seat: usize) -> Result<(), SimError> {
-        if std::mem::take(&mut self.seats[seat].sleeps) {
-            self.wake_up(seat);
+        if let Some(since) = self.seats[seat].asleep_since.take() {
+            self.wake_up(seat, (self.now - since) / 1000);
         }
         self.set_doing(seat, Doing::Busy);
         self.advance(seat)

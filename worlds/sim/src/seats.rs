@@ -29,8 +29,8 @@ pub(crate) struct Thread {
     pub(crate) debt: Time,
     /// The current piece of work.
     pub(crate) working: Option<Working>,
-    /// Whether it is announced as asleep, or chosen and not awake yet. A trace says that it sleeps.
-    pub(crate) sleeps: bool,
+    /// Since when it is announced as asleep, or chosen and not awake yet. A trace says that it sleeps.
+    pub(crate) asleep_since: Option<Time>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -182,6 +182,34 @@ fn a_seat_that_finds_nothing_looks_around_and_then_sleeps() {
     assert_eq!(world.none(700), Rest::Sleep { sleeper: Sleeper::Free, at_most_ns: None });
 }
 
+/// Two seats that hand a task to and fro would otherwise sleep at each turn: to be woken takes longer than either looks around.
+#[test]
+fn a_seat_looks_around_for_longer_after_a_short_sleep_if_it_has_its_pu_to_itself() {
+    let mut world = World::new("las:spin_ns=700");
+    let sleep = Rest::Sleep { sleeper: Sleeper::Free, at_most_ns: None };
+    let slept = |world: &mut World, ns| world.seat.woken(None, ns);
+    slept(&mut world, Some(9_000));
+    assert_eq!([0, 17_999].map(|idle| world.none(idle)), [Rest::Look { until_ns: 18_000 }; 2]);
+    assert_eq!(world.none(18_000), sleep);
+    // It found a task in its last look.
+    slept(&mut world, None);
+    assert_eq!(world.none(700), Rest::Look { until_ns: 18_000 });
+    for (ns, until_ns) in [(50_000, 50_000), (100, 700), (50_001, 700)] {
+        slept(&mut world, Some(ns));
+        assert_eq!(world.none(0), Rest::Look { until_ns });
+        assert_eq!(world.none(until_ns), sleep);
+    }
+    // Who wants no looking around gets none.
+    let mut world = World::new("las:spin_ns=0");
+    slept(&mut world, Some(9_000));
+    assert_eq!(world.none(0), sleep);
+    // Two seats on each PU.
+    let machine = Topology::parse("node:1 core:2").unwrap();
+    let mut world = World::of("las:spin_ns=700".parse::<Setting>().unwrap().plan(&machine, 4));
+    slept(&mut world, Some(9_000));
+    assert_eq!(world.none(700), sleep);
+}
+
 /// Muddukrishna et al., §4.1: pauses grow up to a limit. A short one can't be ended by a push; after the longest, the seat
 /// sleeps.
 #[test]
@@ -226,7 +254,7 @@ fn a_seat_leaves_the_task_that_it_was_woken_for_to_another_if_it_finds_a_differe
     let (immediate, deferred) = (world.place(Kind::Immediate), world.place(Kind::Deferred));
     let wake = |queue| Wake { queue, request: Some(RequestId(1)), while_waiting: false };
     let mut found = |woken_for, found_in: QueueId| {
-        world.seat.woken(Some(wake(woken_for)));
+        world.seat.woken(Some(wake(woken_for)), None);
         world.queues.0[found_in.index()].push((1, 1));
         world.find().unwrap().2
     };
@@ -234,10 +262,10 @@ fn a_seat_leaves_the_task_that_it_was_woken_for_to_another_if_it_finds_a_differe
     assert_eq!(found(deferred, immediate), Some(wake(deferred)));
     assert_eq!(world.seat.take_wake(), None, "once");
     // It has looked: other seats were quicker.
-    world.seat.woken(Some(wake(deferred)));
+    world.seat.woken(Some(wake(deferred)), None);
     assert_eq!((world.find(), world.none(0)), (None, Rest::Look { until_ns: 10_000 }));
     assert_eq!(world.seat.take_wake(), None);
-    world.seat.woken(Some(wake(deferred)));
+    world.seat.woken(Some(wake(deferred)), None);
     assert_eq!(world.seat.take_wake(), Some(wake(deferred)), "what it waited for came first");
 }
 

@@ -104,7 +104,7 @@ pub(super) fn pieces(range: Range<usize>, f: &(dyn Fn(Range<usize>) + Sync)) {
     in_task(|worker| worker.recorder.section_begins(request));
     for other in (0..work.parts.len()).map(SeatId::new).filter(|&other| other != seat) {
         // A seat that has not come to several loops by now is busy with something longer.
-        if !work.parts[other.index()].range.is_empty() && shared.inboxes[other.index()].len() < UNHEARD {
+        if !work.parts[other.index()].range.is_empty() && shared.inbox(other).len() < UNHEARD {
             in_task(|worker| {
                 let task = Invitation::task(&work, worker.recorder.number());
                 worker.recorder.task_enqueued(task, Kind::Deferred);

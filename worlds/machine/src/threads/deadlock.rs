@@ -113,7 +113,7 @@ impl Shared {
             let plan = &self.plan.seats[seat.index()];
             let is_away = Some(seat) == own || plan.spare && self.lent[seat.index()].is_idle();
             let is_asleep = is_away || self.pools[plan.pool.index()].is_announced(self.slot_of(seat));
-            is_asleep && self.inboxes[seat.index()].len() == 0
+            is_asleep && self.inbox(seat).len() == 0
         };
         (0..self.plan.seats.len()).map(SeatId::new).all(sleeps)
             && (0..self.plan.queues.len()).map(QueueId::new).all(|queue| self.queues.len(queue) == 0)

@@ -96,6 +96,6 @@ impl Shared {
         }
         let seats = (0..self.plan.seats.len()).map(SeatId::new);
         let regular = seats.filter(|seat| !self.plan.seats[seat.index()].spare && is_there(seat));
-        regular.min_by_key(|seat| self.inboxes[seat.index()].len())
+        regular.min_by_key(|&seat| self.inbox(seat).len())
     }
 }

@@ -108,7 +108,7 @@ impl Engine<'_> {
                 let pool = self.plan.seats[seat].pool;
                 self.pools[pool.index()].announce(self.seats[seat].slot, sleeper);
                 self.seats[seat].idle_since = None;
-                self.seats[seat].sleeps = true;
+                self.seats[seat].asleep_since = Some(now);
                 self.record_decision(seat, Decision::Sleeps);
                 self.note(seat, || What::SleepBegins);
                 match at_most_ns {
@@ -123,11 +123,11 @@ impl Engine<'_> {
     }
 
     /// Ends a seat's sleep, and tells it the task for which it was chosen.
-    pub(super) fn wake_up(&mut self, seat: usize) {
+    pub(super) fn wake_up(&mut self, seat: usize, slept_ns: u64) {
         self.note(seat, || What::SleepEnds);
         let pool = self.plan.seats[seat].pool;
         let Thread { state, slot, .. } = &mut self.seats[seat];
-        state.woken(self.pools[pool.index()].stay(*slot));
+        state.woken(self.pools[pool.index()].stay(*slot), Some(slept_ns));
     }
 
     /// Has a seat look that waits, or that has a task of its own, unless it looks by itself.
