@@ -30,10 +30,12 @@ pub struct BoxSummary {
     pub type_name: String,
     /// The number of boxes of this type that had an event.
     pub boxes: u64,
-    /// The number of their invocations.
+    /// The number of their invocations; how many tasks have run that are no boxes.
     pub invocations: u64,
     /// The number of tasks that they spawned; for `(task)`, by such tasks.
     pub spawned: u64,
+    /// How long they lay in queues, all together, before a seat took them.
+    pub queued_ns: u64,
     /// Time in user code, without other tasks that ran inside it meanwhile.
     pub busy_ns: u64,
     /// Time with a refused output, summed over the boxes.
@@ -176,6 +178,7 @@ impl Trace {
         let mut seats: Vec<Seat> = (0..self.logs.len()).map(|_| Seat::default()).collect();
         let mut blocked: FxHashMap<BoxId, Blocked> = FxHashMap::default();
         let mut spawned_before: FxHashSet<BoxId> = FxHashSet::default();
+        let mut queued: FxHashMap<BoxId, u64> = FxHashMap::default();
         let names = self.names();
         // A task is named right after it has begun.
         let function = |event: &Event| match event.what {
@@ -194,12 +197,24 @@ impl Trace {
             }
             seat.then_ns = now_ns;
             seat.step(what);
+            if let What::Enqueued { who, .. } = what {
+                queued.insert(who, now_ns);
+            }
             match what {
                 What::InvocationBegins { who } => {
                     total.invocations += 1;
                     types.of(who).invocations += 1;
                 }
-                What::Taken { rule, far, .. } => total.take(rule, far),
+                // A task that is not a box has no invocation around its code.
+                What::UserCodeBegins { who } if seat.open.last().is_some_and(|open| !open.is_invocation) => {
+                    types.of(who).invocations += 1;
+                }
+                What::Taken { who, rule, far } => {
+                    total.take(rule, far);
+                    if let Some(since_ns) = queued.remove(&who) {
+                        add(&mut types.of(who).queued_ns, now_ns.saturating_sub(since_ns));
+                    }
+                }
                 What::EnvelopeReceived { who, rows, pill, .. } => {
                     let row = types.of(who);
                     row.envelopes_in += u64::from(!pill || rows > 0);
@@ -336,6 +351,7 @@ impl fmt::Display for Summary {
             "boxes",
             "invocations",
             "spawned",
+            "queued ms",
             "busy ms",
             "blocked ms",
             "envelopes in",
@@ -352,6 +368,7 @@ impl fmt::Display for Summary {
                 row.boxes.to_string(),
                 row.invocations.to_string(),
                 row.spawned.to_string(),
+                Ms(row.queued_ns).to_string(),
                 Ms(row.busy_ns).to_string(),
                 Ms(row.blocked_ns).to_string(),
                 row.envelopes_in.to_string(),
@@ -461,6 +478,15 @@ mod tests {
         assert_eq!(seat.takes, [Takes { rule: 4, near: 0, far: 1 }]);
         assert_eq!((summary.span_ns, summary.taken()), (650, (0, 1)));
         assert_eq!((summary.boxes[0].invocations, summary.boxes[0].busy_ns), (1, 100));
+    }
+
+    #[test]
+    fn a_task_is_queued_until_it_is_taken() {
+        let queued = |at| (at, What::Enqueued { who: WHO, kind: TaskKind::Deferred, by: BoxId::NONE });
+        let taken = |at| (at, What::Taken { who: WHO, rule: 3, far: false });
+        // The last one stays in its queue.
+        let summary = summary(&[queued(100), taken(130), queued(200), taken(1200), queued(1300)]);
+        assert_eq!(summary.boxes[0].queued_ns, 30 + 1000);
     }
 
     #[test]
@@ -610,8 +636,8 @@ mod tests {
         let expected = "\
 2.500 ms, 0 requests, 1 seat, 5 events
 
-box type  boxes  invocations  spawned  busy ms  blocked ms  envelopes in  rows in  envelopes out  rows out  bytes made  bytes near  bytes far
-Scan          1            1        0    2.500       0.000             0        0              0         0           0           0          0
+box type  boxes  invocations  spawned  queued ms  busy ms  blocked ms  envelopes in  rows in  envelopes out  rows out  bytes made  bytes near  bytes far
+Scan          1            1        0      0.000    2.500       0.000             0        0              0         0           0           0          0
 
 seat  invocations  busy ms  overhead ms  idle ms  rule 1 near+far
 0               1    2.500        0.000    0.000              1+0

@@ -8,6 +8,7 @@ mod generate;
 mod input;
 mod interrupt;
 mod kernel;
+mod learn;
 mod machine;
 mod memory;
 mod query;
@@ -73,6 +74,8 @@ enum Command {
     Strategies(strategies::Args),
     /// Predict how long kernels or recorded runs take on a described machine.
     Simulate(simulate::Args),
+    /// Find out which strategy suits a program, from traces of its runs.
+    Learn(learn::Args),
     /// Measure what things cost on this machine, for `simulate`.
     Calibrate(calibrate::Args),
     /// Look into a trace file.
@@ -114,7 +117,7 @@ fn run() -> ExitCode {
     };
     let _doing = match command {
         Command::Generate(_) => Doing::Generating,
-        Command::Simulate(_) => Doing::Simulating,
+        Command::Simulate(_) | Command::Learn(_) => Doing::Simulating,
         Command::Trace(_) => Doing::Reading,
         _ => Doing::Something,
     }
@@ -134,6 +137,7 @@ fn run() -> ExitCode {
         Command::Topology(args) => topology::run(args),
         Command::Strategies(args) => strategies::run(args),
         Command::Simulate(args) => simulate::run(args),
+        Command::Learn(args) => learn::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Trace(args) => trace::run(args),
         Command::Bench(args) => bench::run(args),

@@ -1,7 +1,7 @@
 //! `vicus simulate`: a kernel or a recorded run on a described machine, under the same plans as threads follow.
 
 mod grid;
-mod jobs;
+pub(crate) mod jobs;
 mod paper;
 mod rows;
 mod svg;
@@ -16,16 +16,16 @@ use serde::Serialize;
 use std::fmt::{self, Write as _};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::slice;
+use std::sync::Arc;
 use std::time::Duration;
 use vicus::memory::Distribution;
 use vicus::{Setting, Settings};
 use vicus_kernels::{AnyKernel, Kernel};
-use vicus_schedule::MOST_THREADS;
+use vicus_schedule::{MOST_THREADS, Plan};
 use vicus_sim::{
     Fault, Machine, Options, Outcome, Parameters, Program, Recorder, Reenacted, Reenactment, Replay, ReplayOptions,
-    simulate_watched,
+    SimError, simulate_watched,
 };
 use vicus_trace::Trace;
 
@@ -105,7 +105,7 @@ enum Command {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Mode {
+pub(crate) enum Mode {
     /// The same tasks, each as long as recorded without its time for memory, and started by the same tasks.
     Replay,
     /// The flow protocol itself, with the recorded costs of each box's rows: how often a box is invoked, and with which inputs,
@@ -190,7 +190,7 @@ fn list() -> String {
 }
 
 /// The machine that the text names.
-fn machine(text: &str) -> anyhow::Result<Machine> {
+pub(crate) fn machine(text: &str) -> anyhow::Result<Machine> {
     match machine::with_costs(text)? {
         Some(machine) => Ok(machine),
         None => Ok(Machine::from_topology(machine::named(text)?)),
@@ -285,14 +285,37 @@ const REPLAY: &str = "replay";
 
 /// The work of a simulated machine.
 #[derive(Clone)]
-enum Task {
-    Program(Rc<Program>),
-    Recorded(Rc<Reenactment>),
+pub(crate) enum Task {
+    Program(Arc<Program>),
+    Recorded(Arc<Reenactment>),
 }
 
 impl Task {
     fn of(program: Program) -> Task {
-        Task::Program(Rc::new(program))
+        Task::Program(Arc::new(program))
+    }
+
+    /// How long it takes, in nanoseconds.
+    pub(crate) fn wall_ns(&self, machine: &Machine, plan: &Plan, options: &Options) -> Result<f64, SimError> {
+        Ok(self.simulate(machine, plan, options, &mut |_| true)?.0.wall_ns)
+    }
+
+    /// Simulates it. `watch` is told how many tasks are done.
+    fn simulate(
+        &self,
+        machine: &Machine,
+        plan: &Plan,
+        options: &Options,
+        watch: &mut dyn FnMut(usize) -> bool,
+    ) -> Result<(Outcome, Option<Again>), SimError> {
+        match self {
+            Task::Program(program) => {
+                simulate_watched(machine, plan, program, options, watch).map(|outcome| (outcome, None))
+            }
+            Task::Recorded(recorded) => recorded
+                .simulate(machine, plan, options, watch)
+                .map(|(outcome, again)| (outcome, Some(Again::of(recorded, &again)))),
+        }
     }
 
     /// About how many tasks it has.
@@ -362,6 +385,11 @@ fn recorded(path: &Path, args: &Args) -> anyhow::Result<Vec<Subject>> {
     stores.iter().map(subject).collect()
 }
 
+/// A recorded run, to be simulated.
+pub(crate) fn recorded_run(path: &Path, trace: &Trace, mode: Mode, options: &ReplayOptions) -> anyhow::Result<Task> {
+    Ok(lying(path, trace, mode, options)?.all)
+}
+
 /// A recorded run whose store lies as the options say.
 fn lying(path: &Path, trace: &Trace, mode: Mode, options: &ReplayOptions) -> anyhow::Result<Prepared> {
     let shown = path.display();
@@ -376,7 +404,7 @@ fn lying(path: &Path, trace: &Trace, mode: Mode, options: &ReplayOptions) -> any
         Mode::ReEnact => {
             let enacted = Reenactment::of(trace, options).with_context(|| shown.to_string())?;
             let ns = (enacted.recorded_ns, enacted.taken_off_ns);
-            ("re-enact", "re-enactment", enacted.invocations, ns, Task::Recorded(Rc::new(enacted)))
+            ("re-enact", "re-enactment", enacted.invocations, ns, Task::Recorded(Arc::new(enacted)))
         }
     };
     let recorded = Recorded {
@@ -426,14 +454,7 @@ fn one_of(
         bar.set_position(done as u64);
         true
     };
-    let outcome = match task {
-        Task::Program(program) => {
-            simulate_watched(machine, &plan, program, options, &mut watch).map(|outcome| (outcome, None))
-        }
-        Task::Recorded(recorded) => recorded
-            .simulate(machine, &plan, options, &mut watch)
-            .map(|(outcome, again)| (outcome, Some(Again::of(recorded, &again)))),
-    };
+    let outcome = task.simulate(machine, &plan, options, &mut watch);
     bar.finish_and_clear();
     outcome.with_context(|| format!("{what} can't be simulated"))
 }

@@ -100,7 +100,7 @@ pub(crate) fn get() -> &'static Settings {
     static SETTINGS: OnceLock<Settings> = OnceLock::new();
     SETTINGS.get_or_init(|| {
         let settings = read();
-        let checks = vicus::environment::checks().and_then(|checks| told(checks, "VICUS_CHECK"));
+        let checks = vicus::environment::checks().and_then(told);
         crate::checks::begin(checks == Some(true));
         if let Some(is_verbose) = settings.display {
             eprint!("{}", settings.shown(is_verbose));
@@ -350,7 +350,7 @@ fn read() -> Settings {
         number(text, 1).ok().filter(|&buffers| buffers <= 4096).ok_or(wanted)
     };
     parsed("KMP_DISP_NUM_BUFFERS", buffers);
-    let strategy = vicus::environment::strategy().and_then(|strategy| told(strategy, "VICUS_STRATEGY"));
+    let strategy = vicus::environment::strategy().and_then(told);
     Settings {
         icv,
         threads_by_level,
@@ -393,18 +393,16 @@ fn read() -> Settings {
         })
         .unwrap_or(true),
         distribution: distribution(),
-        placed_from: vicus::environment::placed_from()
-            .and_then(|from| told(from, "VICUS_DATA_DISTRIBUTION_FROM"))
-            .unwrap_or(vicus::environment::PLACED_FROM),
+        placed_from: vicus::environment::placed_from().and_then(told).unwrap_or(vicus::environment::PLACED_FROM),
         summary: vicus::environment::summary(),
         trace: vicus::environment::trace(),
-        work_alone: vicus::environment::summary_alone().and_then(|time| told(time, "VICUS_SUMMARY_ALONE_MS")),
+        work_alone: vicus::environment::summary_alone().and_then(told),
     }
 }
 
 /// How memory lies that the program allocates. Its own blocks are written, so there is no sense in copies of them.
 fn distribution() -> Option<Distribution> {
-    match told(vicus::environment::distribution()?, "VICUS_DATA_DISTRIBUTION")? {
+    match told(vicus::environment::distribution()?)? {
         Distribution::Standard => None,
         Distribution::Replicated => {
             complain(
@@ -416,9 +414,13 @@ fn distribution() -> Option<Distribution> {
     }
 }
 
-/// A variable of Vicus, or a complaint.
-fn told<T>(value: Result<T, String>, name: &str) -> Option<T> {
-    value.map_err(|error| complain(&format!("{name} is left out: {error}"))).ok()
+/// What a variable says that all of Vicus reads; its error begins with the variable's name.
+fn told<T>(value: Result<T, String>) -> Option<T> {
+    let wrong = |error: String| match error.split_once(": ") {
+        Some((name, what)) => complain(&format!("{name} is left out: {what}")),
+        None => complain(&error),
+    };
+    value.map_err(wrong).ok()
 }
 
 impl Settings {

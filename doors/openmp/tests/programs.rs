@@ -362,6 +362,11 @@ fn wrong_settings_are_told_of_and_left_out() {
         let begin = format!("libvicus_omp: {name}{value} is left out: ");
         assert!(lines.iter().any(|line| line.starts_with(&begin)), "{begin}: {said}");
     }
+    let mut command = Command::new(&program);
+    let output = command.env("LD_PRELOAD", library()).env("VICUS_LEARNED", "/no/such.json").output().unwrap();
+    assert!(output.status.success());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("libvicus_omp: VICUS_LEARNED is left out: /no/such.json: can't be read"), "{said}");
 }
 
 /// Each is one line, and the program ends well.

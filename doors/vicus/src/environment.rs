@@ -3,6 +3,7 @@
 //! | variable | what it says | else |
 //! |---|---|---|
 //! | `VICUS_STRATEGY` | the strategy, such as `footprint:backoff_ns=500` | `las` |
+//! | `VICUS_LEARNED` | the file that `vicus learn` wrote about a program: its strategy, where none is named | none |
 //! | `VICUS_DATA_DISTRIBUTION`, or the paper's `OMP_DATA_DISTRIBUTION` | [how memory lies](crate::memory) | `standard` |
 //! | `VICUS_DATA_DISTRIBUTION_FROM` | from how many bytes on the blocks of an OpenMP program's `malloc` lie so | 131072 |
 //! | `VICUS_ALLOCATOR` | `vicus`, or `system` to leave all vectors and columns to the system's allocator | `vicus` |
@@ -24,7 +25,7 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
-use vicus_machine::{Defaults, LatencyFile};
+use vicus_machine::{Defaults, LatencyFile, Learned};
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Setting, Settings};
 
@@ -48,16 +49,23 @@ pub fn defaults() -> Defaults {
     }
 }
 
-/// The strategy that `VICUS_STRATEGY` names, or what is wrong with its value.
+/// The strategy that `VICUS_STRATEGY` names, else the one in the file of `VICUS_LEARNED`; or what is wrong with them.
 pub fn strategy() -> Option<Result<Setting, String>> {
-    parsed(STRATEGY)
+    parsed(STRATEGY).or_else(learned)
 }
 
 /// As [`strategy`], for a program that takes a list of several.
 pub fn strategies() -> Option<Result<Settings, String>> {
-    parsed(STRATEGY)
+    parsed(STRATEGY).or_else(|| Some(learned()?.map(|setting| Settings(vec![setting]))))
 }
 
+fn learned() -> Option<Result<Setting, String>> {
+    let file = variable(LEARNED).map(PathBuf::from)?;
+    let learned = Learned::read(&file, &vicus_machine::this_machine().topology);
+    Some(learned.map(|learned| learned.setting).map_err(|wrong| format!("{LEARNED}: {wrong}")))
+}
+
+const LEARNED: &str = "VICUS_LEARNED";
 const STRATEGY: &str = "VICUS_STRATEGY";
 
 /// The number that `VICUS_HASH_SEED` names, or what is wrong with its value.

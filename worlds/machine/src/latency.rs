@@ -70,8 +70,8 @@ fn kept_or_measured(
     Latencies::new(topology, measured)
 }
 
-/// Identifies a machine in the file: the hash FNV-1a of its description without the name.
-fn key(topology: &Topology) -> String {
+/// Identifies a machine in a file: the hash FNV-1a of its description without the name.
+pub(crate) fn key(topology: &Topology) -> String {
     let nameless = Topology { name: String::new(), ..topology.clone() };
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     format!("{:016x}", nameless.to_json().bytes().fold(0xcbf2_9ce4_8422_2325, step))
@@ -102,10 +102,14 @@ fn write(topology: &Topology, file: &Path, measured: &[Vec<u32>]) -> std::io::Re
         std::fs::create_dir_all(folder)?;
     }
     let json = serde_json::json!({ "topology": key(topology), "latency_ns": measured });
-    // Another process may read it meanwhile.
+    replace(file, &format!("{json}\n"))
+}
+
+/// Writes a file that another process may read meanwhile: it sees the old one or the new one.
+pub(crate) fn replace(file: &Path, text: &str) -> std::io::Result<()> {
     let mut half = file.as_os_str().to_owned();
     half.push(format!(".{}", std::process::id()));
-    std::fs::write(&half, format!("{json}\n"))?;
+    std::fs::write(&half, text)?;
     std::fs::rename(&half, file)
 }
 

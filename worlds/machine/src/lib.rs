@@ -19,6 +19,7 @@ mod here;
 mod inbox;
 mod last_words;
 mod latency;
+mod learned;
 mod lending;
 mod load;
 mod locality;
@@ -49,6 +50,7 @@ pub use discover::{DiscoverError, Discovered, describe, from_synthetic, from_xml
 pub use files::SystemDirectory;
 pub use heaps::process_memory;
 pub use last_words::LastWords;
+pub use learned::Learned;
 pub use load::{PuTime, pu_times};
 pub use locality::{Everywhere, footprint, footprint_of, forget, here, node_of};
 pub use meetings::Meetings;

@@ -6,15 +6,15 @@ mod recorded;
 use super::jobs::on_all_threads;
 use super::paper::recordings;
 use super::{Format, jitter, machine};
-use crate::strategy;
 use crate::tell::print;
+use crate::{learn, strategy};
 use anyhow::{Context, bail, ensure};
 use recorded::Recorded;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use vicus::{STRATEGIES, Settings};
 use vicus_sim::Machine;
-use vicus_sim::grid::{BETTER, Grid, NO_WORSE, Report, Standing, Workload, threads};
+use vicus_sim::grid::{BETTER, Grid, LEARNED, NO_WORSE, Report, Standing, Workload, threads};
 use vicus_topology::fixtures;
 
 /// Compare strategies on many machines with many workloads: prints for each how long it takes, divided by the time of the best of the
@@ -31,6 +31,10 @@ pub(crate) struct Args {
     /// The strategies to compare, at least two; by default all of them.
     #[arg(long, value_name = "LIST")]
     strategy: Vec<Settings>,
+    /// A column more: in each row the strategy that `vicus learn` would choose there, found out with other seeds. It chooses from those that are
+    /// compared, and from `vicus` with other prices of far memory.
+    #[arg(long)]
+    learned: bool,
     /// Lists the workloads.
     #[arg(long)]
     list: bool,
@@ -112,18 +116,32 @@ fn evaluate(args: &Args) -> anyhow::Result<Report> {
     }
     let machines = machines(args)?;
     let workloads = workloads(args, &machines)?;
+    let shown = strategies.len();
+    let all = if args.learned { learn::with_variants(strategies) } else { strategies };
     let grid = Grid {
         seed: args.seed,
         samples: args.seeds.map_or(if args.quick { 1 } else { 3 }, usize::from),
         share: args.share.unwrap_or(1.0),
         jitter: args.jitter,
-        ..Grid::new(machines, workloads, strategies)
+        ..Grid::new(machines, workloads, all)
     };
-    let results = on_all_threads(&grid.jobs(), "grid", |job| {
+    let results = results(&grid, "grid")?;
+    if !args.learned {
+        return Ok(grid.report(&results));
+    }
+    let before = Grid { seed: args.seed.wrapping_add(LEARNED_BEFORE), ..grid };
+    let learned: Vec<usize> = self::results(&before, "learning")?.iter().map(|times| learn::suits(times)).collect();
+    Ok(Grid { seed: args.seed, ..before }.report_learned(&results, shown, &learned))
+}
+
+/// How far the seeds of what is learned from are from those of the grid.
+const LEARNED_BEFORE: u64 = 1_000_000;
+
+fn results(grid: &Grid, what: &str) -> anyhow::Result<Vec<Vec<f64>>> {
+    on_all_threads(&grid.jobs(), what, |job| {
         let what = || format!("{} on {} can't be simulated", job.workload.name, job.machine.name);
         job.run(&mut |_| true).with_context(what)
-    })?;
-    Ok(grid.report(&results))
+    })
 }
 
 fn machines(args: &Args) -> anyhow::Result<Vec<Machine>> {
@@ -202,10 +220,16 @@ fn heading(report: &Report) -> String {
     let Report { seed, samples, share, jitter, .. } = report;
     let seeds =
         if *samples > 1 { format!("medians of {samples} seeds from {seed} on") } else { format!("seed {seed}") };
+    let learned = match report.strategies.last() {
+        Some(last) if last == LEARNED => {
+            "; learned: what suits each row by other seeds, of these and variants of vicus"
+        }
+        _ => "",
+    };
     let jitter = jitter.map_or("as measured".to_owned(), |jitter| jitter.to_string());
     format!(
         "The time of each strategy, divided by that of the best of the others: at most {NO_WORSE} is no worse than they, at most {BETTER} is \
-         better.\n{seeds}; inputs times {share:.3}; jitter {jitter}; NUMA: machines with several nodes that have cores\n"
+         better.\n{seeds}; inputs times {share:.3}; jitter {jitter}; NUMA: machines with several nodes that have cores{learned}\n"
     )
 }
 
@@ -285,6 +309,7 @@ mod tests {
             machine: vec![machine.to_owned()],
             workload: vec!["map".to_owned(), "fib".to_owned()],
             strategy: vec!["las,steal,central".parse().unwrap()],
+            learned: false,
             list: false,
             quick: true,
             seed: 3,
@@ -310,6 +335,11 @@ mod tests {
             }
         }
         assert_eq!(report, evaluate(&args("node:2 l3:1 core:4")).unwrap(), "the same seed, the same grid");
+        let learned = evaluate(&Args { learned: true, ..args("node:2 l3:1 core:4") }).unwrap();
+        assert_eq!(learned.strategies.last().map(String::as_str), Some("learned"));
+        for (cells, plain) in learned.cells.chunks(4).zip(report.cells.chunks(3)) {
+            assert_eq!(&cells[..3], plain);
+        }
         let wrong = Args { workload: vec!["maps".to_owned()], ..args("core:2") };
         let error = evaluate(&wrong).unwrap_err().to_string();
         assert!(error.starts_with("`maps` is no workload; there are map, reduction"), "{error}");

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Runs all jobs, with a progress bar on a terminal, and returns the results in the order of the jobs; or the first job's error, of those
 /// that failed.
-pub(super) fn on_all_threads<J: Sync, R: Send, E: Send>(
+pub(crate) fn on_all_threads<J: Sync, R: Send, E: Send>(
     jobs: &[J],
     what: &str,
     run: impl Fn(&J) -> Result<R, E> + Sync,

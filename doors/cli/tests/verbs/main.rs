@@ -3,6 +3,7 @@
 mod bench;
 mod generate;
 mod hostile;
+mod learn;
 mod memory;
 mod query;
 mod rdf_12;

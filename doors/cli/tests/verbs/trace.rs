@@ -59,7 +59,7 @@ fn summary_tells_where_the_time_went() {
     let text = text(&output);
     assert!(text.starts_with("strategy: las\n2.504 ms, 1 request, 2 seats, 11 events\n"), "{text}");
     let scan: Vec<&str> = text.lines().find(|line| line.starts_with("Scan")).unwrap().split_whitespace().collect();
-    assert_eq!(scan, ["Scan", "1", "1", "0", "2.500", "0.000", "0", "0", "1", "10", "0", "0", "0"]);
+    assert_eq!(scan, ["Scan", "1", "1", "0", "0.001", "2.500", "0.000", "0", "0", "1", "10", "0", "0", "0"]);
 }
 
 #[test]

@@ -60,31 +60,55 @@ impl Grid {
 
     /// Compares the results of its jobs, in their order. Panics if there is not one for each.
     pub fn report(&self, results: &[Vec<f64>]) -> Report {
+        let rows = results.iter().map(|times| times.iter().copied().zip(compared(times)).collect());
+        self.report_of(self.strategies.iter().map(Setting::to_string).collect(), rows.collect())
+    }
+
+    /// As [`Grid::report`], of the first `shown` strategies, beside what programs have learned: `learned` has for each job the strategy that
+    /// suits it, by its index. What was learned is compared with the best of the strategies that are shown.
+    pub fn report_learned(&self, results: &[Vec<f64>], shown: usize, learned: &[usize]) -> Report {
+        let row = |(times, &learned): (&Vec<f64>, &usize)| {
+            let others = &times[..shown];
+            let best = others.iter().copied().fold(f64::INFINITY, f64::min);
+            let row = others.iter().copied().zip(compared(others));
+            row.chain([(times[learned], times[learned] / best)]).collect()
+        };
+        let names = self.strategies[..shown].iter().map(Setting::to_string).chain([LEARNED.to_owned()]);
+        self.report_of(names.collect(), results.iter().zip(learned).map(row).collect())
+    }
+
+    /// A report of these columns; a row has for each job the time in nanoseconds and the ratio of each.
+    fn report_of(&self, strategies: Vec<String>, rows: Vec<Vec<(f64, f64)>>) -> Report {
         let jobs = self.jobs();
-        assert_eq!(jobs.len(), results.len(), "a result for each job");
-        let cells = jobs.iter().zip(results).flat_map(|(job, times)| {
+        assert_eq!(jobs.len(), rows.len(), "a result for each job");
+        let cells = jobs.iter().zip(rows).flat_map(|(job, row)| {
             let nodes = job.machine.topology.nodes.iter().filter(|node| !node.pus.is_empty()).count();
-            self.strategies.iter().zip(compared(times)).zip(times).map(move |((setting, ratio), &ns)| Cell {
+            let cell = move |(strategy, (ns, ratio)): (&String, (f64, f64))| Cell {
                 machine: job.machine.name.clone(),
                 nodes,
                 threads: threads(job.machine),
                 workload: job.workload.name.clone(),
-                strategy: setting.to_string(),
+                strategy: strategy.clone(),
                 ms: ns / 1e6,
                 ratio,
-            })
+            };
+            strategies.iter().zip(row).map(cell)
         });
+        let cells = cells.collect();
         Report {
             seed: self.seed,
             samples: self.samples,
             share: self.share,
             jitter: self.jitter,
-            strategies: self.strategies.iter().map(Setting::to_string).collect(),
+            strategies,
             workloads: self.workloads.iter().map(|workload| (workload.name.clone(), workload.what.clone())).collect(),
-            cells: cells.collect(),
+            cells,
         }
     }
 }
+
+/// The column of [`Grid::report_learned`] for what was learned.
+pub const LEARNED: &str = "learned";
 
 /// How many threads a machine has in a grid.
 pub fn threads(machine: &Machine) -> usize {
@@ -259,6 +283,20 @@ mod tests {
     fn a_time_is_compared_with_the_best_of_the_others() {
         assert_eq!(compared(&[2.0, 4.0, 3.0]), [2.0 / 3.0, 2.0, 1.5]);
         assert_eq!(compared(&[5.0, 5.0]), [1.0, 1.0]);
+    }
+
+    #[test]
+    fn what_was_learned_is_compared_with_the_strategies_that_are_shown() {
+        let machines = vec![Machine::by_name("core-i7-860").unwrap()];
+        let workloads = Workload::all().into_iter().take(2).collect();
+        let strategies = ["las", "steal", "vicus:memory=0"].map(|text| text.parse().unwrap()).to_vec();
+        let grid = Grid::new(machines, workloads, strategies);
+        let report = grid.report_learned(&[vec![4e6, 2e6, 1e6], vec![3e6, 6e6, 9e6]], 2, &[2, 1]);
+        assert_eq!(report.strategies, ["las", "steal", "learned"]);
+        let row = |at: usize| report.cells[3 * at..][..3].iter().map(|cell| (cell.ms, cell.ratio)).collect::<Vec<_>>();
+        assert_eq!(row(0), [(4.0, 2.0), (2.0, 0.5), (1.0, 0.5)]);
+        assert_eq!(row(1), [(3.0, 0.5), (6.0, 2.0), (6.0, 2.0)]);
+        assert_eq!(report.standings()[2].no_worse, 1);
     }
 
     #[test]

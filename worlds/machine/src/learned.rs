@@ -1,0 +1,118 @@
+//! What past runs of a program have taught: the strategy that suits it on a machine, kept in a file.
+
+use crate::latency::key;
+use serde_json::{Value, json};
+use std::path::Path;
+use vicus_schedule::Setting;
+use vicus_topology::Topology;
+
+/// The version of the file.
+const VERSION: u64 = 1;
+
+/// What was learned about a program on a machine. `vicus learn` finds it out from traces.
+///
+/// ```
+/// use vicus_machine::Learned;
+/// use vicus_topology::Topology;
+///
+/// let machine = Topology::parse("node:2 core:4")?;
+/// let file = std::env::temp_dir().join(format!("vicus-learned-{}.json", std::process::id()));
+/// Learned { setting: "vicus:memory=20".parse()?, notes: serde_json::Value::Null }.write(&file, &machine)?;
+/// assert_eq!(Learned::read(&file, &machine)?.setting.to_string(), "vicus:memory=20");
+///
+/// let other = Topology::parse("node:4 core:4")?;
+/// assert!(Learned::read(&file, &other).unwrap_err().contains("another machine"));
+/// # std::fs::remove_file(&file)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Learned {
+    /// The strategy that suits it.
+    pub setting: Setting,
+    /// Why: for people and other programs. It is not read again.
+    pub notes: Value,
+}
+
+impl Learned {
+    /// Reads a file that [`Learned::write`] has written about this machine.
+    ///
+    /// # Errors
+    /// The file can't be read, ends too early, has another version, names no strategy, or is about another machine. The message
+    /// begins with the file's name.
+    pub fn read(file: &Path, machine: &Topology) -> Result<Learned, String> {
+        let wrong = |what: &str| format!("{}: {what}", file.display());
+        let text = std::fs::read_to_string(file).map_err(|error| wrong(&format!("can't be read ({error})")))?;
+        let mut json: Value = serde_json::from_str(&text).map_err(|error| wrong(&error.to_string()))?;
+        match &json["version"] {
+            version if *version == VERSION => {}
+            Value::Number(version) => {
+                return Err(wrong(&format!(
+                    "has version {version}, and this program reads version {VERSION}: learn again"
+                )));
+            }
+            _ => return Err(wrong("has no `version`: `vicus learn` did not write it")),
+        }
+        let known = json["topology"].as_str().ok_or_else(|| wrong("has no `topology`"))?;
+        if known != key(machine) {
+            let of = json["machine"].as_str().unwrap_or("unnamed");
+            return Err(wrong(&format!(
+                "was learned on another machine, or with other PUs ({of}): learn again on this one"
+            )));
+        }
+        let setting = json["strategy"].as_str().ok_or_else(|| wrong("has no `strategy`"))?;
+        let setting = setting.parse().map_err(|error| wrong(&format!("strategy: {error}")))?;
+        Ok(Learned { setting, notes: json["notes"].take() })
+    }
+
+    /// Writes it to a file, in place of what is there.
+    ///
+    /// # Errors
+    /// The file can't be written.
+    pub fn write(&self, file: &Path, machine: &Topology) -> std::io::Result<()> {
+        let json = json!({
+            "version": VERSION,
+            "topology": key(machine),
+            "machine": machine.name,
+            "strategy": self.setting.to_string(),
+            "notes": self.notes,
+        });
+        crate::latency::replace(file, &format!("{json:#}\n"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_says_something_else_is_refused_with_its_place() {
+        let file = std::env::temp_dir().join(format!("vicus-learned-test-{}.json", std::process::id()));
+        let machine = Topology::parse("node:2 core:4").unwrap();
+        let read = || Learned::read(&file, &machine).map(|learned| learned.setting.to_string());
+        assert!(read().unwrap_err().contains("can't be read"));
+        let learned = Learned { setting: "steal".parse().unwrap(), notes: json!({"why": 1}) };
+        learned.write(&file, &machine).unwrap();
+        assert_eq!(read().as_deref(), Ok("steal"));
+        assert_eq!(Learned::read(&file, &machine).unwrap().notes, learned.notes);
+        let text = std::fs::read_to_string(&file).unwrap();
+        // Cut off anywhere, it is no whole JSON value.
+        for end in 0..text.trim_end().len() {
+            std::fs::write(&file, &text[..end]).unwrap();
+            let error = read().unwrap_err();
+            assert!(error.starts_with(&file.display().to_string()) && error.contains("line"), "{end}: {error}");
+        }
+        for (from, to, expected) in [
+            ("\"version\": 1", "\"version\": 2", "has version 2, and this program reads version 1"),
+            ("\"version\": 1", "\"version\": \"1\"", "has no `version`"),
+            ("\"topology\": \"", "\"topology\": \"0", "another machine"),
+            ("\"topology\"", "\"topologie\"", "has no `topology`"),
+            ("\"strategy\"", "\"strategie\"", "has no `strategy`"),
+            ("\"steal\"", "\"fastest\"", "strategy: there is no strategy `fastest`"),
+        ] {
+            std::fs::write(&file, text.replace(from, to)).unwrap();
+            let error = read().unwrap_err();
+            assert!(error.contains(expected), "{to}: {error}");
+        }
+        std::fs::remove_file(&file).unwrap();
+    }
+}
