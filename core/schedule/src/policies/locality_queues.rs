@@ -8,7 +8,7 @@
 
 use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy, Values};
 use crate::{Dealing, Order, Plan, QueueId, Scan, Take, Tokens};
-use vicus_topology::{PuId, Topology};
+use vicus_topology::{GroupId, PuId, Topology};
 
 pub(super) struct LocalityQueues;
 
@@ -28,16 +28,28 @@ impl Strategy for LocalityQueues {
             values: Values::ANY,
             what: "how many tokens the pool holds; 0 is any number",
         };
-        &[CAPACITY, SPARES, SPIN]
+        const DOMAIN: Parameter = Parameter {
+            name: "domain",
+            default: 0,
+            values: Values::Named(&["node", "group"]),
+            what: "which threads share a queue: those of a node, or those that share a cache (Wittmann and Hager, §4)",
+        };
+        &[CAPACITY, DOMAIN, SPARES, SPIN]
     }
 
     fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {
-        let mut draft = Draft::with_spares(machine, pus, setting, |index| machine.pus[pus[index].index()].node);
+        let of_groups = setting.value("domain") == 1;
+        let domain = |pu: PuId| {
+            let pu = &machine.pus[pu.index()];
+            (pu.node, of_groups.then_some(pu.group))
+        };
+        let mut draft = Draft::with_spares(machine, pus, setting, |index| domain(pus[index]));
         let queues: Vec<QueueId> = draft
             .pool_ids()
             .map(|pool| {
                 let (home, wake) = (draft.pool_node(pool), draft.pools_by_rank(pool));
-                draft.queue(format!("blocks of {home}"), None, Order::Deque, home, wake)
+                let name = if of_groups { format!("blocks of {pool:?}") } else { format!("blocks of {home}") };
+                draft.queue(name, None, Order::Deque, home, wake)
             })
             .collect();
         for seat in draft.seat_ids() {
@@ -49,7 +61,12 @@ impl Strategy for LocalityQueues {
             draft.probe(seat, 2, Scan::List(next), Take::Oldest);
         }
         // A block's home, set when its memory was first written, decides alone, whatever its size.
-        let dealing = Dealing { intensity_first: true, ..draft.deal_to_nodes(&queues) };
+        let node = |group: GroupId| machine.core_groups[group.index()].node;
+        let to_domains = match of_groups {
+            true => draft.deal_to_groups(&queues, &|from, to| machine.numa_value(node(from), node(to))),
+            false => draft.deal_to_nodes(&queues),
+        };
+        let dealing = Dealing { intensity_first: true, ..to_domains };
         let homes = draft.homes(&queues);
         let tokens = Some(Tokens { capacity: setting.above_zero("capacity") });
         Plan { homes, dealing: Some(dealing), tokens, ..draft.finish(setting, queues) }

@@ -16,7 +16,7 @@ pub use setting::{Parameter, Setting, SettingError, Settings, Values};
 
 use crate::{Dealing, Idle, Order, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, Scan, SeatId, SeatPlan, Take, When};
 use std::collections::BTreeSet;
-use vicus_topology::{GroupId, LocationId, NodeId, PuId, Topology};
+use vicus_topology::{CoreGroup, GroupId, LocationId, NodeId, PuId, Topology};
 
 /// Every strategy, the default first.
 pub const ALL: [&dyn Strategy; 10] = [
@@ -248,6 +248,31 @@ impl<'a> Draft<'a> {
         let nearest = self.homes(queues).into_iter().map(|nearest| nearest[0]).collect();
         let of_seats = |queue: QueueId| LocationId::new(self.queues[queue.index()].home.index());
         Dealing::over(locations, nearest, &self.machine.distances, of_seats)
+    }
+
+    /// Deals every task to core groups, whose shared caches are the locations, given one queue for each pool of a group. A group has its own
+    /// pool's queue, or that of the nearest one with threads. The parts of a node's memory belong to its groups in turn.
+    fn deal_to_groups(&self, queues: &[QueueId], cost: &impl Fn(GroupId, GroupId) -> u32) -> Dealing {
+        let groups = &self.machine.core_groups;
+        let location = |group: GroupId| LocationId::new(group.index());
+        let group_of = |pool: PoolId| self.group_of(self.pools[pool.index()].seats[0]);
+        let nearest = |group: GroupId| {
+            let far = |&pool: &PoolId| (group_of(pool) != group, cost(group, group_of(pool)), pool);
+            queues[self.pool_ids().min_by_key(far).expect("a plan has a pool").index()]
+        };
+        let locations = |node: NodeId| {
+            let far = |group: &CoreGroup| (group.node != node, self.rank(node, group.node));
+            let least = groups.iter().map(far).min();
+            groups.iter().filter(|group| Some(far(group)) == least).map(|group| location(group.id)).collect()
+        };
+        let of_seats = |queue: QueueId| {
+            let pool = self.pool_ids().find(|pool| queues[pool.index()] == queue);
+            location(group_of(pool.expect("each queue is of a pool")))
+        };
+        let costs: Vec<Vec<u32>> = groups.iter().map(|a| groups.iter().map(|b| cost(a.id, b.id)).collect()).collect();
+        let locations = self.machine.nodes.iter().map(|node| locations(node.id)).collect();
+        let nearest = groups.iter().map(|group| nearest(group.id)).collect();
+        Dealing::over(locations, nearest, &costs, of_seats)
     }
 
     fn finish(mut self, setting: &Setting, entry: Vec<QueueId>) -> Plan {

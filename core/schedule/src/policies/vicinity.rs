@@ -10,7 +10,7 @@
 use super::footprint::{BACK_OFF, back_off, first_beyond_longest};
 use super::{Draft, Latencies, Parameter, SPARES, Setting, Strategy, Values, cache_bytes};
 use crate::{Dealing, Order, Plan, PoolId, QueueId, Scan, Take};
-use vicus_topology::{GroupId, LocationId, NodeId, PuId, Topology};
+use vicus_topology::{GroupId, PuId, Topology};
 
 pub(super) struct Vicinity;
 
@@ -110,42 +110,15 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
         draft.probe(seat, 1, Scan::List(vec![own]), Take::Oldest);
         draft.probe(seat, 2, Scan::List(others), Take::Oldest);
     }
-    // The queue of each home cache: its own, or that of the nearest one with threads.
-    let groups: Vec<GroupId> = machine.core_groups.iter().map(|group| group.id).collect();
-    let pool_group = |pool: PoolId| draft.group_of(draft.pools[pool.index()].seats[0]);
-    let nearest = |group: GroupId| {
-        let far = |&pool: &PoolId| (pool_group(pool) != group, cost(group, pool_group(pool)), pool);
-        queues[draft.pool_ids().min_by_key(far).expect("a plan has a pool").index()]
-    };
     let private = || pus.iter().map(|&pu| cache_bytes(machine, pu).1).max().unwrap_or(0);
-    let locations = machine.nodes.iter().map(|node| homes_of(&draft, node.id)).collect();
-    let nearest = groups.iter().map(|&group| nearest(group)).collect();
-    let costs: Vec<Vec<u32>> = groups.iter().map(|&a| groups.iter().map(|&b| cost(a, b)).collect()).collect();
-    let of_seats = |queue: QueueId| {
-        let pool = draft.pool_ids().find(|pool| queues[pool.index()] == queue);
-        location(pool_group(pool.expect("each queue is of a pool")))
-    };
     let dealing = Dealing {
         more_bytes_than: setting.above_zero("private_bytes").map_or_else(private, u64::from),
         intensity_first: setting.value("intensity") == 1,
         only_coarse: setting.value("coarse") == 1,
-        ..Dealing::over(locations, nearest, &costs, of_seats)
+        ..draft.deal_to_groups(&queues, &cost)
     };
     let homes = draft.homes(&queues);
     Plan { homes, dealing: Some(dealing), ..draft.finish(setting, queues) }
-}
-
-/// The core groups of a node, or else the nearest ones.
-pub(super) fn homes_of(draft: &Draft<'_>, node: NodeId) -> Vec<LocationId> {
-    let groups = &draft.machine.core_groups;
-    let far = |group: &vicus_topology::CoreGroup| (group.node != node, draft.rank(node, group.node));
-    let least = groups.iter().map(far).min();
-    groups.iter().filter(|group| Some(far(group)) == least).map(|group| location(group.id)).collect()
-}
-
-/// A home cache is a location with its group's index.
-fn location(group: GroupId) -> LocationId {
-    LocationId::new(group.index())
 }
 
 /// All home caches, neighbours beside each other: each is paired with the nearest one that is left, then pairs are, and so on. So

@@ -29,7 +29,7 @@
 use super::las::{self, by_cache_distance};
 use super::{Draft, Latencies, Parameter, SPARES, SPIN, Setting, Strategy, Values, cache_bytes, cores};
 use crate::{Dealing, End, Order, Plan, PoolId, QueueId, Robber, Scan, SeatId, Take, When};
-use vicus_topology::{GroupId, LocationId, PuId, Topology};
+use vicus_topology::{GroupId, PuId, Topology};
 
 pub(super) struct Vicus;
 
@@ -248,8 +248,8 @@ impl Homes {
         let machine = draft.machine;
         let private = || pus.iter().map(|&pu| cache_bytes(machine, pu).1).max().unwrap_or(0);
         let more_bytes_than = setting.above_zero("deal_bytes").map_or_else(private, u64::from);
+        let by_pool: Vec<QueueId> = draft.pool_ids().map(|pool| dealt[self.of_pool[pool.index()]]).collect();
         if !self.are_caches {
-            let by_pool: Vec<QueueId> = draft.pool_ids().map(|pool| dealt[self.of_pool[pool.index()]]).collect();
             return Dealing {
                 more_bytes_than,
                 only_uneven: true,
@@ -258,25 +258,12 @@ impl Homes {
                 ..draft.deal_to_nodes(&by_pool)
             };
         }
-        let groups: Vec<GroupId> = machine.core_groups.iter().map(|group| group.id).collect();
-        let group_of = |pool: PoolId| draft.group_of(draft.pools[pool.index()].seats[0]);
-        let nearest = |group: GroupId| {
-            let far = |&pool: &PoolId| (group_of(pool) != group, cost(group, group_of(pool)), pool);
-            dealt[self.of_pool[draft.pool_ids().min_by_key(far).expect("a plan has a pool").index()]]
-        };
-        let nearest = groups.iter().map(|&group| nearest(group)).collect();
-        let costs: Vec<Vec<u32>> = groups.iter().map(|&a| groups.iter().map(|&b| cost(a, b)).collect()).collect();
-        let locations = machine.nodes.iter().map(|node| super::vicinity::homes_of(draft, node.id)).collect();
-        let of_seats = |queue: QueueId| {
-            let home = dealt.iter().position(|&other| other == queue).expect("each queue is of a home");
-            LocationId::new(group_of(self.pools[home][0]).index())
-        };
         Dealing {
             more_bytes_than,
             intensity_first: true,
             only_coarse: true,
             boxes: false,
-            ..Dealing::over(locations, nearest, &costs, of_seats)
+            ..draft.deal_to_groups(&by_pool, cost)
         }
     }
 }

@@ -248,7 +248,7 @@ fn dealt(dealing: &Dealing, bytes: &[u64]) -> Option<QueueId> {
 }
 
 /// The strategies that deal.
-const DEALS: [&str; 4] = ["footprint", "vicinity", "locality-queues", "vicus"];
+const DEALS: [&str; 5] = ["footprint", "vicinity", "locality-queues", "locality-queues:domain=group", "vicus"];
 
 #[test]
 fn a_deal_goes_to_the_nearest_node_with_threads_and_wakes_a_worker_there_first() {
@@ -281,6 +281,27 @@ fn a_deal_goes_to_the_nearest_node_with_threads_and_wakes_a_worker_there_first()
             }
         }
     }
+}
+
+/// Wittmann and Hager, §4: a locality queue for the cores that share a cache.
+#[test]
+fn locality_queues_are_of_nodes_or_of_shared_caches() {
+    let machine = Topology::parse("node:2 l3:2 core:2").unwrap();
+    let plan = |setting: &str| setting.parse::<Setting>().unwrap().plan(&machine, 8);
+    let regular =
+        |plan: &Plan| plan.seats.iter().filter(|seat| !seat.spare).map(|seat| seat.place[0].index()).collect();
+    let (nodes, caches): (Vec<usize>, Vec<usize>) =
+        (regular(&plan("locality-queues")), regular(&plan("locality-queues:domain=group")));
+    assert_eq!((nodes, caches), (vec![0, 0, 0, 0, 1, 1, 1, 1], vec![0, 0, 1, 1, 2, 2, 3, 3]));
+    let plan = plan("locality-queues:domain=group");
+    let looks: Vec<usize> =
+        plan.seats[4].look.iter().flat_map(|probe| probe.scan.queues()).map(|queue| queue.index()).collect();
+    assert_eq!(looks, [2, 3, 0, 1], "its own, and then the next ones, cyclically");
+    // The homes on a node belong to its caches in turn.
+    let dealing = plan.dealing.as_ref().unwrap();
+    let homes = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 2, 3]];
+    let queues = homes.map(|bytes| dealt(dealing, &bytes).map(|queue| queue.index()));
+    assert_eq!(queues, [Some(0), Some(1), Some(2), Some(2)], "both caches of a node are as near: the first byte's");
 }
 
 #[test]
