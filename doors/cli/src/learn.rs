@@ -11,6 +11,7 @@ use anyhow::{Context, bail, ensure};
 use serde::Serialize;
 use std::collections::HashSet;
 use std::fmt::Write as _;
+use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use vicus::memory::Distribution;
 use vicus::{Learned, STRATEGIES, Setting, Settings, Topology, this_machine};
@@ -106,11 +107,20 @@ struct TaskType {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    if let Some(path) = &args.output {
-        // Found out now, not after the work. What is there stays until there is something better.
-        let file = std::fs::OpenOptions::new().write(true).create(true).truncate(false).open(path);
-        file.with_context(|| format!("{}: can't be written", path.display()))?;
+    let Some(path) = &args.output else { return learn(args) };
+    // Found out now, not after the work. What is there stays until there is something better.
+    let is_new = !path.exists();
+    let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
+    file.with_context(|| format!("{}: can't be written", path.display()))?;
+    let learned = learn(args);
+    if learned.is_err() && is_new {
+        // A run would take the empty file for one that was cut off.
+        let _ = std::fs::remove_file(path);
     }
+    learned
+}
+
+fn learn(args: &Args) -> anyhow::Result<()> {
     let settings = candidates(&args.strategy)?;
     let (machine, topology) = where_it_runs(args.machine.as_deref())?;
     let threads = threads(args.threads, &machine)?;
@@ -124,7 +134,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     print(&match args.format {
         Format::Table => findings.table(best, args.output.as_deref()),
         Format::Json => {
-            format!("{:#}\n", serde_json::json!({ "strategy": settings[best].to_string(), "findings": findings }))
+            let strategy = settings[best].to_string();
+            format!("{:#}\n", serde_json::json!({ "strategy": strategy, "findings": findings }))
         }
     })
 }

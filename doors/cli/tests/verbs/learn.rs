@@ -126,11 +126,11 @@ fn a_file_of_another_machine_or_cut_off_is_refused_with_its_place() {
         assert!(!output.status.success(), "{arguments:?}");
         String::from_utf8(output.stderr).expect("text")
     };
-    assert!(error(&["learn", text(&data)]).contains("refused.nt: not a trace"));
+    assert!(error(&["learn", text(&data), "--output", text(&learned)]).contains("refused.nt: not a trace"));
+    assert!(!learned.exists(), "nothing was learned");
     assert!(
         error(&["learn", text(&trace), "--output", "/nowhere/at/all"]).contains("/nowhere/at/all: can't be written")
     );
     let few = ["learn", text(&trace), "--machine", "core:2", "--threads", "3"];
     assert!(error(&few).contains("--threads 3: ") && error(&few).contains("has 2 PUs"));
-    assert!(!path("at").exists());
 }
