@@ -131,6 +131,8 @@ pub struct SeatPlan {
     pub pool: PoolId,
     /// No thread sits here until another seat of the pool declares that it blocks.
     pub spare: bool,
+    /// Whether no other seat of the plan, apart from spare ones, has this PU.
+    pub is_alone: bool,
     /// The queue for a task of each kind that is spawned here.
     pub place: [QueueId; Kind::COUNT],
     /// How it looks for work: the first probe that finds something wins.
@@ -220,7 +222,8 @@ pub enum When {
 pub enum Idle {
     /// Looks around for so long, then sleeps until a spawn wakes it.
     Sleep {
-        /// Nanoseconds of looking around before it sleeps.
+        /// Nanoseconds of looking around before it sleeps; 0 is not at all. After a short sleep it is more: see
+        /// [`Seat::woken`](crate::Seat::woken).
         spin_ns: u32,
     },
     /// Looks again after a pause that grows up to a limit (Muddukrishna et al. §4.1).

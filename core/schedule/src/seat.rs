@@ -207,7 +207,7 @@ impl<T> Seat<T> {
             helping: 0,
             pause_ns: 0,
             look_ns: 0,
-            is_alone: plan.seats.iter().filter(|other| other.pu == seat.pu && !other.spare).count() == 1,
+            is_alone: seat.is_alone,
             woken: None,
             sent: 0,
             turn: 0,
@@ -458,11 +458,14 @@ impl<T> Seat<T> {
 
     /// The seat does not sleep any more. `slept_ns`: for how long it did; `None`: it has found a task in its last look. `wake` is
     /// the task that it was chosen for, if any.
+    ///
+    /// If the seat has its PU to itself, and the sleep was not longer than 0.05 ms, the seat looks around for at least twice that time,
+    /// and 0.05 ms at most, before it sleeps again; after a longer sleep for as long as its plan says.
     pub fn woken(&mut self, wake: Option<Wake>, slept_ns: Option<u64>) {
         self.woken = wake;
         if let Some(slept_ns) = slept_ns {
             let is_short = self.is_alone && slept_ns <= LONGER_LOOK_NS;
-            self.look_ns = if is_short { LONGER_LOOK_NS.min(slept_ns * 2) } else { 0 };
+            self.look_ns = if is_short { LONGER_LOOK_NS.min(self.look_ns.max(slept_ns * 2)) } else { 0 };
         }
     }
 

@@ -49,7 +49,7 @@ impl Plan {
     }
 
     fn seat(&self, f: &mut fmt::Formatter<'_>, index: usize, seat: &SeatPlan) -> fmt::Result {
-        let SeatPlan { pu, node, affinity, pool, spare, place, look, idle } = seat;
+        let SeatPlan { pu, node, affinity, pool, spare, is_alone: _, place, look, idle } = seat;
         let spare = if *spare { " (spare)" } else { "" };
         writeln!(f, "seat{index}{spare}: {pu} on {node}, {pool:?}, affinity {affinity:?}")?;
         let [immediate, deferred] = place.map(|queue| self.name(queue));

@@ -179,6 +179,7 @@ impl Trace {
         let mut blocked: FxHashMap<BoxId, Blocked> = FxHashMap::default();
         let mut spawned_before: FxHashSet<BoxId> = FxHashSet::default();
         let mut queued: FxHashMap<BoxId, u64> = FxHashMap::default();
+        let mut begun: FxHashSet<BoxId> = FxHashSet::default();
         let names = self.names();
         // A task is named right after it has begun.
         let function = |event: &Event| match event.what {
@@ -205,8 +206,10 @@ impl Trace {
                     total.invocations += 1;
                     types.of(who).invocations += 1;
                 }
-                // A task that is not a box has no invocation around its code.
-                What::UserCodeBegins { who } if seat.open.last().is_some_and(|open| !open.is_invocation) => {
+                // A task that is not a box has no invocation around its code, which may go on several times.
+                What::UserCodeBegins { who }
+                    if seat.open.last().is_some_and(|open| !open.is_invocation) && begun.insert(who) =>
+                {
                     types.of(who).invocations += 1;
                 }
                 What::Taken { who, rule, far } => {
@@ -478,6 +481,15 @@ mod tests {
         assert_eq!(seat.takes, [Takes { rule: 4, near: 0, far: 1 }]);
         assert_eq!((summary.span_ns, summary.taken()), (650, (0, 1)));
         assert_eq!((summary.boxes[0].invocations, summary.boxes[0].busy_ns), (1, 100));
+    }
+
+    #[test]
+    fn a_task_that_is_suspended_runs_once() {
+        let who = BoxId::task_of(1);
+        let parts = [What::UserCodeBegins { who }, What::UserCodeEnds { who }];
+        let events: Vec<(u64, What)> = (0..6).map(|at| (at as u64 * 10, parts[at % 2])).collect();
+        let row = &summary(&events).boxes[0];
+        assert_eq!((row.invocations, row.busy_ns), (1, 30));
     }
 
     #[test]

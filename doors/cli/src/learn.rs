@@ -11,21 +11,16 @@ use anyhow::{Context, bail, ensure};
 use serde::Serialize;
 use std::collections::HashSet;
 use std::fmt::Write as _;
-use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use vicus::memory::Distribution;
 use vicus::{Learned, STRATEGIES, Setting, Settings, Topology, this_machine};
 use vicus_schedule::MOST_THREADS;
 use vicus_sim::{Machine, Options, ReplayOptions};
 
-/// Find out which strategy suits a program on this machine, from traces of its runs (`vicus run --trace`, `vicus query --trace`), and keep
-/// it in a file. Runs of the program use the file by VICUS_LEARNED.
-///
-/// Each trace is simulated under all strategies, and under `vicus` with other prices of far memory. The one with the least
-/// time is kept; if `las`, the default, is within a percent of it, that.
+/// See `vicus learn --help`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The traces, of one program, with the inputs that matter.
+    /// The traces, of one program, with the inputs that matter. Each has the same weight.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
     /// Writes what was learned to this file.
@@ -35,10 +30,10 @@ pub(crate) struct Args {
     /// --output FILE` writes a machine file with this one's costs.
     #[arg(long, value_name = "NAME|FILE|LINE")]
     machine: Option<String>,
-    /// The strategies to try, a list such as las,vicus:memory=20,steal.
+    /// The strategies to try, a list such as las,vicus:memory=20,steal. Of those within a percent of the best, the first one of the list is kept.
     #[arg(long, value_name = "LIST")]
     strategy: Vec<Settings>,
-    /// How many threads the program has; by default one for each PU of the machine, and not more.
+    /// How many threads the program has; by default one for each PU that it may use, as runtimes have.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
     /// How a trace is simulated.
@@ -107,20 +102,10 @@ struct TaskType {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let Some(path) = &args.output else { return learn(args) };
-    // Found out now, not after the work. What is there stays until there is something better.
-    let is_new = !path.exists();
-    let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
-    file.with_context(|| format!("{}: can't be written", path.display()))?;
-    let learned = learn(args);
-    if learned.is_err() && is_new {
-        // A run would take the empty file for one that was cut off.
-        let _ = std::fs::remove_file(path);
+    if let Some(path) = &args.output {
+        // Found out now, not after the work.
+        Learned::check_writable(path).with_context(|| format!("{}: can't be written", path.display()))?;
     }
-    learned
-}
-
-fn learn(args: &Args) -> anyhow::Result<()> {
     let settings = candidates(&args.strategy)?;
     let (machine, topology) = where_it_runs(args.machine.as_deref())?;
     let threads = threads(args.threads, &machine)?;
@@ -182,7 +167,7 @@ fn where_it_runs(named: Option<&str>) -> anyhow::Result<(Machine, Topology)> {
 
 fn threads(asked: Option<u16>, machine: &Machine) -> anyhow::Result<usize> {
     let pus = machine.topology.usable_pus().count();
-    let threads = asked.map_or(pus, usize::from);
+    let threads = asked.map_or_else(|| machine.topology.default_threads(), usize::from);
     ensure!(threads <= pus, "--threads {threads}: {} has {pus} PUs, and each simulates one thread", machine.name);
     ensure!(threads <= MOST_THREADS, "at most {MOST_THREADS} threads are simulated: say how many by --threads");
     Ok(threads)
@@ -213,7 +198,7 @@ fn findings(args: &Args, machine: &Machine, threads: usize, settings: &[Setting]
     let one_of = |(setting, run): &(usize, usize)| -> anyhow::Result<f64> {
         let plan = machine.plan(&settings[*setting], threads);
         let mut ms = Vec::new();
-        for seed in args.seed..args.seed.saturating_add(SEEDS) {
+        for seed in (0..SEEDS).map(|more| args.seed.wrapping_add(more)) {
             let options = Options { parameters: machine.parameters, seed, ..Options::default() };
             let what = || format!("{} under {} can't be simulated", args.traces[*run].display(), settings[*setting]);
             ms.push(runs[*run].wall_ns(machine, &plan, &options).with_context(what)? / 1e6);

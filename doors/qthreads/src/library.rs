@@ -171,7 +171,11 @@ fn start(shepherds: Option<usize>) -> i32 {
         return PTHREAD_ERROR;
     }
     let mut builder = Runtime::builder().topology(machine::machine(&real, shape)).threads(shape.threads());
-    if environment::strategy().is_none() {
+    let said = environment::strategy();
+    if let Some(Err(wrong)) = &said {
+        eprintln!("vicus: {wrong}; it is shepherd now");
+    }
+    if !matches!(said, Some(Ok(_))) {
         builder = builder.strategy("shepherd".parse::<Setting>().expect("there is such a strategy"));
     }
     if !flag("AFFINITY", true) {

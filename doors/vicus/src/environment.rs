@@ -24,6 +24,7 @@ use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::OnceLock;
 use std::time::Duration;
 use vicus_machine::{Defaults, LatencyFile, Learned};
 use vicus_memory::distribution::Distribution;
@@ -54,15 +55,20 @@ pub fn strategy() -> Option<Result<Setting, String>> {
     parsed(STRATEGY).or_else(learned)
 }
 
-/// As [`strategy`], for a program that takes a list of several.
+/// The strategies that `VICUS_STRATEGY` names, for a program that compares several.
 pub fn strategies() -> Option<Result<Settings, String>> {
-    parsed(STRATEGY).or_else(|| Some(learned()?.map(|setting| Settings(vec![setting]))))
+    parsed(STRATEGY)
 }
 
+/// The file is read once: each runtime of the process has the same.
 fn learned() -> Option<Result<Setting, String>> {
+    static READ: OnceLock<Result<Setting, String>> = OnceLock::new();
     let file = variable(LEARNED).map(PathBuf::from)?;
-    let learned = Learned::read(&file, &vicus_machine::this_machine().topology);
-    Some(learned.map(|learned| learned.setting).map_err(|wrong| format!("{LEARNED}: {wrong}")))
+    let read = || {
+        let learned = Learned::read(&file, &vicus_machine::this_machine().topology);
+        learned.map(|learned| learned.setting).map_err(|wrong| format!("{LEARNED}: {wrong}"))
+    };
+    Some(READ.get_or_init(read).clone())
 }
 
 const LEARNED: &str = "VICUS_LEARNED";

@@ -10,7 +10,7 @@ use vicus_schedule::{TaskHeader, TaskRef};
 /// Usually it is one, for a seat that waits for it. It lies beside the count, and goes from core to core with that in one cache line.
 #[derive(Default)]
 pub(crate) struct Inbox {
-    /// The only one, or null.
+    /// The one that is taken first, or null. It is filled only while no others wait.
     first: AtomicPtr<TaskHeader>,
     /// How many more there are, so that the seat can look without a lock.
     waiting: AtomicUsize,

@@ -70,9 +70,11 @@ fn kept_or_measured(
     Latencies::new(topology, measured)
 }
 
-/// Identifies a machine in a file: the hash FNV-1a of its description without the name.
+/// Identifies a machine in a file: the hash FNV-1a of its description without the name, and without what changes from one start of the
+/// system or of a container to the next: how many bytes a node has, and the quota.
 pub(crate) fn key(topology: &Topology) -> String {
-    let nameless = Topology { name: String::new(), ..topology.clone() };
+    let mut nameless = Topology { name: String::new(), cpu_quota_millis: None, ..topology.clone() };
+    nameless.nodes.iter_mut().for_each(|node| node.bytes = node.bytes.min(1));
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     format!("{:016x}", nameless.to_json().bytes().fold(0xcbf2_9ce4_8422_2325, step))
 }
@@ -105,12 +107,26 @@ fn write(topology: &Topology, file: &Path, measured: &[Vec<u32>]) -> std::io::Re
     replace(file, &format!("{json}\n"))
 }
 
-/// Writes a file that another process may read meanwhile: it sees the old one or the new one.
+/// Writes a file that another process may read meanwhile: it sees the old one or the new one. What is no plain file is written to.
 pub(crate) fn replace(file: &Path, text: &str) -> std::io::Result<()> {
+    let Some((file, half)) = beside(file) else { return std::fs::write(file, text) };
+    let written = std::fs::write(&half, text).and_then(|()| std::fs::rename(&half, file));
+    if written.is_err() {
+        let _ = std::fs::remove_file(half);
+    }
+    written
+}
+
+/// The file that a name stands for, and the one beside it that takes its place when it is complete; `None` if it is no plain file.
+pub(crate) fn beside(file: &Path) -> Option<(PathBuf, PathBuf)> {
+    let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    // A link that is left leads nowhere yet.
+    if file.is_symlink() || file.exists() && !file.is_file() {
+        return None;
+    }
     let mut half = file.as_os_str().to_owned();
     half.push(format!(".{}", std::process::id()));
-    std::fs::write(&half, text)?;
-    std::fs::rename(&half, file)
+    Some((file, half.into()))
 }
 
 /// By core group and core group, in nanoseconds. A way to a group that may not be used is as long as the longest other.

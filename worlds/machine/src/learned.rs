@@ -56,12 +56,24 @@ impl Learned {
         if known != key(machine) {
             let of = json["machine"].as_str().unwrap_or("unnamed");
             return Err(wrong(&format!(
-                "was learned on another machine, or with other PUs ({of}): learn again on this one"
+                "was learned on another machine, or for other PUs ({of}): learn again on this one"
             )));
         }
         let setting = json["strategy"].as_str().ok_or_else(|| wrong("has no `strategy`"))?;
         let setting = setting.parse().map_err(|error| wrong(&format!("strategy: {error}")))?;
         Ok(Learned { setting, notes: json["notes"].take() })
+    }
+
+    /// Finds out whether a file can be written, and leaves all as it is.
+    ///
+    /// # Errors
+    /// It can't.
+    pub fn check_writable(file: &Path) -> std::io::Result<()> {
+        if let Some((_, half)) = crate::latency::beside(file) {
+            std::fs::write(&half, "")?;
+            std::fs::remove_file(half)?;
+        }
+        Ok(())
     }
 
     /// Writes it to a file, in place of what is there.

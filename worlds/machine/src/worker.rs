@@ -837,7 +837,7 @@ fn wait_on_fibre<A: Awaited>(fibre: &'static Fibre, awaited: &A) {
 }
 
 /// How often a thread that looks around looks for what is for its seat alone, before it looks into queues again.
-const GLANCES: usize = 8;
+const GLANCES: usize = 4;
 
 /// How long a thread of a team spins before it gives way to another one on its PU.
 const GIVES_WAY_AFTER_US: u128 = 10;

@@ -15,7 +15,7 @@ mod vicus;
 pub use setting::{Parameter, Setting, SettingError, Settings, Values};
 
 use crate::{Dealing, Idle, Order, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, Scan, SeatId, SeatPlan, Take, When};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use vicus_topology::{CoreGroup, GroupId, LocationId, NodeId, PuId, Topology};
 
 /// Every strategy, the default first.
@@ -100,7 +100,7 @@ const SPIN: Parameter = Parameter {
     name: "spin_ns",
     default: 10_000,
     values: Values::ANY,
-    what: "how long a worker without work looks around before it sleeps, in nanoseconds",
+    what: "how long a worker without work looks around before it sleeps, in nanoseconds; 0 is not at all; after a short sleep up to 50000",
 };
 
 /// How many threads are lent for blocked ones, so that tasks behind a blocking box go on.
@@ -169,6 +169,7 @@ impl<'a> Draft<'a> {
             affinity: vec![pu],
             pool,
             spare,
+            is_alone: false,
             place: [nowhere; 2],
             look: Vec::new(),
             idle: Idle::Sleep { spin_ns: SPIN.default },
@@ -277,6 +278,12 @@ impl<'a> Draft<'a> {
 
     fn finish(mut self, setting: &Setting, entry: Vec<QueueId>) -> Plan {
         let strategy = setting.to_string();
+        // A description may have several PUs for one of the system's.
+        let cpu = |seat: &SeatPlan| self.machine.pus[seat.pu.index()].os_index;
+        let mut threads: BTreeMap<u32, usize> = BTreeMap::new();
+        self.seats.iter().filter(|seat| !seat.spare).for_each(|seat| *threads.entry(cpu(seat)).or_default() += 1);
+        let alone: Vec<bool> = self.seats.iter().map(|seat| threads[&cpu(seat)] == 1).collect();
+        self.seats.iter_mut().zip(alone).for_each(|(seat, alone)| seat.is_alone = alone);
         if let Some(spin_ns) = setting.find(SPIN.name) {
             self.seats.iter_mut().for_each(|seat| seat.idle = Idle::Sleep { spin_ns });
         }

@@ -194,20 +194,24 @@ fn a_seat_looks_around_for_longer_after_a_short_sleep_if_it_has_its_pu_to_itself
     // It found a task in its last look.
     slept(&mut world, None);
     assert_eq!(world.none(700), Rest::Look { until_ns: 18_000 });
-    for (ns, until_ns) in [(50_000, 50_000), (100, 700), (50_001, 700)] {
+    for (ns, until_ns) in [(50_000, 50_000), (100, 50_000), (50_001, 700)] {
         slept(&mut world, Some(ns));
         assert_eq!(world.none(0), Rest::Look { until_ns });
         assert_eq!(world.none(until_ns), sleep);
     }
-    // Who wants no looking around gets none.
+    // Not if the setting says that a seat never looks around.
     let mut world = World::new("las:spin_ns=0");
     slept(&mut world, Some(9_000));
     assert_eq!(world.none(0), sleep);
-    // Two seats on each PU.
+    // Two seats on each PU; and two PUs that are one of the system's.
     let machine = Topology::parse("node:1 core:2").unwrap();
-    let mut world = World::of("las:spin_ns=700".parse::<Setting>().unwrap().plan(&machine, 4));
-    slept(&mut world, Some(9_000));
-    assert_eq!(world.none(700), sleep);
+    let mut same = machine.clone();
+    same.pus.iter_mut().for_each(|pu| pu.os_index = 0);
+    for (machine, threads) in [(machine, 4), (same, 2)] {
+        let mut world = World::of("las:spin_ns=700".parse::<Setting>().unwrap().plan(&machine, threads));
+        slept(&mut world, Some(9_000));
+        assert_eq!(world.none(700), sleep);
+    }
 }
 
 /// Muddukrishna et al., §4.1: pauses grow up to a limit. A short one can't be ended by a push; after the longest, the seat

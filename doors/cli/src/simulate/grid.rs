@@ -31,8 +31,8 @@ pub(crate) struct Args {
     /// The strategies to compare, at least two; by default all of them.
     #[arg(long, value_name = "LIST")]
     strategy: Vec<Settings>,
-    /// A column more: in each row the strategy that `vicus learn` would choose there, found out with other seeds. It chooses from those that are
-    /// compared, and from `vicus` with other prices of far memory.
+    /// A column more: in each row the strategy that suited it best with other seeds, of those that are compared and of `vicus` with other values of
+    /// its parameters. That is what `vicus learn` finds out for a program.
     #[arg(long)]
     learned: bool,
     /// Lists the workloads.

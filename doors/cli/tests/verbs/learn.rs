@@ -131,6 +131,18 @@ fn a_file_of_another_machine_or_cut_off_is_refused_with_its_place() {
     assert!(
         error(&["learn", text(&trace), "--output", "/nowhere/at/all"]).contains("/nowhere/at/all: can't be written")
     );
+    // What is no plain file is written to, and a link leads to the file.
+    #[cfg(unix)]
+    {
+        let link = path("refused-link.json");
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink(&learned, &link).unwrap();
+        let last = ["--strategy", "las", "--seed", "18446744073709551615", "--output"];
+        printed(&vicus(&[&["learn", text(&trace)], &last[..], &[text(&link)]].concat(), &[]));
+        assert!(link.is_symlink() && learned.is_file());
+        printed(&vicus(&[&["learn", text(&trace)], &last[..], &["/dev/null"]].concat(), &[]));
+        assert!(!Path::new("/dev/null").is_file());
+    }
     let few = ["learn", text(&trace), "--machine", "core:2", "--threads", "3"];
     assert!(error(&few).contains("--threads 3: ") && error(&few).contains("has 2 PUs"));
 }

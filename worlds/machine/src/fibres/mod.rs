@@ -430,7 +430,7 @@ impl Fibre {
     #[cold]
     fn arrive(&'static self, seat: SeatId) {
         let shared = in_task(|worker| Arc::clone(&worker.shared));
-        // By the inbox's lock the seat finds the stack as it was left.
+        // By the inbox's release the seat finds the stack as it was left.
         self.state.go_to(seat, || shared.call(seat, self.task()));
     }
 

@@ -43,7 +43,7 @@ impl State {
             put();
             self.begin(seat);
         } else {
-            // The inbox's lock releases it: what goes on there, is suspended there, and woken by others is queued there.
+            // The inbox releases it: what goes on there, is suspended there, and woken by others is queued there.
             self.begin(seat);
             put();
         }
