@@ -192,7 +192,7 @@ impl<'m> Lines<'m> {
     }
 
     /// How long a line takes from a cache to a thread, and how long it keeps its way busy.
-    fn from_cache(&self, thread: &Thread, cache: usize, bytes: f64) -> (f64, f64) {
+    fn way_from_cache(&self, thread: &Thread, cache: usize, bytes: f64) -> (f64, f64) {
         let caches = &self.machine.topology.caches;
         let shares = |&&own: &&usize| own == cache || caches[cache].pus.iter().all(|pu| caches[own].pus.contains(pu));
         if let Some(&shared) = thread.path.iter().find(shares) {
@@ -215,7 +215,7 @@ impl<'m> Lines<'m> {
 
     /// How long a line takes to a thread from the nearest place that has it, and how long it keeps its way busy.
     fn nearest(&self, thread: &Thread, line: &State) -> (f64, f64) {
-        let caches = line.holders.iter().map(|&cache| self.from_cache(thread, cache, line.bytes));
+        let caches = line.holders.iter().map(|&cache| self.way_from_cache(thread, cache, line.bytes));
         let memory =
             (!line.changed || line.holders.is_empty()).then(|| self.between(thread.node, line.home, line.bytes));
         caches.chain(memory).min_by(|one, other| one.0.total_cmp(&other.0)).expect("a line is somewhere")
@@ -255,7 +255,7 @@ impl<'m> Lines<'m> {
         } else {
             // It has come, and all others have given it up.
             let others = line.holders.iter().filter(|&&cache| Some(cache) != own);
-            let latest = others.map(|&cache| self.from_cache(thread, cache, line.bytes).0);
+            let latest = others.map(|&cache| self.way_from_cache(thread, cache, line.bytes).0);
             let end = begin + latest.fold(self.nearest(thread, line).0, f64::max);
             line.busy_until = end;
             end

@@ -1,5 +1,6 @@
 //! Queues and pools that are divided among threads, against those with one place for all.
 
+use super::memory::{READS, Traffic};
 use super::shared::{Pool, Queue, Roles, Shared, What};
 use super::{Claim, Figure, Input, MORE, NOT_MORE, Results, Setup, largest, smallest};
 use std::ops::RangeInclusive;
@@ -142,6 +143,42 @@ pub(super) fn fig3() -> Figure {
         ],
         baseline: "qpool, 1",
         samples: 3,
+        setups,
+        claims,
+    }
+}
+
+/// Iteration over an array whose segments each thread reads on its own node.
+pub(super) fn fig4() -> Figure {
+    let mut setups = Vec::new();
+    let mut claims = Vec::new();
+    for (machine, threads, times) in [("altix-3700", 32, 31.2), ("niagara-2", 128, 86.2), ("xeon-5150", 4, 2.1)] {
+        for (name, cores) in [("serial", 1), ("near", threads)] {
+            setups.push(Setup {
+                label: name.to_owned(),
+                input: Input::Traffic(Traffic::by(0..cores, READS)),
+                reduced: 1.0,
+                ..setup(machine, name, cores, What::Pool(Pool::Distributed), true)
+            });
+        }
+        let text = format!("{machine}: iteration with {threads} threads is {times} times as fast as serial iteration");
+        let claim = Claim::new(text, "predicted to published", ABOUT, move |results| {
+            let bandwidth = |name: &str| results.point(machine, name).bandwidth();
+            bandwidth("near") / bandwidth("serial") / times
+        });
+        claims.push(claim.published(times, "times"));
+    }
+    Figure {
+        id: "004-fig4",
+        title: "Arrays: threads that iterate over the segments on their own nodes",
+        source: SOURCE,
+        notes: &[
+            "Only the fastest pattern: each segment is read where it lies, and no thread looks for it. Patterns that keep a segment's place in the segment, \
+             and Fig. 5's segment sizes, are left out: the model has no prefetching beyond a segment's end, which is what distinguishes them.",
+            "What is missing on the Altix: what the function does with each element. Two CPUs that only read share their front-side bus.",
+        ],
+        baseline: "serial",
+        samples: 1,
         setups,
         claims,
     }

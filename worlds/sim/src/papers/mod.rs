@@ -67,6 +67,7 @@ pub const FIGURES: &[Entry] = &[
     ("002-fig4", fig002_4::figure),
     ("003-table3", table003_3::figure),
     ("004-fig3", fig004::fig3),
+    ("004-fig4", fig004::fig4),
     ("004-fig7", fig004::fig7),
     ("004-fig8", fig004::fig8),
     ("004-fig9", fig004::fig9),
@@ -277,6 +278,11 @@ impl Point {
     /// How many nodes branches stay on: see [`Sample::kept_nodes`].
     pub fn kept_nodes(&self) -> f64 {
         self.kept_nodes
+    }
+
+    /// Bytes per nanosecond.
+    fn bandwidth(&self) -> f64 {
+        (self.near + self.far) / self.wall_ns()
     }
 
     /// The median time.

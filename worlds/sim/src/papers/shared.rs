@@ -280,7 +280,7 @@ impl Distributed {
             let count = lines.threads();
             // From the next one on, so that not all ask the same one first.
             let mut others: Vec<usize> = (1..count)
-                .map(|step| if thread % 2 == 0 { thread + step } else { thread + count - step } % count)
+                .map(|step| if thread.is_multiple_of(2) { thread + step } else { thread + count - step } % count)
                 .collect();
             others.sort_by_key(|&other| lines.distance(thread, other));
             let nearest = others.first().map_or(0, |&other| lines.distance(thread, other));

@@ -38,6 +38,7 @@ fn each_figure_is_there() {
         "002-fig4",
         "003-table3",
         "004-fig3",
+        "004-fig4",
         "004-fig7",
         "004-fig8",
         "004-fig9",
@@ -114,6 +115,7 @@ fn a_pipeline() {
 fn queues_and_pools() {
     let hold = ["outpaces malloc", "the pool with a mutex suffers", "malloc is uniformly slow"];
     assert_hold(&small("004-fig3"), &hold);
+    assert_hold(&small("004-fig4"), &["niagara-2: iteration", "xeon-5150: iteration"]);
     assert_hold(&small("004-fig7"), &["does not scale", "xeon-5150: the lock-free queue is faster"]);
     assert_hold(&small("004-fig8"), &["with one thread", "improves on the lock-free queue"]);
     assert_hold(&small("004-fig9"), &["affinity helps", "magnify"]);
