@@ -142,7 +142,7 @@ pub(super) fn fig3() -> Figure {
             "What is missing: a lock whose waiters spin before they sleep, as Solaris' do, and what malloc itself computes.",
         ],
         baseline: "qpool, 1",
-        samples: 3,
+        samples: 1,
         setups,
         claims,
     }
@@ -215,7 +215,7 @@ pub(super) fn fig7() -> Figure {
             "16384 elements. Waiters of the mutex sleep; waking one takes the waker no time here.",
         ],
         baseline: "lock-free, 1",
-        samples: 3,
+        samples: 1,
         setups,
         claims,
     }
@@ -273,7 +273,7 @@ pub(super) fn fig8() -> Figure {
         source: SOURCE,
         notes: &[PLACES, LATENCIES, BOTH, IN_ORDER],
         baseline: "lock-free, 1",
-        samples: 3,
+        samples: 1,
         setups: distributed(WORD),
         claims,
     }
@@ -310,7 +310,7 @@ pub(super) fn fig9() -> Figure {
         source: SOURCE,
         notes: &[PLACES, LATENCIES, BOTH],
         baseline: "lock-free, 1",
-        samples: 3,
+        samples: 1,
         setups,
         claims,
     }
