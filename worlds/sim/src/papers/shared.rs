@@ -47,7 +47,7 @@ pub(super) enum Queue {
 /// Who puts elements into a queue, and who takes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Roles {
-    /// Every second thread puts, and its neighbour takes. A thread that is alone does both in turn.
+    /// Every second thread puts, and its neighbour takes as many. A thread that is alone does both in turn.
     Apart,
     /// Each does both in turn.
     Both,
@@ -108,13 +108,12 @@ impl Shared {
             What::Queue(queue, bytes, roles) => {
                 let line_bytes = machine.memory.line_bytes;
                 let queue = &AnyQueue::new(lines, queue, (bytes > line_bytes / 2).then_some(bytes));
-                let taken = &Cell::new(0);
                 let both = roles == Roles::Both || self.threads == 1;
                 let each = operations / self.threads;
                 let work = (0..self.threads).map(|thread| match (both, thread % 2) {
                     (true, _) => Box::pin(put_and_take(lines, queue, thread, each)) as Work<'_>,
                     (false, 0) => Box::pin(put(lines, queue, thread, 2 * each)),
-                    (false, _) => Box::pin(take(lines, queue, thread, taken, operations / self.threads * self.threads)),
+                    (false, _) => Box::pin(take(lines, queue, thread, 2 * each)),
                 });
                 lines.run(work.collect(), watch)?
             }
@@ -137,11 +136,9 @@ async fn put(lines: &Lines<'_>, queue: &AnyQueue, thread: usize, elements: usize
     }
 }
 
-async fn take(lines: &Lines<'_>, queue: &AnyQueue, thread: usize, taken: &Cell<usize>, all: usize) {
-    while taken.get() < all {
-        if queue.take(lines, thread).await {
-            taken.set(taken.get() + 1);
-        }
+async fn take(lines: &Lines<'_>, queue: &AnyQueue, thread: usize, elements: usize) {
+    for _ in 0..elements {
+        while !queue.take(lines, thread).await {}
     }
 }
 
@@ -197,6 +194,8 @@ impl LockFree {
             let seen = self.passed.get();
             let last = self.node_after(seen);
             lines.load(last).await;
+            // The paper's test whether the tail is still the same reads it once more; so does that of the head below.
+            lines.load(self.tail).await;
             if self.passed.get() != seen {
                 continue;
             }
@@ -234,6 +233,7 @@ impl LockFree {
                 return None;
             }
             lines.load(self.node_after(seen)).await;
+            lines.load(self.head).await;
             if self.taken.get() != seen || self.linked.get() == seen {
                 continue;
             }
