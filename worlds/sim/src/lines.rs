@@ -95,7 +95,7 @@ impl Way {
 struct State {
     home: NodeId,
     bytes: f64,
-    /// When caches have it, by the time at which they get it. If its last request was for a change, one of them has it without an end.
+    /// When caches have it, in the order of their requests. After the first one, one or more of them have it without an end.
     held: Vec<Held>,
     /// Whether a holder has changed it, so that memory has not this value.
     changed: bool,
@@ -479,7 +479,7 @@ mod tests {
         let operations = [(0, 'w'), (0, 'r'), (1, 'r'), (1, 'r'), (0, 'w'), (3, 'w'), (2, 'r'), (3, 'r')];
         let own = [3.3, 0.67];
         let took = take(&altix, &[0, 1, 2, 47], &operations);
-        assert_eq!(took, [145.0, own[0], 145.0, own[1], 145.0, 490.0, 490.0, own[0]]);
+        assert_eq!(took, [145.0, own[0], 145.0, own[1], 145.0, 435.0, 435.0, own[0]]);
     }
 
     /// When operations end that begin at these times, by thread and kind: `r`, `w`.
@@ -497,12 +497,12 @@ mod tests {
     #[test]
     fn a_core_keeps_a_line_until_the_next_request_has_reached_it() {
         let altix = Machine::by_name("altix-3700").unwrap();
-        // CPUs of three nodes, each 290 ns from the others. The second one's request is taken when the first one has its line, at 145 ns, and is half
+        // CPUs of three nodes, each 319 ns from the others. The second one's request is taken when the first one has its line, at 145 ns, and is half
         // of its way later there.
         let operations =
-            [(0.0, 0, 'w'), (100.0, 1, 'w'), (150.0, 0, 'r'), (289.0, 0, 'w'), (291.0, 0, 'w'), (300.0, 2, 'w')];
-        let second = 145.0 + 290.0;
-        let expected = [145.0, second, 153.3, 292.3, second + 290.0, second + 2.0 * 290.0];
+            [(0.0, 0, 'w'), (100.0, 1, 'w'), (150.0, 0, 'r'), (300.0, 0, 'w'), (305.0, 0, 'w'), (310.0, 2, 'w')];
+        let second = 145.0 + 319.0;
+        let expected = [145.0, second, 153.3, 303.3, second + 319.0, second + 2.0 * 319.0];
         assert_eq!(ends(&altix, &[0, 2, 4], &operations), expected);
     }
 
@@ -517,11 +517,11 @@ mod tests {
     #[test]
     fn readers_share_a_line_that_none_of_them_changes() {
         let altix = Machine::by_name("altix-3700").unwrap();
-        // Both must wait for the bytes of the other on the way from the home, 40 ns; then each has a copy, and a change needs a request.
+        // The third CPU waits until the bytes for the second one are on their way, 40 ns; then each has a copy, and a change needs a request.
         let operations =
             [(0.0, 0, 'r'), (1000.0, 1, 'r'), (1001.0, 2, 'r'), (2000.0, 1, 'r'), (2000.0, 0, 'r'), (3000.0, 0, 'w')];
         let ends = ends(&altix, &[0, 2, 4], &operations);
-        assert_eq!(ends, [145.0, 1290.0, 1330.0, 2000.67, 2000.67, 3290.0]);
+        assert_eq!(ends, [145.0, 1319.0, 1359.0, 2000.67, 2000.67, 3319.0]);
     }
 
     #[test]
