@@ -239,8 +239,8 @@ const BOTH: &str = "The paper does not say whether a thread that puts and one th
                     one puts; with \"both roles\" each thread puts and takes in turn.";
 
 /// Why the central structures of the Altix are too slow.
-const RETRIES: &str = "What is missing on the Altix: anything that spaces the retries of many threads out. Each failed compare-and-swap comes back at once, \
-                       and has the line sent to it once more.";
+const RETRIES: &str = "What is missing on the Altix: anything that spaces out the retries of many threads. Each failed compare-and-swap is repeated at once, \
+                       and has the line sent to it again.";
 
 /// Why the distributed structures are too fast, except for that of the Xeon.
 const COMPUTES: &str = "What is missing on all: what the authors' operations compute beside their lines, fences among it; the qdqueue would lose most. On the \
