@@ -136,6 +136,11 @@ pub enum Input {
 }
 
 impl Setup {
+    /// Whether its time may depend on the parameter of this name.
+    fn depends_on(&self, parameter: &str) -> bool {
+        !matches!(self.input, Input::Shared(_)) || shared::PARAMETERS.contains(&parameter)
+    }
+
     /// A kernel under a strategy, with one of the machine's threads in each seat.
     fn kernel(group: &'static str, machine: (&'static str, usize), kernel: impl Into<AnyKernel>) -> Setup {
         Setup {
@@ -512,7 +517,8 @@ impl Figure {
                 cases.push(Case { name: "smaller input".to_owned(), purpose: Purpose::Variant, ..less.clone() });
             }
             let quarter = |name: &'static str| [(name, (0.75, "-25 %")), (name, (1.25, "+25 %"))];
-            for (name, (factor, change)) in Parameters::NAMES.into_iter().flat_map(quarter) {
+            let matters = |name: &&str| self.setups.iter().any(|setup| setup.depends_on(name));
+            for (name, (factor, change)) in Parameters::NAMES.into_iter().filter(matters).flat_map(quarter) {
                 let parameters = less.parameters.scaled(name, factor).expect("the parameter was named by itself");
                 let name = format!("{name} {change}");
                 cases.push(Case { name, parameters, purpose: Purpose::Variant, ..less.clone() });

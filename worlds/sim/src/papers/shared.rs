@@ -10,6 +10,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use vicus_memory::DistOptions;
 
+/// The free parameters that its time depends on.
+pub(super) const PARAMETERS: [&str; 4] = ["own_cycles", "take_cycles", "wake_ns", "jitter"];
+
 /// Threads that share a queue or a pool.
 #[derive(Clone, Debug)]
 pub struct Shared {
@@ -621,6 +624,25 @@ mod tests {
                     assert_eq!(run().unwrap().wall_ns, wall, "the same seed gives the same run");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn only_the_named_parameters_matter() {
+        let machine = Machine::by_name("xeon-5150").unwrap();
+        let wall = |parameters: crate::Parameters| {
+            let runs = [What::Queue(Queue::Locked, 8, Roles::Apart), What::Queue(Queue::Tickets, 1024, Roles::Both)];
+            let run = |what| {
+                let shared = Shared { threads: 4, what, operations: 400, pinned: true };
+                let options = Options { parameters, ..Options::default() };
+                shared.run(&machine, &options, 1.0, &mut |_| true).unwrap().wall_ns
+            };
+            runs.map(run)
+        };
+        let before = wall(crate::Parameters::default());
+        for name in crate::Parameters::NAMES {
+            let after = wall(crate::Parameters::default().scaled(name, 1.25).unwrap());
+            assert_eq!(after != before, PARAMETERS.contains(&name), "{name}");
         }
     }
 
