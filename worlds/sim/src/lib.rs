@@ -37,6 +37,7 @@ mod fluid;
 pub mod grid;
 mod heaps;
 mod layout;
+mod lines;
 mod machine;
 mod memory;
 mod options;

@@ -69,6 +69,9 @@ pub struct CacheCosts {
     pub bandwidth: f64,
     /// The bandwidth of all its cores together; of a home cache, that at which it serves all cores of the machine.
     pub shared_bandwidth: Option<f64>,
+    /// Whether stores go to the next level at once, where compare-and-swap happens too. Only [`papers`](crate::papers)' threads that
+    /// operate on cache lines ask for it; pieces of work write so much that the next level counts anyway.
+    pub write_through: bool,
 }
 
 /// How much longer a line of a node's memory takes by its load, where a machine's file has no chart of its own: that of six channels of DDR4 behind a
@@ -169,6 +172,9 @@ machines!(
     "kunpeng-920",
     "graviton2",
     "graviton4",
+    "altix-3700",
+    "niagara-2",
+    "xeon-5150",
 );
 
 impl Machine {
@@ -203,9 +209,9 @@ impl Machine {
         levels.sort_unstable();
         levels.dedup();
         let costs = |level: u8| match level {
-            1 => CacheCosts { level, latency_ns: 1.3, bandwidth: 100e9, shared_bandwidth: None },
-            2 => CacheCosts { level, latency_ns: 4.5, bandwidth: 50e9, shared_bandwidth: None },
-            _ => CacheCosts { level, latency_ns: 17.0, bandwidth: 25e9, shared_bandwidth: None },
+            1 => CacheCosts { level, latency_ns: 1.3, bandwidth: 100e9, shared_bandwidth: None, write_through: false },
+            2 => CacheCosts { level, latency_ns: 4.5, bandwidth: 50e9, shared_bandwidth: None, write_through: false },
+            _ => CacheCosts { level, latency_ns: 17.0, bandwidth: 25e9, shared_bandwidth: None, write_through: false },
         };
         let nodes = topology.nodes.len();
         let local = |node: usize| f64::from(topology.distances[node][node].max(1));

@@ -119,6 +119,9 @@ struct CacheTable {
     latency_ns: Nanos,
     bandwidth: Bandwidth,
     shared_bandwidth: Option<Bandwidth>,
+    /// Whether stores go to the next level at once.
+    #[serde(default)]
+    write_through: bool,
 }
 
 #[derive(serde::Deserialize)]
@@ -251,6 +254,7 @@ impl File {
             latency_ns: table.latency_ns.0,
             bandwidth: table.bandwidth.0,
             shared_bandwidth: table.shared_bandwidth.map(|bandwidth| bandwidth.0),
+            write_through: table.write_through,
         };
         let parameters = self.parameters.iter().try_fold(Parameters::default(), |parameters, (name, value)| {
             let expected = || format!("parameters.{name}: expected one of {}", Parameters::NAMES.join(", "));

@@ -26,7 +26,7 @@ pub struct Traffic {
 
 /// What a core does with its bytes.
 #[derive(Clone, Copy, Debug)]
-struct Mix {
+pub(super) struct Mix {
     /// Arrays that it reads.
     reads: usize,
     /// Arrays that it writes.
@@ -40,7 +40,7 @@ struct Mix {
     timed: bool,
 }
 
-const READS: Mix = Mix { reads: 1, writes: 0, past_caches: false, counted: 1.0, timed: false };
+pub(super) const READS: Mix = Mix { reads: 1, writes: 0, past_caches: false, counted: 1.0, timed: false };
 
 /// So many reads for each write, as controllers see them: a written line is read before.
 const fn read_for_each_write(reads: usize) -> Mix {
@@ -63,7 +63,7 @@ const LASTS_NS: f64 = 3e6;
 const CHASED: usize = 256 << 10;
 
 impl Traffic {
-    fn by(cores: impl IntoIterator<Item = usize>, mix: Mix) -> Traffic {
+    pub(super) fn by(cores: impl IntoIterator<Item = usize>, mix: Mix) -> Traffic {
         Traffic { cores: cores.into_iter().collect(), nodes: None, mix, chaser: None }
     }
 
@@ -402,7 +402,7 @@ pub(super) fn figure() -> Figure {
         });
         let claim = Claim::new(format!("{machine}: {what}"), "predicted to published", NEAR, move |results| {
             let point = results.point(machine, label);
-            let predicted = if of_latency { point.latency_ns } else { (point.near + point.far) / point.wall_ns() };
+            let predicted = if of_latency { point.latency_ns } else { point.bandwidth() };
             predicted / value
         });
         claims.push(claim.published(value, if of_latency { "ns" } else { "GB/s" }));

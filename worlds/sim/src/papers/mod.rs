@@ -25,15 +25,18 @@ mod fig001_7;
 mod fig001_9;
 mod fig002_3;
 mod fig002_4;
+mod fig004;
 mod memory;
 mod published;
 mod replayed;
 mod report;
+mod shared;
 mod table003_3;
 
 pub use memory::Traffic;
 pub use replayed::{Recording, Replayed};
 pub use report::{Published, Report, Robust, Row, Verdict};
+pub use shared::Shared;
 
 use crate::{Machine, Options, Parameters, Program, Recorder, ReplayError, SimError, simulate_watched};
 use std::borrow::Cow;
@@ -63,6 +66,11 @@ pub const FIGURES: &[Entry] = &[
     ("002-fig3", fig002_3::figure),
     ("002-fig4", fig002_4::figure),
     ("003-table3", table003_3::figure),
+    ("004-fig3", fig004::fig3),
+    ("004-fig4", fig004::fig4),
+    ("004-fig7", fig004::fig7),
+    ("004-fig8", fig004::fig8),
+    ("004-fig9", fig004::fig9),
     ("memory", memory::figure),
 ];
 
@@ -123,9 +131,16 @@ pub enum Input {
     Replay(Replayed),
     /// Cores that move bytes.
     Traffic(Traffic),
+    /// Threads that share a queue or a pool.
+    Shared(Shared),
 }
 
 impl Setup {
+    /// Whether its time may depend on the parameter of this name.
+    fn depends_on(&self, parameter: &str) -> bool {
+        !matches!(self.input, Input::Shared(_)) || shared::PARAMETERS.contains(&parameter)
+    }
+
     /// A kernel under a strategy, with one of the machine's threads in each seat.
     fn kernel(group: &'static str, machine: (&'static str, usize), kernel: impl Into<AnyKernel>) -> Setup {
         Setup {
@@ -171,7 +186,7 @@ impl Setup {
             }
             Input::Program(program, argument) => Cow::Owned(program(*argument)),
             Input::Replay(replayed) => Cow::Borrowed(&replayed.replay().program),
-            Input::Traffic(_) => Cow::Owned(Program::default()),
+            Input::Traffic(_) | Input::Shared(_) => Cow::Owned(Program::default()),
         }
     }
 }
@@ -268,6 +283,11 @@ impl Point {
     /// How many nodes branches stay on: see [`Sample::kept_nodes`].
     pub fn kept_nodes(&self) -> f64 {
         self.kept_nodes
+    }
+
+    /// Bytes per nanosecond.
+    fn bandwidth(&self) -> f64 {
+        (self.near + self.far) / self.wall_ns()
     }
 
     /// The median time.
@@ -418,6 +438,10 @@ impl Job<'_> {
         if let Input::Traffic(traffic) = &self.setup.input {
             return (0..self.samples).map(|_| traffic.run(&machine, &self.options, watch)).collect();
         }
+        if let Input::Shared(shared) = &self.setup.input {
+            let options = |sample| Options { seed: self.options.seed + sample as u64, ..self.options.clone() };
+            return (0..self.samples).map(|sample| shared.run(&machine, &options(sample), self.times, watch)).collect();
+        }
         let setting: vicus_schedule::Setting = self.setup.strategy.parse().expect("a figure names a strategy");
         let plan = machine.plan(&setting, self.setup.threads);
         let program = self.setup.program(self.times);
@@ -493,7 +517,8 @@ impl Figure {
                 cases.push(Case { name: "smaller input".to_owned(), purpose: Purpose::Variant, ..less.clone() });
             }
             let quarter = |name: &'static str| [(name, (0.75, "-25 %")), (name, (1.25, "+25 %"))];
-            for (name, (factor, change)) in Parameters::NAMES.into_iter().flat_map(quarter) {
+            let matters = |name: &&str| self.setups.iter().any(|setup| setup.depends_on(name));
+            for (name, (factor, change)) in Parameters::NAMES.into_iter().filter(matters).flat_map(quarter) {
                 let parameters = less.parameters.scaled(name, factor).expect("the parameter was named by itself");
                 let name = format!("{name} {change}");
                 cases.push(Case { name, parameters, purpose: Purpose::Variant, ..less.clone() });

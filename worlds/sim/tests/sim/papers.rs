@@ -18,7 +18,7 @@ fn assert_hold(report: &Report, texts: &[&str]) {
     }
 }
 
-/// The figures that the simulator repeats: those of four papers, and the memory of machines of today.
+/// The figures that the simulator repeats: those of five papers, and the memory of machines of today.
 #[test]
 fn each_figure_is_there() {
     let mut wanted = [
@@ -37,6 +37,11 @@ fn each_figure_is_there() {
         "002-fig3",
         "002-fig4",
         "003-table3",
+        "004-fig3",
+        "004-fig4",
+        "004-fig7",
+        "004-fig8",
+        "004-fig9",
         "memory",
     ];
     let mut there: Vec<&str> = FIGURES.iter().map(|(id, _)| *id).collect();
@@ -104,4 +109,21 @@ fn runs_differ_little() {
 #[test]
 fn a_pipeline() {
     assert_hold(&small("003-table3"), &["2 threads", "4 threads"]);
+}
+
+#[test]
+fn queues_and_pools() {
+    let hold = ["outpaces malloc", "the pool with a mutex suffers", "malloc is uniformly slow"];
+    assert_hold(&small("004-fig3"), &hold);
+    assert_hold(&small("004-fig4"), &["niagara-2: iteration", "xeon-5150: iteration"]);
+    let hold = [
+        "altix-3700: lock-free does not scale",
+        "xeon-5150: lock-free does not scale",
+        "one mutex does not scale",
+        "niagara-2: the lock-free queue is faster",
+        "xeon-5150: the lock-free queue is faster",
+    ];
+    assert_hold(&small("004-fig7"), &hold);
+    assert_hold(&small("004-fig8"), &["with one thread", "improves on the lock-free queue"]);
+    assert_hold(&small("004-fig9"), &["affinity helps"]);
 }
