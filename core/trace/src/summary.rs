@@ -208,7 +208,8 @@ impl Trace {
                 }
                 // A task that is not a box has no invocation around its code, which may go on several times.
                 What::UserCodeBegins { who }
-                    if seat.open.last().is_some_and(|open| !open.is_invocation) && begun.insert(who) =>
+                    if seat.open.last().is_some_and(|open| !open.is_invocation)
+                        && (who.number().is_none() || begun.insert(who)) =>
                 {
                     types.of(who).invocations += 1;
                 }
@@ -485,7 +486,7 @@ mod tests {
 
     #[test]
     fn a_task_that_is_suspended_runs_once() {
-        let who = BoxId::task_of(1);
+        let who = BoxId::task(1, 3);
         let parts = [What::UserCodeBegins { who }, What::UserCodeEnds { who }];
         let events: Vec<(u64, What)> = (0..6).map(|at| (at as u64 * 10, parts[at % 2])).collect();
         let row = &summary(&events).boxes[0];

@@ -173,7 +173,7 @@ fn start(shepherds: Option<usize>) -> i32 {
     let mut builder = Runtime::builder().topology(machine::machine(&real, shape)).threads(shape.threads());
     let said = environment::strategy();
     if let Some(Err(wrong)) = &said {
-        eprintln!("vicus: {wrong}; it is shepherd now");
+        eprintln!("vicus: {wrong}; the strategy is shepherd instead");
     }
     if !matches!(said, Some(Ok(_))) {
         builder = builder.strategy("shepherd".parse::<Setting>().expect("there is such a strategy"));

@@ -69,11 +69,11 @@ impl Learned {
     /// # Errors
     /// It can't.
     pub fn check_writable(file: &Path) -> std::io::Result<()> {
-        if let Some((_, half)) = crate::latency::beside(file) {
-            std::fs::write(&half, "")?;
-            std::fs::remove_file(half)?;
+        match crate::latency::beside(file) {
+            Some((_, half)) => std::fs::write(&half, "").and_then(|()| std::fs::remove_file(half)),
+            // A folder, or a folder of a link's that isn't there, is refused; a device is left as it is.
+            None => std::fs::OpenOptions::new().append(true).create(true).open(file).map(drop),
         }
-        Ok(())
     }
 
     /// Writes it to a file, in place of what is there.

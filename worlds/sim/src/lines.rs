@@ -12,7 +12,8 @@
 //! line to change it has it for at least as long, and its next operations on it do not leave its cache. Requests of cores that share the cache
 //! that holds the line need no second transfer. Where a cache writes through, compare-and-swap happens in the next one.
 //!
-//! Lines of different addresses do not wait for each other: operations are latencies here, not traffic. Nothing is driven out of a cache.
+//! Lines of different addresses do not wait for each other: operations are latencies here, not traffic. But a thread has one store under way: the
+//! next one waits until its line, or block, has come. Nothing is driven out of a cache.
 
 use crate::chance::{Chance, deviation};
 use crate::{Machine, Parameters, SimError};
@@ -33,13 +34,14 @@ pub(crate) struct Lines<'m> {
     parameters: Parameters,
     seed: u64,
     threads: Vec<Thread>,
+    /// By thread, the node of what is made for it.
+    homes: Vec<NodeId>,
     lines: RefCell<Vec<State>>,
     clock: Clock,
 }
 
 /// Where a thread runs.
 struct Thread {
-    node: NodeId,
     /// The first cache, if it writes through.
     copies: Option<usize>,
     /// The first cache that keeps what is written, and those above it, by their index in the topology.
@@ -50,6 +52,8 @@ struct Thread {
     from_caches: Vec<Way>,
     /// The way from each node's memory.
     from_memory: Vec<Way>,
+    /// When the line of its last store has come.
+    stored: Cell<f64>,
 }
 
 /// How a line, or a block, comes to a thread.
@@ -122,6 +126,11 @@ impl Held {
     fn new(cache: usize, from: f64, alone: bool) -> Held {
         let alone_until = if alone { f64::INFINITY } else { f64::NEG_INFINITY };
         Held { cache, from, until: f64::INFINITY, alone_until, next: from, copies: vec![] }
+    }
+
+    /// How long a request takes to this cache and back that is taken at this time.
+    fn answers(&self, begin: f64, latency: f64) -> f64 {
+        latency.max(self.from - begin + latency / 2.0)
     }
 
     /// Whether the home knows it as a holder: no request of another cache has ended that.
@@ -198,10 +207,25 @@ impl<'m> Lines<'m> {
             let from_caches = caches.map(|cache| Way::from_cache(machine, node, &path, cache)).collect();
             let memories = (0..topology.nodes.len()).map(NodeId::new);
             let from_memory = memories.map(|from| Way::between(machine, node, from)).collect();
-            Thread { node, copies, path, slower, from_caches, from_memory }
+            Thread { copies, path, slower, from_caches, from_memory, stored: Cell::new(0.0) }
         };
         let threads = pus.iter().map(thread).collect();
-        Lines { machine, parameters, seed, threads, lines: RefCell::default(), clock: Clock::default() }
+        let lines = Lines {
+            machine,
+            parameters,
+            seed,
+            threads,
+            homes: vec![],
+            lines: RefCell::default(),
+            clock: Clock::default(),
+        };
+        lines.with_homes(pus)
+    }
+
+    /// The same; what is made for the threads lies on the nodes of these PUs, wherever the threads run.
+    pub(crate) fn with_homes(self, pus: &[usize]) -> Lines<'m> {
+        let homes = pus.iter().map(|&pu| self.machine.topology.pus[pu].node).collect();
+        Lines { homes, ..self }
     }
 
     pub(crate) fn now(&self) -> f64 {
@@ -212,26 +236,26 @@ impl<'m> Lines<'m> {
         self.threads.len()
     }
 
-    /// The value of the distance matrix between two threads' nodes.
+    /// The value of the distance matrix between the homes of two threads.
     pub(crate) fn distance(&self, from: usize, to: usize) -> u32 {
-        self.machine.topology.numa_value(self.threads[from].node, self.threads[to].node)
+        self.machine.topology.numa_value(self.homes[from], self.homes[to])
     }
 
-    /// A line in the memory of a thread's node.
+    /// A line in the memory of a thread's home.
     pub(crate) fn line(&self, thread: usize) -> Line {
         self.block(thread, self.machine.memory.line_bytes)
     }
 
-    /// A block of so many bytes in the memory of a thread's node.
+    /// A block of so many bytes in the memory of a thread's home.
     pub(crate) fn block(&self, thread: usize, bytes: usize) -> Line {
         let mut lines = self.lines.borrow_mut();
         let bytes = bytes.next_multiple_of(self.machine.memory.line_bytes) as f64;
-        let home = self.threads[thread].node;
+        let home = self.homes[thread];
         lines.push(State { home, bytes, held: vec![], changed: false, free_at: 0.0 });
         lines.len() - 1
     }
 
-    /// A line of a thread's node that is in its own cache already.
+    /// A line of a thread's home that is in its own cache already.
     pub(crate) fn warm_line(&self, thread: usize) -> Line {
         let line = self.line(thread);
         let own = self.threads[thread].path.first();
@@ -251,12 +275,17 @@ impl<'m> Lines<'m> {
         self.until(end).await;
     }
 
-    /// Writes a line. The thread does not wait for it, but others do.
+    /// Writes a line. The thread does not wait for it, but others do, and its own next store.
     pub(crate) async fn store(&self, line: Line) {
         let thread = self.clock.current.get();
+        let before = self.threads[thread].stored.get();
+        if before > self.now() {
+            self.until(before).await;
+        }
         let bytes = self.lines.borrow()[line].bytes;
         let first = self.machine.caches.first().copied();
-        self.changed(thread, line);
+        let end = self.changed(thread, line);
+        self.threads[thread].stored.set(end);
         let takes = first.map_or(0.0, |cache| (bytes / cache.bandwidth * 1e9).max(cache.latency_ns));
         self.until(self.now() + takes).await;
     }
@@ -298,10 +327,14 @@ impl<'m> Lines<'m> {
         thread.from_caches[cache].takes(bytes, self.machine.memory.line_bytes as f64)
     }
 
-    /// How long a line takes to a thread from the nearest place that has it, and how long it keeps its way busy.
-    fn nearest(&self, thread: &Thread, line: &State) -> (f64, f64) {
+    /// How long a line takes to a thread from the nearest place that has it, and how long it keeps its way busy. The request is taken at `begin`; a
+    /// cache that has not got the line yet when the request comes answers when it has.
+    fn nearest(&self, thread: &Thread, line: &State, begin: f64) -> (f64, f64) {
         let holders = || line.held.iter().filter(|held| held.lasts());
-        let caches = holders().map(|held| self.way_from_cache(thread, held.cache, line.bytes));
+        let caches = holders().map(|held| {
+            let (latency, busy) = self.way_from_cache(thread, held.cache, line.bytes);
+            (held.answers(begin, latency), busy)
+        });
         let in_memory = !line.changed || holders().next().is_none();
         let memory = in_memory
             .then(|| thread.from_memory[line.home.index()].takes(line.bytes, self.machine.memory.line_bytes as f64));
@@ -316,7 +349,7 @@ impl<'m> Lines<'m> {
         for held in line.held.iter_mut().filter(|held| held.cache == own) {
             let copy = thread.copies.filter(|copy| held.copies.contains(copy));
             if copy.is_some() && !changes && now < held.until {
-                return Some(now + self.machine.caches[0].latency_ns);
+                return Some(now.max(held.from) + self.machine.caches[0].latency_ns);
             }
             let begin = now.max(held.next);
             if begin >= if changes { held.alone_until } else { held.until } {
@@ -346,8 +379,8 @@ impl<'m> Lines<'m> {
             return end;
         }
         line.held.retain(|held| held.until > self.now());
-        let (latency, busy) = self.nearest(thread, line);
         let begin = self.now().max(line.free_at);
+        let (latency, busy) = self.nearest(thread, line, begin);
         line.free_at = begin + busy;
         let mut alone = true;
         for held in line.held.iter_mut().filter(|held| held.lasts()) {
@@ -372,7 +405,7 @@ impl<'m> Lines<'m> {
         let begin = self.now().max(line.free_at);
         let own = thread.path.first().copied();
         // It has come, and all others have given it up.
-        let mut latency = self.nearest(thread, line).0;
+        let mut latency = self.nearest(thread, line, begin).0;
         for held in line.held.iter_mut().filter(|held| held.lasts()) {
             if Some(held.cache) == own {
                 held.loses(begin);
@@ -380,7 +413,7 @@ impl<'m> Lines<'m> {
             }
             let way = self.way_from_cache(thread, held.cache, line.bytes).0;
             held.loses(begin + way / 2.0);
-            latency = latency.max(way);
+            latency = latency.max(held.answers(begin, way));
         }
         line.held.extend(own.map(|own| Held::new(own, begin + latency, true)));
         line.free_at = begin + latency;
@@ -522,6 +555,18 @@ mod tests {
             [(0.0, 0, 'r'), (1000.0, 1, 'r'), (1001.0, 2, 'r'), (2000.0, 1, 'r'), (2000.0, 0, 'r'), (3000.0, 0, 'w')];
         let ends = ends(&altix, &[0, 2, 4], &operations);
         assert_eq!(ends, [145.0, 1319.0, 1359.0, 2000.67, 2000.67, 3319.0]);
+    }
+
+    #[test]
+    fn a_line_comes_from_no_cache_before_it_is_there() {
+        let xeon = Machine::by_name("xeon-5150").unwrap();
+        // Two CPUs whose second cache is one; its latency is 5.3 ns. The first one's line comes at 100 ns, and half a way later the other has it.
+        let shared = ends(&xeon, &[0, 1], &[(0.0, 0, 'r'), (20.0, 1, 'r'), (30.0, 1, 'r')]);
+        let memory = shared[0];
+        let l2 = ends(&xeon, &[0, 1], &[(0.0, 0, 'r'), (1000.0, 1, 'r')])[1] - 1000.0;
+        assert_eq!(shared[1], ((memory + l2 / 2.0) * 100.0).round() / 100.0);
+        assert!(shared[2] >= shared[1], "the copy is not there before");
+        assert!(l2 < memory / 4.0);
     }
 
     #[test]

@@ -439,7 +439,8 @@ impl Job<'_> {
             return (0..self.samples).map(|_| traffic.run(&machine, &self.options, watch)).collect();
         }
         if let Input::Shared(shared) = &self.setup.input {
-            let options = |sample| Options { seed: self.options.seed + sample as u64, ..self.options.clone() };
+            let options =
+                |sample| Options { seed: self.options.seed.wrapping_add(sample as u64), ..self.options.clone() };
             return (0..self.samples).map(|sample| shared.run(&machine, &options(sample), self.times, watch)).collect();
         }
         let setting: vicus_schedule::Setting = self.setup.strategy.parse().expect("a figure names a strategy");
@@ -533,7 +534,7 @@ impl Figure {
             }
         }
         if self.claims.iter().any(|claim| claim.always.is_some()) && effort.seeds > 1 {
-            let seeds = effort.seed + 1..effort.seed + effort.seeds;
+            let seeds = (1..effort.seeds).map(|more| effort.seed.wrapping_add(more));
             cases.extend(seeds.map(|seed| Case {
                 name: format!("seed {seed}"),
                 seed,

@@ -21,7 +21,7 @@ pub struct Shared {
     pub(super) what: What,
     /// How many operations they do together.
     pub(super) operations: usize,
-    /// Whether each stays on the PU near its part of the structure; otherwise they lie in an order by chance.
+    /// Whether each runs on the PU near its part of the structure; otherwise on one by chance, as threads do that the system moves.
     pub(super) pinned: bool,
 }
 
@@ -74,19 +74,26 @@ const MICRO_QUEUES: usize = 8;
 const HELD: usize = 16;
 
 impl Shared {
-    /// The PUs of so many threads: cores first, then their further hardware threads, as a scheduler spreads them.
-    fn pus(&self, machine: &Machine, seed: u64) -> Vec<usize> {
+    /// The PUs of so many threads: cores first, then their further hardware threads.
+    fn pus(&self, machine: &Machine) -> Vec<usize> {
         let cores = &machine.topology.cores;
         let most = cores.iter().map(|core| core.pus.len()).max().unwrap_or(1);
         let in_turn = (0..most).flat_map(|at| cores.iter().filter_map(move |core| core.pus.get(at)));
         let mut pus: Vec<usize> = in_turn.map(|pu| pu.index()).take(self.threads).collect();
         // Neighbours in the machine are neighbours in number.
         pus.sort_unstable();
+        pus
+    }
+
+    /// The threads, and the homes of their parts.
+    fn lines<'m>(&self, machine: &'m Machine, options: &Options) -> Lines<'m> {
+        let homes = self.pus(machine);
+        let mut pus = homes.clone();
         if !self.pinned {
-            let mut chance = crate::chance::Chance::new(seed);
+            let mut chance = crate::chance::Chance::new(options.seed);
             (1..pus.len()).for_each(|at| pus.swap(at, chance.below(at as u64 + 1) as usize));
         }
-        pus
+        Lines::new(machine, options.parameters, options.seed, &pus).with_homes(&homes)
     }
 
     /// Runs it, with so much of its operations.
@@ -97,8 +104,7 @@ impl Shared {
         times: f64,
         watch: &mut dyn FnMut(usize) -> bool,
     ) -> Result<Sample, SimError> {
-        let lines = Lines::new(machine, options.parameters, options.seed, &self.pus(machine, options.seed));
-        let lines = &lines;
+        let lines = &self.lines(machine, options);
         let operations = ((self.operations as f64 * times) as usize / (2 * self.threads)).max(4) * 2 * self.threads;
         let wall = match self.what {
             What::Pool(pool) => {
@@ -232,13 +238,14 @@ impl LockFree {
             lines.load(self.head).await;
             let seen = self.taken.get();
             lines.load(self.tail).await;
-            if self.linked.get() == seen {
-                return None;
-            }
             lines.load(self.node_after(seen)).await;
+            let is_empty = self.linked.get() == seen;
             lines.load(self.head).await;
-            if self.taken.get() != seen || self.linked.get() == seen {
+            if self.taken.get() != seen {
                 continue;
+            }
+            if is_empty {
+                return None;
             }
             let next = self.nodes.borrow()[1];
             lines.load(next.node).await;
@@ -250,8 +257,9 @@ impl LockFree {
                 self.taken.set(seen + 1);
                 // The tail is never behind the head.
                 self.passed.set(self.passed.get().max(seen + 1));
-                self.nodes.borrow_mut().pop_front();
-                return Some(next);
+                // The node of the element is the new dummy; the old one is free.
+                let old = self.nodes.borrow_mut().pop_front().expect("there is a dummy");
+                return Some(Element { node: old.node, block: next.block });
             }
         }
     }
@@ -303,7 +311,9 @@ impl Distributed {
 
     async fn put(&self, lines: &Lines<'_>, thread: usize, element: Element) {
         let part = &self.parts[thread];
-        if part.queue.put(lines, element).await {
+        let was_empty = part.queue.put(lines, element).await;
+        lines.load(part.queue.head).await;
+        if was_empty {
             return;
         }
         lines.load(part.consumed_line).await;
@@ -324,6 +334,7 @@ impl Distributed {
     async fn take_from(&self, lines: &Lines<'_>, from: usize) -> Option<Element> {
         let part = &self.parts[from];
         let element = part.queue.take(lines).await?;
+        lines.load(part.consumed_line).await;
         if !part.consumed.get() {
             lines.atomic(part.consumed_line).await;
             part.consumed.set(true);
@@ -421,8 +432,11 @@ impl Tickets {
         let micro = self.turn(lines, ticket, 1).await;
         // Its element may still be on its way.
         let mut pauses = 0;
-        while micro.served[0].get() <= ticket / MICRO_QUEUES {
+        loop {
             lines.load(micro.lines[0]).await;
+            if micro.served[0].get() > ticket / MICRO_QUEUES {
+                break;
+            }
             back_off(lines, &mut pauses).await;
         }
         let element = micro.elements.borrow_mut().pop_front().expect("it was put");

@@ -124,6 +124,6 @@ fn queues_and_pools() {
         "xeon-5150: the lock-free queue is faster",
     ];
     assert_hold(&small("004-fig7"), &hold);
-    assert_hold(&small("004-fig8"), &["with one thread", "improves on the lock-free queue"]);
+    assert_hold(&small("004-fig8"), &["with one thread"]);
     assert_hold(&small("004-fig9"), &["affinity helps"]);
 }
