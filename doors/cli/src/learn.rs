@@ -234,9 +234,9 @@ fn findings(args: &Args, machine: &Machine, threads: usize, settings: &[Setting]
 impl Findings {
     fn table(&self, best: usize, file: Option<&Path>) -> String {
         let Findings { machine, threads, first_seed, traces, predicted, tasks } = self;
-        let (last, s) = (first_seed + SEEDS - 1, if *threads == 1 { "" } else { "s" });
+        let s = if *threads == 1 { "" } else { "s" };
         let mut text =
-            format!("{machine}, {threads} thread{s}; predicted, the median of seeds {first_seed} to {last}\n\n");
+            format!("{machine}, {threads} thread{s}; predicted, the median of {SEEDS} seeds from {first_seed} on\n\n");
         let width = |names: &mut dyn Iterator<Item = usize>, least: usize| names.fold(least, usize::max);
         let first = width(&mut predicted.iter().map(|one| one.strategy.len()), "strategy".len());
         write!(text, "{:first$} {:>7}", "strategy", "ratio").expect(FITS);
