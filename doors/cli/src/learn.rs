@@ -65,7 +65,7 @@ const SEEDS: u64 = 3;
 /// A strategy earlier in the list is kept if it takes at most so many times the least time.
 const AS_GOOD: f64 = 1.01;
 
-/// What was found out. In the file it is the part that is not read again.
+/// What was found out. In the file it is the part that no run uses.
 #[derive(Serialize)]
 struct Findings {
     machine: String,

@@ -29,7 +29,7 @@ const VERSION: u64 = 1;
 pub struct Learned {
     /// The strategy that suits it.
     pub setting: Setting,
-    /// Why: for people and other programs. It is not read again.
+    /// Why: for people and other programs. No run uses it.
     pub notes: Value,
 }
 
