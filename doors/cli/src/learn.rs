@@ -4,17 +4,16 @@
 //! simulator predicts decides, and not how long a recorded run took: a run shows one strategy, under that day's load.
 
 use crate::simulate::jobs::on_all_threads;
-use crate::simulate::{Mode, Task, machine, recorded_run};
+use crate::simulate::{Mode, Task, check_threads, machine, recorded_run};
 use crate::tell::print;
 use crate::{strategy, trace};
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use serde::Serialize;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use vicus::memory::Distribution;
 use vicus::{Learned, STRATEGIES, Setting, Settings, Topology, this_machine};
-use vicus_schedule::MOST_THREADS;
 use vicus_sim::{Machine, Options, ReplayOptions};
 
 /// See `vicus learn --help`.
@@ -108,7 +107,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let settings = candidates(&args.strategy)?;
     let (machine, topology) = where_it_runs(args.machine.as_deref())?;
-    let threads = threads(args.threads, &machine)?;
+    let threads = args.threads.map_or_else(|| machine.topology.default_threads(), usize::from);
+    check_threads(threads, &machine)?;
     let findings = findings(args, &machine, threads, &settings)?;
     let best = suits(&findings.predicted.iter().map(|one| one.ratio).collect::<Vec<_>>());
     if let Some(path) = &args.output {
@@ -163,14 +163,6 @@ fn where_it_runs(named: Option<&str>) -> anyhow::Result<(Machine, Topology)> {
     let is_own = own.line().is_some_and(|line| machine.topology.line() == Some(line));
     let topology = if is_own { own } else { machine.topology.clone() };
     Ok((machine, topology))
-}
-
-fn threads(asked: Option<u16>, machine: &Machine) -> anyhow::Result<usize> {
-    let pus = machine.topology.usable_pus().count();
-    let threads = asked.map_or_else(|| machine.topology.default_threads(), usize::from);
-    ensure!(threads <= pus, "--threads {threads}: {} has {pus} PUs, and each simulates one thread", machine.name);
-    ensure!(threads <= MOST_THREADS, "at most {MOST_THREADS} threads are simulated: say how many by --threads");
-    Ok(threads)
 }
 
 fn findings(args: &Args, machine: &Machine, threads: usize, settings: &[Setting]) -> anyhow::Result<Findings> {

@@ -200,7 +200,8 @@ pub(crate) fn machine(text: &str) -> anyhow::Result<Machine> {
 fn simulate_all(args: &Args) -> anyhow::Result<String> {
     let strategies = strategy::several(&args.strategy, "las")?;
     let machine = machine(args.machine.as_deref().expect("clap requires it"))?;
-    let threads = threads(args, &machine)?;
+    let threads = args.threads.map_or_else(|| machine.topology.usable_pus().count(), usize::from);
+    check_threads(threads, &machine)?;
     let options = options(args, &machine, threads)?;
     let mut results = Results::new(&machine, &options);
     let mut pictures = Vec::new();
@@ -224,16 +225,16 @@ fn simulate_all(args: &Args) -> anyhow::Result<String> {
     }
 }
 
-fn threads(args: &Args, machine: &Machine) -> anyhow::Result<usize> {
+/// Whether a machine can simulate so many threads.
+pub(crate) fn check_threads(threads: usize, machine: &Machine) -> anyhow::Result<()> {
     let pus = machine.topology.usable_pus().count();
-    let threads = args.threads.map_or(pus, usize::from);
     ensure!(threads <= pus, "--threads {threads}: {} has {pus} PUs, and each simulates one thread", machine.name);
     ensure!(
         threads <= MOST_THREADS,
         "{} has {pus} PUs, and at most {MOST_THREADS} threads are simulated: say how many by --threads",
         machine.name
     );
-    Ok(threads)
+    Ok(())
 }
 
 /// The program to simulate.

@@ -170,14 +170,14 @@ fn start(shepherds: Option<usize>) -> i32 {
         eprintln!("vicus: {} workers are too many: at most {}", shape.threads(), vicus::team::MOST_THREADS);
         return PTHREAD_ERROR;
     }
-    let mut builder = Runtime::builder().topology(machine::machine(&real, shape)).threads(shape.threads());
+    let builder = Runtime::builder().topology(machine::machine(&real, shape)).threads(shape.threads());
     let said = environment::strategy();
     if let Some(Err(wrong)) = &said {
         eprintln!("vicus: {wrong}; the strategy is shepherd instead");
     }
-    if !matches!(said, Some(Ok(_))) {
-        builder = builder.strategy("shepherd".parse::<Setting>().expect("there is such a strategy"));
-    }
+    let shepherd = || "shepherd".parse::<Setting>().expect("there is such a strategy");
+    let setting = said.and_then(Result::ok).unwrap_or_else(shepherd);
+    let mut builder = builder.strategy(setting);
     if !flag("AFFINITY", true) {
         let mut plan = builder.planned();
         plan.seats.iter_mut().for_each(|seat| seat.affinity.clear());
