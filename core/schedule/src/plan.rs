@@ -131,7 +131,8 @@ pub struct SeatPlan {
     pub pool: PoolId,
     /// No thread sits here until another seat of the pool declares that it blocks.
     pub spare: bool,
-    /// Whether no other seat of the plan, apart from spare ones, has this PU.
+    /// Whether no other seat of the plan, apart from spare ones, is on the same processor of the system: a description may have several PUs for
+    /// one.
     pub is_alone: bool,
     /// The queue for a task of each kind that is spawned here.
     pub place: [QueueId; Kind::COUNT],
