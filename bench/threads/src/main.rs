@@ -25,6 +25,9 @@ struct Args {
     #[arg(long, value_delimiter = ',',
           default_values = ["spawn", "batch", "yield", "switch", "syncvar", "word", "pingpong", "sleepers", "programs"])]
     what: Vec<String>,
+    /// Only those of Qthreads' benchmark programs whose names have one of these in them, separated by commas.
+    #[arg(long, value_delimiter = ',')]
+    programs: Vec<String>,
     /// Only the sides of these names, separated by commas.
     #[arg(long, value_delimiter = ',')]
     sides: Vec<String>,
@@ -95,7 +98,7 @@ fn main() -> anyhow::Result<()> {
                     continue;
                 }
                 "programs" => {
-                    peers::programs(&libraries, count, args.rounds)?;
+                    peers::programs(&libraries, &args.programs, count, args.rounds)?;
                     continue;
                 }
                 other => anyhow::bail!("there is no `{other}`"),

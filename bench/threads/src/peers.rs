@@ -2,7 +2,6 @@
 //! What is missing is said, and left out.
 
 use anyhow::{Context, bail, ensure};
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -62,6 +61,15 @@ pub(crate) fn libraries(qthreads: &str, argobots: &str, ours: Option<&Path>) -> 
 fn step(command: &mut Command) -> anyhow::Result<()> {
     let status = command.stdout(std::io::stderr()).status().with_context(|| format!("{command:?}"))?;
     ensure!(status.success(), "{command:?} failed; what went wrong stands above");
+    Ok(())
+}
+
+/// A step whose complaints are told by their first line.
+fn quiet_step(command: &mut Command) -> anyhow::Result<()> {
+    let output = command.stdout(Stdio::null()).output().with_context(|| format!("{command:?}"))?;
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    let first = complaints.lines().find(|line| line.contains("error")).unwrap_or("it says nothing of why");
+    ensure!(output.status.success(), "{first}");
     Ok(())
 }
 
@@ -129,7 +137,7 @@ impl Library {
         let out = folder().join("programs").join(self.name).join(name);
         fs::create_dir_all(out.parent().context("it is in a folder")?)?;
         let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
-        step(
+        quiet_step(
             Command::new(compiler)
                 .args(["-O2", "-std=gnu11", "-w"])
                 .args(options)
@@ -169,25 +177,39 @@ pub(crate) fn measure(program: &Path, what: &str, threads: usize) -> f64 {
     printed.and_then(|output| String::from_utf8_lossy(&output.stdout).trim().parse().ok()).unwrap_or(f64::NAN)
 }
 
-/// Qthreads' own benchmark programs that take some time and end.
-const PROGRAMS: [&str; 10] = [
-    "sc12/spawn_sequential_qthreads",
-    "sc12/fib_qthreads",
-    "mt/time_task_spawn",
-    "mt/time_fib",
-    "generic/time_chpl_spawn",
-    "generic/time_qt_loops",
-    "pmea09/time_qdqueue",
-    "pmea09/time_qlfqueue",
-    "pmea09/time_qpool",
-    "thesis/time_qutil_qsort",
-];
+/// Words in the names of programs that are for another library, or that take longer than `MOST` with both.
+const OTHERS: [&str; 4] = ["omp", "cilk", "pthread", "spin_bench"];
 
 /// A program that takes longer is ended.
 const MOST: Duration = Duration::from_secs(15);
 
-/// Runs upstream's benchmark programs, as they are, with both libraries in turns, and prints the medians of their times.
-pub(crate) fn programs(libraries: &[Library], threads: usize, rounds: usize) -> anyhow::Result<()> {
+/// A program that takes longer is measured by three rounds at most.
+const LONG_MS: f64 = 1000.0;
+
+/// The names of Qthreads' benchmark programs, as `folder/name`, below a folder.
+fn names(folder: &Path) -> anyhow::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for group in fs::read_dir(folder).with_context(|| format!("{}", folder.display()))? {
+        let group = group?;
+        let Ok(files) = fs::read_dir(group.path()) else { continue };
+        for file in files {
+            let file = file?.path();
+            let (Some(name), Some("c")) = (file.file_stem(), file.extension().and_then(|e| e.to_str())) else {
+                continue;
+            };
+            let name = name.to_string_lossy();
+            if !OTHERS.iter().any(|other| name.contains(other)) {
+                names.push(format!("{}/{name}", group.file_name().to_string_lossy()));
+            }
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Runs upstream's benchmark programs whose names have one of `wanted` in them, as they are, with both libraries in turns, and prints the medians of
+/// their times.
+pub(crate) fn programs(libraries: &[Library], wanted: &[String], threads: usize, rounds: usize) -> anyhow::Result<()> {
     let find = |name| libraries.iter().find(|library| library.name == name);
     let (Some(theirs), Some(ours)) = (find("qthreads"), find("vicus-c")) else {
         eprintln!("Qthreads' programs are left out: they need it and Vicus' library");
@@ -196,26 +218,45 @@ pub(crate) fn programs(libraries: &[Library], threads: usize, rounds: usize) -> 
     let tests = theirs.source.as_ref().context("it was built")?.join("test");
     let options = ["", "/utils/rng"].map(|folder| format!("-I{}{folder}", tests.display()));
     println!("Qthreads' benchmark programs, {threads} threads of the system, ms");
-    for name in PROGRAMS {
-        let file = tests.join("benchmarks").join(format!("{name}.c"));
-        let compiled = [theirs, ours].map(|library| library.compile(&file, &options));
-        let [Ok(theirs), Ok(ours)] = compiled else {
-            eprintln!("{name} is left out: it can't be compiled");
+    let (mut ended_with_both, mut logarithms) = (0, 0.0);
+    for name in names(&tests.join("benchmarks"))? {
+        if !wanted.is_empty() && !wanted.iter().any(|wanted| name.contains(wanted)) {
             continue;
-        };
-        let mut found = BTreeMap::<&str, Vec<f64>>::new();
-        for _ in 0..rounds {
-            found.entry("theirs").or_default().push(run(&theirs, threads));
-            found.entry("ours").or_default().push(run(&ours, threads));
         }
-        let median = |side: &str| {
-            let mut ms = found[side].clone();
-            ms.sort_by(f64::total_cmp);
-            ms[ms.len() / 2]
+        let file = tests.join("benchmarks").join(format!("{name}.c"));
+        let [theirs, ours] = match [theirs, ours].map(|library| library.compile(&file, &options)) {
+            [Ok(theirs), Ok(ours)] => [theirs, ours],
+            [Err(error), _] | [_, Err(error)] => {
+                eprintln!("{name} is left out: {error:#}");
+                continue;
+            }
         };
-        let (theirs, ours) = (median("theirs"), median("ours"));
+        let mut found = [Vec::new(), Vec::new()];
+        for round in 0..rounds {
+            if round >= 3 && found.iter().flatten().any(|&ms| ms > LONG_MS) {
+                break;
+            }
+            for (program, found) in [&theirs, &ours].into_iter().zip(&mut found) {
+                // One that fails or does not end is not run again.
+                if found.iter().all(|ms: &f64| ms.is_finite()) {
+                    found.push(run(program, threads));
+                }
+            }
+        }
+        let [theirs, ours] = found.map(|mut ms| {
+            ms.sort_by(f64::total_cmp);
+            if ms.last().is_some_and(|last| last.is_infinite()) { f64::INFINITY } else { ms[ms.len() / 2] }
+        });
         let ended = |ms: f64| if ms.is_finite() { format!("{ms:9.1}") } else { "no end".to_owned() };
-        println!("  {name:32} qthreads {:>9}  vicus-c {:>9}  {:6.2} times", ended(theirs), ended(ours), theirs / ours);
+        if theirs.is_finite() && ours.is_finite() {
+            ended_with_both += 1;
+            logarithms += (theirs / ours).ln();
+        }
+        println!("  {name:34} qthreads {:>9}  vicus-c {:>9}  {:6.2} times", ended(theirs), ended(ours), theirs / ours);
+    }
+    if ended_with_both > 0 {
+        let mean = (logarithms / f64::from(ended_with_both)).exp();
+        println!("  {ended_with_both} end with both: {mean:.2} times in the geometric mean");
     }
     Ok(())
 }

@@ -1056,13 +1056,11 @@ impl Shared {
             let _lock = lent.lock.lock().expect("nothing panics under this lock");
             lent.changed.notify_all();
         }
+        // Once: one that sleeps finds by this that the runtime closes, and one that does not, before it sleeps.
+        self.ask_all();
         loop {
             let thread = self.threads.lock().expect("nothing panics under this lock").pop();
             let Some(thread) = thread else { break };
-            while !thread.is_finished() {
-                self.ask_all();
-                std::thread::yield_now();
-            }
             if let Err(panic) = thread.join() {
                 // A worker's panic is a mistake of ours; a user's box can't cause it.
                 if !std::thread::panicking() {
