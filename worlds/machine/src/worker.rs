@@ -63,7 +63,7 @@ pub(crate) struct Worker {
     /// Free stacks for fibres. Boxed: what each task uses lies together.
     pub(crate) stacks: Box<SeatStacks>,
     /// The tasks that may begin on this seat: those below this context. Null if any may.
-    below: *const Context,
+    pub(crate) below: *const Context,
     /// Whether it sits for a member of a team: its tasks are tied to their threads, and wait for their own descendants alone.
     pub(crate) is_tied: bool,
     /// For the next box; `None` while one runs.

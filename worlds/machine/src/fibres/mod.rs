@@ -638,12 +638,19 @@ pub(crate) fn begin_awaited(thread: NonNull<Core>) -> bool {
     go_on_top(begun)
 }
 
-/// As [`begin_awaited`], for a fibre that is about to wait for something that any thread may bring.
+/// As [`begin_awaited`], for code that is about to wait for something that any thread may bring: on a fibre, or on its thread's own stack, as that of a
+/// program's main thread is, unless only some tasks may begin there.
 pub(crate) fn begin_next() -> bool {
     let begun = in_task(|worker| {
         if worker.not_on_top > 0 {
             worker.not_on_top -= 1;
             return None;
+        }
+        if worker.fibre.is_none() {
+            if worker.is_tied || !worker.below.is_null() {
+                return None;
+            }
+            worker.starts = worker.most_starts();
         }
         if worker.starts == 0 || worker.is_called() {
             return None;

@@ -33,6 +33,7 @@ pub use collect::{collect, map_reduce};
 pub use data::{Append, Data, Part, SharedSlice, TaskBuilder, Views};
 pub use included::{Held, Included, begin_child, end_child, has_queued, wait_for_earlier, yield_to_descendants};
 pub use join::{join, join_or};
+pub(crate) use latch::Latch;
 pub use loops::{for_each, for_each_mut, for_each_piece};
 pub(crate) use place::GroupQueues;
 pub(crate) use request::Requests;

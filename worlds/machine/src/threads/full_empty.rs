@@ -28,13 +28,15 @@
 //! A word that is freed while it is empty leaves its entry behind; the next owner of its address finds it empty. So fill words before they are
 //! freed.
 
+use super::entries::{At, Entries};
 use super::{Deadlock, Ended, begin_wait, end_wait, sync_var};
 use crate::fibres::mutant::{Mutant, Planted};
 use crate::fibres::{self, Fibre};
 use crate::lock::ShortLock;
+use crate::runtime::Shared;
 use crate::sync::{AtomicU32, Ordering, Padded};
-use crate::tasks::{Awaited, Done};
-use crate::worker::with_worker;
+use crate::tasks::{Awaited, Done, Latch};
+use crate::worker::{is_seated, with_worker};
 use std::backtrace::Backtrace;
 use std::cell::Cell;
 use std::fmt;
@@ -223,7 +225,10 @@ impl Operation {
 /// Who waits for a word.
 pub(super) enum Party {
     Fibre(&'static Fibre),
-    Other(Arc<Done>),
+    /// A seat, whose thread waits on its own stack, and its runtime, which is alive until the latch is set.
+    Seat(Latch, *const Shared),
+    /// A thread that sits on no seat.
+    Outside(Arc<Done>),
     /// A model's thread.
     #[cfg(all(test, loom))]
     Model(Arc<loom::sync::Notify>),
@@ -250,7 +255,8 @@ impl Node {
     pub(super) fn new(address: usize, operation: Operation) -> Node {
         let party = match fibres::current() {
             Some(fibre) => Party::Fibre(fibre),
-            None => Party::Other(Done::new()),
+            None => with_worker(|worker| Party::Seat(Latch::new(worker.waiter), Arc::as_ptr(&worker.shared)))
+                .unwrap_or_else(|| Party::Outside(Done::new())),
         };
         let takes_backtraces = with_worker(|worker| worker.shared.threads_here.watch.takes_backtraces);
         let backtrace = (takes_backtraces == Some(true)).then(|| Box::new(Backtrace::force_capture()));
@@ -281,7 +287,8 @@ impl Node {
                     _ => resume_unwind(Box::new(Deadlock { operation: self.operation.name(), address: self.address })),
                 }
             }
-            Party::Other(done) => done.wait(None),
+            Party::Seat(latch, _) => crate::worker::wait(None, latch),
+            Party::Outside(done) => done.wait(None),
             #[cfg(all(test, loom))]
             Party::Model(notify) => {
                 while self.is_done.load(Ordering::Acquire) == 0 {
@@ -397,7 +404,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    const FREE: Entry = Entry { address: 0, is_full: true, stay: List::EMPTY, change: List::EMPTY };
+    pub(super) const FREE: Entry = Entry { address: 0, is_full: true, stay: List::EMPTY, change: List::EMPTY };
 
     /// For which no thread waits yet.
     pub(super) fn new(address: usize, is_full: bool) -> Entry {
@@ -440,7 +447,7 @@ impl Entry {
         }
     }
 
-    fn is_needed(&self) -> bool {
+    pub(super) fn is_needed(&self) -> bool {
         !self.is_full || self.has_waits()
     }
 
@@ -494,83 +501,9 @@ pub(super) fn act(word: &impl Word, operation: Operation, value: &Cell<u64>) {
     }
 }
 
-/// The entries of a stripe: a hash table with linear probing, whose removals leave no gaps.
-pub(super) struct Entries {
-    /// A power of two, or none. At most half of it is in use.
-    pub(super) places: Box<[Entry]>,
-    used: usize,
-}
-
-#[expect(unsafe_code, reason = "it has pointers")]
-// SAFETY: they are to waits, which are used under the stripe's lock.
-unsafe impl Send for Entries {}
-
-impl Entries {
-    fn place_of(&self, address: usize) -> usize {
-        hash(address) & (self.places.len() - 1)
-    }
-
-    #[inline]
-    pub(super) fn find(&self, address: usize) -> Option<usize> {
-        if self.used == 0 {
-            return None;
-        }
-        let mut at = self.place_of(address);
-        loop {
-            match self.places[at].address {
-                found if found == address => return Some(at),
-                0 => return None,
-                _ => at = (at + 1) & (self.places.len() - 1),
-            }
-        }
-    }
-
-    pub(super) fn insert(&mut self, entry: Entry) -> usize {
-        if (self.used + 1) * 2 > self.places.len() {
-            let larger = vec![Entry::FREE; (self.places.len() * 2).max(8)].into_boxed_slice();
-            self.used = 0;
-            for old in std::mem::replace(&mut self.places, larger) {
-                if old.address != 0 {
-                    self.insert(old);
-                }
-            }
-        }
-        let mut at = self.place_of(entry.address);
-        while self.places[at].address != 0 {
-            at = (at + 1) & (self.places.len() - 1);
-        }
-        self.places[at] = entry;
-        self.used += 1;
-        at
-    }
-
-    pub(super) fn remove(&mut self, mut at: usize) {
-        let mask = self.places.len() - 1;
-        self.used -= 1;
-        self.places[at] = Entry::FREE;
-        let mut next = (at + 1) & mask;
-        while self.places[next].address != 0 {
-            let home = self.place_of(self.places[next].address);
-            // Whether the gap lies between its home and its place.
-            if (next.wrapping_sub(home) & mask) >= (next.wrapping_sub(at) & mask) {
-                self.places[at] = self.places[next];
-                self.places[next] = Entry::FREE;
-                at = next;
-            }
-            next = (next + 1) & mask;
-        }
-    }
-
-    fn forget_unneeded(&mut self, at: usize) {
-        if !self.places[at].is_needed() {
-            self.remove(at);
-        }
-    }
-}
-
 /// Words lie at multiples of 8.
 #[inline]
-fn hash(address: usize) -> usize {
+pub(super) fn hash(address: usize) -> usize {
     (address >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as usize) >> 20
 }
 
@@ -578,14 +511,14 @@ fn hash(address: usize) -> usize {
 pub(crate) struct Table {
     stripes: Box<[Padded<ShortLock<Entries>>]>,
     /// Called when a wait was taken out of the entry at this place.
-    settle: fn(&mut Entries, usize),
+    settle: fn(&mut Entries, At),
     pub(super) planted: Planted,
 }
 
 impl Table {
     /// With so many stripes, a power of two.
-    pub(super) fn new(stripes: usize, settle: fn(&mut Entries, usize)) -> Table {
-        let stripe = || Padded(ShortLock::new(Entries { places: Box::new([]), used: 0 }));
+    pub(super) fn new(stripes: usize, settle: fn(&mut Entries, At)) -> Table {
+        let stripe = || Padded(ShortLock::new(Entries::new()));
         Table { stripes: (0..stripes).map(|_| stripe()).collect(), settle, planted: Planted::default() }
     }
 
@@ -596,7 +529,7 @@ impl Table {
 
     fn is_full(&self, word: &AtomicU64) -> bool {
         let entries = self.stripe(address_of(word)).lock();
-        entries.find(address_of(word)).is_none_or(|at| entries.places[at].is_full)
+        entries.find(address_of(word)).is_none_or(|at| entries[at].is_full)
     }
 
     /// Does it at once, if the word is as the operation wants it.
@@ -620,14 +553,14 @@ impl Table {
         &self,
         word: &AtomicU64,
         operation: Operation,
-        otherwise: impl FnOnce(&mut Entries, usize) -> R,
+        otherwise: impl FnOnce(&mut Entries, At) -> R,
     ) -> Result<u64, R> {
         let address = address_of(word);
         let value = Cell::new(0);
         let mut woken = List::EMPTY;
         let mut entries = self.stripe(address).lock();
         let found = entries.find(address);
-        let is_full = found.is_none_or(|at| entries.places[at].is_full);
+        let is_full = found.is_none_or(|at| entries[at].is_full);
         if is_full != operation.wants_full() {
             let at = found.unwrap_or_else(|| entries.insert(Entry::new(address, true)));
             let result = otherwise(&mut entries, at);
@@ -639,12 +572,12 @@ impl Table {
             (Operation::ReadFf | Operation::WriteFf(_), _) => {}
             (Operation::ReadFe, None) => _ = entries.insert(Entry::new(address, false)),
             (Operation::ReadFe, Some(at)) => {
-                entries.places[at].emptied(word, &mut woken);
+                entries[at].emptied(word, &mut woken);
                 entries.forget_unneeded(at);
             }
             (Operation::WriteEf(_), at) => {
                 let at = at.expect("an empty word has an entry");
-                entries.places[at].filled(word, &mut woken, self.planted);
+                entries[at].filled(word, &mut woken, self.planted);
                 entries.forget_unneeded(at);
             }
         }
@@ -673,17 +606,17 @@ impl Table {
                 let mut entries = self.stripe(node.address).lock();
                 let at = entries.find(node.address);
                 let at = at.unwrap_or_else(|| entries.insert(Entry::new(node.address, true)));
-                entries.places[at].push(node);
+                entries[at].push(node);
             });
         }
-        self.operate_or(word, node.operation, |entries, at| entries.places[at].push(node))
+        self.operate_or(word, node.operation, |entries, at| entries[at].push(node))
     }
 
     /// Looks at each wait of a stripe, and takes those out that are to end.
     fn judge(&self, stripe: &ShortLock<Entries>, f: &mut impl FnMut(SeenWait<'_>) -> Verdict) {
         let mut ended = Vec::new();
         let mut entries = stripe.lock();
-        for entry in entries.places.iter().filter(|entry| entry.address != 0) {
+        for entry in entries.iter() {
             for node in entry.stay.iter().chain(entry.change.iter()) {
                 let fibre = if let Party::Fibre(fibre) = node.party { Some(fibre) } else { None };
                 let Node { operation, address, .. } = *node;
@@ -700,7 +633,7 @@ impl Table {
             #[expect(unsafe_code, reason = "follows a pointer to a wait")]
             // SAFETY: the wait stays in its frame until the fibre is queued, below.
             let node = unsafe { &*node };
-            entries.places[at].remove(node);
+            entries[at].remove(node);
             (self.settle)(&mut entries, at);
             node.is_done.store(if verdict == Verdict::Ends { WITHDRAWN } else { DEADLOCK }, Ordering::Release);
             fibre.queue();
@@ -713,9 +646,9 @@ impl Table {
         if let Some(value) = value {
             word.store(value, Ordering::Relaxed);
         }
-        let found = entries.find(address_of(word)).filter(|&at| !entries.places[at].is_full);
+        let found = entries.find(address_of(word)).filter(|&at| !entries[at].is_full);
         if let Some(at) = found {
-            entries.places[at].filled(word, &mut woken, self.planted);
+            entries[at].filled(word, &mut woken, self.planted);
             entries.forget_unneeded(at);
         }
         drop(entries);
@@ -735,8 +668,8 @@ impl Table {
                 entries.insert(Entry::new(address, false));
                 true
             }
-            Some(at) if entries.places[at].is_full => {
-                entries.places[at].emptied(word, &mut woken);
+            Some(at) if entries[at].is_full => {
+                entries[at].emptied(word, &mut woken);
                 entries.forget_unneeded(at);
                 true
             }
@@ -750,19 +683,24 @@ impl Table {
 
 /// The calling code is about to wait, and runs on a seat: begins what that would begin next, on top of it, and tries once more. The thread that
 /// fills or empties the word is often the one that was spawned last, and then there is no wait.
-pub(super) fn after_next(again: impl FnOnce() -> Option<u64>) -> Option<u64> {
-    if fibres::current().is_none() {
-        // On its own stack it would run other tasks while it waits.
-        return if super::help_before_wait() { again() } else { None };
-    }
-    if !fibres::begin_next() {
+pub(super) fn after_next(again: impl Fn() -> Option<u64>) -> Option<u64> {
+    let is_on_fibre = fibres::current().is_some();
+    if !is_on_fibre && (!is_seated() || std::thread::panicking()) {
         return None;
     }
-    let value = again();
-    if value.is_none() {
-        fibres::began_in_vain();
+    if fibres::begin_next() {
+        let value = again();
+        if value.is_none() {
+            fibres::began_in_vain();
+        }
+        return value;
     }
-    value
+    if is_on_fibre {
+        return None;
+    }
+    // On its own stack it would run other tasks while it waits.
+    super::help_before_wait();
+    again()
 }
 
 #[inline]
@@ -789,7 +727,8 @@ fn wake_first(woken: &mut List) {
             node.is_done.store(DONE, Ordering::Release);
             fibre.queue();
         }
-        Party::Other(done) => {
+        Party::Seat(latch, shared) => set(latch, *shared),
+        Party::Outside(done) => {
             let done = Arc::clone(done);
             done.set();
         }
@@ -798,6 +737,22 @@ fn wake_first(woken: &mut List) {
             let notify = Arc::clone(notify);
             node.is_done.store(DONE, Ordering::Release);
             notify.notify();
+        }
+    }
+}
+
+/// The wait of a seat of this runtime is over.
+fn set(latch: &Latch, shared: *const Shared) {
+    let is_here = with_worker(|worker| ptr::eq(Arc::as_ptr(&worker.shared), shared)) == Some(true);
+    #[expect(unsafe_code, reason = "a counted reference of its own to the runtime of the one that waits")]
+    // SAFETY: the runtime is alive until the latch is set. The seat may leave it right after that: so a thread that is not one of its seats' holds it
+    // meanwhile.
+    unsafe {
+        if is_here {
+            latch.set(&*shared);
+        } else {
+            Arc::increment_strong_count(shared);
+            latch.set(&Arc::from_raw(shared));
         }
     }
 }

@@ -24,6 +24,7 @@ mod cells;
 mod core;
 mod countdown;
 mod deadlock;
+mod entries;
 pub mod full_empty;
 mod local;
 mod migrate;

@@ -184,13 +184,9 @@ fn help_without_fibre() {
     }
 }
 
-/// As [`help`], for code that is about to wait: only on a seat, on its own stack. Whether it was there.
-pub(super) fn help_before_wait() -> bool {
-    let is_here = is_seated() && !std::thread::panicking();
-    if is_here {
-        crate::worker::wait(None, &Once(Cell::new(false)));
-    }
-    is_here
+/// As [`help`], for code that is about to wait on a seat, on its own stack.
+pub(super) fn help_before_wait() {
+    crate::worker::wait(None, &Once(Cell::new(false)));
 }
 
 /// The seat on which the calling code runs.

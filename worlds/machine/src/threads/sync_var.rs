@@ -1,6 +1,7 @@
 //! A value with its full/empty bit in one word.
 
-use super::full_empty::{Entries, Entry, List, Node, Operation, STRIPES, Table, Word, act, after_next, wake};
+use super::entries::{At, Entries};
+use super::full_empty::{Entry, List, Node, Operation, STRIPES, Table, Word, act, after_next, wake};
 use crate::fibres::mutant::{Mutant, Planted};
 use std::cell::Cell;
 use std::fmt;
@@ -43,10 +44,10 @@ pub(super) fn table() -> &'static Table {
 }
 
 /// A wait for the variable of this entry was taken out.
-fn settle(entries: &mut Entries, at: usize) {
+fn settle(entries: &mut Entries, at: At) {
     #[expect(unsafe_code, reason = "follows the address of a variable")]
     // SAFETY: the wait's frame has a reference to it, and the waiting thread goes on after this.
-    let var = unsafe { SyncVar::at(ptr::with_exposed_provenance_mut(entries.places[at].address)) };
+    let var = unsafe { SyncVar::at(ptr::with_exposed_provenance_mut(entries[at].address)) };
     let value = var.0.load(Ordering::Acquire) >> BITS;
     var.in_table().put_back(entries, at, value);
 }
@@ -291,7 +292,7 @@ impl<A: Atomic> Var<'_, A> {
             if is_full == operation.wants_full() {
                 let Some(at) = entries.find(self.address) else { continue };
                 let value = Value(Cell::new(self.word.load(Ordering::Acquire) >> BITS));
-                let entry = &mut entries.places[at];
+                let entry = &mut entries[at];
                 if entry.is_full != operation.wants_full() {
                     continue;
                 }
@@ -313,13 +314,13 @@ impl<A: Atomic> Var<'_, A> {
                 continue;
             }
             let at = match entries.find(self.address) {
-                Some(at) if entries.places[at].is_full != is_full => continue,
+                Some(at) if entries[at].is_full != is_full => continue,
                 Some(at) => at,
                 // The last wait ended after the word was read.
                 None if has_waits => continue,
                 None => entries.insert(Entry::new(self.address, is_full)),
             };
-            entries.places[at].push(node);
+            entries[at].push(node);
             return None;
         }
     }
@@ -342,7 +343,7 @@ impl<A: Atomic> Var<'_, A> {
             let Some(at) = entries.find(self.address) else { continue };
             let changed = change(self.word.load(Ordering::Acquire) >> BITS);
             let value = Value(Cell::new(changed));
-            let entry = &mut entries.places[at];
+            let entry = &mut entries[at];
             let was_full = entry.is_full;
             match (was_full, is_full) {
                 (false, true) => entry.filled(&value, &mut woken, Planted::default()),
@@ -357,8 +358,8 @@ impl<A: Atomic> Var<'_, A> {
     }
 
     /// Writes the word as its entry says, and forgets the entry if no thread waits.
-    fn put_back(&self, entries: &mut Entries, at: usize, value: u64) {
-        let entry = &entries.places[at];
+    fn put_back(&self, entries: &mut Entries, at: At, value: u64) {
+        let entry = &entries[at];
         let (is_full, has_waits) = (entry.is_full, entry.has_waits());
         if !has_waits {
             entries.remove(at);
@@ -402,7 +403,7 @@ mod loom_models {
 
     impl Model {
         fn new(mutant: Option<Mutant>) -> Arc<Model> {
-            let settle: fn(&mut Entries, usize) = |_, _| unreachable!("no wait is ended");
+            let settle: fn(&mut Entries, At) = |_, _| unreachable!("no wait is ended");
             let word = loom::sync::atomic::AtomicU64::new(EMPTY);
             Arc::new(Model { word, table: Table::new(1, settle), planted: Planted { mutant } })
         }

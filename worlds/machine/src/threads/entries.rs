@@ -1,0 +1,208 @@
+//! The words of a stripe of the table: those that are empty, and those for which threads wait.
+
+use super::full_empty::{Entry, hash};
+use std::ops::{Index, IndexMut};
+
+/// The entries of a stripe.
+///
+/// The first one lies beside the stripe's lock, in the same cache line: most stripes have one at most, and a word that is handed to and fro then costs
+/// its own line and this one. The others are in a hash table.
+pub(super) struct Entries {
+    first: Entry,
+    /// `None` as long as there has been one entry at most.
+    others: Option<Box<Others>>,
+}
+
+/// With the lock's word, it fills a cache line.
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<crate::lock::ShortLock<Entries>>() <= 64);
+
+/// Where an entry is, until one is added or removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct At(usize);
+
+impl At {
+    const FIRST: At = At(usize::MAX);
+}
+
+/// A hash table with linear probing, whose removals leave no gaps.
+struct Others {
+    /// A power of two, of which at most half is in use.
+    places: Box<[Entry]>,
+    used: usize,
+}
+
+#[expect(unsafe_code, reason = "it has pointers")]
+// SAFETY: they are to waits, which are used under the stripe's lock.
+unsafe impl Send for Entries {}
+
+impl Entries {
+    pub(super) const fn new() -> Entries {
+        Entries { first: Entry::FREE, others: None }
+    }
+
+    #[inline]
+    pub(super) fn find(&self, address: usize) -> Option<At> {
+        if self.first.address == address {
+            return Some(At::FIRST);
+        }
+        self.others.as_ref()?.find(address)
+    }
+
+    #[inline]
+    pub(super) fn insert(&mut self, entry: Entry) -> At {
+        if self.first.address == 0 {
+            self.first = entry;
+            return At::FIRST;
+        }
+        self.others.get_or_insert_with(Others::new).insert(entry)
+    }
+
+    #[inline]
+    pub(super) fn remove(&mut self, at: At) {
+        match &mut self.others {
+            Some(others) if at != At::FIRST => others.remove(at.0),
+            _ => self.first.address = 0,
+        }
+    }
+
+    #[inline]
+    pub(super) fn forget_unneeded(&mut self, at: At) {
+        if !self[at].is_needed() {
+            self.remove(at);
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Entry> {
+        let others = self.others.iter().flat_map(|others| others.places.iter());
+        std::iter::once(&self.first).chain(others).filter(|entry| entry.address != 0)
+    }
+}
+
+impl Index<At> for Entries {
+    type Output = Entry;
+
+    #[inline]
+    fn index(&self, at: At) -> &Entry {
+        match &self.others {
+            Some(others) if at != At::FIRST => &others.places[at.0],
+            _ => &self.first,
+        }
+    }
+}
+
+impl IndexMut<At> for Entries {
+    #[inline]
+    fn index_mut(&mut self, at: At) -> &mut Entry {
+        match &mut self.others {
+            Some(others) if at != At::FIRST => &mut others.places[at.0],
+            _ => &mut self.first,
+        }
+    }
+}
+
+impl Others {
+    #[cold]
+    fn new() -> Box<Others> {
+        Box::new(Others { places: vec![Entry::FREE; 8].into_boxed_slice(), used: 0 })
+    }
+
+    fn mask(&self) -> usize {
+        self.places.len() - 1
+    }
+
+    fn find(&self, address: usize) -> Option<At> {
+        if self.used == 0 {
+            return None;
+        }
+        let mut at = hash(address) & self.mask();
+        loop {
+            match self.places[at].address {
+                found if found == address => return Some(At(at)),
+                0 => return None,
+                _ => at = (at + 1) & self.mask(),
+            }
+        }
+    }
+
+    fn insert(&mut self, entry: Entry) -> At {
+        if (self.used + 1) * 2 > self.places.len() {
+            let larger = vec![Entry::FREE; self.places.len() * 2].into_boxed_slice();
+            self.used = 0;
+            for old in std::mem::replace(&mut self.places, larger) {
+                if old.address != 0 {
+                    self.insert(old);
+                }
+            }
+        }
+        let mut at = hash(entry.address) & self.mask();
+        while self.places[at].address != 0 {
+            at = (at + 1) & self.mask();
+        }
+        self.places[at] = entry;
+        self.used += 1;
+        At(at)
+    }
+
+    fn remove(&mut self, mut at: usize) {
+        let mask = self.mask();
+        self.used -= 1;
+        self.places[at] = Entry::FREE;
+        let mut next = (at + 1) & mask;
+        while self.places[next].address != 0 {
+            let home = hash(self.places[next].address) & mask;
+            // Whether the gap lies between its home and its place.
+            if (next.wrapping_sub(home) & mask) >= (next.wrapping_sub(at) & mask) {
+                self.places[at] = self.places[next];
+                self.places[next] = Entry::FREE;
+                at = next;
+            }
+            next = (next + 1) & mask;
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    /// Entries as a map of the standard library has them, after operations by chance; many addresses share a place.
+    #[test]
+    fn entries_are_those_that_were_inserted_and_not_removed() {
+        for seed in 0..200_u64 {
+            let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+            let mut next = move |below: u64| {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                state % below
+            };
+            let addresses = 1 + next(40);
+            let mut entries = Entries::new();
+            let mut model = BTreeMap::new();
+            for _ in 0..400 {
+                let address = 8 * (1 + next(addresses)) as usize;
+                let is_full = next(2) == 0;
+                match entries.find(address) {
+                    None => {
+                        assert!(model.insert(address, is_full).is_none(), "seed {seed}");
+                        let at = entries.insert(Entry::new(address, is_full));
+                        assert_eq!(entries.find(address), Some(at), "seed {seed}");
+                    }
+                    Some(at) if next(3) == 0 => {
+                        entries[at].is_full = is_full;
+                        model.insert(address, is_full);
+                    }
+                    Some(at) => {
+                        assert_eq!(Some(entries[at].is_full), model.remove(&address), "seed {seed}");
+                        entries.remove(at);
+                    }
+                }
+                let found: BTreeMap<_, _> = entries.iter().map(|entry| (entry.address, entry.is_full)).collect();
+                assert_eq!(found, model, "seed {seed}");
+                assert_eq!(entries.iter().count(), model.len(), "seed {seed}");
+            }
+        }
+    }
+}
