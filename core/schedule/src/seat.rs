@@ -22,7 +22,7 @@
 use crate::front::{FRONT_RULE, FRONT_TAKE, FRONT_TURN_NS};
 use crate::{
     Access, DEEP, Dealing, Dealt, Found, Idle, Kind, Plan, QueueId, QueuesByRequest, RequestId, SeatId, SeatPlan,
-    Shares, Sleeper, Wake, Way, Whereabouts, Why, look, look_waiting,
+    Shares, Sleeper, Take, Wake, Way, When, Whereabouts, Why, look, look_waiting,
 };
 use std::collections::VecDeque;
 use vicus_topology::NodeId;
@@ -61,6 +61,9 @@ pub struct Seat<T> {
     own_while_waiting: bool,
     /// How many of the plan's probes only look into that queue: the first one, or none.
     own_probes: usize,
+    /// Of a seat without such a queue, the one out of which it takes the oldest task before it looks elsewhere, if the plan has such a queue, and the
+    /// way of a task out of it.
+    first: Option<(QueueId, Way)>,
     /// The cursors of the plan's rings.
     cursors: Vec<usize>,
     /// The task to run next: in the own queue it would be pushed and popped again at once. Other seats don't see it; it is run
@@ -108,7 +111,7 @@ struct Resumed<T> {
     in_row: u32,
     /// How many that yielded may go on before the next look into the queues.
     turns: u32,
-    /// One that yielded went on last: before the next one, the seat's own queue has a turn.
+    /// One that yielded went on last: before the next one, the queue into which the seat looks first has a turn.
     is_owns_turn: bool,
 }
 
@@ -183,6 +186,14 @@ pub enum Rest {
     },
 }
 
+/// The queue of a seat's first probe, if that takes the oldest task of one queue whatever it holds, and its way.
+fn first_queue(plan: &Plan, seat: &SeatPlan) -> Option<(QueueId, Way)> {
+    let first = seat.look.first()?;
+    let &[queue] = first.scan.queues() else { return None };
+    let is_plain = first.take == Take::Oldest && first.when == When::NotEmpty && plan.tokens.is_none();
+    is_plain.then(|| (queue, Way::new(first.rule, queue)))
+}
+
 impl<T> Seat<T> {
     /// A new seat. `is_lock_free`: whether the world has made this queue a lock-free one ([`Plan::owner_lifos`]).
     pub fn new(plan: &Plan, id: SeatId, is_lock_free: impl FnOnce(QueueId) -> bool) -> Seat<T> {
@@ -199,6 +210,7 @@ impl<T> Seat<T> {
             own_way: Way::new(first.map_or(0, |first| first.rule), immediate),
             own_while_waiting: first.is_some_and(|first| first.while_waiting),
             own_probes: usize::from(own.is_some() && is_only_one),
+            first: if own.is_none() { first_queue(plan, seat) } else { None },
             cursors: vec![0; plan.cursors(id)],
             next: None,
             kept: Vec::new(),
@@ -226,6 +238,13 @@ impl<T> Seat<T> {
     #[inline]
     pub fn own_way(&self) -> Way {
         self.own_way
+    }
+
+    /// Of a seat without such a queue, the one out of which it takes the oldest task before it looks elsewhere, if there is such a one, and the way of a
+    /// task out of it.
+    #[inline]
+    pub fn first(&self) -> Option<(QueueId, Way)> {
+        self.first
     }
 
     /// A task to run. `called` gives a task that no other seat may run.
@@ -277,9 +296,9 @@ impl<T> Seat<T> {
             return Some(kept(task));
         }
         if std::mem::take(&mut self.resumed.is_owns_turn)
-            && let Some(task) = self.find_own(self.waits_for(), queues)
+            && let Some(found) = self.find_near(queues)
         {
-            return Some((task, self.own_way));
+            return Some(found);
         }
         if self.resumed.turns > 0
             && let Some(task) = self.resumed.take_yielded()
@@ -291,8 +310,21 @@ impl<T> Seat<T> {
         let found = own.or_else(|| self.look_far(self.waits_for(), plan, &mut *queues));
         // After a task of a queue it is the turn of one that has yielded.
         let is_found = found.is_some();
-        self.resumed.turns = if is_found || self.own.is_none() { 1 } else { YIELDED_TURN };
+        self.resumed.turns =
+            if is_found || self.own.or(self.first.map(|(queue, _)| queue)).is_none() { 1 } else { YIELDED_TURN };
         found.or_else(|| self.resumed.take_woken().or_else(|| self.resumed.take_yielded()).map(kept))
+    }
+
+    /// A task of the queue into which it looks first.
+    fn find_near<Q>(&mut self, queues: &mut Q) -> Option<(T, Way)>
+    where
+        Q: QueuesByRequest<Task = T>,
+    {
+        match self.first {
+            None => Some((self.find_own(self.waits_for(), queues)?, self.own_way)),
+            Some((queue, way)) if self.waits_for().is_none() => Some((queues.take(queue, Take::Oldest, 0, None)?, way)),
+            Some(_) => None,
+        }
     }
 
     /// A suspended task of this seat was woken: it goes on soon.
@@ -332,9 +364,9 @@ impl<T> Seat<T> {
     }
 
     /// The suspended task that goes on next, if it is the turn of one: as [`Seat::find`] would give it, for a world that goes from one to
-    /// the next without looking into queues. It ends with `None` after a while.
+    /// the next without looking into queues but the one where it looks first. It ends with `None` after a while.
     #[inline]
-    pub fn next_resumed(&mut self, is_own_empty: impl FnOnce() -> bool) -> Option<T> {
+    pub fn next_resumed(&mut self, is_first_empty: impl FnOnce() -> bool) -> Option<T> {
         if self.resumed.count == 0 {
             return None;
         }
@@ -345,7 +377,7 @@ impl<T> Seat<T> {
             return Some(task);
         }
         // Otherwise one that yields while others are woken again and again would have no turn.
-        if self.resumed.turns == 0 || !self.kept.is_empty() || self.resumed.is_owns_turn && !is_own_empty() {
+        if self.resumed.turns == 0 || !self.kept.is_empty() || self.resumed.is_owns_turn && !is_first_empty() {
             return None;
         }
         let task = self.resumed.take_yielded()?;

@@ -172,7 +172,7 @@ impl Fifo {
 
     /// Whether it was empty at a moment since this was called. A task that was put before is seen, or was taken.
     #[inline]
-    fn looks_empty(&self) -> bool {
+    pub(crate) fn looks_empty(&self) -> bool {
         let old = &self.old.0;
         loop {
             let head = old.head.load(Ordering::Acquire);

@@ -102,6 +102,15 @@ impl SharedQueues {
         }
     }
 
+    /// Whether a queue that is not lock-free was empty at a moment since this was called.
+    #[inline]
+    pub(crate) fn looks_empty(&self, queue: QueueId) -> bool {
+        match &self.queues[queue.index()].0 {
+            SharedQueue::Fifo(fifo) => fifo.looks_empty(),
+            _ => self.len(queue) == 0,
+        }
+    }
+
     /// Whether a queue that is not lock-free is so long that a thread which would be put there had better begin at once: see `LONG` of `threads`.
     #[inline]
     pub(crate) fn is_long(&self, queue: QueueId, tasks: usize) -> bool {

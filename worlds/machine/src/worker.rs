@@ -32,8 +32,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vicus_flow::{Blocks, BoxId, Desk, Instance};
 use vicus_schedule::{
-    After, Context, ContextRef, Decision, Kind, Plan, PoolId, QueueId, QueuesByRequest as _, RequestId, Rest, Run,
-    Seat, SeatId, SeatPlan, Sleeper, Take, TaskRef, Waiter, Wake, Way, When,
+    After, Context, ContextRef, Decision, Kind, PoolId, QueueId, QueuesByRequest as _, RequestId, Rest, Run, Seat,
+    SeatId, SeatPlan, Sleeper, Take, TaskRef, Waiter, Wake, Way,
 };
 
 /// The state of a thread that works on a seat.
@@ -71,8 +71,7 @@ pub(crate) struct Worker {
     /// The seat's own lock-free queue for immediate tasks ([`Seat::own`]); null if the plan has no such queue. It lives in
     /// `shared`.
     own: *const Deque,
-    /// A queue out of which the plan has the seat take the oldest task before it looks elsewhere, if there is such a one behind a lock, and its
-    /// way.
+    /// [`Seat::first`].
     pub(crate) first: Option<(QueueId, Way)>,
     /// The pools in which a push to it may wake a sleeper; also in `shared`.
     near: Box<[*const SleepPool]>,
@@ -165,14 +164,6 @@ pub(crate) fn outside<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// The queue of a seat's first probe, if that takes the oldest task of one queue, and its way.
-fn first_queue(plan: &Plan, seat: &SeatPlan) -> Option<(QueueId, Way)> {
-    let first = seat.look.first()?;
-    let &[queue] = first.scan.queues() else { return None };
-    let is_plain = first.take == Take::Oldest && first.when == When::NotEmpty && plan.tokens.is_none();
-    is_plain.then(|| (queue, Way::new(first.rule, queue)))
-}
-
 /// Marks that a reference to the worker is in use.
 #[cfg(debug_assertions)]
 struct Once;
@@ -255,6 +246,7 @@ impl Worker {
     pub(crate) fn new(shared: Arc<Shared>, seat: SeatId) -> Worker {
         let recorder = Recorder::new(&shared, seat);
         let state = Seat::new(&shared.plan, seat, |queue| shared.queues.deque(queue).is_some());
+        let first = state.first();
         let own = state.own().and_then(|queue| shared.queues.deque(queue)).map_or(ptr::null(), ptr::from_ref);
         let plan = &shared.plan.seats[seat.index()];
         let near = shared.plan.queues[plan.place[Kind::Immediate as usize].index()].wake.iter();
@@ -276,7 +268,7 @@ impl Worker {
             is_tied: false,
             desk: None,
             own,
-            first: if own.is_null() { first_queue(&shared.plan, plan) } else { None },
+            first,
             near,
             slab: Slab::new(seat),
             cells: SeatCells::new(plan.node.index()),

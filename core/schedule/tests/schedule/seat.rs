@@ -2,7 +2,7 @@
 
 use vicus_schedule::{
     ALL, After, DEEP, FRONT_RULE, FRONT_TURN_NS, Kind, Plan, Put, QueueId, Queues, QueuesByRequest, RequestId, Rest,
-    Seat, SeatId, Setting, Sleeper, Take, Wake, Way,
+    Seat, SeatId, Setting, Sleeper, Take, Wake, Way, YIELDED_TURN,
 };
 use vicus_topology::Topology;
 
@@ -304,6 +304,51 @@ fn a_refused_box_waits_and_a_refused_closure_runs_at_once_but_not_on_top_of_many
     world.seat.end_help();
     assert_eq!(world.seat.refused((1, 4), true), Some((1, 4)));
     assert!(world.seat.take_back(&(1, 3)) && !world.seat.take_back(&(1, 3)));
+}
+
+/// After how many steps a seat on which two tasks yield again and again takes one that is put into this queue after so many; `None` if it takes
+/// none from there at all.
+fn steps_until_taken(strategy: &str, queue: usize, before: u32) -> Option<u32> {
+    let mut free = World::new(strategy);
+    free.queues.0[queue].push((1, 9));
+    free.find()?;
+    let mut world = World::new(strategy);
+    let near = world.seat.first().map(|(queue, _)| queue).or(world.seat.own());
+    [1, 2].into_iter().for_each(|number| world.seat.yielded((1, number)));
+    let mut last = 0;
+    for step in 0..before + 1000 {
+        if step == before {
+            world.queues.0[queue].push((1, 9));
+        }
+        let is_near_empty = near.is_none_or(|near| world.queues.0[near.index()].is_empty());
+        let next = world.seat.next_resumed(|| is_near_empty);
+        let (_, number) = next.or_else(|| world.find().map(|(task, ..)| task)).unwrap();
+        if number == 9 {
+            return Some(step - before);
+        }
+        assert_ne!(number, last, "{strategy}: the two go on in turns");
+        last = number;
+        world.seat.yielded((1, number));
+    }
+    panic!("{strategy}: two tasks that yield leave no turn to queue {queue}");
+}
+
+#[test]
+fn tasks_that_yield_again_and_again_leave_turns_to_queues_under_every_strategy() {
+    for strategy in ALL.map(|strategy| strategy.name()) {
+        let world = World::new(strategy);
+        let near = world.seat.first().map(|(queue, _)| queue).or(world.seat.own());
+        let mut taken = 0;
+        for queue in 0..world.plan.queues.len() {
+            for before in [0, 1, 2, 3, 100, 101, 129, 130] {
+                let Some(steps) = steps_until_taken(strategy, queue, before) else { continue };
+                taken += 1;
+                let most = if near == Some(QueueId::new(queue)) { 2 } else { YIELDED_TURN + 2 };
+                assert!(steps <= most, "{strategy}: a task of queue {queue} after {steps} steps");
+            }
+        }
+        assert!(taken > 0, "{strategy}");
+    }
 }
 
 #[test]

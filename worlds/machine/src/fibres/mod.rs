@@ -272,11 +272,17 @@ impl Fibre {
     /// The worker enters the fibre that comes next, if it is the turn of one that has to go on, or of a thread that begins.
     #[inline]
     fn enter_next(worker: &mut Worker) -> Option<(&'static Fibre, TaskRef)> {
-        let own: *const Deque = worker.own().map_or(ptr::null(), ptr::from_ref);
-        #[expect(unsafe_code, reason = "a reference that does not borrow the worker")]
-        // SAFETY: null, or a queue of what the worker shares, where queues stay.
-        let is_own_empty = || unsafe { own.as_ref() }.is_none_or(Deque::is_empty);
-        if let Some(task) = worker.state.next_resumed(is_own_empty) {
+        let (own, first): (*const Deque, _) = (worker.own().map_or(ptr::null(), ptr::from_ref), worker.first);
+        let shared = Arc::as_ptr(&worker.shared);
+        #[expect(unsafe_code, reason = "references that do not borrow the worker")]
+        // SAFETY: the worker holds what it shares, where queues stay; its own queue is null, or one of them.
+        let is_first_empty = || unsafe {
+            match first {
+                Some((queue, _)) => (*shared).queues.looks_empty(queue),
+                None => own.as_ref().is_none_or(Deque::is_empty),
+            }
+        };
+        if let Some(task) = worker.state.next_resumed(is_first_empty) {
             let fibre = Fibre::of(task);
             fibre.enter(worker);
             return Some((fibre, task));
