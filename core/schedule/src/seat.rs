@@ -33,6 +33,9 @@ pub const WOKEN_TURN: u32 = 64;
 /// So many tasks that have yielded go on before a seat looks again into queues in which it has found nothing.
 pub const YIELDED_TURN: u32 = 128;
 
+/// The same for a seat whose first queue is not its own, but one that others share: what comes from outside may lie in another one.
+const YIELDED_TURN_OF_SHARED: u32 = 16;
+
 /// How long a waiting seat looks around before it sleeps, if the strategy has no such time.
 const SPIN_NS: u64 = 5_000;
 
@@ -112,12 +115,19 @@ struct Resumed<T> {
     /// How many that yielded may go on before the next look into the queues.
     turns: u32,
     /// One that yielded went on last: before the next one, the queue into which the seat looks first has a turn.
-    is_owns_turn: bool,
+    is_nears_turn: bool,
 }
 
 impl<T> Resumed<T> {
     fn new() -> Resumed<T> {
-        Resumed { count: 0, woken: VecDeque::new(), yielded: VecDeque::new(), in_row: 0, turns: 0, is_owns_turn: false }
+        Resumed {
+            count: 0,
+            woken: VecDeque::new(),
+            yielded: VecDeque::new(),
+            in_row: 0,
+            turns: 0,
+            is_nears_turn: false,
+        }
     }
 
     fn take_woken(&mut self) -> Option<T> {
@@ -129,7 +139,7 @@ impl<T> Resumed<T> {
     fn take_yielded(&mut self) -> Option<T> {
         let task = self.yielded.pop_front()?;
         self.count -= 1;
-        self.is_owns_turn = true;
+        self.is_nears_turn = true;
         Some(task)
     }
 }
@@ -295,7 +305,7 @@ impl<T> Seat<T> {
         if let Some(task) = called().or_else(|| self.kept.pop_if(|task| queues.may_begin(task))) {
             return Some(kept(task));
         }
-        if std::mem::take(&mut self.resumed.is_owns_turn)
+        if std::mem::take(&mut self.resumed.is_nears_turn)
             && let Some(found) = self.find_near(queues)
         {
             return Some(found);
@@ -310,8 +320,15 @@ impl<T> Seat<T> {
         let found = own.or_else(|| self.look_far(self.waits_for(), plan, &mut *queues));
         // After a task of a queue it is the turn of one that has yielded.
         let is_found = found.is_some();
-        self.resumed.turns =
-            if is_found || self.own.or(self.first.map(|(queue, _)| queue)).is_none() { 1 } else { YIELDED_TURN };
+        self.resumed.turns = if is_found {
+            1
+        } else if self.own.is_some() {
+            YIELDED_TURN
+        } else if self.first.is_some() && self.waits_for().is_none() {
+            YIELDED_TURN_OF_SHARED
+        } else {
+            1
+        };
         found.or_else(|| self.resumed.take_woken().or_else(|| self.resumed.take_yielded()).map(kept))
     }
 
@@ -345,7 +362,7 @@ impl<T> Seat<T> {
     /// that queue for a while without looking elsewhere.
     #[inline]
     pub fn is_own_next(&self) -> bool {
-        let is_turn = self.resumed.count == 0 || self.resumed.is_owns_turn && self.resumed.woken.is_empty();
+        let is_turn = self.resumed.count == 0 || self.resumed.is_nears_turn && self.resumed.woken.is_empty();
         let is_usual = is_turn && self.next.is_none() && self.kept.is_empty() && self.woken.is_none();
         is_usual && self.front.is_none() && (self.own_while_waiting || self.waits_for().is_none())
     }
@@ -360,7 +377,7 @@ impl<T> Seat<T> {
     /// A task was taken from its own queue, by [`Seat::is_own_next`].
     #[inline]
     pub fn took_own(&mut self) {
-        self.resumed.is_owns_turn = false;
+        self.resumed.is_nears_turn = false;
     }
 
     /// The suspended task that goes on next, if it is the turn of one: as [`Seat::find`] would give it, for a world that goes from one to
@@ -377,7 +394,7 @@ impl<T> Seat<T> {
             return Some(task);
         }
         // Otherwise one that yields while others are woken again and again would have no turn.
-        if self.resumed.turns == 0 || !self.kept.is_empty() || self.resumed.is_owns_turn && !is_first_empty() {
+        if self.resumed.turns == 0 || !self.kept.is_empty() || self.resumed.is_nears_turn && !is_first_empty() {
             return None;
         }
         let task = self.resumed.take_yielded()?;

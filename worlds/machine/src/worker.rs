@@ -56,7 +56,7 @@ pub(crate) struct Worker {
     pub(crate) waiter: Waiter,
     /// How many lightweight threads may begin before its loop looks around.
     pub(crate) starts: u32,
-    /// So many lightweight threads more don't begin on top of those that join them ([`fibres::begin_awaited`]).
+    /// So many lightweight threads more don't begin on top of those that join them or wait for a word ([`fibres::begin_awaited`], [`fibres::begin_next`]).
     pub(crate) not_on_top: u32,
     /// How many lightweight threads are on fibres of this seat.
     pub(crate) began_threads: usize,

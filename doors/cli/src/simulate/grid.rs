@@ -162,11 +162,15 @@ fn workloads(args: &Args, machines: &[Machine]) -> anyhow::Result<Vec<Workload>>
         |name: &&String| own.iter().any(|one| one.name == **name) || Recorded::ALL.iter().any(|one| one.name == **name);
     if let Some(wrong) = args.workload.iter().find(|name| !known(name)) {
         let names = list().lines().map(|line| line[..18].trim_end().to_owned()).collect::<Vec<_>>().join(", ");
-        anyhow::bail!("`{wrong}` is no workload; there are {names}");
+        bail!("`{wrong}` is no workload; there are {names}");
     }
     let mut workloads: Vec<Workload> = own.into_iter().filter(|one| is_wanted(&one.name)).collect();
-    let is_skipped = args.quick && args.workload.is_empty() && args.traces.is_none();
+    let is_skipped = args.quick && args.workload.is_empty() && args.traces.is_none() && args.record.is_none();
     let recorded: Vec<&Recorded> = Recorded::ALL.iter().filter(|one| !is_skipped && is_wanted(one.name)).collect();
+    if let (true, Some(folder)) = (recorded.is_empty(), args.record.as_ref().or(args.traces.as_ref())) {
+        let names = Recorded::ALL.map(|one| one.name).join(", ");
+        bail!("{}: none of the workloads is a recorded query; those are {names}", folder.display());
+    }
     if !recorded.is_empty() {
         let counts = recorded::thread_counts(machines.iter().map(threads));
         let source = match &args.traces {

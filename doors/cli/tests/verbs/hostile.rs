@@ -242,6 +242,10 @@ fn what_other_verbs_can_not_take_is_said() {
         ("simulate grid --machine core:2 --strategy las,steal,las", "--strategy las is given twice"),
         ("simulate grid --share 0", "expected a share from 0.001 to 10"),
         ("simulate grid --seeds 0", "--seeds <N>"),
+        (
+            "simulate grid --machine core:2 --workload fib --record folder",
+            "folder: none of the workloads is a recorded query; those are q5a, q9, 16 of q5a",
+        ),
         ("simulate grid --quick --svg /nowhere/a.svg", "/nowhere/a.svg: can't be written"),
         (
             "simulate grid --machine core:2 --workload q9 --traces missing",

@@ -523,6 +523,21 @@ fn a_file_for_measurements_that_can_not_be_written_is_told_before_anything_is_me
     assert!(output.status.code() == Some(1) && said.contains("can't be written"), "{:?}: {said}", output.status);
 }
 
+/// A quick grid leaves recorded queries out, but for one that is to record them.
+#[test]
+fn a_quick_grid_that_records_has_recorded_queries() {
+    let folder = Folder::new("simulate-quick-grid");
+    let grid = |more: &[&str]| {
+        let same = ["simulate", "grid", "--quick", "--machine", "node:2 core:2", "--share", "0.01"];
+        printed(&[&same[..], &["--strategy", "las,central"], more].concat())
+    };
+    let has_recorded = |text: &str| text.lines().any(|line| line.starts_with("node:2 core:2 q5a "));
+    assert!(!has_recorded(&grid(&[])));
+    let traces = folder.file("traces");
+    assert!(has_recorded(&grid(&["--triples", "5000", "--record", &traces])));
+    assert!(std::fs::read_dir(traces).unwrap().count() >= 3);
+}
+
 /// A grid of recorded queries is the same with the same recordings, and its JSON has the times whose ratios the table shows.
 #[test]
 fn a_grid_of_recorded_queries_is_made_again_from_its_recordings() {

@@ -645,7 +645,8 @@ pub(crate) fn begin_awaited(thread: NonNull<Core>) -> bool {
 }
 
 /// As [`begin_awaited`], for code that is about to wait for something that any thread may bring: on a fibre, or on its thread's own stack, as that of a
-/// program's main thread is, unless only some tasks may begin there.
+/// program's main thread is, unless only some tasks may begin there. On top of an own stack, suspended threads that have to go on may do so for their
+/// turns before the code beneath goes on, as they may while it waits.
 pub(crate) fn begin_next() -> bool {
     let begun = in_task(|worker| {
         if worker.not_on_top > 0 {
@@ -656,7 +657,8 @@ pub(crate) fn begin_next() -> bool {
             if worker.is_tied || !worker.below.is_null() {
                 return None;
             }
-            worker.starts = worker.most_starts();
+            // One: what the code waits for may be there soon, from another seat, and threads that have begun here stay here.
+            worker.starts = worker.most_starts().min(1);
         }
         if worker.starts == 0 || worker.is_called() {
             return None;
@@ -690,17 +692,17 @@ fn go_on_top(begun: Option<(&'static Fibre, TaskRef, Outer)>) -> bool {
     is_begun
 }
 
-/// A thread that has begun by [`begin_awaited`] waits: that was one switch too many. The next ones begin as others do.
+/// A thread that has begun by [`begin_awaited`] or [`begin_next`] waits: that was one switch too many. The next ones begin as others do.
 #[cold]
 pub(crate) fn began_in_vain() {
     in_task(|worker| worker.not_on_top = 32);
 }
 
-/// So many threads of the seat's own queue begin one after the other before its loop looks around.
+/// So many threads of the queue into which the seat looks first begin one after the other before its loop looks around.
 const STARTS: u32 = 64;
 
 impl Worker {
-    /// How many threads may begin one after the other now: none if one waits beneath, which may be able to go on.
+    /// How many threads may begin one after the other now: none on top of a fibre, or of code that waits for a task, which may be able to go on.
     #[inline]
     fn most_starts(&self) -> u32 {
         if self.fibre.is_some() || self.state.is_waiting() { 0 } else { STARTS }

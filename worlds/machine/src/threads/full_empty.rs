@@ -682,8 +682,9 @@ impl Table {
 }
 
 /// The calling code is about to wait, and runs on a seat: begins what that would begin next, on top of it, and tries once more. The thread that
-/// fills or empties the word is often the one that was spawned last, and then there is no wait.
-pub(super) fn after_next(again: impl Fn() -> Option<u64>) -> Option<u64> {
+/// fills or empties the word is often the one that was spawned last, and then there is no wait. Where no lightweight thread begins, code on its thread's own
+/// stack runs one other task.
+pub(super) fn after_next(again: impl FnOnce() -> Option<u64>) -> Option<u64> {
     let is_on_fibre = fibres::current().is_some();
     if !is_on_fibre && (!is_seated() || std::thread::panicking()) {
         return None;
@@ -727,7 +728,7 @@ fn wake_first(woken: &mut List) {
             node.is_done.store(DONE, Ordering::Release);
             fibre.queue();
         }
-        Party::Seat(latch, shared) => set(latch, *shared),
+        Party::Seat(latch, shared) => end_wait_of_seat(latch, *shared),
         Party::Outside(done) => {
             let done = Arc::clone(done);
             done.set();
@@ -742,7 +743,7 @@ fn wake_first(woken: &mut List) {
 }
 
 /// The wait of a seat of this runtime is over.
-fn set(latch: &Latch, shared: *const Shared) {
+fn end_wait_of_seat(latch: &Latch, shared: *const Shared) {
     let is_here = with_worker(|worker| ptr::eq(Arc::as_ptr(&worker.shared), shared)) == Some(true);
     #[expect(unsafe_code, reason = "a counted reference of its own to the runtime of the one that waits")]
     // SAFETY: the runtime is alive until the latch is set. The seat may leave it right after that: so a thread that is not one of its seats' holds it

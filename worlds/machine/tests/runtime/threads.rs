@@ -677,3 +677,33 @@ fn a_thread_on_a_spare_seat_is_no_deadlock() {
     blocks.join().unwrap();
     assert_eq!(waits.join().unwrap(), 9);
 }
+
+/// Code that waits for a word on its thread's own stack begins threads on top of itself, and looks after each whether the word is there: under every
+/// strategy, whichever of them comes first.
+#[test]
+fn a_thread_of_a_program_waits_for_a_word_no_longer_than_one_thread_takes() {
+    for strategy in ALL {
+        let sitting =
+            Runtime::builder().threads(1).strategy(strategy.name().parse().unwrap()).quiet().start_sitting().unwrap();
+        let ran = Arc::new(AtomicUsize::new(0));
+        for round in 1..=20 {
+            let word = Arc::new(AtomicU64::new(0));
+            full_empty::empty(&word);
+            for _ in 0..100 {
+                let (word, ran) = (Arc::clone(&word), Arc::clone(&ran));
+                threads::spawn(move || {
+                    ran.fetch_add(1, Ordering::Relaxed);
+                    full_empty::write_f(&word, 7);
+                });
+            }
+            let before = ran.load(Ordering::Relaxed);
+            assert_eq!(full_empty::read_ff(&word), 7);
+            let meanwhile = ran.load(Ordering::Relaxed) - before;
+            assert!(meanwhile <= 1, "{}: {meanwhile} threads have run before the word was looked at", strategy.name());
+            while ran.load(Ordering::Relaxed) < 100 * round {
+                threads::help();
+            }
+        }
+        assert!(sitting.end());
+    }
+}
