@@ -657,8 +657,7 @@ pub(crate) fn begin_next() -> bool {
             if worker.is_tied || !worker.below.is_null() {
                 return None;
             }
-            // One: what the code waits for may be there soon, from another seat, and threads that have begun here stay here.
-            worker.starts = worker.most_starts().min(1);
+            worker.starts = worker.most_starts().min(STARTS_ON_TOP);
         }
         if worker.starts == 0 || worker.is_called() {
             return None;
@@ -700,6 +699,10 @@ pub(crate) fn began_in_vain() {
 
 /// So many threads of the queue into which the seat looks first begin one after the other before its loop looks around.
 const STARTS: u32 = 64;
+
+/// The same on top of code that waits for a word on its thread's own stack: few, as the word may be there soon, from another seat, and threads that have
+/// begun stay here.
+const STARTS_ON_TOP: u32 = 8;
 
 impl Worker {
     /// How many threads may begin one after the other now: none on top of a fibre, or of code that waits for a task, which may be able to go on.
