@@ -9,7 +9,7 @@
 //! more passes. Sequences are random, and not read from a file.
 
 use crate::arrays::{checksum, filled, scaled};
-use crate::{Array, Element, Kernel, Leaf, Order, Task, World};
+use crate::{Array, Kernel, Leaf, Order, Task, World};
 use vicus_memory::distribution::Distribution;
 
 /// The best scores of all pairs of random proteins. By default of 100, of 200 to 600 residues each.
@@ -159,8 +159,6 @@ impl Kernel for Alignment {
         }
     }
 }
-
-impl Element for u8 {}
 
 #[cfg(test)]
 mod tests {
