@@ -1,15 +1,21 @@
 //! All kernels, by name and input.
 
-use crate::{Fib, Jacobi2d, Jacobi3d, Kernel, Map, Matmul, Nqueens, Reduction, SparseLu, Uts, Vecmul, World};
+use crate::{
+    Alignment, Fft, Fib, Health, Jacobi2d, Jacobi3d, Kernel, Map, Matmul, Nqueens, Reduction, Sort, SparseLu, Strassen,
+    Uts, Vecmul, World,
+};
 use std::fmt;
 use vicus_memory::distribution::Distribution;
 
 /// The names of all kernels' leaves ([`Leaf::name`](crate::Leaf::name)), in the order of the alphabet.
 pub const LEAVES: &[&str] = &[
+    "admit",
+    "align",
     "bdiv",
     "bmod",
     "check",
     "combine",
+    "combine quadrants",
     "cross",
     "fib",
     "fill",
@@ -18,19 +24,27 @@ pub const LEAVES: &[&str] = &[
     "map",
     "map with roots",
     "merge",
+    "merge part",
     "multiply",
+    "multiply leaf",
     "node",
     "place",
+    "quicksort",
     "relax 2d",
     "relax 3d",
     "relax 3d streaming",
+    "sum quadrants",
     "touch",
+    "transform",
+    "treat",
+    "twiddle",
+    "unshuffle",
 ];
 
 /// The input of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Size {
-    /// The paper's input for machines with several nodes: Fig. 7.
+    /// The input for machines with several nodes: that of the paper's Fig. 7, if the kernel is in it.
     Numa,
     /// The paper's input for a chip with many cores: Fig. 9.
     Manycore,
@@ -118,6 +132,11 @@ kernels! {
     Fib "fib" None,
     Nqueens "nqueens" None,
     Uts "uts" None,
+    Alignment "alignment" None,
+    Fft "fft" None,
+    Health "health" None,
+    Sort "sort" None,
+    Strassen "strassen" None,
 }
 
 impl AnyKernel {
@@ -179,7 +198,7 @@ mod tests {
             assert_eq!(by_name(name, Size::Numa).unwrap().name(), *name);
         }
         let error = by_name("maps", Size::Numa).unwrap_err().to_string();
-        assert!(error.starts_with("`maps` is not a kernel") && error.ends_with("nqueens, uts"), "{error}");
+        assert!(error.starts_with("`maps` is not a kernel") && error.ends_with("sort, strassen"), "{error}");
         assert!(by_name("map", Size::Times(-1.0)).is_err() && by_name("map", Size::Times(f64::NAN)).is_err());
     }
 

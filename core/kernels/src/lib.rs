@@ -7,9 +7,12 @@
 //!
 //! Each kernel is a struct whose fields are its input, by default the paper's; [`by_name`] finds any of them.
 
+mod alignment;
 mod arrays;
 mod catalog;
+mod fft;
 mod fib;
+mod health;
 mod jacobi2d;
 mod jacobi3d;
 mod map;
@@ -19,13 +22,18 @@ mod product;
 mod published;
 mod reduction;
 mod serial;
+mod sort;
 mod sparselu;
+mod strassen;
 mod uts;
 mod vecmul;
 mod world;
 
+pub use alignment::Alignment;
 pub use catalog::{AnyKernel, LEAVES, NAMES, NoKernel, Size, by_name};
+pub use fft::Fft;
 pub use fib::Fib;
+pub use health::Health;
 pub use jacobi2d::Jacobi2d;
 pub use jacobi3d::{BlockOrder, FirstTouch, Jacobi3d, Submission, Submitters};
 pub use map::Map;
@@ -33,7 +41,9 @@ pub use matmul::Matmul;
 pub use nqueens::Nqueens;
 pub use reduction::Reduction;
 pub use serial::Serial;
+pub use sort::Sort;
 pub use sparselu::SparseLu;
+pub use strassen::Strassen;
 pub use uts::{Tree, Uts};
 pub use vecmul::Vecmul;
 pub use world::{Array, Element, Kernel, Leaf, Order, Schedule, Task, World};

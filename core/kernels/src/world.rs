@@ -123,6 +123,7 @@ impl Element for f32 {}
 impl Element for f64 {}
 impl Element for i32 {}
 impl Element for u64 {}
+impl Element for u8 {}
 
 /// Memory of a world: an address and a length. Copies refer to the same memory.
 #[derive(Debug)]

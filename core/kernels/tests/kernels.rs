@@ -4,8 +4,9 @@ mod worlds;
 
 use std::collections::BTreeSet;
 use vicus_kernels::{
-    AnyKernel, BlockOrder, Fib, FirstTouch, Jacobi2d, Jacobi3d, Kernel, LEAVES, Map, Matmul, NAMES, Nqueens, Reduction,
-    Schedule, Serial, SparseLu, Submission, Submitters, Tree, Uts, Vecmul, World,
+    Alignment, AnyKernel, BlockOrder, Fft, Fib, FirstTouch, Health, Jacobi2d, Jacobi3d, Kernel, LEAVES, Map, Matmul,
+    NAMES, Nqueens, Reduction, Schedule, Serial, Sort, SparseLu, Strassen, Submission, Submitters, Tree, Uts, Vecmul,
+    World,
 };
 use worlds::{Shuffled, Strict};
 
@@ -37,6 +38,12 @@ fn small() -> Vec<AnyKernel> {
         Nqueens { n: 6 }.into(),
         Uts { tree: Tree::Geometric { mean: 3.0, depth: 4 }, seed: 7 }.into(),
         Uts { tree: Tree::Binomial { root: 10, children: 3, likely: 0.25 }, seed: 7 }.into(),
+        Alignment { proteins: 4, least: 3, most: 17, ..Alignment::default() }.into(),
+        Fft { len: 64, alone: 2, ..Fft::default() }.into(),
+        Fft { len: 128, alone: 32, ..Fft::default() }.into(),
+        Health { regions: 2, cities: 2, levels: 3, inhabitants: 5, days: 9, ..Health::default() }.into(),
+        Sort { len: 333, alone: 9, ..Sort::default() }.into(),
+        Strassen { levels: 2, block: 3, ..Strassen::default() }.into(),
     ];
     assert!(NAMES.iter().all(|name| kernels.iter().any(|kernel| kernel.name() == *name)), "all kernels are here");
     kernels

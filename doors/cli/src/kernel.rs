@@ -15,7 +15,8 @@ use vicus_kernels::{
 #[derive(clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    /// Which kernels: map, reduction, vecmul, matmul, jacobi2d, jacobi3d, sparselu, fib, nqueens, uts; all by default.
+    /// Which kernels: map, reduction, vecmul, matmul, jacobi2d, jacobi3d, sparselu, fib, nqueens, uts, alignment, fft,
+    /// health, sort, strassen; all by default.
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     kernel: Vec<String>,
     /// The input: numa (Muddukrishna et al., Fig. 7; Wittmann and Hager, §1.4), manycore (Fig. 9), or a number such as 0.1 for

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 use vicus::Runtime;
 use vicus_kernels::{
-    AnyKernel, Array, Element, Fib, Jacobi2d, Jacobi3d, Kernel, Leaf, Map, Matmul, Nqueens, Order, Reduction, Schedule,
-    Serial, SparseLu, Task, Uts, Vecmul, World,
+    Alignment, AnyKernel, Array, Element, Fft, Fib, Health, Jacobi2d, Jacobi3d, Kernel, Leaf, Map, Matmul, Nqueens,
+    Order, Reduction, Schedule, Serial, Sort, SparseLu, Strassen, Task, Uts, Vecmul, World,
 };
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::Access;
@@ -35,12 +35,17 @@ fn small() -> Vec<AnyKernel> {
         // A branch predictor would learn a smaller board.
         Nqueens { n: 12 }.into(),
         Uts { tree: vicus_kernels::Tree::Geometric { mean: 4.0, depth: 7 }, ..Uts::default() }.into(),
+        Alignment { proteins: 4, ..Alignment::default() }.into(),
+        Fft { len: 1 << 16, ..Fft::default() }.into(),
+        Health { regions: 4, cities: 2, levels: 3, days: 10, ..Health::default() }.into(),
+        Sort { len: 1 << 17, ..Sort::default() }.into(),
+        Strassen { levels: 1, ..Strassen::default() }.into(),
     ]
 }
 
 /// Whether the kernel does little with each byte.
 fn is_streaming(kernel: &AnyKernel) -> bool {
-    !["matmul", "sparselu"].contains(&kernel.name())
+    !["matmul", "sparselu", "alignment", "fft", "sort", "strassen"].contains(&kernel.name())
 }
 
 /// The streaming kernels, with so many bytes that caches don't matter, in tasks as large as in the papers' inputs.

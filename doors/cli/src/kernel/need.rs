@@ -77,6 +77,40 @@ impl Need {
                     Need { bytes: 0.0, pieces: 1.0 + f64::from(root) / left }
                 }
             },
+            AnyKernel::Alignment(of) => {
+                let pairs = number(of.proteins).powi(2) / 2.0;
+                let residues = number(of.proteins) * number(of.least.midpoint(of.most));
+                Need { bytes: residues + 4.0 * pairs, pieces: number(of.proteins) + pairs }
+            }
+            // Each part of a transform is moved, transformed or completed once, and then again as a part of the next larger one.
+            AnyKernel::Fft(of) => {
+                let parts = number(of.len) / number(of.alone);
+                Need { bytes: 2.0 * 16.0 * number(of.len), pieces: parts * (1.0 + 2.0 * (parts.log2() / 4.0).ceil()) }
+            }
+            AnyKernel::Health(of) => {
+                // A village has half as much personnel as the one above it, two persons at the lowest level; and a person four words.
+                let villages = |level: u32| match of.levels.saturating_sub(1).checked_sub(level) {
+                    Some(0) | None => 1.0,
+                    Some(below) => number(of.regions) * number(of.cities).powi(below as i32 - 1),
+                };
+                let levels = 0..of.levels.max(1);
+                let persons = |level: u32| 1.25 * 2f64.powf(f64::from(level) + 1.0) * number(of.inhabitants);
+                let bytes = levels.clone().map(|level| villages(level) * (16.0 * persons(level) + 256.0)).sum();
+                let all: f64 = levels.map(villages).sum();
+                Need { bytes, pieces: 2.0 * all * (f64::from(of.days) + 1.0) }
+            }
+            // Each level of runs is merged by as many tasks as sort the shortest ones.
+            AnyKernel::Sort(of) => {
+                let parts = (number(of.len) / number(of.alone)).max(1.0);
+                Need { bytes: 2.0 * 4.0 * number(of.len), pieces: parts * (1.0 + parts.log2().ceil()) }
+            }
+            AnyKernel::Strassen(of) => {
+                let elements = (number(of.block) * 2f64.powf(f64::from(of.levels))).powi(2);
+                // Eleven quadrants in each product that is divided; at each level there are 7/4 times as many of them.
+                let temporary = 11.0 / 4.0 * (1.75f64.powf(f64::from(of.levels)) - 1.0) / 0.75;
+                let products = 7f64.powf(f64::from(of.levels));
+                Need { bytes: 4.0 * elements * (3.0 + temporary), pieces: 4.0 / 3.0 * products }
+            }
         }
     }
 }

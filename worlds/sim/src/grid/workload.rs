@@ -40,7 +40,7 @@ const THREADS: f64 = 48.0;
 
 /// The kernels, and how many times as many tasks as the paper's inputs they have here: simulated time is short, but for each task the
 /// simulation takes some microseconds.
-const KERNELS: [(&str, f64, &str); 10] = [
+const KERNELS: [(&str, f64, &str); 15] = [
     ("map", 1.0, "each task scales a vector of its own"),
     ("reduction", 0.25, "a merge sort: a tree of tasks"),
     ("vecmul", 1.0, "each task multiplies two vectors"),
@@ -51,6 +51,11 @@ const KERNELS: [(&str, f64, &str); 10] = [
     ("fib", 0.005, "a tree of tiny tasks"),
     ("nqueens", 1.0, "a search tree"),
     ("uts", 0.02, "an unbalanced tree"),
+    ("alignment", 1.0, "the scores of pairs of proteins"),
+    ("fft", 0.03, "a Fourier transform, whose passes are cut into tasks"),
+    ("health", 0.1, "a tree of villages, step by step"),
+    ("sort", 0.02, "a merge sort, whose merges are cut into tasks"),
+    ("strassen", 0.02, "products of quadrants of matrices, which tasks allocate"),
 ];
 
 impl Workload {

@@ -686,7 +686,7 @@ bandwidth = 10e9
             ("leaf_bandwidth = { mulitply = 6.4e9 }\nclock_ghz", "leaf_bandwidth"),
         ] {
             let message = mistake("clock_ghz", to);
-            let expected = format!("two.toml: {table}.mulitply: expected one of bdiv, bmod, ");
+            let expected = format!("two.toml: {table}.mulitply: expected one of admit, align, ");
             assert!(message.starts_with(&expected) && message.contains(", multiply, "), "{message}");
         }
         let all: Vec<String> = LEAVES.iter().map(|leaf| format!("\"{leaf}\" = 1.5")).collect();

@@ -21,6 +21,7 @@
 mod fig000;
 mod fig001_11;
 mod fig001_2;
+mod fig001_3;
 mod fig001_7;
 mod fig001_9;
 mod fig002_3;
@@ -56,6 +57,7 @@ pub const FIGURES: &[Entry] = &[
     ("000-fig7", fig000::fig7),
     ("000-fig8", fig000::fig8),
     ("001-fig2", fig001_2::fig2),
+    ("001-fig3", fig001_3::figure),
     ("001-fig5", fig001_2::fig5),
     ("001-fig7", fig001_7::figure),
     ("001-fig7-published", fig001_7::published),

@@ -27,6 +27,7 @@ fn each_figure_is_there() {
         "000-fig7",
         "000-fig8",
         "001-fig2",
+        "001-fig3",
         "001-fig5",
         "001-fig7",
         "001-fig7-published",
@@ -78,6 +79,12 @@ fn eight_nodes() {
         "map, fine: all tasks stay",
     ];
     assert_hold(&report, &hold);
+}
+
+#[test]
+fn first_touch_and_interleaving() {
+    let hold = ["alignment: ", "sparselu: ", "health: ", "all but strassen", "several programs take less time"];
+    assert_hold(&small("001-fig3"), &hold);
 }
 
 #[test]
