@@ -38,7 +38,7 @@ pub use replayed::{Recording, Replayed};
 pub use report::{Published, Report, Robust, Row, Verdict};
 pub use shared::Shared;
 
-use crate::{Machine, Options, Parameters, Program, Recorder, ReplayError, SimError, simulate_watched};
+use crate::{Machine, Options, Parameters, Program, Recorder, Reenactment, ReplayError, SimError, simulate_watched};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -129,6 +129,8 @@ pub enum Input {
     Program(fn(usize) -> Program, usize),
     /// A recorded query.
     Replay(Replayed),
+    /// A network that is rehearsed and re-enacted, by the function that does so.
+    Network(fn() -> Reenactment),
     /// Cores that move bytes.
     Traffic(Traffic),
     /// Threads that share a queue or a pool.
@@ -186,7 +188,7 @@ impl Setup {
             }
             Input::Program(program, argument) => Cow::Owned(program(*argument)),
             Input::Replay(replayed) => Cow::Borrowed(&replayed.replay().program),
-            Input::Traffic(_) | Input::Shared(_) => Cow::Owned(Program::default()),
+            Input::Network(_) | Input::Traffic(_) | Input::Shared(_) => Cow::Owned(Program::default()),
         }
     }
 }
@@ -446,9 +448,16 @@ impl Job<'_> {
         let setting: vicus_schedule::Setting = self.setup.strategy.parse().expect("a figure names a strategy");
         let plan = machine.plan(&setting, self.setup.threads);
         let program = self.setup.program(self.times);
+        let reenactment = match &self.setup.input {
+            Input::Network(rehearse) => Some(rehearse()),
+            _ => None,
+        };
         let run = |sample| {
             let options = Options { seed: self.options.seed.wrapping_add(sample as u64), ..self.options.clone() };
-            let outcome = simulate_watched(&machine, &plan, &program, &options, watch)?;
+            let outcome = match &reenactment {
+                Some(reenactment) => reenactment.simulate(&machine, &plan, &options, watch)?.0,
+                None => simulate_watched(&machine, &plan, &program, &options, watch)?,
+            };
             let (near_bytes, far_bytes) = (outcome.counts.near_bytes, outcome.counts.far_bytes);
             let kept_nodes = match &self.setup.input {
                 Input::Replay(replayed) => replayed.kept_nodes(&plan, &outcome),
@@ -617,7 +626,9 @@ mod tests {
             assert_eq!(names.len(), all, "{id}");
             for setup in &figure.setups {
                 let machine = Machine::by_name(setup.machine).unwrap_or_else(|| panic!("{id}: {}", setup.machine));
-                assert!(setup.threads <= machine.topology.usable_pus().count(), "{id}: {}", setup.label);
+                // Bobox' table has more threads than PUs.
+                let is_crowded = setup.threads > machine.topology.usable_pus().count();
+                assert!(!is_crowded || *id == "003-table3", "{id}: {}", setup.label);
                 let setting: Result<vicus_schedule::Setting, _> = setup.strategy.parse();
                 assert!(setting.is_ok(), "{id}: {setting:?}");
                 let baseline = |other: &Setup| other.group == setup.group && other.label == figure.baseline;

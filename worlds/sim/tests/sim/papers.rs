@@ -108,7 +108,7 @@ fn runs_differ_little() {
 
 #[test]
 fn a_pipeline() {
-    assert_hold(&small("003-table3"), &["2 threads", "4 threads"]);
+    assert_hold(&small("003-table3"), &["las, 2 threads", "las, 4 threads"]);
 }
 
 #[test]
