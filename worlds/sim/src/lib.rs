@@ -55,6 +55,7 @@ mod seats;
 mod tasks;
 
 pub use engine::{simulate, simulate_watched};
+pub use heaps::Allocator;
 pub use machine::{CacheCosts, HomeCosts, Link, Machine, MachineError, MemoryCosts, Port, Queueing, Stream};
 pub use memory::Resource;
 pub use options::{Fault, Options, SimError};

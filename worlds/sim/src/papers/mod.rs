@@ -38,7 +38,9 @@ pub use replayed::{Recording, Replayed};
 pub use report::{Published, Report, Robust, Row, Verdict};
 pub use shared::Shared;
 
-use crate::{Machine, Options, Parameters, Program, Recorder, Reenactment, ReplayError, SimError, simulate_watched};
+use crate::{
+    Allocator, Machine, Options, Parameters, Program, Recorder, Reenactment, ReplayError, SimError, simulate_watched,
+};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -55,6 +57,8 @@ pub const FIGURES: &[Entry] = &[
     ("000-fig6", fig000::fig6),
     ("000-fig7", fig000::fig7),
     ("000-fig8", fig000::fig8),
+    ("000-fig9", fig000::fig9),
+    ("000-fig10", fig000::fig10),
     ("001-fig2", fig001_2::fig2),
     ("001-fig5", fig001_2::fig5),
     ("001-fig7", fig001_7::figure),
@@ -116,6 +120,8 @@ pub struct Setup {
     pub threads: usize,
     /// Whether pages without a placement are interleaved over the nodes, as under `numactl --interleave=all`.
     pub interleave: bool,
+    /// Where envelopes' memory comes from.
+    pub allocator: Allocator,
     /// How much of the paper's input is run when parameters or seeds vary; 1 is all of it.
     pub reduced: f64,
 }
@@ -153,6 +159,7 @@ impl Setup {
             strategy: String::new(),
             threads: machine.1,
             interleave: false,
+            allocator: Allocator::default(),
             reduced: 1.0,
         }
     }
@@ -573,6 +580,7 @@ impl Figure {
                     parameters: case.parameters,
                     seed: case.seed,
                     interleave: setup.interleave,
+                    allocator: setup.allocator,
                     ..Options::default()
                 };
                 jobs.push(Job {

@@ -4,7 +4,7 @@
 //! and which envelopes they find is up to the flow protocol.
 
 use super::{Claim, Figure, Input, Setup};
-use crate::{Reenactment, Rehearsal, ReplayOptions};
+use crate::{Allocator, Reenactment, Rehearsal, ReplayOptions};
 use vicus_kernels::Pipeline;
 
 /// The milliseconds of one thread (Table 3).
@@ -46,6 +46,7 @@ pub(super) fn figure() -> Figure {
         strategy: strategy.to_owned(),
         threads,
         interleave: false,
+        allocator: Allocator::default(),
         reduced: 1.0,
     };
     let claim = |strategy: &'static str, (threads, speedup): (usize, f64)| {

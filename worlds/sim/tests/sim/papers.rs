@@ -26,6 +26,8 @@ fn each_figure_is_there() {
         "000-fig6",
         "000-fig7",
         "000-fig8",
+        "000-fig9",
+        "000-fig10",
         "001-fig2",
         "001-fig5",
         "001-fig7",
