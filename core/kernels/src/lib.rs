@@ -5,7 +5,8 @@
 //! tasks, so that a simulator can run the kernel on machines that are not at hand. [`Serial`] runs without tasks: its results
 //! are the expected ones.
 //!
-//! Each kernel is a struct whose fields are its input, by default the paper's; [`by_name`] finds any of them.
+//! Each kernel is a struct whose fields are its input, by default the paper's; [`by_name`] finds any of them. [`Pipeline`] is a
+//! network of boxes instead.
 
 mod alignment;
 mod arrays;
@@ -18,6 +19,7 @@ mod jacobi3d;
 mod map;
 mod matmul;
 mod nqueens;
+mod pipeline;
 mod product;
 mod published;
 mod reduction;
@@ -39,6 +41,7 @@ pub use jacobi3d::{BlockOrder, FirstTouch, Jacobi3d, Submission, Submitters};
 pub use map::Map;
 pub use matmul::Matmul;
 pub use nqueens::Nqueens;
+pub use pipeline::{Pipeline, compute};
 pub use reduction::Reduction;
 pub use serial::Serial;
 pub use sort::Sort;

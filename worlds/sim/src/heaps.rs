@@ -1,4 +1,4 @@
-//! Threads' heaps: freed memory is used again.
+//! Threads' heaps: freed memory is used again. Beside them [`Allocator::Arenas`], with which they are compared.
 //!
 //! Falt et al., "Towards Efficient Locality Aware Parallel Data Stream Processing", §5.1: each thread has blocks of its own, by
 //! size, and the block that was freed last is taken next, because a cache may still have it. Here an array of a heap gets its
@@ -6,10 +6,38 @@
 
 use crate::{Program, Step};
 use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
 use vicus_schedule::Access;
 use vicus_topology::PuId;
 
 const NONE: u32 = u32::MAX;
+
+/// Memory for the blocks of heaps: envelopes, in a run of boxes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Allocator {
+    /// Threads' heaps that keep their memory from run to run, so that no page is new.
+    #[default]
+    Heaps,
+    /// The malloc of a C library of 2012, for blocks of 8 to 512 KiB: below and above, Falt et al. leave memory to the system as well.
+    ///
+    /// glibc before 2.22 (`malloc/malloc.c` and `arena.c`): each thread has an arena, to which its blocks return. Of free chunks of
+    /// one size the one that was freed first is taken. A free chunk at the top of an arena that has 64 KiB goes back to the
+    /// system, also if it is taken again at once (glibc's bug 17195). We differ: a chunk is only used again for blocks of its size.
+    Arenas,
+}
+
+/// The sizes of blocks that arenas serve here.
+const SERVED: std::ops::RangeInclusive<usize> = 8 << 10..=512 << 10;
+
+/// So many free bytes at the top go back to the system: `FASTBIN_CONSOLIDATION_THRESHOLD` of glibc.
+const GIVEN_BACK: usize = 64 << 10;
+
+/// A page of memory that the system hands out.
+const PAGE: usize = 4096;
+
+/// A page that is touched for the first time: the trap, the search for a page and its entry, in cycles. An estimate. Zeroing is not in it,
+/// because the first write to new memory reads it in this model.
+pub(crate) const FAULT_CYCLES: f64 = 1500.0;
 
 /// The block of each array. A block is the memory of the array that was the first to use it.
 pub(crate) struct Heaps {
@@ -20,6 +48,56 @@ pub(crate) struct Heaps {
     first: usize,
     /// By PU and size, the free blocks.
     free: FxHashMap<(PuId, usize), Vec<u32>>,
+    /// By PU, its arena; `None` if there are none.
+    arenas: Option<FxHashMap<PuId, Arena>>,
+}
+
+/// A thread's memory in malloc.
+#[derive(Default)]
+struct Arena {
+    /// In the order of their addresses.
+    chunks: Vec<Chunk>,
+    /// By size, the indices of free chunks, the one that was freed first in front.
+    free: FxHashMap<usize, VecDeque<usize>>,
+    /// Where the last chunk ends, and where the arena's memory does.
+    end: usize,
+    held: usize,
+}
+
+struct Chunk {
+    block: u32,
+    bytes: usize,
+    is_free: bool,
+}
+
+impl Arena {
+    /// The block for an array, and how many of its pages are new.
+    fn take(&mut self, array: u32, bytes: usize) -> (u32, usize) {
+        if let Some(at) = self.free.get_mut(&bytes).and_then(VecDeque::pop_front) {
+            self.chunks[at].is_free = false;
+            return (self.chunks[at].block, 0);
+        }
+        self.chunks.push(Chunk { block: array, bytes, is_free: false });
+        self.end += bytes;
+        let new = self.end.saturating_sub(self.held);
+        self.held = self.held.max(self.end);
+        (array, new.div_ceil(PAGE))
+    }
+
+    fn free(&mut self, block: u32) {
+        let at = self.chunks.iter().rposition(|chunk| chunk.block == block && !chunk.is_free);
+        let at = at.expect("a block returns to its arena");
+        self.chunks[at].is_free = true;
+        self.free.entry(self.chunks[at].bytes).or_default().push_back(at);
+        while let Some(top) = self.chunks.pop_if(|chunk| chunk.is_free) {
+            let at = self.chunks.len();
+            self.free.get_mut(&top.bytes).expect("it is free").retain(|&other| other != at);
+            self.end -= top.bytes;
+        }
+        if self.held - self.end >= GIVEN_BACK {
+            self.held = self.end.next_multiple_of(PAGE);
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -31,7 +109,7 @@ struct Lent {
 }
 
 impl Heaps {
-    pub(crate) fn new(program: &Program) -> Heaps {
+    pub(crate) fn new(program: &Program, allocator: Allocator) -> Heaps {
         let lent = Lent { block: NONE, readers: 0, owner: PuId::new(0) };
         let first = program.heap.start;
         let mut arrays = vec![lent; program.heap.len()];
@@ -45,7 +123,8 @@ impl Heaps {
                 }
             }
         }
-        Heaps { arrays, first, free: FxHashMap::default() }
+        let arenas = (allocator == Allocator::Arenas).then(FxHashMap::default);
+        Heaps { arrays, first, free: FxHashMap::default(), arenas }
     }
 
     /// Sets how often each array of a heap will be read, in their order, if the program doesn't say it beforehand.
@@ -68,13 +147,22 @@ impl Heaps {
         lent.filter(|lent| lent.block != NONE).map_or(array, |lent| lent.block as usize)
     }
 
-    /// A PU writes an array of this size: the array gets a block, unless it has one.
-    pub(crate) fn take(&mut self, array: usize, bytes: usize, pu: PuId) {
-        let Some(lent) = array.checked_sub(self.first).and_then(|at| self.arrays.get_mut(at)) else { return };
-        if lent.block == NONE {
-            let back = self.free.get_mut(&(pu, bytes)).and_then(Vec::pop);
-            (lent.block, lent.owner) = (back.unwrap_or(array as u32), pu);
+    /// A PU writes an array of this size: the array gets a block, unless it has one. Returns how many of its pages are new to the
+    /// process.
+    pub(crate) fn take(&mut self, array: usize, bytes: usize, pu: PuId) -> usize {
+        let Some(lent) = array.checked_sub(self.first).and_then(|at| self.arrays.get_mut(at)) else { return 0 };
+        if lent.block != NONE {
+            return 0;
         }
+        lent.owner = pu;
+        if let Some(arenas) = self.arenas.as_mut().filter(|_| SERVED.contains(&bytes)) {
+            let pages;
+            (lent.block, pages) = arenas.entry(pu).or_default().take(array as u32, bytes);
+            return pages;
+        }
+        let back = self.free.get_mut(&(pu, bytes)).and_then(Vec::pop);
+        lent.block = back.unwrap_or(array as u32);
+        0
     }
 
     /// A task has finished an access to an array of this size. The last reader returns the block.
@@ -84,7 +172,10 @@ impl Heaps {
         if lent.readers == 0 && lent.block != NONE {
             // It is returned only once, whatever is done with the array afterwards.
             let block = std::mem::replace(&mut lent.block, NONE);
-            self.free.entry((lent.owner, bytes)).or_default().push(block);
+            match self.arenas.as_mut().filter(|_| SERVED.contains(&bytes)) {
+                Some(arenas) => arenas.entry(lent.owner).or_default().free(block),
+                None => self.free.entry((lent.owner, bytes)).or_default().push(block),
+            }
         }
     }
 }
@@ -106,7 +197,7 @@ mod tests {
         let task = TaskSpec { steps: vec![work(64), work(0)], ..TaskSpec::default() };
         let program =
             Program { arrays: (1..4).map(array).collect(), heap: 0..3, tasks: vec![task], ..Program::default() };
-        let mut heaps = Heaps::new(&program);
+        let mut heaps = Heaps::new(&program, Allocator::Heaps);
         let reads = |bytes| Access::new(1 << 20, bytes, Mode::Read);
         heaps.take(0, 4096, PuId::new(5));
         heaps.done(0, 4096, &reads(64));
@@ -114,5 +205,22 @@ mod tests {
         heaps.done(0, 4096, &reads(0));
         heaps.take(2, 4096, PuId::new(5));
         assert_eq!([heaps.block(1), heaps.block(2)], [1, 0], "array 0 still had it; then it was free");
+    }
+    #[test]
+    fn an_arena_takes_what_was_freed_first_and_gives_its_top_back() {
+        let mut arena = Arena::default();
+        assert_eq!([0, 1, 2].map(|array| arena.take(array, 16 << 10)), [(0, 4), (1, 4), (2, 4)], "all pages are new");
+        arena.free(1);
+        arena.free(0);
+        // Heaps would take block 0, which a cache may still have.
+        assert_eq!(arena.take(3, 16 << 10), (1, 0));
+        // 48 KiB at the top stay, and are the next block's.
+        arena.free(2);
+        arena.free(1);
+        assert_eq!((arena.end, arena.held), (0, 48 << 10));
+        assert_eq!(arena.take(4, 64 << 10), (4, 4), "a quarter of it is new");
+        // What happens with each envelope of this size: its pages are new again and again.
+        arena.free(4);
+        assert_eq!(arena.take(5, 64 << 10), (5, 16));
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::cache::Cache;
 use crate::fluid::Use;
-use crate::heaps::Heaps;
+use crate::heaps::{FAULT_CYCLES, Heaps};
 use crate::machine::{HomeCosts, Queueing};
 use crate::pages::Pages;
 use crate::{Cost, Machine, Options, Parameters, Program, Step, Work};
@@ -271,7 +271,7 @@ impl<'a> Memory<'a> {
         Ok(Memory {
             machine,
             overlap,
-            heaps: Heaps::new(program),
+            heaps: Heaps::new(program, options.allocator),
             pages: Pages::new(machine, &program.arrays, options.interleave)?,
             cuts,
             granules: vec![Granule { version: 0, writer: Granule::NONE }; granules],
@@ -325,11 +325,12 @@ impl<'a> Memory<'a> {
             return Demand { alone_ns: compute_ns, ..Demand::default() };
         }
         self.clear(pu);
+        let mut new_pages = 0;
         for access in &work.accesses {
             let before = self.now.stretches;
             if access.mode.writes() && access.total_bytes() > 0 && !self.heaps.is_empty() {
                 let array = self.pages.array_at(access.start);
-                self.heaps.take(array, program.arrays[array].bytes, pu);
+                new_pages += self.heaps.take(array, program.arrays[array].bytes, pu);
             }
             let Some((access, array)) = self.lying(access) else { continue };
             for stretch in stretches(&access) {
@@ -354,6 +355,7 @@ impl<'a> Memory<'a> {
                 (alone_ns, hidden_ns, window(bandwidth))
             }
         };
+        let alone_ns = alone_ns + slower * new_pages as f64 * FAULT_CYCLES / self.machine.clock_ghz;
         self.summary(pu, node, Demand { alone_ns, hidden_ns, window, ..Demand::default() })
     }
 

@@ -1,6 +1,6 @@
 //! The options of a run besides the plan, and the errors of a run.
 
-use crate::{Parameters, ProgramError};
+use crate::{Allocator, Parameters, ProgramError};
 use std::fmt;
 use vicus_memory::distribution::DistributionError;
 
@@ -14,6 +14,8 @@ pub struct Options {
     /// Whether memory that no distribution places goes round the nodes, page by page in the order in which pages are touched
     /// first, as `numactl --interleave=all` has it; otherwise it lies where it is touched.
     pub interleave: bool,
+    /// Where the blocks of heaps come from.
+    pub allocator: Allocator,
     /// What goes wrong.
     pub faults: Vec<Fault>,
     /// For how many events of each seat a trace has room; `None` records none.

@@ -3,12 +3,16 @@
 //! Bobox report 2011/1, §6.2, Tables 1 and 2: Q2 and Q5a over a million triples with envelopes of 1K to 16K rows. Its times are
 //! from another machine and exclude parser and planner, so the milliseconds can't be compared, but their change with the size
 //! can: the column "of the best" divides each time by the least of its table.
+//!
+//! §2.1 has a first guess for any machine: chunks of half the size of each level of cache. These are tried as well. A row is as
+//! wide as the widest that boxes of the query send.
 
 use super::measure::{self, Outcome, deviation, median};
 use super::queries;
 use super::scratch::Scratch;
 use crate::engine;
-use vicus::{Runtime, Setting};
+use vicus::{Runtime, Setting, Topology};
+use vicus_service::{Dataset, Service};
 use vicus_sparql::PlanOptions;
 
 #[derive(clap::Args)]
@@ -75,28 +79,86 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     let mut results = Vec::new();
     for (name, title, table) in TABLES {
         let query = &queries::named(&[name.to_owned()])?[0];
-        let mut times = table.map(|_| Vec::new());
+        let row_bytes = widest_row(&service, &dataset, query)?;
+        let halves = halves(service.runtime().topology(), row_bytes);
+        let sizes: Vec<usize> = table.iter().map(|size| size.0).chain(halves.iter().map(|half| half.rows)).collect();
+        let mut times = vec![Vec::new(); sizes.len()];
         for repeat in 0..args.repeats {
             // The first size changes each time.
-            for place in 0..table.len() {
-                let place = (place + repeat) % table.len();
-                let options = PlanOptions { envelope_rows: table[place].0, ..PlanOptions::default() };
+            for place in 0..sizes.len() {
+                let place = (place + repeat) % sizes.len();
+                let options = PlanOptions { envelope_rows: sizes[place], ..PlanOptions::default() };
                 times[place].push(queries::run(&service, &dataset, query, &options, 1)?.ms);
             }
         }
-        print(name, title, &table, &times);
-        for ((rows, theirs, _), times) in table.iter().zip(&times) {
+        let (of_table, of_halves) = times.split_at(table.len());
+        print(name, title, &table, of_table);
+        for ((rows, theirs, _), times) in table.iter().zip(of_table) {
             let name = format!("{name}, envelopes of {rows} rows");
             results.push(Outcome::new(name, "ms", median(times), "Bobox 2011, another machine", *theirs));
+        }
+        let best = least(of_table.iter().map(|times| median(times)));
+        print_halves(row_bytes, &halves, of_halves, best);
+        for (half, times) in halves.iter().zip(of_halves) {
+            let name = format!("{name}, envelopes of half of L{}", half.level);
+            results.push(Outcome::new(name, "ms", median(times), "best size of the table", best));
         }
     }
     Ok(results)
 }
 
-fn print(name: &str, title: &str, table: &Table, times: &[Vec<f64>; 5]) {
-    let ours = times.each_ref().map(|times| median(times));
-    let least = |all: [f64; 5]| all.into_iter().fold(f64::INFINITY, f64::min);
-    let (best, their_best) = (least(ours), least(table.map(|(_, ms, _)| ms)));
+/// Half of a cache, as rows.
+#[derive(Debug, PartialEq)]
+struct Half {
+    level: u8,
+    /// The cache's size.
+    bytes: u64,
+    rows: usize,
+}
+
+/// Half of each level of cache that the first PU has, divided by the width of a row. A cache of unknown size is left out.
+fn halves(topology: &Topology, row_bytes: usize) -> Vec<Half> {
+    let first = topology.usable_pus().next().map(|pu| pu.id);
+    let caches =
+        topology.caches.iter().filter(|cache| cache.bytes > 0 && cache.pus.iter().any(|&pu| Some(pu) == first));
+    let half = |bytes: u64| (bytes as usize / 2 / row_bytes.max(1)).max(1);
+    let mut halves: Vec<Half> =
+        caches.map(|cache| Half { level: cache.level, bytes: cache.bytes, rows: half(cache.bytes) }).collect();
+    halves.sort_by_key(|half| half.level);
+    halves
+}
+
+/// The bytes of the widest row that a box of the query's model sends, with a word for each column.
+fn widest_row(service: &Service, dataset: &Dataset, query: &queries::Query) -> anyhow::Result<usize> {
+    let session = service.session(dataset, queries::session_options(&PlanOptions::default()));
+    let prepared = session.call()?.prepare(&query.text)?;
+    let outputs = prepared.model().boxes().iter().flat_map(|each| each.outputs());
+    Ok(8 * outputs.map(|(schema, _)| schema.columns().len()).max().unwrap_or(1).max(1))
+}
+
+fn least(all: impl IntoIterator<Item = f64>) -> f64 {
+    all.into_iter().fold(f64::INFINITY, f64::min)
+}
+
+fn print_halves(row_bytes: usize, halves: &[Half], times: &[Vec<f64>], best: f64) {
+    say_line!("half of     rows of {row_bytes} bytes   time (ms)   std. dev.   of the table's best");
+    for (Half { level, bytes, rows }, times) in halves.iter().zip(times) {
+        say_line!(
+            "L{level} {:>6}K {rows:>18} {:>11.2} {:>11.2} {:>21.2}",
+            bytes >> 10,
+            median(times),
+            deviation(times),
+            median(times) / best
+        );
+    }
+    if halves.is_empty() {
+        say_line!("This machine does not tell the sizes of its caches.");
+    }
+}
+
+fn print(name: &str, title: &str, table: &Table, times: &[Vec<f64>]) {
+    let ours: Vec<f64> = times.iter().map(|times| median(times)).collect();
+    let (best, their_best) = (least(ours.iter().copied()), least(table.map(|(_, ms, _)| ms)));
     say_line!("\n{name:4}  vicus                                 Bobox, {title}");
     say_line!("size  time (ms)   std. dev.   of the best   time (ms)   std. dev.   of the best");
     for (place, (rows, theirs, their_deviation)) in table.iter().enumerate() {
@@ -108,5 +170,19 @@ fn print(name: &str, title: &str, table: &Table, times: &[Vec<f64>; 5]) {
             ours[place] / best,
             theirs / their_best,
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chunk_is_half_of_a_cache() {
+        let topology = vicus_sim::Machine::by_name("core-i7-860").unwrap().topology;
+        let rows: Vec<(u8, usize)> = halves(&topology, 24).iter().map(|half| (half.level, half.rows)).collect();
+        // 16 KiB, 128 KiB and 4 MiB.
+        assert_eq!(rows, [(1, 682), (2, 5461), (3, 174_762)]);
+        assert!(halves(&topology, 1 << 30).iter().all(|half| half.rows == 1), "at least one row");
     }
 }

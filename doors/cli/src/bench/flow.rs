@@ -1,19 +1,16 @@
 //! The cost of boxes and vias, and how a pipeline scales.
 //!
-//! Bobox report 2011/1, §6.3: a source, ten boxes that compute, and a box that only receives; 256 envelopes of 4,096 rows; 1 to
-//! 32 threads. The speed-up in the report's Table 3 collapses at 16 threads (1.43) and 32 (0.78) on four cores. The speed-up
+//! Bobox report 2011/1, §6.3: the pipeline of core/kernels on 1 to 32 threads. The speed-up in the report's Table 3 collapses at 16 threads (1.43) and 32 (0.78) on four cores. The speed-up
 //! here is compared with that of a plain loop over the same kernel on as many threads, alternating in the same run.
 
 use super::measure::{self, Outcome, median, milliseconds, quartiles};
-use super::spin::{ROWS, calibrate, compute, spin};
+use super::spin::{calibrate, spin};
 use crate::engine;
 use crate::tell::tell;
 use std::hint::black_box;
 use std::sync::Arc;
-use vicus::{
-    BoxError, BoxModel, Column, Envelope, EnvelopeBuilder, Model, ModelBuilder, Operator, Runtime, Schema, Setting,
-    Turn, Type, library,
-};
+use vicus::{BoxError, BoxModel, Column, Envelope, EnvelopeBuilder, Model, Operator, Runtime, Setting, Turn, library};
+use vicus_kernels::Pipeline;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -37,8 +34,6 @@ pub(crate) struct Args {
     only_overhead: bool,
 }
 
-const BOXES: usize = 10;
-
 pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     let strategy = crate::strategy::one(args.strategy.as_ref())?;
     args.threads.iter().try_for_each(|&threads| engine::check_threads(Some(threads)))?;
@@ -49,46 +44,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     Ok(results)
 }
 
-fn schema(columns: usize) -> Schema {
-    Schema::new((0..columns).map(|column| (format!("c{column}"), Type::U64)))
-}
-
-/// A source that sends the same envelope repeatedly, a chain of boxes, and a sink.
-fn network(envelope: &Envelope, envelopes: usize, boxes: impl Fn() -> BoxModel) -> anyhow::Result<Arc<Model>> {
-    let schema = schema(envelope.columns().len());
-    let mut net = ModelBuilder::new("pipeline");
-    let envelope = envelope.clone();
-    let source = BoxModel::new("source", move || {
-        let (mut left, envelope) = (envelopes, envelope.clone());
-        move |turn: &mut Turn<'_>| {
-            turn.take(0);
-            turn.send(0, envelope.clone());
-            left -= 1;
-            if left > 0 {
-                turn.run_again()
-            } else {
-                turn.send_pill(0)
-            }
-            Ok(())
-        }
-    });
-    let mut last = net.source(source.output(&schema));
-    for _ in 0..BOXES {
-        let next = net.add(boxes());
-        net.connect(last.output(0), next.input(0));
-        last = next;
-    }
-    let sink = net.add(library::sink("sink", &schema, |envelope| {
-        black_box(envelope.rows());
-        Ok(())
-    }));
-    net.connect(last.output(0), sink.input(0));
-    net.end(sink.output(0));
-    Ok(net.build()?)
-}
-
-/// Makes four columns for each envelope.
-fn fresh_columns() -> impl Operator {
+/// Makes four columns of so many rows for each envelope.
+fn fresh_columns(rows: usize) -> impl Operator {
     let mut builder = EnvelopeBuilder::of_u64s(4);
     move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
         let Some(envelope) = turn.take(0) else { return Ok(()) };
@@ -96,8 +53,8 @@ fn fresh_columns() -> impl Operator {
             turn.send_pill(0);
             return Ok(());
         }
-        builder.reserve(turn, ROWS);
-        (0..4).for_each(|column| builder.u64s(column).repeat(column as u64 + 1, ROWS));
+        builder.reserve(turn, rows);
+        (0..4).for_each(|column| builder.u64s(column).repeat(column as u64 + 1, rows));
         let made = builder.finish(turn);
         turn.send(0, made);
         Ok(())
@@ -107,17 +64,20 @@ fn fresh_columns() -> impl Operator {
 /// Boxes that do nothing, on one thread: nanoseconds for an invocation.
 fn overhead(args: &Args, strategy: &Setting) -> anyhow::Result<Vec<Outcome>> {
     const ENVELOPES: usize = 20_000;
-    let columns: Vec<Column> = (0..4).map(|_| Column::from(vec![1u64; ROWS])).collect();
+    let network = Pipeline { envelopes: ENVELOPES, ..Pipeline::default() };
+    let (boxes, rows) = (network.boxes, network.rows);
+    let columns: Vec<Column> = (0..4).map(|_| Column::from(vec![1u64; rows])).collect();
     let envelope = Envelope::new(columns);
-    let schema = schema(4);
-    let pass = network(&envelope, ENVELOPES, || library::map("pass", &schema, &schema, Some))?;
-    let fresh = network(&envelope, ENVELOPES, || BoxModel::new("fresh", fresh_columns).input(&schema).output(&schema))?;
+    let schema = Pipeline::schema(4);
+    let pass = network.of(&envelope, || library::map("pass", &schema, &schema, Some));
+    let fresh =
+        network.of(&envelope, || BoxModel::new("fresh", move || fresh_columns(rows)).input(&schema).output(&schema));
     let runtime = engine::start(Runtime::builder().strategy(strategy.clone()).quiet(), Some(1))?;
     let per_act = |model: &Arc<Model>| -> anyhow::Result<f64> {
         let (ms, totals) = milliseconds(|| runtime.submit(model).wait());
         Ok(ms * 1e6 / totals?.acts as f64)
     };
-    let mut blocks: Vec<Vec<u64>> = (0..4).map(|_| vec![0; ROWS]).collect();
+    let mut blocks: Vec<Vec<u64>> = (0..4).map(|_| vec![0; rows]).collect();
     let (mut passing, mut making, mut writing) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..args.repeats.max(5) {
         passing.push(per_act(&pass)?);
@@ -134,7 +94,7 @@ fn overhead(args: &Args, strategy: &Setting) -> anyhow::Result<Vec<Outcome>> {
         writing.push(ms * 1e6 / ENVELOPES as f64);
     }
     // An envelope takes 12 invocations (source, ten boxes, sink) and a share of the pills'; ten of them write.
-    let share = BOXES as f64 / (BOXES + 2) as f64;
+    let share = boxes as f64 / (boxes + 2) as f64;
     let (pass_ns, fresh_ns) = (median(&passing), median(&making) - share * median(&writing));
     say_line!("an invocation that passes the envelope on        {pass_ns:8.0} ns   (goal: at most 150)");
     say_line!(
@@ -149,23 +109,17 @@ fn overhead(args: &Args, strategy: &Setting) -> anyhow::Result<Vec<Outcome>> {
 
 fn pipeline(args: &Args, strategy: &Setting) -> anyhow::Result<Vec<Outcome>> {
     let rounds = calibrate(args.work_us);
-    let envelope = Envelope::new([Column::from((0..ROWS as u64).collect::<Vec<_>>())]);
-    let schema = schema(1);
-    let model = network(&envelope, args.envelopes, || {
-        library::map("compute", &schema, &schema, move |mut envelope| {
-            compute(envelope.u64s_mut(0), rounds);
-            Some(envelope)
-        })
-    })?;
+    let network = Pipeline { envelopes: args.envelopes, ..Pipeline::default() };
+    let (boxes, rows, model) = (network.boxes, network.rows, network.computing(rounds));
     say_line!(
-        "\n{} envelopes of {ROWS} rows through {BOXES} boxes of {} us, strategy {}, medians of {}",
+        "\n{} envelopes of {rows} rows through {boxes} boxes of {} us, strategy {}, medians of {}",
         args.envelopes,
         args.work_us,
         strategy,
         args.repeats
     );
     // A tenth of the pipeline's work suffices for the loop.
-    let calls = (args.envelopes * BOXES / 10).max(args.threads.iter().copied().max().unwrap_or(1));
+    let calls = (args.envelopes * boxes / 10).max(args.threads.iter().copied().max().unwrap_or(1));
     let mut ours = vec![Vec::new(); args.threads.len()];
     let mut loops = vec![Vec::new(); args.threads.len()];
     for repeat in 0..args.repeats {

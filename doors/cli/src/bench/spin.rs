@@ -2,26 +2,16 @@
 
 use super::measure::milliseconds;
 use std::hint::black_box;
+use vicus_kernels::{Pipeline, compute};
 
-/// The number of values that a call computes on.
-pub(super) const ROWS: usize = 4096;
-
-/// Computes on each value for this many rounds.
-pub(super) fn compute(values: &mut [u64], rounds: u64) {
-    for value in values {
-        let mut x = *value | 1;
-        for _ in 0..rounds {
-            x ^= x << 13;
-            x ^= x >> 7;
-            x ^= x << 17;
-        }
-        *value = x;
-    }
+/// As many values as an envelope of the pipeline has rows.
+fn values() -> Vec<u64> {
+    vec![1; Pipeline::default().rows]
 }
 
 /// How many rounds make `compute` take this long on one envelope.
 pub(super) fn calibrate(work_us: u64) -> u64 {
-    let mut values = vec![1u64; ROWS];
+    let mut values = values();
     let mut rounds = 16;
     loop {
         let (ms, ()) = milliseconds(|| compute(black_box(&mut values), rounds));
@@ -41,7 +31,7 @@ pub(super) fn spin(threads: usize, calls: usize, rounds: u64) -> f64 {
             for thread in 0..threads {
                 let mine = (calls + thread) / threads;
                 scope.spawn(move || {
-                    let mut values = vec![1u64; ROWS];
+                    let mut values = values();
                     (0..mine).for_each(|_| compute(black_box(&mut values), rounds));
                 });
             }

@@ -147,10 +147,12 @@ fn envelopes_have_the_rows_of_the_reports_tables() {
             assert!(table.iter().any(|row| row[column] == "1.00"), "{text}");
         }
     }
+    // Half of each cache of this machine.
+    let halves = lines.iter().filter(|line| line.len() == 6 && ["L1", "L2", "L3", "L4"].contains(&line[0])).count();
     let results = json(&results);
-    assert_eq!(results.len(), 10);
-    assert_eq!(results[9]["name"], "q5a, envelopes of 16384 rows");
-    assert_eq!(results[9]["theirs"], 3943.0);
+    assert_eq!(results.len(), 10 + halves);
+    let is_last = |result: &&serde_json::Value| result["name"] == "q5a, envelopes of 16384 rows";
+    assert_eq!(results.iter().find(is_last).unwrap()["theirs"], 3943.0);
     assert!(results.iter().all(|result| result["ours"].as_f64().unwrap() > 0.0));
 }
 

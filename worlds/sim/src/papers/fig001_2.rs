@@ -1,7 +1,7 @@
 //! How long a core waits for memory elsewhere: on other nodes (Fig. 2), and in other tiles' home caches (Fig. 5).
 
 use super::{Claim, Figure, Input, MORE, Results, Setup, largest, smallest};
-use crate::{Program, Recorder, Step};
+use crate::{Allocator, Program, Recorder, Step};
 use vicus_kernels::{Leaf, Schedule, World};
 use vicus_memory::distribution::Distribution;
 use vicus_topology::LocationId;
@@ -51,6 +51,7 @@ fn figure_of(
         strategy: "steal".to_owned(),
         threads: 1,
         interleave: false,
+        allocator: Allocator::default(),
         reduced: 1.0,
     };
     Figure {

@@ -3,6 +3,7 @@
 use super::memory::{READS, Traffic};
 use super::shared::{Pool, Queue, Roles, Shared, What};
 use super::{Claim, Figure, Input, MORE, NOT_MORE, Results, Setup, largest, smallest};
+use crate::Allocator;
 use std::ops::RangeInclusive;
 
 /// The machines, and the numbers of threads on each.
@@ -44,6 +45,7 @@ fn setup(machine: &'static str, name: &str, threads: usize, what: What, pinned: 
         strategy: "central".to_owned(),
         threads: 1,
         interleave: false,
+        allocator: Allocator::default(),
         reduced: reduced(what, threads),
     }
 }

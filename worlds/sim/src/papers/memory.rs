@@ -5,7 +5,7 @@
 //! Memory Latency Checker and STREAM have them. A claim is a published figure, and the ratio of what is predicted to it.
 
 use super::{Claim, Figure, Input, Sample, Setup};
-use crate::{ArraySpec, Cost, Machine, Options, Program, SimError, Step, TaskSpec, Work, simulate_watched};
+use crate::{Allocator, ArraySpec, Cost, Machine, Options, Program, SimError, Step, TaskSpec, Work, simulate_watched};
 use std::ops::{Range, RangeInclusive};
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Access, Kind, Mode, Setting};
@@ -398,6 +398,7 @@ pub(super) fn figure() -> Figure {
             strategy: "central".to_owned(),
             threads: 1,
             interleave: false,
+            allocator: Allocator::default(),
             reduced: 1.0,
         });
         let claim = Claim::new(format!("{machine}: {what}"), "predicted to published", NEAR, move |results| {

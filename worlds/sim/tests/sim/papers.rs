@@ -26,6 +26,8 @@ fn each_figure_is_there() {
         "000-fig6",
         "000-fig7",
         "000-fig8",
+        "000-fig9",
+        "000-fig10",
         "001-fig2",
         "001-fig3",
         "001-fig5",
@@ -115,7 +117,7 @@ fn runs_differ_little() {
 
 #[test]
 fn a_pipeline() {
-    assert_hold(&small("003-table3"), &["2 threads", "4 threads"]);
+    assert_hold(&small("003-table3"), &["las, 2 threads", "las, 4 threads"]);
 }
 
 #[test]

@@ -3,10 +3,12 @@
 mod mutated;
 mod recording;
 
-use recording::{PART, Recording, fan, limited, parts, record, streams};
+use recording::{PART, fan, limited, parts, record, streams};
 use vicus_flow::BoxCounts;
 use vicus_schedule::{ALL, Setting};
-use vicus_sim::{Machine, Options, Outcome, Parameters, Reenacted, Reenactment, Replay, ReplayOptions, simulate};
+use vicus_sim::{
+    Machine, Options, Outcome, Parameters, Reenacted, Reenactment, Rehearsal, Replay, ReplayOptions, simulate,
+};
 use vicus_topology::Topology;
 use vicus_trace::{TaskKind, Trace, What};
 
@@ -47,7 +49,7 @@ fn free_of_cost() -> Options {
 fn everything_ends_under_every_strategy_with_the_recorded_rows_and_work() {
     let machine = Machine::by_name("opteron-6172").unwrap();
     for seed in 0..3 {
-        let Recording { trace, counts, work_ns, invocations } = record(&streams(2, 60), seed);
+        let Rehearsal { trace, counts, work_ns, invocations } = record(&streams(2, 60), seed);
         let reenactment = Reenactment::of(&trace, &ReplayOptions { copies: 2, ..ReplayOptions::default() }).unwrap();
         let work_ns = 2.0 * work_ns as f64;
         assert_eq!((reenactment.recorded_ns, reenactment.invocations), (work_ns, 2 * invocations), "seed {seed}");
@@ -87,7 +89,7 @@ fn the_same_seed_gives_the_same_run_byte_for_byte() {
 fn one_thread_takes_as_long_as_the_work_and_several_less() {
     let machine = Machine::from_topology(Topology::parse("node:1 core:8").unwrap());
     // Envelopes without columns have no bytes.
-    let Recording { trace, work_ns, .. } = record(&streams(0, 200), 4);
+    let Rehearsal { trace, work_ns, .. } = record(&streams(0, 200), 4);
     let reenactment = Reenactment::of(&trace, &ReplayOptions::default()).unwrap();
     assert_eq!(reenactment.taken_off_ns, 0.0);
     let wall = |strategy, threads| enact(&machine, strategy, threads, &reenactment, &free_of_cost()).0.wall_ns;
@@ -105,7 +107,7 @@ fn one_thread_takes_as_long_as_the_work_and_several_less() {
 #[test]
 fn envelopes_lie_in_heaps() {
     let machine = Machine::by_name("core-i7-860").unwrap();
-    let Recording { trace, .. } = record(&streams(8, 400), 3);
+    let Rehearsal { trace, .. } = record(&streams(8, 400), 3);
     let (mut small, mut large) = (0.0, 0.0);
     for entry in trace.merged() {
         if let What::EnvelopeCreated { bytes, .. } = entry.event.what {
@@ -127,7 +129,7 @@ fn envelopes_lie_in_heaps() {
 #[test]
 fn what_boxes_keep_is_memory() {
     let machine = Machine::by_name("xeon-e7-4820").unwrap();
-    let Recording { trace, .. } = record(&streams(8, 400), 3);
+    let Rehearsal { trace, .. } = record(&streams(8, 400), 3);
     let touched = |state_bytes_per_row: u64, threads: usize| {
         let options = ReplayOptions { state_bytes_per_row, ..ReplayOptions::default() };
         let reenactment = Reenactment::of(&trace, &options).unwrap();
@@ -192,7 +194,7 @@ fn a_request_spreads_while_it_is_alone() {
 #[test]
 fn parts_of_the_store_are_read_where_they_lie() {
     let machine = Machine::by_name("xeon-e7-4820").unwrap();
-    let Recording { trace, .. } = record(&parts(), 1);
+    let Rehearsal { trace, .. } = record(&parts(), 1);
     let far = |splitter: &str| {
         let mut header = trace.header().clone();
         for info in header.models.iter_mut().flat_map(|model| &mut model.boxes).filter(|info| info.type_name == "split")
@@ -226,7 +228,7 @@ fn invocations_depend_on_the_strategy_and_the_threads() {
 #[test]
 fn work_before_an_early_end_is_repeated() {
     let machine = Machine::by_name("core-i7-860").unwrap();
-    let Recording { trace, counts, work_ns, .. } = record(&limited(), 7);
+    let Rehearsal { trace, counts, work_ns, .. } = record(&limited(), 7);
     let sent = |counts: &[BoxCounts]| -> Vec<u64> { counts.iter().map(BoxCounts::rows_sent).collect() };
     assert!(sent(&counts)[1] < 50_000, "the source was stopped");
     // It takes the second envelope, and closes its input at once.

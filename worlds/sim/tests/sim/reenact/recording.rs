@@ -1,23 +1,13 @@
-//! Runs of real models, recorded without threads: one seat, a clock that the test moves, and a cost for each row.
+//! Runs of real models, rehearsed with a cost for each row.
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 use std::sync::Arc;
-use vicus_flow::stepwise::Request;
 use vicus_flow::{
-    Bound, BoxCounts, BoxError, BoxModel, Envelope, Fact, Model, ModelBuilder, Operator, Schema, Turn, Type, library,
+    Bound, BoxError, BoxModel, ConnectedBox, Envelope, Model, ModelBuilder, Operator, Schema, Turn, Type, library,
 };
-use vicus_schedule::Kind;
+use vicus_sim::Rehearsal;
 use vicus_topology::NodeId;
-use vicus_trace::{BoxId, BoxInfo, Header, Log, ModelInfo, Outcome, Source, TaskKind, Trace, What};
-
-/// A run, and numbers that were counted without the trace.
-pub(crate) struct Recording {
-    pub(crate) trace: Trace,
-    pub(crate) counts: Vec<BoxCounts>,
-    pub(crate) work_ns: u64,
-    pub(crate) invocations: u64,
-}
 
 fn schema(columns: usize) -> Schema {
     Schema::new((0..columns).map(|column| (column.to_string(), Type::U64)))
@@ -176,8 +166,8 @@ pub(crate) fn parts() -> Arc<Model> {
 }
 
 /// The time of a box's invocation: a constant, and a time for each row.
-fn takes_ns(model: &Model, index: usize, rows: u64) -> u64 {
-    let row = match model.boxes()[index].type_name() {
+fn takes_ns(each: &ConnectedBox, rows: u64) -> u64 {
+    let row = match each.type_name() {
         "source" => 5,
         "work" => 40,
         "collect" => 20,
@@ -189,84 +179,10 @@ fn takes_ns(model: &Model, index: usize, rows: u64) -> u64 {
 }
 
 /// Runs a model; queued tasks are picked at random.
-pub(crate) fn record(model: &Arc<Model>, seed: u64) -> Recording {
-    const REQUEST: u32 = 3;
+pub(crate) fn record(model: &Arc<Model>, seed: u64) -> Rehearsal {
     let mut chance = Pcg64::seed_from_u64(seed);
-    let (mut log, mut now, mut work_ns, mut invocations) = (Log::new(1 << 16), 1000, 0, 0);
-    let who = |index: usize| BoxId { request: REQUEST, index: index as u32 };
-    let (mut request, first) = Request::start(model, Vec::new());
-    request.record();
-    request.set_spreads(true);
-    log.record(now, What::RequestSubmitted { request: REQUEST });
-    log.record(now, What::Enqueued { who: who(0), kind: TaskKind::Deferred, by: BoxId::NONE });
-    let mut queue = vec![first];
-    while !queue.is_empty() {
-        let task = queue.swap_remove((chance.next_u64() % queue.len() as u64) as usize);
-        let index = task.index.index();
-        log.record(now, What::Taken { who: who(index), rule: 1, far: false });
-        log.record(now, What::InvocationBegins { who: who(index) });
-        let begun = request.begin(task, NodeId::new(0));
-        if !begun.was_dropped() {
-            invocations += 1;
-        }
-        let mut seen: Vec<Fact> = request.facts().collect();
-        let read = seen.iter().map(|fact| match fact {
-            Fact::Received { rows, .. } => *rows as u64,
-            _ => 0,
-        });
-        let ns = takes_ns(model, index, read.sum());
-        let next = request.finish(begun, NodeId::new(0));
-        (now, work_ns) = (now + ns, work_ns + ns);
-        seen.extend(request.facts());
-        for fact in seen {
-            facts(&mut log, now, who(index), fact);
-        }
-        log.record(now, What::InvocationEnds { who: who(index) });
-        now += 7;
-        for task in &next {
-            let kind = if task.kind == Kind::Deferred { TaskKind::Deferred } else { TaskKind::Immediate };
-            log.record(now, What::Enqueued { who: who(task.index.index()), kind, by: index as u32 });
-        }
-        queue.extend(next);
-    }
-    log.record(now, What::RequestEnded { request: REQUEST, outcome: Outcome::Done });
-    let (result, counts) = request.settle();
-    result.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-    let info = |each: &vicus_flow::ConnectedBox| BoxInfo {
-        name: each.name().to_owned(),
-        type_name: each.type_name().to_owned(),
-        inputs: each
-            .sources()
-            .map(|(sender, output)| Source { index: sender.index() as u32, output: output as u16 })
-            .collect(),
-        bounds: each
-            .bounds()
-            .map(|bound| vicus_trace::Bound { envelopes: bound.envelopes as u32, bytes: bound.bytes })
-            .collect(),
-    };
-    let boxes = model.boxes().iter().map(info).collect();
-    let models = vec![ModelInfo { name: model.name().to_owned(), requests: vec![REQUEST], boxes }];
-    let trace = Trace::new(Header { models, machine: "a test".to_owned(), ..Header::for_seats(1) }, vec![log.finish()]);
-    assert_eq!((trace.lost(), trace.check()), (0, Vec::new()), "seed {seed}");
-    Recording { trace, counts, work_ns, invocations }
-}
-
-fn facts(log: &mut Log, now: u64, who: BoxId, fact: Fact) {
-    let what = match fact {
-        Fact::Received { input, rows, pill, .. } => {
-            What::EnvelopeReceived { who, input: input as u16, rows: rows as u32, pill }
-        }
-        Fact::Left { input } => What::EnvelopeLeft { who, input: input as u16 },
-        Fact::Kept { input } => What::EnvelopeKept { who, input: input as u16 },
-        Fact::Sent { output, rows, pill, bytes } => {
-            let output = output as u16;
-            log.record(now, What::EnvelopeCreated { who, output, bytes: bytes as u32 });
-            What::EnvelopeSent { who, output, rows: rows as u32, pill }
-        }
-        Fact::Read { near, far } => What::BytesRead { who, far: false, bytes: (near + far) as u32 },
-        Fact::Held { bytes } => What::Held { who, bytes: bytes as u32 },
-        Fact::Refused { output } => What::Refused { who, output: output as u16 },
-        Fact::Resumed { output } => What::Resumed { who, output: output as u16 },
-    };
-    log.record(now, what);
+    let choose = |tasks: usize| (chance.next_u64() % tasks as u64) as usize;
+    let run = Rehearsal::of(model, choose, takes_ns).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    assert_eq!((run.trace.lost(), run.trace.check()), (0, Vec::new()), "seed {seed}");
+    run
 }

@@ -1,0 +1,143 @@
+//! A run of a model on one seat in virtual time, as the trace that a world would have recorded.
+//!
+//! The boxes are live and their code runs, but an invocation takes as long as its caller says. So a network can be re-enacted
+//! on any machine without having run on one. Tasks wait in one queue, as in `vicus_flow::sequential`.
+
+use std::sync::Arc;
+use vicus_flow::stepwise::Request;
+use vicus_flow::{BoxCounts, ConnectedBox, Fact, FlowError, Model};
+use vicus_schedule::Kind;
+use vicus_topology::NodeId;
+use vicus_trace::{BoxId, BoxInfo, Event, Header, ModelInfo, Outcome, SeatLog, Source, TaskKind, Trace, What};
+
+/// The only request's number in the trace.
+const REQUEST: u32 = 3;
+
+/// A run, and what was counted beside the trace.
+///
+/// ```
+/// use vicus_kernels::Pipeline;
+/// use vicus_sim::{Rehearsal, Replay, ReplayOptions};
+///
+/// let model = Pipeline { envelopes: 5, ..Pipeline::default() }.computing(1);
+/// // A nanosecond for each row that a box takes; the task that was queued last runs first.
+/// let rehearsal = Rehearsal::of(&model, |_| 0, |_, rows| rows).unwrap();
+/// assert_eq!(rehearsal.work_ns, 5 * 4096 * 11);
+/// assert_eq!(Replay::of(&rehearsal.trace, &ReplayOptions::default()).unwrap().recorded_ns, rehearsal.work_ns as f64);
+/// ```
+pub struct Rehearsal {
+    /// The trace, of one seat and one request.
+    pub trace: Trace,
+    /// The counts of each box.
+    pub counts: Vec<BoxCounts>,
+    /// The sum of all invocations' durations.
+    pub work_ns: u64,
+    /// The invocations.
+    pub invocations: u64,
+}
+
+impl Rehearsal {
+    /// Runs a model. `choose` picks the next of so many queued tasks by its index (0: the one queued last); `takes_ns` says how
+    /// long an invocation of a box lasts that took so many rows, in nanoseconds.
+    ///
+    /// # Errors
+    /// The request's error.
+    pub fn of(
+        model: &Arc<Model>,
+        mut choose: impl FnMut(usize) -> usize,
+        takes_ns: impl Fn(&ConnectedBox, u64) -> u64,
+    ) -> Result<Rehearsal, FlowError> {
+        let mut log = Written::default();
+        let (mut work_ns, mut invocations) = (0, 0);
+        let who = |index: usize| BoxId { request: REQUEST, index: index as u32 };
+        let (mut request, first) = Request::start(model, Vec::new());
+        request.record();
+        request.set_spreads(true);
+        log.record(What::RequestSubmitted { request: REQUEST });
+        log.record(What::Enqueued { who: who(first.index.index()), kind: TaskKind::Deferred, by: BoxId::NONE });
+        // The youngest last. Deferred tasks go below all others.
+        let mut queue = vec![first];
+        while !queue.is_empty() {
+            let picked = choose(queue.len()) % queue.len();
+            let task = queue.remove(queue.len() - 1 - picked);
+            let index = task.index.index();
+            log.record(What::Taken { who: who(index), rule: 1, far: false });
+            log.record(What::InvocationBegins { who: who(index) });
+            let begun = request.begin(task, NodeId::default());
+            invocations += u64::from(!begun.was_dropped());
+            let mut facts: Vec<Fact> = request.facts().collect();
+            let rows = facts.iter().map(|fact| match fact {
+                Fact::Received { rows, .. } => *rows as u64,
+                _ => 0,
+            });
+            let ns = takes_ns(&model.boxes()[index], rows.sum());
+            let next = request.finish(begun, NodeId::default());
+            (log.now, work_ns) = (log.now + ns, work_ns + ns);
+            facts.extend(request.facts());
+            facts.into_iter().for_each(|fact| log.fact(who(index), fact));
+            log.record(What::InvocationEnds { who: who(index) });
+            for task in next {
+                let is_deferred = task.kind == Kind::Deferred;
+                let kind = if is_deferred { TaskKind::Deferred } else { TaskKind::Immediate };
+                log.record(What::Enqueued { who: who(task.index.index()), kind, by: index as u32 });
+                queue.insert(if is_deferred { 0 } else { queue.len() }, task);
+            }
+        }
+        log.record(What::RequestEnded { request: REQUEST, outcome: Outcome::Done });
+        let (result, counts) = request.settle();
+        result?;
+        let header = Header { models: vec![info(model)], machine: "no machine".to_owned(), ..Header::for_seats(1) };
+        let trace = Trace::new(header, vec![SeatLog { events: log.events, lost: 0 }]);
+        Ok(Rehearsal { trace, counts, work_ns, invocations })
+    }
+}
+
+fn info(model: &Model) -> ModelInfo {
+    let each = |each: &ConnectedBox| BoxInfo {
+        name: each.name().to_owned(),
+        type_name: each.type_name().to_owned(),
+        inputs: each
+            .sources()
+            .map(|(sender, output)| Source { index: sender.index() as u32, output: output as u16 })
+            .collect(),
+        bounds: each
+            .bounds()
+            .map(|bound| vicus_trace::Bound { envelopes: bound.envelopes as u32, bytes: bound.bytes })
+            .collect(),
+    };
+    let boxes = model.boxes().iter().map(each).collect();
+    ModelInfo { name: model.name().to_owned(), requests: vec![REQUEST], boxes }
+}
+
+/// The events so far. Unlike a thread's log it grows.
+#[derive(Default)]
+struct Written {
+    events: Vec<Event>,
+    now: u64,
+}
+
+impl Written {
+    fn record(&mut self, what: What) {
+        self.events.push(Event { time_ns: self.now, order: 1 + self.events.len() as u64, what });
+    }
+
+    fn fact(&mut self, who: BoxId, fact: Fact) {
+        let what = match fact {
+            Fact::Received { input, rows, pill, .. } => {
+                What::EnvelopeReceived { who, input: input as u16, rows: rows as u32, pill }
+            }
+            Fact::Left { input } => What::EnvelopeLeft { who, input: input as u16 },
+            Fact::Kept { input } => What::EnvelopeKept { who, input: input as u16 },
+            Fact::Sent { output, rows, pill, bytes } => {
+                let output = output as u16;
+                self.record(What::EnvelopeCreated { who, output, bytes: bytes as u32 });
+                What::EnvelopeSent { who, output, rows: rows as u32, pill }
+            }
+            Fact::Read { near, far } => What::BytesRead { who, far: false, bytes: (near + far) as u32 },
+            Fact::Held { bytes } => What::Held { who, bytes: bytes as u32 },
+            Fact::Refused { output } => What::Refused { who, output: output as u16 },
+            Fact::Resumed { output } => What::Resumed { who, output: output as u16 },
+        };
+        self.record(what);
+    }
+}
