@@ -58,6 +58,8 @@ pub struct Plan {
     /// The queues to which tasks go in turn that name no place and are not dealt by their bytes. Empty if these go to the
     /// spawner's [`SeatPlan::place`].
     pub in_turn: Vec<QueueId>,
+    /// Whether a box that has received rows is a deferred task, and not an immediate one.
+    pub defers_boxes: bool,
     /// How a task with a footprint is dealt to a queue; `None` if only the spawner's seat decides.
     pub dealing: Option<Dealing>,
     /// If not `None`, a seat takes a task only together with a token, of which each push adds one.

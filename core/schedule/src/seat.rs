@@ -678,6 +678,7 @@ impl<T> Seat<T> {
         queue: Option<QueueId>,
         is_last: bool,
     ) -> Option<(T, QueueId, Kind)> {
+        let kind = if plan.defers_boxes { Kind::Deferred } else { kind };
         let (queue, kind) = self.send(plan, kind, queue);
         if !(is_last && kind == Kind::Immediate && self.own.is_some()) {
             return Some((task, queue, kind));

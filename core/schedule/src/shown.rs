@@ -7,7 +7,7 @@ use std::fmt;
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Plan { strategy, queues, seats, pools, entry, homes, in_turn, dealing, tokens, front } = self;
+        let Plan { strategy, queues, seats, pools, entry, homes, in_turn, defers_boxes, dealing, tokens, front } = self;
         writeln!(f, "strategy {strategy}")?;
         for (index, queue) in queues.iter().enumerate() {
             writeln!(f, "q{index} {queue}")?;
@@ -24,6 +24,9 @@ impl fmt::Display for Plan {
         }
         if !in_turn.is_empty() {
             writeln!(f, "what names no place: in turn to {}", self.names(in_turn))?;
+        }
+        if *defers_boxes {
+            writeln!(f, "boxes that have received rows: as deferred tasks")?;
         }
         if let Some(dealing) = dealing {
             self.dealing(f, dealing)?;

@@ -4,6 +4,9 @@
 //! report 2011/1, §3.4: per thread an immediate queue (head in, head out) and a stealing queue (tail in, the owner takes
 //! the head); a thief takes several tasks from the tail of a victim's stealing queue into its own immediate queue.
 //! Victims round robin (§3.4), not at random (§6.3).
+//!
+//! Which tasks are immediate, the report says of vias, which here are no tasks. Its boxes are stolen after they have received data
+//! (Fig. 3, §3.5), so they are relaxed tasks. `boxes=immediate` has them as the flow protocol has them, and then a pipeline stays with one thread.
 
 use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy, Values};
 use crate::{End, Order, Plan, QueueId, Scan, Take};
@@ -18,6 +21,13 @@ const SEVERAL: Parameter = Parameter {
     what: "how many tasks a thief takes at most",
 };
 
+const BOXES: Parameter = Parameter {
+    name: "boxes",
+    default: 0,
+    values: Values::Named(&["relaxed", "immediate"]),
+    what: "what a box that has received rows is: a relaxed task, which others steal, or an immediate one",
+};
+
 impl Strategy for Bobox {
     fn name(&self) -> &'static str {
         "bobox"
@@ -28,7 +38,7 @@ impl Strategy for Bobox {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[SEVERAL, SPARES, SPIN]
+        &[SEVERAL, BOXES, SPARES, SPIN]
     }
 
     fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {
@@ -66,6 +76,6 @@ impl Strategy for Bobox {
                 steal.rest_to = Some(immediate[index]);
             }
         }
-        draft.finish(setting, stealing)
+        Plan { defers_boxes: setting.value(BOXES.name) == 0, ..draft.finish(setting, stealing) }
     }
 }

@@ -295,6 +295,7 @@ impl<'a> Draft<'a> {
             entry,
             homes: Vec::new(),
             in_turn: Vec::new(),
+            defers_boxes: false,
             dealing: None,
             tokens: None,
             front: None,

@@ -63,8 +63,7 @@ pub(super) fn figure() -> Figure {
         source: "Bednárek, Dokulil, Yaghob, technical report 2011/1, Table 3 and §6.3",
         notes: &[
             "The pipeline of vicus bench flow, re-enacted. A box's time for an envelope is what one thread takes in the table.",
-            "Under bobox all boxes stay with one thread: the flow protocol makes a box that received rows an immediate task, which bobox \
-             never steals. In the report such a box is a relaxed task.",
+            "Under bobox a box that has received rows is a relaxed task, as in the report; under las an immediate one, unless it goes on itself.",
             "With eight threads, two on a core do 1.2 times the work of one here, an estimate; in the table, whose runs differ by 18 %, it is 1.1.",
             "With 16 and 32 threads, seats share eight PUs, and each stays on its own. In the table the time collapses; the model has no system \
              that preempts a thread for which others wait.",
