@@ -1,12 +1,12 @@
-//! Alignment: how well each two of some proteins can be aligned.
+//! Alignment: the score of the best alignment of each pair of proteins.
 //!
 //! Duran, Teruel, Ferrer, Martorell, Ayguade, "Barcelona OpenMP Tasks Suite", ICPP 2009: a task for each pair of sequences. The
 //! score is that of Smith and Waterman, "Identification of common molecular subsequences", Journal of Molecular Biology 1981, with
 //! gaps as in Gotoh, "An improved algorithm for matching biological sequences", Journal of Molecular Biology 1982, and the
 //! substitution matrix of Henikoff and Henikoff, "Amino acid substitution matrices from protein blocks", PNAS 1992.
 //!
-//! We differ: only the score is computed, and not the alignment itself, which BOTS finds by Myers and Miller's algorithm in two
-//! more passes. Sequences are random, and not read from a file.
+//! We differ: only the score is computed, where BOTS then finds the alignment by Myers and Miller's algorithm, and keeps the share of equal
+//! residues. Its matrix is Gonnet's, and its cost of a gap depends on the shorter length. Sequences are random, and not read from a file.
 
 use crate::arrays::{checksum, filled, scaled};
 use crate::{Array, Kernel, Leaf, Order, Task, World};

@@ -4,7 +4,8 @@
 //! health care: a tree of villages, and in each step a task for each village, which waits for those of the villages below it.
 //!
 //! We differ: a hospital's lists are states of the persons in its array, which is gone through in order, so that a task knows
-//! what it reads. And no more than [`BEDS`] patients of a village wait to be sent on; others stay where they are until there is room.
+//! what it reads. No more than [`BEDS`] patients of a village wait to be sent on; others are treated where they are. A village has one seed, and not
+//! each patient; those who were sent on are admitted in the order of their villages; and the root may have more villages below it than others have.
 
 use crate::arrays::{checksum, filled, scaled};
 use crate::{Array, Kernel, Leaf, Order, Task, World};
@@ -47,9 +48,9 @@ impl Default for Health {
 
 /// The chance of a healthy person to fall ill on a day, in 65,536ths: 1 %.
 const SICK: u32 = 655;
-/// The chance of a patient to be sick indeed when it has been examined: 10 %.
+/// The chance that an examination finds a patient to be sick: 10 %.
 const CONVALESCES: u32 = 6554;
-/// The chance of such a patient to be sent on: 15 %.
+/// The chance of such a patient to be sent on to a larger hospital: 15 %.
 const SENT_ON: u32 = 9830;
 /// How many days an examination takes.
 const EXAMINED_DAYS: i32 = 3;
@@ -109,8 +110,8 @@ fn admit(person: &mut [i32], free: &mut i32) {
     }
 }
 
-/// A day of all who are ill: some end a treatment or an examination, and others begin one. The village has a larger hospital
-/// above it, or hasn't.
+/// A day of all who are ill: some end a treatment or an examination, and others begin one. `is_below`: the village has a larger
+/// hospital above it.
 #[inline(never)] // compiled once: the same instructions in every world
 fn treat(persons: &mut [i32], sent: &mut [i32], is_below: bool) {
     let (header, persons) = persons.split_at_mut(HEADER);
@@ -195,8 +196,10 @@ impl Health {
             _ if at < HEADER => 0,
             _ => i32::from((at - HEADER).is_multiple_of(WORDS) && (at - HEADER) / WORDS < inhabitants) * HEALTHY,
         };
-        let persons = filled(world, HEADER + self.rooms(level) * WORDS, &self.distribution, word);
-        let sent = filled(world, 1 + BEDS * WORDS, &self.distribution, |_| 0);
+        // One allocation: by turns, the large and the small ones of all villages would lie on different nodes.
+        let (len, beds) = (HEADER + self.rooms(level) * WORDS, 1 + BEDS * WORDS);
+        let both = filled(world, len + beds, &self.distribution, |at| if at < len { word(at) } else { 0 });
+        let (persons, sent) = (both.slice(0..len), both.slice(len..len + beds));
         let below = if level == 0 { 0 } else { below };
         let below = (0..below).map(|_| self.village(world, level - 1, self.cities, number)).collect();
         Village { persons, sent, below }

@@ -5,7 +5,7 @@
 //! tasks, so that a simulator can run the kernel on machines that are not at hand. [`Serial`] runs without tasks: its results
 //! are the expected ones.
 //!
-//! Each kernel is a struct whose fields are its input, by default the paper's; [`by_name`] finds any of them. [`Pipeline`] is a
+//! Each kernel is a struct whose fields are its input, by default the paper's, if it tells; [`by_name`] finds any of them. [`Pipeline`] is a
 //! network of boxes instead.
 
 mod alignment;

@@ -206,7 +206,11 @@ impl Sort {
         let quarters = (0..4).map(|at| {
             let range = quarter(at)..quarter(at + 1);
             let (quarter, beside) = (values.slice(range.clone()), other.slice(range.clone()));
-            let task = Task::new([values.changes(range.clone()), other.writes(range)]);
+            let mut accesses = vec![values.changes(range.clone())];
+            if quarter.len() > self.alone.max(4) {
+                accesses.push(other.writes(range));
+            }
+            let task = Task::new(accesses);
             (task, move || self.sort(world, quarter, beside))
         });
         world.tasks(Order::Free, quarters);

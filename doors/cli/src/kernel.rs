@@ -24,7 +24,7 @@ pub(crate) struct Args {
     /// some 100,000 of millions of tasks.
     #[arg(long, value_parser = size)]
     size: Option<Size>,
-    /// How arrays lie: a value of VICUS_DATA_DISTRIBUTION; by default as the papers advise for each kernel.
+    /// How arrays lie: a value of VICUS_DATA_DISTRIBUTION; by default as the papers advise for each kernel, if they do.
     #[arg(long, value_name = "DISTRIBUTION")]
     distribution: Vec<Distribution>,
     /// Which threads touch the grids of jacobi3d first: one thread, or all in a loop dealt in equal parts or block by block.
