@@ -308,6 +308,8 @@ impl<T> Seat<T> {
         if std::mem::take(&mut self.resumed.is_nears_turn)
             && let Some(found) = self.find_near(queues)
         {
+            // Then it is the turn of one that has yielded again: else two of the queue would begin for each of these.
+            self.resumed.turns = self.resumed.turns.max(u32::from(self.first.is_some()));
             return Some(found);
         }
         if self.resumed.turns > 0

@@ -30,6 +30,7 @@ impl<T> ModelledLock<T> {
 /// How often a thread looks at the lock before it yields its core.
 const LOOKS: u32 = 64;
 
+#[repr(C)] // the lock's word beside the first of what it guards
 pub(crate) struct ShortLock<T> {
     held: AtomicU32,
     value: UnsafeCell<T>,

@@ -351,6 +351,24 @@ fn tasks_that_yield_again_and_again_leave_turns_to_queues_under_every_strategy()
     }
 }
 
+/// Otherwise more and more would have begun, each of which needs a stack.
+#[test]
+fn one_task_of_the_first_queue_begins_for_each_that_yields() {
+    let mut world = World::new("shepherd");
+    let (queue, _) = world.seat.first().unwrap();
+    world.queues.0[queue.index()] = (10..40).map(|number| (1, number)).collect();
+    [1, 2, 3].into_iter().for_each(|number| world.seat.yielded((1, number)));
+    let mut begun = 0;
+    for step in 1..=40 {
+        let is_empty = world.queues.0[queue.index()].is_empty();
+        let next = world.seat.next_resumed(|| is_empty);
+        let (_, number) = next.or_else(|| world.find().map(|(task, ..)| task)).unwrap();
+        begun += u32::from(number == 10 + begun);
+        world.seat.yielded((1, number));
+        assert!((step / 2..=step / 2 + 1).contains(&begun), "{begun} have begun in {step} steps");
+    }
+}
+
 #[test]
 fn a_thread_that_leaves_its_seat_leaves_its_tasks_to_others() {
     let mut world = World::new("steal");

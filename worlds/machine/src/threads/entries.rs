@@ -6,16 +6,14 @@ use std::ops::{Index, IndexMut};
 /// The entries of a stripe.
 ///
 /// The first one lies beside the stripe's lock, in the same cache line: most stripes have one at most, and a word that is handed to and fro then costs
-/// its own line and this one. The others are in a hash table.
+/// its own line and this one. The others are in a hash table with linear probing, whose removals leave no gaps.
+#[repr(C)] // the first one first, beside the lock
 pub(super) struct Entries {
     first: Entry,
-    /// `None` as long as there has been one entry at most.
-    others: Option<Box<Others>>,
+    /// A power of two, of which at most half is in use, or none.
+    places: Box<[Entry]>,
+    used: usize,
 }
-
-/// With the lock's word, it fills a cache line.
-#[cfg(not(loom))]
-const _: () = assert!(size_of::<crate::lock::ShortLock<Entries>>() <= 64);
 
 /// Where an entry is, until one is added or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,20 +23,13 @@ impl At {
     const FIRST: At = At(usize::MAX);
 }
 
-/// A hash table with linear probing, whose removals leave no gaps.
-struct Others {
-    /// A power of two, of which at most half is in use.
-    places: Box<[Entry]>,
-    used: usize,
-}
-
 #[expect(unsafe_code, reason = "it has pointers")]
 // SAFETY: they are to waits, which are used under the stripe's lock.
 unsafe impl Send for Entries {}
 
 impl Entries {
-    pub(super) const fn new() -> Entries {
-        Entries { first: Entry::FREE, others: None }
+    pub(super) fn new() -> Entries {
+        Entries { first: Entry::FREE, places: Box::new([]), used: 0 }
     }
 
     #[inline]
@@ -46,7 +37,21 @@ impl Entries {
         if self.first.address == address {
             return Some(At::FIRST);
         }
-        self.others.as_ref()?.find(address)
+        if self.used == 0 {
+            return None;
+        }
+        let mut at = self.place_of(address);
+        loop {
+            match self.places[at].address {
+                found if found == address => return Some(At(at)),
+                0 => return None,
+                _ => at = (at + 1) & (self.places.len() - 1),
+            }
+        }
+    }
+
+    fn place_of(&self, address: usize) -> usize {
+        hash(address) & (self.places.len() - 1)
     }
 
     #[inline]
@@ -55,14 +60,56 @@ impl Entries {
             self.first = entry;
             return At::FIRST;
         }
-        self.others.get_or_insert_with(Others::new).insert(entry)
+        self.insert_beside(entry)
+    }
+
+    fn insert_beside(&mut self, entry: Entry) -> At {
+        if (self.used + 1) * 2 > self.places.len() {
+            self.grow();
+        }
+        let mut at = self.place_of(entry.address);
+        while self.places[at].address != 0 {
+            at = (at + 1) & (self.places.len() - 1);
+        }
+        self.places[at] = entry;
+        self.used += 1;
+        At(at)
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let larger = vec![Entry::FREE; (self.places.len() * 2).max(8)].into_boxed_slice();
+        self.used = 0;
+        for old in std::mem::replace(&mut self.places, larger) {
+            if old.address != 0 {
+                self.insert_beside(old);
+            }
+        }
     }
 
     #[inline]
     pub(super) fn remove(&mut self, at: At) {
-        match &mut self.others {
-            Some(others) if at != At::FIRST => others.remove(at.0),
-            _ => self.first.address = 0,
+        if at == At::FIRST {
+            self.first.address = 0;
+        } else {
+            self.remove_beside(at.0);
+        }
+    }
+
+    fn remove_beside(&mut self, mut at: usize) {
+        let mask = self.places.len() - 1;
+        self.used -= 1;
+        self.places[at] = Entry::FREE;
+        let mut next = (at + 1) & mask;
+        while self.places[next].address != 0 {
+            let home = self.place_of(self.places[next].address);
+            // Whether the gap lies between its home and its place.
+            if (next.wrapping_sub(home) & mask) >= (next.wrapping_sub(at) & mask) {
+                self.places[at] = self.places[next];
+                self.places[next] = Entry::FREE;
+                at = next;
+            }
+            next = (next + 1) & mask;
         }
     }
 
@@ -74,8 +121,7 @@ impl Entries {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Entry> {
-        let others = self.others.iter().flat_map(|others| others.places.iter());
-        std::iter::once(&self.first).chain(others).filter(|entry| entry.address != 0)
+        std::iter::once(&self.first).chain(&self.places).filter(|entry| entry.address != 0)
     }
 }
 
@@ -84,81 +130,14 @@ impl Index<At> for Entries {
 
     #[inline]
     fn index(&self, at: At) -> &Entry {
-        match &self.others {
-            Some(others) if at != At::FIRST => &others.places[at.0],
-            _ => &self.first,
-        }
+        if at == At::FIRST { &self.first } else { &self.places[at.0] }
     }
 }
 
 impl IndexMut<At> for Entries {
     #[inline]
     fn index_mut(&mut self, at: At) -> &mut Entry {
-        match &mut self.others {
-            Some(others) if at != At::FIRST => &mut others.places[at.0],
-            _ => &mut self.first,
-        }
-    }
-}
-
-impl Others {
-    #[cold]
-    fn new() -> Box<Others> {
-        Box::new(Others { places: vec![Entry::FREE; 8].into_boxed_slice(), used: 0 })
-    }
-
-    fn mask(&self) -> usize {
-        self.places.len() - 1
-    }
-
-    fn find(&self, address: usize) -> Option<At> {
-        if self.used == 0 {
-            return None;
-        }
-        let mut at = hash(address) & self.mask();
-        loop {
-            match self.places[at].address {
-                found if found == address => return Some(At(at)),
-                0 => return None,
-                _ => at = (at + 1) & self.mask(),
-            }
-        }
-    }
-
-    fn insert(&mut self, entry: Entry) -> At {
-        if (self.used + 1) * 2 > self.places.len() {
-            let larger = vec![Entry::FREE; self.places.len() * 2].into_boxed_slice();
-            self.used = 0;
-            for old in std::mem::replace(&mut self.places, larger) {
-                if old.address != 0 {
-                    self.insert(old);
-                }
-            }
-        }
-        let mut at = hash(entry.address) & self.mask();
-        while self.places[at].address != 0 {
-            at = (at + 1) & self.mask();
-        }
-        self.places[at] = entry;
-        self.used += 1;
-        At(at)
-    }
-
-    fn remove(&mut self, mut at: usize) {
-        let mask = self.mask();
-        self.used -= 1;
-        self.places[at] = Entry::FREE;
-        let mut next = (at + 1) & mask;
-        while self.places[next].address != 0 {
-            let home = hash(self.places[next].address) & mask;
-            // Whether the gap lies between its home and its place.
-            if (next.wrapping_sub(home) & mask) >= (next.wrapping_sub(at) & mask) {
-                self.places[at] = self.places[next];
-                self.places[next] = Entry::FREE;
-                at = next;
-            }
-            next = (next + 1) & mask;
-        }
+        if at == At::FIRST { &mut self.first } else { &mut self.places[at.0] }
     }
 }
 
