@@ -177,8 +177,8 @@ pub(crate) fn measure(program: &Path, what: &str, threads: usize) -> f64 {
     printed.and_then(|output| String::from_utf8_lossy(&output.stdout).trim().parse().ok()).unwrap_or(f64::NAN)
 }
 
-/// Words in the names of programs that are for another library, or that take longer than `MOST` with both.
-const OTHERS: [&str; 4] = ["omp", "cilk", "pthread", "spin_bench"];
+/// Words in the names of programs that are for another library.
+const OTHERS: [&str; 3] = ["omp", "cilk", "pthread"];
 
 /// A program that takes longer is ended.
 const MOST: Duration = Duration::from_secs(15);

@@ -1023,6 +1023,24 @@ impl Drop for Runtime {
 }
 
 impl Shared {
+    /// Calls `f` with a runtime that may end as soon as `f` has done its work. `is_here`: the calling thread sits on a seat of this one, and so keeps it; one
+    /// that does not holds it meanwhile.
+    ///
+    /// # Safety
+    /// The runtime is alive when this is called, and the pointer is that of its `Arc`.
+    #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
+    pub(crate) unsafe fn held<R>(shared: *const Shared, is_here: bool, f: impl FnOnce(&Shared) -> R) -> R {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if is_here {
+                f(&*shared)
+            } else {
+                Arc::increment_strong_count(shared);
+                f(&Arc::from_raw(shared))
+            }
+        }
+    }
+
     /// The first seat that is not spare.
     pub(crate) fn first_seat(&self) -> Option<SeatId> {
         self.plan.seats.iter().position(|seat| !seat.spare).map(SeatId::new)

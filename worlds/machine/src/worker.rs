@@ -71,8 +71,6 @@ pub(crate) struct Worker {
     /// The seat's own lock-free queue for immediate tasks ([`Seat::own`]); null if the plan has no such queue. It lives in
     /// `shared`.
     own: *const Deque,
-    /// [`Seat::first`].
-    pub(crate) first: Option<(QueueId, Way)>,
     /// The pools in which a push to it may wake a sleeper; also in `shared`.
     near: Box<[*const SleepPool]>,
     /// Memory for tasks.
@@ -246,7 +244,6 @@ impl Worker {
     pub(crate) fn new(shared: Arc<Shared>, seat: SeatId) -> Worker {
         let recorder = Recorder::new(&shared, seat);
         let state = Seat::new(&shared.plan, seat, |queue| shared.queues.deque(queue).is_some());
-        let first = state.first();
         let own = state.own().and_then(|queue| shared.queues.deque(queue)).map_or(ptr::null(), ptr::from_ref);
         let plan = &shared.plan.seats[seat.index()];
         let near = shared.plan.queues[plan.place[Kind::Immediate as usize].index()].wake.iter();
@@ -268,7 +265,6 @@ impl Worker {
             is_tied: false,
             desk: None,
             own,
-            first,
             near,
             slab: Slab::new(seat),
             cells: SeatCells::new(plan.node.index()),

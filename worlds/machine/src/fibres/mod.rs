@@ -187,16 +187,10 @@ impl Fibre {
     #[cold]
     #[inline(never)]
     fn call_elsewhere(&'static self, shared: *const Shared, seat: SeatId, is_same_runtime: bool) {
-        #[expect(unsafe_code, reason = "a counted reference of its own to the fibre's runtime")]
-        // SAFETY: by the field's invariant it is alive until the fibre goes on, which it can't before it is in the inbox. The thread
-        // may end right after that, and the runtime with it: so one that is not of that runtime holds it meanwhile.
+        #[expect(unsafe_code, reason = "the fibre's runtime")]
+        // SAFETY: by the field's invariant it is alive until the fibre goes on, which it can't before it is in the inbox.
         unsafe {
-            if is_same_runtime {
-                (*shared).call(seat, self.task());
-            } else {
-                Arc::increment_strong_count(shared);
-                Arc::from_raw(shared).call(seat, self.task());
-            }
+            Shared::held(shared, is_same_runtime, |shared| shared.call(seat, self.task()));
         }
     }
 
@@ -272,16 +266,12 @@ impl Fibre {
     /// The worker enters the fibre that comes next, if it is the turn of one that has to go on, or of a thread that begins.
     #[inline]
     fn enter_next(worker: &mut Worker) -> Option<(&'static Fibre, TaskRef)> {
-        let (own, first): (*const Deque, _) = (worker.own().map_or(ptr::null(), ptr::from_ref), worker.first);
-        let shared = Arc::as_ptr(&worker.shared);
-        #[expect(unsafe_code, reason = "references that do not borrow the worker")]
-        // SAFETY: the worker holds what it shares, where queues stay; its own queue is null, or one of them.
-        let is_first_empty = || unsafe {
-            match first {
-                Some((queue, _)) => (*shared).queues.looks_empty(queue),
-                None => own.as_ref().is_none_or(Deque::is_empty),
-            }
-        };
+        let (own, first): (*const Deque, _) = (worker.own().map_or(ptr::null(), ptr::from_ref), worker.state.first());
+        let queues = &worker.shared.queues;
+        #[expect(unsafe_code, reason = "a reference that does not borrow the worker")]
+        // SAFETY: null, or a queue of what the worker shares, where queues stay.
+        let is_own_empty = || unsafe { own.as_ref() }.is_none_or(Deque::is_empty);
+        let is_first_empty = || first.map_or_else(is_own_empty, |(queue, _)| queues.looks_empty(queue));
         if let Some(task) = worker.state.next_resumed(is_first_empty) {
             let fibre = Fibre::of(task);
             fibre.enter(worker);
@@ -731,7 +721,7 @@ impl Worker {
     /// that begins, and `has_stack` of its class.
     #[inline]
     fn take_first_thread(&mut self, has_stack: impl FnOnce(&mut SeatStacks, Class) -> bool) -> Option<(TaskRef, Way)> {
-        let (queue, way) = self.first?;
+        let (queue, way) = self.state.first()?;
         if self.starts == 0 || !self.state.is_look_next() {
             return None;
         }

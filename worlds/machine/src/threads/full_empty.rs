@@ -745,16 +745,10 @@ fn wake_first(woken: &mut List) {
 /// The wait of a seat of this runtime is over.
 fn end_wait_of_seat(latch: &Latch, shared: *const Shared) {
     let is_here = with_worker(|worker| ptr::eq(Arc::as_ptr(&worker.shared), shared)) == Some(true);
-    #[expect(unsafe_code, reason = "a counted reference of its own to the runtime of the one that waits")]
-    // SAFETY: the runtime is alive until the latch is set. The seat may leave it right after that: so a thread that is not one of its seats' holds it
-    // meanwhile.
+    #[expect(unsafe_code, reason = "the runtime of the one that waits")]
+    // SAFETY: it is alive until the latch is set.
     unsafe {
-        if is_here {
-            latch.set(&*shared);
-        } else {
-            Arc::increment_strong_count(shared);
-            latch.set(&Arc::from_raw(shared));
-        }
+        Shared::held(shared, is_here, |shared| latch.set(shared));
     }
 }
 
