@@ -100,6 +100,12 @@ impl Arena {
     }
 }
 
+/// The arena of a PU's thread, if there are arenas and they serve blocks of this size.
+fn arena(arenas: &mut Option<FxHashMap<PuId, Arena>>, pu: PuId, bytes: usize) -> Option<&mut Arena> {
+    let arenas = arenas.as_mut().filter(|_| SERVED.contains(&bytes))?;
+    Some(arenas.entry(pu).or_default())
+}
+
 #[derive(Clone)]
 struct Lent {
     block: u32,
@@ -155,9 +161,9 @@ impl Heaps {
             return 0;
         }
         lent.owner = pu;
-        if let Some(arenas) = self.arenas.as_mut().filter(|_| SERVED.contains(&bytes)) {
+        if let Some(arena) = arena(&mut self.arenas, pu, bytes) {
             let pages;
-            (lent.block, pages) = arenas.entry(pu).or_default().take(array as u32, bytes);
+            (lent.block, pages) = arena.take(array as u32, bytes);
             return pages;
         }
         let back = self.free.get_mut(&(pu, bytes)).and_then(Vec::pop);
@@ -172,8 +178,8 @@ impl Heaps {
         if lent.readers == 0 && lent.block != NONE {
             // It is returned only once, whatever is done with the array afterwards.
             let block = std::mem::replace(&mut lent.block, NONE);
-            match self.arenas.as_mut().filter(|_| SERVED.contains(&bytes)) {
-                Some(arenas) => arenas.entry(lent.owner).or_default().free(block),
+            match arena(&mut self.arenas, lent.owner, bytes) {
+                Some(arena) => arena.free(block),
                 None => self.free.entry((lent.owner, bytes)).or_default().push(block),
             }
         }
@@ -206,6 +212,7 @@ mod tests {
         heaps.take(2, 4096, PuId::new(5));
         assert_eq!([heaps.block(1), heaps.block(2)], [1, 0], "array 0 still had it; then it was free");
     }
+
     #[test]
     fn an_arena_takes_what_was_freed_first_and_gives_its_top_back() {
         let mut arena = Arena::default();

@@ -29,6 +29,7 @@ use crate::{ArraySpec, Machine, Options, Outcome, ReplayError, ReplayOptions, Si
 use script::{Act, Cost, Script, Via};
 pub(crate) use stage::{Acting, Flow, Next, Stage};
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 use vicus_flow::{Bound, BoxCounts, BoxError, BoxModel, Model, ModelBuilder, Schema, Turn, Type};
 use vicus_schedule::Plan;
@@ -58,6 +59,12 @@ pub struct Reenactment {
     pub(crate) envelopes: Arc<Vec<Envelope>>,
     pub(crate) layout: Layout,
     pub(crate) leaves: Vec<String>,
+}
+
+impl fmt::Debug for Reenactment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reenactment").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 /// The results of a re-enactment besides times and bytes.

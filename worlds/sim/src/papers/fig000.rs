@@ -35,6 +35,20 @@ const NOTES: [&str; 2] = [
      assumed that a box reads a line of it, 64 bytes, for each row that it takes, and what it puts out when it takes none.",
 ];
 
+/// So many copies of a query at once.
+fn replay(query: &'static str, machine: (&'static str, usize), copies: usize) -> Setup {
+    let recording = Recording { query, threads: machine.1, part: part(query) };
+    Setup::of(query, machine, Input::Replay(Replayed::new(recording, copies)))
+}
+
+/// A query takes no longer in one run than in the other.
+fn never_slower(query: &'static str, how: &str, ratio: &'static str, [one, other]: [&'static str; 2]) -> Claim {
+    let claim = Claim::new(format!("{query} is never slower {how}"), ratio, NOT_MORE, move |results| {
+        results.ratio(query, one, other)
+    });
+    claim.always(query, [one, other].map(str::to_owned))
+}
+
 fn figure(
     id: &'static str,
     title: &'static str,
@@ -42,26 +56,8 @@ fn figure(
     machine: (&'static str, usize),
     copies: usize,
 ) -> Figure {
-    let setup = |query: &'static str, strategy: &str| Setup {
-        group: query,
-        label: strategy.to_owned(),
-        machine: machine.0,
-        input: Input::Replay(Replayed::new(Recording { query, threads: machine.1, part: part(query) }, copies)),
-        strategy: strategy.to_owned(),
-        threads: machine.1,
-        interleave: false,
-        allocator: Allocator::default(),
-        reduced: 1.0,
-    };
-    let never_slower = |query| {
-        let claim = Claim::new(
-            format!("{query} is never slower under las"),
-            "las, to nls",
-            NOT_MORE,
-            move |results: &super::Results| results.ratio(query, "las", "nls"),
-        );
-        claim.always(query, ["las", "nls"].map(str::to_owned))
-    };
+    let setup = |query, strategy: &str| replay(query, machine, copies).under(strategy, strategy);
+    let never_slower = |query| never_slower(query, "under las", "las, to nls", ["las", "nls"]);
     Figure {
         id,
         title,
@@ -148,26 +144,8 @@ fn allocators(
     machine: (&'static str, usize),
     notes: &'static [&'static str],
 ) -> Figure {
-    let setup = |query: &'static str, allocator| Setup {
-        group: query,
-        label: if allocator == Allocator::Heaps { "heaps" } else { "malloc" }.to_owned(),
-        machine: machine.0,
-        input: Input::Replay(Replayed::new(Recording { query, threads: machine.1, part: part(query) }, MULTI)),
-        strategy: "las".to_owned(),
-        threads: machine.1,
-        interleave: false,
-        allocator,
-        reduced: 1.0,
-    };
-    let never_worse = |query: &'static str| {
-        let claim = Claim::new(
-            format!("{query} is never slower with heaps"),
-            "heaps, to malloc",
-            NOT_MORE,
-            move |results: &super::Results| results.ratio(query, "heaps", "malloc"),
-        );
-        claim.always(query, ["heaps", "malloc"].map(str::to_owned))
-    };
+    let setup = |query, label, allocator| Setup { allocator, ..replay(query, machine, MULTI).under("las", label) };
+    let never_slower = |query| never_slower(query, "with heaps", "heaps, to malloc", ["heaps", "malloc"]);
     Figure {
         id,
         title,
@@ -177,9 +155,9 @@ fn allocators(
         samples: 1,
         setups: QUERIES
             .iter()
-            .flat_map(|query| [Allocator::Arenas, Allocator::Heaps].map(|allocator| setup(query, allocator)))
+            .flat_map(|query| [setup(query, "malloc", Allocator::Arenas), setup(query, "heaps", Allocator::Heaps)])
             .collect(),
-        claims: QUERIES.map(never_worse).into(),
+        claims: QUERIES.map(never_slower).into(),
     }
 }
 

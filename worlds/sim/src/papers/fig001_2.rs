@@ -1,7 +1,7 @@
 //! How long a core waits for memory elsewhere: on other nodes (Fig. 2), and in other tiles' home caches (Fig. 5).
 
 use super::{Claim, Figure, Input, MORE, Results, Setup, largest, smallest};
-use crate::{Allocator, Program, Recorder, Step};
+use crate::{Program, Recorder, Step};
 use vicus_kernels::{Leaf, Schedule, World};
 use vicus_memory::distribution::Distribution;
 use vicus_topology::LocationId;
@@ -43,16 +43,8 @@ fn figure_of(
     program: fn(usize) -> Program,
     claims: Vec<Claim>,
 ) -> Figure {
-    let setup = |location: usize| Setup {
-        group: what,
-        label: label(what, location),
-        machine,
-        input: Input::Program(program, location),
-        strategy: "steal".to_owned(),
-        threads: 1,
-        interleave: false,
-        allocator: Allocator::default(),
-        reduced: 1.0,
+    let setup = |location: usize| {
+        Setup::of(what, (machine, 1), Input::Program(program, location)).under("steal", label(what, location))
     };
     Figure {
         id,

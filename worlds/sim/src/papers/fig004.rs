@@ -3,7 +3,6 @@
 use super::memory::{READS, Traffic};
 use super::shared::{Pool, Queue, Roles, Shared, What};
 use super::{Claim, Figure, Input, MORE, NOT_MORE, Results, Setup, largest, smallest};
-use crate::Allocator;
 use std::ops::RangeInclusive;
 
 /// The machines, and the numbers of threads on each.
@@ -37,17 +36,9 @@ fn reduced(what: What, threads: usize) -> f64 {
 }
 
 fn setup(machine: &'static str, name: &str, threads: usize, what: What, pinned: bool) -> Setup {
-    Setup {
-        group: machine,
-        label: label(name, threads),
-        machine,
-        input: Input::Shared(Shared { threads, what, operations: OPERATIONS, pinned }),
-        strategy: "central".to_owned(),
-        threads: 1,
-        interleave: false,
-        allocator: Allocator::default(),
-        reduced: reduced(what, threads),
-    }
+    let input = Input::Shared(Shared { threads, what, operations: OPERATIONS, pinned });
+    let setup = Setup::of(machine, (machine, 1), input).under("central", label(name, threads));
+    Setup { reduced: reduced(what, threads), ..setup }
 }
 
 /// One run for each machine and number of threads.

@@ -5,7 +5,7 @@
 //! Memory Latency Checker and STREAM have them. A claim is a published figure, and the ratio of what is predicted to it.
 
 use super::{Claim, Figure, Input, Sample, Setup};
-use crate::{Allocator, ArraySpec, Cost, Machine, Options, Program, SimError, Step, TaskSpec, Work, simulate_watched};
+use crate::{ArraySpec, Cost, Machine, Options, Program, SimError, Step, TaskSpec, Work, simulate_watched};
 use std::ops::{Range, RangeInclusive};
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Access, Kind, Mode, Setting};
@@ -390,17 +390,7 @@ pub(super) fn figure() -> Figure {
     for Published { machine, what, traffic, value } in published() {
         let of_latency = traffic.chaser.is_some();
         let label = if setups.iter().any(|setup| setup.group == machine) { what } else { FIRST };
-        setups.push(Setup {
-            group: machine,
-            label: label.to_owned(),
-            machine,
-            input: Input::Traffic(traffic),
-            strategy: "central".to_owned(),
-            threads: 1,
-            interleave: false,
-            allocator: Allocator::default(),
-            reduced: 1.0,
-        });
+        setups.push(Setup::of(machine, (machine, 1), Input::Traffic(traffic)).under("central", label));
         let claim = Claim::new(format!("{machine}: {what}"), "predicted to published", NEAR, move |results| {
             let point = results.point(machine, label);
             let predicted = if of_latency { point.latency_ns } else { point.bandwidth() };

@@ -45,6 +45,7 @@ use crate::{
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use std::sync::LazyLock;
 use vicus_kernels::{AnyKernel, Kernel};
 use vicus_memory::distribution::Distribution;
 use vicus_trace::Trace;
@@ -137,8 +138,8 @@ pub enum Input {
     Program(fn(usize) -> Program, usize),
     /// A recorded query.
     Replay(Replayed),
-    /// A network that is rehearsed and re-enacted, by the function that does so.
-    Network(fn() -> Reenactment),
+    /// A network that is re-enacted. It is rehearsed when a run needs it.
+    Network(&'static LazyLock<Reenactment>),
     /// Cores that move bytes.
     Traffic(Traffic),
     /// Threads that share a queue or a pool.
@@ -151,19 +152,24 @@ impl Setup {
         !matches!(self.input, Input::Shared(_)) || shared::PARAMETERS.contains(&parameter)
     }
 
-    /// A kernel under a strategy, with one of the machine's threads in each seat.
-    fn kernel(group: &'static str, machine: (&'static str, usize), kernel: impl Into<AnyKernel>) -> Setup {
+    /// A run on a machine with so many threads. Its strategy and its label are still to come ([`Setup::under`]).
+    fn of(group: &'static str, machine: (&'static str, usize), input: Input) -> Setup {
         Setup {
             group,
             label: String::new(),
             machine: machine.0,
-            input: Input::Kernel(kernel.into()),
+            input,
             strategy: String::new(),
             threads: machine.1,
             interleave: false,
             allocator: Allocator::default(),
             reduced: 1.0,
         }
+    }
+
+    /// A kernel, with one of the machine's threads in each seat.
+    fn kernel(group: &'static str, machine: (&'static str, usize), kernel: impl Into<AnyKernel>) -> Setup {
+        Setup::of(group, machine, Input::Kernel(kernel.into()))
     }
 
     /// The same run under another strategy and with another label.
@@ -457,15 +463,11 @@ impl Job<'_> {
         let setting: vicus_schedule::Setting = self.setup.strategy.parse().expect("a figure names a strategy");
         let plan = machine.plan(&setting, self.setup.threads);
         let program = self.setup.program(self.times);
-        let reenactment = match &self.setup.input {
-            Input::Network(rehearse) => Some(rehearse()),
-            _ => None,
-        };
         let run = |sample| {
             let options = Options { seed: self.options.seed.wrapping_add(sample as u64), ..self.options.clone() };
-            let outcome = match &reenactment {
-                Some(reenactment) => reenactment.simulate(&machine, &plan, &options, watch)?.0,
-                None => simulate_watched(&machine, &plan, &program, &options, watch)?,
+            let outcome = match &self.setup.input {
+                Input::Network(reenactment) => reenactment.simulate(&machine, &plan, &options, watch)?.0,
+                _ => simulate_watched(&machine, &plan, &program, &options, watch)?,
             };
             let (near_bytes, far_bytes) = (outcome.counts.near_bytes, outcome.counts.far_bytes);
             let kept_nodes = match &self.setup.input {

@@ -4,7 +4,8 @@
 //! and which envelopes they find is up to the flow protocol.
 
 use super::{Claim, Figure, Input, Setup};
-use crate::{Allocator, Reenactment, Rehearsal, ReplayOptions};
+use crate::{Reenactment, Rehearsal, ReplayOptions};
+use std::sync::LazyLock;
 use vicus_kernels::Pipeline;
 
 /// The milliseconds of one thread (Table 3).
@@ -26,9 +27,9 @@ fn rehearse() -> Rehearsal {
     Rehearsal::of(&pipeline.computing(1), |_| 0, takes_ns).expect("the pipeline ends")
 }
 
-fn reenactment() -> Reenactment {
+static PIPELINE: LazyLock<Reenactment> = LazyLock::new(|| {
     Reenactment::of(&rehearse().trace, &ReplayOptions::default()).expect("a rehearsal can be re-enacted")
-}
+});
 
 /// The report's scheduler, and the one with which the pipeline runs by default.
 const STRATEGIES: [&str; 2] = ["bobox", "las"];
@@ -38,16 +39,8 @@ fn label(threads: usize) -> String {
 }
 
 pub(super) fn figure() -> Figure {
-    let setup = |strategy: &'static str, threads| Setup {
-        group: strategy,
-        label: label(threads),
-        machine: "core-i7-860",
-        input: Input::Network(reenactment),
-        strategy: strategy.to_owned(),
-        threads,
-        interleave: false,
-        allocator: Allocator::default(),
-        reduced: 1.0,
+    let setup = |strategy: &'static str, threads| {
+        Setup::of(strategy, ("core-i7-860", threads), Input::Network(&PIPELINE)).under(strategy, label(threads))
     };
     let claim = |strategy: &'static str, (threads, speedup): (usize, f64)| {
         Claim::new(

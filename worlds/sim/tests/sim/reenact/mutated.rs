@@ -188,7 +188,7 @@ fn mistake(change: impl FnOnce(&mut Header, &mut Vec<Event>)) -> ReplayError {
     let trace = record(&streams(1, 3), 1).trace;
     let (mut header, mut logs) = (trace.header().clone(), trace.logs().to_vec());
     change(&mut header, &mut logs[0].events);
-    Reenactment::of(&Trace::new(header, logs), &ReplayOptions::default()).err().expect("it is refused")
+    Reenactment::of(&Trace::new(header, logs), &ReplayOptions::default()).expect_err("it is refused")
 }
 
 #[test]
