@@ -67,6 +67,11 @@ impl World {
         self.plan.seats[0].place[kind as usize]
     }
 
+    /// The queue into which it looks first, if there is such a one.
+    fn near(&self) -> Option<QueueId> {
+        self.seat.first().map(|(queue, _)| queue).or(self.seat.own())
+    }
+
     fn find(&mut self) -> Option<(Task, Way, Option<Wake>)> {
         let called = || self.called.pop();
         let run = self.seat.find(&self.plan.seats[0], &mut self.queues, called)?;
@@ -306,6 +311,18 @@ fn a_refused_box_waits_and_a_refused_closure_runs_at_once_but_not_on_top_of_many
     assert!(world.seat.take_back(&(1, 3)) && !world.seat.take_back(&(1, 3)));
 }
 
+/// The report's boxes are stolen after they have received rows (Fig. 3): they lie in the stealing queue, and none is the seat's next task.
+#[test]
+fn a_box_that_has_received_rows_is_a_relaxed_task_under_bobox() {
+    for (strategy, kind) in [("bobox", Kind::Deferred), ("bobox:boxes=immediate", Kind::Immediate)] {
+        let mut world = World::new(strategy);
+        let queue = world.place(kind);
+        assert_eq!(world.activated((1, 1), Kind::Immediate, false), Some(((1, 1), queue, kind)), "{strategy}");
+        let last = world.activated((1, 2), Kind::Immediate, true);
+        assert_eq!(last, (kind == Kind::Deferred).then_some(((1, 2), queue, kind)), "{strategy}");
+    }
+}
+
 /// After how many steps a seat on which two tasks yield again and again takes one that is put into this queue after so many; `None` if it takes
 /// none from there at all.
 fn steps_until_taken(strategy: &str, queue: usize, before: u32) -> Option<u32> {
@@ -313,7 +330,7 @@ fn steps_until_taken(strategy: &str, queue: usize, before: u32) -> Option<u32> {
     free.queues.0[queue].push((1, 9));
     free.find()?;
     let mut world = World::new(strategy);
-    let near = world.seat.first().map(|(queue, _)| queue).or(world.seat.own());
+    let near = world.near();
     [1, 2].into_iter().for_each(|number| world.seat.yielded((1, number)));
     let mut last = 0;
     for step in 0..before + 1000 {
@@ -337,7 +354,7 @@ fn steps_until_taken(strategy: &str, queue: usize, before: u32) -> Option<u32> {
 fn tasks_that_yield_again_and_again_leave_turns_to_queues_under_every_strategy() {
     for strategy in ALL.map(|strategy| strategy.name()) {
         let world = World::new(strategy);
-        let near = world.seat.first().map(|(queue, _)| queue).or(world.seat.own());
+        let near = world.near();
         let mut taken = 0;
         for queue in 0..world.plan.queues.len() {
             for before in [0, 1, 2, 3, 100, 101, 129, 130] {
