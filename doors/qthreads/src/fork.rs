@@ -1,6 +1,6 @@
 //! Threads: how they are made, what each knows of itself, and how they end.
 
-use crate::codes::{BADARGS, MALLOC_ERROR, NO_SHEPHERD, NOT_ALLOWED, SUCCESS};
+use crate::codes::{BADARGS, MALLOC_ERROR, NO_SHEPHERD, NON_TASK_ID, NOT_ALLOWED, SUCCESS};
 use crate::exports;
 use crate::library::{self, Library};
 use crate::sinc::{Sinc, qt_sinc_submit};
@@ -23,7 +23,6 @@ struct Queued {
     arg: *mut libc::c_void,
     ret: *mut libc::c_void,
     flags: u32,
-    id: u32,
 }
 
 /// Its pointers are the program's, which gives them to the thread.
@@ -48,7 +47,8 @@ impl Extra {
 pub(crate) struct Thread {
     pub(crate) ret: *mut libc::c_void,
     pub(crate) team: Option<Arc<Team>>,
-    pub(crate) id: Cell<u32>,
+    /// [`NON_TASK_ID`] until it asks: programs number by it what only some of their threads have.
+    id: Cell<u32>,
     pub(crate) is_blocking: Cell<bool>,
     /// Stands in for its worker meanwhile.
     pub(crate) lent: Cell<Option<team::Lent>>,
@@ -103,7 +103,7 @@ struct Main(UnsafeCell<Thread>);
 
 unsafe impl Sync for Main {}
 
-static MAIN: Main = Main(UnsafeCell::new(Thread::new(ptr::null_mut(), None, 1)));
+static MAIN: Main = Main(UnsafeCell::new(Thread::new(ptr::null_mut(), None)));
 
 /// The thread that runs the calling code; `None` outside of the library's threads.
 #[inline]
@@ -117,21 +117,33 @@ pub(crate) fn here() -> Option<&'static Thread> {
 
 /// The main thread leaves the library.
 pub(crate) fn end_main() {
-    unsafe { (*MAIN.0.get()).drop_locals() };
+    let main = unsafe { &*MAIN.0.get() };
+    main.drop_locals();
+    main.id.set(NON_TASK_ID);
 }
 
 impl Thread {
-    const fn new(ret: *mut libc::c_void, team: Option<Arc<Team>>, id: u32) -> Thread {
+    const fn new(ret: *mut libc::c_void, team: Option<Arc<Team>>) -> Thread {
         Thread {
             ret,
             team,
-            id: Cell::new(id),
+            id: Cell::new(NON_TASK_ID),
             is_blocking: Cell::new(false),
             lent: Cell::new(None),
             locals: Cell::new(ptr::null_mut()),
             locals_bytes: Cell::new(0),
             values: UnsafeCell::new(Vec::new()),
         }
+    }
+
+    /// Its number. Threads are numbered in the order in which they first ask, from 1.
+    pub(crate) fn id(&self) -> u32 {
+        if self.id.get() == NON_TASK_ID
+            && let Some(library) = library::get()
+        {
+            self.id.set(library.new_id());
+        }
+        self.id.get()
     }
 
     /// At least so many bytes of its own.
@@ -175,7 +187,7 @@ impl Queued {
     #[inline]
     fn run(self, extra: Extra) {
         let Extra { preconditions, team, _copied } = extra;
-        let thread = Thread::new(self.ret, team, self.id);
+        let thread = Thread::new(self.ret, team);
         team::set_word(ptr::from_ref(&thread).expose_provenance());
         if !preconditions.is_null() {
             self.wait_for_preconditions(preconditions);
@@ -307,8 +319,8 @@ unsafe fn try_spawn(forked: Forked) -> i32 {
         return code;
     }
     let shepherd = if shepherd == NO_SHEPHERD { library.shepherd_for_any() } else { library.enabled_near(shepherd) };
-    let (id, team) = (library.new_id(), team_of_child(library, flags));
-    let thread = Queued { f, arg, ret, flags, id };
+    let team = team_of_child(library, flags);
+    let thread = Queued { f, arg, ret, flags };
     let is_plain = copied.0.is_null() && preconditions.is_null() && team.is_none();
     let spawned = if is_plain {
         spawn_closure(library, shepherd, move || thread.run(Extra::NONE))
@@ -333,7 +345,7 @@ impl Drop for Border {
 
 #[cold]
 fn leave_by_exception() -> ! {
-    let id = here().map_or(0, |thread| thread.id.get());
+    let id = here().map_or(NON_TASK_ID, Thread::id);
     // A standard error that takes nothing is no reason to go on.
     let _ = writeln!(
         std::io::stderr(),
@@ -363,9 +375,8 @@ pub(crate) fn spawn_closure(library: &Library, shepherd: u16, f: impl FnOnce() +
 
 /// As [`spawn_closure`], for a thread that the library makes for a loop: the program's code on it may ask what it asks its own threads.
 pub(crate) fn spawn_part(library: &Library, shepherd: u16, f: impl FnOnce() + Send + 'static) -> bool {
-    let id = library.new_id();
     spawn_closure(library, shepherd, move || {
-        let thread = Thread::new(ptr::null_mut(), None, id);
+        let thread = Thread::new(ptr::null_mut(), None);
         team::set_word(ptr::from_ref(&thread).expose_provenance());
         f();
         thread.drop_locals();

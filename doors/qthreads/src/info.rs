@@ -1,6 +1,6 @@
 //! What programs ask of threads, workers and shepherds.
 
-use crate::codes::{BADARGS, NO_SHEPHERD, NO_WORKER, NOT_ALLOWED, SUCCESS};
+use crate::codes::{BADARGS, NO_SHEPHERD, NO_WORKER, NON_TASK_ID, NOT_ALLOWED, SUCCESS};
 use crate::exports;
 use crate::fork::{Thread, here};
 use crate::library::{self, Library};
@@ -78,7 +78,7 @@ enum Asked {
 
 exports! {
     fn qthread_id() -> u32 {
-        here().map_or(u32::MAX, |thread| thread.id.get())
+        here().map_or(NON_TASK_ID, Thread::id)
     }
 
     fn qthread_shep() -> u16 {

@@ -75,5 +75,7 @@ pub(crate) mod codes {
     pub(crate) const OPFAIL: i32 = -7;
     pub(crate) const MALLOC_ERROR: i32 = libc::ENOMEM;
     pub(crate) const NO_SHEPHERD: u16 = u16::MAX;
+    pub(crate) const NON_TASK_ID: u32 = 0;
+    pub(crate) const NULL_TASK_ID: u32 = u32::MAX;
     pub(crate) const NO_WORKER: u16 = u16::MAX;
 }

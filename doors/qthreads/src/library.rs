@@ -1,6 +1,6 @@
 //! The library as programs start and end it, and what it knows of its shepherds and workers.
 
-use crate::codes::{NO_SHEPHERD, NOT_ALLOWED, PTHREAD_ERROR, SUCCESS};
+use crate::codes::{NO_SHEPHERD, NON_TASK_ID, NOT_ALLOWED, NULL_TASK_ID, PTHREAD_ERROR, SUCCESS};
 use crate::environment::{flag, number};
 use crate::exports;
 use crate::machine::{self, Shape};
@@ -28,9 +28,7 @@ pub(crate) struct Library {
     pub(crate) any_disabled: AtomicBool,
     /// The shepherd whose turn it is while one is disabled.
     next: AtomicU16,
-    next_ids: AtomicU32,
-    /// By seat: the next number of a thread, and the first one that is not its own. Only code on the seat uses it.
-    ids: Box<[Ids]>,
+    next_id: AtomicU32,
     pub(crate) next_team: AtomicU32,
 }
 
@@ -52,13 +50,6 @@ pub(crate) struct Shepherd {
     /// By local number: whether a worker is counted.
     pub(crate) disabled_workers: AtomicU64,
 }
-
-#[derive(Default)]
-#[repr(align(128))]
-struct Ids(AtomicU64);
-
-/// How many numbers a seat takes at once.
-const BATCH: u32 = 1 << 12;
 
 static LIBRARY: AtomicPtr<Library> = AtomicPtr::new(ptr::null_mut());
 /// Held while it starts or ends.
@@ -123,22 +114,15 @@ impl Library {
         self.enabled_near(self.next.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// The number of one more thread, which runs or will run.
-    #[inline]
+    /// The number of a thread that is the next to ask for its own.
     pub(crate) fn new_id(&self) -> u32 {
-        let Some(seat) = team::seat() else { return self.take_ids(1) };
-        let ids = &self.ids[seat.index()].0;
-        let packed = ids.load(Ordering::Relaxed);
-        let (next, end) = (packed as u32, (packed >> 32) as u32);
-        let next = if next == end { self.take_ids(BATCH) } else { next };
-        let end = if packed as u32 == end { next.wrapping_add(BATCH) } else { end };
-        ids.store(u64::from(end) << 32 | u64::from(next.wrapping_add(1)), Ordering::Relaxed);
-        // 0 and the greatest number mean none.
-        if next == 0 || next == u32::MAX { 1 } else { next }
-    }
-
-    fn take_ids(&self, count: u32) -> u32 {
-        self.next_ids.fetch_add(count, Ordering::Relaxed)
+        loop {
+            let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+            // After 2^32 threads: these two mean none.
+            if id != NON_TASK_ID && id != NULL_TASK_ID {
+                return id;
+            }
+        }
     }
 }
 
@@ -257,10 +241,6 @@ impl Library {
                 disabled_workers: AtomicU64::new(0),
             }
         };
-        let ids: Box<[Ids]> = workers.iter().map(|_| Ids::default()).collect();
-        let first = workers.iter().position(|worker| worker.unique == 0).unwrap_or(0);
-        // The main thread is the first one, and its threads are counted from the second on.
-        ids[first].0.store(u64::from(2 + BATCH) << 32 | 2, Ordering::Relaxed);
         Library {
             shepherds: (0..groups.len()).map(shepherd).collect(),
             workers: workers.into(),
@@ -270,8 +250,7 @@ impl Library {
             local_bytes: number("TASKLOCAL_SIZE").unwrap_or(8),
             any_disabled: AtomicBool::new(false),
             next: AtomicU16::new(0),
-            next_ids: AtomicU32::new(2 + BATCH),
-            ids,
+            next_id: AtomicU32::new(1),
             next_team: AtomicU32::new(2),
             sitting: AtomicPtr::new(Box::into_raw(Box::new(sitting))),
         }

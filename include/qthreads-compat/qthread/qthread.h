@@ -265,7 +265,7 @@ void qthread_reset_target_shep(void);
 #define QTHREAD_NON_TEAM_ID 0
 #define QTHREAD_NULL_TEAM_ID UINT_MAX
 
-/* 1 for the main thread; QTHREAD_NULL_TASK_ID outside of threads. */
+/* From 1, in the order in which threads first ask; QTHREAD_NON_TASK_ID outside of threads. */
 unsigned qthread_id(void);
 /* NO_SHEPHERD outside of threads, and in a blocking action. */
 qthread_shepherd_id_t qthread_shep(void);

@@ -40,7 +40,7 @@ static aligned_t writer(void *arg) {
 static aligned_t acts(void *arg) {
   (void)arg;
   qt_begin_blocking_action();
-  CHECK(qthread_shep() == NO_SHEPHERD && qthread_id() != QTHREAD_NULL_TASK_ID);
+  CHECK(qthread_shep() == NO_SHEPHERD && qthread_id() != QTHREAD_NON_TASK_ID);
   qt_end_blocking_action();
   return qthread_shep();
 }

@@ -1,6 +1,7 @@
 /* Threads: all ways to fork, what they know of themselves, where they run, teams. */
 #include "check.h"
 #include <qthread/cacheline.h>
+#include <qthread/qloop.h>
 #include <qthread/qthread.h>
 #include <qthread/sinc.h>
 
@@ -31,6 +32,22 @@ static aligned_t wander(void *arg) {
   }
   CHECK(qthread_migrate_to(sheps) == QTHREAD_BADARGS);
   return id;
+}
+
+static aligned_t silent(void *arg) {
+  (void)arg;
+  return 0;
+}
+
+static aligned_t asks(void *arg) {
+  (void)arg;
+  return qthread_id();
+}
+
+static void asks_in_loop(const size_t from, const size_t to, void *arg) {
+  (void)from;
+  (void)to;
+  qthread_incr((aligned_t *)arg, qthread_id());
 }
 
 __attribute__((noinline)) static size_t deeper(size_t left) {
@@ -94,13 +111,25 @@ int main(void) {
   qt_sinc_t sinc;
   qthread_shepherd_id_t shep, other;
   int index;
-  CHECK(qthread_shep() == NO_SHEPHERD && qthread_id() == QTHREAD_NULL_TASK_ID);
+  CHECK(qthread_shep() == NO_SHEPHERD && qthread_id() == QTHREAD_NON_TASK_ID);
   CHECK(qthread_initialize() == QTHREAD_SUCCESS);
   CHECK(qthread_initialize() == QTHREAD_SUCCESS && qthread_init(5) == QTHREAD_SUCCESS);
   CHECK(qthread_id() == 1 && qthread_shep() == 0 && qthread_worker(&shep) == 0 && shep == 0);
   CHECK(qthread_num_shepherds() == atoi(getenv("QT_NUM_SHEPHERDS")));
   CHECK(qthread_num_workers() == qthread_num_shepherds() * atoi(getenv("QT_NUM_WORKERS_PER_SHEPHERD")));
   CHECK(qthread_cacheline() >= 16);
+
+  /* Numbers go to those that ask. */
+  for (index = 0; index < 5000; index++) {
+    CHECK(qthread_fork(silent, NULL, &ret) == QTHREAD_SUCCESS);
+    qthread_readFF(&ret, &ret);
+  }
+  CHECK(qthread_fork(asks, NULL, &ret) == QTHREAD_SUCCESS);
+  qthread_readFF(&ret, &ret);
+  CHECK(ret == 2);
+  ret = 0;
+  qt_loop(0, 3, asks_in_loop, &ret);
+  CHECK(ret == 3 + 4 + 5);
 
   /* Results. */
   for (index = 0; index < 50; index++) {
