@@ -9,7 +9,7 @@
 //!
 //! The thread that initializes the library sits on the first seat of a runtime (`library.rs`); a shepherd is a core group of the machine that
 //! this runtime is told of, in which each worker has a PU of its own (`machine.rs`). So `qthread_fork_to` is a spawn to a place, whatever
-//! the strategy; it is `shepherd` if neither `VICUS_STRATEGY` nor the file of `VICUS_LEARNED` names one.
+//! the strategy; it is `shepherd:unplaced=own` if neither `VICUS_STRATEGY` nor the file of `VICUS_LEARNED` names one.
 //!
 //! # Unsafe code
 //!

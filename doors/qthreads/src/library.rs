@@ -51,6 +51,10 @@ pub(crate) struct Shepherd {
     pub(crate) disabled_workers: AtomicU64,
 }
 
+/// Programs fork recursively, and most of their threads wait: taken in the order in which they were forked, each would have a stack before the first
+/// one ends.
+const DEFAULT_STRATEGY: &str = "shepherd:unplaced=own";
+
 static LIBRARY: AtomicPtr<Library> = AtomicPtr::new(ptr::null_mut());
 /// Held while it starts or ends.
 static CHANGES: Mutex<()> = Mutex::new(());
@@ -157,9 +161,9 @@ fn start(shepherds: Option<usize>) -> i32 {
     let builder = Runtime::builder().topology(machine::machine(&real, shape)).threads(shape.threads());
     let said = environment::strategy();
     if let Some(Err(wrong)) = &said {
-        eprintln!("vicus: {wrong}; the strategy is shepherd instead");
+        eprintln!("vicus: {wrong}; the strategy is {DEFAULT_STRATEGY} instead");
     }
-    let shepherd = || "shepherd".parse::<Setting>().expect("there is such a strategy");
+    let shepherd = || DEFAULT_STRATEGY.parse::<Setting>().expect("there is such a strategy");
     let setting = said.and_then(Result::ok).unwrap_or_else(shepherd);
     let mut builder = builder.strategy(setting);
     if !flag("AFFINITY", true) {

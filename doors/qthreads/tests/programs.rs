@@ -11,8 +11,22 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-const STRATEGIES: [&str; 10] =
-    ["las", "nls", "bobox", "steal", "footprint", "vicinity", "locality-queues", "central", "shepherd", "vicus"];
+const STRATEGIES: [&str; 11] = [
+    "las",
+    "nls",
+    "bobox",
+    "steal",
+    "footprint",
+    "vicinity",
+    "locality-queues",
+    "central",
+    "shepherd",
+    DEFAULT,
+    "vicus",
+];
+
+/// What the library takes if nothing else is said.
+const DEFAULT: &str = "shepherd:unplaced=own";
 
 /// Shepherds, and workers of each.
 const SHAPES: [(usize, usize); 4] = [(1, 1), (2, 1), (3, 1), (4, 2)];
@@ -186,13 +200,23 @@ fn the_library_ends_while_threads_start_and_end_it() {
     holds(&for_c(), "gnu11", "ending.c");
 }
 
+#[test]
+fn the_default_is_what_is_documented() {
+    let Some(compiler) = for_c().first().copied() else { return };
+    let program = compile(compiler, "gnu11", "ending.c");
+    let mut command = Command::new(program);
+    let output = command.env("LD_LIBRARY_PATH", library()).env_remove("VICUS_STRATEGY").env("QT_INFO", "1").output();
+    let told = String::from_utf8_lossy(&output.expect("the program was compiled").stderr).into_owned();
+    assert!(told.contains(&format!("strategy {DEFAULT},")), "{told}");
+}
+
 /// The standard library gives threads a stack for signals only where `main` is Rust's.
 #[test]
 fn a_stack_that_overflows_is_told_of() {
     for compiler in for_c() {
         let program = compile(compiler, "gnu11", "overflow.c");
         for shape in [(1, 1), (2, 1)] {
-            let (status, said) = run(&program, "shepherd", shape);
+            let (status, said) = run(&program, DEFAULT, shape);
             assert_eq!(status, None, "{compiler}: it ends by a signal: {said}");
             assert!(said.contains("has overflowed its stack"), "{compiler}, {shape:?}: {said}");
         }
@@ -203,8 +227,10 @@ fn a_stack_that_overflows_is_told_of() {
 fn a_fork_without_memory_has_a_code() {
     for compiler in for_c() {
         // With more workers some would run as fast as they are forked.
-        let outcome = run(&compile(compiler, "gnu11", "memory.c"), "shepherd", (1, 1));
-        assert_eq!(outcome, (Some(0), "ok\n".to_owned()), "{compiler}");
+        for strategy in ["shepherd", DEFAULT] {
+            let outcome = run(&compile(compiler, "gnu11", "memory.c"), strategy, (1, 1));
+            assert_eq!(outcome, (Some(0), "ok\n".to_owned()), "{compiler}, {strategy}");
+        }
     }
 }
 
@@ -240,7 +266,7 @@ fn a_debugger_sees_the_functions_of_a_thread_and_its_border() {
         let mut command = Command::new(gdb);
         command.args(["-nx", "-batch", "-ex", "set debuginfod enabled off", "-ex", "break innermost"]);
         command.args(["-ex", "run", "-ex", "backtrace", "-ex", "continue"]).arg(&program);
-        let (status, said, told) = run_as(&mut command, "shepherd", (2, 1));
+        let (status, said, told) = run_as(&mut command, DEFAULT, (2, 1));
         if told.contains("ptrace") {
             eprintln!("left out: the system lets no debugger look at a program: {told}");
             return;
@@ -278,7 +304,7 @@ fn sanitized(compiler: &str, sanitizer: &str, argument: Option<&str>) -> Option<
     let mut command = Command::new(program);
     command.args(argument).env("ASAN_OPTIONS", "detect_stack_use_after_return=1:detect_leaks=0");
     command.env("TSAN_OPTIONS", format!("suppressions={}", suppressions.display()));
-    Some(run_as(&mut command, "shepherd", (2, 1)))
+    Some(run_as(&mut command, DEFAULT, (2, 1)))
 }
 
 /// AddressSanitizer warns when it is not told, and with its frames elsewhere it loses them; ThreadSanitizer crashes.

@@ -2,7 +2,7 @@
 
 use crate::runtime::Runtime;
 use crate::worker::{is_seated, with_shared};
-use vicus_schedule::{Kind, Plan, QueueId};
+use vicus_schedule::{Plan, QueueId};
 use vicus_topology::{GroupId, Place, Topology};
 
 /// Called before the task is made, for which its context would wait.
@@ -21,12 +21,13 @@ pub(super) fn assert_known(place: Place) {
 pub(crate) struct GroupQueues(Vec<Option<QueueId>>);
 
 impl GroupQueues {
-    /// The seats that put their own deferred tasks into a queue are the ones for which it is: it is a group's if all of them
+    /// The seats of the pool in which a push to a queue wakes one first are those for which it is: it is a group's if all of them
     /// belong to one.
     pub(crate) fn new(plan: &Plan, machine: &Topology) -> GroupQueues {
         let mut queues = vec![None; machine.core_groups.len()];
         for &queue in plan.homes.iter().flatten() {
-            let theirs = plan.seats.iter().filter(|seat| seat.place[Kind::Deferred as usize] == queue);
+            let first = plan.queues[queue.index()].wake[0];
+            let theirs = plan.pools[first.index()].seats.iter().map(|seat| &plan.seats[seat.index()]);
             let mut groups = theirs.map(|seat| machine.pus[seat.pu.index()].group);
             if let Some(first) = groups.next()
                 && groups.all(|group| group == first)
@@ -58,21 +59,22 @@ mod tests {
 
     #[test]
     fn a_group_has_its_queue_where_the_strategy_has_one_for_it() {
+        let strategies = || ALL.map(|strategy| strategy.name()).into_iter().chain(["shepherd:unplaced=own"]);
         for machine in fixtures() {
             for (threads, strategy) in
-                [1, 2, 5, machine.default_threads()].into_iter().flat_map(|n| ALL.map(|s| (n, s)))
+                [1, 2, 5, machine.default_threads()].into_iter().flat_map(|n| strategies().map(move |s| (n, s)))
             {
-                let setting: Setting = strategy.name().parse().unwrap();
+                let setting: Setting = strategy.parse().unwrap();
                 let plan = setting.plan(&machine, threads);
                 let queues = GroupQueues::new(&plan, &machine);
-                let what = format!("{} of {threads} threads on {}", strategy.name(), machine.name);
+                let what = format!("{strategy} of {threads} threads on {}", machine.name);
                 let of_seats: BTreeSet<(NodeId, GroupId)> =
                     plan.seats.iter().map(|seat| (seat.node, machine.pus[seat.pu.index()].group)).collect();
                 for CoreGroup { id, node, .. } in &machine.core_groups {
                     let works = of_seats.contains(&(*node, *id));
                     let is_alone = of_seats.iter().filter(|(other, _)| other == node).count() == 1;
-                    let expected = match strategy.name() {
-                        "las" | "vicinity" | "shepherd" | "vicus" => works,
+                    let expected = match strategy {
+                        "las" | "vicinity" | "shepherd" | "shepherd:unplaced=own" | "vicus" => works,
                         // Their queues are for nodes.
                         "footprint" | "locality-queues" => works && is_alone,
                         _ => false,
@@ -83,7 +85,7 @@ mod tests {
                     assert!(plan.homes[node.index()].contains(&queue), "{what}: {id}'s queue is its node's, too");
                     let takers = takers(&plan, &machine, queue);
                     assert!(takers.contains(id), "{what}: {id} takes from its queue");
-                    if strategy.name() == "shepherd" {
+                    if strategy.starts_with("shepherd") {
                         assert_eq!(takers.len(), 1, "{what}: no other core group takes from {id}'s queue");
                     }
                 }

@@ -13,10 +13,10 @@ use vicus_machine::{
 use vicus_schedule::ALL;
 use vicus_trace::Trace;
 
-/// A runtime for each strategy, also with threads that are never woken, and for one to three threads.
+/// A runtime for each strategy, also with threads that are never woken and with shepherds that steal, and for one to three threads.
 fn runtimes() -> impl Iterator<Item = Runtime> {
-    let never_woken = ["footprint:undealt=apart,wake=off", "vicinity:wake=off"];
-    ALL.map(|strategy| strategy.name()).into_iter().chain(never_woken).flat_map(|strategy| {
+    let others = ["footprint:undealt=apart,wake=off", "vicinity:wake=off", "shepherd:unplaced=own"];
+    ALL.map(|strategy| strategy.name()).into_iter().chain(others).flat_map(|strategy| {
         [1, 2, 3].map(|threads| {
             let strategy = strategy.parse().unwrap();
             Runtime::builder().threads(threads).strategy(strategy).quiet().start()

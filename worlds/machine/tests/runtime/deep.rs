@@ -36,8 +36,8 @@ fn spawn<'scope>(scope: &Scope<'scope>, how: &str, number: usize, f: impl FnOnce
 fn many_tasks_that_spawn_and_wait_need_a_stack_of_bounded_depth() {
     const TASKS: usize = 4_000;
     let machine = Topology::parse("node:2 l3:1 core:2").unwrap();
-    let never_woken = ["footprint:undealt=apart,wake=off", "vicinity:wake=off"];
-    for strategy in ALL.map(|strategy| strategy.name()).into_iter().chain(never_woken) {
+    let others = ["footprint:undealt=apart,wake=off", "vicinity:wake=off", "shepherd:unplaced=own"];
+    for strategy in ALL.map(|strategy| strategy.name()).into_iter().chain(others) {
         let builder = Runtime::builder().topology(machine.clone()).threads(3);
         let runtime = builder.strategy(strategy.parse().unwrap()).quiet().start();
         for how in [

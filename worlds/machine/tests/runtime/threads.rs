@@ -567,6 +567,31 @@ fn a_loop_of_spawns_holds_no_million_of_threads_that_have_not_begun() {
     assert!(most <= 1024, "{most} threads waited to begin");
 }
 
+/// A tree of threads, each of which spawns both of its children before it waits for the first one. `open` counts those that have begun and not ended.
+fn tree(depth: usize, open: &'static AtomicUsize, most: &'static AtomicUsize) {
+    most.fetch_max(open.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+    if depth > 0 {
+        let children = [0, 1].map(|_| threads::spawn(move || tree(depth - 1, open, most)));
+        children.into_iter().for_each(|child| child.join().unwrap());
+    }
+    open.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// What happened: programs of Qthreads that fork recursively had as many stacks as threads, since the oldest thread began first.
+#[test]
+fn a_recursion_has_as_many_stacks_as_it_is_deep() {
+    for (strategy, is_deep) in [("shepherd:unplaced=own", true), ("las", true), ("shepherd", false)] {
+        let open: &'static AtomicUsize = Box::leak(Box::default());
+        let most: &'static AtomicUsize = Box::leak(Box::default());
+        let setting: Setting = strategy.parse().unwrap();
+        let runtime = Runtime::builder().threads(1).strategy(setting).quiet().start();
+        threads::Builder::new().spawn_on(&runtime, move || tree(10, open, most)).join().unwrap();
+        let most = most.load(Ordering::Relaxed);
+        // With the oldest first, nearly all of 2047 threads have begun before one ends.
+        assert_eq!(most <= 4 * 10, is_deep, "{strategy}: {most}");
+    }
+}
+
 #[test]
 fn threads_that_are_joined_at_once_let_others_go_on() {
     for strategy in ALL {
