@@ -190,7 +190,7 @@ const SIZES: [(&str, &[(&str, &str)]); 7] = [
     ("generic/time_increments", &[("ITERATIONS", "100000")]),
     ("generic/time_prodcons_comm", &[("ARRAY_SIZE", "1048576")]),
     ("generic/time_producerconsumer", &[("ITERATIONS", "10000")]),
-    ("generic/time_qt_loopaccums", &[("NUM_INCRS", "1000000")]),
+    ("generic/time_qt_loopaccums", &[("NUM_INCRS", "100")]),
     ("generic/time_syncvar_producerconsumer", &[("ITERATIONS", "10000")]),
 ];
 
@@ -227,7 +227,11 @@ pub(crate) fn programs(libraries: &[Library], wanted: &[String], threads: usize,
         return Ok(());
     };
     let tests = theirs.source.as_ref().context("it was built")?.join("test");
-    let options = ["", "/utils/rng"].map(|folder| format!("-I{}{folder}", tests.display()));
+    let random = tests.join("utils/rng");
+    let folders = [&tests, &random].map(|folder| format!("-I{}", folder.display()));
+    // The unbalanced trees' random numbers.
+    let sources = ["rng_brg.c", "brg_sha1.c"].map(|file| random.join(file).display().to_string());
+    let options = [folders, sources].concat();
     println!("Qthreads' benchmark programs, {threads} threads of the system, ms");
     let (mut ended_with_both, mut logarithms) = (0, 0.0);
     for name in names(&tests.join("benchmarks"))? {
@@ -267,6 +271,7 @@ pub(crate) fn programs(libraries: &[Library], wanted: &[String], threads: usize,
         let shown =
             |found: &Result<f64, _>| found.as_ref().map_or_else(|why| format!("{why}"), |ms| format!("{ms:.1}"));
         let ratio = match (&theirs, &ours) {
+            _ if UNDONE.contains(&&*name) => "(Qthreads does not do it all)".to_owned(),
             (Ok(theirs), Ok(ours)) => {
                 ended_with_both += 1;
                 logarithms += (theirs / ours).ln();
@@ -282,6 +287,9 @@ pub(crate) fn programs(libraries: &[Library], wanted: &[String], threads: usize,
     }
     Ok(())
 }
+
+/// Programs whose work Qthreads leaves undone: of the products of `time_allpairs`, none is there at the end but those that are 0.
+const UNDONE: [&str; 1] = ["thesis/time_allpairs"];
 
 /// Why a program has no time.
 enum Without {

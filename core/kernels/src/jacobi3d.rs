@@ -7,6 +7,7 @@
 
 use crate::arrays::{checksum, scaled};
 use crate::{Array, Kernel, Leaf, Order, Schedule, Task, World};
+use std::iter;
 use std::ops::Range;
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::Access;
@@ -37,6 +38,8 @@ pub enum FirstTouch {
     Serial,
     /// A loop over the blocks, in the order `ijk`.
     Loop(Schedule),
+    /// Whichever get the parts of the range of blocks, which is halved as in [`Submission::Halves`].
+    Halves,
 }
 
 /// How a sweep's blocks get to the threads.
@@ -46,6 +49,19 @@ pub enum Submission {
     Loop(Schedule),
     /// As tasks.
     Tasks(BlockOrder, Submitters),
+    /// The range of blocks is halved in the dimension that has more of them, down to one block, and threads without work take the
+    /// second halves: TBB's `parallel_for` over a range of several dimensions (§3.1).
+    Halves(Last),
+}
+
+/// What becomes of the last halves of a range, which are single blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Last {
+    /// The thread that has halved a range to this block computes it.
+    Computed,
+    /// It submits the block as a task with its footprint, and waits for that: with locality queues, it computes a block of its own
+    /// domain meanwhile (§3.2).
+    Submitted,
 }
 
 /// The order in which blocks are submitted.
@@ -82,6 +98,21 @@ impl Default for Jacobi3d {
 
 /// A block: its layers and its rows in each.
 type Block = [Range<usize>; 2];
+
+/// Calls `f` with each pair of numbers in these ranges, neither of which is empty.
+fn halve<W: World>(world: &W, ranges: [Range<usize>; 2], f: &(impl Fn(usize, usize) + Sync)) {
+    let [slow, middle] = &ranges;
+    let longer = usize::from(middle.len() > slow.len());
+    if ranges[longer].len() == 1 {
+        return f(slow.start, middle.start);
+    }
+    let mut halves = [ranges.clone(), ranges];
+    let end = halves[0][longer].start + halves[0][longer].len() / 2;
+    halves[0][longer].end = end;
+    halves[1][longer].start = end;
+    let [first, second] = halves;
+    world.join(|| halve(world, first, f), || halve(world, second, f));
+}
 
 /// The initial value of a site, which border sites keep.
 fn site(i: usize, j: usize, k: usize) -> f64 {
@@ -158,6 +189,7 @@ impl Jacobi3d {
         match self.touch {
             FirstTouch::Serial => (0..slow * middle).for_each(touch),
             FirstTouch::Loop(schedule) => world.each(slow * middle, schedule, touch),
+            FirstTouch::Halves => halve(world, [0..slow, 0..middle], &|i, j| touch(i * middle + j)),
         }
     }
 
@@ -191,6 +223,18 @@ impl Jacobi3d {
                 });
             }
             Submission::Tasks(order, submitters) => (order, submitters),
+            Submission::Halves(last) => {
+                return halve(world, [0..slow, 0..middle], &|i, j| {
+                    let Some(block) = self.inner(i * middle + j) else { return };
+                    match last {
+                        Last::Computed => self.relax(world, from, to, block),
+                        Last::Submitted => {
+                            let task = Task::new(self.accesses(from, to, &block));
+                            world.tasks(Order::Free, iter::once((task, || self.relax(world, from, to, block))));
+                        }
+                    }
+                });
+            }
         };
         let nth = |nth: usize| match order {
             BlockOrder::Ijk => nth,
@@ -350,6 +394,8 @@ mod tests {
             (OneThread, Submission::Tasks(Kji, All(Schedule::Static))),
             (OneThread, Submission::Tasks(Kji, All(Schedule::Chunks(1)))),
             (OneThread, Submission::Loop(Chunks(2))),
+            (FirstTouch::Halves, Submission::Halves(Last::Computed)),
+            (FirstTouch::Halves, Submission::Halves(Last::Submitted)),
         ];
         for (sites, block) in [([7, 8, 9], [3, 2]), ([6, 6, 300], [2, 6]), ([5, 4, 3], [1, 1]), ([4, 4, 129], [9, 9])] {
             let expected = directly(sites, 3);

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 pub(crate) use need::By;
 use vicus::memory::Distribution;
 use vicus_kernels::{
-    AnyKernel, BlockOrder, FirstTouch, Jacobi3d, Kernel, NAMES, NoKernel, Schedule, Size, Submission, Submitters,
+    AnyKernel, BlockOrder, FirstTouch, Jacobi3d, Kernel, Last, NAMES, NoKernel, Schedule, Size, Submission, Submitters,
     by_name,
 };
 
@@ -27,11 +27,13 @@ pub(crate) struct Args {
     /// How arrays lie: a value of VICUS_DATA_DISTRIBUTION; by default as the papers advise for each kernel, if they do.
     #[arg(long, value_name = "DISTRIBUTION")]
     distribution: Vec<Distribution>,
-    /// Which threads touch the grids of jacobi3d first: one thread, or all in a loop dealt in equal parts or block by block.
+    /// Which threads touch the grids of jacobi3d first: one thread, all in a loop dealt in equal parts or block by block,
+    /// or those that get the halves of a range, as with `--submission halves`.
     #[arg(long, value_enum, default_value_t = Touch::Static)]
     touch: Touch,
-    /// How the blocks of jacobi3d get to the threads, for comparison: as a static loop, or as tasks in either order, submitted by one
-    /// thread or by all. The others are compared with the first.
+    /// How the blocks of jacobi3d get to the threads, for comparison: as a static loop, as tasks in either order, submitted by one
+    /// thread or by all, or as a range that is halved down to single blocks, whose second halves other threads take, as in TBB's
+    /// parallel_for; halves-tasks: each block is then a task with its footprint. The others are compared with the first.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "ijk")]
     submission: Vec<Submit>,
     /// jacobi3d writes past the caches, with non-temporal stores.
@@ -47,6 +49,7 @@ enum Touch {
     Serial,
     Static,
     Single,
+    Halves,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -56,6 +59,8 @@ enum Submit {
     Kji,
     IjkAll,
     KjiAll,
+    Halves,
+    HalvesTasks,
 }
 
 impl Touch {
@@ -64,6 +69,7 @@ impl Touch {
             Touch::Serial => FirstTouch::Serial,
             Touch::Static => FirstTouch::Loop(Schedule::Static),
             Touch::Single => FirstTouch::Loop(Schedule::Chunks(1)),
+            Touch::Halves => FirstTouch::Halves,
         }
     }
 }
@@ -74,12 +80,14 @@ impl Submit {
             // Dealt as the blocks were touched, so that each thread's blocks are near it.
             Submit::Loop => Submission::Loop(match touch {
                 FirstTouch::Loop(schedule) => schedule,
-                FirstTouch::Serial => Schedule::Static,
+                FirstTouch::Serial | FirstTouch::Halves => Schedule::Static,
             }),
             Submit::Ijk => Submission::Tasks(BlockOrder::Ijk, Submitters::One),
             Submit::Kji => Submission::Tasks(BlockOrder::Kji, Submitters::One),
             Submit::IjkAll => Submission::Tasks(BlockOrder::Ijk, Submitters::All(Schedule::Static)),
             Submit::KjiAll => Submission::Tasks(BlockOrder::Kji, Submitters::All(Schedule::Static)),
+            Submit::Halves => Submission::Halves(Last::Computed),
+            Submit::HalvesTasks => Submission::Halves(Last::Submitted),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Loops, tasks and locality queues on three machines with several nodes.
 
 use super::{Claim, EQUAL, Figure, MORE, Results, Setup, farthest, largest, smallest};
-use vicus_kernels::{BlockOrder, FirstTouch, Jacobi3d, Schedule, Submission, Submitters};
+use vicus_kernels::{BlockOrder, FirstTouch, Jacobi3d, Last, Schedule, Submission, Submitters};
 
 /// The machines, and whether their stores went past the caches (Table 1).
 pub(super) const MACHINES: [(&str, usize, bool); 3] =
@@ -25,6 +25,10 @@ const PARALLEL: &str = "loop, first touch";
 const REMEMBERED: &str = "loop, remembered";
 const UNLIMITED: &str = "queues s ijk, unlimited";
 
+/// TBB's loop, whose threads steal parts of a range: alone, and with locality queues beneath it. Its pool of tasks has no limit.
+const TBB: &str = "tbb";
+const TBB_QUEUES: &str = "tbb, queues";
+
 pub(super) fn setup(
     (machine, threads, streaming): (&'static str, usize, bool),
     touch: FirstTouch,
@@ -44,6 +48,9 @@ fn setups(machine: (&'static str, usize, bool)) -> Vec<Setup> {
         each(Schedule::Static).under("central", PARALLEL),
         // TBB gives parts of a range to free threads and remembers the assignment: half a layer of blocks each in turn.
         each(Schedule::Chunks(30)).under("central", REMEMBERED),
+        setup(machine, FirstTouch::Halves, Submission::Halves(Last::Computed)).under("steal", TBB),
+        setup(machine, FirstTouch::Halves, Submission::Halves(Last::Submitted))
+            .under("locality-queues:capacity=0", TBB_QUEUES),
     ];
     for (way, touch, order) in WAYS {
         let of = |submitters| setup(machine, FirstTouch::Loop(touch), Submission::Tasks(order, submitters));
@@ -131,6 +138,18 @@ fn claims(machine: &'static str) -> Vec<Claim> {
                 largest(WAYS.map(|(way, ..)| results.ratio(machine, REMEMBERED, &format!("queues {way}"))))
             }),
         ),
+        claim(
+            "TBB's loop, which places pages as its parts are stolen, is close to round robin",
+            "ratio of times; within 10 %",
+            0.9..=1.1,
+            ratio(TBB, ROUND_ROBIN),
+        ),
+        claim(
+            "locality queues beneath TBB's loop gain little over parts that are remembered",
+            "time with parts that are remembered to that with queues; within 10 %",
+            0.9..=1.1,
+            ratio(REMEMBERED, TBB_QUEUES),
+        ),
         no_difference("it makes no difference if all threads submit a part each", "parts"),
         no_difference("it makes no difference if all threads submit in turn", "in turn"),
     ]
@@ -169,7 +188,8 @@ pub(super) fn figure() -> Figure {
         notes: &[
             "The paper shows performance; here are times, so smaller is better.",
             "Remembered: each thread gets the half layers again that it touched; so the TBB loop with its affinity partitioner is in \
-             the model. Its loops without, and without pinned threads, are left out.",
+             the model. tbb: the range of blocks is halved, and other threads steal second halves, when it is touched and when it is \
+             updated. Loops without pinned threads are left out.",
         ],
         baseline: PARALLEL,
         samples: 1,
