@@ -183,7 +183,7 @@ const OTHERS: [&str; 3] = ["omp", "cilk", "pthread"];
 /// A program that takes longer is ended.
 const MOST: Duration = Duration::from_secs(60);
 
-/// What programs are given by their environment that ask for it, or that take minutes as they are.
+/// The input of programs that have none by default, or one that takes minutes, as variables of their environment.
 const SIZES: [(&str, &[(&str, &str)]); 7] = [
     ("generic/time_febs_graph_test", &[("NUM_TASKS", "1000"), ("NUM_ELEMS", "1000000")]),
     ("generic/time_febs_stream_test", &[("NUM_TASKS", "1000"), ("NUM_ELEMS", "1000000")]),

@@ -7,7 +7,6 @@
 
 use crate::arrays::{checksum, scaled};
 use crate::{Array, Kernel, Leaf, Order, Schedule, Task, World};
-use std::iter;
 use std::ops::Range;
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::Access;
@@ -51,17 +50,7 @@ pub enum Submission {
     Tasks(BlockOrder, Submitters),
     /// The range of blocks is halved in the dimension that has more of them, down to one block, and threads without work take the
     /// second halves: TBB's `parallel_for` over a range of several dimensions (§3.1).
-    Halves(Last),
-}
-
-/// What becomes of the last halves of a range, which are single blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Last {
-    /// The thread that has halved a range to this block computes it.
-    Computed,
-    /// It submits the block as a task with its footprint, and waits for that: with locality queues, it computes a block of its own
-    /// domain meanwhile (§3.2).
-    Submitted,
+    Halves,
 }
 
 /// The order in which blocks are submitted.
@@ -223,16 +212,9 @@ impl Jacobi3d {
                 });
             }
             Submission::Tasks(order, submitters) => (order, submitters),
-            Submission::Halves(last) => {
+            Submission::Halves => {
                 return halve(world, [0..slow, 0..middle], &|i, j| {
-                    let Some(block) = self.inner(i * middle + j) else { return };
-                    match last {
-                        Last::Computed => self.relax(world, from, to, block),
-                        Last::Submitted => {
-                            let task = Task::new(self.accesses(from, to, &block));
-                            world.tasks(Order::Free, iter::once((task, || self.relax(world, from, to, block))));
-                        }
-                    }
+                    self.inner(i * middle + j).into_iter().for_each(|block| self.relax(world, from, to, block));
                 });
             }
         };
@@ -394,8 +376,7 @@ mod tests {
             (OneThread, Submission::Tasks(Kji, All(Schedule::Static))),
             (OneThread, Submission::Tasks(Kji, All(Schedule::Chunks(1)))),
             (OneThread, Submission::Loop(Chunks(2))),
-            (FirstTouch::Halves, Submission::Halves(Last::Computed)),
-            (FirstTouch::Halves, Submission::Halves(Last::Submitted)),
+            (FirstTouch::Halves, Submission::Halves),
         ];
         for (sites, block) in [([7, 8, 9], [3, 2]), ([6, 6, 300], [2, 6]), ([5, 4, 3], [1, 1]), ([4, 4, 129], [9, 9])] {
             let expected = directly(sites, 3);

@@ -37,7 +37,7 @@ pub use fft::Fft;
 pub use fib::Fib;
 pub use health::Health;
 pub use jacobi2d::Jacobi2d;
-pub use jacobi3d::{BlockOrder, FirstTouch, Jacobi3d, Last, Submission, Submitters};
+pub use jacobi3d::{BlockOrder, FirstTouch, Jacobi3d, Submission, Submitters};
 pub use map::Map;
 pub use matmul::Matmul;
 pub use nqueens::Nqueens;

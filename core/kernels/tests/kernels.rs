@@ -4,9 +4,9 @@ mod worlds;
 
 use std::collections::BTreeSet;
 use vicus_kernels::{
-    Alignment, AnyKernel, BlockOrder, Fft, Fib, FirstTouch, Health, Jacobi2d, Jacobi3d, Kernel, LEAVES, Last, Map,
-    Matmul, NAMES, Nqueens, Reduction, Schedule, Serial, Sort, SparseLu, Strassen, Submission, Submitters, Tree, Uts,
-    Vecmul, World,
+    Alignment, AnyKernel, BlockOrder, Fft, Fib, FirstTouch, Health, Jacobi2d, Jacobi3d, Kernel, LEAVES, Map, Matmul,
+    NAMES, Nqueens, Reduction, Schedule, Serial, Sort, SparseLu, Strassen, Submission, Submitters, Tree, Uts, Vecmul,
+    World,
 };
 use worlds::{Shuffled, Strict};
 
@@ -33,9 +33,7 @@ fn small() -> Vec<AnyKernel> {
             ..jacobi3d.clone()
         }
         .into(),
-        Jacobi3d { touch: FirstTouch::Halves, submission: Submission::Halves(Last::Computed), ..jacobi3d.clone() }
-            .into(),
-        Jacobi3d { submission: Submission::Halves(Last::Submitted), ..jacobi3d }.into(),
+        Jacobi3d { touch: FirstTouch::Halves, submission: Submission::Halves, ..jacobi3d }.into(),
         SparseLu { blocks: 7, block: 3, intense: true, ..SparseLu::default() }.into(),
         Fib { n: 10, alone: 3 }.into(),
         Nqueens { n: 6 }.into(),

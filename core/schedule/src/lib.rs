@@ -48,6 +48,6 @@ pub use plan::{
 };
 pub use policies::{ALL, Latencies, Parameter, Setting, SettingError, Settings, Strategy, Values};
 pub use queue::Queue;
-pub use seat::{After, Put, Rest, Run, Seat, WOKEN_TURN, YIELDED_TURN};
+pub use seat::{After, OWN_TURN, Put, Rest, Run, Seat, WOKEN_TURN, YIELDED_TURN};
 pub use sleepers::{Sleeper, Sleepers, Wake};
 pub use task::{Kind, RequestId, RunTask, TaskClass, TaskHeader, TaskRef};

@@ -36,6 +36,10 @@ pub const YIELDED_TURN: u32 = 128;
 /// The same for a seat whose first queue is not its own, but one that others share: what comes from outside may lie in another one.
 const YIELDED_TURN_OF_SHARED: u32 = 16;
 
+/// So many tasks of its own lock-free queue in a row go before what the plan's other probes find, and if these find nothing, before the oldest task of its
+/// own: tasks that spawn one another without end, each the youngest, would keep the seat from both for ever.
+pub const OWN_TURN: u32 = 1024;
+
 /// How long a waiting seat looks around before it sleeps, if the strategy has no such time.
 const SPIN_NS: u64 = 5_000;
 
@@ -62,6 +66,8 @@ pub struct Seat<T> {
     own_way: Way,
     /// Whether it takes them while a task waits.
     own_while_waiting: bool,
+    /// How many tasks in a row it has taken out of it. Invariant: at most [`OWN_TURN`] when others have a turn.
+    own_in_row: u32,
     /// How many of the plan's probes only look into that queue: the first one, or none.
     own_probes: usize,
     /// Of a seat without such a queue, the one out of which it takes the oldest task before it looks elsewhere, if the plan has such a queue, and the
@@ -219,6 +225,7 @@ impl<T> Seat<T> {
             own,
             own_way: Way::new(first.map_or(0, |first| first.rule), immediate),
             own_while_waiting: first.is_some_and(|first| first.while_waiting),
+            own_in_row: 0,
             own_probes: usize::from(own.is_some() && is_only_one),
             first: if own.is_none() { first_queue(plan, seat) } else { None },
             cursors: vec![0; plan.cursors(id)],
@@ -274,7 +281,7 @@ impl<T> Seat<T> {
         } else if let Some(task) = self.find_own(self.waits_for(), &mut queues) {
             (task, self.own_way)
         } else {
-            self.look_far(self.waits_for(), plan, queues)?
+            self.look_beyond(self.waits_for(), plan, queues)?
         };
         self.pause_ns = 0;
         if self.front_ns > 0 && way.queue() != self.front {
@@ -319,7 +326,7 @@ impl<T> Seat<T> {
             return Some(kept(task));
         }
         let own = self.find_own(self.waits_for(), queues).map(|task| (task, self.own_way));
-        let found = own.or_else(|| self.look_far(self.waits_for(), plan, &mut *queues));
+        let found = own.or_else(|| self.look_beyond(self.waits_for(), plan, &mut *queues));
         // After a task of a queue it is the turn of one that has yielded.
         let is_found = found.is_some();
         self.resumed.turns = if is_found {
@@ -365,7 +372,8 @@ impl<T> Seat<T> {
     #[inline]
     pub fn is_own_next(&self) -> bool {
         let is_turn = self.resumed.count == 0 || self.resumed.is_nears_turn && self.resumed.woken.is_empty();
-        let is_usual = is_turn && self.next.is_none() && self.kept.is_empty() && self.woken.is_none();
+        let is_usual =
+            is_turn && self.next.is_none() && self.kept.is_empty() && self.woken.is_none() && !self.is_others_turn();
         is_usual && self.front.is_none() && (self.own_while_waiting || self.waits_for().is_none())
     }
 
@@ -380,6 +388,7 @@ impl<T> Seat<T> {
     #[inline]
     pub fn took_own(&mut self) {
         self.resumed.is_nears_turn = false;
+        self.own_in_row = self.own_in_row.saturating_add(1);
     }
 
     /// The suspended task that goes on next, if it is the turn of one: as [`Seat::find`] would give it, for a world that goes from one to
@@ -436,7 +445,7 @@ impl<T> Seat<T> {
         Q: QueuesByRequest<Task = T>,
     {
         let own = self.find_own(None, &mut queues).map(|task| (task, self.own_way));
-        own.or_else(|| self.look_far(None, plan, queues))
+        own.or_else(|| self.look_beyond(None, plan, queues))
     }
 
     /// The way of most tasks, without a detour through the plan. The first probe takes the same, since this queue is the owner's
@@ -447,7 +456,34 @@ impl<T> Seat<T> {
         Q: QueuesByRequest<Task = T>,
     {
         let own = self.own?;
-        if self.own_while_waiting || waiting.is_none() { queues.take_own(own) } else { None }
+        let may = self.own_while_waiting || waiting.is_none();
+        if !may || self.is_others_turn() {
+            return None;
+        }
+        let task = queues.take_own(own)?;
+        self.own_in_row = self.own_in_row.saturating_add(1);
+        Some(task)
+    }
+
+    /// Whether it has taken so many tasks of its own queue that it looks elsewhere first. Not on a stack on which tasks wait for some tasks alone, or
+    /// several do: with older tasks on top of those, it would grow.
+    #[inline]
+    fn is_others_turn(&self) -> bool {
+        self.own_in_row >= OWN_TURN && self.waits.len() <= 1 && self.waits_for().is_none()
+    }
+
+    /// As [`Seat::look_far`], behind its own queue, and then for the oldest task there if others have had their turn.
+    fn look_beyond<Q>(&mut self, waiting: Option<RequestId>, plan: &SeatPlan, mut queues: Q) -> Option<(T, Way)>
+    where
+        Q: QueuesByRequest<Task = T>,
+    {
+        let found = self.look_far(waiting, plan, &mut queues);
+        let was_others_turn = self.is_others_turn();
+        self.own_in_row = 0;
+        if found.is_some() || !was_others_turn {
+            return found;
+        }
+        Some((queues.take(self.own?, Take::Oldest, 0, None)?, self.own_way))
     }
 
     /// Looks into queues: for tasks of this request, as a seat whose task waits, or for any.

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 pub(crate) use need::By;
 use vicus::memory::Distribution;
 use vicus_kernels::{
-    AnyKernel, BlockOrder, FirstTouch, Jacobi3d, Kernel, Last, NAMES, NoKernel, Schedule, Size, Submission, Submitters,
+    AnyKernel, BlockOrder, FirstTouch, Jacobi3d, Kernel, NAMES, NoKernel, Schedule, Size, Submission, Submitters,
     by_name,
 };
 
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     touch: Touch,
     /// How the blocks of jacobi3d get to the threads, for comparison: as a static loop, as tasks in either order, submitted by one
     /// thread or by all, or as a range that is halved down to single blocks, whose second halves other threads take, as in TBB's
-    /// parallel_for; halves-tasks: each block is then a task with its footprint. The others are compared with the first.
+    /// parallel_for. The others are compared with the first.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "ijk")]
     submission: Vec<Submit>,
     /// jacobi3d writes past the caches, with non-temporal stores.
@@ -60,7 +60,6 @@ enum Submit {
     IjkAll,
     KjiAll,
     Halves,
-    HalvesTasks,
 }
 
 impl Touch {
@@ -86,8 +85,7 @@ impl Submit {
             Submit::Kji => Submission::Tasks(BlockOrder::Kji, Submitters::One),
             Submit::IjkAll => Submission::Tasks(BlockOrder::Ijk, Submitters::All(Schedule::Static)),
             Submit::KjiAll => Submission::Tasks(BlockOrder::Kji, Submitters::All(Schedule::Static)),
-            Submit::Halves => Submission::Halves(Last::Computed),
-            Submit::HalvesTasks => Submission::Halves(Last::Submitted),
+            Submit::Halves => Submission::Halves,
         }
     }
 }

@@ -47,7 +47,7 @@ impl Extra {
 pub(crate) struct Thread {
     pub(crate) ret: *mut libc::c_void,
     pub(crate) team: Option<Arc<Team>>,
-    /// [`NON_TASK_ID`] until it asks: programs number by it what only some of their threads have.
+    /// [`NON_TASK_ID`] until it asks: the numbers of threads that ask are small then, and programs use them as indices.
     id: Cell<u32>,
     pub(crate) is_blocking: Cell<bool>,
     /// Stands in for its worker meanwhile.

@@ -202,10 +202,17 @@ fn the_library_ends_while_threads_start_and_end_it() {
 
 #[test]
 fn the_default_is_what_is_documented() {
+    let text = fs::read_to_string(root().join("README.md")).expect("the repository has one");
+    assert!(text.contains(&format!("which is `{DEFAULT}` unless `VICUS_STRATEGY`")), "README.md names it");
     let Some(compiler) = for_c().first().copied() else { return };
     let program = compile(compiler, "gnu11", "ending.c");
     let mut command = Command::new(program);
-    let output = command.env("LD_LIBRARY_PATH", library()).env_remove("VICUS_STRATEGY").env("QT_INFO", "1").output();
+    let output = command
+        .env("LD_LIBRARY_PATH", library())
+        .env_remove("VICUS_STRATEGY")
+        .env_remove("VICUS_LEARNED")
+        .env("QT_INFO", "1")
+        .output();
     let told = String::from_utf8_lossy(&output.expect("the program was compiled").stderr).into_owned();
     assert!(told.contains(&format!("strategy {DEFAULT},")), "{told}");
 }

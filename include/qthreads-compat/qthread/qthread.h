@@ -254,7 +254,7 @@ static inline int qthread_fork_copyargs_precond(qthread_f f, const void *arg, si
 
 /* Goes to another shepherd. The main thread stays where it is: QTHREAD_NOT_ALLOWED. */
 int qthread_migrate_to(const qthread_shepherd_id_t shepherd);
-/* Threads that name no shepherd are dealt to the first one again. */
+/* Threads that name no shepherd are dealt to the first one again, where the strategy deals them in turn. */
 void qthread_reset_target_shep(void);
 
 /* -- What a thread knows of itself ------------------------------------------------------------------------------------------- */

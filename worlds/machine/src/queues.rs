@@ -243,6 +243,10 @@ impl Queues for Reach<'_> {
         match &self.queues.queues[queue.index()].0 {
             SharedQueue::Own { deque, .. } if longer_than > 0 && deque.len() <= longer_than as usize => None,
             SharedQueue::Own { owner, deque } if *owner == self.seat => match self.below {
+                None if take == Take::Oldest => {
+                    deque.share(true);
+                    deque.steal().or_else(|| deque.pop())
+                }
                 None => deque.pop(),
                 Some(_) => Reach::pop_below(deque, |task| self.may_begin(task)),
             },

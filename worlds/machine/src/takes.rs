@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use vicus_schedule::{Plan, QueueId, SeatId, Way};
+use vicus_schedule::{Plan, PoolId, QueueId, SeatId, Way};
 use vicus_topology::{GroupId, Topology};
 
 /// How far away a seat was from a task that it took.
@@ -43,9 +43,15 @@ impl Level {
         let puts =
             |other: &usize| spec.owner.map(SeatId::index) == Some(*other) || plan.seats[*other].place.contains(&queue);
         let mut groups = (0..plan.seats.len()).filter(puts).map(group).peekable();
-        // A queue into which no seat puts its spawned tasks holds tasks of a whole node: they were dealt by their bytes, or came
-        // from outside.
-        let is_near = groups.peek().is_some() && groups.all(|other| other == group(seat.index()));
+        // A queue into which no seat puts its spawned tasks holds tasks of those that it wakes: of a group, or of a whole node, where they were dealt
+        // by their bytes, or came from outside.
+        let is_theirs = |pool: &PoolId| {
+            plan.pools[pool.index()].seats.iter().all(|other| group(other.index()) == group(seat.index()))
+        };
+        let is_near = match groups.peek() {
+            Some(_) => groups.all(|other| other == group(seat.index())),
+            None => spec.wake.iter().all(is_theirs),
+        };
         if is_near { Level::Group } else { Level::Node }
     }
 }

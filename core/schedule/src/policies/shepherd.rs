@@ -7,14 +7,15 @@
 //! each is given a shepherd by its number, and stays there.
 //!
 //! With `unplaced=own` a task that names no shepherd stays with its spawner, which takes its youngest one first, and others steal
-//! the oldest, those of its shepherd before those of near ones. So a recursion has as many tasks that wait as it is deep, and not
-//! as it is wide, which is as many stacks. Qthreads has a scheduler of this kind (Olivier, Porterfield, Wheeler, Prins,
-//! "Scheduling Task Parallelism on Multi-Socket Multicore Systems", ROSS 2011, §3). We differ: its threads share a queue
-//! for each shepherd, and one of them steals for all; here each has a queue, and steals one task for itself.
+//! the oldest, those of its shepherd before those of near ones. In a recursion, tasks that wait have stacks: then there are as many
+//! as it is deep, while with the oldest first there are as many as it has tasks. Boxes stay where they are activated. Qthreads has a
+//! scheduler of this kind (Olivier, Porterfield, Wheeler, Prins, "Scheduling Task Parallelism on Multi-Socket Multicore Systems",
+//! ROSS 2011, §3). We differ: its threads share a queue for each shepherd, and one of them steals for all; here each has
+//! a queue, and steals one task for itself.
 
 use super::las::by_cache_distance;
 use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy, Values};
-use crate::{Order, Plan, QueueId, Scan, SeatId, Take};
+use crate::{Order, Plan, PoolId, QueueId, Scan, Take};
 use vicus_topology::{PuId, Topology};
 
 pub(super) struct Shepherd;
@@ -65,18 +66,28 @@ impl Strategy for Shepherd {
                 draft.queue(format!("tasks of {seat:?}"), Some(seat), Order::Deque, home, wake)
             })
             .collect();
-        let of = |seats: &[SeatId]| seats.iter().map(|seat| of_seats[seat.index()]).collect::<Vec<_>>();
+        // Work from outside of the runtime, which others may take as well.
+        let entries: Vec<QueueId> = draft
+            .pool_ids()
+            .map(|pool| {
+                let (home, wake) = (draft.pool_node(pool), draft.pools_by_rank(pool));
+                draft.queue(format!("from outside, of {pool:?}"), None, Order::Deque, home, wake)
+            })
+            .collect();
         for seat in draft.seat_ids() {
             let (own, pool) = (of_seats[seat.index()], draft.seat(seat).pool);
             draft.seats[seat.index()].place = [own, own];
-            let near = of(&by_cache_distance(&draft, seat));
-            let others = draft.pools_by_rank(pool).into_iter().skip(1);
-            let far = others.flat_map(|other| of(&draft.pools[other.index()].seats)).collect();
+            let near = by_cache_distance(&draft, seat).into_iter().map(|other| of_seats[other.index()]).collect();
+            let others: Vec<PoolId> = draft.pools_by_rank(pool).into_iter().skip(1).collect();
+            let seats = others.iter().flat_map(|other| &draft.pools[other.index()].seats);
+            let far = seats.map(|other| of_seats[other.index()]).collect();
+            let far_entries = others.iter().map(|other| entries[other.index()]).collect();
             draft.probe(seat, 1, Scan::List(vec![own]), Take::Youngest);
-            draft.probe(seat, 2, Scan::List(vec![queues[pool.index()]]), Take::Oldest);
+            draft.probe(seat, 2, Scan::List(vec![queues[pool.index()], entries[pool.index()]]), Take::Oldest);
             draft.probe(seat, 3, Scan::List(near), Take::Oldest);
-            draft.probe(seat, 4, Scan::List(far), Take::Oldest);
+            draft.probe(seat, 4, Scan::Ring(far, 0), Take::Oldest);
+            draft.probe(seat, 5, Scan::List(far_entries), Take::Oldest);
         }
-        Plan { homes, ..draft.finish(setting, queues) }
+        Plan { homes, ..draft.finish(setting, entries) }
     }
 }

@@ -278,8 +278,6 @@ impl Worker {
 
     /// The queue for tasks that are to run near a place; `None` if the plan has none for places.
     pub(crate) fn home_of(&mut self, place: Place) -> Option<QueueId> {
-        // Then the queue of this seat's deferred tasks may be one that this seat alone pushes to, and the seat that queues the task,
-        // when what it follows is over, may be another one.
         if self.shared.plan.homes.is_empty() {
             return None;
         }
@@ -293,7 +291,8 @@ impl Worker {
             }
         };
         let queue = self.state.home(&self.shared.plan, node);
-        Some(queue.unwrap_or_else(|| self.own_deferred()))
+        // The seat that queues the task, when what it follows is over, may be another one than this.
+        queue.or_else(|| Some(self.own_deferred()).filter(|own| self.shared.plan.queues[own.index()].owner.is_none()))
     }
 
     /// The queue of this seat's own deferred tasks.

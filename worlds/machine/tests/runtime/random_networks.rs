@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use vicus_flow::FlowError;
 use vicus_machine::{Request, Runtime};
 
-const STRATEGIES: [&str; 12] = [
+const STRATEGIES: [&str; 13] = [
     "las",
     "las:pin=pu",
     "nls",
@@ -15,6 +15,7 @@ const STRATEGIES: [&str; 12] = [
     "steal",
     "central:capacity=2",
     "shepherd",
+    "shepherd:unplaced=own",
     "locality-queues",
     "locality-queues:capacity=2",
     "footprint:share_bytes=1",

@@ -1,6 +1,7 @@
 //! Under `shepherd`, work that names no place goes to the shepherds in turn, and work that names one stays there.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vicus_flow::{BoxModel, Column, Envelope, Model, ModelBuilder, Schema, Turn, Type};
@@ -134,6 +135,46 @@ fn a_deep_recursion_does_not_overflow_a_stack() {
     let machine = Topology::parse("node:4 l3:4 core:1").unwrap();
     let builder = Runtime::builder().topology(machine).threads(16).strategy("shepherd".parse().unwrap());
     assert_eq!(builder.quiet().start().run(|| fib(25)), 75_025);
+}
+
+/// With `unplaced=own`, what names no place stays with its spawner until others steal it. What comes from outside waits for no shepherd whose thread is busy.
+#[test]
+fn shepherds_steal_what_names_no_place() {
+    let machine = Topology::parse(&format!("node:2 l3:{} core:1", SHEPHERDS / 2)).unwrap();
+    let setting = "shepherd:unplaced=own".parse().unwrap();
+    let runtime = Runtime::builder().topology(machine).threads(SHEPHERDS).strategy(setting).quiet().start();
+    let seen = Mutex::new(HashSet::new());
+    let note = || {
+        seen.lock().unwrap().insert(std::thread::current().name().unwrap().to_owned());
+        std::thread::sleep(Duration::from_micros(50));
+    };
+    for round in 0.. {
+        assert!(round < 10_000, "some steal nothing: {seen:?}");
+        runtime.run(|| scope(|scope| (0..64).for_each(|_| scope.spawn(|_| note()))));
+        if seen.lock().unwrap().len() == SHEPHERDS {
+            break;
+        }
+    }
+    // All but one are busy until tasks have run that came to each one's entry.
+    let (ended, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let busy = || {
+        while !is_over.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+    };
+    std::thread::scope(|callers| {
+        for _ in 1..SHEPHERDS {
+            callers.spawn(|| runtime.run(busy));
+        }
+        for _ in 0..2 * SHEPHERDS {
+            callers.spawn(|| {
+                runtime.run(|| ());
+                if ended.fetch_add(1, Ordering::AcqRel) + 1 == 2 * SHEPHERDS {
+                    is_over.store(true, Ordering::Release);
+                }
+            });
+        }
+    });
 }
 
 fn numbers() -> Schema {

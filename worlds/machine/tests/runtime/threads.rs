@@ -1,13 +1,13 @@
 //! Lightweight threads, under every strategy.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library};
 use vicus_machine::threads::{self, full_empty};
 use vicus_machine::{Runtime, in_place_scope, join};
 use vicus_schedule::{ALL, Setting};
-use vicus_topology::{NodeId, Topology};
+use vicus_topology::{GroupId, NodeId, Topology};
 
 /// Runs a program in a runtime of every strategy with 1, 2, 3 and 8 threads.
 fn everywhere(program: impl Fn(&Runtime, &str)) {
@@ -565,6 +565,35 @@ fn a_loop_of_spawns_holds_no_million_of_threads_that_have_not_begun() {
     }
     let most = most.load(Ordering::Relaxed);
     assert!(most <= 1024, "{most} threads waited to begin");
+}
+
+/// Spawns itself again until this is set.
+fn again(is_set: &'static AtomicBool, times: usize) {
+    if !is_set.load(Ordering::Relaxed) {
+        assert!(times < 50_000_000, "what would end this has no turn");
+        threads::spawn(move || again(is_set, times + 1));
+    }
+}
+
+/// Threads that spawn one another without end, each of which is the youngest, leave turns to an older one of their seat, and to one that was sent there.
+#[test]
+fn a_chain_of_threads_keeps_no_other_thread_from_running() {
+    for strategy in ALL.map(|strategy| strategy.name()).into_iter().chain(["shepherd:unplaced=own"]) {
+        for place in [None, Some(GroupId::new(0))] {
+            let is_set: &'static AtomicBool = Box::leak(Box::default());
+            let setting: Setting = strategy.parse().unwrap();
+            let machine = Topology::parse("node:1 core:1 pu:1").unwrap();
+            let runtime = Runtime::builder().topology(machine).threads(1).strategy(setting).quiet().start();
+            let both = move || {
+                let builder = threads::Builder::new();
+                let builder = if let Some(place) = place { builder.place(place) } else { builder };
+                let sets = builder.spawn(move || is_set.store(true, Ordering::Relaxed));
+                threads::spawn(move || again(is_set, 0));
+                sets.join().unwrap();
+            };
+            threads::Builder::new().spawn_on(&runtime, both).join().unwrap();
+        }
+    }
 }
 
 /// A tree of threads, each of which spawns both of its children before it waits for the first one. `open` counts those that have begun and not ended.
