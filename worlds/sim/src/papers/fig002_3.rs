@@ -35,7 +35,7 @@ pub(super) fn setup(
 ) -> Setup {
     // A sweep for each grid as its input.
     let kernel = Jacobi3d { touch, submission, streaming, sweeps: 2, ..Jacobi3d::default() };
-    Setup { reduced: 0.1, ..Setup::kernel(machine, (machine, threads), kernel) }
+    Setup { reduced: 0.2, ..Setup::kernel(machine, (machine, threads), kernel) }
 }
 
 fn setups(machine: (&'static str, usize, bool)) -> Vec<Setup> {
