@@ -13,6 +13,8 @@
 //! 4. what it has *kept*: tasks that a full queue refused, and those that it spawned on a deep stack;
 //! 5. the plan's probes.
 //!
+//! After many tasks in a row out of its own queue, which is the first probe's, the other probes have a turn ([`OWN_TURN`]).
+//!
 //! Tasks that had begun on this seat and were *suspended* come back to it and to no other: one that was woken goes behind 2, as
 //! its data is likely to be in the seat's caches; one that has *yielded* goes behind 5. Neither keeps the seat from its queues for
 //! long ([`WOKEN_TURN`], [`YIELDED_TURN`]).
@@ -66,7 +68,7 @@ pub struct Seat<T> {
     own_way: Way,
     /// Whether it takes them while a task waits.
     own_while_waiting: bool,
-    /// How many tasks in a row it has taken out of it. Invariant: at most [`OWN_TURN`] when others have a turn.
+    /// How many tasks in a row it has taken out of it.
     own_in_row: u32,
     /// How many of the plan's probes only look into that queue: the first one, or none.
     own_probes: usize,

@@ -1,22 +1,27 @@
-//! Under `shepherd`, work that names no place goes to the shepherds in turn, and work that names one stays there.
+//! Under `shepherd`, work that names no place goes to the shepherds in turn, or with `unplaced=own` stays with its spawner until others steal it; work that
+//! names one stays there.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vicus_flow::{BoxModel, Column, Envelope, Model, ModelBuilder, Schema, Turn, Type};
-use vicus_machine::{Runtime, join, scope};
+use vicus_machine::{Runtime, RuntimeBuilder, join, scope};
 use vicus_schedule::{Access, Mode};
 use vicus_topology::{GroupId, Topology};
 use vicus_trace::{BoxId, Trace, What};
 
 const SHEPHERDS: usize = 4;
 
-/// A shepherd for each thread; tasks dealt to a shepherd are run by it alone.
-fn runtime() -> Runtime {
+/// A shepherd for each thread.
+fn builder(strategy: &str) -> RuntimeBuilder {
     let machine = Topology::parse(&format!("node:2 l3:{} core:1", SHEPHERDS / 2)).unwrap();
-    let builder = Runtime::builder().topology(machine).threads(SHEPHERDS).strategy("shepherd".parse().unwrap());
-    builder.record(1 << 16).quiet().start()
+    Runtime::builder().topology(machine).threads(SHEPHERDS).strategy(strategy.parse().unwrap()).quiet()
+}
+
+/// Tasks dealt to a shepherd are run by it alone.
+fn runtime() -> Runtime {
+    builder("shepherd").record(1 << 16).start()
 }
 
 /// By seat, how many tasks other than boxes ran there, without the first one of each request, which a caller submitted.
@@ -140,9 +145,7 @@ fn a_deep_recursion_does_not_overflow_a_stack() {
 /// With `unplaced=own`, what names no place stays with its spawner until others steal it. What comes from outside waits for no shepherd whose thread is busy.
 #[test]
 fn shepherds_steal_what_names_no_place() {
-    let machine = Topology::parse(&format!("node:2 l3:{} core:1", SHEPHERDS / 2)).unwrap();
-    let setting = "shepherd:unplaced=own".parse().unwrap();
-    let runtime = Runtime::builder().topology(machine).threads(SHEPHERDS).strategy(setting).quiet().start();
+    let runtime = builder("shepherd:unplaced=own").start();
     let seen = Mutex::new(HashSet::new());
     let note = || {
         seen.lock().unwrap().insert(std::thread::current().name().unwrap().to_owned());

@@ -567,20 +567,21 @@ fn a_loop_of_spawns_holds_no_million_of_threads_that_have_not_begun() {
     assert!(most <= 1024, "{most} threads waited to begin");
 }
 
-/// Spawns itself again until this is set.
-fn again(is_set: &'static AtomicBool, times: usize) {
-    if !is_set.load(Ordering::Relaxed) {
-        assert!(times < 50_000_000, "what would end this has no turn");
-        threads::spawn(move || again(is_set, times + 1));
+/// Spawns itself again until this is set, or it has run so often. Counts how often it has.
+fn again(is_set: &'static AtomicBool, ran: &'static AtomicUsize, most: usize) {
+    if ran.fetch_add(1, Ordering::Relaxed) + 1 < most && !is_set.load(Ordering::Relaxed) {
+        threads::spawn(move || again(is_set, ran, most));
     }
 }
 
 /// Threads that spawn one another without end, each of which is the youngest, leave turns to an older one of their seat, and to one that was sent there.
 #[test]
 fn a_chain_of_threads_keeps_no_other_thread_from_running() {
+    const MOST: usize = 100_000;
     for strategy in ALL.map(|strategy| strategy.name()).into_iter().chain(["shepherd:unplaced=own"]) {
         for place in [None, Some(GroupId::new(0))] {
             let is_set: &'static AtomicBool = Box::leak(Box::default());
+            let ran: &'static AtomicUsize = Box::leak(Box::default());
             let setting: Setting = strategy.parse().unwrap();
             let machine = Topology::parse("node:1 core:1 pu:1").unwrap();
             let runtime = Runtime::builder().topology(machine).threads(1).strategy(setting).quiet().start();
@@ -588,10 +589,12 @@ fn a_chain_of_threads_keeps_no_other_thread_from_running() {
                 let builder = threads::Builder::new();
                 let builder = if let Some(place) = place { builder.place(place) } else { builder };
                 let sets = builder.spawn(move || is_set.store(true, Ordering::Relaxed));
-                threads::spawn(move || again(is_set, 0));
+                threads::spawn(move || again(is_set, ran, MOST));
                 sets.join().unwrap();
             };
             threads::Builder::new().spawn_on(&runtime, both).join().unwrap();
+            let ran = ran.load(Ordering::Relaxed);
+            assert!(ran < MOST, "{strategy}, {place:?}: {ran} threads of the chain went first");
         }
     }
 }
