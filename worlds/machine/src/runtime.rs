@@ -647,7 +647,8 @@ impl Shared {
     /// Puts a caller's task into an entry queue, and wakes one thread for it.
     fn put_into_entry(&self, queue: QueueId, task: TaskRef) {
         let request = task.header().request;
-        self.queues.push(queue, task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
+        // It has no capacity, but a longer queue may need memory.
+        self.queues.push(queue, task).unwrap_or_else(|_| panic!("there is no memory for a longer queue of tasks"));
         self.wake_for(queue, Some(request), true);
     }
 

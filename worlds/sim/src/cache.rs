@@ -7,8 +7,9 @@ const NONE: u32 = u32::MAX;
 
 /// A list of granules in the order of their use: the least recently used one is evicted first.
 ///
-/// The slots form the chains of a hash table themselves. Kernels with finely divided data spend most of their simulation here;
-/// with a general map, which stores the keys a second time and moves them, it would take a third more.
+/// The slots form the chains of a hash table themselves, and their order is a ring, so that the slot of the oldest granule becomes that of the
+/// youngest without a link that changes. Kernels with finely divided data spend most of their simulation here; with a general map, which stores the
+/// keys a second time and moves them, it would take a third more.
 pub(crate) struct Cache {
     capacity: u64,
     used: u64,
@@ -17,8 +18,8 @@ pub(crate) struct Cache {
     chains: Vec<u32>,
     /// The slots that are empty.
     free: Vec<u32>,
+    /// The next younger one of it is the oldest.
     youngest: u32,
-    oldest: u32,
 }
 
 struct Slot {
@@ -33,17 +34,22 @@ struct Slot {
     next: u32,
 }
 
+/// A granule that passes through a cache.
+#[derive(Clone, Copy)]
+pub(crate) struct Passing {
+    pub(crate) granule: u32,
+    pub(crate) bytes: u32,
+    /// Its version before.
+    pub(crate) before: u32,
+    /// Its version from now on: another one if it is written.
+    pub(crate) version: u32,
+    /// Whether this cache has to write it back.
+    pub(crate) dirty: bool,
+}
+
 impl Cache {
     pub(crate) fn new(capacity: u64) -> Cache {
-        Cache {
-            capacity,
-            used: 0,
-            slots: Vec::new(),
-            chains: vec![NONE; 16],
-            free: Vec::new(),
-            youngest: NONE,
-            oldest: NONE,
-        }
+        Cache { capacity, used: 0, slots: Vec::new(), chains: vec![NONE; 16], free: Vec::new(), youngest: NONE }
     }
 
     /// Looks for this version of a granule, and makes it the youngest if it is there. Returns whether it is.
@@ -64,49 +70,61 @@ impl Cache {
         })
     }
 
-    /// Keeps a granule, and puts the dirty granules that it evicts into `evicted`, with their bytes. Returns whether there is
-    /// room.
-    pub(crate) fn put(
-        &mut self,
-        granule: u32,
-        bytes: u32,
-        version: u32,
-        dirty: bool,
-        evicted: &mut Vec<(u32, u32)>,
-    ) -> bool {
+    /// Keeps a granule, and puts the dirty granules that it evicts into `evicted`, with their bytes. Returns whether its version of before
+    /// was there, and whether there is room.
+    pub(crate) fn pass(&mut self, passing: Passing, evicted: &mut Vec<(u32, u32)>) -> (bool, bool) {
+        let Passing { granule, bytes, before, version, dirty } = passing;
         if u64::from(bytes) > self.capacity {
-            return false;
+            return (false, false);
         }
         if let Some(at) = self.find(granule) {
             let slot = &mut self.slots[at as usize];
             debug_assert_eq!(slot.bytes, bytes, "a granule is as large as before");
+            let was_there = slot.version == before;
             // What another core has written since is in memory, or that core's cache will write it back.
             slot.dirty = dirty || (slot.dirty && slot.version == version);
             slot.version = version;
             self.renew(at);
-            return true;
+            return (was_there, true);
         }
+        // The last slot that becomes empty is taken again at once.
+        let mut emptied = NONE;
         while self.used + u64::from(bytes) > self.capacity {
-            let slot = &self.slots[self.oldest as usize];
+            if emptied != NONE {
+                self.unlink(emptied);
+                self.free.push(emptied);
+            }
+            emptied = self.slots[self.youngest as usize].younger;
+            let slot = &self.slots[emptied as usize];
             if slot.dirty {
                 evicted.push((slot.granule, slot.bytes));
             }
-            self.remove(self.oldest);
+            self.forget(emptied);
         }
-        let at = self.free.pop().unwrap_or(self.slots.len() as u32);
+        let at = match emptied {
+            NONE => self.free.pop().unwrap_or(self.slots.len() as u32),
+            at => at,
+        };
         if 2 * at as usize == self.chains.len() {
             self.grow();
         }
         let chain = self.chain(granule);
         let next = std::mem::replace(&mut self.chains[chain], at);
-        let slot = Slot { granule, bytes, version, dirty, younger: NONE, older: NONE, next };
+        self.used += u64::from(bytes);
+        if at == emptied {
+            // The oldest one: round the ring, the one after it is the oldest now.
+            let Slot { younger, older, .. } = self.slots[at as usize];
+            self.slots[at as usize] = Slot { granule, bytes, version, dirty, younger, older, next };
+            self.youngest = at;
+            return (false, true);
+        }
+        let slot = Slot { granule, bytes, version, dirty, younger: at, older: at, next };
         match self.slots.get_mut(at as usize) {
             Some(free) => *free = slot,
             None => self.slots.push(slot),
         }
-        self.used += u64::from(bytes);
         self.link(at);
-        true
+        (false, true)
     }
 
     /// The chain of a granule, by Knuth's multiplicative hash. It spreads also the granules of a column of blocks, whose
@@ -136,8 +154,8 @@ impl Cache {
         }
     }
 
-    fn remove(&mut self, at: u32) {
-        self.unlink(at);
+    /// Takes a slot out of its chain.
+    fn forget(&mut self, at: u32) {
         let Slot { granule, bytes, next, .. } = self.slots[at as usize];
         let chain = self.chain(granule);
         if self.chains[chain] == at {
@@ -150,36 +168,39 @@ impl Cache {
             self.slots[before as usize].next = next;
         }
         self.used -= u64::from(bytes);
-        self.free.push(at);
     }
 
     /// Makes a slot the youngest.
     fn renew(&mut self, at: u32) {
-        if self.youngest != at {
+        if self.youngest == at {
+            return;
+        }
+        // The oldest one follows the youngest already.
+        if self.slots[self.youngest as usize].younger != at {
             self.unlink(at);
             self.link(at);
         }
+        self.youngest = at;
     }
 
+    /// Puts a slot that is in no ring behind the youngest, and makes it that.
     fn link(&mut self, at: u32) {
-        let slot = &mut self.slots[at as usize];
-        (slot.older, slot.younger) = (self.youngest, NONE);
-        match self.youngest {
-            NONE => self.oldest = at,
-            youngest => self.slots[youngest as usize].younger = at,
+        if self.youngest != NONE {
+            let (before, after) = (self.youngest, self.slots[self.youngest as usize].younger);
+            let slot = &mut self.slots[at as usize];
+            (slot.older, slot.younger) = (before, after);
+            self.slots[before as usize].younger = at;
+            self.slots[after as usize].older = at;
         }
         self.youngest = at;
     }
 
     fn unlink(&mut self, at: u32) {
         let Slot { older, younger, .. } = self.slots[at as usize];
-        match older {
-            NONE => self.oldest = younger,
-            older => self.slots[older as usize].younger = younger,
-        }
-        match younger {
-            NONE => self.youngest = older,
-            younger => self.slots[younger as usize].older = older,
+        self.slots[older as usize].younger = younger;
+        self.slots[younger as usize].older = older;
+        if self.youngest == at {
+            self.youngest = if older == at { NONE } else { older };
         }
     }
 }
@@ -189,6 +210,13 @@ mod tests {
     use super::*;
     use crate::chance::Chance;
     use std::collections::VecDeque;
+
+    impl Cache {
+        /// Keeps a granule of this version. Returns whether there is room.
+        fn put(&mut self, granule: u32, bytes: u32, version: u32, dirty: bool, evicted: &mut Vec<(u32, u32)>) -> bool {
+            self.pass(Passing { granule, bytes, before: version, version, dirty }, evicted).1
+        }
+    }
 
     #[test]
     fn the_least_recently_used_goes_and_a_dirty_one_is_evicted_visibly() {

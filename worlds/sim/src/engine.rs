@@ -15,10 +15,13 @@ use crate::fluid::{Fluid, Time};
 use crate::memory::Memory;
 use crate::options::{Fault, Options, SimError};
 use crate::seats::{Doing, ReadyQueues, Scope, Thread};
-use crate::{Counts, Machine, Outcome, Parameters, Program, Reenacted, Reenactment, TaskRecord, TaskSpec};
+use crate::{
+    Counts, Machine, Outcome, ParameterSet, Parameters, Program, Reenacted, Reenactment, TaskRecord, TaskSpec,
+};
 use live::Live;
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use vicus_schedule::{Decision, Kind, Plan, QueueId, RequestId, Seat, SeatId, Sleepers, TaskName};
@@ -73,13 +76,50 @@ const FOREVER: Time = Time::MAX / 4;
 
 /// The parameters in picoseconds on this machine.
 struct Costs {
-    spawn: Time,
-    own: Time,
-    take: Time,
-    steal: Time,
-    deal: Time,
-    stretch: Time,
+    spawn: Charge,
+    own: Charge,
+    take: Charge,
+    steal: Charge,
+    deal: Charge,
+    stretch: Charge,
     wake: Time,
+}
+
+/// A parameter in picoseconds that notes whether it is used.
+struct Charge {
+    once: Time,
+    used: Cell<bool>,
+}
+
+impl Charge {
+    fn of(&self, times: usize) -> Time {
+        if times > 0 {
+            self.used.set(true);
+        }
+        self.once.saturating_mul(times as Time)
+    }
+
+    fn once(&self) -> Time {
+        self.of(1)
+    }
+}
+
+impl Costs {
+    /// The parameters that the run depends on.
+    fn used(&self, machine: &Machine) -> ParameterSet {
+        let by_task = [
+            ("spawn_cycles", &self.spawn),
+            ("own_cycles", &self.own),
+            ("take_cycles", &self.take),
+            ("steal_cycles", &self.steal),
+            ("deal_cycles", &self.deal),
+            ("stretch_cycles", &self.stretch),
+        ];
+        let by_task = by_task.iter().filter(|(_, cost)| cost.used.get()).map(|(name, _)| *name);
+        // A core that has one miss at a time computes nothing meanwhile.
+        let by_machine = machine.homes.is_none().then_some("overlap");
+        ParameterSet::of(by_task.chain(by_machine).chain(["cache_share", "wake_ns", "jitter"]))
+    }
 }
 
 struct TaskState {
@@ -187,7 +227,7 @@ impl<'a> Engine<'a> {
         let memory = Memory::new(machine, &program, options).map_err(SimError::Distribution)?;
         let fluid =
             Fluid::new(memory.resources().iter().map(|resource| (resource.capacity, resource.queueing.clone())));
-        let cycles = |cycles: f64| picoseconds(cycles / machine.clock_ghz);
+        let cycles = |cycles: f64| Charge { once: picoseconds(cycles / machine.clock_ghz), used: Cell::new(false) };
         let Parameters {
             spawn_cycles,
             own_cycles,
@@ -449,6 +489,7 @@ impl<'a> Engine<'a> {
             machine: self.machine.name.clone(),
             strategy: self.plan.strategy.clone(),
             parameters: self.options.parameters,
+            used: self.costs.used(self.machine),
             seed: self.options.seed,
             threads: self.threads.len(),
             wall_ns,

@@ -53,6 +53,11 @@ pub(crate) struct Pace {
     pub(crate) hidden: f64,
 }
 
+/// The rate if a byte takes so many seconds at best, and is so late that computing hides so much of it. A flow without a rate would never end.
+fn rate_at(least: f64, hidden: f64, late: f64) -> f64 {
+    (1.0 / (least + (late - hidden).max(0.0))).max(1.0)
+}
+
 /// All current flows.
 pub(crate) struct Fluid {
     queues: Vec<Queue>,
@@ -65,12 +70,45 @@ pub(crate) struct Fluid {
     /// The time for which `served` of the classes is right.
     now: Time,
     started: u64,
-    /// The members of each queue while waits are computed: classes, with the position of the use. Kept for its memory.
-    members: Vec<Vec<(u32, u32)>>,
+    /// The classes that use each queue, while waits are computed; kept for its memory.
+    members: Vec<Vec<Member>>,
+    /// The live classes while waits are computed, in the order of `live`; kept for its memory.
+    going: Vec<Going>,
     /// By queue, the bytes per second that would be asked for if no line waited; kept for its memory.
     asked: Vec<f64>,
     /// The queues where lines may have to wait; kept for its memory.
     busy: Vec<usize>,
+}
+
+/// A class that uses a queue: a copy of its [`Use`], which stands beside those of the other classes there, since computing waits goes through them
+/// hundreds of times.
+struct Member {
+    /// Its place in [`Fluid::going`].
+    class: u32,
+    /// The bytes there for each byte of all of its flows.
+    load: f64,
+    waits: f64,
+    posts: f64,
+}
+
+impl Member {
+    /// By how much the queue makes bytes of the class late, with this wait.
+    fn late_by(&self, wait: f64, full: f64) -> f64 {
+        late_by(self.waits, self.posts, wait, full)
+    }
+}
+
+/// By how much a use makes bytes late, with this wait in the queue.
+fn late_by(waits: f64, posts: f64, wait: f64, full: f64) -> f64 {
+    waits * wait + posts * (wait - full).max(0.0)
+}
+
+/// What a live class's rate follows from, in seconds: how long a byte takes at best, how late it may be, and how late it is.
+#[derive(Clone, Copy)]
+struct Going {
+    least: f64,
+    hidden: f64,
+    late: f64,
 }
 
 /// A resource and its lines that wait.
@@ -105,8 +143,6 @@ struct Key {
 struct Class {
     pace: Pace,
     uses: Vec<Use>,
-    /// The seconds by which a byte is late.
-    late: f64,
     /// The bytes per second of each of its flows.
     rate: f64,
     /// The bytes that a flow would have received if it had been there from the start.
@@ -128,14 +164,13 @@ impl Class {
         };
     }
 
-    /// The rate if its bytes are so late. A flow without a rate would never end.
-    fn rate_at(&self, late: f64) -> f64 {
-        (1.0 / (1.0 / self.pace.limit + (late - self.pace.hidden).max(0.0))).max(1.0)
-    }
-
-    /// By how much a use makes its bytes late, with this wait in the queue.
-    fn late_by(this: &Use, wait: f64, full: f64) -> f64 {
-        this.waits * wait + this.posts * (wait - full).max(0.0)
+    /// By how much the waits in all queues make a byte late.
+    fn late(&self, queues: &[Queue]) -> f64 {
+        let late_by = |this: &Use| {
+            let Queue { wait, full, .. } = queues[this.resource];
+            late_by(this.waits, this.posts, wait, full)
+        };
+        self.uses.iter().map(late_by).sum()
     }
 }
 
@@ -151,7 +186,8 @@ impl Fluid {
         };
         let queues: Vec<Queue> = queues.into_iter().map(queue).collect();
         Fluid {
-            members: vec![Vec::new(); queues.len()],
+            members: queues.iter().map(|_| Vec::new()).collect(),
+            going: Vec::new(),
             asked: vec![0.0; queues.len()],
             busy: Vec::new(),
             queues,
@@ -176,10 +212,7 @@ impl Fluid {
         };
         let class = &mut self.classes[at];
         if class.flows.is_empty() {
-            let queues = &self.queues;
-            let late_by = |a: &Use| Class::late_by(a, queues[a.resource].wait, queues[a.resource].full);
-            class.late = class.uses.iter().map(late_by).sum();
-            (class.served, class.rate) = (0.0, class.rate_at(class.late));
+            (class.served, class.rate) = (0.0, rate_at(1.0 / pace.limit, pace.hidden, class.late(&self.queues)));
             self.live.push(at);
         }
         class.flows.push(Reverse(((class.served + bytes).to_bits(), self.started, who)));
@@ -211,7 +244,6 @@ impl Fluid {
         self.classes.push(Class {
             pace,
             uses: uses.to_vec(),
-            late: 0.0,
             rate: pace.limit,
             served: 0.0,
             flows: BinaryHeap::new(),
@@ -277,12 +309,6 @@ impl Fluid {
     /// Computes the waits in all queues, and the rates that follow from them.
     fn share_out(&mut self) {
         self.stale = false;
-        self.members.iter_mut().for_each(Vec::clear);
-        for &at in &self.live {
-            for (position, this) in self.classes[at].uses.iter().enumerate() {
-                self.members[this.resource].push((at as u32, position as u32));
-            }
-        }
         let mut asked = std::mem::take(&mut self.asked);
         asked.fill(0.0);
         for &at in &self.live {
@@ -300,11 +326,17 @@ impl Fluid {
             }
         }
         self.asked = asked;
-        for &at in &self.live {
-            let (class, queues) = (&mut self.classes[at], &self.queues);
-            let late_by = |a: &Use| Class::late_by(a, queues[a.resource].wait, queues[a.resource].full);
-            class.late = class.uses.iter().map(late_by).sum();
-            class.rate = class.rate_at(class.late);
+        self.members.iter_mut().for_each(Vec::clear);
+        self.going.clear();
+        for (place, &at) in self.live.iter().enumerate() {
+            let class = &self.classes[at];
+            let flows = class.flows.len() as f64;
+            for this in &class.uses {
+                let Use { resource, share, waits, posts } = *this;
+                self.members[resource].push(Member { class: place as u32, load: flows * share, waits, posts });
+            }
+            let Pace { limit, hidden } = class.pace;
+            self.going.push(Going { least: 1.0 / limit, hidden, late: class.late(&self.queues) });
         }
         for _ in 0..PASSES {
             let mut worst: f64 = 0.0;
@@ -316,8 +348,9 @@ impl Fluid {
             }
         }
         self.queues.iter_mut().for_each(|queue| queue.used = 0.0);
-        for &at in &self.live {
+        for (&at, going) in self.live.iter().zip(&self.going) {
             let class = &mut self.classes[at];
+            class.rate = rate_at(going.least, going.hidden, going.late);
             class.set_end(self.now);
             let rate = class.rate * class.flows.len() as f64;
             class.uses.iter().for_each(|this| self.queues[this.resource].used += this.share * rate);
@@ -332,15 +365,14 @@ impl Fluid {
         // What is asked for beyond the load that belongs to the wait, and how it changes with the wait. It falls as the wait grows.
         let beyond = |fluid: &Fluid, wait: f64| {
             let (mut used, mut slope) = (0.0, 0.0);
-            for &(class, position) in &fluid.members[at] {
-                let class = &fluid.classes[class as usize];
-                let this = &class.uses[position as usize];
-                let late = class.late + Class::late_by(this, wait, full) - Class::late_by(this, before, full);
-                let rate = class.rate_at(late);
-                let flows = class.flows.len() as f64 * this.share;
-                used += flows * rate;
-                if late > class.pace.hidden {
-                    slope -= flows * rate * rate * (this.waits + if wait >= full { this.posts } else { 0.0 });
+            for member in &fluid.members[at] {
+                let Going { least, hidden, late } = fluid.going[member.class as usize];
+                let late = late + member.late_by(wait, full) - member.late_by(before, full);
+                let rate = rate_at(least, hidden, late);
+                used += member.load * rate;
+                if late > hidden {
+                    let waits = member.waits + if wait >= full { member.posts } else { 0.0 };
+                    slope -= member.load * rate * rate * waits;
                 }
             }
             let (load, more) = fluid.queues[at].load_at(wait);
@@ -376,11 +408,9 @@ impl Fluid {
             wait = 0.0;
         }
         self.queues[at].wait = wait;
-        for &(class, position) in &self.members[at] {
-            let class = &mut self.classes[class as usize];
-            let this = &class.uses[position as usize];
-            class.late += Class::late_by(this, wait, full) - Class::late_by(this, before, full);
-            class.rate = class.rate_at(class.late);
+        for member in &self.members[at] {
+            let going = &mut self.going[member.class as usize];
+            going.late += member.late_by(wait, full) - member.late_by(before, full);
         }
         off.abs()
     }

@@ -59,7 +59,7 @@ pub use heaps::Allocator;
 pub use machine::{CacheCosts, HomeCosts, Link, Machine, MachineError, MemoryCosts, Port, Queueing, Stream};
 pub use memory::Resource;
 pub use options::{Fault, Options, SimError};
-pub use parameters::Parameters;
+pub use parameters::{ParameterSet, Parameters};
 pub use program::{ArraySpec, Cost, Program, ProgramError, Step, TaskSpec, Work};
 pub use recorder::Recorder;
 pub use reenact::{Reenacted, Reenactment};

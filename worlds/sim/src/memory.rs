@@ -1,7 +1,7 @@
 //! The cost of a piece of work: the bytes that it finds in each cache, the places of the others, and the resources on their
 //! way.
 
-use crate::cache::Cache;
+use crate::cache::{Cache, Passing};
 use crate::fluid::Use;
 use crate::heaps::{FAULT_CYCLES, Heaps};
 use crate::machine::{HomeCosts, Queueing};
@@ -477,20 +477,21 @@ impl<'a> Memory<'a> {
         let &Piece { array, id, whole, ref part, counts, mode } = piece;
         let path = &self.paths[pu.index()];
         let Granule { version, writer } = &mut self.granules[id as usize];
-        let found = path.iter().position(|&cache| self.caches[cache].look_up(id, *version));
         let (writes, before) = (mode.writes(), *version);
         if writes && counts {
             *version = version.wrapping_add(1);
         }
         let (version, writer, bytes) = (*version, *writer, whole as u32);
-        if let Some(at) = found {
-            self.now.hits[at] += part.len() as f64;
-        }
+        let passing = |dirty: bool| Passing { granule: id, bytes, before, version, dirty };
         if self.machine.homes.is_some() {
+            let found = path.iter().position(|&cache| self.caches[cache].look_up(id, before));
+            if let Some(at) = found {
+                self.now.hits[at] += part.len() as f64;
+            }
             let keeps = if mode == Mode::Write { found.is_some() } else { counts };
             if keeps && (found.is_none() || writes) {
                 path.iter().for_each(|&cache| {
-                    self.caches[cache].put(id, bytes, version, false, &mut self.evicted);
+                    self.caches[cache].pass(passing(false), &mut self.evicted);
                 });
             }
             if writes {
@@ -500,15 +501,34 @@ impl<'a> Memory<'a> {
             }
             let home = self.pages.only_place(array).and_then(|group| self.home_cache(group));
             let home = home.unwrap_or(self.caches.len() - 1);
-            if found.is_none() && !self.caches[home].look_up(id, 0) {
-                self.caches[home].put(id, bytes, 0, false, &mut self.evicted);
-                if mode != Mode::Write {
-                    self.now.from_memory += part.len() as f64;
-                }
+            // Home caches have the latest version.
+            let latest = Passing { before: 0, version: 0, ..passing(false) };
+            if found.is_none() && !self.caches[home].pass(latest, &mut self.evicted).0 && mode != Mode::Write {
+                self.now.from_memory += part.len() as f64;
             }
             return if found.is_some() || mode == Mode::Write { Found::Own } else { Found::Memory };
         }
         let last = path.len().wrapping_sub(1);
+        let (mut found, mut keeps) = (None, false);
+        if counts {
+            for (at, &cache) in path.iter().enumerate() {
+                let was_there;
+                (was_there, keeps) = self.caches[cache].pass(passing(writes && at == last), &mut self.evicted);
+                if was_there && found.is_none() {
+                    found = Some(at);
+                    // A granule that was found at a level, and not written, only has to go to the lower levels.
+                    if !writes {
+                        break;
+                    }
+                }
+            }
+        } else {
+            found = path.iter().position(|&cache| self.caches[cache].look_up(id, before));
+        }
+        if let Some(at) = found {
+            self.now.hits[at] += part.len() as f64;
+        }
+        // The own caches don't own the version of before: if they had it, it would have been found.
         let comes_from = match found {
             Some(_) => Found::Own,
             // Lines that were written elsewhere are not in memory yet.
@@ -517,23 +537,14 @@ impl<'a> Memory<'a> {
             }
             None => Found::Memory,
         };
-        if !counts {
-            return comes_from;
-        }
-        // A granule that was found at a level, and not written, only has to go to the lower levels.
-        let upto = if writes { path.len() } else { found.unwrap_or(path.len()) };
-        let mut keeps = false;
-        for (at, &cache) in path[..upto].iter().enumerate() {
-            keeps = self.caches[cache].put(id, bytes, version, writes && at == last, &mut self.evicted);
-        }
-        if writes {
+        if writes && counts {
             self.granules[id as usize].writer = if keeps { path[last] as u32 } else { Granule::NONE };
-        }
-        if writes && !keeps {
-            // No cache has room for it, so it is written back at once.
-            let start = self.pages.base(array) + (id as usize - self.cuts[array].first) * self.cuts[array].granule;
-            let node = self.machine.topology.pus[pu.index()].node;
-            self.pages.add_places(array, start..start + part.len(), Some(node), &mut self.now.writes);
+            if !keeps {
+                // No cache has room for it, so it is written back at once.
+                let start = self.pages.base(array) + (id as usize - self.cuts[array].first) * self.cuts[array].granule;
+                let node = self.machine.topology.pus[pu.index()].node;
+                self.pages.add_places(array, start..start + part.len(), Some(node), &mut self.now.writes);
+            }
         }
         comes_from
     }

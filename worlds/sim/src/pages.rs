@@ -16,8 +16,8 @@ pub(crate) struct Pages {
     arrays: Vec<Lies>,
     /// The starts of all arrays, packed: a recorded query has as many arrays as envelopes.
     bases: Vec<usize>,
-    /// The unit of placement, in bytes.
-    unit: usize,
+    /// The unit of placement has 2 to the power of this bytes.
+    shift: u32,
     /// By location, the place: the index of a node, or of the core group whose last-level cache it is.
     places: Vec<usize>,
     /// By node, the index of the location of pages first touched there: the node itself, or the nearest with memory.
@@ -61,6 +61,7 @@ impl Pages {
         let touched_from = topology.nodes.iter().map(|node| if homes { 0 } else { nearest(node.id) }).collect();
         let unit = if homes { machine.memory.line_bytes } else { machine.memory.page_bytes };
         let distributor = Distributor::new(places.len(), Distribution::Standard);
+        assert!(unit.is_power_of_two(), "pages and lines are powers of two");
         let mut whole = vec![0; places.len()];
         let mut lies = |array: &ArraySpec| {
             let units = array.bytes.div_ceil(unit);
@@ -85,7 +86,7 @@ impl Pages {
         };
         let bases = arrays.iter().map(|array| array.base).collect();
         let arrays = arrays.iter().map(&mut lies).collect::<Result<_, _>>()?;
-        Ok(Pages { arrays, bases, unit, places, touched_from, turn: interleave.then_some(0) })
+        Ok(Pages { arrays, bases, shift: unit.trailing_zeros(), places, touched_from, turn: interleave.then_some(0) })
     }
 
     /// The array of an address. There is one, because the program has been checked.
@@ -123,7 +124,8 @@ impl Pages {
         cycle: usize,
         tell: &mut dyn FnMut(usize, usize, u64),
     ) {
-        let (unit, places, lies) = (self.unit, &self.places, &self.arrays[array]);
+        let (shift, places, lies) = (self.shift, &self.places, &self.arrays[array]);
+        let unit = 1 << shift;
         let (mut start, end) = (stretch.start - self.bases[array], stretch.end - self.bases[array]);
         match &lies.arrangement {
             Arrangement::One(location) => return tell(places[location.index()], lies.home, (end - start) as u64),
@@ -142,7 +144,7 @@ impl Pages {
             _ => {}
         }
         while start < end {
-            let at = start / unit;
+            let at = start >> shift;
             let location = match &lies.arrangement {
                 Arrangement::Unplaced => Some(lies.touched[at]).filter(|&at| at != UNTOUCHED).map(usize::from),
                 placed => placed.location_of(at).map(LocationId::index),
@@ -158,15 +160,15 @@ impl Pages {
     /// Adds up the bytes of a stretch of an array by place (node, or core group). If a node is given, it touches the pages
     /// first. Pages that no node has touched are left out.
     pub(crate) fn add_places(&mut self, array: usize, stretch: Range<usize>, node: Option<NodeId>, places: &mut [f64]) {
-        let unit = self.unit;
+        let (shift, unit) = (self.shift, 1 << self.shift);
         let (base, lies) = (self.bases[array], &mut self.arrays[array]);
         let (start, end) = (stretch.start - base, stretch.end - base);
         debug_assert!(end <= lies.bytes, "inside the array");
         if start >= end {
             return;
         }
-        let units = start / unit..(end - 1) / unit + 1;
-        let part = |from: usize, to: usize| ((to * unit).min(end) - (from * unit).max(start)) as f64;
+        let units = start >> shift..((end - 1) >> shift) + 1;
+        let part = |from: usize, to: usize| ((to << shift).min(end) - (from << shift).max(start)) as f64;
         let here = node.map(|node| self.touched_from[node.index()]);
         match &lies.arrangement {
             Arrangement::Unplaced => {

@@ -128,6 +128,34 @@ impl Parameters {
     }
 }
 
+/// Some of the free parameters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ParameterSet(u16);
+
+impl ParameterSet {
+    /// All of them.
+    pub const ALL: ParameterSet = ParameterSet((1 << Parameters::COUNT) - 1);
+
+    /// Those of these names; others are left out.
+    pub fn of<'a>(names: impl IntoIterator<Item = &'a str>) -> ParameterSet {
+        names.into_iter().fold(ParameterSet::default(), ParameterSet::and)
+    }
+
+    /// The same with the one of this name.
+    fn and(self, name: &str) -> ParameterSet {
+        ParameterSet(self.0 | ParameterSet::bit(name))
+    }
+
+    /// Whether the one of this name is among them.
+    pub fn has(self, name: &str) -> bool {
+        self.0 & ParameterSet::bit(name) != 0
+    }
+
+    fn bit(name: &str) -> u16 {
+        Parameters::NAMES.iter().position(|&other| other == name).map_or(0, |at| 1 << at)
+    }
+}
+
 impl fmt::Display for Parameters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, (name, value)) in Parameters::NAMES.iter().zip(self.values()).enumerate() {
@@ -151,5 +179,14 @@ mod tests {
             }
         }
         assert_eq!(before.scaled("overlap", 4.0).unwrap().overlap, 1.0);
+    }
+
+    #[test]
+    fn a_set_has_those_that_it_was_made_of() {
+        let some = ParameterSet::of(["overlap", "jitter", "luck"]);
+        let has = Parameters::NAMES.map(|name| some.has(name));
+        assert_eq!(has.iter().filter(|&&has| has).count(), 2);
+        assert!(has[0] && has[9] && !some.has("luck"));
+        assert!(Parameters::NAMES.iter().all(|name| ParameterSet::ALL.has(name)));
     }
 }

@@ -1,7 +1,7 @@
 //! The results of a simulated run.
 
 use crate::memory::Resource;
-use crate::parameters::Parameters;
+use crate::parameters::{ParameterSet, Parameters};
 use std::collections::BTreeMap;
 use std::fmt;
 use vicus_schedule::Decision;
@@ -19,6 +19,8 @@ pub struct Outcome {
     pub strategy: String,
     /// The free parameters.
     pub parameters: Parameters,
+    /// Those of them that the run used: with other values of the others it is the same.
+    pub used: ParameterSet,
     /// The seed.
     pub seed: u64,
     /// The number of threads.

@@ -49,12 +49,12 @@ impl Engine<'_> {
             self.note(seat, || What::Taken { who, rule: 0, far: false });
             let is_pinned = self.program.tasks[task as usize].pinned.is_some();
             self.begin_task(seat, task);
-            return (self.now, if is_pinned { self.costs.take } else { 0 });
+            return (self.now, if is_pinned { self.costs.take.once() } else { 0 });
         };
         let spec = &self.plan.queues[queue.index()];
         let far = spec.home != self.seats[seat].node;
         let stolen = far || spec.owner.is_some_and(|owner| owner.index() != seat);
-        let cost = if stolen { self.costs.steal } else { self.passing(queue) };
+        let cost = if stolen { self.costs.steal.once() } else { self.passing(queue) };
         let begin = self.queues.lock(queue, self.now, cost);
         *self.counts.takes.entry(way.rule()).or_default() += 1;
         self.counts.far_takes += u64::from(far);
@@ -65,7 +65,7 @@ impl Engine<'_> {
 
     /// The time of putting a task into a near queue, or of taking one.
     pub(super) fn passing(&self, queue: QueueId) -> Time {
-        if self.queues.is_locked(queue) { self.costs.take } else { self.costs.own }
+        if self.queues.is_locked(queue) { self.costs.take.once() } else { self.costs.own.once() }
     }
 
     /// The seat has made more tokens than their pool holds: it takes a task at once, which is seldom the last one that it made.

@@ -115,7 +115,7 @@ impl Engine<'_> {
         } else if let Goes::To(queue) = self.tasks[second as usize].goes {
             (self.queues.remove(queue, waiting).then_some(waiting), self.passing(queue))
         } else if let Some(own) = own {
-            (self.queues.take_own(own), self.costs.own)
+            (self.queues.take_own(own), self.costs.own.once())
         } else {
             let queue = self.plan.seats[seat].place[Kind::Immediate as usize];
             (self.queues.remove(queue, waiting).then_some(waiting), self.passing(queue))

@@ -27,14 +27,14 @@ impl Engine<'_> {
         }
         let kind = self.tasks[task as usize].kind;
         let mut begin = self.now;
-        let mut cost = if kind == Kind::Deferred { self.costs.spawn } else { 0 };
+        let mut cost = if kind == Kind::Deferred { self.costs.spawn.once() } else { 0 };
         if pinned.is_none() {
             let (goes, dealing) = self.destination(seat, task);
             self.tasks[task as usize].goes = goes;
             cost = cost.saturating_add(dealing);
             if self.tasks[task as usize].waits == 0 {
                 let (queue, passing) = self.reach(seat, task, kind);
-                begin = queue.map_or(begin, |queue| self.queues.lock(queue, self.now, self.costs.take));
+                begin = queue.map_or(begin, |queue| self.queues.lock(queue, self.now, passing));
                 cost = cost.saturating_add(passing);
             }
         }
@@ -98,8 +98,7 @@ impl Engine<'_> {
         if let Some(told) = diary::dealt(&self.program, task, &dealt) {
             self.note(seat, || told);
         }
-        let first = self.costs.deal.saturating_mul(dealt.looked_up as Time);
-        let cost = first.saturating_add(self.costs.stretch.saturating_mul(dealt.stretches as Time));
+        let cost = self.costs.deal.of(dealt.looked_up).saturating_add(self.costs.stretch.of(dealt.stretches));
         (dealt.queue.map_or(Goes::Near, Goes::To), cost)
     }
 

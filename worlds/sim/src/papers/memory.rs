@@ -166,7 +166,8 @@ impl Traffic {
             near_bytes: counted(outcome.counts.near_bytes),
             far_bytes: counted(outcome.counts.far_bytes),
             latency_ns: chased.map_or(0.0, |record| record.latency_ns),
-            ..Sample::default()
+            kept_nodes: 0.0,
+            used: outcome.used,
         })
     }
 

@@ -40,7 +40,8 @@ pub use report::{Published, Report, Robust, Row, Verdict};
 pub use shared::Shared;
 
 use crate::{
-    Allocator, Machine, Options, Parameters, Program, Recorder, Reenactment, ReplayError, SimError, simulate_watched,
+    Allocator, Machine, Options, ParameterSet, Parameters, Program, Recorder, Reenactment, ReplayError, SimError,
+    simulate_watched,
 };
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -147,11 +148,6 @@ pub enum Input {
 }
 
 impl Setup {
-    /// Whether its time may depend on the parameter of this name.
-    fn depends_on(&self, parameter: &str) -> bool {
-        !matches!(self.input, Input::Shared(_)) || shared::PARAMETERS.contains(&parameter)
-    }
-
     /// A run on a machine with so many threads. Its strategy and its label are still to come ([`Setup::under`]).
     fn of(group: &'static str, machine: (&'static str, usize), input: Input) -> Setup {
         Setup {
@@ -388,7 +384,7 @@ impl Effort {
 }
 
 /// The number of seeds for a median when parameters vary.
-const FEW: usize = 7;
+const FEW: usize = 3;
 
 /// All runs of a figure under the same circumstances.
 #[derive(Clone, Debug, PartialEq)]
@@ -396,6 +392,8 @@ struct Case {
     /// How it differs from the figure itself.
     name: String,
     parameters: Parameters,
+    /// The one of them that is changed.
+    changed: Option<&'static str>,
     /// A changed bandwidth of the machines, and its factor.
     bandwidth: Option<(&'static str, f64)>,
     seed: u64,
@@ -414,7 +412,6 @@ enum Purpose {
 
 /// One run of a figure, with each of its seeds.
 pub struct Job<'a> {
-    case: usize,
     setup: &'a Setup,
     /// The factor of its input's size.
     times: f64,
@@ -438,6 +435,8 @@ pub struct Sample {
     pub kept_nodes: f64,
     /// Of [`Traffic`], how long the core waits for a line that reads one after the other; 0 if there is none.
     pub latency_ns: f64,
+    /// The free parameters that it depends on.
+    pub used: ParameterSet,
 }
 
 impl Job<'_> {
@@ -474,7 +473,14 @@ impl Job<'_> {
                 Input::Replay(replayed) => replayed.kept_nodes(&plan, &outcome),
                 _ => 0.0,
             };
-            Ok(Sample { wall_ns: outcome.wall_ns, near_bytes, far_bytes, kept_nodes, latency_ns: 0.0 })
+            Ok(Sample {
+                wall_ns: outcome.wall_ns,
+                near_bytes,
+                far_bytes,
+                kept_nodes,
+                latency_ns: 0.0,
+                used: outcome.used,
+            })
         };
         (0..self.samples).map(run).collect()
     }
@@ -525,6 +531,7 @@ impl Figure {
         let base = Case {
             name: "as it is".to_owned(),
             parameters: Parameters::default(),
+            changed: None,
             bandwidth: None,
             seed: effort.seed,
             samples: self.samples.min(effort.samples),
@@ -538,11 +545,10 @@ impl Figure {
                 cases.push(Case { name: "smaller input".to_owned(), purpose: Purpose::Variant, ..less.clone() });
             }
             let quarter = |name: &'static str| [(name, (0.75, "-25 %")), (name, (1.25, "+25 %"))];
-            let matters = |name: &&str| self.setups.iter().any(|setup| setup.depends_on(name));
-            for (name, (factor, change)) in Parameters::NAMES.into_iter().filter(matters).flat_map(quarter) {
+            for (name, (factor, change)) in Parameters::NAMES.into_iter().flat_map(quarter) {
                 let parameters = less.parameters.scaled(name, factor).expect("the parameter was named by itself");
-                let name = format!("{name} {change}");
-                cases.push(Case { name, parameters, purpose: Purpose::Variant, ..less.clone() });
+                let (name, changed) = (format!("{name} {change}"), Some(name));
+                cases.push(Case { name, parameters, changed, purpose: Purpose::Variant, ..less.clone() });
             }
             let mut machines: Vec<&str> = self.setups.iter().map(|setup| setup.machine).collect();
             machines.dedup();
@@ -572,53 +578,88 @@ impl Figure {
         runs.any(|(group, label)| (*group, label) == (setup.group, &setup.label))
     }
 
-    /// All runs, case by case.
-    pub fn jobs(&self, effort: &Effort) -> Vec<Job<'_>> {
-        let mut jobs = Vec::new();
-        for (number, case) in self.cases(effort).into_iter().enumerate() {
-            for setup in
-                self.setups.iter().filter(|setup| case.purpose != Purpose::Seed || self.must_always_hold(setup))
-            {
-                let times = if case.reduced { setup.reduced } else { 1.0 };
-                let options = Options {
-                    parameters: case.parameters,
-                    seed: case.seed,
-                    interleave: setup.interleave,
-                    allocator: setup.allocator,
-                    ..Options::default()
-                };
-                jobs.push(Job {
-                    case: number,
-                    setup,
-                    times,
-                    bandwidth: case.bandwidth,
-                    options,
-                    samples: case.samples,
-                });
-            }
-        }
-        jobs
+    fn job<'a>(&'a self, case: &Case, setup: &'a Setup) -> Job<'a> {
+        let options = Options {
+            parameters: case.parameters,
+            seed: case.seed,
+            interleave: setup.interleave,
+            allocator: setup.allocator,
+            ..Options::default()
+        };
+        Job { setup, times: case.times(setup), bandwidth: case.bandwidth, options, samples: case.samples }
     }
 
-    /// Runs everything with `run`, and judges the claims.
+    /// Runs everything with `run`, and judges the claims. What would come to the same as a run before is not run again.
     ///
     /// # Errors
     /// The errors of `run`.
     pub fn evaluate<E>(
         &self,
         effort: &Effort,
-        run: impl FnOnce(&[Job<'_>]) -> Result<Vec<Vec<Sample>>, E>,
+        mut run: impl FnMut(&[Job<'_>]) -> Result<Vec<Vec<Sample>>, E>,
     ) -> Result<Report, E> {
-        let jobs = self.jobs(effort);
-        let samples = run(&jobs)?;
         let cases = self.cases(effort);
-        let mut results = vec![Results::default(); cases.len()];
-        for (job, samples) in jobs.iter().zip(&samples) {
-            let key = (job.setup.group.to_owned(), job.setup.label.clone());
-            results[job.case].0.insert(key, Point::of(samples));
+        // By case and setup.
+        let mut found: Vec<Vec<Option<Vec<Sample>>>> = vec![vec![None; self.setups.len()]; cases.len()];
+        // First as it is; then, if variants have a smaller input, that, so that it is known what they may differ in; then the others.
+        let is_smaller = |case: &Case| case.purpose == Purpose::Variant && case.is_plain();
+        let stages: [&dyn Fn(&Case) -> bool; 3] = [&|case| case.purpose == Purpose::Figure, &is_smaller, &|case| {
+            case.purpose != Purpose::Figure && !is_smaller(case)
+        }];
+        let smaller = cases.iter().position(is_smaller);
+        for stage in stages {
+            let (mut jobs, mut places) = (Vec::new(), Vec::new());
+            for (number, case) in cases.iter().enumerate().filter(|(_, case)| stage(case)) {
+                for (at, setup) in self.setups.iter().enumerate() {
+                    if case.purpose == Purpose::Seed && !self.must_always_hold(setup) {
+                        continue;
+                    }
+                    let earlier = [smaller, Some(0)].into_iter().flatten().filter(|&earlier| earlier != number);
+                    let mut earlier =
+                        earlier.filter_map(|at_case| Some((&cases[at_case], found[at_case][at].as_ref()?)));
+                    match earlier.find(|(earlier, samples)| case.comes_to_the_same(setup, earlier, samples)) {
+                        Some((_, samples)) => found[number][at] = Some(samples[..case.samples].to_vec()),
+                        None => {
+                            jobs.push(self.job(case, setup));
+                            places.push((number, at));
+                        }
+                    }
+                }
+            }
+            if !jobs.is_empty() {
+                for ((number, at), samples) in places.into_iter().zip(run(&jobs)?) {
+                    found[number][at] = Some(samples);
+                }
+            }
         }
-        let results: Vec<(Case, Results)> = cases.into_iter().zip(results).collect();
-        Ok(report::report(self, effort, &results))
+        let results = cases.into_iter().zip(found).map(|(case, found)| {
+            let key = |setup: &Setup| (setup.group.to_owned(), setup.label.clone());
+            let points = self.setups.iter().zip(found);
+            (case, Results(points.filter_map(|(setup, samples)| Some((key(setup), Point::of(&samples?)))).collect()))
+        });
+        Ok(report::report(self, effort, &results.collect::<Vec<_>>()))
+    }
+}
+
+impl Case {
+    /// Whether only the input's size or the seed differs from the figure as it is.
+    fn is_plain(&self) -> bool {
+        self.changed.is_none() && self.bandwidth.is_none()
+    }
+
+    /// How much of a run's input it has.
+    fn times(&self, setup: &Setup) -> f64 {
+        if self.reduced { setup.reduced } else { 1.0 }
+    }
+
+    /// Whether a run comes to the same as in an earlier case that is plain and had these samples: its input and its seeds are the same, and it did not
+    /// use what is changed.
+    fn comes_to_the_same(&self, setup: &Setup, earlier: &Case, samples: &[Sample]) -> bool {
+        let alike =
+            self.times(setup) == earlier.times(setup) && self.seed == earlier.seed && self.samples <= samples.len();
+        let uses = |name| samples[..self.samples].iter().any(|sample| sample.used.has(name));
+        let has = |name| Machine::by_name(setup.machine).is_some_and(|machine| machine.scaled(name, 1.0).is_some());
+        alike && !self.changed.is_some_and(uses) && !self.bandwidth.is_some_and(|(name, _)| has(name))
     }
 }
 
@@ -646,6 +687,33 @@ mod tests {
                 let baseline = |other: &Setup| other.group == setup.group && other.label == figure.baseline;
                 assert!(figure.setups.iter().any(baseline), "{id}: {}", setup.group);
             }
+        }
+    }
+
+    #[test]
+    fn what_is_not_run_again_would_have_come_to_the_same() {
+        for figure in [fig001_11::figure(), fig004::fig4()] {
+            let effort = Effort { seeds: 3, samples: 2, ..Effort::full() };
+            let mut runs = 0;
+            let some = |jobs: &[Job<'_>]| {
+                runs += jobs.len();
+                serially(jobs)
+            };
+            let report = figure.evaluate(&effort, some).unwrap();
+            let mut all = 0;
+            let results = figure.cases(&effort).into_iter().map(|case| {
+                let is_asked = |setup: &&Setup| case.purpose != Purpose::Seed || figure.must_always_hold(setup);
+                let point = |setup: &Setup| {
+                    all += 1;
+                    let samples = figure.job(&case, setup).run(&mut |_| true).unwrap();
+                    ((setup.group.to_owned(), setup.label.clone()), Point::of(&samples))
+                };
+                let results = Results(figure.setups.iter().filter(is_asked).map(point).collect());
+                (case, results)
+            });
+            let results: Vec<_> = results.collect();
+            assert_eq!(report, report::report(&figure, &effort, &results), "{}", figure.id);
+            assert!(runs < all, "{}: {runs} of {all}", figure.id);
         }
     }
 

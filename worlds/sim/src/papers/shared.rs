@@ -5,7 +5,7 @@
 
 use super::Sample;
 use crate::lines::{Line, Lines, Lock, Work};
-use crate::{Machine, Options, SimError};
+use crate::{Machine, Options, ParameterSet, SimError};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use vicus_memory::DistOptions;
@@ -128,7 +128,8 @@ impl Shared {
             }
         };
         // As if all runs had as many operations.
-        Ok(Sample { wall_ns: wall * self.operations as f64 / operations as f64, ..Sample::default() })
+        let wall_ns = wall * self.operations as f64 / operations as f64;
+        Ok(Sample { wall_ns, used: ParameterSet::of(PARAMETERS), ..Sample::default() })
     }
 }
 

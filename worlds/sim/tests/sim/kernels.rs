@@ -5,7 +5,7 @@ use vicus_kernels::{
     AnyKernel, BlockOrder, FirstTouch, Jacobi3d, Kernel, NAMES, Schedule, Serial, Size, Submission, Submitters, by_name,
 };
 use vicus_schedule::{ALL, Setting};
-use vicus_sim::{Machine, Options, Outcome, Program, Recorder, simulate};
+use vicus_sim::{Machine, Options, Outcome, Parameters, Program, Recorder, simulate};
 use vicus_topology::Topology;
 
 fn run(machine: &Machine, setting: &Setting, threads: usize, program: &Program) -> Outcome {
@@ -29,6 +29,38 @@ fn each_kernel_runs_on_each_kind_of_machine_under_each_strategy() {
                 assert!(outcome.wall_ns > 0.0 && outcome.wall_ns < outcome.total_ns, "{kernel}, {}", strategy.name());
             }
         }
+    }
+}
+
+#[test]
+fn a_run_is_the_same_with_other_values_of_parameters_that_it_did_not_use() {
+    let (mut used, mut unused) = (BTreeMap::new(), BTreeMap::new());
+    for (name, threads) in [("nehalem-ep", 8), ("tilepro64", 12)] {
+        let machine = Machine::by_name(name).unwrap();
+        for (kernel, strategy) in
+            ["map", "sparselu", "fib", "jacobi3d"].iter().flat_map(|kernel| ALL.iter().map(move |all| (kernel, all)))
+        {
+            let program = Recorder::record(&by_name(kernel, Size::Times(0.002)).unwrap(), threads);
+            let plan = machine.plan(&strategy.name().parse().unwrap(), threads);
+            let run = |parameters| {
+                simulate(&machine, &plan, &program, &Options { parameters, ..Options::default() }).unwrap()
+            };
+            let before = run(Parameters::default());
+            for parameter in Parameters::NAMES {
+                if before.used.has(parameter) {
+                    *used.entry(parameter).or_insert(0) += 1;
+                    continue;
+                }
+                *unused.entry(parameter).or_insert(0) += 1;
+                let after = run(Parameters::default().scaled(parameter, 1.25).unwrap());
+                let outcome = Outcome { parameters: before.parameters, ..after };
+                assert_eq!(outcome, before, "{parameter}, {kernel}, {}, {name}", strategy.name());
+            }
+        }
+    }
+    let by_task = ["spawn_cycles", "own_cycles", "steal_cycles", "deal_cycles", "stretch_cycles"];
+    for parameter in by_task.into_iter().chain(["overlap"]) {
+        assert!(used.contains_key(parameter) && unused.contains_key(parameter), "{parameter}: {used:?}, {unused:?}");
     }
 }
 
