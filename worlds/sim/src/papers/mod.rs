@@ -310,7 +310,7 @@ impl Point {
 }
 
 /// The results of a figure's runs, by group and label.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Results(BTreeMap<(String, String), Point>);
 
 impl Results {
@@ -596,8 +596,21 @@ impl Figure {
     pub fn evaluate<E>(
         &self,
         effort: &Effort,
-        mut run: impl FnMut(&[Job<'_>]) -> Result<Vec<Vec<Sample>>, E>,
+        run: impl FnMut(&[Job<'_>]) -> Result<Vec<Vec<Sample>>, E>,
     ) -> Result<Report, E> {
+        let mut results = self.results(effort, run)?;
+        // A variant in which nothing can differ says nothing about a claim.
+        results.retain(|(.., differs)| *differs);
+        let results: Vec<_> = results.into_iter().map(|(case, results, _)| (case, results)).collect();
+        Ok(report::report(self, effort, &results))
+    }
+
+    /// The results of each case, and whether a run of it may differ from those of the cases before.
+    fn results<E>(
+        &self,
+        effort: &Effort,
+        mut run: impl FnMut(&[Job<'_>]) -> Result<Vec<Vec<Sample>>, E>,
+    ) -> Result<Vec<(Case, Results, bool)>, E> {
         let cases = self.cases(effort);
         // By case and setup.
         let mut found: Vec<Vec<Option<Vec<Sample>>>> = vec![vec![None; self.setups.len()]; cases.len()];
@@ -607,6 +620,7 @@ impl Figure {
             case.purpose != Purpose::Figure && !is_smaller(case)
         }];
         let smaller = cases.iter().position(is_smaller);
+        let mut differs = vec![false; cases.len()];
         for stage in stages {
             let (mut jobs, mut places) = (Vec::new(), Vec::new());
             for (number, case) in cases.iter().enumerate().filter(|(_, case)| stage(case)) {
@@ -622,6 +636,7 @@ impl Figure {
                         None => {
                             jobs.push(self.job(case, setup));
                             places.push((number, at));
+                            differs[number] = true;
                         }
                     }
                 }
@@ -632,12 +647,13 @@ impl Figure {
                 }
             }
         }
-        let results = cases.into_iter().zip(found).map(|(case, found)| {
+        let results = cases.into_iter().zip(found).zip(differs).map(|((case, found), differs)| {
             let key = |setup: &Setup| (setup.group.to_owned(), setup.label.clone());
             let points = self.setups.iter().zip(found);
-            (case, Results(points.filter_map(|(setup, samples)| Some((key(setup), Point::of(&samples?)))).collect()))
+            let points = points.filter_map(|(setup, samples)| Some((key(setup), Point::of(&samples?))));
+            (case, Results(points.collect()), differs)
         });
-        Ok(report::report(self, effort, &results.collect::<Vec<_>>()))
+        Ok(results.collect())
     }
 }
 
@@ -699,20 +715,18 @@ mod tests {
                 runs += jobs.len();
                 serially(jobs)
             };
-            let report = figure.evaluate(&effort, some).unwrap();
+            let results = figure.results(&effort, some).unwrap();
             let mut all = 0;
-            let results = figure.cases(&effort).into_iter().map(|case| {
+            for (case, found, _) in results {
                 let is_asked = |setup: &&Setup| case.purpose != Purpose::Seed || figure.must_always_hold(setup);
                 let point = |setup: &Setup| {
                     all += 1;
                     let samples = figure.job(&case, setup).run(&mut |_| true).unwrap();
                     ((setup.group.to_owned(), setup.label.clone()), Point::of(&samples))
                 };
-                let results = Results(figure.setups.iter().filter(is_asked).map(point).collect());
-                (case, results)
-            });
-            let results: Vec<_> = results.collect();
-            assert_eq!(report, report::report(&figure, &effort, &results), "{}", figure.id);
+                let expected = Results(figure.setups.iter().filter(is_asked).map(point).collect());
+                assert_eq!(found, expected, "{}, {}", figure.id, case.name);
+            }
             assert!(runs < all, "{}: {runs} of {all}", figure.id);
         }
     }
