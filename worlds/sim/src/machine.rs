@@ -108,9 +108,9 @@ pub struct MemoryCosts {
     pub write_cost: f64,
     /// How much longer a line takes, by the load of its node's memory.
     pub queueing: Queueing,
-    /// The unit in which memory is placed on nodes.
+    /// The unit in which memory is placed on nodes: a power of two.
     pub page_bytes: usize,
-    /// The unit that caches fetch.
+    /// The unit that caches fetch: a power of two.
     pub line_bytes: usize,
 }
 

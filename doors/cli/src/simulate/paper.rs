@@ -140,7 +140,7 @@ fn table(report: &Report) -> String {
     text + &format!("{held} of {} claims hold\n", report.verdicts.len())
 }
 
-/// A claim in one line, and its figures in a second one.
+/// A claim in one line, its figures in a second one, and what is missing if it does not hold.
 fn shown(verdict: &Verdict) -> String {
     let Verdict { claim, ratio, value, at_least, at_most, .. } = verdict;
     let holds = if verdict.holds { "holds" } else { "DOES NOT HOLD" };
@@ -155,12 +155,17 @@ fn shown(verdict: &Verdict) -> String {
         Robust::Fragile(cases) => format!(", fragile: otherwise with {}", cases.join(", ")),
     };
     let seeds = verdict.seeds.map_or(String::new(), |(asked, held)| format!(", for {held} of {asked} seeds"));
+    let missing = match &verdict.missing {
+        Some(missing) => format!("    {missing}\n"),
+        None if verdict.holds => String::new(),
+        None => "    what is missing is not known\n".to_owned(),
+    };
     if let Some(Published { predicted, published, unit }) = &verdict.published {
         return format!(
-            "{holds}{robust}{seeds}: {claim}: {predicted:.1} {unit} predicted, {published:.1} published, {value:.2}\n"
+            "{holds}{robust}{seeds}: {claim}: {predicted:.1} {unit} predicted, {published:.1} published, {value:.2}\n{missing}"
         );
     }
-    format!("{holds}{robust}{seeds}: {claim}\n    {value:.3}, expected {expected} ({ratio})\n")
+    format!("{holds}{robust}{seeds}: {claim}\n    {value:.3}, expected {expected} ({ratio})\n{missing}")
 }
 
 #[cfg(test)]
@@ -188,6 +193,12 @@ mod tests {
         let (begin, end) = ("holds: graviton2: all cores read: 169.", " GB/s predicted, 169.6 published, 1.00");
         assert!(line.starts_with(begin) && line.ends_with(end), "{line}");
         assert_eq!(text.matches(" published, ").count(), report.verdicts.len());
+        // What is missing stands below each line of a claim that does not hold.
+        let mut lines = text.lines();
+        let failing = std::iter::from_fn(|| lines.find(|line| line.starts_with("DOES NOT HOLD")).map(|_| lines.next()));
+        let missing: Vec<&str> = failing.flatten().collect();
+        assert_eq!(missing.len(), report.verdicts.iter().filter(|verdict| !verdict.holds).count());
+        assert!(missing.iter().all(|line| line.starts_with("    ") && !line.contains("not known")), "{missing:?}");
     }
 
     #[test]

@@ -168,21 +168,18 @@ fn gain_of_heaps(results: &super::Results, query: &str) -> f64 {
 
 pub(super) fn fig9() -> Figure {
     let title = "Sixteen queries at once on four Xeon E7-4820 (NUMA), with heaps and with malloc";
-    const NOTES_9: [&str; 4] = [
-        NOTES[0],
-        NOTES[1],
-        MALLOC,
-        "So q4 and q2 gain less than in the paper: the machine's large L3 caches hold both what heaps and what malloc would use again. q11 takes a \
-         millisecond, and differs by which thread takes which task.",
-    ];
+    const NOTES_9: [&str; 3] = [NOTES[0], NOTES[1], MALLOC];
     let mut figure = allocators("000-fig9", title, "Falt et al., Fig. 9 and §6.4", NUMA, &NOTES_9);
     let claims = [("q4", "35", 0.60..=0.70), ("q2", "15", 0.80..=0.90)];
+    const LARGE: &str =
+        "the machine's large L3 caches hold both what heaps and what malloc would use again, so q4 and q2 gain less";
     figure.claims.extend(claims.map(|(query, percent, range)| {
         Claim::new(format!("{query} takes about {percent} % less"), "heaps, to malloc", range, move |results| {
             results.ratio(query, "heaps", "malloc")
         })
+        .missing(LARGE)
     }));
-    figure.claims.push(Claim::new(
+    let most = Claim::new(
         "q4 gains most",
         "malloc to heaps: q4, to the largest of the others",
         1.0..=f64::INFINITY,
@@ -190,30 +187,32 @@ pub(super) fn fig9() -> Figure {
             let others = QUERIES.iter().filter(|query| **query != "q4");
             gain_of_heaps(results, "q4") / largest(others.map(|query| gain_of_heaps(results, query)))
         },
-    ));
+    );
+    figure.claims.push(most.missing(LARGE));
+    let short =
+        figure.claims.iter_mut().find(|claim| claim.text.starts_with("q11 ")).expect("it is one of the queries");
+    short.missing = Some("q11 takes a millisecond, and differs by which thread takes which task");
     figure
 }
 
 pub(super) fn fig10() -> Figure {
     let title = "Sixteen queries at once on a Xeon E5310 (SMP), with heaps and with malloc";
-    const NOTES_10: [&str; 4] = [
-        NOTES[0],
-        NOTES[1],
-        MALLOC,
-        "Some queries gain more than in the paper: here no cache holds a new page, and its lines come over the bus. A system often hands out the \
-         page that came back last, of which caches may have a part.",
-    ];
+    const NOTES_10: [&str; 3] = [NOTES[0], NOTES[1], MALLOC];
     let mut figure = allocators("000-fig10", title, "Falt et al., Fig. 10 and §6.4", SMP, &NOTES_10);
     let gains = |results: &super::Results| {
         let mut gains = QUERIES.map(|query| gain_of_heaps(results, query));
         gains.sort_by(f64::total_cmp);
         gains
     };
-    figure.claims.push(Claim::new(
+    let little = Claim::new(
         "no query gains significantly: 10 % at most",
         "malloc to heaps, the largest",
         0.0..=1.1 + SAME,
         move |results| gains(results)[QUERIES.len() - 1],
+    );
+    figure.claims.push(little.missing(
+        "here no cache holds a new page, and its lines come over the bus; a system often hands out the page that came back last, of which caches may \
+         have a part",
     ));
     figure.claims.push(Claim::new(
         "almost every query gains a little: all but one",

@@ -1,7 +1,7 @@
 //! How far seats steal on a chip whose lines have home caches.
 
 use super::fig001_9::{VICINITIES, label, setup, strategy};
-use super::published::After;
+use super::published::{After, PAUSES};
 use super::{Claim, Figure, MORE};
 use vicus_memory::distribution::Distribution;
 
@@ -34,13 +34,15 @@ fn of(after: After) -> Figure {
         baseline: "vicinity of 1, coarse",
         samples: 1,
         setups: setups.collect(),
-        claims: vec![
+        claims: [
             Claim::new("larger vicinities hurt map", "time in that of all to that of 1", MORE, move |results| {
                 results.ratio("map", &all, &one)
             }),
             Claim::new("larger vicinities help vecmul", "time in that of 1 to that of all", MORE, move |results| {
                 results.ratio("vecmul", &first, &last)
             }),
-        ],
+        ]
+        .map(|claim| Claim { missing: after.choose(None, Some(PAUSES)), ..claim })
+        .into(),
     }
 }

@@ -21,6 +21,13 @@ const NOTES: [&str; 3] = [
 
 const NUMACTL: &str = "steal, numactl";
 
+/// What is missing where footprint scheduling after the text loses.
+const UNDEALT: &str = "the text does not tell that tasks which are not worth dealing lie apart, as in the authors' runtime, nor its kernels' passes and phases: with \
+                       these the claim holds (001-fig7-published)";
+
+/// What is missing where matmul does not depend on places.
+const GEMM: &str = "TLB misses and the packing of blocks, for whose bytes GEMM waits: here it computes for longer than all of them take";
+
 /// The run with the distribution that Table 4 advises.
 fn advised(name: &'static str) -> String {
     let mut kernel = After::Text.kernel(name, Size::Numa);
@@ -53,15 +60,14 @@ fn of(after: After) -> Figure {
     for (name, _) in KERNELS {
         let advised = advised(name);
         let runs = [advised.clone(), NUMACTL.to_owned()];
-        claims.push(
-            Claim::new(
-                format!("{name}: {advised}, as advised, is never worse than {NUMACTL}"),
-                "time of the one to the other",
-                NOT_MORE,
-                move |results| results.ratio(name, &advised, NUMACTL),
-            )
-            .always(name, runs),
+        let never_worse = Claim::new(
+            format!("{name}: {advised}, as advised, is never worse than {NUMACTL}"),
+            "time of the one to the other",
+            NOT_MORE,
+            move |results| results.ratio(name, &advised, NUMACTL),
         );
+        let is_undealt = after == After::Text && ["map", "sparselu", "reduction"].contains(&name);
+        claims.push(Claim { missing: is_undealt.then_some(UNDEALT), ..never_worse.always(name, runs) });
     }
     claims.push(Claim::new(
         "with stealing, fine is as good as numactl",
@@ -69,21 +75,23 @@ fn of(after: After) -> Figure {
         EQUAL,
         |results| farthest(KERNELS.map(|(name, _)| results.ratio(name, "steal, fine", NUMACTL))),
     ));
-    claims.push(Claim::new(
+    let gains = Claim::new(
         "matmul gains about 14 % with footprint, coarse",
         "time of steal, numactl to it; half to one and a half of the paper's gain",
         1.07..=1.21,
         |results| results.ratio("matmul", NUMACTL, "footprint, coarse"),
-    ));
+    );
+    claims.push(gains.missing(GEMM));
     for strategy in ["steal", "footprint"] {
         let label = |distribution: &str| format!("{strategy}, {distribution}");
         let (fine, coarse) = (label("fine"), label("coarse"));
-        claims.push(Claim::new(
+        let breaking = Claim::new(
             format!("{strategy}: breaking the advice costs time: matmul, fine"),
             "time with fine to that with coarse",
             MORE,
             move |results| results.ratio("matmul", &fine, &coarse),
-        ));
+        );
+        claims.push(breaking.missing(GEMM));
     }
     claims.push(Claim::new(
         "map, fine: all tasks stay in their creator's queue, and footprint loses to steal",
@@ -91,7 +99,7 @@ fn of(after: After) -> Figure {
         MORE,
         |results| results.ratio("map", "footprint, fine", "steal, fine"),
     ));
-    claims.push(Claim::new(
+    let same = Claim::new(
         "sparselu is the same with both distributions",
         "the ratio to steal, numactl farthest from 1, under both strategies",
         EQUAL,
@@ -99,7 +107,8 @@ fn of(after: After) -> Figure {
             let labels = ["steal, fine", "steal, coarse", "footprint, fine", "footprint, coarse"];
             farthest(labels.map(|label| results.ratio("sparselu", label, NUMACTL)))
         },
-    ));
+    );
+    claims.push(Claim { missing: after.choose(Some(UNDEALT), None), ..same });
     Figure {
         id: after.choose("001-fig7", "001-fig7-published"),
         title: after.choose(

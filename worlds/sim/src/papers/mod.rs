@@ -216,6 +216,8 @@ pub struct Claim {
     pub published: Option<(f64, &'static str)>,
     /// If it must hold for every seed: the groups and labels of the runs that it compares.
     pub always: Option<Vec<(&'static str, String)>>,
+    /// If it is known not to hold: what the model lacks, or what in the paper contradicts it.
+    pub missing: Option<&'static str>,
     /// Computes the ratio.
     measure: Box<dyn Fn(&Results) -> f64 + Send + Sync>,
 }
@@ -227,12 +229,18 @@ impl Claim {
         expected: RangeInclusive<f64>,
         measure: impl Fn(&Results) -> f64 + Send + Sync + 'static,
     ) -> Claim {
-        Claim { text: text.into(), ratio, expected, published: None, always: None, measure: Box::new(measure) }
+        let (text, measure) = (text.into(), Box::new(measure));
+        Claim { text, ratio, expected, published: None, always: None, missing: None, measure }
     }
 
     /// Says that the ratio is that of what is predicted to this published figure.
     fn published(self, value: f64, unit: &'static str) -> Claim {
         Claim { published: Some((value, unit)), ..self }
+    }
+
+    /// Says what the model lacks, or what in the paper contradicts the claim, if it does not hold.
+    fn missing(self, missing: &'static str) -> Claim {
+        Claim { missing: Some(missing), ..self }
     }
 
     /// Makes it a claim of every seed, about these runs.
@@ -421,7 +429,7 @@ pub struct Job<'a> {
 }
 
 /// The result of one simulation.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
     /// How long the measured part took, in nanoseconds.
     pub wall_ns: f64,
@@ -437,6 +445,14 @@ pub struct Sample {
     pub latency_ns: f64,
     /// The free parameters that it depends on.
     pub used: ParameterSet,
+}
+
+impl Default for Sample {
+    /// Nothing took any time, and all parameters may matter.
+    fn default() -> Sample {
+        let used = ParameterSet::ALL;
+        Sample { wall_ns: 0.0, near_bytes: 0.0, far_bytes: 0.0, kept_nodes: 0.0, latency_ns: 0.0, used }
+    }
 }
 
 impl Job<'_> {
@@ -589,7 +605,8 @@ impl Figure {
         Job { setup, times: case.times(setup), bandwidth: case.bandwidth, options, samples: case.samples }
     }
 
-    /// Runs everything with `run`, and judges the claims. What would come to the same as a run before is not run again.
+    /// Runs everything with `run`, and judges the claims. What would come to the same as a run before is not run again, so `run` is called up to three
+    /// times: with the runs of the figure as it is, of smaller inputs, and of variants and seeds.
     ///
     /// # Errors
     /// The errors of `run`.

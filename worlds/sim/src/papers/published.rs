@@ -11,6 +11,10 @@ pub(super) enum After {
     Program,
 }
 
+/// What is missing where vicinities make no difference to the authors' workers.
+pub(super) const PAUSES: &str = "the run takes half a millisecond, in which a worker that has found nothing pauses for up to 128 µs and is not woken, so hardly any task is \
+                                 stolen";
+
 impl After {
     /// A kernel that both have. Its root of a float is emulated on a machine without floats, and map there is after the text.
     pub(super) fn kernel(self, name: &'static str, size: Size) -> AnyKernel {

@@ -65,6 +65,8 @@ pub struct Verdict {
     pub published: Option<Published>,
     /// Whether the value is in the range.
     pub holds: bool,
+    /// If it does not hold: what the model lacks, or what in the paper contradicts it. `None` if it holds, or nobody has found out.
+    pub missing: Option<String>,
     /// Whether that is still so when the parameters vary.
     pub robust: Robust,
     /// The number of seeds with which it was tested, and of those with which it held; `None` if it need not hold for all.
@@ -112,6 +114,7 @@ impl Verdict {
         let seeds = judged.iter().filter(|(case, _)| case.purpose != Purpose::Variant);
         let asked = seeds.clone().count();
         let held = seeds.filter(|(_, (_, holds))| *holds).count();
+        let holds = holds && (!always || held == asked);
         Verdict {
             claim: claim.text.clone(),
             ratio: claim.ratio.to_owned(),
@@ -123,7 +126,8 @@ impl Verdict {
                 published,
                 unit: unit.to_owned(),
             }),
-            holds: holds && (!always || held == asked),
+            holds,
+            missing: claim.missing.filter(|_| !holds).map(ToOwned::to_owned),
             robust,
             seeds: (always && asked > 1).then_some((asked, held)),
         }

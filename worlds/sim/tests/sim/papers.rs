@@ -3,8 +3,22 @@
 
 use vicus_sim::papers::{Effort, FIGURES, Report, Results, figure, serially};
 
+/// The claims that do not hold on reduced inputs, and of which nobody knows what is missing.
+const UNEXPLAINED: [&str; 5] = [
+    "nehalem-ep: TBB's loop, which places pages as its parts are stolen, is close to round robin",
+    "nehalem-ex: TBB's loop, which places pages as its parts are stolen, is close to round robin",
+    "niagara-2: lock-free does not scale: no faster with all threads than with one",
+    "niagara-2: qdqueue (affinity) is 72 times as fast as lock-free with all threads",
+    "xeon-5150: qdqueue (affinity) is 4 times as fast as lock-free with all threads",
+];
+
 fn small(id: &str) -> Report {
-    figure(id).unwrap().evaluate(&Effort::small(), serially).unwrap()
+    let report = figure(id).unwrap().evaluate(&Effort::small(), serially).unwrap();
+    for verdict in &report.verdicts {
+        let is_known = verdict.missing.is_some() || UNEXPLAINED.contains(&verdict.claim.as_str());
+        assert_eq!(verdict.holds, !is_known, "{id}: {}: {:.3}", verdict.claim, verdict.value);
+    }
+    report
 }
 
 /// Checks that the claims that contain one of these texts hold, and that each text is part of a claim.
@@ -110,7 +124,7 @@ fn loops_tasks_and_locality_queues() {
 }
 
 #[test]
-#[ignore = "takes half a minute; `vicus simulate paper 002-fig4` does more"]
+#[ignore = "takes ten seconds and more; `vicus simulate paper 002-fig4` does more"]
 fn runs_differ_little() {
     assert_hold(&small("002-fig4"), &["istanbul", "nehalem-ex"]);
 }
