@@ -51,6 +51,10 @@ const SPIN_NS: u64 = 5_000;
 /// a shorter time again and again: each waits while the other one is woken.
 const LONGER_LOOK_NS: u64 = 50_000;
 
+/// The same for a seat with lightweight threads that wait. No other seat can go on with them, and on virtual machines to sleep and to be woken takes
+/// some 0.1 ms. A token that goes round 500 threads on two seats comes back to a seat after that long.
+const LONGEST_LOOK_NS: u64 = 300_000;
+
 /// A shorter pause costs less than announcing that a push may end it.
 const SHORT_NS: u64 = 50_000;
 
@@ -549,12 +553,14 @@ impl<T> Seat<T> {
     /// the task that it was chosen for, if any.
     ///
     /// If the seat has its PU to itself, and the sleep was not longer than 0.05 ms, the seat looks around for at least twice that time,
-    /// and 0.05 ms at most, before it sleeps again; after a longer sleep for as long as its plan says.
-    pub fn woken(&mut self, wake: Option<Wake>, slept_ns: Option<u64>) {
+    /// and 0.05 ms at most, before it sleeps again; after a longer sleep for as long as its plan says. `has_threads`: lightweight threads
+    /// wait that only this seat can go on with; then 0.3 ms take the place of 0.05 ms.
+    pub fn woken(&mut self, wake: Option<Wake>, slept_ns: Option<u64>, has_threads: bool) {
         self.woken = wake;
         if let Some(slept_ns) = slept_ns {
-            let is_short = self.is_alone && slept_ns <= LONGER_LOOK_NS;
-            self.look_ns = if is_short { LONGER_LOOK_NS.min(self.look_ns.max(slept_ns * 2)) } else { 0 };
+            let longest_ns = if has_threads { LONGEST_LOOK_NS } else { LONGER_LOOK_NS };
+            let is_short = self.is_alone && slept_ns <= longest_ns;
+            self.look_ns = if is_short { longest_ns.min(self.look_ns.max(slept_ns * 2)) } else { 0 };
         }
     }
 

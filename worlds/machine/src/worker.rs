@@ -614,7 +614,7 @@ impl<'a> Seated<'a> {
         let chosen = if let Some(Woken::Spawn(wake)) = slept { Some(wake) } else { sleepers.stay(self.slot) };
         in_task(|worker| {
             worker.recorder.sleep_ends(shared, self.plan.pool);
-            worker.state.woken(chosen, slept_ns);
+            worker.state.woken(chosen, slept_ns, worker.began_threads > 0);
         });
         let found = found?;
         // The spawn that chose this thread was for another task than the one it found by itself.

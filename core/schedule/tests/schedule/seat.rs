@@ -192,7 +192,7 @@ fn a_seat_that_finds_nothing_looks_around_and_then_sleeps() {
 fn a_seat_looks_around_for_longer_after_a_short_sleep_if_it_has_its_pu_to_itself() {
     let mut world = World::new("las:spin_ns=700");
     let sleep = Rest::Sleep { sleeper: Sleeper::Free, at_most_ns: None };
-    let slept = |world: &mut World, ns| world.seat.woken(None, ns);
+    let slept = |world: &mut World, ns| world.seat.woken(None, ns, false);
     slept(&mut world, Some(9_000));
     assert_eq!([0, 17_999].map(|idle| world.none(idle)), [Rest::Look { until_ns: 18_000 }; 2]);
     assert_eq!(world.none(18_000), sleep);
@@ -201,6 +201,12 @@ fn a_seat_looks_around_for_longer_after_a_short_sleep_if_it_has_its_pu_to_itself
     assert_eq!(world.none(700), Rest::Look { until_ns: 18_000 });
     for (ns, until_ns) in [(50_000, 50_000), (100, 50_000), (50_001, 700)] {
         slept(&mut world, Some(ns));
+        assert_eq!(world.none(0), Rest::Look { until_ns });
+        assert_eq!(world.none(until_ns), sleep);
+    }
+    // Lightweight threads wait that only it can go on with.
+    for (ns, until_ns) in [(100_000, 200_000), (300_000, 300_000), (100, 300_000), (300_001, 700)] {
+        world.seat.woken(None, Some(ns), true);
         assert_eq!(world.none(0), Rest::Look { until_ns });
         assert_eq!(world.none(until_ns), sleep);
     }
@@ -263,7 +269,7 @@ fn a_seat_leaves_the_task_that_it_was_woken_for_to_another_if_it_finds_a_differe
     let (immediate, deferred) = (world.place(Kind::Immediate), world.place(Kind::Deferred));
     let wake = |queue| Wake { queue, request: Some(RequestId(1)), while_waiting: false };
     let mut found = |woken_for, found_in: QueueId| {
-        world.seat.woken(Some(wake(woken_for)), None);
+        world.seat.woken(Some(wake(woken_for)), None, false);
         world.queues.0[found_in.index()].push((1, 1));
         world.find().unwrap().2
     };
@@ -271,10 +277,10 @@ fn a_seat_leaves_the_task_that_it_was_woken_for_to_another_if_it_finds_a_differe
     assert_eq!(found(deferred, immediate), Some(wake(deferred)));
     assert_eq!(world.seat.take_wake(), None, "once");
     // It has looked: other seats were quicker.
-    world.seat.woken(Some(wake(deferred)), None);
+    world.seat.woken(Some(wake(deferred)), None, false);
     assert_eq!((world.find(), world.none(0)), (None, Rest::Look { until_ns: 10_000 }));
     assert_eq!(world.seat.take_wake(), None);
-    world.seat.woken(Some(wake(deferred)), None);
+    world.seat.woken(Some(wake(deferred)), None, false);
     assert_eq!(world.seat.take_wake(), Some(wake(deferred)), "what it waited for came first");
 }
 

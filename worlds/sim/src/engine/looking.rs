@@ -127,7 +127,7 @@ impl Engine<'_> {
         self.note(seat, || What::SleepEnds);
         let pool = self.plan.seats[seat].pool;
         let Thread { state, slot, .. } = &mut self.seats[seat];
-        state.woken(self.pools[pool.index()].stay(*slot), Some(slept_ns));
+        state.woken(self.pools[pool.index()].stay(*slot), Some(slept_ns), false);
     }
 
     /// Has a seat look that waits, or that has a task of its own, unless it looks by itself.
