@@ -15,7 +15,7 @@ use vicus_sim::papers::{self, Effort, FIGURES, Figure, Job, Published, Report, R
 
 /// Reproduce the papers' figures: prints a table, and for each claim of the paper whether it holds, by how much, and whether it
 /// is robust: whether it still holds if any of the model's free parameters, or of the machine's bandwidths, is a quarter
-/// smaller or larger.
+/// smaller or larger. Below a claim that does not hold stands what is missing; if that is known, the claim is not varied.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The figure, such as 001-fig7, or `all`. `--list` lists them.

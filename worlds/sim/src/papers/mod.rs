@@ -4,7 +4,7 @@
 //! range that the paper gives for it. The model knows nothing of figures and claims. A claim that holds is *robust* if it still
 //! holds when any of the free parameters, or of the machine's bandwidths outside of its caches ([`Machine::BANDWIDTHS`]), is a
 //! quarter smaller or larger, and *fragile* otherwise; a claim of "never slower" is tested with twenty seeds as well. Where the
-//! model disagrees with a paper, the report says so.
+//! model disagrees with a paper, the report says so; if what is missing is known, that claim is not varied.
 //!
 //! A figure of queries replays recordings: it says which [`Recording`]s it needs, and the caller makes them
 //! ([`Figure::replay`]).
@@ -44,7 +44,8 @@ use crate::{
     simulate_watched,
 };
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 use vicus_kernels::{AnyKernel, Kernel};
@@ -168,6 +169,11 @@ impl Setup {
         Setup::of(group, machine, Input::Kernel(kernel.into()))
     }
 
+    /// Its group and its label.
+    fn run(&self) -> Run {
+        (self.group.to_owned(), self.label.clone())
+    }
+
     /// The same run under another strategy and with another label.
     fn under(&self, strategy: &str, label: impl Into<String>) -> Setup {
         Setup { strategy: strategy.to_owned(), label: label.into(), ..self.clone() }
@@ -253,6 +259,19 @@ impl Claim {
         let ratio = (self.measure)(results);
         (ratio, self.expected.contains(&ratio))
     }
+
+    /// Whether it is judged with other parameters and seeds, too, when these are the figure's results: if it holds, or if nobody knows why it does not.
+    fn is_varied(&self, results: &Results) -> bool {
+        self.missing.is_none() || self.judge(results).1
+    }
+
+    /// The runs that it is about: their groups and labels.
+    fn runs(&self, results: &Results) -> BTreeSet<Run> {
+        let results = results.clone();
+        results.asked.take();
+        self.judge(&results);
+        results.asked.into_inner()
+    }
 }
 
 /// Ratios that differ by less count as equal: a second run may differ by as much.
@@ -317,9 +336,16 @@ impl Point {
     }
 }
 
-/// The results of a figure's runs, by group and label.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Results(BTreeMap<(String, String), Point>);
+/// A run's group and its label.
+type Run = (String, String);
+
+/// The results of a figure's runs.
+#[derive(Clone, Debug, Default)]
+pub struct Results {
+    points: BTreeMap<Run, Point>,
+    /// The runs whose results were asked for.
+    asked: RefCell<BTreeSet<Run>>,
+}
 
 impl Results {
     /// Results from elsewhere: groups, labels, and times in nanoseconds.
@@ -328,13 +354,19 @@ impl Results {
             let sample = Sample { wall_ns, ..Sample::default() };
             ((group.to_owned(), label.to_owned()), Point::of(&[sample]))
         };
-        Results(walls.into_iter().map(point).collect())
+        Results::of(walls.into_iter().map(point))
+    }
+
+    fn of(points: impl IntoIterator<Item = (Run, Point)>) -> Results {
+        Results { points: points.into_iter().collect(), asked: RefCell::default() }
     }
 
     /// The result of one run. Panics if there is none.
     pub fn point(&self, group: &str, label: &str) -> &Point {
-        let key = (group.to_owned(), label.to_owned());
-        self.0.get(&key).unwrap_or_else(|| panic!("a figure has a run `{label}` of {group}"))
+        let run = (group.to_owned(), label.to_owned());
+        let point = self.points.get(&run).unwrap_or_else(|| panic!("a figure has a run `{label}` of {group}"));
+        self.asked.borrow_mut().insert(run);
+        point
     }
 
     /// The time of one run of a group, divided by that of another.
@@ -588,10 +620,13 @@ impl Figure {
         cases
     }
 
-    /// Whether a claim of every seed compares this run.
-    fn must_always_hold(&self, setup: &Setup) -> bool {
-        let mut runs = self.claims.iter().filter_map(|claim| claim.always.as_ref()).flatten();
-        runs.any(|(group, label)| (*group, label) == (setup.group, &setup.label))
+    /// The runs that variants have, and those that other seeds have, when these are the figure's results: those that a claim is about, unless it does
+    /// not hold and what is missing is known.
+    fn varied(&self, results: &Results) -> [BTreeSet<Run>; 2] {
+        let varied = || self.claims.iter().filter(|claim| claim.is_varied(results));
+        let always = varied().filter_map(|claim| claim.always.as_ref()).flatten();
+        let always = always.map(|(group, label)| ((*group).to_owned(), label.clone()));
+        [varied().flat_map(|claim| claim.runs(results)).collect(), always.collect()]
     }
 
     fn job<'a>(&'a self, case: &Case, setup: &'a Setup) -> Job<'a> {
@@ -605,8 +640,9 @@ impl Figure {
         Job { setup, times: case.times(setup), bandwidth: case.bandwidth, options, samples: case.samples }
     }
 
-    /// Runs everything with `run`, and judges the claims. What would come to the same as a run before is not run again, so `run` is called up to three
-    /// times: with the runs of the figure as it is, of smaller inputs, and of variants and seeds.
+    /// Runs everything with `run`, and judges the claims. What would come to the same as a run before is not run again, nor is what only matters to claims
+    /// that do not hold for a reason that is known. So `run` is called up to three times: with the runs of the figure as it is, of smaller inputs, and of
+    /// variants and seeds.
     ///
     /// # Errors
     /// The errors of `run`.
@@ -638,11 +674,22 @@ impl Figure {
         }];
         let smaller = cases.iter().position(is_smaller);
         let mut differs = vec![false; cases.len()];
+        let results_of = |found: &[Option<Vec<Sample>>]| {
+            let points = self.setups.iter().zip(found);
+            Results::of(points.filter_map(|(setup, samples)| Some((setup.run(), Point::of(samples.as_ref()?)))))
+        };
+        let mut varied: [BTreeSet<Run>; 2] = Default::default();
         for stage in stages {
             let (mut jobs, mut places) = (Vec::new(), Vec::new());
             for (number, case) in cases.iter().enumerate().filter(|(_, case)| stage(case)) {
+                let [of_variants, of_seeds] = &varied;
                 for (at, setup) in self.setups.iter().enumerate() {
-                    if case.purpose == Purpose::Seed && !self.must_always_hold(setup) {
+                    let is_asked = match case.purpose {
+                        Purpose::Figure => true,
+                        Purpose::Variant => of_variants.contains(&setup.run()),
+                        Purpose::Seed => of_seeds.contains(&setup.run()),
+                    };
+                    if !is_asked {
                         continue;
                     }
                     let earlier = [smaller, Some(0)].into_iter().flatten().filter(|&earlier| earlier != number);
@@ -663,14 +710,12 @@ impl Figure {
                     found[number][at] = Some(samples);
                 }
             }
+            if cases.len() > 1 {
+                varied = self.varied(&results_of(&found[0]));
+            }
         }
-        let results = cases.into_iter().zip(found).zip(differs).map(|((case, found), differs)| {
-            let key = |setup: &Setup| (setup.group.to_owned(), setup.label.clone());
-            let points = self.setups.iter().zip(found);
-            let points = points.filter_map(|(setup, samples)| Some((key(setup), Point::of(&samples?))));
-            (case, Results(points.collect()), differs)
-        });
-        Ok(results.collect())
+        let results = cases.into_iter().zip(&found).zip(differs);
+        Ok(results.map(|((case, found), differs)| (case, results_of(found), differs)).collect())
     }
 }
 
@@ -735,16 +780,50 @@ mod tests {
             let results = figure.results(&effort, some).unwrap();
             let mut all = 0;
             for (case, found, _) in results {
-                let is_asked = |setup: &&Setup| case.purpose != Purpose::Seed || figure.must_always_hold(setup);
+                let is_asked = |setup: &&Setup| found.points.contains_key(&setup.run());
                 let point = |setup: &Setup| {
                     all += 1;
                     let samples = figure.job(&case, setup).run(&mut |_| true).unwrap();
-                    ((setup.group.to_owned(), setup.label.clone()), Point::of(&samples))
+                    (setup.run(), Point::of(&samples))
                 };
-                let expected = Results(figure.setups.iter().filter(is_asked).map(point).collect());
-                assert_eq!(found, expected, "{}, {}", figure.id, case.name);
+                let expected = Results::of(figure.setups.iter().filter(is_asked).map(point));
+                assert_eq!(found.points, expected.points, "{}, {}", figure.id, case.name);
             }
             assert!(runs < all, "{}: {runs} of {all}", figure.id);
+        }
+    }
+
+    #[test]
+    fn only_runs_of_claims_that_hold_or_are_not_explained_vary() {
+        let held = Claim::new("holds", "1", 0.9..=1.1, |results| results.ratio("map", "a", "b"));
+        let explained = |missing: fn(Claim) -> Claim| {
+            let claim = Claim::new("does not hold", "1", 2.0..=3.0, |results| results.ratio("map", "c", "b"));
+            missing(claim).always("map", ["c".to_owned(), "d".to_owned()])
+        };
+        let results = Results::from_walls(["a", "b", "c", "d", "e"].map(|label| ("map", label, 1.0)));
+        let varied = |claim| {
+            let figure = Figure { claims: vec![claim], ..fig001_11::figure() };
+            figure.varied(&results).map(|runs| runs.into_iter().map(|(_, label)| label).collect::<String>())
+        };
+        assert_eq!(varied(held), ["ab", ""]);
+        assert_eq!(varied(explained(|claim| claim)), ["bc", "cd"]);
+        assert_eq!(varied(explained(|claim| claim.missing("banks"))), ["", ""]);
+    }
+
+    #[test]
+    fn a_claim_is_about_the_same_runs_with_all_results() {
+        let mut chance = crate::chance::Chance::new(1);
+        for (id, figure) in FIGURES {
+            let figure = figure();
+            let mut results = || {
+                let walls = figure.setups.iter().map(|setup| (setup.group, setup.label.as_str()));
+                Results::from_walls(walls.map(|(group, label)| (group, label, 1.0 + chance.below(1000) as f64)))
+            };
+            for claim in &figure.claims {
+                let runs = claim.runs(&results());
+                assert!(!runs.is_empty(), "{id}: {}", claim.text);
+                (0..10).for_each(|_| assert_eq!(claim.runs(&results()), runs, "{id}: {}", claim.text));
+            }
         }
     }
 

@@ -88,7 +88,7 @@ pub struct Published {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Robust {
-    /// It was not tried.
+    /// It was not tried, or it does not hold and what is missing is known.
     Untried,
     /// It holds in all variants, or in none if it doesn't hold.
     Robust,
@@ -99,6 +99,8 @@ pub enum Robust {
 impl Verdict {
     fn of(claim: &Claim, results: &[(Case, Results)]) -> Verdict {
         let always = claim.always.is_some();
+        let (_, first) = &results[0];
+        let results = if claim.is_varied(first) { results } else { &results[..1] };
         let asked = results.iter().filter(|(case, _)| always || case.purpose != Purpose::Seed);
         let judged: Vec<(&Case, (f64, bool))> = asked.map(|(case, results)| (case, claim.judge(results))).collect();
         let (_, (value, holds)) = judged[0];
