@@ -6,7 +6,8 @@
 //! The operations are those of Qthreads, by its names: `F` is full, `E` empty, the first letter what an operation waits for, the second
 //! what it leaves. A thread that waits for a word to be full (`read_ff`, `read_fe`, `write_ff`) is woken when it is filled: all that leave it
 //! full, in the order in which they came, those that read before those that write; then the first of those that empty it. A thread that waits
-//! for a word to be empty (`write_ef`) is woken when it is emptied, the first one. We differ in that order: Qthreads serves the last one first.
+//! for a word to be empty (`write_ef`) is woken when it is emptied, the first one. We differ in that order: Qthreads serves the last one first. Locks have
+//! an order of their own ([`lock`]).
 //!
 //! Operations on one word are atomic among themselves. Plain accesses to it are not ordered with them, except by what they wait for.
 //!
@@ -29,6 +30,7 @@
 //! freed.
 
 use super::entries::{At, Entries};
+use super::lists::{IN_ORDER, Links, List, Runs};
 use super::{Deadlock, Ended, begin_wait, end_wait, sync_var};
 use crate::fibres::mutant::{Mutant, Planted};
 use crate::fibres::{self, Fibre};
@@ -120,9 +122,10 @@ pub fn try_write_ff(word: &AtomicU64, value: u64) -> bool {
     TABLE.try_operate(word, Operation::WriteFf(value)).is_some()
 }
 
-/// Waits until no thread has locked the word, and locks it: what [`read_fe`] does, for words as locks.
+/// Waits until no thread has locked the word, and locks it: what [`read_fe`] does, for words as locks, which are expected to go from thread to thread. So they
+/// stay on a seat for some time: of those that wait, the lock goes to up to 64 of one seat, in the order in which they came, and then to another seat's.
 pub fn lock(word: &AtomicU64) {
-    read_fe(word);
+    TABLE.operate(word, Operation::Lock);
 }
 
 /// As [`lock`]; `false` if it is locked.
@@ -202,6 +205,8 @@ pub(super) const STRIPES: usize = 1024;
 pub(crate) enum Operation {
     ReadFf,
     ReadFe,
+    /// As `ReadFe`, but for the order in which those that wait are served.
+    Lock,
     WriteEf(u64),
     WriteFf(u64),
 }
@@ -211,11 +216,17 @@ impl Operation {
         !matches!(self, Operation::WriteEf(_))
     }
 
+    /// Whether the word is not as it wants it any more when it is done.
+    fn changes(self) -> bool {
+        !matches!(self, Operation::ReadFf | Operation::WriteFf(_))
+    }
+
     /// Its name, as users call it.
     pub(super) fn name(self) -> &'static str {
         match self {
             Operation::ReadFf => "read_ff",
             Operation::ReadFe => "read_fe",
+            Operation::Lock => "lock",
             Operation::WriteEf(_) => "write_ef",
             Operation::WriteFf(_) => "write_ff",
         }
@@ -236,10 +247,8 @@ pub(super) enum Party {
 
 /// A wait, in the frame of the one that waits.
 pub(super) struct Node {
-    /// The next one in its list. Guarded by the stripe's lock, and then the one's who wakes it.
-    next: Cell<*const Node>,
-    /// The one before it in its list.
-    before: Cell<*const Node>,
+    /// Guarded by the stripe's lock, and then the one's who wakes it.
+    pub(super) links: Links,
     address: usize,
     operation: Operation,
     /// What was read.
@@ -260,12 +269,20 @@ impl Node {
         };
         let takes_backtraces = with_worker(|worker| worker.shared.threads_here.watch.takes_backtraces);
         let backtrace = (takes_backtraces == Some(true)).then(|| Box::new(Backtrace::force_capture()));
-        Node { backtrace, ..Node::of(address, operation, party) }
+        let seat = if operation == Operation::Lock { with_worker(|worker| worker.seat.index() as u32) } else { None };
+        let links = Links::new(seat.unwrap_or(IN_ORDER));
+        Node { backtrace, links, ..Node::of(address, operation, party) }
     }
 
     fn of(address: usize, operation: Operation, party: Party) -> Node {
-        let (next, before, value) = (Cell::new(ptr::null()), Cell::new(ptr::null()), Cell::new(0));
-        Node { next, before, address, operation, value, is_done: AtomicU32::new(0), party, backtrace: None }
+        let (links, value) = (Links::new(IN_ORDER), Cell::new(0));
+        Node { links, address, operation, value, is_done: AtomicU32::new(0), party, backtrace: None }
+    }
+
+    /// Of no thread.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn in_run(run: u32, operation: Operation) -> Node {
+        Node { links: Links::new(run), ..Node::of(8, operation, Party::Outside(Done::new())) }
     }
 
     /// Of a model's thread.
@@ -333,78 +350,23 @@ pub(super) fn judge_waits(mut f: impl FnMut(SeenWait<'_>) -> Verdict) {
     }
 }
 
-/// Waits in the order in which they came.
-#[derive(Clone, Copy)]
-pub(super) struct List {
-    first: *const Node,
-    last: *const Node,
-}
-
-impl List {
-    pub(super) const EMPTY: List = List { first: ptr::null(), last: ptr::null() };
-
-    fn is_empty(&self) -> bool {
-        self.first.is_null()
-    }
-
-    fn push(&mut self, node: &Node) {
-        node.next.set(ptr::null());
-        node.before.set(self.last);
-        #[expect(unsafe_code, reason = "follows a pointer to a wait")]
-        // SAFETY: waits stay in their frames while they are in a list.
-        match unsafe { self.last.as_ref() } {
-            Some(last) => last.next.set(node),
-            None => self.first = node,
-        }
-        self.last = node;
-    }
-
-    fn pop(&mut self) -> Option<&'static Node> {
-        #[expect(unsafe_code, reason = "follows a pointer to a wait")]
-        // SAFETY: as in `push`; the reference is used until the wait is told that it is over.
-        let node = unsafe { self.first.as_ref()? };
-        self.remove(node);
-        Some(node)
-    }
-
-    /// Takes one out that is there.
-    fn remove(&mut self, node: &Node) {
-        let (before, next) = (node.before.get(), node.next.get());
-        #[expect(unsafe_code, reason = "follows pointers to waits")]
-        // SAFETY: as in `push`.
-        let (earlier, later) = unsafe { (before.as_ref(), next.as_ref()) };
-        match earlier {
-            Some(earlier) => earlier.next.set(next),
-            None => self.first = next,
-        }
-        match later {
-            Some(later) => later.before.set(before),
-            None => self.last = before,
-        }
-    }
-
-    fn iter(&self) -> impl Iterator<Item = &Node> {
-        #[expect(unsafe_code, reason = "follows pointers to waits")]
-        // SAFETY: as in `push`; the caller holds the stripe's lock.
-        let node = |node: *const Node| unsafe { node.as_ref() };
-        std::iter::successors(node(self.first), move |before| node(before.next.get()))
-    }
-}
-
 /// A word that is empty, or for which a thread waits.
 #[derive(Clone, Copy)]
 pub(super) struct Entry {
     /// 0 in a free place.
     pub(super) address: usize,
     pub(super) is_full: bool,
+    /// See [`Runs::pop`].
+    served: u8,
     /// Those that leave the word as they want it: they wait for it to be full.
     stay: List,
     /// Those that change it: they wait for it to be full while it is empty, and to be empty while it is full.
-    change: List,
+    change: Runs,
 }
 
 impl Entry {
-    pub(super) const FREE: Entry = Entry { address: 0, is_full: true, stay: List::EMPTY, change: List::EMPTY };
+    pub(super) const FREE: Entry =
+        Entry { address: 0, is_full: true, served: 0, stay: List::EMPTY, change: Runs::EMPTY };
 
     /// For which no thread waits yet.
     pub(super) fn new(address: usize, is_full: bool) -> Entry {
@@ -425,7 +387,7 @@ impl Entry {
                 woken.push(node);
             }
         }
-        while let Some(node) = self.change.pop() {
+        while let Some(node) = self.change.pop(&mut self.served) {
             act(word, node.operation, &node.value);
             woken.push(node);
             // No thread waits for an empty word to be empty.
@@ -439,7 +401,7 @@ impl Entry {
     /// The word is empty from now on.
     pub(super) fn emptied(&mut self, word: &impl Word, woken: &mut List) {
         self.is_full = false;
-        if let Some(node) = self.change.pop() {
+        if let Some(node) = self.change.pop(&mut self.served) {
             act(word, node.operation, &node.value);
             woken.push(node);
             // No thread waits for a full word to be full.
@@ -457,19 +419,12 @@ impl Entry {
 
     /// One that waits does not wait any more.
     fn remove(&mut self, node: &Node) {
-        self.list_of(node).remove(node);
+        if node.operation.changes() { self.change.remove(node) } else { self.stay.remove(node) }
     }
 
     /// One more waits.
     pub(super) fn push(&mut self, node: &Node) {
-        self.list_of(node).push(node);
-    }
-
-    fn list_of(&mut self, node: &Node) -> &mut List {
-        match node.operation {
-            Operation::ReadFf | Operation::WriteFf(_) => &mut self.stay,
-            Operation::ReadFe | Operation::WriteEf(_) => &mut self.change,
-        }
+        if node.operation.changes() { self.change.push(node) } else { self.stay.push(node) }
     }
 }
 
@@ -496,7 +451,7 @@ impl Word for AtomicU64 {
 #[inline]
 pub(super) fn act(word: &impl Word, operation: Operation, value: &Cell<u64>) {
     match operation {
-        Operation::ReadFf | Operation::ReadFe => value.set(word.read()),
+        Operation::ReadFf | Operation::ReadFe | Operation::Lock => value.set(word.read()),
         Operation::WriteEf(new) | Operation::WriteFf(new) => word.write(new),
     }
 }
@@ -570,8 +525,8 @@ impl Table {
         act(word, operation, &value);
         match (operation, found) {
             (Operation::ReadFf | Operation::WriteFf(_), _) => {}
-            (Operation::ReadFe, None) => _ = entries.insert(Entry::new(address, false)),
-            (Operation::ReadFe, Some(at)) => {
+            (Operation::ReadFe | Operation::Lock, None) => _ = entries.insert(Entry::new(address, false)),
+            (Operation::ReadFe | Operation::Lock, Some(at)) => {
                 entries[at].emptied(word, &mut woken);
                 entries.forget_unneeded(at);
             }

@@ -26,6 +26,7 @@ mod countdown;
 mod deadlock;
 mod entries;
 pub mod full_empty;
+mod lists;
 mod local;
 mod migrate;
 mod sitting;

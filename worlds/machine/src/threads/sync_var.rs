@@ -1,7 +1,8 @@
 //! A value with its full/empty bit in one word.
 
 use super::entries::{At, Entries};
-use super::full_empty::{Entry, List, Node, Operation, STRIPES, Table, Word, act, after_next, wake};
+use super::full_empty::{Entry, Node, Operation, STRIPES, Table, Word, act, after_next, wake};
+use super::lists::List;
 use crate::fibres::mutant::{Mutant, Planted};
 use std::cell::Cell;
 use std::fmt;
@@ -279,7 +280,7 @@ impl<A: Atomic> Var<'_, A> {
             if is_full == operation.wants_full() && !has_waits {
                 let value = Value(Cell::new(word >> BITS));
                 act(&value, operation, &read);
-                let is_full_then = !matches!(operation, Operation::ReadFe);
+                let is_full_then = !matches!(operation, Operation::ReadFe | Operation::Lock);
                 let now = pack(value.0.get(), is_full_then, false);
                 if self.word.replace(word, now) {
                     return Some(read.get());
@@ -299,7 +300,7 @@ impl<A: Atomic> Var<'_, A> {
                 act(&value, operation, &read);
                 match operation {
                     Operation::ReadFf | Operation::WriteFf(_) => {}
-                    Operation::ReadFe => entry.emptied(&value, &mut woken),
+                    Operation::ReadFe | Operation::Lock => entry.emptied(&value, &mut woken),
                     Operation::WriteEf(_) => entry.filled(&value, &mut woken, Planted::default()),
                 }
                 self.put_back(&mut entries, at, value.0.get());

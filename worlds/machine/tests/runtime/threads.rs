@@ -245,6 +245,82 @@ fn a_backtrace_in_a_thread_ends_at_its_border() {
 }
 
 #[test]
+fn a_lock_is_had_by_one_thread_at_a_time_and_by_all_in_the_end() {
+    everywhere(|runtime, what| {
+        // The word, and what it guards: reads and writes that would lose some if two had the lock.
+        let guarded = Arc::new((AtomicU64::new(0), AtomicU64::new(0)));
+        let count = {
+            let guarded = Arc::clone(&guarded);
+            move |times: u64, pauses: fn()| {
+                for time in 0..times {
+                    full_empty::lock(&guarded.0);
+                    let value = guarded.1.load(Ordering::Relaxed);
+                    if time % 7 == 0 {
+                        pauses();
+                    }
+                    guarded.1.store(value + 1, Ordering::Relaxed);
+                    full_empty::unlock(&guarded.0).unwrap();
+                }
+            }
+        };
+        let outside: Vec<_> = (0..2)
+            .map(|_| {
+                let count = count.clone();
+                std::thread::spawn(move || count(50, std::thread::yield_now))
+            })
+            .collect();
+        let threads: Vec<_> = (0..100)
+            .map(|_| {
+                let count = count.clone();
+                threads::Builder::new().spawn_on(runtime, move || count(30, threads::yield_now))
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        outside.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(guarded.1.load(Ordering::Relaxed), 2 * 50 + 100 * 30, "{what}");
+        assert!(full_empty::is_full(&guarded.0), "{what}");
+    });
+}
+
+/// The threads of a seat have a lock for 64 turns at most while those of another seat wait.
+#[test]
+fn a_lock_goes_to_the_threads_of_one_seat_and_then_to_those_of_another() {
+    let topology = Topology::parse("node:2 core:1").unwrap();
+    // Under this strategy a thread runs at its place, and is not stolen.
+    let strategy: Setting = "shepherd".parse().unwrap();
+    let runtime = Runtime::builder().topology(topology).threads(2).strategy(strategy).quiet().start();
+    let word = Arc::new(AtomicU64::new(0));
+    let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let waiting = Arc::new(AtomicUsize::new(0));
+    full_empty::lock(&word);
+    // They come in turn, so that their order would be that of the seats.
+    let threads: Vec<_> = (0..300)
+        .map(|number| {
+            let place = NodeId::new(number % 2);
+            let (word, order, began) = (Arc::clone(&word), Arc::clone(&order), Arc::clone(&waiting));
+            let thread = threads::Builder::new().place(place).spawn_on(&runtime, move || {
+                began.fetch_add(1, Ordering::Relaxed);
+                full_empty::lock(&word);
+                order.lock().unwrap().push(place.index());
+                full_empty::unlock(&word).unwrap();
+            });
+            while waiting.load(Ordering::Relaxed) <= number {
+                std::thread::yield_now();
+            }
+            thread
+        })
+        .collect();
+    // The last ones may still be on their way into the list.
+    std::thread::sleep(Duration::from_millis(20));
+    full_empty::unlock(&word).unwrap();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let order = order.lock().unwrap();
+    assert_eq!(order.len(), 300);
+    let turns: Vec<usize> = order.chunk_by(|a, b| a == b).map(<[usize]>::len).collect();
+    assert!(turns.iter().all(|&turn| turn <= 64) && turns.len() <= 10, "{turns:?}");
+}
+
+#[test]
 fn bad_input_is_told() {
     let runtime = Runtime::builder().threads(1).start();
     let try_spawn =
