@@ -108,7 +108,7 @@ struct Cut {
     /// The number of its first granule.
     first: usize,
     bytes: usize,
-    /// Divides all places where accesses begin and end.
+    /// Granules consist of so many bytes each, or of several such units.
     unit: usize,
     /// By granule, the unit where it begins, and at last that where the array ends; empty if each unit is a granule.
     starts: Vec<u32>,

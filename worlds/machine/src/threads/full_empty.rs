@@ -6,8 +6,8 @@
 //! The operations are those of Qthreads, by its names: `F` is full, `E` empty, the first letter what an operation waits for, the second
 //! what it leaves. A thread that waits for a word to be full (`read_ff`, `read_fe`, `write_ff`) is woken when it is filled: all that leave it
 //! full, in the order in which they came, those that read before those that write; then the first of those that empty it. A thread that waits
-//! for a word to be empty (`write_ef`) is woken when it is emptied, the first one. We differ in that order: Qthreads serves the last one first. Locks have
-//! an order of their own ([`lock`]).
+//! for a word to be empty (`write_ef`) is woken when it is emptied, the first one. We differ in that order: Qthreads serves the last one first. Those that
+//! wait for locks have an order of their own ([`lock`]), and among others that wait for the same word a turn of their own.
 //!
 //! Operations on one word are atomic among themselves. Plain accesses to it are not ordered with them, except by what they wait for.
 //!
@@ -30,7 +30,7 @@
 //! freed.
 
 use super::entries::{At, Entries};
-use super::lists::{IN_ORDER, Links, List, Runs};
+use super::lists::{IN_ORDER, Links, List, Runs, run_of_seat};
 use super::{Deadlock, Ended, begin_wait, end_wait, sync_var};
 use crate::fibres::mutant::{Mutant, Planted};
 use crate::fibres::{self, Fibre};
@@ -38,7 +38,7 @@ use crate::lock::ShortLock;
 use crate::runtime::Shared;
 use crate::sync::{AtomicU32, Ordering, Padded};
 use crate::tasks::{Awaited, Done, Latch};
-use crate::worker::{is_seated, with_worker};
+use crate::worker::{Worker, is_seated, with_worker};
 use std::backtrace::Backtrace;
 use std::cell::Cell;
 use std::fmt;
@@ -123,7 +123,8 @@ pub fn try_write_ff(word: &AtomicU64, value: u64) -> bool {
 }
 
 /// Waits until no thread has locked the word, and locks it: what [`read_fe`] does, for words as locks, which are expected to go from thread to thread. So they
-/// stay on a seat for some time: of those that wait, the lock goes to up to 64 of one seat, in the order in which they came, and then to another seat's.
+/// stay in a neighbourhood for some time: of those that wait, the lock goes to up to 64 of one seat, in the order in which they came, and then to those of
+/// another seat. On more than seven seats neighbouring ones count as one.
 pub fn lock(word: &AtomicU64) {
     TABLE.operate(word, Operation::Lock);
 }
@@ -269,8 +270,9 @@ impl Node {
         };
         let takes_backtraces = with_worker(|worker| worker.shared.threads_here.watch.takes_backtraces);
         let backtrace = (takes_backtraces == Some(true)).then(|| Box::new(Backtrace::force_capture()));
-        let seat = if operation == Operation::Lock { with_worker(|worker| worker.seat.index() as u32) } else { None };
-        let links = Links::new(seat.unwrap_or(IN_ORDER));
+        let run = |worker: &mut Worker| run_of_seat(worker.seat.index(), worker.shared.plan.seats.len());
+        let run = if operation == Operation::Lock { with_worker(run) } else { None };
+        let links = Links::new(run.unwrap_or(IN_ORDER));
         Node { backtrace, links, ..Node::of(address, operation, party) }
     }
 
@@ -356,8 +358,6 @@ pub(super) struct Entry {
     /// 0 in a free place.
     pub(super) address: usize,
     pub(super) is_full: bool,
-    /// See [`Runs::pop`].
-    served: u8,
     /// Those that leave the word as they want it: they wait for it to be full.
     stay: List,
     /// Those that change it: they wait for it to be full while it is empty, and to be empty while it is full.
@@ -365,8 +365,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) const FREE: Entry =
-        Entry { address: 0, is_full: true, served: 0, stay: List::EMPTY, change: Runs::EMPTY };
+    pub(super) const FREE: Entry = Entry { address: 0, is_full: true, stay: List::EMPTY, change: Runs::EMPTY };
 
     /// For which no thread waits yet.
     pub(super) fn new(address: usize, is_full: bool) -> Entry {
@@ -387,7 +386,7 @@ impl Entry {
                 woken.push(node);
             }
         }
-        while let Some(node) = self.change.pop(&mut self.served) {
+        while let Some(node) = self.change.pop() {
             act(word, node.operation, &node.value);
             woken.push(node);
             // No thread waits for an empty word to be empty.
@@ -401,7 +400,7 @@ impl Entry {
     /// The word is empty from now on.
     pub(super) fn emptied(&mut self, word: &impl Word, woken: &mut List) {
         self.is_full = false;
-        if let Some(node) = self.change.pop(&mut self.served) {
+        if let Some(node) = self.change.pop() {
             act(word, node.operation, &node.value);
             woken.push(node);
             // No thread waits for a full word to be full.

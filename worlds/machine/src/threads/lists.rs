@@ -6,14 +6,16 @@ use std::ptr;
 
 /// A wait's places in its list.
 pub(super) struct Links {
-    next: Cell<*const Node>,
-    before: Cell<*const Node>,
+    next: Cell<Link>,
+    before: Cell<Link>,
     /// The run to which it belongs.
     run: u32,
+    /// Of the first one of a run: how many of it were served since its turn began.
+    served: Cell<u8>,
     /// Of the first one of a run: the last one of it.
-    run_last: Cell<*const Node>,
+    run_last: Cell<Link>,
     /// Of the first one of a run: that of the next run.
-    next_run: Cell<*const Node>,
+    next_run: Cell<Link>,
 }
 
 /// The run of all that are served in the order in which they came.
@@ -21,43 +23,58 @@ pub(super) const IN_ORDER: u32 = u32::MAX;
 
 impl Links {
     pub(super) fn new(run: u32) -> Links {
-        let none = || Cell::new(ptr::null());
-        Links { next: none(), before: none(), run, run_last: none(), next_run: none() }
+        let none = || Cell::new(Link::NONE);
+        Links { next: none(), before: none(), run, served: Cell::new(0), run_last: none(), next_run: none() }
     }
 }
 
-#[expect(unsafe_code, reason = "follows a pointer to a wait")]
-fn node<'a>(node: *const Node) -> Option<&'a Node> {
-    // SAFETY: waits stay in their frames while they are in a list, and until they are told that they are over; lists are used under the stripe's lock.
-    unsafe { node.as_ref() }
+/// A wait in a list, or none. Invariant: it is followed under the stripe's lock while the wait is in a list, or by the one that has taken it out, before that
+/// tells the wait that it is over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Link(*const Node);
+
+impl Link {
+    const NONE: Link = Link(ptr::null());
+
+    fn to(node: &Node) -> Link {
+        Link(node)
+    }
+
+    fn get(self) -> Option<&'static Node> {
+        #[expect(unsafe_code, reason = "follows a pointer to a wait")]
+        // SAFETY: by the invariant it stays in its frame.
+        unsafe {
+            self.0.as_ref()
+        }
+    }
 }
 
 /// Waits in the order in which they came.
 #[derive(Clone, Copy)]
 pub(super) struct List {
-    first: *const Node,
-    last: *const Node,
+    first: Link,
+    last: Link,
 }
 
 impl List {
-    pub(super) const EMPTY: List = List { first: ptr::null(), last: ptr::null() };
+    pub(super) const EMPTY: List = List { first: Link::NONE, last: Link::NONE };
 
     pub(super) fn is_empty(&self) -> bool {
-        self.first.is_null()
+        self.first == Link::NONE
     }
 
     pub(super) fn push(&mut self, new: &Node) {
-        new.links.next.set(ptr::null());
+        new.links.next.set(Link::NONE);
         new.links.before.set(self.last);
-        match node(self.last) {
-            Some(last) => last.links.next.set(new),
-            None => self.first = new,
+        match self.last.get() {
+            Some(last) => last.links.next.set(Link::to(new)),
+            None => self.first = Link::to(new),
         }
-        self.last = new;
+        self.last = Link::to(new);
     }
 
     pub(super) fn pop(&mut self) -> Option<&'static Node> {
-        let first = node(self.first)?;
+        let first = self.first.get()?;
         self.remove(first);
         Some(first)
     }
@@ -65,126 +82,131 @@ impl List {
     /// Takes one out that is there.
     pub(super) fn remove(&mut self, gone: &Node) {
         let (before, next) = (gone.links.before.get(), gone.links.next.get());
-        match node(before) {
+        match before.get() {
             Some(earlier) => earlier.links.next.set(next),
             None => self.first = next,
         }
-        match node(next) {
+        match next.get() {
             Some(later) => later.links.before.set(before),
             None => self.last = before,
         }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Node> {
-        std::iter::successors(node(self.first), |before| node(before.links.next.get()))
+        std::iter::successors(self.first.get(), |before| before.links.next.get().get())
     }
 }
 
 /// So many waits of a run are served before another run has its turn.
 pub(super) const TURN: u8 = 64;
 
-/// So many runs are looked at for that of a new wait.
-const LOOKS: usize = 8;
+/// So many runs have the waits for locks: each is looked at when one more waits.
+const RUNS: usize = 7;
+
+/// The run of the waits for locks on this seat, of so many. Neighbouring seats are near each other, and share a run if there are more than [`RUNS`].
+pub(super) fn run_of_seat(seat: usize, seats: usize) -> u32 {
+    (seat * RUNS.min(seats) / seats) as u32
+}
 
 /// Waits in runs: those of a run in the order in which they came, and one run after the other, each for a turn at most.
 ///
-/// Waits for locks have a run for each seat, so a lock goes from thread to thread of one seat, and to another seat once in a turn: there its lines are in
-/// another cache, and the thread's worker has to be told (Dice, Marathe, Shavit, Lock Cohorting, PPoPP 2012). All other waits are of one run.
+/// Waits for locks have a run for each seat, or each few seats, so a lock goes from thread to thread of one neighbourhood, and to another one once in a turn:
+/// there its lines are in another cache, and the thread's worker has to be told (Dice, Marathe, Shavit, Lock Cohorting, PPoPP 2012). All other waits are of one
+/// run.
 #[derive(Clone, Copy)]
 pub(super) struct Runs {
     /// The first ones of the first and the last run.
-    first: *const Node,
-    last: *const Node,
+    first: Link,
+    last: Link,
 }
 
 impl Runs {
-    pub(super) const EMPTY: Runs = Runs { first: ptr::null(), last: ptr::null() };
+    pub(super) const EMPTY: Runs = Runs { first: Link::NONE, last: Link::NONE };
 
     pub(super) fn is_empty(&self) -> bool {
-        self.first.is_null()
+        self.first == Link::NONE
     }
 
     fn heads(&self) -> impl Iterator<Item = &'static Node> + use<> {
-        std::iter::successors(node(self.first), |head| node(head.links.next_run.get()))
+        std::iter::successors(self.first.get(), |head| head.links.next_run.get().get())
     }
 
     pub(super) fn push(&mut self, new: &Node) {
-        new.links.next.set(ptr::null());
-        let is_own = |head: &&Node| head.links.run == new.links.run;
-        // With more seats than that, one has several runs: the last one has the latest.
-        let own = node(self.last).filter(is_own).or_else(|| self.heads().take(LOOKS).find(is_own));
-        if let Some(head) = own {
-            let last = head.links.run_last.replace(new);
+        new.links.next.set(Link::NONE);
+        if let Some(head) = self.heads().find(|head| head.links.run == new.links.run) {
+            let last = head.links.run_last.replace(Link::to(new));
             new.links.before.set(last);
-            node(last).expect("a run has a last one").links.next.set(new);
+            last.get().expect("a run has a last one").links.next.set(Link::to(new));
             return;
         }
-        new.links.before.set(ptr::null());
-        new.links.run_last.set(new);
+        new.links.before.set(Link::NONE);
+        new.links.run_last.set(Link::to(new));
         self.push_run(new);
     }
 
+    /// A run whose turn begins when it is the first one.
     fn push_run(&mut self, head: &Node) {
-        head.links.next_run.set(ptr::null());
-        match node(self.last) {
-            Some(last) => last.links.next_run.set(head),
-            None => self.first = head,
+        head.links.served.set(0);
+        head.links.next_run.set(Link::NONE);
+        match self.last.get() {
+            Some(last) => last.links.next_run.set(Link::to(head)),
+            None => self.first = Link::to(head),
         }
-        self.last = head;
+        self.last = Link::to(head);
     }
 
-    /// The next one. `served`: how many of the first run were served since its turn began.
-    pub(super) fn pop(&mut self, served: &mut u8) -> Option<&'static Node> {
-        let mut head = node(self.first)?;
-        if *served >= TURN {
-            *served = 0;
-            if let Some(next) = node(head.links.next_run.get()) {
-                self.first = next;
-                self.push_run(head);
-                head = next;
+    pub(super) fn pop(&mut self) -> Option<&'static Node> {
+        let mut head = self.first.get()?;
+        if head.links.served.get() == TURN {
+            self.first = head.links.next_run.get();
+            if self.is_empty() {
+                self.last = Link::NONE;
             }
+            self.push_run(head);
+            head = self.first.get()?;
         }
-        *served = if head.links.next.get().is_null() { 0 } else { *served + 1 };
+        head.links.served.set(head.links.served.get() + 1);
         self.remove(head);
         Some(head)
     }
 
     /// Takes one out that is there.
     pub(super) fn remove(&mut self, gone: &Node) {
-        let (before, next) = (node(gone.links.before.get()), node(gone.links.next.get()));
+        let (before, next) = (gone.links.before.get().get(), gone.links.next.get().get());
         if let Some(later) = next {
             later.links.before.set(gone.links.before.get());
         }
         if let Some(earlier) = before {
             earlier.links.next.set(gone.links.next.get());
             if next.is_none() {
-                let head = std::iter::successors(before, |at| node(at.links.before.get())).last();
-                head.expect("it is not the first one of its run").links.run_last.set(earlier);
+                let head = std::iter::successors(before, |at| at.links.before.get().get()).last();
+                head.expect("it is not the first one of its run").links.run_last.set(Link::to(earlier));
             }
             return;
         }
         let next_run = match next {
             Some(head) => {
+                head.links.served.set(gone.links.served.get());
                 head.links.run_last.set(gone.links.run_last.get());
                 head.links.next_run.set(gone.links.next_run.get());
-                ptr::from_ref(head)
+                Link::to(head)
             }
             None => gone.links.next_run.get(),
         };
-        let earlier = if ptr::eq(self.first, gone) {
+        let earlier = if self.first == Link::to(gone) {
             self.first = next_run;
             None
         } else {
-            let earlier = self.heads().find(|head| ptr::eq(head.links.next_run.get(), gone));
+            let earlier = self.heads().find(|head| head.links.next_run.get() == Link::to(gone));
             earlier.inspect(|earlier| earlier.links.next_run.set(next_run))
         };
-        if ptr::eq(self.last, gone) {
-            self.last = next.or(earlier).map_or(ptr::null(), ptr::from_ref);
+        if self.last == Link::to(gone) {
+            self.last = next.or(earlier).map_or(Link::NONE, Link::to);
         }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Node> {
-        self.heads().flat_map(|head| std::iter::successors(Some(head), |before| node(before.links.next.get())))
+        self.heads().flat_map(|head| std::iter::successors(Some(head), |before| before.links.next.get().get()))
     }
 }
 
@@ -194,7 +216,7 @@ mod tests {
     use super::*;
     use std::collections::VecDeque;
 
-    /// Waits of up to four seats, pushed, served and withdrawn by chance, against lists of numbers.
+    /// Waits of up to twenty seats, pushed, served and withdrawn by chance, against lists of numbers.
     #[test]
     fn runs_have_turns_and_each_is_served_in_order() {
         for seed in 0..300_u64 {
@@ -205,12 +227,16 @@ mod tests {
                 state ^= state << 17;
                 (state % below) as usize
             };
-            let seats = 1 + next(4) as u64;
+            let seats = 1 + next(20);
             let nodes: Vec<Node> = (0..2000)
-                .map(|_| Node::in_run([next(seats) as u32, IN_ORDER][usize::from(next(8) == 0)], Operation::Lock))
+                .map(|_| {
+                    let of_seat = run_of_seat(next(seats as u64), seats);
+                    Node::in_run([of_seat, IN_ORDER][usize::from(next(8) == 0)], Operation::Lock)
+                })
                 .collect();
             let run = |number: usize| nodes[number].links.run;
-            let (mut runs, mut served) = (Runs::EMPTY, 0);
+            let mut runs = Runs::EMPTY;
+            // Runs, and how many of the first one were served in its turn.
             let mut model: VecDeque<VecDeque<usize>> = VecDeque::new();
             let mut turn = 0;
             for new in 0..nodes.len() {
@@ -227,7 +253,7 @@ mod tests {
                         "seed {seed}"
                     );
                     if all.is_empty() {
-                        assert!(runs.is_empty() && runs.pop(&mut served).is_none(), "seed {seed}");
+                        assert!(runs.is_empty() && runs.pop().is_none(), "seed {seed}");
                         continue;
                     }
                     let gone = if next(10) == 0 {
@@ -240,11 +266,14 @@ mod tests {
                             model.rotate_left(1);
                         }
                         let expected = model[0][0];
-                        turn = if model[0].len() == 1 { 0 } else { turn + 1 };
-                        let popped = runs.pop(&mut served).map(ptr::from_ref);
+                        turn += 1;
+                        let popped = runs.pop().map(ptr::from_ref);
                         assert_eq!(popped, Some(ptr::from_ref(&nodes[expected])), "seed {seed}");
                         expected
                     };
+                    if model[0] == [gone] {
+                        turn = 0;
+                    }
                     model.iter_mut().for_each(|numbers| numbers.retain(|&number| number != gone));
                     model.retain(|numbers| !numbers.is_empty());
                 }
@@ -253,22 +282,13 @@ mod tests {
     }
 
     #[test]
-    fn a_seat_beyond_those_that_are_looked_at_begins_a_run() {
-        let seats = 2 * LOOKS as u32;
-        let nodes: Vec<Node> = (0..3 * seats).map(|number| Node::in_run(number % seats, Operation::Lock)).collect();
-        let (mut runs, mut served) = (Runs::EMPTY, 0);
-        nodes.iter().for_each(|node| runs.push(node));
-        let mut of_seat = vec![Vec::new(); seats as usize];
-        let mut all = 0;
-        while let Some(node) = runs.pop(&mut served) {
-            of_seat[node.links.run as usize].push(ptr::from_ref(node));
-            all += 1;
-        }
-        assert_eq!(all, nodes.len());
-        for (seat, mut found) in of_seat.into_iter().enumerate() {
-            let own = nodes.iter().skip(seat).step_by(seats as usize).map(ptr::from_ref);
-            assert!(found.iter().copied().eq(own), "seat {seat}: each seat's come in their order");
-            found.clear();
+    fn seats_share_few_runs_with_their_neighbours() {
+        for seats in 1..200 {
+            let runs: Vec<u32> = (0..seats).map(|seat| run_of_seat(seat, seats)).collect();
+            assert!(runs.is_sorted() && runs[0] == 0, "{runs:?}");
+            let sizes: Vec<usize> = runs.chunk_by(|a, b| a == b).map(<[u32]>::len).collect();
+            assert_eq!(sizes.len(), seats.min(RUNS), "{runs:?}");
+            assert!(sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 1, "{runs:?}");
         }
     }
 }

@@ -11,6 +11,7 @@ use vicus_machine::threads::{self, SyncVar, full_empty};
 enum Step {
     ReadFf,
     ReadFe,
+    Lock,
     WriteEf(u64),
     WriteFf(u64),
     WriteF(u64),
@@ -26,6 +27,7 @@ fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
     let step = prop_oneof![
         3 => Just(Step::ReadFf),
         3 => Just(Step::ReadFe),
+        2 => Just(Step::Lock),
         3 => value.clone().prop_map(Step::WriteEf),
         2 => value.clone().prop_map(Step::WriteFf),
         1 => value.clone().prop_map(Step::WriteF),
@@ -47,6 +49,10 @@ struct Word {
     is_empty: bool,
     /// Steps that wait, with their numbers.
     waits: VecDeque<(usize, Step)>,
+    /// Of those that would change the word, locks and others are served in runs.
+    has_runs: bool,
+    /// Whether it is the turn of the locks.
+    is_turn_of_locks: bool,
 }
 
 /// The result of a step: that of a read, or 0.
@@ -58,9 +64,9 @@ impl Word {
         let is_full = !self.is_empty;
         match step {
             Step::ReadFf => is_full.then_some(self.value),
-            Step::ReadFe if is_full => {
+            Step::ReadFe | Step::Lock if is_full => {
                 self.is_empty = true;
-                Some(self.value)
+                Some(if step == Step::Lock { 0 } else { self.value })
             }
             Step::WriteEf(value) if !is_full => {
                 (self.value, self.is_empty) = (value, false);
@@ -70,7 +76,7 @@ impl Word {
                 self.value = value;
                 Some(0)
             }
-            Step::ReadFe | Step::WriteEf(_) | Step::WriteFf(_) => None,
+            Step::ReadFe | Step::Lock | Step::WriteEf(_) | Step::WriteFf(_) => None,
             Step::WriteF(value) => {
                 (self.value, self.is_empty) = (value, false);
                 Some(0)
@@ -96,10 +102,22 @@ impl Word {
         let was_empty = self.is_empty;
         match self.goes_on(step) {
             Some(result) => results[number] = Some(result),
-            None => return self.waits.push_back((number, step)),
+            None => {
+                self.waits.push_back((number, step));
+                return self.choose_run(step == Step::Lock);
+            }
         }
         if self.is_empty != was_empty {
             self.settle(results);
+        }
+    }
+
+    /// If none waits of the run whose turn it is, it is the other one's.
+    fn choose_run(&mut self, otherwise: bool) {
+        let changes = |step: &Step| matches!(step, Step::ReadFe | Step::Lock | Step::WriteEf(_));
+        let mut waiting = self.waits.iter().filter(|(_, step)| changes(step));
+        if !waiting.any(|(_, step)| (*step == Step::Lock) == self.is_turn_of_locks) {
+            self.is_turn_of_locks = otherwise;
         }
     }
 
@@ -109,18 +127,19 @@ impl Word {
         let kinds: [fn(&Step) -> bool; 3] = [
             |step| *step == Step::ReadFf,
             |step| matches!(step, Step::WriteFf(_)),
-            |step| matches!(step, Step::ReadFe | Step::WriteEf(_)),
+            |step| matches!(step, Step::ReadFe | Step::Lock | Step::WriteEf(_)),
         ];
         for (kind, is_of) in kinds.iter().enumerate() {
             let mut at = 0;
             while at < self.waits.len() {
                 let (number, step) = self.waits[at];
-                let result = if is_of(&step) { self.goes_on(step) } else { None };
+                let is_turn = kind < 2 || !self.has_runs || (step == Step::Lock) == self.is_turn_of_locks;
+                let result = if is_of(&step) && is_turn { self.goes_on(step) } else { None };
                 if let Some(result) = result {
                     results[number] = Some(result);
                     self.waits.remove(at);
                     if kind == 2 {
-                        return;
+                        return self.choose_run(!self.is_turn_of_locks);
                     }
                 } else {
                     at += 1;
@@ -134,6 +153,8 @@ impl Word {
 trait Real: Send + Sync + 'static {
     fn run(&self, step: Step) -> u64;
     fn new() -> Self;
+    /// Whether locks that wait have a run of their own.
+    const HAS_RUNS: bool;
     fn state(&self) -> (u64, bool);
 }
 
@@ -142,6 +163,10 @@ impl Real for AtomicU64 {
         match step {
             Step::ReadFf => full_empty::read_ff(self),
             Step::ReadFe => full_empty::read_fe(self),
+            Step::Lock => {
+                full_empty::lock(self);
+                0
+            }
             Step::WriteEf(value) => {
                 full_empty::write_ef(self, value);
                 0
@@ -165,6 +190,8 @@ impl Real for AtomicU64 {
         }
     }
 
+    const HAS_RUNS: bool = true;
+
     fn new() -> AtomicU64 {
         AtomicU64::new(0)
     }
@@ -179,6 +206,11 @@ impl Real for SyncVar {
         match step {
             Step::ReadFf => self.read_ff(),
             Step::ReadFe => self.read_fe(),
+            // It has no locks.
+            Step::Lock => {
+                self.read_fe();
+                0
+            }
             Step::WriteEf(value) => {
                 self.write_ef(value);
                 0
@@ -202,6 +234,8 @@ impl Real for SyncVar {
         }
     }
 
+    const HAS_RUNS: bool = false;
+
     fn new() -> SyncVar {
         SyncVar::full(0)
     }
@@ -217,7 +251,7 @@ fn compare<W: Real>(program: &[(usize, Step)]) {
     let program = program.to_vec();
     let all = threads::Builder::new().spawn_on(&runtime, move || {
         let words: Arc<[W; WORDS]> = Arc::new(std::array::from_fn(|_| W::new()));
-        let mut models: [Word; WORDS] = std::array::from_fn(|_| Word::default());
+        let mut models: [Word; WORDS] = std::array::from_fn(|_| Word { has_runs: W::HAS_RUNS, ..Word::default() });
         let mut expected: Results = vec![None; program.len()];
         let found: Arc<Vec<AtomicU64>> = Arc::new(program.iter().map(|_| AtomicU64::new(u64::MAX - 1)).collect());
         let mut handles = Vec::new();

@@ -318,6 +318,25 @@ fn a_lock_goes_to_the_threads_of_one_seat_and_then_to_those_of_another() {
     assert_eq!(order.len(), 300);
     let turns: Vec<usize> = order.chunk_by(|a, b| a == b).map(<[usize]>::len).collect();
     assert!(turns.iter().all(|&turn| turn <= 64) && turns.len() <= 10, "{turns:?}");
+    // The runtime ends while threads of both seats wait for it.
+    full_empty::lock(&word);
+    let began = Arc::new(AtomicUsize::new(0));
+    let threads: Vec<_> = (0..20)
+        .map(|number| {
+            let (word, began) = (Arc::clone(&word), Arc::clone(&began));
+            threads::Builder::new().place(NodeId::new(number % 2)).spawn_on(&runtime, move || {
+                began.fetch_add(1, Ordering::Relaxed);
+                full_empty::lock(&word);
+            })
+        })
+        .collect();
+    while began.load(Ordering::Relaxed) < 20 {
+        std::thread::yield_now();
+    }
+    drop(runtime);
+    assert!(threads.into_iter().all(|thread| thread.join().is_err()));
+    assert_eq!(full_empty::unlock(&word), Ok(()));
+    assert!(full_empty::is_full(&word));
 }
 
 #[test]

@@ -778,9 +778,18 @@ mod tests {
                 serially(jobs)
             };
             let results = figure.results(&effort, some).unwrap();
+            let [of_variants, of_seeds] = figure.varied(&results[0].1);
+            assert!(
+                of_variants.len() < figure.setups.len() || figure.id != "004-fig4",
+                "a claim fails for a known reason"
+            );
             let mut all = 0;
             for (case, found, _) in results {
-                let is_asked = |setup: &&Setup| found.points.contains_key(&setup.run());
+                let is_asked = |setup: &&Setup| match case.purpose {
+                    Purpose::Figure => true,
+                    Purpose::Variant => of_variants.contains(&setup.run()),
+                    Purpose::Seed => of_seeds.contains(&setup.run()),
+                };
                 let point = |setup: &Setup| {
                     all += 1;
                     let samples = figure.job(&case, setup).run(&mut |_| true).unwrap();
@@ -790,6 +799,15 @@ mod tests {
                 assert_eq!(found.points, expected.points, "{}, {}", figure.id, case.name);
             }
             assert!(runs < all, "{}: {runs} of {all}", figure.id);
+        }
+    }
+
+    #[test]
+    fn a_report_with_variants_has_none_of_a_claim_that_fails_for_a_known_reason() {
+        let effort = Effort { seeds: 3, samples: 2, ..Effort::full() };
+        let report = fig004::fig4().evaluate(&effort, serially).unwrap();
+        for verdict in report.verdicts {
+            assert_eq!(verdict.robust == Robust::Untried, verdict.missing.is_some(), "{}", verdict.claim);
         }
     }
 

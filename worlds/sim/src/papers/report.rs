@@ -69,7 +69,8 @@ pub struct Verdict {
     pub missing: Option<String>,
     /// Whether that is still so when the parameters vary.
     pub robust: Robust,
-    /// The number of seeds with which it was tested, and of those with which it held; `None` if it need not hold for all.
+    /// The number of seeds with which it was tested, and of those with which it held; `None` if it need not hold for all,
+    /// or does not hold for a reason that is known.
     pub seeds: Option<(usize, usize)>,
 }
 
