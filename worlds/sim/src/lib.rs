@@ -34,6 +34,7 @@ mod chance;
 mod diary;
 mod engine;
 mod fluid;
+mod granules;
 pub mod grid;
 mod heaps;
 mod layout;
