@@ -24,6 +24,26 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
+    /// The granules begin where something is divided, and are not larger than [`GRANULE`].
+    fn new(first: usize, bytes: usize, common: usize, mut divided: Vec<bool>) -> Cut {
+        let unit = granule(common, bytes);
+        let (mut starts, mut numbers) = (Vec::new(), Vec::new());
+        if let Some(units) = divided.len().checked_sub(1) {
+            (divided[0], divided[units]) = (true, true);
+            for (at, &is_divided) in divided.iter().enumerate() {
+                if is_divided || starts.last().is_some_and(|&start| (at + 1 - start as usize) * unit > GRANULE) {
+                    starts.push(at as u32);
+                }
+                numbers.push(starts.len() as u32 - 1);
+            }
+            numbers.pop();
+            if starts.len() == units + 1 {
+                (starts, numbers) = (Vec::new(), Vec::new());
+            }
+        }
+        Cut { first, bytes, unit, starts, numbers }
+    }
+
     pub(crate) fn granules(&self) -> usize {
         if self.starts.is_empty() { self.bytes.div_ceil(self.unit) } else { self.starts.len() - 1 }
     }
@@ -95,28 +115,6 @@ pub(crate) fn cut(program: &Program) -> Vec<Cut> {
         cut
     });
     cuts.collect()
-}
-
-impl Cut {
-    /// The granules begin where something is divided, and are not larger than [`GRANULE`].
-    fn new(first: usize, bytes: usize, common: usize, mut divided: Vec<bool>) -> Cut {
-        let unit = granule(common, bytes);
-        let (mut starts, mut numbers) = (Vec::new(), Vec::new());
-        if let Some(units) = divided.len().checked_sub(1) {
-            (divided[0], divided[units]) = (true, true);
-            for (at, &is_divided) in divided.iter().enumerate() {
-                if is_divided || starts.last().is_some_and(|&start| (at + 1 - start as usize) * unit > GRANULE) {
-                    starts.push(at as u32);
-                }
-                numbers.push(starts.len() as u32 - 1);
-            }
-            numbers.pop();
-            if starts.len() == units + 1 {
-                (starts, numbers) = (Vec::new(), Vec::new());
-            }
-        }
-        Cut { first, bytes, unit, starts, numbers }
-    }
 }
 
 /// A divisor of the accesses' common divisor that is neither large nor small; a round number if there is none.

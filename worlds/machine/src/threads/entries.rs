@@ -143,6 +143,7 @@ impl IndexMut<At> for Entries {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use super::super::numbers_by_chance;
     use super::*;
     use std::collections::BTreeMap;
 
@@ -150,13 +151,7 @@ mod tests {
     #[test]
     fn entries_are_those_that_were_inserted_and_not_removed() {
         for seed in 0..200_u64 {
-            let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-            let mut next = move |below: u64| {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                state % below
-            };
+            let mut next = numbers_by_chance(seed);
             let addresses = 1 + next(40);
             let mut entries = Entries::new();
             let mut model = BTreeMap::new();

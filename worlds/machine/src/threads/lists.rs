@@ -213,6 +213,7 @@ impl Runs {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::super::full_empty::Operation;
+    use super::super::numbers_by_chance;
     use super::*;
     use std::collections::VecDeque;
 
@@ -220,13 +221,8 @@ mod tests {
     #[test]
     fn runs_have_turns_and_each_is_served_in_order() {
         for seed in 0..300_u64 {
-            let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-            let mut next = move |below: u64| {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                (state % below) as usize
-            };
+            let mut chance = numbers_by_chance(seed);
+            let mut next = |below: u64| chance(below) as usize;
             let seats = 1 + next(20);
             let nodes: Vec<Node> = (0..2000)
                 .map(|_| {

@@ -871,3 +871,15 @@ pub(crate) fn unwind_if_told() {
         std::panic::resume_unwind(Box::new(Ended));
     }
 }
+
+/// Numbers below what is asked for, for tests: Marsaglia's xorshift.
+#[cfg(all(test, not(loom)))]
+fn numbers_by_chance(seed: u64) -> impl FnMut(u64) -> u64 {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    move |below| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % below
+    }
+}

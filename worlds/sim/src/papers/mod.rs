@@ -267,10 +267,9 @@ impl Claim {
 
     /// The runs that it is about: their groups and labels.
     fn runs(&self, results: &Results) -> BTreeSet<Run> {
-        let results = results.clone();
         results.asked.take();
-        self.judge(&results);
-        results.asked.into_inner()
+        self.judge(results);
+        results.asked.take()
     }
 }
 
@@ -679,7 +678,7 @@ impl Figure {
             Results::of(points.filter_map(|(setup, samples)| Some((setup.run(), Point::of(samples.as_ref()?)))))
         };
         let mut varied: [BTreeSet<Run>; 2] = Default::default();
-        for stage in stages {
+        for (number_of_stage, stage) in stages.into_iter().enumerate() {
             let (mut jobs, mut places) = (Vec::new(), Vec::new());
             for (number, case) in cases.iter().enumerate().filter(|(_, case)| stage(case)) {
                 let [of_variants, of_seeds] = &varied;
@@ -710,7 +709,7 @@ impl Figure {
                     found[number][at] = Some(samples);
                 }
             }
-            if cases.len() > 1 {
+            if number_of_stage == 0 {
                 varied = self.varied(&results_of(&found[0]));
             }
         }
