@@ -366,6 +366,12 @@ impl<T> Seat<T> {
         self.resumed.woken.push_back(task);
     }
 
+    /// How many woken ones have not gone on yet.
+    #[inline]
+    pub fn woken_count(&self) -> usize {
+        self.resumed.woken.len()
+    }
+
     /// A task of this seat has suspended itself to let others go first.
     #[inline]
     pub fn yielded(&mut self, task: T) {

@@ -364,6 +364,9 @@ pub(crate) fn spawn_closure(library: &Library, shepherd: u16, f: impl FnOnce() +
     };
     let builder = Builder::new().stack_size(library.stack_bytes);
     if shepherd == NO_SHEPHERD {
+        // SAFETY: what is on a thread's stack is this library's, which keeps nothing of a thread of the system across a wait, and the program's, which expects
+        // that: with Qthreads, too, a thread that waits goes on with the worker of the one that wakes it.
+        let builder = unsafe { builder.follow() };
         return builder.try_detached_on(library.runtime(), f).is_ok();
     }
     let there = move || {

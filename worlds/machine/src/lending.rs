@@ -69,7 +69,7 @@ impl Shared {
             }
             worker.recorder.lent_begins(SeatId::new(lent.blocked.load(Ordering::Relaxed)));
             // Lightweight threads that it has begun are its own, and no other seat goes on with them.
-            let has_threads = || in_task(|worker| worker.began_threads > 0);
+            let has_threads = || in_task(|worker| worker.has_threads());
             worker.work(|| (lent.wanted.load(Ordering::Acquire) || has_threads()) && !closing());
             worker.recorder.lent_ends();
             // What is left in its own queue is for others to take.

@@ -58,8 +58,10 @@ pub(crate) struct Worker {
     pub(crate) starts: u32,
     /// So many lightweight threads more don't begin on top of those that join them or wait for a word ([`fibres::begin_awaited`], [`fibres::begin_next`]).
     pub(crate) not_on_top: u32,
-    /// How many lightweight threads are on fibres of this seat.
-    pub(crate) began_threads: usize,
+    /// How many lightweight threads are on fibres of this seat, and how many went to others ([`Worker::has_threads`]).
+    pub(crate) began_threads: isize,
+    /// The seat at which it has looked last for one that has nothing to do.
+    pub(crate) looks_at: usize,
     /// Free stacks for fibres. Boxed: what each task uses lies together.
     pub(crate) stacks: Box<SeatStacks>,
     /// The tasks that may begin on this seat: those below this context. Null if any may.
@@ -259,7 +261,8 @@ impl Worker {
             waiter: fibres::waiter_of_seat(seat),
             starts: 0,
             not_on_top: 0,
-            began_threads: 0,
+            began_threads: shared.threads_here.gone(seat),
+            looks_at: seat.index(),
             stacks: Box::new(SeatStacks::new(plan.node.index())),
             below: ptr::null(),
             is_tied: false,
@@ -501,6 +504,11 @@ impl Worker {
         }
     }
 
+    /// Whether lightweight threads have begun that only this seat goes on with.
+    pub(crate) fn has_threads(&self) -> bool {
+        self.began_threads > self.shared.threads_here.gone(self.seat)
+    }
+
     /// Whether this queue is another node's.
     pub(crate) fn is_far(&self, queue: QueueId) -> bool {
         self.shared.plan.queues[queue.index()].home != self.node()
@@ -526,6 +534,11 @@ impl<'a> Seated<'a> {
         &self.shared.pools[self.plan.pool.index()]
     }
 
+    /// Says whether the seat has something to do.
+    fn set_idle(&self, is_idle: bool) {
+        self.shared.threads_here.set_idle(self.seat, is_idle);
+    }
+
     fn inbox(&self) -> &'a Inbox {
         self.shared.inbox(self.seat)
     }
@@ -536,13 +549,16 @@ impl<'a> Seated<'a> {
         while goes_on() {
             sweep(shared);
             if let Some((task, way)) = find(shared) {
+                if idle_since.take().is_some() {
+                    self.set_idle(false);
+                }
                 run(task, way);
-                idle_since = None;
                 continue;
             }
             let since = *idle_since.get_or_insert_with(|| {
                 // Now, and not after this seat's pauses: the request whose last task ran here is over.
                 leave();
+                self.set_idle(true);
                 Instant::now()
             });
             match self.rest(since) {
@@ -556,6 +572,7 @@ impl<'a> Seated<'a> {
                     // The seat is not announced any more: it would be no use to have itself woken.
                     #[cfg(not(loom))]
                     heaps::put_down();
+                    self.set_idle(false);
                     // A task that was found is out of its queue: it is run, even if the thread is to leave the seat.
                     if let Some((task, way)) = found {
                         run(task, way);
@@ -564,6 +581,7 @@ impl<'a> Seated<'a> {
                 }
             }
         }
+        self.set_idle(false);
         leave_to_others(shared);
         // Tasks that only this seat would run move to queues where others find them: its thread leaves.
         while let Some(called) = self.inbox().take() {
@@ -614,7 +632,7 @@ impl<'a> Seated<'a> {
         let chosen = if let Some(Woken::Spawn(wake)) = slept { Some(wake) } else { sleepers.stay(self.slot) };
         in_task(|worker| {
             worker.recorder.sleep_ends(shared, self.plan.pool);
-            worker.state.woken(chosen, slept_ns, worker.began_threads > 0);
+            worker.state.woken(chosen, slept_ns, worker.has_threads());
         });
         let found = found?;
         // The spawn that chose this thread was for another task than the one it found by itself.
@@ -835,8 +853,10 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
     let mut yields = 0;
     while !awaited.is_done() {
         if let Some((task, way)) = find(shared) {
+            if idle_since.take().is_some() {
+                Seated::of_this_thread(shared).set_idle(false);
+            }
             run_on_top(task, way);
-            idle_since = None;
             yields = 0;
             continue;
         }
@@ -852,7 +872,10 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
         }
         // Got anew after each task, which may have changed the thread's seat.
         let seated = Seated::of_this_thread(shared);
-        let since = *idle_since.get_or_insert_with(Instant::now);
+        let since = *idle_since.get_or_insert_with(|| {
+            seated.set_idle(true);
+            Instant::now()
+        });
         match seated.rest(since) {
             Rest::Look { .. } => seated.glance(|| awaited.is_done()),
             Rest::Pause { ns } => std::thread::sleep(Duration::from_nanos(ns)),
@@ -880,12 +903,17 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
                 // On a fibre whose thread unwinds, a wake is for the fibre, which is not suspended: nobody asks the seat.
                 let naps = is_tied || in_task(|worker| worker.fibre.is_some());
                 let sleeps = || awaited.announce_sleep().then(|| seated.sleep_while_waiting(naps, is_called));
-                if let Some((task, way)) = seated.sleep(sleeper, sleeps) {
+                let found = seated.sleep(sleeper, sleeps);
+                seated.set_idle(false);
+                if let Some((task, way)) = found {
                     run_on_top(task, way);
                 }
                 (idle_since, yields) = (None, 0);
             }
         }
+    }
+    if idle_since.is_some() {
+        Seated::of_this_thread(shared).set_idle(false);
     }
     leave_to_others(shared);
 }

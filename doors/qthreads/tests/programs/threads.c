@@ -73,6 +73,38 @@ static aligned_t self(void *arg) {
   return 3;
 }
 
+/* Pairs that hand values to and fro: a thread that was forked to a shepherd stays there, and all keep what is theirs wherever they go on. */
+static aligned_t handed[20][2];
+
+static aligned_t hands(void *arg) {
+  size_t number = (size_t)arg, pair = number / 2, side = number % 2, step;
+  aligned_t value, sum = 0, id = qthread_id();
+  char *local = qthread_get_tasklocal(16);
+  qthread_shepherd_id_t shep = qthread_shep();
+  local[0] = (char)number;
+  for (step = 0; step < 200; step++) {
+    value = step;
+    CHECK(qthread_writeEF(&handed[pair][side], &value) == QTHREAD_SUCCESS);
+    CHECK(qthread_readFE(&value, &handed[pair][1 - side]) == QTHREAD_SUCCESS && value == step);
+    sum += value;
+    CHECK(qthread_id() == id && ((char *)qthread_get_tasklocal(16))[0] == (char)number);
+    CHECK(number % 4 > 0 || qthread_shep() == shep);
+  }
+  return sum;
+}
+
+static void hand_to_and_fro(void) {
+  aligned_t rets[40];
+  size_t number;
+  for (number = 0; number < 40; number++) qthread_empty(&handed[number / 2][number % 2]);
+  for (number = 0; number < 40; number++) {
+    if (number % 4) CHECK(qthread_fork(hands, (void *)number, &rets[number]) == QTHREAD_SUCCESS);
+    else CHECK(qthread_fork_to(hands, (void *)number, &rets[number], (qthread_shepherd_id_t)(number % qthread_num_shepherds())) == QTHREAD_SUCCESS);
+  }
+  for (number = 0; number < 40; number++) CHECK(qthread_readFF(NULL, &rets[number]) == QTHREAD_SUCCESS && rets[number] == 19900);
+  for (number = 0; number < 40; number++) qthread_fill(&handed[number / 2][number % 2]);
+}
+
 static aligned_t child_of_team(void *arg) {
   unsigned *id = arg;
   CHECK(qt_team_id() == *id);
@@ -225,6 +257,8 @@ int main(void) {
     qthread_enable_worker(qthread_num_workers());
     CHECK(qthread_num_shepherds() == before);
   }
+
+  hand_to_and_fro();
 
   /* State. */
   CHECK(qthread_readstate(STACK_SIZE) >= 4096 && qthread_readstate(RUNTIME_DATA_SIZE) > 0);

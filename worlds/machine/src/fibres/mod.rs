@@ -3,7 +3,8 @@
 //! A seat that takes a lightweight thread out of a queue switches to a fibre, which runs it. When the thread has to wait, the fibre
 //! puts the worker's [`Frame`] aside and switches back to the loop that had resumed it, which looks for the next task. When what it
 //! waits for is there, the fibre is a task again: of its own seat, since the code on its stack may hold what must not leave its
-//! operating system's thread ([`Fibre::wake`]). [`migrate`] alone moves it.
+//! operating system's thread ([`Fibre::wake`]). [`Fibre::migrate`] moves it, and
+//! [`Fibre::queue`] does if its thread follows others.
 //!
 //! A fibre whose thread has ended keeps its stack and waits in a list for the next thread; to start one there costs a switch. Switches
 //! are corosensei's; stacks are ours (`stack.rs`).
@@ -35,6 +36,8 @@ use vicus_schedule::{ContextRef, RequestId, SeatId, TaskClass, TaskHeader, TaskR
 enum Left {
     /// It waits, and is woken.
     Suspended,
+    /// It waits, and goes on at its seat or that of the one that wakes it.
+    Away,
     /// It lets others go first.
     Yielded,
     /// It goes to another seat.
@@ -48,7 +51,7 @@ impl Left {
     #[inline]
     fn is_last(self) -> bool {
         match self {
-            Left::Suspended | Left::Yielded => false,
+            Left::Suspended | Left::Away | Left::Yielded => false,
             Left::Migrates(_) => true,
             Left::Ended => crate::threads::are_starving(),
         }
@@ -79,6 +82,8 @@ pub(crate) struct Fibre {
     switcher: Cell<*const Switcher>,
     /// The thread on it; null if there is none.
     thread: AtomicPtr<Core>,
+    /// Whether that thread goes on where the one runs that ends its wait.
+    follows: Cell<bool>,
     pub(crate) slot: Slot,
     /// The next one in a list of free ones.
     pub(crate) next: Cell<*const Fibre>,
@@ -114,6 +119,7 @@ impl Fibre {
             coroutine: UnsafeCell::new(None),
             switcher: Cell::new(ptr::null()),
             thread: AtomicPtr::new(ptr::null_mut()),
+            follows: Cell::new(false),
             slot,
             next: Cell::new(ptr::null()),
             known: Cell::new(ptr::null_mut()),
@@ -164,7 +170,7 @@ impl Fibre {
         }
     }
 
-    /// Queues it at its seat, so that it goes on. To be called once for each [`Fibre::suspend_exactly`], after it has told the caller that
+    /// Queues it at its seat, or the caller's if its thread follows others, so that it goes on. To be called once for each [`Fibre::suspend_exactly`], after it has told the caller that
     /// it waits.
     #[inline]
     pub(crate) fn queue(&'static self) {
@@ -174,14 +180,58 @@ impl Fibre {
         let is_here = with_worker(|worker| {
             is_same_runtime = ptr::eq(Arc::as_ptr(&worker.shared), shared);
             let is_here = is_same_runtime && worker.seat == seat;
+            let is_here = match (is_here, self.state.is_away()) {
+                (_, false) => is_here,
+                (true, true) => !self.is_for_idle(worker),
+                (false, true) => is_same_runtime && self.follow(worker),
+            };
             if is_here {
                 worker.state.woke(self.task());
             }
             is_here
         });
         if is_here != Some(true) {
+            let seat = self.state.seat();
             self.call_elsewhere(shared, seat, is_same_runtime);
         }
+    }
+
+    /// It was of another seat, and is this worker's from now on, if its thread wants that.
+    #[cold]
+    #[inline(never)]
+    fn follow(&self, worker: &mut Worker) -> bool {
+        let (seat, threads) = (self.state.seat(), &worker.shared.threads_here);
+        // What a lent thread leaves behind when it goes is to be little.
+        let goes = !threads.is_idle(seat) && !worker.shared.plan.seats[worker.seat.index()].spare;
+        if goes {
+            threads.went(seat, worker.seat);
+            self.state.begin(worker.seat);
+        }
+        goes
+    }
+
+    /// It is this worker's, which has others that have to go on, and is another seat's from now on if that has nothing to do. Its threads that exchange data
+    /// with it will follow it.
+    #[inline]
+    fn is_for_idle(&self, worker: &mut Worker) -> bool {
+        worker.state.woken_count() >= MANY && self.go_to_idle(worker)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn go_to_idle(&self, worker: &mut Worker) -> bool {
+        let (plan, threads) = (&worker.shared.plan, &worker.shared.threads_here);
+        // One seat each time: those that are busy cost little.
+        let next = worker.looks_at + 1;
+        // Spare ones, which get none, come last.
+        worker.looks_at = if plan.seats.get(next).is_some_and(|seat| !seat.spare) { next } else { 0 };
+        let other = SeatId::new(worker.looks_at);
+        let goes = other != worker.seat && threads.is_idle(other);
+        if goes {
+            threads.went(worker.seat, other);
+            self.state.begin(other);
+        }
+        goes
     }
 
     #[cold]
@@ -239,6 +289,8 @@ impl Fibre {
                 fibre.leave_worker(worker);
                 match left {
                     Left::Suspended => {}
+                    // Another seat may go on with it from here on.
+                    Left::Away => fibre.state.is_left(),
                     Left::Yielded => worker.state.yielded(fibre.task()),
                     Left::Ended => {
                         worker.began_threads -= 1;
@@ -319,6 +371,7 @@ impl Fibre {
             (*self.header.get()).request = request;
         }
         self.thread.store(task.as_ptr().as_ptr().cast(), Ordering::Release);
+        self.follows.set(Core::follows(task));
         self.state.begin(worker.seat);
         self.shared.store(Arc::as_ptr(&worker.shared).cast_mut(), Ordering::Relaxed);
     }
@@ -486,7 +539,24 @@ impl Fibre {
     /// Waits until [`Fibre::queue`] is called by the one that it has told that it waits; no other ends that.
     #[inline]
     pub(crate) fn suspend_exactly(&self) {
-        self.leave(Left::Suspended);
+        if self.follows.get() {
+            self.suspend_anywhere();
+        } else {
+            self.leave(Left::Suspended);
+        }
+    }
+
+    /// It may go on at another seat.
+    #[inline(never)]
+    fn suspend_anywhere(&self) {
+        let has_children = in_task(|worker| worker.frame.context.is_some());
+        if has_children {
+            self.leave(Left::Suspended);
+        } else {
+            self.state.leaves();
+            self.leave(Left::Away);
+            self.state.is_back();
+        }
     }
 
     /// Lets other tasks of its seat go first.
@@ -501,6 +571,7 @@ impl Fibre {
     /// Nothing on its stack, and nothing that it has borrowed, minds that the operating system's thread is another one.
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
     pub(crate) unsafe fn migrate(&self, seat: SeatId) {
+        self.follows.set(false);
         self.leave(Left::Migrates(seat));
         in_task(|worker| worker.began_threads += 1);
     }
@@ -686,6 +757,9 @@ fn go_on_top(begun: Option<(&'static Fibre, TaskRef, Outer)>) -> bool {
 pub(crate) fn began_in_vain() {
     in_task(|worker| worker.not_on_top = 32);
 }
+
+/// A seat with so many fibres that have to go on gives some to seats that have nothing to do.
+const MANY: usize = 4;
 
 /// So many threads of the queue into which the seat looks first begin one after the other before its loop looks around.
 const STARTS: u32 = 64;

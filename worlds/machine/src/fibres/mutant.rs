@@ -11,10 +11,14 @@ pub(crate) enum Mutant {
     QueuedTwice,
     /// A fibre that goes to another seat can be found there before it says so.
     SeatLate,
+    /// A fibre that may go on anywhere says so before it leaves its stack.
+    AwayEarly,
     /// A fill serves all that would empty the word.
     AllTake,
     /// One that waits is put into the list after the lock was given up.
     ListedLate,
+    /// One that was called for an open lock does not say that it has come.
+    NeverCame,
     /// The word of a variable does not say that a thread waits.
     BitUnset,
     /// A count is emptied and filled while another thread counts.

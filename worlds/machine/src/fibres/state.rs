@@ -1,7 +1,7 @@
 //! Whether a fibre runs, is suspended, or was woken; and on which seat.
 
 use super::mutant::{Mutant, Planted};
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicBool, AtomicU32, Ordering};
 use vicus_schedule::SeatId;
 
 /// The words by which a fibre that suspends itself, or goes to another seat, and those that wake it agree.
@@ -11,6 +11,8 @@ use vicus_schedule::SeatId;
 pub(crate) struct State {
     word: AtomicU32,
     seat: AtomicU32,
+    /// It has left its stack to wait, and the one that wakes it may have it go on anywhere.
+    is_away: AtomicBool,
     planted: Planted,
 }
 
@@ -21,7 +23,8 @@ const WOKEN: u32 = 2;
 
 impl State {
     pub(crate) fn new() -> State {
-        State { word: AtomicU32::new(RUNNING), seat: AtomicU32::new(0), planted: Planted::default() }
+        let (word, seat, is_away) = (AtomicU32::new(RUNNING), AtomicU32::new(0), AtomicBool::new(false));
+        State { word, seat, is_away, planted: Planted::default() }
     }
 
     /// Where it runs, or is to be queued.
@@ -35,6 +38,33 @@ impl State {
     #[inline]
     pub(crate) fn begin(&self, seat: SeatId) {
         self.seat.store(seat.index() as u32, Ordering::Relaxed);
+    }
+
+    /// It is about to leave its stack, and may go on anywhere then.
+    #[inline]
+    pub(crate) fn leaves(&self) {
+        if self.planted.has(Mutant::AwayEarly) {
+            self.is_left();
+        }
+    }
+
+    /// It has left its stack, and its seat does not look at it any more: the one that wakes it may go on with it.
+    #[inline]
+    pub(crate) fn is_left(&self) {
+        // Release: the one that goes on with it finds the stack as it was left.
+        self.is_away.store(true, Ordering::Release);
+    }
+
+    /// Whether the one that wakes it, and no other, may have it go on anywhere. If not, its seat is on its stack still, or it is not to go anywhere.
+    #[inline]
+    pub(crate) fn is_away(&self) -> bool {
+        self.is_away.load(Ordering::Acquire)
+    }
+
+    /// It goes on.
+    #[inline]
+    pub(crate) fn is_back(&self) {
+        self.is_away.store(false, Ordering::Relaxed);
     }
 
     /// It has left its stack to go to another seat. `put` puts it into that seat's inbox.
@@ -205,6 +235,43 @@ mod loom_models {
         });
     }
 
+    /// A fibre waits, and may go on at the seat of the one that wakes it: it does so only when its own seat has left its stack.
+    fn follow(mutant: Option<Mutant>) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.max_branches = 2_000;
+        builder.check(move || {
+            let model = Model::new(mutant);
+            let waker = {
+                let model = Arc::clone(&model);
+                thread::spawn(move || {
+                    while model.done.load(Ordering::Acquire) == 0 {
+                        thread::yield_now();
+                    }
+                    // It was told that the fibre waits: it is the one that has it go on.
+                    if model.state.is_away() {
+                        model.state.begin(SeatId::new(1));
+                        model.touch();
+                        model.state.is_back();
+                    } else {
+                        model.put(model.state.seat());
+                    }
+                })
+            };
+            model.state.leaves();
+            model.done.store(1, Ordering::Release);
+            model.touch();
+            model.state.is_left();
+            waker.join().unwrap();
+            let is_here = std::mem::take(&mut *model.inboxes[0].lock().unwrap()) == 1;
+            assert_eq!(is_here, model.state.seat() == SeatId::new(0));
+            if is_here {
+                model.touch();
+                model.state.is_back();
+            }
+        });
+    }
+
     fn finds(model: fn(Option<Mutant>), mutant: Mutant) {
         let found = std::panic::catch_unwind(|| model(Some(mutant)));
         assert!(found.is_err(), "the model doesn't find {mutant:?}");
@@ -215,6 +282,12 @@ mod loom_models {
         wake_twice(None);
         finds(wake_twice, Mutant::PermitLost);
         finds(wake_twice, Mutant::QueuedTwice);
+    }
+
+    #[test]
+    fn loom_a_fibre_goes_on_elsewhere_when_it_has_left_its_stack() {
+        follow(None);
+        finds(follow, Mutant::AwayEarly);
     }
 
     #[test]

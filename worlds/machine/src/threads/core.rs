@@ -35,6 +35,8 @@ pub(crate) struct Core {
     /// Its values are dropped, or were: there are no more.
     pub(super) are_locals_over: Cell<bool>,
     class: Class,
+    /// See [`Builder::follow`](super::Builder::follow).
+    follows: bool,
 }
 
 /// A thread's name: one word, as most have none.
@@ -100,6 +102,7 @@ pub(super) struct Described {
     pub(super) id: u64,
     pub(super) name: Option<Name>,
     pub(super) class: Class,
+    pub(super) follows: bool,
     pub(super) spawned_at: &'static Location<'static>,
     pub(super) is_detached: bool,
 }
@@ -122,13 +125,13 @@ pub(super) fn new<F: FnOnce() -> R + Send + 'static, R: Send + 'static>(
     described: Described,
     f: F,
 ) -> Result<NonNull<Core>, F> {
-    let Described { request, number, id, name, class, spawned_at, is_detached } = described;
+    let Described { request, number, id, name, class, follows, spawned_at, is_detached } = described;
     let Some(whole) = NonNull::new(cells::take::<Whole<F, R>>(seat)) else { return Err(f) };
     let header = TaskHeader { class: &THREAD, context: ContextRef::NONE, request, number };
     let state = AtomicUsize::new(if is_detached { DETACHED } else { OPEN });
     let (table, locals) = (Whole::<F, R>::TABLE, Cell::new(None));
     let (word, are_locals_over) = (Cell::new(0), Cell::new(false));
-    let core = Core { header, table, state, id, spawned_at, word, locals, name, are_locals_over, class };
+    let core = Core { header, table, state, id, spawned_at, word, locals, name, are_locals_over, class, follows };
     #[expect(unsafe_code, reason = "writes a value to its place")]
     // SAFETY: the place is of this type, and holds no value yet.
     unsafe {
@@ -252,6 +255,15 @@ impl Core {
         #[expect(unsafe_code, reason = "follows a pointer to a thread that has not begun")]
         // SAFETY: the task is a thread's, and it is there until it has run.
         unsafe { task.as_ptr().cast::<Core>().as_ref() }.class
+    }
+
+    /// Whether a thread that begins goes on where the one runs that ends its wait.
+    #[inline]
+    pub(crate) fn follows(task: TaskRef) -> bool {
+        debug_assert!(Core::is(task));
+        #[expect(unsafe_code, reason = "follows a pointer to a thread that begins")]
+        // SAFETY: the task is a thread's, and it is there until it has run.
+        unsafe { task.as_ptr().cast::<Core>().as_ref() }.follows
     }
 
     /// Runs a thread on the calling fibre.
@@ -537,7 +549,7 @@ mod tests {
             let (request, number) = (RequestId(1), TaskHeader::UNNUMBERED);
             let (class, spawned_at) = (Class(0), Location::caller());
             let name = Some(Name::new("unwanted".to_owned()));
-            let described = Described { request, number, id: 1, name, class, spawned_at, is_detached };
+            let described = Described { request, number, id: 1, name, class, follows: false, spawned_at, is_detached };
             let Ok(core) = new(None, described, move || drop(theirs)) else { panic!("there is memory") };
             assert_eq!(Arc::strong_count(&owned), 2);
             discard(core);

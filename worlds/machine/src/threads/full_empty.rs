@@ -122,9 +122,12 @@ pub fn try_write_ff(word: &AtomicU64, value: u64) -> bool {
     TABLE.try_operate(word, Operation::WriteFf(value)).is_some()
 }
 
-/// Waits until no thread has locked the word, and locks it: what [`read_fe`] does, for words as locks, which are expected to go from thread to thread. So they
-/// stay in a neighbourhood for some time: of those that wait, the lock goes to up to 64 of one seat, in the order in which they came, and then to those of
+/// Waits until no thread has locked the word, and locks it: what [`read_fe`] does, for words as locks, which are expected to go from thread to thread. So
+/// they stay in a neighbourhood for some time: of those that wait, up to 64 of one seat have their turn, in the order in which they came, and then those of
 /// another seat. On more than seven seats neighbouring ones count as one.
+///
+/// A lightweight thread whose turn it is, is woken when the word is unlocked, and locks it if no other has done so until it runs: its seat and others lose no
+/// time between. After the eighth time in vain the word stays locked when it is unlocked, for this thread.
 pub fn lock(word: &AtomicU64) {
     TABLE.operate(word, Operation::Lock);
 }
@@ -254,6 +257,11 @@ pub(super) struct Node {
     operation: Operation,
     /// What was read.
     value: Cell<u64>,
+    /// How often it was called, for a lock that is open. Guarded as the links.
+    calls: Cell<u8>,
+    /// What it will be told. Guarded as the links.
+    outcome: Cell<u32>,
+    /// What it was told, or 0.
     is_done: AtomicU32,
     party: Party,
     /// Where it waits, if its runtime wants to know.
@@ -277,8 +285,9 @@ impl Node {
     }
 
     fn of(address: usize, operation: Operation, party: Party) -> Node {
-        let (links, value) = (Links::new(IN_ORDER), Cell::new(0));
-        Node { links, address, operation, value, is_done: AtomicU32::new(0), party, backtrace: None }
+        let (links, value, calls) = (Links::new(IN_ORDER), Cell::new(0), Cell::new(0));
+        let (outcome, is_done) = (Cell::new(DONE), AtomicU32::new(0));
+        Node { links, address, operation, value, calls, outcome, is_done, party, backtrace: None }
     }
 
     /// Of no thread.
@@ -293,8 +302,19 @@ impl Node {
         Node::of(address, operation, Party::Model(Arc::new(loom::sync::Notify::new())))
     }
 
-    /// Waits until it is done, and gives what was read. It is in a list.
-    pub(super) fn wait(&self) -> u64 {
+    /// Whether it may be called when the lock is open, instead of being given it.
+    fn is_callable(&self) -> bool {
+        let is_callable = match self.party {
+            Party::Fibre(_) => true,
+            Party::Seat(..) | Party::Outside(_) => false,
+            #[cfg(all(test, loom))]
+            Party::Model(_) => true,
+        };
+        is_callable && self.operation == Operation::Lock && self.calls.get() < MOST_CALLS
+    }
+
+    /// Waits until it is done, and gives what was read. It is in a list. `None`: it was called, and is in no list any more.
+    pub(super) fn wait(&self) -> Option<u64> {
         match &self.party {
             Party::Fibre(_) => {
                 begin_wait();
@@ -302,6 +322,7 @@ impl Node {
                 end_wait();
                 match self.is_done.load(Ordering::Acquire) {
                     DONE => {}
+                    CALLED => return None,
                     WITHDRAWN => resume_unwind(Box::new(Ended)),
                     _ => resume_unwind(Box::new(Deadlock { operation: self.operation.name(), address: self.address })),
                 }
@@ -313,17 +334,27 @@ impl Node {
                 while self.is_done.load(Ordering::Acquire) == 0 {
                     notify.wait();
                 }
+                if self.is_done.load(Ordering::Relaxed) == CALLED {
+                    return None;
+                }
             }
         }
-        self.value.get()
+        Some(self.value.get())
     }
 }
+
+/// So often one that waits for a lock is called when it is open, before it is given it. A lock that is given away before the next thread goes on is locked
+/// for as long as that takes to run again, in which all others that want it come to wait; so it is not what happens mostly. Without a limit others might
+/// always be faster.
+const MOST_CALLS: u8 = 8;
 
 /// States of a wait, beside 0.
 const DONE: u32 = 1;
 /// Its runtime ends.
 const WITHDRAWN: u32 = 2;
 const DEADLOCK: u32 = 3;
+/// The lock for which it waits is open.
+const CALLED: u32 = 4;
 
 /// A wait, as others see it.
 pub(super) struct SeenWait<'a> {
@@ -358,14 +389,17 @@ pub(super) struct Entry {
     /// 0 in a free place.
     pub(super) address: usize,
     pub(super) is_full: bool,
+    /// One that waited for it as a lock was called, and has not come yet. Until then no other is called, and the word may be full while others want it to be.
+    is_called: bool,
     /// Those that leave the word as they want it: they wait for it to be full.
     stay: List,
-    /// Those that change it: they wait for it to be full while it is empty, and to be empty while it is full.
+    /// Those that change it: they wait for it to be full, or all of them for it to be empty.
     change: Runs,
 }
 
 impl Entry {
-    pub(super) const FREE: Entry = Entry { address: 0, is_full: true, stay: List::EMPTY, change: Runs::EMPTY };
+    pub(super) const FREE: Entry =
+        Entry { address: 0, is_full: true, is_called: false, stay: List::EMPTY, change: Runs::EMPTY };
 
     /// For which no thread waits yet.
     pub(super) fn new(address: usize, is_full: bool) -> Entry {
@@ -386,24 +420,47 @@ impl Entry {
                 woken.push(node);
             }
         }
-        while let Some(node) = self.change.pop() {
-            act(word, node.operation, &node.value);
-            woken.push(node);
-            // No thread waits for an empty word to be empty.
-            self.is_full = false;
+        if self.change.first().is_some_and(Node::is_callable) {
+            self.call(woken);
+            return;
+        }
+        while self.give(word, woken) {
             if !planted.has(Mutant::AllTake) {
                 break;
             }
         }
     }
 
+    /// The word is full, and is a lock: the first one that waits may come for it.
+    fn call(&mut self, woken: &mut List) {
+        if !self.is_called
+            && let Some(node) = self.change.pop()
+        {
+            self.is_called = true;
+            node.calls.set(node.calls.get() + 1);
+            node.outcome.set(CALLED);
+            woken.push(node);
+        }
+    }
+
+    /// The word is full: it is given to the first one that wants to empty it, if there is one.
+    fn give(&mut self, word: &impl Word, woken: &mut List) -> bool {
+        let Some(node) = self.change.pop() else { return false };
+        act(word, node.operation, &node.value);
+        woken.push(node);
+        self.is_full = false;
+        true
+    }
+
     /// The word is empty from now on.
     pub(super) fn emptied(&mut self, word: &impl Word, woken: &mut List) {
         self.is_full = false;
-        if let Some(node) = self.change.pop() {
+        if self.change.first().is_some_and(|first| !first.operation.wants_full())
+            && let Some(node) = self.change.pop()
+        {
             act(word, node.operation, &node.value);
             woken.push(node);
-            // No thread waits for a full word to be full.
+            // Those that wait for it to be full are not among those that wait for it to be empty.
             self.is_full = true;
         }
     }
@@ -514,7 +571,14 @@ impl Table {
         let mut woken = List::EMPTY;
         let mut entries = self.stripe(address).lock();
         let found = entries.find(address);
-        let is_full = found.is_none_or(|at| entries[at].is_full);
+        let mut is_full = found.is_none_or(|at| entries[at].is_full);
+        if is_full
+            && let (Operation::WriteEf(_), Some(at)) = (operation, found)
+            && entries[at].change.first().is_some_and(|first| first.operation.wants_full())
+        {
+            // It is a lock that is open: those came before.
+            is_full = !entries[at].give(word, &mut woken);
+        }
         if is_full != operation.wants_full() {
             let at = found.unwrap_or_else(|| entries.insert(Entry::new(address, true)));
             let result = otherwise(&mut entries, at);
@@ -546,10 +610,40 @@ impl Table {
             return value;
         }
         let node = Node::new(address_of(word), operation);
-        match self.operate_or_list(word, &node) {
-            Ok(value) => value,
-            Err(()) => node.wait(),
+        self.operate_or_list(word, &node).unwrap_or_else(|()| self.wait_in_list(word, &node))
+    }
+
+    /// Waits until it is done, and tries again each time it is called.
+    fn wait_in_list(&self, word: &AtomicU64, node: &Node) -> u64 {
+        loop {
+            if let Some(value) = node.wait() {
+                return value;
+            }
+            if let Ok(value) = self.come(word, node) {
+                return value;
+            }
         }
+    }
+
+    /// One that was called for a lock has come: it locks it, if it is open still, and waits as the first one of its run otherwise.
+    fn come(&self, word: &AtomicU64, node: &Node) -> Result<u64, ()> {
+        let mut woken = List::EMPTY;
+        let mut entries = self.stripe(node.address).lock();
+        let at = entries.find(node.address).unwrap_or_else(|| entries.insert(Entry::new(node.address, true)));
+        let entry = &mut entries[at];
+        entry.is_called = self.planted.has(Mutant::NeverCame);
+        if entry.is_full {
+            act(word, node.operation, &node.value);
+            entry.emptied(word, &mut woken);
+            entries.forget_unneeded(at);
+            drop(entries);
+            wake(woken);
+            return Ok(node.value.get());
+        }
+        node.is_done.store(0, Ordering::Relaxed);
+        node.outcome.set(DONE);
+        entry.change.push_first(node);
+        Err(())
     }
 
     /// Does a wait's operation, or puts the wait into its list.
@@ -679,7 +773,7 @@ fn wake_first(woken: &mut List) {
         Party::Fibre(fibre) => {
             let fibre = *fibre;
             // Release: the waiting thread sees what was read. Its frame may be gone after this.
-            node.is_done.store(DONE, Ordering::Release);
+            node.is_done.store(node.outcome.get(), Ordering::Release);
             fibre.queue();
         }
         Party::Seat(latch, shared) => end_wait_of_seat(latch, *shared),
@@ -690,7 +784,7 @@ fn wake_first(woken: &mut List) {
         #[cfg(all(test, loom))]
         Party::Model(notify) => {
             let notify = Arc::clone(notify);
-            node.is_done.store(DONE, Ordering::Release);
+            node.is_done.store(node.outcome.get(), Ordering::Release);
             notify.notify();
         }
     }
@@ -753,10 +847,8 @@ mod loom_models {
                 return value;
             }
             let node = self.node(operation);
-            match self.table.operate_or_list(&self.word, &node) {
-                Ok(value) => value,
-                Err(()) => node.wait(),
-            }
+            let listed = self.table.operate_or_list(&self.word, &node);
+            listed.unwrap_or_else(|()| self.table.wait_in_list(&self.word, &node))
         }
     }
 
@@ -792,7 +884,7 @@ mod loom_models {
                 let model = Arc::clone(&model);
                 thread::spawn(move || [1, 2].map(|value| model.operate(Operation::WriteEf(value))))
             };
-            let taken: u64 = waits.iter().map(Node::wait).sum();
+            let taken: u64 = waits.iter().map(|node| model.table.wait_in_list(&model.word, node)).sum();
             writer.join().unwrap();
             assert_eq!(taken, 3);
             assert!(!model.table.is_full(&model.word));
@@ -815,6 +907,44 @@ mod loom_models {
         });
     }
 
+    /// Two want a lock that a third one has, and each unlocks it.
+    fn lock_and_unlock(mutant: Option<Mutant>) {
+        check(mutant, |model| {
+            let others = [0, 1].map(|_| {
+                let model = Arc::clone(&model);
+                thread::spawn(move || {
+                    model.operate(Operation::Lock);
+                    assert!(model.table.fill(&model.word, None));
+                })
+            });
+            assert!(model.table.fill(&model.word, None));
+            others.into_iter().for_each(|other| other.join().unwrap());
+            assert!(model.table.is_full(&model.word));
+        });
+    }
+
+    /// The same, where both wait already, and the third one locks it again at once.
+    fn lock_and_come(mutant: Option<Mutant>) {
+        check(mutant, |model| {
+            let waits = [0, 1].map(|_| model.node(Operation::Lock));
+            waits.iter().for_each(|node| assert_eq!(model.table.operate_or_list(&model.word, node), Err(())));
+            let third = {
+                let model = Arc::clone(&model);
+                thread::spawn(move || {
+                    assert!(model.table.fill(&model.word, None));
+                    model.operate(Operation::Lock);
+                    assert!(model.table.fill(&model.word, None));
+                })
+            };
+            for node in &waits {
+                model.table.wait_in_list(&model.word, node);
+                assert!(model.table.fill(&model.word, None));
+            }
+            third.join().unwrap();
+            assert!(model.table.is_full(&model.word));
+        });
+    }
+
     fn finds(model: fn(Option<Mutant>), mutant: Mutant) {
         let found = std::panic::catch_unwind(|| model(Some(mutant)));
         assert!(found.is_err(), "the model doesn't find {mutant:?}");
@@ -826,6 +956,13 @@ mod loom_models {
         hand_over_to_waiting(None);
         finds(hand_over_to_waiting, Mutant::AllTake);
         finds(hand_over, Mutant::ListedLate);
+    }
+
+    #[test]
+    fn loom_an_open_lock_is_locked_in_the_end_by_all_that_wait() {
+        lock_and_unlock(None);
+        lock_and_come(None);
+        finds(lock_and_come, Mutant::NeverCame);
     }
 
     #[test]

@@ -144,15 +144,50 @@ impl Runs {
         self.push_run(new);
     }
 
+    /// One that was the first one, and is in no list now, is so again: of its run, or of all.
+    pub(super) fn push_first(&mut self, new: &Node) {
+        let links = &new.links;
+        links.before.set(Link::NONE);
+        let mut earlier = None;
+        for head in self.heads() {
+            if head.links.run == links.run {
+                head.links.before.set(Link::to(new));
+                links.next.set(Link::to(head));
+                links.served.set(head.links.served.get());
+                links.run_last.set(head.links.run_last.get());
+                self.put_head(earlier, head.links.next_run.get(), new);
+                return;
+            }
+            earlier = Some(head);
+        }
+        links.next.set(Link::NONE);
+        links.run_last.set(Link::to(new));
+        self.put_head(None, self.first, new);
+    }
+
+    /// Puts the first one of a run between those of others.
+    fn put_head(&mut self, earlier: Option<&Node>, later: Link, new: &Node) {
+        new.links.next_run.set(later);
+        match earlier {
+            Some(earlier) => earlier.links.next_run.set(Link::to(new)),
+            None => self.first = Link::to(new),
+        }
+        if later == Link::NONE {
+            self.last = Link::to(new);
+        }
+    }
+
     /// A run whose turn begins when it is the first one.
     fn push_run(&mut self, head: &Node) {
         head.links.served.set(0);
-        head.links.next_run.set(Link::NONE);
-        match self.last.get() {
-            Some(last) => last.links.next_run.set(Link::to(head)),
-            None => self.first = Link::to(head),
-        }
-        self.last = Link::to(head);
+        self.put_head(self.last.get(), Link::NONE, head);
+    }
+
+    /// The next one, as long as no more come.
+    pub(super) fn first(&self) -> Option<&'static Node> {
+        let head = self.first.get()?;
+        let next_run = if head.links.served.get() == TURN { head.links.next_run.get().get() } else { None };
+        Some(next_run.unwrap_or(head))
     }
 
     pub(super) fn pop(&mut self) -> Option<&'static Node> {
@@ -263,8 +298,18 @@ mod tests {
                         }
                         let expected = model[0][0];
                         turn += 1;
+                        assert_eq!(
+                            runs.first().map(ptr::from_ref),
+                            Some(ptr::from_ref(&nodes[expected])),
+                            "seed {seed}"
+                        );
                         let popped = runs.pop().map(ptr::from_ref);
                         assert_eq!(popped, Some(ptr::from_ref(&nodes[expected])), "seed {seed}");
+                        if next(4) == 0 {
+                            // It comes back. Its turn goes on.
+                            runs.push_first(&nodes[expected]);
+                            continue;
+                        }
                         expected
                     };
                     if model[0] == [gone] {

@@ -59,7 +59,7 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::pin::Pin;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -283,6 +283,7 @@ pub struct Builder {
     name: Option<Name>,
     stack_bytes: usize,
     place: Option<Place>,
+    follows: bool,
 }
 
 impl Default for Builder {
@@ -294,7 +295,7 @@ impl Default for Builder {
 impl Builder {
     /// A thread without a name, with a stack of [`STACK_BYTES`], at no place.
     pub fn new() -> Builder {
-        Builder { name: None, stack_bytes: STACK_BYTES, place: None }
+        Builder { name: None, stack_bytes: STACK_BYTES, place: None, follows: false }
     }
 
     /// Its name, for messages.
@@ -313,6 +314,18 @@ impl Builder {
     /// It is to run in the neighbourhood of this node or core group.
     pub fn place(mut self, place: impl Into<Place>) -> Self {
         self.place = Some(place.into());
+        self
+    }
+
+    /// It follows those with which it exchanges data: when its wait for a word, a count or a thread ends, it goes on with the seat whose thread has ended it,
+    /// unless its own seat has nothing to do. So two that hand values to and fro are soon on one seat, whichever has begun them. A thread with children that
+    /// are not over stays, and so does one that was taken to a place by [`migrate_to`], as all threads do without this.
+    ///
+    /// # Safety
+    /// What [`migrate_to`] asks for holds at each such wait of the thread.
+    #[expect(unsafe_code, reason = "the caller promises what the type system can't see: what is on the stack")]
+    pub unsafe fn follow(mut self) -> Self {
+        self.follows = true;
         self
     }
 
@@ -377,7 +390,7 @@ impl Builder {
         f: F,
     ) -> Result<NonNull<Core>, SpawnError> {
         let class = self.class()?;
-        let Builder { name, place, .. } = self;
+        let Builder { name, place, follows, .. } = self;
         if let Some(place) = place {
             in_task(|worker| find_place(worker.shared.topology(), place))?;
         }
@@ -385,7 +398,7 @@ impl Builder {
         let core = in_task(|worker| {
             let (request, number) = (worker.frame.request, worker.recorder.number());
             let id = worker.shared.threads_here.next_number(worker.seat);
-            let described = Described { request, number, id, name, class, spawned_at, is_detached };
+            let described = Described { request, number, id, name, class, follows, spawned_at, is_detached };
             let core = self::core::new(Some(&mut worker.cells), described, f)?;
             worker.shared.threads_here.spawned(worker.seat);
             Ok(core)
@@ -444,7 +457,7 @@ impl Builder {
             return self.spawn_here(is_detached, f);
         }
         let class = self.class()?;
-        let Builder { name, place, .. } = self;
+        let Builder { name, place, follows, .. } = self;
         let queue = match place {
             None => runtime.next_of(&shared.plan.entry),
             Some(place) => shared.queue_at(place)?.unwrap_or_else(|| runtime.next_of(&shared.plan.entry)),
@@ -454,7 +467,7 @@ impl Builder {
             shared.recording.as_ref().map_or(TaskHeader::UNNUMBERED, |recording| recording.task_submitted(request));
         let id = shared.threads_here.spawned_outside();
         let spawned_at = Location::caller();
-        let described = Described { request, number, id, name, class, spawned_at, is_detached };
+        let described = Described { request, number, id, name, class, follows, spawned_at, is_detached };
         let Ok(core) = self::core::new(None, described, f) else {
             shared.threads_here.ended_outside();
             return Err(SpawnError::NoMemory);
@@ -580,6 +593,8 @@ pub fn spawn_async<F: Future<Output: Send> + Send + 'static>(future: F) -> JoinH
 pub(crate) struct Threads {
     /// By seat, and those that were spawned by callers without one.
     counts: Box<[Padded<Counts>]>,
+    /// By seat.
+    moves: Box<[Padded<Moves>]>,
     /// Whether there has been one.
     any: AtomicBool,
     pub(crate) watch: Watch,
@@ -587,6 +602,15 @@ pub(crate) struct Threads {
     sleeping: AtomicUsize,
     /// The runtime ends: threads that have not begun are dropped, and those that wait are unwound.
     ending: AtomicBool,
+}
+
+/// What seats know of one another, to which threads go that follow others.
+#[derive(Default)]
+struct Moves {
+    /// The seat has found nothing to do, and looks around or sleeps.
+    is_idle: AtomicBool,
+    /// How many threads it has begun, or got, that are another seat's now, less those that others sent to it.
+    gone: AtomicIsize,
 }
 
 #[derive(Default)]
@@ -603,6 +627,7 @@ impl Threads {
         Threads {
             watch: Watch { on_deadlock, takes_backtraces, ..Watch::default() },
             counts: (0..=seats).map(|_| Padded(Counts::default())).collect(),
+            moves: (0..seats).map(|_| Padded(Moves::default())).collect(),
             any: AtomicBool::new(false),
             sleeping: AtomicUsize::new(0),
             ending: AtomicBool::new(false),
@@ -647,6 +672,26 @@ impl Threads {
         let ended: u64 = self.counts.iter().map(|counts| counts.0.ended.load(Ordering::Acquire)).sum();
         let spawned: u64 = self.counts.iter().map(|counts| counts.0.spawned.load(Ordering::Acquire)).sum();
         spawned - ended
+    }
+
+    /// How many threads of a seat went to others.
+    pub(crate) fn gone(&self, seat: SeatId) -> isize {
+        self.moves[seat.index()].0.gone.load(Ordering::Relaxed)
+    }
+
+    /// A thread of one seat is the other one's from now on.
+    pub(crate) fn went(&self, from: SeatId, to: SeatId) {
+        self.moves[from.index()].0.gone.fetch_add(1, Ordering::Relaxed);
+        self.moves[to.index()].0.gone.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_idle(&self, seat: SeatId) -> bool {
+        // Relaxed: a thread that goes one way or the other because it is read too late goes on all the same.
+        self.moves[seat.index()].0.is_idle.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_idle(&self, seat: SeatId, is_idle: bool) {
+        self.moves[seat.index()].0.is_idle.store(is_idle, Ordering::Relaxed);
     }
 
     fn begin_sleep(&self) {

@@ -224,7 +224,7 @@ impl SyncVar {
         let node = Node::new(var.address, operation);
         match var.operate_or(operation, Some(&node)) {
             Some(value) => value,
-            None => node.wait(),
+            None => node.wait().expect("a variable is no lock"),
         }
     }
 
@@ -425,7 +425,7 @@ mod loom_models {
                 return value;
             }
             let node = Node::of_model(var.address, operation);
-            var.operate_or(operation, Some(&node)).unwrap_or_else(|| node.wait())
+            var.operate_or(operation, Some(&node)).unwrap_or_else(|| node.wait().expect("a variable is no lock"))
         }
 
         fn word(&self) -> u64 {

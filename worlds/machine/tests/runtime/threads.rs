@@ -270,9 +270,10 @@ fn a_lock_is_had_by_one_thread_at_a_time_and_by_all_in_the_end() {
             })
             .collect();
         let threads: Vec<_> = (0..100)
-            .map(|_| {
+            .map(|number| {
                 let count = count.clone();
-                threads::Builder::new().spawn_on(runtime, move || count(30, threads::yield_now))
+                let builder = if number % 2 == 0 { following() } else { threads::Builder::new() };
+                builder.spawn_on(runtime, move || count(30, threads::yield_now))
             })
             .collect();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
@@ -857,5 +858,132 @@ fn a_thread_of_a_program_waits_for_a_word_no_longer_than_few_threads_take() {
             }
         }
         assert!(sitting.end());
+    }
+}
+
+/// A thread that goes on where the one runs that ends its wait.
+#[expect(unsafe_code, reason = "what the closures have on their stacks is theirs alone")]
+fn following() -> threads::Builder {
+    // SAFETY: the closures of these tests keep nothing that belongs to a thread of the system across a wait.
+    unsafe { threads::Builder::new().follow() }
+}
+
+#[test]
+fn threads_that_follow_others_exchange_what_they_are_to() {
+    everywhere(|runtime, what| {
+        let pair = |number: u64| {
+            let words: Arc<[AtomicU64; 3]> = Arc::default();
+            words[..2].iter().for_each(|word| _ = full_empty::empty(word));
+            let sides = [0, 1].map(|side| {
+                let words = Arc::clone(&words);
+                let builder = if number % 3 == 0 && side == 1 { threads::Builder::new() } else { following() };
+                builder.spawn_on(runtime, move || {
+                    let mut sum = 0;
+                    for step in 0..100 {
+                        full_empty::write_ef(&words[side], step);
+                        // One more, which comes to its end anywhere, and for which it waits.
+                        if step % 25 == number % 25 {
+                            let words = Arc::clone(&words);
+                            sum += following().spawn(move || full_empty::read_fe(&words[1 - side])).join().unwrap();
+                        } else {
+                            sum += full_empty::read_fe(&words[1 - side]);
+                        }
+                        full_empty::lock(&words[2]);
+                        full_empty::unlock(&words[2]).unwrap();
+                    }
+                    sum
+                })
+            });
+            (words, sides)
+        };
+        let pairs: Vec<_> = (0..40).map(pair).collect();
+        for (words, sides) in pairs {
+            sides.into_iter().for_each(|side| assert_eq!(side.join().unwrap(), 4950, "{what}"));
+            words.iter().for_each(|word| _ = full_empty::fill(word));
+        }
+    });
+}
+
+/// Two seats on two nodes, under a strategy in which a thread begins at its place.
+fn two_places() -> Runtime {
+    let topology = Topology::parse("node:2 core:1").unwrap();
+    let strategy: Setting = "shepherd".parse().unwrap();
+    Runtime::builder().topology(topology).threads(2).strategy(strategy).quiet().start()
+}
+
+#[test]
+fn a_thread_follows_the_one_that_wakes_it_if_its_seat_is_busy() {
+    let runtime = two_places();
+    let (word, state) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicUsize::new(0)));
+    let until = |state: &AtomicUsize, wanted| {
+        while state.load(Ordering::Acquire) < wanted {
+            std::hint::spin_loop();
+        }
+    };
+    full_empty::empty(&word);
+    let follower = following().place(NodeId::new(0)).spawn_on(&runtime, {
+        let (word, state) = (Arc::clone(&word), Arc::clone(&state));
+        move || {
+            state.store(1, Ordering::Release);
+            full_empty::read_ff(&word);
+            state.store(3, Ordering::Release);
+        }
+    });
+    while state.load(Ordering::Acquire) == 0 {
+        std::thread::yield_now();
+    }
+    // By now it waits.
+    std::thread::sleep(Duration::from_millis(100));
+    // This one does not come to an end before the first one has gone on, which it could not here.
+    let busy = threads::Builder::new().place(NodeId::new(0)).spawn_on(&runtime, {
+        let state = Arc::clone(&state);
+        move || {
+            state.store(2, Ordering::Release);
+            until(&state, 3);
+        }
+    });
+    let waker = threads::Builder::new().place(NodeId::new(1)).spawn_on(&runtime, move || {
+        until(&state, 2);
+        full_empty::fill(&word);
+    });
+    [follower, busy, waker].into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+#[test]
+fn a_thread_stays_if_its_seat_has_nothing_else_to_do_and_goes_to_one_that_has_not() {
+    let runtime = two_places();
+    let (state, gone_on) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    for place in [0, 1].map(NodeId::new) {
+        let words: Arc<Vec<AtomicU64>> = Arc::new((0..20).map(|_| AtomicU64::new(0)).collect());
+        words.iter().for_each(|word| _ = full_empty::empty(word));
+        state.store(0, Ordering::Relaxed);
+        gone_on.store(0, Ordering::Relaxed);
+        let followers: Vec<_> = (0..20)
+            .map(|number| {
+                let (words, state, gone_on) = (Arc::clone(&words), Arc::clone(&state), Arc::clone(&gone_on));
+                following().place(place).spawn_on(&runtime, move || {
+                    state.fetch_add(1, Ordering::Relaxed);
+                    full_empty::read_ff(&words[number]);
+                    gone_on.fetch_add(1, Ordering::Release);
+                })
+            })
+            .collect();
+        // Those of the other place stay where they are, and some of those of this one go there: here none goes on before this thread is over.
+        let waker = threads::Builder::new().place(NodeId::new(1)).spawn_on(&runtime, {
+            let (words, gone_on, state) = (Arc::clone(&words), Arc::clone(&gone_on), Arc::clone(&state));
+            move || {
+                while state.load(Ordering::Relaxed) < 20 {
+                    threads::yield_now();
+                }
+                // The other seat comes to rest.
+                std::thread::sleep(Duration::from_millis(100));
+                words.iter().for_each(|word| _ = full_empty::fill(word));
+                while gone_on.load(Ordering::Acquire) == 0 {
+                    std::hint::spin_loop();
+                }
+            }
+        });
+        followers.into_iter().for_each(|thread| thread.join().unwrap());
+        waker.join().unwrap();
     }
 }
