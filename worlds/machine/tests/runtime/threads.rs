@@ -876,7 +876,7 @@ fn threads_that_follow_others_exchange_what_they_are_to() {
             words[..2].iter().for_each(|word| _ = full_empty::empty(word));
             let sides = [0, 1].map(|side| {
                 let words = Arc::clone(&words);
-                let builder = if number % 3 == 0 && side == 1 { threads::Builder::new() } else { following() };
+                let builder = if number.is_multiple_of(3) && side == 1 { threads::Builder::new() } else { following() };
                 builder.spawn_on(runtime, move || {
                     let mut sum = 0;
                     for step in 0..100 {
