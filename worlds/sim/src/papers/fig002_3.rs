@@ -25,6 +25,10 @@ const ALL_SUBMIT: &str = "the model's one pool is taken from in the order of sub
 /// What is missing where far memory costs too little.
 const PROBES: &str = "probes: each miss asks the other sockets for the line, over the links that far bytes use, too";
 
+/// What is missing where TBB's loop is slower than round robin.
+const PARTS: &str = "a part that was touched in one piece lies on one node, and when it is updated others steal from it: several threads ask one controller \
+                     while others idle (they are used by 72 % in place of 92 on nehalem-ep, 90 in place of 100 on nehalem-ex)";
+
 /// The loops, by the placement of their pages.
 const SERIAL: &str = "loop, serial";
 const ROUND_ROBIN: &str = "loop, round robin";
@@ -160,7 +164,8 @@ fn claims(machine: &'static str) -> Vec<Claim> {
                 "ratio of times; within 10 %",
                 0.9..=1.1,
                 ratio(TBB, ROUND_ROBIN),
-            ),
+            )
+            .missing(PARTS),
         },
         no_difference("it makes no difference if all threads submit a part each", "parts"),
         no_difference("it makes no difference if all threads submit in turn", "in turn"),

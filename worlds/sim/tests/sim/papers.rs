@@ -4,11 +4,9 @@
 use vicus_sim::papers::{Effort, FIGURES, Report, Results, figure, serially};
 
 /// The claims that do not hold on reduced inputs, and of which nobody knows what is missing.
-const UNEXPLAINED: [&str; 4] = [
-    "nehalem-ep: TBB's loop, which places pages as its parts are stolen, is close to round robin",
+const UNEXPLAINED: [&str; 2] = [
     "niagara-2: lock-free does not scale: no faster with all threads than with one",
     "niagara-2: qdqueue (affinity) is 72 times as fast as lock-free with all threads",
-    "xeon-5150: qdqueue (affinity) is 4 times as fast as lock-free with all threads",
 ];
 
 fn small(id: &str) -> Report {
