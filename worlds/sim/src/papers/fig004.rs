@@ -176,8 +176,7 @@ pub(super) fn fig4() -> Figure {
         title: "Arrays: threads that iterate over the segments on their own nodes",
         source: SOURCE,
         notes: &[
-            "Only the fastest pattern: each segment is read where it lies, and no thread looks for it. Patterns that keep a segment's place in the segment, \
-             and Fig. 5's segment sizes, are left out: the model has no prefetching beyond a segment's end, which is what distinguishes them.",
+            "Only the fastest pattern: each segment is read where it lies, and no thread looks for it. 004-fig5 has the others.",
             "The paper says 32 nodes of the Altix, whose machine has 24 of two CPUs each (§4): here 32 CPUs are meant, two to a node.",
         ],
         baseline: "serial",

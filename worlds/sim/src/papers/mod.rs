@@ -27,6 +27,7 @@ mod fig001_9;
 mod fig002_3;
 mod fig002_4;
 mod fig004;
+mod fig004_5;
 mod memory;
 mod published;
 mod replayed;
@@ -34,6 +35,7 @@ mod report;
 mod shared;
 mod table003_3;
 
+pub use fig004_5::ArrayLoop;
 pub use memory::Traffic;
 pub use replayed::{Recording, Replayed};
 pub use report::{Published, Report, Robust, Row, Verdict};
@@ -77,6 +79,7 @@ pub const FIGURES: &[Entry] = &[
     ("003-table3", table003_3::figure),
     ("004-fig3", fig004::fig3),
     ("004-fig4", fig004::fig4),
+    ("004-fig5", fig004_5::figure),
     ("004-fig7", fig004::fig7),
     ("004-fig8", fig004::fig8),
     ("004-fig9", fig004::fig9),
@@ -146,6 +149,8 @@ pub enum Input {
     Traffic(Traffic),
     /// Threads that share a queue or a pool.
     Shared(Shared),
+    /// Threads that read an array.
+    Array(ArrayLoop),
 }
 
 impl Setup {
@@ -204,6 +209,7 @@ impl Setup {
                 Cow::Owned(Recorder::record(&kernel, self.threads))
             }
             Input::Program(program, argument) => Cow::Owned(program(*argument)),
+            Input::Array(array) => Cow::Owned(array.program(self.threads, times)),
             Input::Replay(replayed) => Cow::Borrowed(&replayed.replay().program),
             Input::Network(_) | Input::Traffic(_) | Input::Shared(_) => Cow::Owned(Program::default()),
         }
