@@ -19,6 +19,7 @@
 //! ```
 
 mod graphs;
+mod structures;
 mod workload;
 
 pub use workload::Workload;

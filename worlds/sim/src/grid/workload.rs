@@ -1,5 +1,6 @@
 //! The work of a grid: kernels, graphs, and recorded runs, each as large as the machine asks for.
 
+use super::structures::Structure;
 use super::{graphs, short};
 use crate::{Program, Recorder};
 use std::collections::BTreeMap;
@@ -25,6 +26,8 @@ enum Source {
     Kernel(&'static str, f64),
     /// A random graph.
     Graph(graphs::Shape),
+    /// A data structure that threads share.
+    Structure(Structure),
     /// Recorded runs, by the number of threads that they were planned for. Invariant: not empty.
     Recorded(BTreeMap<usize, Arc<Program>>),
 }
@@ -58,6 +61,13 @@ const KERNELS: [(&str, f64, &str); 15] = [
     ("strassen", 0.02, "products of quadrants of matrices, which tasks allocate"),
 ];
 
+/// Wheeler et al.'s structures.
+const STRUCTURES: [(&str, Structure, &str); 3] = [
+    ("array", Structure::Array, "each task reads a segment of an array, whose segments go round the nodes"),
+    ("pool", Structure::Pool, "each task allocates small items, writes and frees them"),
+    ("queue", Structure::Queue, "half as many tasks as threads put elements, each of which another task takes"),
+];
+
 impl Workload {
     /// All that need no recordings.
     pub fn all() -> Vec<Workload> {
@@ -73,7 +83,14 @@ impl Workload {
             source: Source::Graph(shape),
             measure,
         };
+        let structure = |(name, structure, what): (&str, Structure, &str)| Workload {
+            name: name.to_owned(),
+            what: what.to_owned(),
+            source: Source::Structure(structure),
+            measure: Measure::All,
+        };
         let mut all: Vec<Workload> = KERNELS.map(kernel).to_vec();
+        all.extend(STRUCTURES.map(structure));
         let one = graphs::Shape { requests: 1, short: 0, ..graphs::Shape::default() };
         let local = graphs::Shape { near: 90, ..one };
         all.extend([
@@ -127,6 +144,7 @@ impl Workload {
                 Arc::new(Recorder::record(&kernel, threads))
             }
             Source::Graph(shape) => Arc::new(shape.program(&self.name, threads, share)),
+            Source::Structure(structure) => Arc::new(structure.program(&self.name, threads, share)),
             Source::Recorded(programs) => {
                 // Planned for as many threads as there are, or for the next smaller number, or else for the least.
                 let fits = programs.range(..=threads).next_back().or_else(|| programs.first_key_value());
