@@ -366,6 +366,18 @@ impl<T> Seat<T> {
         self.resumed.woken.push_back(task);
     }
 
+    /// Takes all woken ones that have not gone on yet.
+    pub fn take_woken(&mut self) -> VecDeque<T> {
+        let woken = std::mem::take(&mut self.resumed.woken);
+        self.resumed.count -= woken.len();
+        woken
+    }
+
+    /// Whether suspended tasks have to go on.
+    pub fn has_resumed(&self) -> bool {
+        self.resumed.count > 0
+    }
+
     /// How many woken ones have not gone on yet.
     #[inline]
     pub fn woken_count(&self) -> usize {

@@ -485,6 +485,8 @@ exports! {
         let Some(worker) = library.worker() else { return NOT_ALLOWED };
         let Some(wanted) = library.shepherds.get(usize::from(shepherd)) else { return BADARGS };
         if worker.shepherd == shepherd {
+            // It is to stay there.
+            migrate(library, shepherd);
             return SUCCESS;
         }
         if !wanted.is_enabled.load(Ordering::Relaxed) || !vicus::threads::is_thread() {

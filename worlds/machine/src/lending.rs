@@ -68,7 +68,7 @@ impl Shared {
                 lent.is_at_work.store(true, Ordering::Release);
             }
             worker.recorder.lent_begins(SeatId::new(lent.blocked.load(Ordering::Relaxed)));
-            // Lightweight threads that it has begun are its own, and no other seat goes on with them.
+            // Lightweight threads that it has begun are its own.
             let has_threads = || in_task(|worker| worker.has_threads());
             worker.work(|| (lent.wanted.load(Ordering::Acquire) || has_threads()) && !closing());
             worker.recorder.lent_ends();

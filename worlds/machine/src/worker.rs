@@ -60,6 +60,8 @@ pub(crate) struct Worker {
     pub(crate) not_on_top: u32,
     /// How many lightweight threads are on fibres of this seat, and how many went to others ([`Worker::has_threads`]).
     pub(crate) began_threads: isize,
+    /// How many tasks run on fibres on top of others that found no room for them.
+    pub(crate) on_fibres: u32,
     /// The seat at which it has looked last for one that has nothing to do.
     pub(crate) looks_at: usize,
     /// Free stacks for fibres. Boxed: what each task uses lies together.
@@ -262,6 +264,7 @@ impl Worker {
             starts: 0,
             not_on_top: 0,
             began_threads: shared.threads_here.gone(seat),
+            on_fibres: 0,
             looks_at: seat.index(),
             stacks: Box::new(SeatStacks::new(plan.node.index())),
             below: ptr::null(),
@@ -504,7 +507,7 @@ impl Worker {
         }
     }
 
-    /// Whether lightweight threads have begun that only this seat goes on with.
+    /// Whether lightweight threads have begun that go on with this seat when they are woken.
     pub(crate) fn has_threads(&self) -> bool {
         self.began_threads > self.shared.threads_here.gone(self.seat)
     }
@@ -534,9 +537,12 @@ impl<'a> Seated<'a> {
         &self.shared.pools[self.plan.pool.index()]
     }
 
-    /// Says whether the seat has something to do.
-    fn set_idle(&self, is_idle: bool) {
-        self.shared.threads_here.set_idle(self.seat, is_idle);
+    fn begin_idle(&self) {
+        self.shared.threads_here.begin_idle(self.seat);
+    }
+
+    fn end_idle(&self) {
+        self.shared.threads_here.end_idle(self.seat);
     }
 
     fn inbox(&self) -> &'a Inbox {
@@ -550,7 +556,7 @@ impl<'a> Seated<'a> {
             sweep(shared);
             if let Some((task, way)) = find(shared) {
                 if idle_since.take().is_some() {
-                    self.set_idle(false);
+                    self.end_idle();
                 }
                 run(task, way);
                 continue;
@@ -558,7 +564,7 @@ impl<'a> Seated<'a> {
             let since = *idle_since.get_or_insert_with(|| {
                 // Now, and not after this seat's pauses: the request whose last task ran here is over.
                 leave();
-                self.set_idle(true);
+                self.begin_idle();
                 Instant::now()
             });
             match self.rest(since) {
@@ -572,7 +578,7 @@ impl<'a> Seated<'a> {
                     // The seat is not announced any more: it would be no use to have itself woken.
                     #[cfg(not(loom))]
                     heaps::put_down();
-                    self.set_idle(false);
+                    self.end_idle();
                     // A task that was found is out of its queue: it is run, even if the thread is to leave the seat.
                     if let Some((task, way)) = found {
                         run(task, way);
@@ -581,7 +587,7 @@ impl<'a> Seated<'a> {
                 }
             }
         }
-        self.set_idle(false);
+        self.end_idle();
         leave_to_others(shared);
         // Tasks that only this seat would run move to queues where others find them: its thread leaves.
         while let Some(called) = self.inbox().take() {
@@ -785,7 +791,10 @@ fn run_at_once(task: TaskRef, way: Way) {
         // It has a stack of its own, on which its panics end: nothing stands on top of this frame.
         begin(task, Some(way));
     } else {
+        let is_on_fibre = u32::from(in_task(|worker| worker.fibre.is_some()));
+        in_task(|worker| worker.on_fibres += is_on_fibre);
         run_on_top(task, way);
+        in_task(|worker| worker.on_fibres -= is_on_fibre);
     }
     in_task(|worker| worker.state.end_help());
 }
@@ -854,7 +863,7 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
     while !awaited.is_done() {
         if let Some((task, way)) = find(shared) {
             if idle_since.take().is_some() {
-                Seated::of_this_thread(shared).set_idle(false);
+                Seated::of_this_thread(shared).end_idle();
             }
             run_on_top(task, way);
             yields = 0;
@@ -873,7 +882,7 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
         // Got anew after each task, which may have changed the thread's seat.
         let seated = Seated::of_this_thread(shared);
         let since = *idle_since.get_or_insert_with(|| {
-            seated.set_idle(true);
+            seated.begin_idle();
             Instant::now()
         });
         match seated.rest(since) {
@@ -904,7 +913,7 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
                 let naps = is_tied || in_task(|worker| worker.fibre.is_some());
                 let sleeps = || awaited.announce_sleep().then(|| seated.sleep_while_waiting(naps, is_called));
                 let found = seated.sleep(sleeper, sleeps);
-                seated.set_idle(false);
+                seated.end_idle();
                 if let Some((task, way)) = found {
                     run_on_top(task, way);
                 }
@@ -913,7 +922,11 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
         }
     }
     if idle_since.is_some() {
-        Seated::of_this_thread(shared).set_idle(false);
+        Seated::of_this_thread(shared).end_idle();
+    }
+    // The code that has waited may run for long, on the thread's own stack.
+    if shared.threads_here.any() && in_task(|worker| worker.fibre.is_none()) {
+        fibres::send_away();
     }
     leave_to_others(shared);
 }

@@ -97,8 +97,8 @@ pub(crate) struct Fibre {
 unsafe impl Sync for Fibre {}
 
 #[expect(unsafe_code, reason = "cells that one thread at a time uses")]
-// SAFETY: as above; a coroutine is moved to another thread between two lightweight threads alone, when nothing is on its stack, and by
-// `migrate`, whose caller promises that nothing there minds.
+// SAFETY: as above; a coroutine is moved to another thread between two lightweight threads, when nothing is on its stack, by `migrate`, and by `queue` if
+// its thread follows others: their callers promise that nothing there minds.
 unsafe impl Send for Fibre {}
 
 /// A suspended fibre that is to go on.
@@ -176,14 +176,15 @@ impl Fibre {
     pub(crate) fn queue(&'static self) {
         // Both were written before it was suspended.
         let (seat, shared) = (self.state.seat(), self.shared.load(Ordering::Relaxed));
-        let mut is_same_runtime = false;
+        let mut goes = Goes { is_same_runtime: false, is_claimed: false };
         let is_here = with_worker(|worker| {
-            is_same_runtime = ptr::eq(Arc::as_ptr(&worker.shared), shared);
-            let is_here = is_same_runtime && worker.seat == seat;
+            goes.is_same_runtime = ptr::eq(Arc::as_ptr(&worker.shared), shared);
+            let is_here = goes.is_same_runtime && worker.seat == seat;
             let is_here = match (is_here, self.state.is_away()) {
                 (_, false) => is_here,
-                (true, true) => !self.is_for_idle(worker),
-                (false, true) => is_same_runtime && self.follow(worker),
+                (true, true) if worker.fibre.is_none() => !self.goes_away(worker),
+                (true, true) => worker.state.woken_count() < MANY || !self.goes_to_idle(worker, &mut goes),
+                (false, true) => goes.is_same_runtime && self.follows(worker, &mut goes),
             };
             if is_here {
                 worker.state.woke(self.task());
@@ -191,56 +192,69 @@ impl Fibre {
             is_here
         });
         if is_here != Some(true) {
-            let seat = self.state.seat();
-            self.call_elsewhere(shared, seat, is_same_runtime);
+            self.call_elsewhere(shared, goes);
         }
     }
 
-    /// It was of another seat, and is this worker's from now on, if its thread wants that.
+    /// Whether it, which was of another seat, is this worker's from now on: that other seat has something to do, and the caller is a fibre, which lets others
+    /// have their turn when it waits. A thread's own stack may be a program's main thread's, which does anything.
     #[cold]
     #[inline(never)]
-    fn follow(&self, worker: &mut Worker) -> bool {
-        let (seat, threads) = (self.state.seat(), &worker.shared.threads_here);
+    fn follows(&self, worker: &mut Worker, goes: &mut Goes) -> bool {
+        let seat = self.state.seat();
         // What a lent thread leaves behind when it goes is to be little.
-        let goes = !threads.is_idle(seat) && !worker.shared.plan.seats[worker.seat.index()].spare;
-        if goes {
-            threads.went(seat, worker.seat);
-            self.state.begin(worker.seat);
+        if worker.fibre.is_none() || worker.shared.plan.seats[worker.seat.index()].spare {
+            return false;
         }
-        goes
+        goes.is_claimed = worker.shared.threads_here.claim(seat);
+        if !goes.is_claimed {
+            self.change_seat(&worker.shared, worker.seat);
+        }
+        !goes.is_claimed
     }
 
-    /// It is this worker's, which has others that have to go on, and is another seat's from now on if that has nothing to do. Its threads that exchange data
-    /// with it will follow it.
-    #[inline]
-    fn is_for_idle(&self, worker: &mut Worker) -> bool {
-        worker.state.woken_count() >= MANY && self.go_to_idle(worker)
-    }
-
+    /// Whether it, which was this worker's, is another seat's from now on, which has nothing to do. Its threads that exchange data with it will follow it.
     #[cold]
     #[inline(never)]
-    fn go_to_idle(&self, worker: &mut Worker) -> bool {
-        let (plan, threads) = (&worker.shared.plan, &worker.shared.threads_here);
+    fn goes_to_idle(&self, worker: &mut Worker, goes: &mut Goes) -> bool {
         // One seat each time: those that are busy cost little.
-        let next = worker.looks_at + 1;
-        // Spare ones, which get none, come last.
-        worker.looks_at = if plan.seats.get(next).is_some_and(|seat| !seat.spare) { next } else { 0 };
-        let other = SeatId::new(worker.looks_at);
-        let goes = other != worker.seat && threads.is_idle(other);
-        if goes {
-            threads.went(worker.seat, other);
-            self.state.begin(other);
+        let other = worker.next_seat();
+        goes.is_claimed = other != worker.seat && worker.shared.threads_here.claim(other);
+        if goes.is_claimed {
+            self.change_seat(&worker.shared, other);
         }
-        goes
+        goes.is_claimed
+    }
+
+    /// Whether it, which was this worker's, is another seat's from now on: the caller is on the thread's own stack, and lets none have its turn before it waits,
+    /// which a program's main thread may never do.
+    #[cold]
+    #[inline(never)]
+    fn goes_away(&self, worker: &mut Worker) -> bool {
+        let other = worker.next_other_seat();
+        other.inspect(|&other| self.change_seat(&worker.shared, other)).is_some()
+    }
+
+    /// It is suspended, and the caller is the one that has it go on.
+    fn change_seat(&self, shared: &Shared, seat: SeatId) {
+        shared.threads_here.went(self.state.seat(), seat);
+        self.state.begin(seat);
     }
 
     #[cold]
     #[inline(never)]
-    fn call_elsewhere(&'static self, shared: *const Shared, seat: SeatId, is_same_runtime: bool) {
+    fn call_elsewhere(&'static self, shared: *const Shared, goes: Goes) {
+        let seat = self.state.seat();
         #[expect(unsafe_code, reason = "the fibre's runtime")]
-        // SAFETY: by the field's invariant it is alive until the fibre goes on, which it can't before it is in the inbox.
+        // SAFETY: by the field's invariant it is alive until the fibre goes on, which it can't before it is in the inbox. What is claimed is of the caller's
+        // own runtime.
         unsafe {
-            Shared::held(shared, is_same_runtime, |shared| shared.call(seat, self.task()));
+            Shared::held(shared, goes.is_same_runtime, |shared| {
+                shared.call(seat, self.task());
+                if goes.is_claimed {
+                    shared.threads_here.release(seat);
+                }
+            });
         }
     }
 
@@ -549,14 +563,20 @@ impl Fibre {
     /// It may go on at another seat.
     #[inline(never)]
     fn suspend_anywhere(&self) {
-        let has_children = in_task(|worker| worker.frame.context.is_some());
-        if has_children {
+        // A task may be on its stack, on top of one that found no room for it.
+        let is_bound = in_task(|worker| worker.frame.context.is_some() || worker.on_fibres > 0);
+        if is_bound {
             self.leave(Left::Suspended);
         } else {
             self.state.leaves();
             self.leave(Left::Away);
             self.state.is_back();
         }
+    }
+
+    /// Its thread stays with its seat from now on.
+    pub(crate) fn stays(&self) {
+        self.follows.set(false);
     }
 
     /// Lets other tasks of its seat go first.
@@ -571,10 +591,53 @@ impl Fibre {
     /// Nothing on its stack, and nothing that it has borrowed, minds that the operating system's thread is another one.
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
     pub(crate) unsafe fn migrate(&self, seat: SeatId) {
-        self.follows.set(false);
         self.leave(Left::Migrates(seat));
         in_task(|worker| worker.began_threads += 1);
     }
+}
+
+/// How a fibre that is queued elsewhere goes there.
+#[derive(Clone, Copy)]
+struct Goes {
+    /// The one that has it go on is of its runtime.
+    is_same_runtime: bool,
+    /// The seat had nothing to do, and waits with anything else until the fibre is in its inbox.
+    is_claimed: bool,
+}
+
+/// Sends fibres that have to go on at the calling thread's seat to other seats, if they may go anywhere: the thread is about to do something else than to go
+/// on with them, for as long as it likes.
+pub(crate) fn send_away() {
+    let any = in_task(|worker| worker.state.woken_count() > 0 || worker.shared.inbox(worker.seat).is_waiting());
+    if any {
+        send_all_away();
+    }
+}
+
+#[cold]
+fn send_all_away() {
+    let (shared, sent) = in_task(|worker| {
+        let (mut stay, mut sent) = (Vec::new(), Vec::new());
+        let called = std::iter::from_fn(|| worker.shared.inbox(worker.seat).take()).collect::<Vec<_>>();
+        for task in called {
+            if ptr::eq(task.header().class, &raw const FIBRE) {
+                worker.state.woke(task);
+            } else {
+                stay.push(task);
+            }
+        }
+        stay.into_iter().for_each(|task| worker.shared.inbox(worker.seat).put(task));
+        for task in worker.state.take_woken() {
+            let fibre = Fibre::of(task);
+            if fibre.state.is_away() && fibre.goes_away(worker) {
+                sent.push((fibre.state.seat(), task));
+            } else {
+                worker.state.woke(task);
+            }
+        }
+        (Arc::clone(&worker.shared), sent)
+    });
+    sent.into_iter().for_each(|(seat, task)| shared.call(seat, task));
 }
 
 /// A seat as one that waits. Fibres are at even addresses.
@@ -769,6 +832,20 @@ const STARTS: u32 = 64;
 const STARTS_ON_TOP: u32 = 8;
 
 impl Worker {
+    /// Regular seats, one after the other.
+    fn next_seat(&mut self) -> SeatId {
+        let next = self.looks_at + 1;
+        // Spare ones come last.
+        self.looks_at = if self.shared.plan.seats.get(next).is_some_and(|seat| !seat.spare) { next } else { 0 };
+        SeatId::new(self.looks_at)
+    }
+
+    /// The next one that is not this one, if there is one.
+    fn next_other_seat(&mut self) -> Option<SeatId> {
+        let own = self.seat;
+        std::iter::repeat_with(|| self.next_seat()).take(2).find(|&seat| seat != own)
+    }
+
     /// How many threads may begin one after the other now: none on top of a fibre, or of code that waits for a task, which may be able to go on.
     #[inline]
     fn most_starts(&self) -> u32 {

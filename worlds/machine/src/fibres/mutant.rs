@@ -13,6 +13,8 @@ pub(crate) enum Mutant {
     SeatLate,
     /// A fibre that may go on anywhere says so before it leaves its stack.
     AwayEarly,
+    /// A seat that has something to do again does not wait for those that have claimed it.
+    ClaimMissed,
     /// A fill serves all that would empty the word.
     AllTake,
     /// One that waits is put into the list after the lock was given up.

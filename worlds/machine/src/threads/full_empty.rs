@@ -389,7 +389,8 @@ pub(super) struct Entry {
     /// 0 in a free place.
     pub(super) address: usize,
     pub(super) is_full: bool,
-    /// One that waited for it as a lock was called, and has not come yet. Until then no other is called, and the word may be full while others want it to be.
+    /// One that waited for it as a lock was called, and has not come yet. Until then no other is called for this entry, and the word may be full while others want
+    /// it to be.
     is_called: bool,
     /// Those that leave the word as they want it: they wait for it to be full.
     stay: List,

@@ -35,7 +35,7 @@ impl fmt::Display for MigrateError {
 impl std::error::Error for MigrateError {}
 
 /// Takes the calling lightweight thread to a node or a core group: when it returns, a thread of the system runs it that is there. A thread
-/// that is there already stays where it is.
+/// that is there already stays where it is. From then on it follows no others ([`Builder::follow`](super::Builder::follow)).
 ///
 /// ```
 /// use vicus_machine::{Runtime, threads};
@@ -74,6 +74,7 @@ pub unsafe fn migrate_to(place: impl Into<Place>) -> Result<(), MigrateError> {
         }
         worker.shared.seat_at(place, worker.seat).ok_or(MigrateError::NoSeat(place))
     })?;
+    fibre.stays();
     if in_task(|worker| worker.seat != seat) {
         // SAFETY: the caller's promise.
         unsafe { fibre.migrate(seat) };

@@ -1,7 +1,7 @@
 //! Lightweight threads: hundreds of thousands of them, each with a small stack, that wait without holding a thread of the system.
 //!
 //! [`spawn`] makes one; it is a task like any other until a thread of the runtime takes it and gives it a stack. From then on it stays
-//! with that thread, and when it waits, for another one ([`JoinHandle::join`]), for a full/empty bit ([`full_empty`]), for a time
+//! with that thread, unless it follows others ([`Builder::follow`]), and when it waits, for another one ([`JoinHandle::join`]), for a full/empty bit ([`full_empty`]), for a time
 //! ([`sleep`]), for a future ([`block_on`]), for a scope, a request, a queue, it is put aside, and the thread does something else. Threads
 //! of the system that wait for lightweight ones block; tasks and boxes that wait for them run other tasks meanwhile, as they always do.
 //!
@@ -29,6 +29,7 @@ pub mod full_empty;
 mod lists;
 mod local;
 mod migrate;
+mod moves;
 mod sitting;
 mod sync_var;
 mod timer;
@@ -42,6 +43,7 @@ pub use self::deadlock::{Deadlock, OnDeadlock};
 use self::full_empty::{Verdict, judge_waits};
 pub use self::local::Local;
 pub use self::migrate::{MigrateError, migrate_to};
+use self::moves::Moves;
 use self::sitting::help_before_wait;
 pub use self::sitting::{Lent, Sitting, help, lend, seat, set_word, stack, wait_outside, word};
 pub use self::sync_var::SyncVar;
@@ -59,7 +61,7 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::pin::Pin;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -317,7 +319,7 @@ impl Builder {
         self
     }
 
-    /// It follows those with which it exchanges data: when its wait for a word, a count or a thread ends, it goes on with the seat whose thread has ended it,
+    /// It follows those with which it exchanges data: when its wait for a word or a thread is ended by another lightweight thread, it goes on with the seat of that,
     /// unless its own seat has nothing to do. So two that hand values to and fro are soon on one seat, whichever has begun them. A thread with children that
     /// are not over stays, and so does one that was taken to a place by [`migrate_to`], as all threads do without this.
     ///
@@ -604,15 +606,6 @@ pub(crate) struct Threads {
     ending: AtomicBool,
 }
 
-/// What seats know of one another, to which threads go that follow others.
-#[derive(Default)]
-struct Moves {
-    /// The seat has found nothing to do, and looks around or sleeps.
-    is_idle: AtomicBool,
-    /// How many threads it has begun, or got, that are another seat's now, less those that others sent to it.
-    gone: AtomicIsize,
-}
-
 #[derive(Default)]
 struct Counts {
     spawned: AtomicU64,
@@ -627,7 +620,7 @@ impl Threads {
         Threads {
             watch: Watch { on_deadlock, takes_backtraces, ..Watch::default() },
             counts: (0..=seats).map(|_| Padded(Counts::default())).collect(),
-            moves: (0..seats).map(|_| Padded(Moves::default())).collect(),
+            moves: (0..seats).map(|_| Padded(Moves::new())).collect(),
             any: AtomicBool::new(false),
             sleeping: AtomicUsize::new(0),
             ending: AtomicBool::new(false),
@@ -685,13 +678,21 @@ impl Threads {
         self.moves[to.index()].0.gone.fetch_sub(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_idle(&self, seat: SeatId) -> bool {
-        // Relaxed: a thread that goes one way or the other because it is read too late goes on all the same.
-        self.moves[seat.index()].0.is_idle.load(Ordering::Relaxed)
+    /// See [`Moves::claim`].
+    pub(crate) fn claim(&self, seat: SeatId) -> bool {
+        self.moves[seat.index()].0.claim()
     }
 
-    pub(crate) fn set_idle(&self, seat: SeatId, is_idle: bool) {
-        self.moves[seat.index()].0.is_idle.store(is_idle, Ordering::Relaxed);
+    pub(crate) fn release(&self, seat: SeatId) {
+        self.moves[seat.index()].0.release();
+    }
+
+    pub(crate) fn begin_idle(&self, seat: SeatId) {
+        self.moves[seat.index()].0.begin_idle();
+    }
+
+    pub(crate) fn end_idle(&self, seat: SeatId) {
+        self.moves[seat.index()].0.end_idle();
     }
 
     fn begin_sleep(&self) {

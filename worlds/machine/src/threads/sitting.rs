@@ -9,7 +9,7 @@ use crate::heaps;
 use crate::lending::LentThread;
 use crate::runtime::{Runtime, RuntimeBuilder, Shared, StartError};
 use crate::tasks::Awaited;
-use crate::worker::{Worker, is_seated, with_worker};
+use crate::worker::{Worker, in_task, is_seated, with_worker};
 use crate::{fibres, here::HERE};
 use std::cell::Cell;
 use std::fmt;
@@ -78,7 +78,7 @@ impl<R> Sitting<R> {
         let mut is_quiet = false;
         while self.shared.threads_here.live() > 0 && Instant::now() < until {
             help();
-            is_quiet = self.shared.is_quiet_but(Some(self.seat()));
+            is_quiet = !in_task(|worker| worker.state.has_resumed()) && self.shared.is_quiet_but(Some(self.seat()));
             if is_quiet && was_quiet {
                 break;
             }
@@ -217,7 +217,7 @@ pub fn wait_outside<R>(f: impl FnOnce() -> R) -> R {
 pub struct Lent(#[expect(dead_code, reason = "the thread leaves when it is dropped")] LentThread);
 
 /// The calling thread is about to block in the system: puts another one on a spare seat of its neighbourhood, if there is one, which begins what is
-/// queued there. Lightweight threads that have begun on this seat wait for its own thread all the same. `None` outside of seats.
+/// queued there. Lightweight threads that have begun on this seat wait for its own thread all the same, unless they follow others ([`Builder::follow`](super::Builder::follow)) and were woken before. `None` outside of seats.
 ///
 /// ```
 /// use std::sync::mpsc::channel;
@@ -238,6 +238,7 @@ pub fn lend() -> Option<Lent> {
         worker.share_tasks();
         (Arc::clone(&worker.shared), worker.pool())
     })?;
+    fibres::send_away();
     Some(Lent(shared.lend(pool)))
 }
 

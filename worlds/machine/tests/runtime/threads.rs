@@ -911,39 +911,41 @@ fn two_places() -> Runtime {
     Runtime::builder().topology(topology).threads(2).strategy(strategy).quiet().start()
 }
 
+/// Spins until it holds, and fails if it never does.
+fn spin_until(what: &str, holds: impl Fn() -> bool) {
+    let began = std::time::Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < Duration::from_secs(60), "{what}");
+        std::hint::spin_loop();
+    }
+}
+
 #[test]
 fn a_thread_follows_the_one_that_wakes_it_if_its_seat_is_busy() {
     let runtime = two_places();
     let (word, state) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicUsize::new(0)));
-    let until = |state: &AtomicUsize, wanted| {
-        while state.load(Ordering::Acquire) < wanted {
-            std::hint::spin_loop();
-        }
-    };
     full_empty::empty(&word);
     let follower = following().place(NodeId::new(0)).spawn_on(&runtime, {
         let (word, state) = (Arc::clone(&word), Arc::clone(&state));
         move || {
-            state.store(1, Ordering::Release);
             full_empty::read_ff(&word);
             state.store(3, Ordering::Release);
         }
     });
-    while state.load(Ordering::Acquire) == 0 {
+    // Until it waits: what is spawned before would begin on top of it.
+    while runtime.lightweight_threads().1 == 0 {
         std::thread::yield_now();
     }
-    // By now it waits.
-    std::thread::sleep(Duration::from_millis(100));
     // This one does not come to an end before the first one has gone on, which it could not here.
     let busy = threads::Builder::new().place(NodeId::new(0)).spawn_on(&runtime, {
         let state = Arc::clone(&state);
         move || {
             state.store(2, Ordering::Release);
-            until(&state, 3);
+            spin_until("it follows", || state.load(Ordering::Acquire) == 3);
         }
     });
     let waker = threads::Builder::new().place(NodeId::new(1)).spawn_on(&runtime, move || {
-        until(&state, 2);
+        spin_until("the other seat is busy", || state.load(Ordering::Acquire) >= 2);
         full_empty::fill(&word);
     });
     [follower, busy, waker].into_iter().for_each(|thread| thread.join().unwrap());
@@ -952,38 +954,112 @@ fn a_thread_follows_the_one_that_wakes_it_if_its_seat_is_busy() {
 #[test]
 fn a_thread_stays_if_its_seat_has_nothing_else_to_do_and_goes_to_one_that_has_not() {
     let runtime = two_places();
-    let (state, gone_on) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     for place in [0, 1].map(NodeId::new) {
-        let words: Arc<Vec<AtomicU64>> = Arc::new((0..20).map(|_| AtomicU64::new(0)).collect());
+        let words: Arc<Vec<AtomicU64>> = Arc::new((0..200).map(|_| AtomicU64::new(0)).collect());
+        let gone_on = Arc::new(AtomicUsize::new(0));
         words.iter().for_each(|word| _ = full_empty::empty(word));
-        state.store(0, Ordering::Relaxed);
-        gone_on.store(0, Ordering::Relaxed);
-        let followers: Vec<_> = (0..20)
-            .map(|number| {
-                let (words, state, gone_on) = (Arc::clone(&words), Arc::clone(&state), Arc::clone(&gone_on));
-                following().place(place).spawn_on(&runtime, move || {
-                    state.fetch_add(1, Ordering::Relaxed);
-                    full_empty::read_ff(&words[number]);
-                    gone_on.fetch_add(1, Ordering::Release);
-                })
+        let spawn = |number: usize| {
+            let (words, gone_on) = (Arc::clone(&words), Arc::clone(&gone_on));
+            following().place(place).spawn_on(&runtime, move || {
+                full_empty::read_ff(&words[number]);
+                gone_on.fetch_add(1, Ordering::Release);
             })
-            .collect();
-        // Those of the other place stay where they are, and some of those of this one go there: here none goes on before this thread is over.
+        };
+        let followers: Vec<_> = (0..200).map(spawn).collect();
+        while runtime.lightweight_threads().1 < 200 {
+            std::thread::yield_now();
+        }
+        // One after the other, so that the other seat has come to rest for most of them. Those of the other place stay where they are, and some of those of this
+        // one go there: here none goes on before this thread is over.
         let waker = threads::Builder::new().place(NodeId::new(1)).spawn_on(&runtime, {
-            let (words, gone_on, state) = (Arc::clone(&words), Arc::clone(&gone_on), Arc::clone(&state));
+            let (words, gone_on) = (Arc::clone(&words), Arc::clone(&gone_on));
             move || {
-                while state.load(Ordering::Relaxed) < 20 {
-                    threads::yield_now();
+                for word in words.iter() {
+                    full_empty::fill(word);
+                    if gone_on.load(Ordering::Acquire) > 0 {
+                        break;
+                    }
+                    std::thread::sleep(Duration::from_millis(2));
                 }
-                // The other seat comes to rest.
-                std::thread::sleep(Duration::from_millis(100));
+                spin_until("some go on elsewhere", || gone_on.load(Ordering::Acquire) > 0);
                 words.iter().for_each(|word| _ = full_empty::fill(word));
-                while gone_on.load(Ordering::Acquire) == 0 {
-                    std::hint::spin_loop();
-                }
             }
         });
         followers.into_iter().for_each(|thread| thread.join().unwrap());
         waker.join().unwrap();
     }
+}
+
+/// A program's main thread sits on a seat, wakes threads, and then does something else: they go on with other seats, and need not wait for it.
+#[test]
+fn threads_do_not_wait_for_a_main_thread_that_has_woken_them() {
+    for strategy in ALL {
+        let setting: Setting = strategy.name().parse().unwrap();
+        let sitting: threads::Sitting =
+            Runtime::builder().threads(2).strategy(setting).quiet().start_sitting().unwrap();
+        let words: Arc<Vec<AtomicU64>> = Arc::new((0..300).map(|_| AtomicU64::new(0)).collect());
+        let go = Arc::new(AtomicU64::new(0));
+        let gone_on = Arc::new(AtomicUsize::new(0));
+        full_empty::empty(&go);
+        words.iter().for_each(|word| _ = full_empty::empty(word));
+        for number in 0..300 {
+            let (words, go, gone_on) = (Arc::clone(&words), Arc::clone(&go), Arc::clone(&gone_on));
+            let thread = move || {
+                full_empty::fill(&words[number]);
+                full_empty::read_ff(&go);
+                gone_on.fetch_add(1, Ordering::Release);
+            };
+            following().try_detached_on(&sitting, thread).unwrap();
+        }
+        // It waits until all have begun, here or there.
+        words.iter().for_each(|word| _ = full_empty::read_ff(word));
+        full_empty::fill(&go);
+        // From here on this thread does nothing for them.
+        let began = std::time::Instant::now();
+        while gone_on.load(Ordering::Acquire) < 300 {
+            assert!(
+                began.elapsed() < Duration::from_secs(60),
+                "{} under {}",
+                gone_on.load(Ordering::Relaxed),
+                strategy.name()
+            );
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(sitting.end(), "{}", strategy.name());
+    }
+}
+
+#[test]
+fn a_thread_that_was_taken_to_its_own_place_stays_there() {
+    let runtime = two_places();
+    let (word, state) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicUsize::new(0)));
+    full_empty::empty(&word);
+    let stays = following().place(NodeId::new(0)).spawn_on(&runtime, {
+        let (word, state) = (Arc::clone(&word), Arc::clone(&state));
+        move || {
+            #[expect(unsafe_code, reason = "nothing here belongs to a thread of the system")]
+            // SAFETY: the values are shared by counted references, and no closure of the library is open.
+            unsafe { threads::migrate_to(NodeId::new(0)) }.unwrap();
+            let before = std::thread::current().id();
+            full_empty::read_ff(&word);
+            assert_eq!(std::thread::current().id(), before);
+            assert_eq!(state.load(Ordering::Acquire), 2, "its seat was busy until then");
+        }
+    });
+    while runtime.lightweight_threads().1 == 0 {
+        std::thread::yield_now();
+    }
+    let busy = threads::Builder::new().place(NodeId::new(0)).spawn_on(&runtime, {
+        let state = Arc::clone(&state);
+        move || {
+            state.store(1, Ordering::Release);
+            std::thread::sleep(Duration::from_millis(50));
+            state.store(2, Ordering::Release);
+        }
+    });
+    let waker = threads::Builder::new().place(NodeId::new(1)).spawn_on(&runtime, move || {
+        spin_until("the other seat is busy", || state.load(Ordering::Acquire) >= 1);
+        full_empty::fill(&word);
+    });
+    [stays, busy, waker].into_iter().for_each(|thread| thread.join().unwrap());
 }
