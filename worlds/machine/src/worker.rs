@@ -924,8 +924,10 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
     if idle_since.is_some() {
         Seated::of_this_thread(shared).end_idle();
     }
-    // The code that has waited may run for long, on the thread's own stack.
-    if shared.threads_here.any() && in_task(|worker| worker.fibre.is_none()) {
+    // A program's thread may do anything now.
+    if shared.threads_here.any()
+        && in_task(|worker| worker.fibre.is_none() && shared.threads_here.is_sitting(worker.seat))
+    {
         fibres::send_away();
     }
     leave_to_others(shared);

@@ -182,7 +182,10 @@ impl Fibre {
             let is_here = goes.is_same_runtime && worker.seat == seat;
             let is_here = match (is_here, self.state.is_away()) {
                 (_, false) => is_here,
-                (true, true) if worker.fibre.is_none() => !self.goes_away(worker),
+                (true, true) if worker.fibre.is_none() => {
+                    let is_sitting = worker.shared.threads_here.is_sitting(worker.seat);
+                    !(self.goes_to_idle(worker, &mut goes) || is_sitting && self.goes_away(worker))
+                }
                 (true, true) => worker.state.woken_count() < MANY || !self.goes_to_idle(worker, &mut goes),
                 (false, true) => goes.is_same_runtime && self.follows(worker, &mut goes),
             };
@@ -226,8 +229,8 @@ impl Fibre {
         goes.is_claimed
     }
 
-    /// Whether it, which was this worker's, is another seat's from now on: the caller is on the thread's own stack, and lets none have its turn before it waits,
-    /// which a program's main thread may never do.
+    /// Whether it, which was this worker's, is another seat's from now on, that of no program's thread: the caller's thread may do anything before it lets
+    /// another one have its turn.
     #[cold]
     #[inline(never)]
     fn goes_away(&self, worker: &mut Worker) -> bool {
@@ -840,10 +843,12 @@ impl Worker {
         SeatId::new(self.looks_at)
     }
 
-    /// The next one that is not this one, if there is one.
+    /// The next one that is not this one, nor that of a program's thread, if there is one.
     fn next_other_seat(&mut self) -> Option<SeatId> {
         let own = self.seat;
-        std::iter::repeat_with(|| self.next_seat()).take(2).find(|&seat| seat != own)
+        let shared = Arc::clone(&self.shared);
+        let is_sitting = |seat| shared.threads_here.is_sitting(seat);
+        std::iter::repeat_with(|| self.next_seat()).take(3).find(|&seat| seat != own && !is_sitting(seat))
     }
 
     /// How many threads may begin one after the other now: none on top of a fibre, or of code that waits for a task, which may be able to go on.

@@ -687,6 +687,11 @@ impl Threads {
         self.moves[seat.index()].0.release();
     }
 
+    /// Whether a program's thread sits there.
+    pub(crate) fn is_sitting(&self, seat: SeatId) -> bool {
+        self.moves[seat.index()].0.is_sitting.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn begin_idle(&self, seat: SeatId) {
         self.moves[seat.index()].0.begin_idle();
     }

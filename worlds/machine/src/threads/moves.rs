@@ -2,7 +2,7 @@
 
 use crate::fibres::mutant::{Mutant, Planted};
 use crate::sync::{AtomicU32, Ordering, yield_now};
-use std::sync::atomic::AtomicIsize;
+use std::sync::atomic::{AtomicBool, AtomicIsize};
 
 /// Of a seat.
 pub(super) struct Moves {
@@ -10,6 +10,8 @@ pub(super) struct Moves {
     state: AtomicU32,
     /// How many threads it has begun, or got, that are another seat's now, less those that others sent to it.
     pub(super) gone: AtomicIsize,
+    /// A program's thread sits there, which may do anything for as long as it likes.
+    pub(super) is_sitting: AtomicBool,
     planted: Planted,
 }
 
@@ -22,7 +24,8 @@ const CLAIMED: u32 = 2;
 
 impl Moves {
     pub(super) fn new() -> Moves {
-        Moves { state: AtomicU32::new(BUSY), gone: AtomicIsize::new(0), planted: Planted::default() }
+        let (gone, is_sitting) = (AtomicIsize::new(0), AtomicBool::new(false));
+        Moves { state: AtomicU32::new(BUSY), gone, is_sitting, planted: Planted::default() }
     }
 
     /// The seat has found nothing to do.

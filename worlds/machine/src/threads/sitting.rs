@@ -47,6 +47,7 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
         let runtime = self.chosen.try_start_but(true)?;
         let shared = Arc::clone(&runtime.shared);
         let seat = shared.first_seat().expect("a plan has a seat that is not spare");
+        shared.threads_here.moves[seat.index()].0.is_sitting.store(true, Ordering::Relaxed);
         let mut worker = Box::new(Worker::new(Arc::clone(&shared), seat));
         worker.begin_alone(RequestId(shared.next_request.fetch_add(1, Ordering::Relaxed)));
         let worker = NonNull::from(Box::leak(worker));
@@ -217,7 +218,8 @@ pub fn wait_outside<R>(f: impl FnOnce() -> R) -> R {
 pub struct Lent(#[expect(dead_code, reason = "the thread leaves when it is dropped")] LentThread);
 
 /// The calling thread is about to block in the system: puts another one on a spare seat of its neighbourhood, if there is one, which begins what is
-/// queued there. Lightweight threads that have begun on this seat wait for its own thread all the same, unless they follow others ([`Builder::follow`](super::Builder::follow)) and were woken before. `None` outside of seats.
+/// queued there. Lightweight threads that have begun on this seat wait for its own thread all the same, unless they follow others ([`Builder::follow`](super::Builder::follow)), were woken before, and there is a
+/// seat for them that is no program's. `None` outside of seats.
 ///
 /// ```
 /// use std::sync::mpsc::channel;
