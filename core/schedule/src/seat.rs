@@ -51,7 +51,7 @@ const SPIN_NS: u64 = 5_000;
 /// a shorter time again and again: each waits while the other one is woken.
 const LONGER_LOOK_NS: u64 = 50_000;
 
-/// The same for a seat with lightweight threads that wait. No other seat can go on with them, and on virtual machines to sleep and to be woken takes
+/// The same for a seat with lightweight threads that wait. Mostly no other seat goes on with them, and on virtual machines to sleep and to be woken takes
 /// some 0.1 ms. A token that goes round 500 threads on two seats comes back to a seat after that long.
 const LONGEST_LOOK_NS: u64 = 300_000;
 

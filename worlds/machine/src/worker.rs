@@ -263,7 +263,7 @@ impl Worker {
             waiter: fibres::waiter_of_seat(seat),
             starts: 0,
             not_on_top: 0,
-            began_threads: shared.threads_here.gone(seat),
+            began_threads: shared.threads_here.of_seat(seat).gone(),
             on_fibres: 0,
             looks_at: seat.index(),
             stacks: Box::new(SeatStacks::new(plan.node.index())),
@@ -509,7 +509,7 @@ impl Worker {
 
     /// Whether lightweight threads have begun that go on with this seat when they are woken.
     pub(crate) fn has_threads(&self) -> bool {
-        self.began_threads > self.shared.threads_here.gone(self.seat)
+        self.began_threads > self.shared.threads_here.of_seat(self.seat).gone()
     }
 
     /// Whether this queue is another node's.
@@ -538,11 +538,11 @@ impl<'a> Seated<'a> {
     }
 
     fn begin_idle(&self) {
-        self.shared.threads_here.begin_idle(self.seat);
+        self.shared.threads_here.of_seat(self.seat).begin_idle();
     }
 
     fn end_idle(&self) {
-        self.shared.threads_here.end_idle(self.seat);
+        self.shared.threads_here.of_seat(self.seat).end_idle();
     }
 
     fn inbox(&self) -> &'a Inbox {
@@ -926,7 +926,7 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
     }
     // A program's thread may do anything now.
     if shared.threads_here.any()
-        && in_task(|worker| worker.fibre.is_none() && shared.threads_here.is_sitting(worker.seat))
+        && in_task(|worker| worker.fibre.is_none() && shared.threads_here.of_seat(worker.seat).is_sitting())
     {
         fibres::send_away();
     }

@@ -183,7 +183,7 @@ impl Fibre {
             let is_here = match (is_here, self.state.is_away()) {
                 (_, false) => is_here,
                 (true, true) if worker.fibre.is_none() => {
-                    let is_sitting = worker.shared.threads_here.is_sitting(worker.seat);
+                    let is_sitting = worker.shared.threads_here.of_seat(worker.seat).is_sitting();
                     !(self.goes_to_idle(worker, &mut goes) || is_sitting && self.goes_away(worker))
                 }
                 (true, true) => worker.state.woken_count() < MANY || !self.goes_to_idle(worker, &mut goes),
@@ -209,7 +209,7 @@ impl Fibre {
         if worker.fibre.is_none() || worker.shared.plan.seats[worker.seat.index()].spare {
             return false;
         }
-        goes.is_claimed = worker.shared.threads_here.claim(seat);
+        goes.is_claimed = worker.shared.threads_here.of_seat(seat).claim();
         if !goes.is_claimed {
             self.change_seat(&worker.shared, worker.seat);
         }
@@ -222,7 +222,7 @@ impl Fibre {
     fn goes_to_idle(&self, worker: &mut Worker, goes: &mut Goes) -> bool {
         // One seat each time: those that are busy cost little.
         let other = worker.next_seat();
-        goes.is_claimed = other != worker.seat && worker.shared.threads_here.claim(other);
+        goes.is_claimed = other != worker.seat && worker.shared.threads_here.of_seat(other).claim();
         if goes.is_claimed {
             self.change_seat(&worker.shared, other);
         }
@@ -255,7 +255,7 @@ impl Fibre {
             Shared::held(shared, goes.is_same_runtime, |shared| {
                 shared.call(seat, self.task());
                 if goes.is_claimed {
-                    shared.threads_here.release(seat);
+                    shared.threads_here.of_seat(seat).release();
                 }
             });
         }
@@ -847,7 +847,7 @@ impl Worker {
     fn next_other_seat(&mut self) -> Option<SeatId> {
         let own = self.seat;
         let shared = Arc::clone(&self.shared);
-        let is_sitting = |seat| shared.threads_here.is_sitting(seat);
+        let is_sitting = |seat| shared.threads_here.of_seat(seat).is_sitting();
         std::iter::repeat_with(|| self.next_seat()).take(3).find(|&seat| seat != own && !is_sitting(seat))
     }
 

@@ -667,37 +667,15 @@ impl Threads {
         spawned - ended
     }
 
-    /// How many threads of a seat went to others.
-    pub(crate) fn gone(&self, seat: SeatId) -> isize {
-        self.moves[seat.index()].0.gone.load(Ordering::Relaxed)
+    /// What a seat tells others of itself.
+    pub(crate) fn of_seat(&self, seat: SeatId) -> &Moves {
+        &self.moves[seat.index()].0
     }
 
     /// A thread of one seat is the other one's from now on.
     pub(crate) fn went(&self, from: SeatId, to: SeatId) {
-        self.moves[from.index()].0.gone.fetch_add(1, Ordering::Relaxed);
-        self.moves[to.index()].0.gone.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    /// See [`Moves::claim`].
-    pub(crate) fn claim(&self, seat: SeatId) -> bool {
-        self.moves[seat.index()].0.claim()
-    }
-
-    pub(crate) fn release(&self, seat: SeatId) {
-        self.moves[seat.index()].0.release();
-    }
-
-    /// Whether a program's thread sits there.
-    pub(crate) fn is_sitting(&self, seat: SeatId) -> bool {
-        self.moves[seat.index()].0.is_sitting.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn begin_idle(&self, seat: SeatId) {
-        self.moves[seat.index()].0.begin_idle();
-    }
-
-    pub(crate) fn end_idle(&self, seat: SeatId) {
-        self.moves[seat.index()].0.end_idle();
+        self.of_seat(from).gone.fetch_add(1, Ordering::Relaxed);
+        self.of_seat(to).gone.fetch_sub(1, Ordering::Relaxed);
     }
 
     fn begin_sleep(&self) {

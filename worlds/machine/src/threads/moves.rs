@@ -5,13 +5,13 @@ use crate::sync::{AtomicU32, Ordering, yield_now};
 use std::sync::atomic::{AtomicBool, AtomicIsize};
 
 /// Of a seat.
-pub(super) struct Moves {
+pub(crate) struct Moves {
     /// [`BUSY`], [`IDLE`] or [`CLAIMED`].
     state: AtomicU32,
-    /// How many threads it has begun, or got, that are another seat's now, less those that others sent to it.
+    /// See [`Moves::gone`].
     pub(super) gone: AtomicIsize,
-    /// A program's thread sits there, which may do anything for as long as it likes.
-    pub(super) is_sitting: AtomicBool,
+    /// See [`Moves::is_sitting`].
+    is_sitting: AtomicBool,
     planted: Planted,
 }
 
@@ -28,13 +28,27 @@ impl Moves {
         Moves { state: AtomicU32::new(BUSY), gone, is_sitting, planted: Planted::default() }
     }
 
+    /// How many threads it has begun, or got, are another seat's now, less those that others sent to it.
+    pub(crate) fn gone(&self) -> isize {
+        self.gone.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn sits_down(&self) {
+        self.is_sitting.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a program's thread sits there, which may do anything for as long as it likes.
+    pub(crate) fn is_sitting(&self) -> bool {
+        self.is_sitting.load(Ordering::Relaxed)
+    }
+
     /// The seat has found nothing to do.
-    pub(super) fn begin_idle(&self) {
+    pub(crate) fn begin_idle(&self) {
         self.state.store(IDLE, Ordering::Release);
     }
 
     /// The seat has something to do. What others have claimed it for is in its inbox after this.
-    pub(super) fn end_idle(&self) {
+    pub(crate) fn end_idle(&self) {
         let mut looks = 0_u32;
         // Acquire: what was put there is seen.
         while self.state.compare_exchange(IDLE, BUSY, Ordering::Acquire, Ordering::Acquire) == Err(CLAIMED)
@@ -50,12 +64,13 @@ impl Moves {
     }
 
     /// Whether the seat has nothing to do. Then the caller puts something into its inbox, and calls [`Moves::release`].
-    pub(super) fn claim(&self) -> bool {
+    pub(crate) fn claim(&self) -> bool {
         self.state.load(Ordering::Relaxed) == IDLE
             && self.state.compare_exchange(IDLE, CLAIMED, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    pub(super) fn release(&self) {
+    /// What it was claimed for is in its inbox.
+    pub(crate) fn release(&self) {
         self.state.store(IDLE, Ordering::Release);
     }
 }

@@ -47,7 +47,7 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
         let runtime = self.chosen.try_start_but(true)?;
         let shared = Arc::clone(&runtime.shared);
         let seat = shared.first_seat().expect("a plan has a seat that is not spare");
-        shared.threads_here.moves[seat.index()].0.is_sitting.store(true, Ordering::Relaxed);
+        shared.threads_here.of_seat(seat).sits_down();
         let mut worker = Box::new(Worker::new(Arc::clone(&shared), seat));
         worker.begin_alone(RequestId(shared.next_request.fetch_add(1, Ordering::Relaxed)));
         let worker = NonNull::from(Box::leak(worker));

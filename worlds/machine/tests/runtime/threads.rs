@@ -911,12 +911,12 @@ fn two_places() -> Runtime {
     Runtime::builder().topology(topology).threads(2).strategy(strategy).quiet().start()
 }
 
-/// Spins until it holds, and fails if it never does.
+/// Keeps its seat busy until it holds, and fails if it never does.
 fn spin_until(what: &str, holds: impl Fn() -> bool) {
     let began = std::time::Instant::now();
     while !holds() {
         assert!(began.elapsed() < Duration::from_secs(60), "{what}");
-        std::hint::spin_loop();
+        std::thread::yield_now();
     }
 }
 
@@ -932,10 +932,8 @@ fn a_thread_follows_the_one_that_wakes_it_if_its_seat_is_busy() {
             state.store(3, Ordering::Release);
         }
     });
-    // Until it waits: what is spawned before would begin on top of it.
-    while runtime.lightweight_threads().1 == 0 {
-        std::thread::yield_now();
-    }
+    // What is spawned before that would begin on top of it.
+    spin_until("it waits", || runtime.lightweight_threads().1 > 0);
     // This one does not come to an end before the first one has gone on, which it could not here.
     let busy = threads::Builder::new().place(NodeId::new(0)).spawn_on(&runtime, {
         let state = Arc::clone(&state);
@@ -948,7 +946,7 @@ fn a_thread_follows_the_one_that_wakes_it_if_its_seat_is_busy() {
         spin_until("the other seat is busy", || state.load(Ordering::Acquire) >= 2);
         full_empty::fill(&word);
     });
-    [follower, busy, waker].into_iter().for_each(|thread| thread.join().unwrap());
+    [waker, busy, follower].into_iter().for_each(|thread| thread.join().unwrap());
 }
 
 #[test]
@@ -966,9 +964,7 @@ fn a_thread_stays_if_its_seat_has_nothing_else_to_do_and_goes_to_one_that_has_no
             })
         };
         let followers: Vec<_> = (0..200).map(spawn).collect();
-        while runtime.lightweight_threads().1 < 200 {
-            std::thread::yield_now();
-        }
+        spin_until("all wait", || runtime.lightweight_threads().1 == 200);
         // One after the other, so that the other seat has come to rest for most of them. Those of the other place stay where they are, and some of those of this
         // one go there: here none goes on before this thread is over.
         let waker = threads::Builder::new().place(NodeId::new(1)).spawn_on(&runtime, {
@@ -985,8 +981,8 @@ fn a_thread_stays_if_its_seat_has_nothing_else_to_do_and_goes_to_one_that_has_no
                 words.iter().for_each(|word| _ = full_empty::fill(word));
             }
         });
-        followers.into_iter().for_each(|thread| thread.join().unwrap());
         waker.join().unwrap();
+        followers.into_iter().for_each(|thread| thread.join().unwrap());
     }
 }
 
@@ -1046,9 +1042,7 @@ fn a_thread_that_was_taken_to_its_own_place_stays_there() {
             assert_eq!(state.load(Ordering::Acquire), 2, "its seat was busy until then");
         }
     });
-    while runtime.lightweight_threads().1 == 0 {
-        std::thread::yield_now();
-    }
+    spin_until("it waits", || runtime.lightweight_threads().1 > 0);
     let busy = threads::Builder::new().place(NodeId::new(0)).spawn_on(&runtime, {
         let state = Arc::clone(&state);
         move || {
@@ -1061,5 +1055,5 @@ fn a_thread_that_was_taken_to_its_own_place_stays_there() {
         spin_until("the other seat is busy", || state.load(Ordering::Acquire) >= 1);
         full_empty::fill(&word);
     });
-    [stays, busy, waker].into_iter().for_each(|thread| thread.join().unwrap());
+    [waker, busy, stays].into_iter().for_each(|thread| thread.join().unwrap());
 }
