@@ -166,6 +166,11 @@ fn start(shepherds: Option<usize>) -> i32 {
     let shepherd = || DEFAULT_STRATEGY.parse::<Setting>().expect("there is such a strategy");
     let setting = said.and_then(Result::ok).unwrap_or_else(shepherd);
     let mut builder = builder.strategy(setting);
+    match environment::checks() {
+        Some(Ok(true)) => builder = builder.wait_backtraces(),
+        Some(Err(wrong)) => eprintln!("vicus: {wrong}"),
+        _ => {}
+    }
     if !flag("AFFINITY", true) {
         let mut plan = builder.planned();
         plan.seats.iter_mut().for_each(|seat| seat.affinity.clear());

@@ -12,7 +12,8 @@
 //! | `VICUS_SUMMARY` | `1`: an OpenMP program tells on standard error at its end what its time was spent on; or the file that has it then | nothing |
 //! | `VICUS_SUMMARY_ALONE_MS` | how long its regions and tasks work with one thread, for the work inflation in that summary | unknown |
 //! | `VICUS_TRACE` | the file to which an OpenMP program writes its trace at its end | none |
-//! | `VICUS_CHECK` | `1`: an OpenMP program is told of tasks that depend on freed memory, and of locks that are unset by others | not |
+//! | `VICUS_CHECK` | `1`: an OpenMP program is told of tasks that depend on freed memory, and of locks that are unset by others; a Qthreads program where the threads of a deadlock wait | not |
+//! | `VICUS_DEADLOCK` | what is done when lightweight threads wait for one another: `report`, `unwind`, `abort` or `ignore` ([`OnDeadlock`](vicus_machine::threads::OnDeadlock)) | `report` |
 //! | `VICUS_HASH_SEED` | the key of the hashes of terms and rows, of `vicus query`; the same number gives the same tables | a random number |
 //!
 //! A variable that is empty counts as unset. All but those of OpenMP programs and the last are read when [`Runtime::builder`](crate::Runtime::builder) makes a
@@ -26,6 +27,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::OnceLock;
 use std::time::Duration;
+use vicus_machine::threads::OnDeadlock;
 use vicus_machine::{Defaults, LatencyFile, Learned};
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Setting, Settings};
@@ -46,6 +48,7 @@ pub fn defaults() -> Defaults {
         distribution: distribution(),
         allocator_places: allocator_places(),
         decay_ms: decay_ms(),
+        deadlock: deadlock(),
         latencies: latencies(),
     }
 }
@@ -130,6 +133,10 @@ fn allocator_places() -> Option<Result<bool, String>> {
         "system" => Ok(false),
         other => Err(format!("VICUS_ALLOCATOR: there is no `{other}`, only `vicus`, the default, and `system`")),
     })
+}
+
+fn deadlock() -> Option<Result<OnDeadlock, String>> {
+    parsed("VICUS_DEADLOCK")
 }
 
 fn decay_ms() -> Option<Result<u64, String>> {

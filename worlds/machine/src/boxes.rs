@@ -1,15 +1,16 @@
 //! How a worker runs a box: begin, act, send, finish; and where the boxes go that this activates.
 
 use crate::heaps;
+use crate::lending::lend_here;
 use crate::recorder::{Recorder, name_of};
 use crate::request::worked_ns;
 use crate::runtime::Shared;
 use crate::tasks::{drop_quietly, wait_for_descendants};
-use crate::worker::{Worker, in_task, outside, with_shared, with_worker};
+use crate::worker::{Worker, in_task, outside, with_shared};
 use std::any::Any;
 use std::sync::Arc;
 use vicus_flow::{Activation, BoxId, Desk, FlowError, Instance, Queued, World, box_class};
-use vicus_schedule::{Dealing, Decision, Kind, PoolId, QueueId, RequestId, Shares, TaskClass, TaskRef};
+use vicus_schedule::{Dealing, Decision, Kind, QueueId, RequestId, Shares, TaskClass, TaskRef};
 use vicus_topology::NodeId;
 use vicus_trace::Outcome;
 
@@ -40,9 +41,8 @@ fn run_box(queued: Queued) {
 #[inline]
 fn invoke(queued: Queued, mut desk: Box<Desk>) {
     let index = queued.index();
-    // The world of a box is the seat's pool; recording does not change during a runtime's life.
-    let (is_recorded, shared, pool) =
-        in_task(|worker| (worker.recorder.is_on(), Arc::as_ptr(&worker.shared), worker.pool()));
+    // Recording does not change during a runtime's life.
+    let is_recorded = in_task(|worker| worker.recorder.is_on());
     let stage = queued.instance().stage();
     let began_ns = (queued.instance().has_head_start() && !desk.spreads).then(worked_ns);
     // A user's destructors that run there are no part of a task.
@@ -54,7 +54,7 @@ fn invoke(queued: Queued, mut desk: Box<Desk>) {
         if is_recorded {
             record(|recorder, instance| recorder.act_begins(instance, index));
         }
-        running.act(&Neighbourhood { shared, pool }, &mut desk);
+        running.act(&Neighbourhood, &mut desk);
         if in_task(|worker| worker.frame.context.is_some()) {
             wait_for_tasks(index);
         }
@@ -284,24 +284,13 @@ impl Worker {
     }
 }
 
-/// A box's view of the world: its seat's pool. It has no reference to the worker, which the box's tasks use.
-struct Neighbourhood {
-    /// Invariant: from [`Arc::as_ptr`], and alive as long as the worker.
-    shared: *const Shared,
-    pool: PoolId,
-}
+/// A box's view of the world: that of the seat on which it runs.
+struct Neighbourhood;
 
 impl World for Neighbourhood {
     fn blocking(&self, section: &mut dyn FnMut()) {
-        #[expect(unsafe_code, reason = "a reference of its own to what the worker holds")]
-        // SAFETY: by the field's invariant; the count added here belongs to the `Arc` made from it.
-        let shared = unsafe {
-            Arc::increment_strong_count(self.shared);
-            Arc::from_raw(self.shared)
-        };
         // The calling thread runs the box: this value does not leave the thread.
-        with_worker(Worker::share_tasks);
-        let _lent = shared.lend(self.pool);
+        let _lent = lend_here();
         section();
     }
 }

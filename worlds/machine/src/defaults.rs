@@ -1,5 +1,6 @@
 //! The settings that a program leaves to its user. They are values: doors read them from an environment, this crate does not.
 
+use crate::threads::OnDeadlock;
 use std::path::PathBuf;
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::Setting;
@@ -36,6 +37,8 @@ pub struct Defaults {
     pub allocator_places: Option<Result<bool, String>>,
     /// After how many milliseconds freed memory that is not used again goes back to the system; else 10,000.
     pub decay_ms: Option<Result<u64, String>>,
+    /// What is done when lightweight threads wait for one another; else [`OnDeadlock::Report`].
+    pub deadlock: Option<Result<OnDeadlock, String>>,
     /// Where measured latencies are kept; else nowhere: each runtime that needs them measures them.
     pub latencies: Option<LatencyFile>,
 }

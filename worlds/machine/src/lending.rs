@@ -1,5 +1,6 @@
 //! Threads for spare seats: they work while threads of other seats block.
 
+use crate::fibres;
 use crate::runtime::Shared;
 use crate::worker::{Worker, in_task, with_worker};
 use std::fmt;
@@ -28,22 +29,34 @@ impl Lent {
     }
 }
 
+/// The calling thread is about to block: what waits for its seat alone goes where others find it, and a thread is put on a spare seat of its pool until the
+/// returned value is dropped, if there is such a seat, and a thread to be had. `None` if it sits on no seat.
+pub(crate) fn lend_here() -> Option<LentThread> {
+    let (shared, seat, pool) = with_worker(|worker| {
+        worker.share_tasks();
+        // From here on, no fibre is sent to this seat that may go elsewhere.
+        worker.shared.threads_here.of_seat(worker.seat).blocks();
+        (Arc::clone(&worker.shared), worker.seat, worker.pool())
+    })?;
+    if shared.threads_here.any() {
+        fibres::send_away();
+    }
+    let spare = shared.lend(pool, seat);
+    Some(LentThread { shared, blocked: seat, spare: spare.map(|spare| (spare, pool)) })
+}
+
 impl Shared {
-    /// Puts a thread on a spare seat of a pool until the returned value is dropped. `None` in the value if there is no
-    /// spare seat left, or no thread to be had.
-    pub(crate) fn lend(self: &Arc<Self>, pool: PoolId) -> LentThread {
-        let seat = self.spares[pool.index()].lock().expect("nothing panics under this lock").pop();
-        let Some(seat) = seat else { return LentThread(None) };
+    /// Puts a thread on a spare seat of a pool, for one whose thread blocks. `None` if there is no spare seat left.
+    fn lend(self: &Arc<Self>, pool: PoolId, blocked: SeatId) -> Option<SeatId> {
+        let seat = self.spares[pool.index()].lock().expect("nothing panics under this lock").pop()?;
         let lent = &self.lent[seat.index()];
-        let blocked = with_worker(|worker| worker.seat.index()).unwrap_or(0);
         {
             let _lock = lent.lock.lock().expect("nothing panics under this lock");
             // Release: with the seat.
-            lent.blocked.store(blocked, Ordering::Relaxed);
+            lent.blocked.store(blocked.index(), Ordering::Relaxed);
             lent.wanted.store(true, Ordering::Release);
             lent.changed.notify_one();
         }
-        let thread = LentThread(Some((Arc::clone(self), seat, pool)));
         if lent.has_thread.swap(true, Ordering::AcqRel) {
             // It may sleep in the pool since it was lent last.
             fence(Ordering::SeqCst);
@@ -51,7 +64,7 @@ impl Shared {
         } else if self.thread(seat, move |shared| shared.sit_on_spare(seat)).is_err() {
             lent.has_thread.store(false, Ordering::Release);
         }
-        thread
+        Some(seat)
     }
 
     fn sit_on_spare(self: &Arc<Self>, seat: SeatId) {
@@ -81,22 +94,28 @@ impl Shared {
     }
 }
 
-/// A thread that works on a spare seat as long as this lives.
-pub(crate) struct LentThread(Option<(Arc<Shared>, SeatId, PoolId)>);
+/// A seat's thread blocks, and another one works on a spare seat, as long as this lives.
+pub(crate) struct LentThread {
+    shared: Arc<Shared>,
+    blocked: SeatId,
+    /// With its pool; `None` if there was none.
+    spare: Option<(SeatId, PoolId)>,
+}
 
 impl fmt::Debug for LentThread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("LentThread").field(&self.0.as_ref().map(|(_, seat, _)| seat)).finish()
+        f.debug_struct("LentThread").field("blocked", &self.blocked).field("spare", &self.spare).finish_non_exhaustive()
     }
 }
 
 impl Drop for LentThread {
     fn drop(&mut self) {
-        if let Some((shared, seat, pool)) = &self.0 {
+        self.shared.threads_here.of_seat(self.blocked).unblocks();
+        if let Some((seat, pool)) = self.spare {
             // The seat can be lent again at once: its thread leaves when it learns of this, or stays if it is wanted
             // again by then. One that sleeps would learn of it only with the next wake.
-            shared.lent[seat.index()].wanted.store(false, Ordering::Release);
-            shared.spares[pool.index()].lock().expect("nothing panics under this lock").push(*seat);
+            self.shared.lent[seat.index()].wanted.store(false, Ordering::Release);
+            self.shared.spares[pool.index()].lock().expect("nothing panics under this lock").push(seat);
         }
     }
 }

@@ -56,7 +56,7 @@ pub(crate) struct Chosen {
     quiet: bool,
     distribution: Option<Distribution>,
     caller_works: Option<Duration>,
-    pub(crate) on_deadlock: OnDeadlock,
+    pub(crate) on_deadlock: Option<OnDeadlock>,
     pub(crate) waits_have_backtraces: bool,
     head_start: Duration,
     pub(crate) members_spin: Duration,
@@ -278,6 +278,8 @@ impl Chosen {
         let (topology, plan) = self.find_plan(&mut warnings);
         count_refusable_calls();
         let memory = heaps::memory_for(&topology, self.memory.clone(), &self.defaults, &mut warnings);
+        let on_deadlock =
+            self.on_deadlock.or_else(|| said(&self.defaults.deadlock, "; it is reported now", &mut warnings));
         let barrier = Barrier::new();
         if !barrier.is_expedited() {
             warnings.push("the kernel refuses membarrier: a spawn may wake a sleeper late".to_owned());
@@ -295,7 +297,7 @@ impl Chosen {
             for_waiting: plan.for_waiting(),
             group_queues: GroupQueues::new(&plan, &topology),
             inboxes: plan.seats.iter().map(|_| Padded(Inbox::default())).collect(),
-            threads_here: Threads::new(plan.seats.len(), self.on_deadlock, self.waits_have_backtraces),
+            threads_here: Threads::new(plan.seats.len(), on_deadlock.unwrap_or_default(), self.waits_have_backtraces),
             spares,
             lent: plan.seats.iter().map(|_| Lent::default()).collect(),
             recording: (self.events.is_some() || self.counts_takes || self.decides)

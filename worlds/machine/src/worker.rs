@@ -60,8 +60,6 @@ pub(crate) struct Worker {
     pub(crate) not_on_top: u32,
     /// How many lightweight threads are on fibres of this seat, and how many went to others ([`Worker::has_threads`]).
     pub(crate) began_threads: isize,
-    /// How many tasks run on fibres on top of others that found no room for them.
-    pub(crate) on_fibres: u32,
     /// The seat at which it has looked last for one that has nothing to do.
     pub(crate) looks_at: usize,
     /// Free stacks for fibres. Boxed: what each task uses lies together.
@@ -264,7 +262,6 @@ impl Worker {
             starts: 0,
             not_on_top: 0,
             began_threads: shared.threads_here.of_seat(seat).gone(),
-            on_fibres: 0,
             looks_at: seat.index(),
             stacks: Box::new(SeatStacks::new(plan.node.index())),
             below: ptr::null(),
@@ -791,10 +788,10 @@ fn run_at_once(task: TaskRef, way: Way) {
         // It has a stack of its own, on which its panics end: nothing stands on top of this frame.
         begin(task, Some(way));
     } else {
-        let is_on_fibre = u32::from(in_task(|worker| worker.fibre.is_some()));
-        in_task(|worker| worker.on_fibres += is_on_fibre);
+        let beneath = in_task(|worker| worker.fibre);
+        beneath.inspect(|fibre| fibre.is_beneath_one_more());
         run_on_top(task, way);
-        in_task(|worker| worker.on_fibres -= is_on_fibre);
+        beneath.inspect(|fibre| fibre.is_beneath_one_less());
     }
     in_task(|worker| worker.state.end_help());
 }
@@ -924,11 +921,8 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
     if idle_since.is_some() {
         Seated::of_this_thread(shared).end_idle();
     }
-    // A program's thread may do anything now.
-    if shared.threads_here.any()
-        && in_task(|worker| worker.fibre.is_none() && shared.threads_here.of_seat(worker.seat).is_sitting())
-    {
-        fibres::send_away();
+    if shared.threads_here.any() {
+        fibres::leave_to_program();
     }
     leave_to_others(shared);
 }

@@ -31,6 +31,19 @@ fn the_child() {
             let thread = Builder::new().name("deep").stack_size(16 << 10).spawn_on(&runtime, || descend(0));
             let _ = thread.join();
         }
+        "frame" => {
+            let thread = Builder::new().name("wide").stack_size(32 << 10).spawn_on(&runtime, || {
+                // As code does that was compiled without probes of its stack: its frame's lowest word is touched first.
+                let here = 0_u8;
+                let address = std::ptr::from_ref(&here).addr() - (32 << 10) - (16 << 10);
+                #[expect(unsafe_code, reason = "it is to crash")]
+                // SAFETY: none: this process is to end here.
+                unsafe {
+                    std::ptr::with_exposed_provenance_mut::<u8>(address).write_volatile(1);
+                }
+            });
+            let _ = thread.join();
+        }
         "null" => {
             threads::Builder::new().spawn_on(&runtime, || ()).join().unwrap();
             let address = black_box(16_usize);
@@ -68,6 +81,16 @@ fn an_overflow_names_the_thread_and_ends_the_process() {
     let line = said.lines().find(|line| line.starts_with("vicus: ")).unwrap_or_else(|| panic!("{said}"));
     assert!(line.contains("lightweight thread") && line.contains("'deep'"), "{line}");
     assert!(line.contains("overflow.rs") && line.contains("16384 bytes") && line.contains("stack_size"), "{line}");
+}
+
+/// C's compilers may let a frame step over a guard of a page.
+#[test]
+fn a_large_frame_does_not_step_over_the_guard() {
+    use std::os::unix::process::ExitStatusExt as _;
+    let output = run("frame");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.signal(), Some(libc_sigsegv()), "{said}");
+    assert!(said.contains("lightweight thread") && said.contains("'wide'"), "{said}");
 }
 
 /// What the standard library does is left to it.

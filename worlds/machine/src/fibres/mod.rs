@@ -84,6 +84,8 @@ pub(crate) struct Fibre {
     thread: AtomicPtr<Core>,
     /// Whether that thread goes on where the one runs that ends its wait.
     follows: Cell<bool>,
+    /// How many tasks run on its stack on top of that thread, which found no room for them.
+    on_top: Cell<u32>,
     pub(crate) slot: Slot,
     /// The next one in a list of free ones.
     pub(crate) next: Cell<*const Fibre>,
@@ -120,6 +122,7 @@ impl Fibre {
             switcher: Cell::new(ptr::null()),
             thread: AtomicPtr::new(ptr::null_mut()),
             follows: Cell::new(false),
+            on_top: Cell::new(0),
             slot,
             next: Cell::new(ptr::null()),
             known: Cell::new(ptr::null_mut()),
@@ -182,11 +185,13 @@ impl Fibre {
             let is_here = goes.is_same_runtime && worker.seat == seat;
             let is_here = match (is_here, self.state.is_away()) {
                 (_, false) => is_here,
-                (true, true) if worker.fibre.is_none() => {
-                    let is_sitting = worker.shared.threads_here.of_seat(worker.seat).is_sitting();
-                    !(self.goes_to_idle(worker, &mut goes) || is_sitting && self.goes_away(worker))
+                (true, true) if worker.does_anything() => {
+                    !(self.goes_to_idle(worker, &mut goes) || self.goes_away(worker))
                 }
-                (true, true) => worker.state.woken_count() < MANY || !self.goes_to_idle(worker, &mut goes),
+                (true, true) => {
+                    let is_kept = worker.fibre.is_some() && worker.state.woken_count() < MANY;
+                    is_kept || !self.goes_to_idle(worker, &mut goes)
+                }
                 (false, true) => goes.is_same_runtime && self.follows(worker, &mut goes),
             };
             if is_here {
@@ -205,15 +210,14 @@ impl Fibre {
     #[inline(never)]
     fn follows(&self, worker: &mut Worker, goes: &mut Goes) -> bool {
         let seat = self.state.seat();
+        goes.is_claimed = worker.shared.threads_here.of_seat(seat).claim();
         // What a lent thread leaves behind when it goes is to be little.
-        if worker.fibre.is_none() || worker.shared.plan.seats[worker.seat.index()].spare {
+        let is_spare = worker.shared.plan.seats[worker.seat.index()].spare;
+        if goes.is_claimed || worker.fibre.is_none() || is_spare || worker.does_anything() {
             return false;
         }
-        goes.is_claimed = worker.shared.threads_here.of_seat(seat).claim();
-        if !goes.is_claimed {
-            self.change_seat(&worker.shared, worker.seat);
-        }
-        !goes.is_claimed
+        self.change_seat(&worker.shared, worker.seat);
+        true
     }
 
     /// Whether it, which was this worker's, is another seat's from now on, which has nothing to do. Its threads that exchange data with it will follow it.
@@ -234,8 +238,11 @@ impl Fibre {
     #[cold]
     #[inline(never)]
     fn goes_away(&self, worker: &mut Worker) -> bool {
-        let other = worker.next_other_seat();
-        other.inspect(|&other| self.change_seat(&worker.shared, other)).is_some()
+        let other = worker.shared.next_open_seat(SeatId::new(worker.looks_at)).filter(|&other| other != worker.seat);
+        let Some(other) = other else { return false };
+        worker.looks_at = other.index();
+        self.change_seat(&worker.shared, other);
+        true
     }
 
     /// It is suspended, and the caller is the one that has it go on.
@@ -247,12 +254,17 @@ impl Fibre {
     #[cold]
     #[inline(never)]
     fn call_elsewhere(&'static self, shared: *const Shared, goes: Goes) {
-        let seat = self.state.seat();
         #[expect(unsafe_code, reason = "the fibre's runtime")]
         // SAFETY: by the field's invariant it is alive until the fibre goes on, which it can't before it is in the inbox. What is claimed is of the caller's
         // own runtime.
         unsafe {
             Shared::held(shared, goes.is_same_runtime, |shared| {
+                let home = self.state.seat();
+                let is_stuck = !goes.is_claimed && shared.threads_here.of_seat(home).is_elsewhere();
+                if let Some(other) = shared.next_open_seat(home).filter(|_| is_stuck && self.state.is_away()) {
+                    self.change_seat(shared, other);
+                }
+                let seat = self.state.seat();
                 shared.call(seat, self.task());
                 if goes.is_claimed {
                     shared.threads_here.of_seat(seat).release();
@@ -566,8 +578,7 @@ impl Fibre {
     /// It may go on at another seat.
     #[inline(never)]
     fn suspend_anywhere(&self) {
-        // A task may be on its stack, on top of one that found no room for it.
-        let is_bound = in_task(|worker| worker.frame.context.is_some() || worker.on_fibres > 0);
+        let is_bound = self.on_top.get() > 0 || in_task(|worker| worker.frame.context.is_some());
         if is_bound {
             self.leave(Left::Suspended);
         } else {
@@ -575,6 +586,16 @@ impl Fibre {
             self.leave(Left::Away);
             self.state.is_back();
         }
+    }
+
+    /// A task begins on its stack, on top of its thread or of another task there.
+    pub(crate) fn is_beneath_one_more(&self) {
+        self.on_top.set(self.on_top.get() + 1);
+    }
+
+    /// That task is over.
+    pub(crate) fn is_beneath_one_less(&self) {
+        self.on_top.set(self.on_top.get() - 1);
     }
 
     /// Its thread stays with its seat from now on.
@@ -643,12 +664,27 @@ fn send_all_away() {
     sent.into_iter().for_each(|(seat, task)| shared.call(seat, task));
 }
 
+/// Code on a thread's own stack goes on after a wait. If it is a program's, it may do anything now.
+pub(crate) fn leave_to_program() {
+    if in_task(|worker| worker.fibre.is_none() && worker.does_anything()) {
+        send_away();
+    }
+}
+
 /// A seat as one that waits. Fibres are at even addresses.
 pub(crate) fn waiter_of_seat(seat: SeatId) -> Waiter {
     Waiter(seat.index() << 1 | 1)
 }
 
 impl Shared {
+    /// The next regular seat behind this one, in a round, where fibres have their turns soon; this one last.
+    fn next_open_seat(&self, behind: SeatId) -> Option<SeatId> {
+        let seats = &self.plan.seats;
+        let round = (1..=seats.len()).map(|step| SeatId::new((behind.index() + step) % seats.len()));
+        let mut regular = round.filter(|seat| !seats[seat.index()].spare);
+        regular.find(|&seat| !self.threads_here.of_seat(seat).is_elsewhere())
+    }
+
     /// Has one that waits look whether what it waits for is there: a seat of this runtime, or a fibre.
     #[inline]
     pub(crate) fn tell(&self, Waiter(word): Waiter) {
@@ -843,12 +879,10 @@ impl Worker {
         SeatId::new(self.looks_at)
     }
 
-    /// The next one that is not this one, nor that of a program's thread, if there is one.
-    fn next_other_seat(&mut self) -> Option<SeatId> {
-        let own = self.seat;
-        let shared = Arc::clone(&self.shared);
-        let is_sitting = |seat| shared.threads_here.of_seat(seat).is_sitting();
-        std::iter::repeat_with(|| self.next_seat()).take(3).find(|&seat| seat != own && !is_sitting(seat))
+    /// Whether the code that runs on its thread may do anything for as long as it likes: it is a program's, or about to block.
+    fn does_anything(&self) -> bool {
+        let seat = self.shared.threads_here.of_seat(self.seat);
+        seat.is_blocked() || self.fibre.is_none() && seat.is_sitting()
     }
 
     /// How many threads may begin one after the other now: none on top of a fibre, or of code that waits for a task, which may be able to go on.

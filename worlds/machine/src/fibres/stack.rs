@@ -20,8 +20,11 @@ use std::sync::{LazyLock, Mutex};
 pub(crate) const LEAST_BYTES: usize = 4096;
 /// How many classes there are: the largest stack has 4 GiB.
 pub(crate) const CLASSES: usize = 21;
-/// The size of a guard.
-const GUARD_BYTES: usize = 4096;
+const PAGE: usize = 4096;
+/// The pages of the guard of a large stack. A function whose frame is larger than a guard steps over it, unless its compiler has it touch each page
+/// (gcc's and clang's `-fstack-clash-protection`, which not all systems set); most frames that are larger than a page are those of buffers for a file or a text.
+/// Odd, so that the stacks of threads that do the same do not all begin in the same sets of a cache.
+const GUARD_PAGES: usize = 17;
 /// So many free stacks of a class stay with a seat.
 const KEPT: u32 = 64;
 /// How many go from a seat to its node, or back, at once.
@@ -49,8 +52,13 @@ impl Class {
         LEAST_BYTES << self.0
     }
 
+    /// The guard of a small stack is a page: there may be a million of them, and their threads are to have small frames.
+    fn guard_bytes(self) -> usize {
+        if self.bytes() < 32 << 10 { PAGE } else { GUARD_PAGES * PAGE }
+    }
+
     fn slot_bytes(self) -> usize {
-        self.bytes() + GUARD_BYTES
+        self.bytes() + self.guard_bytes()
     }
 }
 
@@ -111,7 +119,7 @@ unsafe impl Stack for Slot {
     }
 
     fn limit(&self) -> StackPointer {
-        StackPointer::new(self.bottom - GUARD_BYTES).expect("addresses are not 0")
+        StackPointer::new(self.bottom - self.class.guard_bytes()).expect("addresses are not 0")
     }
 }
 
@@ -142,7 +150,7 @@ impl Arena {
     fn of_guard(&self, address: usize) -> Option<&Fibre> {
         let offset = address.checked_sub(self.start)?;
         let fibre = self.fibres.get(offset / self.class.slot_bytes())?;
-        (offset % self.class.slot_bytes() < GUARD_BYTES).then_some(fibre)
+        (offset % self.class.slot_bytes() < self.class.guard_bytes()).then_some(fibre)
     }
 }
 
@@ -442,12 +450,13 @@ fn make(class: Class, count: usize, node: usize) -> Option<&'static Arena> {
     super::overflow::watch();
     super::sanitizers::find();
     let guard_of = |index: usize| start + index * class.slot_bytes();
-    let (installed, mut guards) = (install_guards(count, guard_of), Guards::Installed);
+    let guard_bytes = class.guard_bytes();
+    let (installed, mut guards) = (install_guards(count, guard_bytes, guard_of), Guards::Installed);
     fibres.extend((0..count).map(|index| {
         if index >= installed {
-            guards = guard(guard_of(index), guards);
+            guards = guard(guard_of(index), guard_bytes, guards);
         }
-        let slot = Slot { bottom: guard_of(index) + GUARD_BYTES, class, has_canary: guards == Guards::Canaries };
+        let slot = Slot { bottom: guard_of(index) + guard_bytes, class, has_canary: guards == Guards::Canaries };
         if slot.has_canary {
             slot.set_canary();
         }
@@ -475,7 +484,7 @@ fn make(class: Class, count: usize, node: usize) -> Option<&'static Arena> {
 
 /// Installs many guards by a few calls, where the kernel takes advice for a list of ranges from the process itself (Linux 6.13). How many of them, from the
 /// first one on, are there.
-fn install_guards(count: usize, guard_of: impl Fn(usize) -> usize) -> usize {
+fn install_guards(count: usize, guard_bytes: usize, guard_of: impl Fn(usize) -> usize) -> usize {
     /// As many as the kernel takes at once.
     const MOST: usize = libc::UIO_MAXIOV as usize;
     if count < 4 {
@@ -494,11 +503,11 @@ fn install_guards(count: usize, guard_of: impl Fn(usize) -> usize) -> usize {
             ranges.clear();
             ranges.extend((installed..count.min(installed + MOST)).map(|index| libc::iovec {
                 iov_base: ptr::with_exposed_provenance_mut(guard_of(index)),
-                iov_len: GUARD_BYTES,
+                iov_len: guard_bytes,
             }));
             let advice = MADV_GUARD_INSTALL;
             let bytes = libc::syscall(libc::SYS_process_madvise, this, ranges.as_ptr(), ranges.len(), advice, 0);
-            let done = usize::try_from(bytes).unwrap_or(0) / GUARD_BYTES;
+            let done = usize::try_from(bytes).unwrap_or(0) / guard_bytes;
             installed += done;
             if done < ranges.len() {
                 break;
@@ -510,12 +519,12 @@ fn install_guards(count: usize, guard_of: impl Fn(usize) -> usize) -> usize {
 }
 
 /// Sets a guard. What guards the stack: that, or what there is instead.
-fn guard(start: usize, wanted: Guards) -> Guards {
+fn guard(start: usize, bytes: usize, wanted: Guards) -> Guards {
     let pages = ptr::with_exposed_provenance_mut::<libc::c_void>(start);
     let is_installed = || {
         #[expect(unsafe_code, reason = "a system call that libc has no safe function for")]
-        // SAFETY: the page is an arena's, and not in use.
-        let refused = unsafe { libc::madvise(pages, GUARD_BYTES, MADV_GUARD_INSTALL) };
+        // SAFETY: the pages are an arena's, and not in use.
+        let refused = unsafe { libc::madvise(pages, bytes, MADV_GUARD_INSTALL) };
         refused == 0
     };
     let is_protected = || {
@@ -525,7 +534,7 @@ fn guard(start: usize, wanted: Guards) -> Guards {
         }
         #[expect(unsafe_code, reason = "a system call that libc has no safe function for")]
         // SAFETY: as above.
-        let refused = unsafe { libc::mprotect(pages, GUARD_BYTES, libc::PROT_NONE) };
+        let refused = unsafe { libc::mprotect(pages, bytes, libc::PROT_NONE) };
         refused == 0
     };
     if wanted == Guards::Installed && is_installed() {
@@ -569,13 +578,13 @@ mod tests {
         #[expect(unsafe_code, reason = "system calls")]
         // SAFETY: the kernel chooses the addresses, and tells whether it can read them, without a signal.
         unsafe {
-            let page = libc::mmap(ptr::null_mut(), GUARD_BYTES, access, flags, -1, 0);
+            let page = libc::mmap(ptr::null_mut(), PAGE, access, flags, -1, 0);
             assert_ne!(page, libc::MAP_FAILED);
-            let by = guard(page.expose_provenance(), wanted);
+            let by = guard(page.expose_provenance(), PAGE, wanted);
             assert_eq!(libc::pipe(pipe.as_mut_ptr()), 0);
             let is_readable = libc::write(pipe[1], page, 1) == 1;
             pipe.iter().for_each(|&end| _ = libc::close(end));
-            libc::munmap(page, GUARD_BYTES);
+            libc::munmap(page, PAGE);
             (by, is_readable)
         }
     }
@@ -596,14 +605,14 @@ mod tests {
         #[expect(unsafe_code, reason = "system calls")]
         // SAFETY: the kernel chooses the addresses, and tells whether it can read them, without a signal.
         unsafe {
-            let bytes = 2 * COUNT * GUARD_BYTES;
+            let bytes = 2 * COUNT * PAGE;
             let start = libc::mmap(ptr::null_mut(), bytes, access, flags, -1, 0);
             assert_ne!(start, libc::MAP_FAILED);
             // Each second page.
-            let installed = install_guards(COUNT, |index| start.expose_provenance() + 2 * index * GUARD_BYTES);
+            let installed = install_guards(COUNT, PAGE, |index| start.expose_provenance() + 2 * index * PAGE);
             assert_eq!(libc::pipe(pipe.as_mut_ptr()), 0);
             for page in 0..2 * COUNT {
-                let is_readable = libc::write(pipe[1], start.byte_add(page * GUARD_BYTES), 1) == 1;
+                let is_readable = libc::write(pipe[1], start.byte_add(page * PAGE), 1) == 1;
                 assert_eq!(is_readable, page % 2 == 1 || page / 2 >= installed, "page {page} of {installed} guards");
                 let mut byte = 0_u8;
                 assert!(!is_readable || libc::read(pipe[0], (&raw mut byte).cast(), 1) == 1);
@@ -634,12 +643,16 @@ mod tests {
     #[test]
     fn a_guard_belongs_to_the_stack_above() {
         let mut own = SeatStacks::new(0);
-        let fibre = own.take(Class(3)).expect("there is memory");
-        let found = |address| fibre_of_guard(address).map(ptr::from_ref);
-        assert_eq!(found(fibre.slot.bottom - 1), Some(ptr::from_ref(fibre)));
-        assert_eq!(found(fibre.slot.bottom - GUARD_BYTES), Some(ptr::from_ref(fibre)));
-        assert_eq!(found(fibre.slot.bottom), None);
-        assert_eq!(found(fibre.slot.top() - 1), None);
-        own.give(fibre);
+        // Of one page below 32 KiB, and of more from there on.
+        for (class, guard) in [(Class(0), PAGE), (Class(2), PAGE), (Class(3), 17 * PAGE), (Class(4), 17 * PAGE)] {
+            let fibre = own.take(class).expect("there is memory");
+            let found = |address| fibre_of_guard(address).map(ptr::from_ref);
+            assert_eq!(found(fibre.slot.bottom - 1), Some(ptr::from_ref(fibre)));
+            assert_eq!(found(fibre.slot.bottom - guard), Some(ptr::from_ref(fibre)));
+            assert_ne!(found(fibre.slot.bottom - guard - 1), Some(ptr::from_ref(fibre)));
+            assert_eq!(found(fibre.slot.bottom), None);
+            assert_eq!(found(fibre.slot.top() - 1), None);
+            own.give(fibre);
+        }
     }
 }

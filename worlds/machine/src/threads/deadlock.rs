@@ -1,16 +1,20 @@
 //! Lightweight threads that wait for one another: found, and said.
 //!
-//! A runtime in which a thread has begun to wait for a full/empty bit is looked at every half second, as long as one waits. If twice in a row
+//! A runtime in which a thread has begun to wait for a full/empty bit is looked at every half second, as long as one waits: a lightweight one,
+//! or one that waits on a seat with its own stack, as a program's main thread does. If twice in a row
 //! all its seats sleep, nothing is queued, no thread waits for a time, and no thread has begun or ended a wait in between, then nothing of
 //! this runtime will ever fill or empty a word. A thread of the system may: so what is said is what is seen, and threads are ended only if
 //! the program has asked for that.
 
 use super::full_empty::{Verdict, judge_waits};
 use super::timer::{Call, timer};
-use super::{Core, Threads};
+use super::{Core, Threads, Waits, starved_of};
+use crate::fibres::Fibre;
 use crate::runtime::{Runtime, RuntimeBuilder, Shared};
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
+use std::ptr;
+use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -23,10 +27,27 @@ pub enum OnDeadlock {
     #[default]
     Report,
     /// It says so, and unwinds these threads: their joiners get a [`Deadlock`]. For programs in which no thread of the system fills or empties
-    /// words.
+    /// words. Code that waits on the own stack of a thread of the system goes on waiting.
     Unwind,
+    /// It says so, and aborts the process.
+    Abort,
     /// Nothing.
     Ignore,
+}
+
+impl FromStr for OnDeadlock {
+    type Err = String;
+
+    /// `report`, `unwind`, `abort` or `ignore`.
+    fn from_str(text: &str) -> Result<OnDeadlock, String> {
+        match text {
+            "report" => Ok(OnDeadlock::Report),
+            "unwind" => Ok(OnDeadlock::Unwind),
+            "abort" => Ok(OnDeadlock::Abort),
+            "ignore" => Ok(OnDeadlock::Ignore),
+            other => Err(format!("there is no `{other}`, only `report`, the default, `unwind`, `abort` and `ignore`")),
+        }
+    }
 }
 
 /// The panic of a lightweight thread that was unwound because nothing ran that could have ended its wait.
@@ -61,7 +82,7 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
     /// assert_eq!(deadlock.operation, "read_ff");
     /// ```
     pub fn deadlock(mut self, on_deadlock: OnDeadlock) -> Self {
-        self.chosen.on_deadlock = on_deadlock;
+        self.chosen.on_deadlock = Some(on_deadlock);
         self
     }
 
@@ -141,7 +162,7 @@ fn look_later(runtime: Weak<Shared>, next: Look) {
 fn look(runtime: &Weak<Shared>, which: Look) {
     let Some(shared) = runtime.upgrade() else { return };
     let watch = &shared.threads_here.watch;
-    let waits = shared.threads_here.waits();
+    let waits = shared.threads_here.waits(&[Waits::OfThreads, Waits::OfSeats]);
     match (which, waits.0 == waits.1) {
         (Look::Last, true) => return,
         (_, true) => {
@@ -166,45 +187,68 @@ fn look(runtime: &Weak<Shared>, which: Look) {
 /// Says who waits, and ends them if the program wants that.
 #[cold]
 fn report(shared: &Shared) {
-    let unwinds = shared.threads_here.watch.on_deadlock == OnDeadlock::Unwind;
+    let on_deadlock = shared.threads_here.watch.on_deadlock;
     let (mut count, mut text) = (0, String::new());
     judge_waits(|wait| {
-        let Some(fibre) = wait.fibre.filter(|fibre| fibre.is_of(shared)) else { return Verdict::Stays };
+        let thread = wait.fibre.filter(|fibre| fibre.is_of(shared)).map(Fibre::thread);
+        let seat = wait.seat.filter(|(runtime, _)| ptr::eq(*runtime, shared)).map(|(_, seat)| seat);
+        if thread.is_none() && seat.is_none() {
+            return Verdict::Stays;
+        }
         count += 1;
-        if count <= NAMED
-            && let Some(thread) = fibre.thread()
-        {
+        if count <= NAMED {
             text.push_str("\n  ");
-            let _ = Core::describe(thread, &mut text);
+            let _ = match (thread.flatten(), seat) {
+                (Some(thread), _) => Core::describe(thread, &mut text),
+                (None, Some(seat)) if shared.threads_here.of_seat(seat).is_sitting() => {
+                    write!(text, "the main thread, on seat {}", seat.index())
+                }
+                (None, Some(seat)) => write!(text, "a task on the stack of the thread of seat {}", seat.index()),
+                (None, None) => Ok(()),
+            };
             let state = if wait.operation.wants_full() { "empty" } else { "full" };
             let _ = write!(text, ": {} of the word at {:#x}, which is {state}", wait.operation.name(), wait.address);
             if let Some(backtrace) = wait.backtrace {
                 let _ = write!(text, "\n{backtrace}");
             }
         }
-        if unwinds { Verdict::IsDeadlocked } else { Verdict::Stays }
+        if on_deadlock == OnDeadlock::Unwind { Verdict::IsDeadlocked } else { Verdict::Stays }
     });
     if count == 0 {
         return;
     }
-    let more = if count > NAMED { format!("\n  and {} more", count - NAMED) } else { String::new() };
-    let end = if unwinds {
-        "They are unwound."
-    } else {
-        "Unless a thread of the system fills or empties them, none goes on."
+    if count > NAMED {
+        let _ = write!(text, "\n  and {} more", count - NAMED);
+    }
+    match starved_of(shared) {
+        0 => {}
+        starved => {
+            _ = write!(text, "\n  {starved} lightweight threads have not begun, since there is no stack for them")
+        }
+    }
+    let who = if count == 1 { "one thread waits".to_owned() } else { format!("{count} threads wait") };
+    let end = match on_deadlock {
+        OnDeadlock::Unwind => "Lightweight threads among them are unwound.",
+        OnDeadlock::Abort => "The process is aborted.",
+        OnDeadlock::Report | OnDeadlock::Ignore => "Unless a thread of the system fills or empties them, none goes on.",
     };
     // A standard error that takes nothing is no reason to end.
-    let _ = writeln!(
-        std::io::stderr(),
-        "vicus: a deadlock: nothing runs, and {count} lightweight threads wait for full/empty bits. {end}{text}{more}"
-    );
+    let _ = writeln!(std::io::stderr(), "vicus: a deadlock: nothing runs, and {who} for full/empty bits. {end}{text}");
+    if on_deadlock == OnDeadlock::Abort {
+        std::process::abort();
+    }
 }
 
 impl Threads {
-    /// How many waits for words have begun, and how many of these have ended.
-    fn waits(&self) -> (u64, u64) {
-        let ended = self.counts.iter().map(|counts| counts.0.waits_ended.load(Ordering::Acquire)).sum();
-        let begun = self.counts.iter().map(|counts| counts.0.waits_begun.load(Ordering::Acquire)).sum();
-        (begun, ended)
+    /// How many waits of these for words have begun, and how many of these have ended.
+    pub(super) fn waits(&self, whose: &[Waits]) -> (u64, u64) {
+        let of_all = |which: usize| {
+            let waits =
+                self.counts.iter().flat_map(|counts| whose.iter().map(|&whose| &counts.0.waits[whose as usize]));
+            waits.map(|waits| waits[which].load(Ordering::Acquire)).sum()
+        };
+        // In this order: one that has ended has begun before.
+        let ended = of_all(1);
+        (of_all(0), ended)
     }
 }

@@ -31,7 +31,7 @@
 
 use super::entries::{At, Entries};
 use super::lists::{IN_ORDER, Links, List, Runs, run_of_seat};
-use super::{Deadlock, Ended, begin_wait, end_wait, sync_var};
+use super::{Deadlock, Ended, Waits, begin_wait, end_wait, sync_var};
 use crate::fibres::mutant::{Mutant, Planted};
 use crate::fibres::{self, Fibre};
 use crate::lock::ShortLock;
@@ -46,6 +46,7 @@ use std::panic::resume_unwind;
 use std::ptr;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, LazyLock};
+use vicus_schedule::SeatId;
 
 /// Waits until the word is full, and reads it.
 pub fn read_ff(word: &AtomicU64) -> u64 {
@@ -241,7 +242,7 @@ impl Operation {
 pub(super) enum Party {
     Fibre(&'static Fibre),
     /// A seat, whose thread waits on its own stack, and its runtime, which is alive until the latch is set.
-    Seat(Latch, *const Shared),
+    Seat(Latch, *const Shared, SeatId),
     /// A thread that sits on no seat.
     Outside(Arc<Done>),
     /// A model's thread.
@@ -273,8 +274,10 @@ impl Node {
     pub(super) fn new(address: usize, operation: Operation) -> Node {
         let party = match fibres::current() {
             Some(fibre) => Party::Fibre(fibre),
-            None => with_worker(|worker| Party::Seat(Latch::new(worker.waiter), Arc::as_ptr(&worker.shared)))
-                .unwrap_or_else(|| Party::Outside(Done::new())),
+            None => {
+                with_worker(|worker| Party::Seat(Latch::new(worker.waiter), Arc::as_ptr(&worker.shared), worker.seat))
+                    .unwrap_or_else(|| Party::Outside(Done::new()))
+            }
         };
         let takes_backtraces = with_worker(|worker| worker.shared.threads_here.watch.takes_backtraces);
         let backtrace = (takes_backtraces == Some(true)).then(|| Box::new(Backtrace::force_capture()));
@@ -317,9 +320,9 @@ impl Node {
     pub(super) fn wait(&self) -> Option<u64> {
         match &self.party {
             Party::Fibre(_) => {
-                begin_wait();
+                begin_wait(Waits::OfThreads);
                 crate::worker::wait(None, &Waiting(self));
-                end_wait();
+                end_wait(Waits::OfThreads);
                 match self.is_done.load(Ordering::Acquire) {
                     DONE => {}
                     CALLED => return None,
@@ -327,7 +330,11 @@ impl Node {
                     _ => resume_unwind(Box::new(Deadlock { operation: self.operation.name(), address: self.address })),
                 }
             }
-            Party::Seat(latch, _) => crate::worker::wait(None, latch),
+            Party::Seat(latch, ..) => {
+                begin_wait(Waits::OfSeats);
+                crate::worker::wait(None, latch);
+                end_wait(Waits::OfSeats);
+            }
             Party::Outside(done) => done.wait(None),
             #[cfg(all(test, loom))]
             Party::Model(notify) => {
@@ -359,6 +366,8 @@ const CALLED: u32 = 4;
 /// A wait, as others see it.
 pub(super) struct SeenWait<'a> {
     pub(super) fibre: Option<&'static Fibre>,
+    /// The runtime and the seat of code that waits on a thread's own stack.
+    pub(super) seat: Option<(*const Shared, SeatId)>,
     pub(super) operation: Operation,
     pub(super) address: usize,
     pub(super) backtrace: Option<&'a Backtrace>,
@@ -668,8 +677,9 @@ impl Table {
         for entry in entries.iter() {
             for node in entry.stay.iter().chain(entry.change.iter()) {
                 let fibre = if let Party::Fibre(fibre) = node.party { Some(fibre) } else { None };
+                let seat = if let Party::Seat(_, shared, seat) = node.party { Some((shared, seat)) } else { None };
                 let Node { operation, address, .. } = *node;
-                let verdict = f(SeenWait { fibre, operation, address, backtrace: node.backtrace.as_deref() });
+                let verdict = f(SeenWait { fibre, seat, operation, address, backtrace: node.backtrace.as_deref() });
                 if verdict != Verdict::Stays
                     && let Some(fibre) = fibre
                 {
@@ -740,8 +750,10 @@ pub(super) fn after_next(again: impl FnOnce() -> Option<u64>) -> Option<u64> {
     }
     if fibres::begin_next() {
         let value = again();
-        if value.is_none() {
-            fibres::began_in_vain();
+        match value {
+            None => fibres::began_in_vain(),
+            Some(_) if !is_on_fibre => fibres::leave_to_program(),
+            Some(_) => {}
         }
         return value;
     }
@@ -777,7 +789,7 @@ fn wake_first(woken: &mut List) {
             node.is_done.store(node.outcome.get(), Ordering::Release);
             fibre.queue();
         }
-        Party::Seat(latch, shared) => end_wait_of_seat(latch, *shared),
+        Party::Seat(latch, shared, _) => end_wait_of_seat(latch, *shared),
         Party::Outside(done) => {
             let done = Arc::clone(done);
             done.set();

@@ -610,9 +610,17 @@ pub(crate) struct Threads {
 struct Counts {
     spawned: AtomicU64,
     ended: AtomicU64,
-    /// Waits for words.
-    waits_begun: AtomicU64,
-    waits_ended: AtomicU64,
+    /// Waits for words, by [`Waits`]: how many have begun, and how many have ended.
+    waits: [[AtomicU64; 2]; 2],
+}
+
+/// Whose waits for words.
+#[derive(Clone, Copy)]
+enum Waits {
+    /// Of lightweight threads.
+    OfThreads,
+    /// Of code on its thread's own stack: a program's main thread, and tasks.
+    OfSeats,
 }
 
 impl Threads {
@@ -703,17 +711,17 @@ fn add_one(count: &AtomicU64) {
     count.store(count.load(Ordering::Relaxed) + 1, Ordering::Release);
 }
 
-/// The calling thread begins to wait for a word.
-fn begin_wait() {
+/// The calling code, which runs on a seat, begins to wait for a word.
+fn begin_wait(whose: Waits) {
     in_task(|worker| {
-        add_one(&worker.shared.threads_here.counts[worker.seat.index()].0.waits_begun);
+        add_one(&worker.shared.threads_here.counts[worker.seat.index()].0.waits[whose as usize][0]);
         worker.shared.watch_waits();
     });
 }
 
 /// That wait is over.
-fn end_wait() {
-    in_task(|worker| add_one(&worker.shared.threads_here.counts[worker.seat.index()].0.waits_ended));
+fn end_wait(whose: Waits) {
+    in_task(|worker| add_one(&worker.shared.threads_here.counts[worker.seat.index()].0.waits[whose as usize][1]));
 }
 
 impl Shared {
@@ -780,6 +788,12 @@ impl Worker {
 /// Threads that have been taken out of their queues and wait for a stack.
 static STARVED: Mutex<VecDeque<(Arc<Shared>, TaskRef)>> = Mutex::new(VecDeque::new());
 static STARVING: AtomicUsize = AtomicUsize::new(0);
+
+/// How many threads of a runtime wait for a stack.
+fn starved_of(runtime: &Shared) -> usize {
+    let starved = STARVED.lock().expect("nothing panics under this lock");
+    starved.iter().filter(|(shared, _)| std::ptr::eq(Arc::as_ptr(shared), runtime)).count()
+}
 
 /// There is no stack for this thread: it begins when another thread has ended.
 #[cold]

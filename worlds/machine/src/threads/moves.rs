@@ -2,7 +2,7 @@
 
 use crate::fibres::mutant::{Mutant, Planted};
 use crate::sync::{AtomicU32, Ordering, yield_now};
-use std::sync::atomic::{AtomicBool, AtomicIsize};
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize};
 
 /// Of a seat.
 pub(crate) struct Moves {
@@ -12,6 +12,8 @@ pub(crate) struct Moves {
     pub(super) gone: AtomicIsize,
     /// See [`Moves::is_sitting`].
     is_sitting: AtomicBool,
+    /// See [`Moves::blocks`].
+    blocked: AtomicUsize,
     planted: Planted,
 }
 
@@ -24,8 +26,8 @@ const CLAIMED: u32 = 2;
 
 impl Moves {
     pub(super) fn new() -> Moves {
-        let (gone, is_sitting) = (AtomicIsize::new(0), AtomicBool::new(false));
-        Moves { state: AtomicU32::new(BUSY), gone, is_sitting, planted: Planted::default() }
+        let (gone, is_sitting, blocked) = (AtomicIsize::new(0), AtomicBool::new(false), AtomicUsize::new(0));
+        Moves { state: AtomicU32::new(BUSY), gone, is_sitting, blocked, planted: Planted::default() }
     }
 
     /// How many threads it has begun, or got, are another seat's now, less those that others sent to it.
@@ -40,6 +42,25 @@ impl Moves {
     /// Whether a program's thread sits there, which may do anything for as long as it likes.
     pub(crate) fn is_sitting(&self) -> bool {
         self.is_sitting.load(Ordering::Relaxed)
+    }
+
+    /// The seat's thread is about to block in the system; [`Moves::unblocks`] ends that.
+    pub(crate) fn blocks(&self) {
+        self.blocked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn unblocks(&self) {
+        self.blocked.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether the seat's thread is about to block in the system, or does so.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.blocked.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether what is sent to the seat may wait there for as long as a program's code, or the system, likes.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.is_sitting() || self.is_blocked()
     }
 
     /// The seat has found nothing to do.

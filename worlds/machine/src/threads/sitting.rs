@@ -4,9 +4,9 @@
 //! The thread runs its own code most of the time. When that waits, for a full/empty bit, a lightweight thread, a scope, the thread runs the
 //! tasks of its seat on top; lightweight threads among them have stacks of their own, so nothing is kept waiting beneath them.
 
-use super::core_here;
+use super::{Waits, core_here};
 use crate::heaps;
-use crate::lending::LentThread;
+use crate::lending::{LentThread, lend_here};
 use crate::runtime::{Runtime, RuntimeBuilder, Shared, StartError};
 use crate::tasks::Awaited;
 use crate::worker::{Worker, in_task, is_seated, with_worker};
@@ -141,9 +141,7 @@ impl Runtime {
     /// assert_eq!(Runtime::builder().threads(1).start().lightweight_threads(), (0, 0));
     /// ```
     pub fn lightweight_threads(&self) -> (u64, u64) {
-        let counts = &self.shared.threads_here.counts;
-        let ended: u64 = counts.iter().map(|counts| counts.0.waits_ended.load(Ordering::Acquire)).sum();
-        let begun: u64 = counts.iter().map(|counts| counts.0.waits_begun.load(Ordering::Acquire)).sum();
+        let (begun, ended) = self.shared.threads_here.waits(&[Waits::OfThreads]);
         (self.shared.threads_here.live(), begun.saturating_sub(ended))
     }
 }
@@ -218,8 +216,8 @@ pub fn wait_outside<R>(f: impl FnOnce() -> R) -> R {
 pub struct Lent(#[expect(dead_code, reason = "the thread leaves when it is dropped")] LentThread);
 
 /// The calling thread is about to block in the system: puts another one on a spare seat of its neighbourhood, if there is one, which begins what is
-/// queued there. Lightweight threads that have begun on this seat wait for its own thread all the same, unless they follow others ([`Builder::follow`](super::Builder::follow)), were woken before, and there is a
-/// seat for them that is no program's. `None` outside of seats.
+/// queued there. Lightweight threads that have begun on this seat wait for its own thread all the same, unless they follow others ([`Builder::follow`](super::Builder::follow)), and there is a
+/// seat for them that is no program's and whose thread does not block. `None` outside of seats.
 ///
 /// ```
 /// use std::sync::mpsc::channel;
@@ -236,12 +234,7 @@ pub struct Lent(#[expect(dead_code, reason = "the thread leaves when it is dropp
 /// assert_eq!(value, 42);
 /// ```
 pub fn lend() -> Option<Lent> {
-    let (shared, pool) = with_worker(|worker| {
-        worker.share_tasks();
-        (Arc::clone(&worker.shared), worker.pool())
-    })?;
-    fibres::send_away();
-    Some(Lent(shared.lend(pool)))
+    lend_here().map(Lent)
 }
 
 /// The addresses of the calling lightweight thread's stack; `None` elsewhere.

@@ -206,6 +206,14 @@ impl SyncVar {
         self.try_operate(Operation::WriteEf(check(value))).is_some()
     }
 
+    /// As [`SyncVar::write_ff`]; `false` if it is empty.
+    ///
+    /// # Panics
+    /// The value needs more than 60 bits.
+    pub fn try_write_ff(&self, value: u64) -> bool {
+        self.try_operate(Operation::WriteFf(check(value))).is_some()
+    }
+
     #[inline]
     fn in_table(&self) -> Var<'_, AtomicU64> {
         let address = ptr::from_ref(self).expose_provenance();

@@ -8,8 +8,10 @@ mod dealing;
 mod deep;
 mod fixtures;
 mod flow;
+mod following;
 mod full_empty;
 mod head_start;
+mod histories;
 mod lending;
 mod library_boxes;
 mod map_reduce;
@@ -25,6 +27,7 @@ mod shepherds;
 mod siblings;
 mod soak;
 mod start;
+mod suspending;
 #[path = "../../../../core/flow/tests/flow/tables.rs"]
 mod tables;
 mod tasks;

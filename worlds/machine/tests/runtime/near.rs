@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use vicus_flow::{BoxModel, FlowError, ModelBuilder, Schema, Turn};
 use vicus_machine::Runtime;
+use vicus_memory::{ArrayOptions, DistArray, Pattern, together};
 use vicus_topology::NodeId;
 
 /// A node that each machine has.
@@ -70,5 +71,69 @@ fn it_may_be_called_in_a_task_and_in_a_box() {
         let model = net.build().unwrap();
         runtime.submit(&model).wait().unwrap();
         assert_eq!(received.recv(), Ok(5050));
+    }
+}
+
+/// What loops compute is compared with the same over vectors.
+#[test]
+fn loops_over_segments_with_their_borders_and_over_two_arrays_see_every_element_once() {
+    const COLUMNS: usize = 300;
+    const LEN: usize = 100 * COLUMNS;
+    let start = |index: usize| ((index * 37) % 101) as f64;
+    // A step of Jacobi's method by rows: the mean of the rows above and below.
+    let step = |read: &dyn Fn(usize) -> f64, index: usize| {
+        let above = index.checked_sub(COLUMNS).map_or(0.0, read);
+        let below = if index + COLUMNS < LEN { read(index + COLUMNS) } else { 0.0 };
+        (above + below) / 2.0
+    };
+    let mut expected: Vec<f64> = (0..LEN).map(start).collect();
+    for _ in 0..4 {
+        let before = expected.clone();
+        expected = (0..LEN).map(|index| step(&|at| before[at], index)).collect();
+    }
+    let sum: f64 = expected.iter().zip((0..LEN).map(start)).map(|(a, b)| a * b).sum();
+    for strategy in vicus_schedule::ALL {
+        for threads in [1, 2, 3, 8] {
+            let what = format!("{} with {threads} threads", strategy.name());
+            let builder = Runtime::builder().strategy(strategy.name().parse().unwrap()).threads(threads).quiet();
+            let runtime = builder.start();
+            let memory = runtime.memory().expect("there are addresses");
+            let rows = ArrayOptions { block: COLUMNS, segment_pages: 4, ..ArrayOptions::default() };
+            let numbers = |f: &dyn Fn(usize) -> f64| {
+                let number = |index| AtomicU64::new(f(index).to_bits());
+                DistArray::from_fn(memory, LEN, rows, number).unwrap()
+            };
+            let [mut from, mut to] = [numbers(&start), numbers(&|_| 0.0)];
+            let read = |array: &DistArray<AtomicU64>, at: usize| f64::from_bits(array[at].load(Ordering::Relaxed));
+            for _ in 0..4 {
+                let done: Vec<AtomicUsize> = (0..LEN).map(|_| AtomicUsize::new(0)).collect();
+                let pieces = from.stencil(COLUMNS).map(|piece| (piece.clone(), piece.node));
+                let work = |piece: vicus_memory::Stencil| {
+                    for index in piece.own.clone() {
+                        let read = |at: usize| {
+                            assert!(piece.reads.contains(&at), "{what}: {at} is not among those that {index} reads");
+                            read(&from, at)
+                        };
+                        to[index].store(step(&read, index).to_bits(), Ordering::Relaxed);
+                        done[index].fetch_add(1, Ordering::Relaxed);
+                    }
+                };
+                runtime.each_near(pieces, work).unwrap();
+                assert!(done.iter().all(|count| count.load(Ordering::Relaxed) == 1), "{what}");
+                std::mem::swap(&mut from, &mut to);
+            }
+            assert!((0..LEN).all(|at| read(&from, at) == expected[at]), "{what}");
+            // Of another pattern, and with larger elements.
+            let stripes = ArrayOptions { pattern: Pattern::Stripes, segment_pages: 1, ..ArrayOptions::default() };
+            let other = DistArray::from_fn(memory, LEN, stripes, |index| [start(index), 0.0]).unwrap();
+            let total = Mutex::new(0.0);
+            let multiply = |range: std::ops::Range<usize>| {
+                let part: f64 = range.map(|at| read(&from, at) * other[at][0]).sum();
+                *total.lock().unwrap() += part;
+            };
+            runtime.each_near(together(&[&from, &other]), multiply).unwrap();
+            let total = total.into_inner().unwrap();
+            assert!((total - sum).abs() <= 1e-9 * sum.abs(), "{what}: {total} is not {sum}");
+        }
     }
 }
