@@ -19,12 +19,13 @@
 //!
 //! The requests in a queue take turns ([`Take::InTurn`]): a short one that comes behind long ones waits for a task of each, where LAS
 //! works at the oldest request as long as it finds any of its tasks near. Within a request the youngest deferred task goes first, as
-//! in LAS, and of dealt tasks the oldest, as in footprint scheduling. Boxes are not dealt: the envelope that a box has just been sent
+//! in LAS, and of dealt tasks the oldest, as in footprint scheduling. A task that is sent to a place is as good as dealt there. Boxes are not dealt: the envelope that a box has just been sent
 //! is in the caches of the seat that sent it.
 //!
 //! Tried, and worse on most simulated machines: a front for requests that have just begun (one queue for all seats helped on
 //! four cores, and was a bottleneck on 32 and more); boxes that are dealt by their inputs; near strangers' immediate tasks before far deferred ones; the rank as
-//! threshold; dealt tasks by age alone.
+//! threshold; dealt tasks by age alone. Tried without effect: far seats that take a group's share of a request's tasks at once. Where one seat spawns for all, they
+//! take each task as soon as it is queued, and what counts is that its pushes wait for their lock.
 
 use super::las::{self, by_cache_distance};
 use super::{Draft, Latencies, Parameter, SPARES, SPIN, Setting, Strategy, Values, cache_bytes, cores};
@@ -133,8 +134,11 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
         homes.rob(&mut draft, seat, &dealt);
         draft.probe(seat, 5, Scan::Ring(strangers, 1), Take::Oldest);
     }
-    let data_homes = draft.homes(&deferred);
-    let dealing = homes.dealing(&draft, pus, setting, &dealt, &cost);
+    let dealt_by_pool: Vec<QueueId> = draft.pool_ids().map(|pool| dealt[homes.of_pool[pool.index()]]).collect();
+    // What is sent to a node lies with what is dealt there, and is taken away from there at the same price. A cache is no such place.
+    let mut data_homes = draft.homes(if homes.are_caches { &deferred } else { &dealt_by_pool });
+    data_homes.iter_mut().for_each(Vec::dedup);
+    let dealing = homes.dealing(&draft, pus, setting, &dealt_by_pool, &cost);
     Plan { homes: data_homes, dealing: Some(dealing), ..draft.finish(setting, deferred) }
 }
 
@@ -242,20 +246,19 @@ impl Homes {
         draft: &Draft<'_>,
         pus: &[PuId],
         setting: &Setting,
-        dealt: &[QueueId],
+        by_pool: &[QueueId],
         cost: &impl Fn(GroupId, GroupId) -> u32,
     ) -> Dealing {
         let machine = draft.machine;
         let private = || pus.iter().map(|&pu| cache_bytes(machine, pu).1).max().unwrap_or(0);
         let more_bytes_than = setting.above_zero("deal_bytes").map_or_else(private, u64::from);
-        let by_pool: Vec<QueueId> = draft.pool_ids().map(|pool| dealt[self.of_pool[pool.index()]]).collect();
         if !self.are_caches {
             return Dealing {
                 more_bytes_than,
                 only_uneven: true,
                 boxes: false,
                 holds: machine.nodes.iter().map(|node| machine.has_memory(node.id)).collect(),
-                ..draft.deal_to_nodes(&by_pool)
+                ..draft.deal_to_nodes(by_pool)
             };
         }
         Dealing {
@@ -263,7 +266,7 @@ impl Homes {
             intensity_first: true,
             only_coarse: true,
             boxes: false,
-            ..draft.deal_to_groups(&by_pool, cost)
+            ..draft.deal_to_groups(by_pool, cost)
         }
     }
 }
