@@ -56,6 +56,24 @@ int main(int count, char **arguments) {
   } else if (!strcmp(what, "switch")) {
     fork_and_join(yields_often, (void *)(intptr_t)100000, 10);
     print(began, 1000000);
+  } else if (!strcmp(what, "word")) {
+    static aligned_t word;
+    aligned_t value;
+    for (n = 0; n < 1000000; n++) {
+      qthread_readFE(&value, &word);
+      value++;
+      qthread_writeEF(&word, &value);
+    }
+    print(began, 1000000);
+  } else if (!strcmp(what, "syncvar")) {
+    static syncvar_t var = SYNCVAR_STATIC_INITIALIZER;
+    uint64_t value;
+    for (n = 0; n < 1000000; n++) {
+      qthread_syncvar_readFE(&value, &var);
+      value++;
+      qthread_syncvar_writeEF(&var, &value);
+    }
+    print(began, 1000000);
   } else if (!strcmp(what, "pingpong")) {
     aligned_t ret;
     qthread_empty(&to);

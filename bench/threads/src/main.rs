@@ -103,8 +103,10 @@ fn main() -> anyhow::Result<()> {
                 }
                 other => anyhow::bail!("there is no `{other}`"),
             };
-            if ["spawn", "batch", "yield", "switch", "pingpong"].contains(&what.as_str()) {
-                for (name, program) in &in_c {
+            let is_of_qthreads = ["word", "syncvar"].contains(&what.as_str());
+            if is_of_qthreads || ["spawn", "batch", "yield", "switch", "pingpong"].contains(&what.as_str()) {
+                // Argobots has no full/empty bits.
+                for (name, program) in in_c.iter().filter(|(name, _)| !(is_of_qthreads && *name == "argobots")) {
                     sides.push((name, Box::new(move || peers::measure(program, what, count))));
                 }
             }
