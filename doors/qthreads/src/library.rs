@@ -8,8 +8,9 @@ use std::ptr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::thread::{self, ThreadId};
+use vicus::memory::SystemPages;
 use vicus::team::{SeatId, Sitting};
-use vicus::{Place, Runtime, Setting, environment, team};
+use vicus::{NodeId, Place, Runtime, Setting, environment, team};
 
 /// Between two starts and ends of the library.
 pub(crate) struct Library {
@@ -21,6 +22,7 @@ pub(crate) struct Library {
     /// By seat: the worker there.
     workers: Box<[Worker]>,
     pub(crate) shepherds: Box<[Shepherd]>,
+    pub(crate) pages: SystemPages,
     pub(crate) stack_bytes: usize,
     /// How many bytes each thread has for itself from the start.
     pub(crate) local_bytes: usize,
@@ -42,6 +44,7 @@ pub(crate) struct Worker {
 
 pub(crate) struct Shepherd {
     pub(crate) place: Place,
+    pub(crate) node: NodeId,
     /// The others, the nearest first.
     pub(crate) nearest: Box<[u16]>,
     pub(crate) distances: Box<[i32]>,
@@ -75,6 +78,11 @@ impl Library {
     #[inline]
     pub(crate) fn worker(&self) -> Option<Worker> {
         team::seat().map(|seat: SeatId| self.workers[seat.index()])
+    }
+
+    /// Whether the machine has several nodes.
+    pub(crate) fn has_nodes(&self) -> bool {
+        self.runtime().topology().nodes.len() > 1
     }
 
     /// How many seats there are, spare ones included.
@@ -238,6 +246,7 @@ impl Library {
             nearest.sort_by_key(|&other| distance(usize::from(other)));
             Shepherd {
                 place: groups[own].into(),
+                node: topology.core_groups[groups[own].index()].node,
                 nearest: nearest.into(),
                 distances: (0..groups.len()).map(distance).collect(),
                 workers: counts[own],
@@ -247,6 +256,7 @@ impl Library {
         };
         Library {
             shepherds: (0..groups.len()).map(shepherd).collect(),
+            pages: SystemPages::new(topology),
             workers: workers.into(),
             owner: thread::current().id(),
             process: std::process::id(),

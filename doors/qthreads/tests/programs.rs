@@ -186,6 +186,16 @@ fn structures() {
 }
 
 #[test]
+fn pages_of_arrays() {
+    for compiler in for_c() {
+        let program = compile(compiler, "gnu11", "pages.c");
+        for shape in SHAPES {
+            assert_eq!(run(&program, DEFAULT, shape), (Some(0), "ok\n".to_owned()), "{compiler}, {shape:?}");
+        }
+    }
+}
+
+#[test]
 fn what_belongs_to_the_system() {
     holds(&for_c(), "gnu11", "system.c");
 }

@@ -70,6 +70,7 @@ int main(void) {
   CHECK(qutil_uint_sum(NULL, 10, 0) == 0 && qutil_double_sum(NULL, 0, 1) == 0);
   qutil_qsort(NULL, 10);
   CHECK(qarray_create(0, 8) == NULL && qarray_create(8, 0) == NULL && qarray_create((size_t)-1, 64) == NULL);
+  CHECK(qarray_create(8, (size_t)-1) == NULL && qarray_create((size_t)1 << 60, 8) == NULL && qarray_create((size_t)1 << 45, 8) == NULL);
   CHECK(qarray_create_configured(8, 8, (distribution_t)99, 0, 0) == NULL && qarray_shepof(NULL, 0) == NO_SHEPHERD);
   qarray_destroy(NULL), qarray_iter(NULL, 0, 1, nothing);
   CHECK(qpool_alloc(NULL) == NULL && qpool_create((size_t)-1) == NULL);
