@@ -339,12 +339,23 @@ fn sanitizers_are_told_of_switches() {
     }
 }
 
+/// The names of all headers, as programs include them.
+fn header_names() -> Vec<String> {
+    let within = |folder: &str| -> Vec<String> {
+        let entries = fs::read_dir(headers().join(folder)).expect("it is there").map(|entry| entry.expect("an entry"));
+        let files = entries.filter(|entry| entry.path().is_file());
+        files.map(|file| format!("{folder}{}", file.file_name().to_string_lossy())).collect()
+    };
+    let names = [within(""), within("qthread/")].concat();
+    assert!(names.contains(&"qthread.h".to_owned()) && names.contains(&"qthread/qthread.h".to_owned()), "{names:?}");
+    names
+}
+
 #[test]
 fn each_header_compiles_alone() {
-    let files = fs::read_dir(headers().join("qthread")).expect("it is there");
-    for name in files.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()) {
-        let text = format!("#include <qthread/{name}>\n#include <qthread/{name}>\n");
-        let file = folder().join(format!("alone-{}.cpp", name.replace('.', "-")));
+    for name in header_names() {
+        let text = format!("#include <{name}>\n#include <{name}>\n");
+        let file = folder().join(format!("alone-{}.cpp", name.replace(['.', '/'], "-")));
         fs::write(&file, text).expect("the folder can be written");
         let check = |compiler: &str, language: &str, standard: &str| {
             says(
@@ -392,10 +403,8 @@ const NO_FUNCTIONS: [&str; 6] = [
 
 #[test]
 fn each_function_is_exported_and_called_by_a_test() {
-    let files = fs::read_dir(headers().join("qthread")).expect("it is there");
-    let files =
-        files.map(|entry| entry.expect("an entry").path()).filter(|path| path.extension().is_some_and(|e| e == "h"));
-    let text: String = files.map(|path| fs::read_to_string(path).expect("a header")).collect();
+    let names = header_names().into_iter().filter(|name| name.ends_with(".h"));
+    let text: String = names.map(|name| fs::read_to_string(headers().join(name)).expect("a header")).collect();
     let names = declared(&text);
     assert!(names.len() > 200, "{names:?}");
     let programs = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs")).expect("it is there");
