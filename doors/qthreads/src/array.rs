@@ -148,6 +148,16 @@ impl Array {
         })
     }
 
+    /// Gives a segment to a shepherd, and moves its pages to where that is. Where the system refuses, they stay.
+    fn give(&self, library: Option<&Library>, segment: usize, shepherd: u16) {
+        let before = self.homes[segment].swap(shepherd, Ordering::Relaxed);
+        bytes_of(before).fetch_sub(self.segment_bytes, Ordering::Relaxed);
+        bytes_of(shepherd).fetch_add(self.segment_bytes, Ordering::Relaxed);
+        let Some(library) = library.filter(|library| before != shepherd && library.has_nodes()) else { return };
+        let (start, bytes) = self.bytes(segment..segment + 1);
+        let _ = unsafe { library.pages.relocate(start, bytes, self.node(library, segment), WhenFull::Preferred) };
+    }
+
     /// Has each page touched where it is to lie.
     fn touch(&self, page: usize) {
         // One huge page would lie where the first of its segments does.
@@ -338,9 +348,9 @@ exports! {
         match own.kind {
             kinds::ALL_SAME => {
                 own.details[0] = usize::from(shepherd);
-                own.homes.iter().for_each(|home| home.store(shepherd, Ordering::Relaxed));
+                (0..own.homes.len()).for_each(|segment| own.give(Some(library), segment, shepherd));
             }
-            kinds::DIST => own.homes[index / own.segment_units].store(shepherd, Ordering::Relaxed),
+            kinds::DIST => own.give(Some(library), index / own.segment_units, shepherd),
             _ => {}
         }
     }
@@ -355,7 +365,7 @@ exports! {
         let (Some(like), Some(own)) = (unsafe { like.as_ref() }, unsafe { pointer.as_mut() }) else { return };
         for segment in 0..own.homes.len() {
             let index = segment * own.segment_units;
-            own.homes[segment].store(like.home(index.min(like.count - 1)), Ordering::Relaxed);
+            own.give(library::get(), segment, like.home(index.min(like.count - 1)));
         }
         own.kind = if like.kind == kinds::ALL_SAME { kinds::ALL_SAME } else { kinds::DIST };
         own.details = like.details;

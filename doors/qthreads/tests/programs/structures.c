@@ -14,6 +14,7 @@
 #include <qthread/qutil.h>
 #include <qthread/sinc.h>
 #include <qthread/wavefront.h>
+#include <unistd.h>
 
 #define COUNT 1000
 #define LONG 20000
@@ -226,6 +227,30 @@ static aligned_t go_there(void *arg) {
   qarray *array = arg;
   CHECK(qarray_elem_migrate(array, LONG - 1) == qarray_elem_nomigrate(array, LONG - 1));
   return qthread_shep() == qarray_shepof(array, LONG - 1);
+}
+
+/* Each shepherd has as many segments of an array that goes to where the least are, whatever arrays there were before. */
+static void least(void) {
+  size_t shepherds = qthread_num_shepherds(), page = (size_t)sysconf(_SC_PAGESIZE) / sizeof(aligned_t), index, counts[8] = {0}, most = shepherds - 1;
+  qarray *moved = qarray_create_configured(40 * page, sizeof(aligned_t), ALL_LOCAL, 0, 1);
+  qarray *each = qarray_create_configured(40 * page, sizeof(aligned_t), DIST_STRIPES, 0, 1);
+  qarray *like = qarray_create_configured(40 * page, sizeof(aligned_t), ALL_LOCAL, 0, 1);
+  qarray *spread;
+  CHECK(shepherds <= 8);
+  qarray_set_shepof(moved, 0, (qthread_shepherd_id_t)most);
+  for (index = 0; index < 40; index++) qarray_set_shepof(each, index * each->segment_size, (qthread_shepherd_id_t)most);
+  qarray_dist_like(each, like);
+  for (index = 0; index < 40; index++) {
+    CHECK(qarray_shepof(moved, index * page) == most && qarray_shepof(each, index * page) == most);
+    CHECK(qarray_shepof(like, index * page) == most);
+  }
+  spread = qarray_create_configured(4 * page * shepherds, sizeof(aligned_t), ALL_LEAST, 0, 1);
+  CHECK(shepherds == 1 || qarray_shepof(spread, 0) != most);
+  qarray_destroy(moved), qarray_destroy(each), qarray_destroy(like), qarray_destroy(spread);
+  spread = qarray_create_configured(4 * page * shepherds, sizeof(aligned_t), DIST_LEAST, 0, 1);
+  for (index = 0; index < 4 * shepherds; index++) counts[qarray_shepof(spread, index * spread->segment_size)]++;
+  for (index = 0; index < shepherds; index++) CHECK(counts[index] == 4);
+  qarray_destroy(spread);
 }
 
 static void arrays(void) {
@@ -450,7 +475,7 @@ int main(void) {
   CHECK(qthread_initialize() == 0);
   identities();
   sinks(), barriers(), queues_of_threads(), loops(), accumulate(), sums(), sorting();
-  arrays(), pools(), queues(), dictionaries(), pairs();
+  least(), arrays(), pools(), queues(), dictionaries(), pairs();
   puts("ok");
   return 0;
 }
