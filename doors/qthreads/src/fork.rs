@@ -223,6 +223,15 @@ fn migrate(library: &Library, shepherd: u16) -> bool {
     unsafe { vicus::threads::migrate_to(library.shepherds[usize::from(shepherd)].place) }.is_ok()
 }
 
+/// Whether all addresses behind the count are those of words.
+#[cold]
+unsafe fn are_words(preconditions: *const usize) -> bool {
+    let count = unsafe { *preconditions };
+    (1..=count)
+        .map(|index| unsafe { *preconditions.add(index) })
+        .all(|address| address != 0 && address.is_multiple_of(8))
+}
+
 /// Empties the place for a result. Whether it was full; `None` if it is no place.
 unsafe fn prepare(ret: *mut libc::c_void, flags: u32) -> Option<bool> {
     if ret.is_null() || flags & (flags::RET_SINC | flags::RET_SINC_VOID) != 0 {
@@ -322,6 +331,9 @@ unsafe fn try_spawn(forked: Forked) -> i32 {
     let Forked { f, arg, bytes, ret, preconditions, shepherd, flags } = forked;
     let Some(library) = library::get() else { return NOT_ALLOWED };
     let Some(f) = f else { return BADARGS };
+    if !preconditions.is_null() && unsafe { !are_words(preconditions) } {
+        return BADARGS;
+    }
     let mut copied = Copied(ptr::null_mut());
     let mut arg = arg.cast_mut();
     if bytes > 0 && !arg.is_null() {

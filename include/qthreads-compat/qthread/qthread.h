@@ -183,8 +183,8 @@ enum _qthread_features {
 /*
  * All ways to fork are this one. `arg_size` bytes behind `arg` are copied, or none if it is 0. `ret`, if it is not null, is emptied now
  * and written full when the thread ends; flags say what it points to. The thread begins when all words of `preconds` are full: a block
- * from malloc(), which is given away, with the number of words, then their addresses. NO_SHEPHERD leaves the shepherd to the strategy;
- * other numbers are taken modulo the number of shepherds. If it fails, `ret` is as it was.
+ * from malloc(), which is given away, with the number of words, then their addresses: of syncvars with QTHREAD_SPAWN_PC_SYNCVAR_T.
+ * NO_SHEPHERD leaves the shepherd to the strategy; other numbers are taken modulo the number of shepherds. If it fails, `ret` is as it was.
  */
 int qthread_spawn(qthread_f f, const void *arg, size_t arg_size, void *ret, size_t npreconds, void *preconds,
                   qthread_shepherd_id_t target_shep, unsigned int feature_flag);

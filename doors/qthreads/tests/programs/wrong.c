@@ -53,6 +53,15 @@ int main(void) {
   CHECK(qthread_fork(nothing, NULL, between) == QTHREAD_BADARGS && qthread_feb_status(NULL) == QTHREAD_BADARGS);
   CHECK(qthread_syncvar_empty(split) == QTHREAD_BADARGS && qthread_syncvar_readFF(NULL, NULL) == QTHREAD_BADARGS);
   CHECK(qthread_fork_syncvar(nothing, NULL, split) == QTHREAD_BADARGS);
+  {
+    aligned_t *few[2] = {&value, between}, full = 0;
+    CHECK(qthread_fork_precond(nothing, NULL, &full, 1, (aligned_t *)NULL) == QTHREAD_BADARGS);
+    CHECK(qthread_fork_precond(nothing, NULL, &full, 2, &value, between) == QTHREAD_BADARGS);
+    CHECK(qthread_fork_precond_to(nothing, NULL, &full, 0, -2, few) == QTHREAD_BADARGS);
+    CHECK(qthread_fork_precond_simple(nothing, NULL, &full, 1, between) == QTHREAD_BADARGS);
+    CHECK(qthread_fork_copyargs_precond(nothing, &value, 8, (syncvar_t *)&full, 1, between) == QTHREAD_BADARGS);
+    CHECK(qthread_feb_status(&full) == 1);
+  }
   /* No function; a value that is too large; a lock that was not taken. */
   CHECK(qthread_fork(NULL, NULL, NULL) == QTHREAD_BADARGS);
   CHECK(qthread_syncvar_writeEF_const(&var, UINT64_MAX) == QTHREAD_OVERFLOW && qthread_syncvar_status(&var) == 0);
