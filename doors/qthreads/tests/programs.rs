@@ -181,6 +181,11 @@ fn words_and_locks() {
 }
 
 #[test]
+fn locks_that_are_locked_again() {
+    holds(&for_c(), "gnu11", "recursive.c");
+}
+
+#[test]
 fn structures() {
     holds(&for_c(), "gnu11", "structures.c");
 }

@@ -416,7 +416,7 @@ int qthread_lock(const aligned_t *a);
 int qthread_unlock(const aligned_t *a);
 /* QTHREAD_OPFAIL if it is locked. */
 int qthread_trylock(const aligned_t *a);
-/* From now on the thread that has locked the word may lock it again. */
+/* The word is open, and from now on the thread that has locked it may lock it again, until qthread_lock_destroy. */
 int qthread_lock_init(const aligned_t *a, const bool is_recursive);
 int qthread_lock_destroy(aligned_t *a);
 
