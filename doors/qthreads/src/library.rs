@@ -1,7 +1,7 @@
 //! The library as programs start and end it, and what it knows of its shepherds and workers.
 
 use crate::codes::{NO_SHEPHERD, NON_TASK_ID, NOT_ALLOWED, NULL_TASK_ID, PTHREAD_ERROR, SUCCESS};
-use crate::environment::{flag, number};
+use crate::environment::{flag, ignored, number};
 use crate::exports;
 use crate::machine::{self, Shape};
 use std::ptr;
@@ -195,6 +195,10 @@ fn start(shepherds: Option<usize>) -> i32 {
             library.runtime().plan().strategy,
             library.stack_bytes
         );
+        let names = ignored();
+        if !names.is_empty() {
+            eprintln!("vicus: without an effect here: {}", names.join(", "));
+        }
     }
     // Release: others find it whole.
     LIBRARY.store(Box::into_raw(Box::new(library)), Ordering::Release);

@@ -1,13 +1,13 @@
 //! Programs in C and C++ (`tests/programs`), as gcc and clang compile them, linked with the library: under every strategy, with 1, 2, 3 and 8
 //! workers. Where a compiler is missing, its half is left out, which is said.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -92,9 +92,16 @@ fn compile(compiler: &str, standard: &str, file: &str) -> PathBuf {
     compile_with(compiler, standard, file, &[])
 }
 
-/// As [`compile`], with these options.
+/// As [`compile`], with these options. Once: another test may run what there is.
 fn compile_with(compiler: &str, standard: &str, file: &str, options: &[&str]) -> PathBuf {
+    static BUILT: Mutex<BTreeMap<PathBuf, Arc<OnceLock<()>>>> = Mutex::new(BTreeMap::new());
     let out = folder().join(format!("{}-{compiler}{}", file.replace('.', "-"), options.concat().replace('=', "-")));
+    let once = Arc::clone(BUILT.lock().expect("nothing panics meanwhile").entry(out.clone()).or_default());
+    once.get_or_init(|| build(compiler, standard, file, options, &out));
+    out
+}
+
+fn build(compiler: &str, standard: &str, file: &str, options: &[&str], out: &Path) {
     says(
         Command::new(compiler)
             .args(options)
@@ -102,13 +109,12 @@ fn compile_with(compiler: &str, standard: &str, file: &str, options: &[&str]) ->
             .arg(headers())
             .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(file))
             .arg("-o")
-            .arg(&out)
+            .arg(out)
             .arg("-L")
             .arg(library())
             .arg(format!("-Wl,-rpath,{}", library().display()))
             .args(["-lvicus_qthreads", "-lpthread"]),
     );
-    out
 }
 
 /// What a program says. It has a minute.
@@ -230,6 +236,116 @@ fn the_default_is_what_is_documented() {
         .output();
     let told = String::from_utf8_lossy(&output.expect("the program was compiled").stderr).into_owned();
     assert!(told.contains(&format!("strategy {DEFAULT},")), "{told}");
+}
+
+/// What `environment.c` says, and what stands on its standard error, with these variables and no others of Qthreads.
+fn with_variables(program: &Path, variables: &[(&str, &str)]) -> (String, String) {
+    let mut command = Command::new(program);
+    for (name, _) in env::vars().filter(|(name, _)| name.starts_with("QT_") || name.starts_with("QTHREAD_")) {
+        command.env_remove(name);
+    }
+    command.env_remove("VICUS_STRATEGY").env_remove("VICUS_LEARNED").env("LD_LIBRARY_PATH", library());
+    let output = command.envs(variables.iter().copied()).output().expect("the program was compiled");
+    assert!(output.status.success(), "{variables:?}: {output:?}");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn variables_say_how_many_shepherds_there_are() {
+    let Some(compiler) = for_c().first().copied() else { return };
+    let program = compile(compiler, "gnu11", "environment.c");
+    let one = ("QT_NUM_WORKERS_PER_SHEPHERD", "1");
+    let silent: [(&[(&str, &str)], &str); 9] = [
+        (&[("QT_NUM_SHEPHERDS", "3"), one], "shepherds 3, workers 3,"),
+        (&[("QT_NUM_SHEPHERDS", "2"), ("QT_NUM_WORKERS_PER_SHEPHERD", "2")], "shepherds 2, workers 4,"),
+        (&[("QTHREAD_NUM_SHEPHERDS", "5"), one], "shepherds 5, workers 5,"),
+        // The shorter name goes first, unless there is nothing behind it.
+        (&[("QTHREAD_NUM_SHEPHERDS", "5"), ("QT_NUM_SHEPHERDS", "3"), one], "shepherds 3, workers 3,"),
+        (&[("QTHREAD_NUM_SHEPHERDS", "5"), ("QT_NUM_SHEPHERDS", ""), one], "shepherds 5, workers 5,"),
+        (&[("QT_NUM_SHEPHERDS", "0x10"), one], "shepherds 16, workers 16,"),
+        (&[("QT_NUM_SHEPHERDS", "011"), one], "shepherds 9, workers 9,"),
+        (&[("QT_HWPAR", "6"), ("QT_NUM_WORKERS_PER_SHEPHERD", "2")], "shepherds 3, workers 6,"),
+        (&[("QT_NUM_SHEPHERDS", "1"), one, ("QT_TASKLOCAL_SIZE", "100")], "locals 100,"),
+    ];
+    for (variables, expected) in silent {
+        let (said, told) = with_variables(&program, variables);
+        assert!(said.contains(expected) && told.is_empty(), "{variables:?}: {said}{told}");
+    }
+    // What is no number counts as nothing, and is told.
+    let (usual, _) = with_variables(&program, &[one]);
+    for text in ["many", "08", "0x", "2 3"] {
+        let (said, told) = with_variables(&program, &[("QT_NUM_SHEPHERDS", text), one]);
+        assert_eq!((&said, told), (&usual, format!("unparsable NUM_SHEPHERDS ({text})\n")), "{text}");
+    }
+    assert_eq!(with_variables(&program, &[("QT_NUM_SHEPHERDS", "0"), one]), (usual, String::new()));
+}
+
+#[test]
+fn stacks_are_as_large_as_a_variable_says() {
+    let Some(compiler) = for_c().first().copied() else { return };
+    let program = compile(compiler, "gnu11", "environment.c");
+    let one = [("QT_NUM_SHEPHERDS", "1"), ("QT_NUM_WORKERS_PER_SHEPHERD", "1")];
+    // What it says, what is told of it, and the size in which it lies: a power of two, from 4 KiB to 1 GiB.
+    let sizes: [(&str, usize, usize); 7] = [
+        ("", 32 << 10, 32 << 10),
+        ("65536", 1 << 16, 1 << 16),
+        ("40000", 40000, 1 << 16),
+        ("0x100000", 1 << 20, 1 << 20),
+        ("100", 4 << 10, 4 << 10),
+        ("1000000000000", 1 << 30, 1 << 30),
+        ("1e12", 32 << 10, 32 << 10),
+    ];
+    for (text, bytes, all) in sizes {
+        let (said, told) = with_variables(&program, &[one[0], one[1], ("QT_STACK_SIZE", text)]);
+        let wrong = if text == "1e12" { "unparsable STACK_SIZE (1e12)\n" } else { "" };
+        assert_eq!(told, wrong, "{text}");
+        let number = |after: &str| -> usize {
+            let rest = said.split_once(after).unwrap_or_else(|| panic!("{said}")).1;
+            rest.split(',').next().and_then(|digits| digits.trim().parse().ok()).unwrap_or_else(|| panic!("{said}"))
+        };
+        assert_eq!(number(" stack "), bytes, "{text}: {said}");
+        // What is left at the beginning of a thread: all but a few frames.
+        let left = number(" left ");
+        assert!(left < all && all - left < 2 << 10, "{text}: {said}");
+    }
+}
+
+#[test]
+fn without_affinity_workers_run_anywhere() {
+    let Some(compiler) = for_c().first().copied() else { return };
+    let program = compile(compiler, "gnu11", "environment.c");
+    let two = [("QT_NUM_SHEPHERDS", "2"), ("QT_NUM_WORKERS_PER_SHEPHERD", "1")];
+    for text in ["no", "No", "FALSE", "0", "0x0", "00"] {
+        let (said, told) = with_variables(&program, &[two[0], two[1], ("QT_AFFINITY", text)]);
+        assert!(said.contains("anywhere 1 of") && told.is_empty(), "{text}: {said}{told}");
+    }
+    for (text, wrong) in [("", ""), ("yes", ""), ("1", ""), ("maybe", "unparsable AFFINITY (maybe)\n")] {
+        let (said, told) = with_variables(&program, &[two[0], two[1], ("QT_AFFINITY", text)]);
+        assert_eq!(told, wrong, "{text}");
+        // One processor is all of one.
+        assert!(said.contains("anywhere 0 of") || said.contains(" of 1 processors"), "{text}: {said}");
+    }
+}
+
+#[test]
+fn variables_without_an_effect_are_told_on_request() {
+    let Some(compiler) = for_c().first().copied() else { return };
+    let program = compile(compiler, "gnu11", "environment.c");
+    let without = [
+        ("QT_SHEPHERD_BOUNDARY", "node"),
+        ("QT_WORKER_UNIT", "pu"),
+        ("QTHREAD_CPUBIND", "0"),
+        ("QT_LAYOUT", "COMPACT"),
+    ];
+    let (_, told) = with_variables(&program, &without);
+    assert_eq!(told, "", "as with Qthreads, which has them take effect without a word");
+    let with: Vec<(&str, &str)> = without.into_iter().chain([("QT_INFO", "1")]).collect();
+    let (_, told) = with_variables(&program, &with);
+    let line = "vicus: without an effect here: QT_SHEPHERD_BOUNDARY, QT_WORKER_UNIT, QTHREAD_CPUBIND, QT_LAYOUT";
+    assert!(told.lines().any(|told| told == line), "{told}");
+    let (_, told) = with_variables(&program, &[("QT_INFO", "1")]);
+    assert!(told.contains("shepherds,") && !told.contains("without an effect"), "{told}");
 }
 
 /// The standard library gives threads a stack for signals only where `main` is Rust's.
