@@ -212,6 +212,16 @@ fn what_belongs_to_the_system() {
 }
 
 #[test]
+fn macros_constants_and_flags() {
+    holds(&for_c(), "gnu11", "macros.c");
+}
+
+#[test]
+fn what_functions_print() {
+    holds(&for_c(), "gnu11", "prints.c");
+}
+
+#[test]
 fn what_is_wrong_has_a_code() {
     holds(&for_c(), "gnu11", "wrong.c");
 }
@@ -498,47 +508,105 @@ fn each_header_compiles_alone() {
     }
 }
 
-/// The functions that a header declares or defines.
-fn declared(text: &str) -> BTreeSet<String> {
-    let mut code = String::new();
-    for (number, part) in text.split("/*").enumerate() {
-        code += if number == 0 { part } else { part.split_once("*/").expect("a comment ends").1 };
-    }
-    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let before = code.split('(').map(|part| part.rsplit(|c| !is_name(c)).next().unwrap_or_default().to_owned());
-    let prefixes =
-        ["qthread_", "qt_", "qutil_", "qarray_", "qpool_", "qdqueue_", "qlfqueue_", "qswsrqueue_", "qalloc_"];
-    let names = before.filter(|name| prefixes.iter().chain(["qtimer_"].iter()).any(|prefix| name.starts_with(prefix)));
-    names.collect()
+/// A text without what stands between two marks, marks included.
+fn without(text: &str, from: &str, to: &str) -> String {
+    let mut parts = text.split(from);
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |code, part| code + " " + part.split_once(to).map_or("", |(_, rest)| rest))
 }
 
-/// What is a type or a macro's part in the headers, and what only prints.
+/// Code of C or C++ without its comments.
+fn without_comments(text: &str) -> String {
+    let lines = without(text, "/*", "*/");
+    lines.lines().map(|line| line.split("//").next().unwrap_or_default().to_owned() + "\n").collect()
+}
+
+fn is_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// All names in a code.
+fn names_in(code: &str) -> BTreeSet<&str> {
+    code.split(|c| !is_of_name(c)).filter(|name| !name.is_empty()).collect()
+}
+
+/// The functions that a header declares or defines.
+fn declared(code: &str) -> BTreeSet<String> {
+    let before = code.split('(').map(|part| part.rsplit(|c| !is_of_name(c)).next().unwrap_or_default().to_owned());
+    let prefixes = [
+        "qthread_",
+        "qt_",
+        "qutil_",
+        "qarray_",
+        "qpool_",
+        "qdqueue_",
+        "qlfqueue_",
+        "qswsrqueue_",
+        "qalloc_",
+        "qtimer_",
+        "qloop_",
+    ];
+    before.filter(|name| prefixes.iter().any(|prefix| name.starts_with(prefix))).collect()
+}
+
+/// What is a type or a macro's part in the headers, and what only templates call.
 const NO_FUNCTIONS: [&str; 6] = [
     "qt_loop_queue_type",
     "qt_",
-    "qt_dictionary_printbuckets",
-    "qt_wavefront_print_lattice",
     "qthread_yield_",
     "qt_dict_key_equals_f",
+    "qloop_cpp_wrapper",
+    "qloop_accum_cpp_wrapper",
 ];
+
+/// Headers that end in one of these, without comments.
+fn code_of_headers(ends: &[&str]) -> String {
+    let names = header_names().into_iter().filter(|name| ends.iter().any(|end| name.ends_with(end)));
+    names.map(|name| without_comments(&fs::read_to_string(headers().join(name)).expect("a header"))).collect()
+}
+
+/// All programs, without comments.
+fn code_of_programs() -> String {
+    let programs = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs")).expect("it is there");
+    let texts = programs.map(|entry| fs::read_to_string(entry.expect("an entry").path()).expect("a program"));
+    texts.map(|text| without_comments(&text)).collect()
+}
+
+/// Guards of headers apart, and what helps to define others.
+#[test]
+fn each_macro_is_used_by_a_test() {
+    let (code, programs) = (code_of_headers(&[".h", ".hpp"]), code_of_programs());
+    let lines: Vec<&str> = code.lines().map(str::trim).collect();
+    let name = |line: &str, word: &str| {
+        let rest = line.strip_prefix(word)?.trim_start();
+        Some(rest[..rest.find(|c| !is_of_name(c)).unwrap_or(rest.len())].to_owned())
+    };
+    let guards: BTreeSet<String> = lines
+        .windows(2)
+        .filter_map(|pair| name(pair[0], "#ifndef ").filter(|guard| name(pair[1], "#define ").as_ref() == Some(guard)))
+        .collect();
+    let macros: BTreeSet<String> = lines.iter().filter_map(|line| name(line, "#define ")).collect();
+    assert!(guards.len() > 20 && macros.len() > 120, "{guards:?} {macros:?}");
+    let used = names_in(&programs);
+    let is_left = |name: &&String| {
+        !guards.contains(*name)
+            && !name.starts_with("VICUS_")
+            && name.as_str() != "restrict"
+            && !used.contains(name.as_str())
+    };
+    let left: Vec<&String> = macros.iter().filter(is_left).collect();
+    assert!(left.is_empty(), "no program uses {left:?}");
+}
 
 #[test]
 fn each_function_is_exported_and_called_by_a_test() {
-    let names = header_names().into_iter().filter(|name| name.ends_with(".h"));
-    let text: String = names.map(|name| fs::read_to_string(headers().join(name)).expect("a header")).collect();
-    let names = declared(&text);
+    let text = code_of_headers(&[".h"]);
+    let names = declared(&code_of_headers(&[".h", ".hpp"]));
     assert!(names.len() > 200, "{names:?}");
-    let programs = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs")).expect("it is there");
-    let programs: String =
-        programs.map(|entry| fs::read_to_string(entry.expect("an entry").path()).expect("a program")).collect();
-    let called = |name: &str| {
-        programs.match_indices(name).any(|(at, _)| {
-            let next = programs[at + name.len()..].chars().next();
-            next.is_some_and(|c| !c.is_ascii_alphanumeric() && c != '_')
-        })
-    };
+    let programs = code_of_programs();
+    let called = names_in(&programs);
     let left: Vec<&String> =
-        names.iter().filter(|name| !NO_FUNCTIONS.contains(&name.as_str()) && !called(name)).collect();
+        names.iter().filter(|name| !NO_FUNCTIONS.contains(&name.as_str()) && !called.contains(name.as_str())).collect();
     assert!(left.is_empty(), "no program calls {left:?}");
     // What is declared and neither defined in the header nor a macro.
     let symbols = says(Command::new("nm").arg("-D").arg("--defined-only").arg(library().join("libvicus_qthreads.so")));

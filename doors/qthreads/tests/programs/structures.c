@@ -322,7 +322,7 @@ static qswsrqueue_t *ring;
 static aligned_t put(void *arg) {
   size_t index;
   for (index = 1; index <= COUNT; index++) {
-    CHECK(qlfqueue_enqueue(plain, (void *)index) == 0);
+    CHECK(qlfqueue_enqueue(plain, (void *)(2 * index + (arg != NULL))) == 0);
     if (arg != NULL) {
       CHECK(qdqueue_enqueue_there(spread, (void *)index, 0) == 0);
       CHECK(qswsrqueue_enqueue_blocking(ring, (void *)index) == 0);
@@ -334,28 +334,35 @@ static aligned_t put(void *arg) {
 }
 
 static void queues(void) {
-  aligned_t rets[2], sums[2] = {0, 0};
-  size_t index, found;
+  aligned_t rets[2], sum = 0;
+  size_t index, found, last[2] = {0, 0};
   plain = qlfqueue_create(), spread = qdqueue_create(), ring = qswsrqueue_create(16);
   CHECK(qlfqueue_empty(plain) == 1 && qdqueue_empty(spread) == 1 && qswsrqueue_empty(ring) == 1);
   CHECK(qlfqueue_dequeue(plain) == NULL && qdqueue_dequeue(spread) == NULL && qswsrqueue_dequeue(ring) == NULL);
+  for (index = 1; index <= 100; index++) CHECK(qlfqueue_enqueue(plain, (void *)index) == 0);
+  for (index = 1; index <= 100; index++) CHECK(qlfqueue_empty(plain) == 0 && qlfqueue_dequeue(plain) == (void *)index);
   for (index = 1; index <= 16; index++) CHECK(qswsrqueue_enqueue(ring, (void *)index) == 0);
   CHECK(qswsrqueue_enqueue(ring, (void *)index) == QTHREAD_OPFAIL);
   for (index = 1; index <= 16; index++) CHECK(qswsrqueue_dequeue(ring) == (void *)index);
   CHECK(qthread_fork(put, NULL, &rets[0]) == 0 && qthread_fork(put, &rets, &rets[1]) == 0);
   for (index = 1; index <= COUNT; index++) CHECK(qswsrqueue_dequeue_blocking(ring) == (void *)index);
+  /* What each of two threads puts comes in its order. */
   for (found = 0; found < 2 * COUNT;) {
     size_t element = (size_t)qlfqueue_dequeue(plain);
-    if (element) found++, sums[0] += element;
-    else qthread_yield();
+    if (element == 0) {
+      qthread_yield();
+      continue;
+    }
+    found++;
+    CHECK(element / 2 == ++last[element % 2]);
   }
   for (found = 0; found < 2 * COUNT;) {
     size_t element = (size_t)qdqueue_dequeue(spread);
-    if (element) found++, sums[1] += element;
+    if (element) found++, sum += element;
     else qthread_yield();
   }
   CHECK(qthread_readFF(NULL, &rets[0]) == 0 && qthread_readFF(NULL, &rets[1]) == 0);
-  CHECK(sums[0] == COUNT * (COUNT + 1) && sums[1] == sums[0]);
+  CHECK(last[0] == COUNT && last[1] == COUNT && sum == COUNT * (COUNT + 1) && qlfqueue_empty(plain) == 1);
   CHECK(qlfqueue_destroy(plain) == 0 && qdqueue_destroy(spread) == 0 && qswsrqueue_destroy(ring) == 0);
 }
 
