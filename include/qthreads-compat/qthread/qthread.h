@@ -356,7 +356,7 @@ typedef struct qthread_queue_s *qthread_queue_t;
 #define QTHREAD_QUEUE_MULTI_JOIN_LENGTH (1 << 2)
 #define QTHREAD_QUEUE_CAPPED (1 << 3)
 
-/* Null if the flags name no kind. A capped queue takes `length` threads at once; the next one gets QTHREAD_OPFAIL. */
+/* No flag is QTHREAD_QUEUE_NO_SYNCH. One that is capped, and not for many that join, takes `length` threads at once; the next gets QTHREAD_OPFAIL. */
 qthread_queue_t qthread_queue_create(uint8_t flags, aligned_t length);
 int qthread_queue_join(qthread_queue_t q);
 aligned_t qthread_queue_length(qthread_queue_t q);

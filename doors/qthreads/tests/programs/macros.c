@@ -120,7 +120,8 @@ static void spawns(void) {
 static aligned_t joins(void *arg) { return (aligned_t)(int64_t)qthread_queue_join(arg); }
 
 static void queues(void) {
-  uint8_t kinds[] = {QTHREAD_QUEUE_NO_SYNCH, QTHREAD_QUEUE_MULTI_JOIN, QTHREAD_QUEUE_MULTI_JOIN_LENGTH, QTHREAD_QUEUE_CAPPED};
+  uint8_t kinds[] = {QTHREAD_QUEUE_NO_SYNCH, QTHREAD_QUEUE_MULTI_JOIN, QTHREAD_QUEUE_MULTI_JOIN_LENGTH, QTHREAD_QUEUE_CAPPED, 0,
+                     QTHREAD_QUEUE_CAPPED | QTHREAD_QUEUE_NO_SYNCH, QTHREAD_QUEUE_CAPPED | QTHREAD_QUEUE_MULTI_JOIN};
   aligned_t rets[4], value;
   size_t kind, index;
   for (kind = 0; kind < sizeof kinds; kind++) {
@@ -132,7 +133,7 @@ static void queues(void) {
     }
     /* One more is too many for a queue that takes three. */
     CHECK(qthread_fork(joins, queue, &rets[3]) == 0);
-    if (kinds[kind] == QTHREAD_QUEUE_CAPPED) {
+    if (kinds[kind] == QTHREAD_QUEUE_CAPPED || kinds[kind] == (QTHREAD_QUEUE_CAPPED | QTHREAD_QUEUE_NO_SYNCH)) {
       CHECK(qthread_readFF(&value, &rets[3]) == 0 && (int)(int64_t)value == QTHREAD_OPFAIL && qthread_queue_length(queue) == 3);
     } else {
       while (qthread_queue_length(queue) < 4) qthread_yield();
