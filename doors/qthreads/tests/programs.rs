@@ -470,6 +470,65 @@ fn sanitizers_are_told_of_switches() {
     }
 }
 
+/// `./dev install`, below a folder whose name has a space; then programs find it by pkg-config and by CMake.
+#[test]
+fn what_is_installed_is_found() {
+    let is_there = |command: &str| Command::new(command).arg("--version").output().is_ok();
+    let (prefix, from, build) = (folder().join("in stalled"), folder().join("from"), folder().join("cmake"));
+    // Nothing but this library: others may lie beside it.
+    fs::create_dir(&from).expect("the folder is new");
+    let name = "libvicus_qthreads.so";
+    std::os::unix::fs::symlink(library().join(name), from.join(name)).expect("the folder is new");
+    let mut install = Command::new(root().join("dev"));
+    says(install.env_remove("DESTDIR").args(["install", "--prefix"]).arg(&prefix).arg("--library").arg(&from));
+    for header in header_names() {
+        let installed = fs::read(prefix.join("include/qthreads-compat").join(&header));
+        let installed = installed.unwrap_or_else(|error| panic!("{header}: {error}"));
+        assert_eq!(installed, fs::read(headers().join(&header)).expect("a header"), "{header}");
+    }
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+    let ends_well = |program: &Path, folder: Option<&Path>| {
+        let mut command = Command::new(program);
+        command.env_remove("LD_LIBRARY_PATH").env("QT_NUM_SHEPHERDS", "2");
+        folder.into_iter().for_each(|folder| _ = command.env("LD_LIBRARY_PATH", folder));
+        assert_eq!(says(&mut command), "ok\n", "{}", program.display());
+    };
+    if is_there("pkg-config") {
+        let pkg_config = |what: &[&str]| {
+            let mut command = Command::new("pkg-config");
+            says(command.args(what).arg("qthread").env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")))
+        };
+        let version = fs::read_to_string(headers().join("qthread/qthread.h")).expect("a header");
+        let version =
+            version.split_once("QTHREAD_VERSION \"").and_then(|(_, rest)| rest.split_once('"')).expect("it is there").0;
+        assert_eq!(pkg_config(&["--modversion"]).trim(), version);
+        for compiler in for_c() {
+            let program = prefix.join(format!("by-pkg-config-{compiler}"));
+            // Spaces are escaped as a shell reads them.
+            let line = format!(
+                "{compiler} {} -o '{}' {}",
+                programs.join("installed.c").display(),
+                program.display(),
+                pkg_config(&["--cflags", "--libs"]).trim()
+            );
+            says(Command::new("sh").args(["-c", &line]));
+            ends_well(&program, Some(&prefix.join("lib")));
+        }
+    } else {
+        eprintln!("left out: pkg-config is not there");
+    }
+    if is_there("cmake") {
+        let consumer = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/consumer");
+        let programs = format!("-DPROGRAMS={}", programs.display());
+        let found = format!("-DCMAKE_PREFIX_PATH={}", prefix.display());
+        says(Command::new("cmake").arg("-S").arg(consumer).arg("-B").arg(&build).args([programs, found]));
+        says(Command::new("cmake").arg("--build").arg(&build));
+        ["in_c", "in_cpp"].iter().for_each(|name| ends_well(&build.join(name), None));
+    } else {
+        eprintln!("left out: CMake is not there");
+    }
+}
+
 /// The names of all headers, as programs include them.
 fn header_names() -> Vec<String> {
     let within = |folder: &str| -> Vec<String> {
