@@ -131,7 +131,7 @@ impl Array {
         (NonNull::new(start).expect("it is mapped"), segments.len() * self.segment_bytes)
     }
 
-    /// Tells the system where each page is to lie when it is touched.
+    /// Tells the system where each page is to lie when it is touched. Those of a node that gives no memory lie where they are touched first.
     fn place(&self, library: &Library) -> Result<(), PageError> {
         let mut runs = vec![0];
         runs.extend((1..self.homes.len()).filter(|&at| self.node(library, at) != self.node(library, at - 1)));
@@ -140,9 +140,14 @@ impl Array {
             return Err(PageError::Refused(libc::ENOMEM));
         }
         runs.push(self.homes.len());
+        let topology = library.runtime().topology();
         runs.windows(2).try_for_each(|ends| {
             let (start, bytes) = self.bytes(ends[0]..ends[1]);
-            let on = Placement::On(self.node(library, ends[0]), WhenFull::Preferred);
+            let node = self.node(library, ends[0]);
+            if !topology.has_memory(node) || !library.pages.may_use(node) {
+                return Ok(());
+            }
+            let on = Placement::On(node, WhenFull::Preferred);
             // They are mapped as `SystemPages` maps them, which remembers nothing of what it reserves.
             unsafe { library.pages.place(start, bytes, on) }
         })

@@ -5,7 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define BYTES ((size_t)32 << 20)
+#define BYTES ((size_t)8 << 20)
 /* Of linux/mempolicy.h. */
 #define OF_NODE 1
 #define OF_ADDRESS 2
@@ -24,18 +24,30 @@ static size_t resident(const qarray *array) {
   return sum;
 }
 
+static int has_memory(unsigned node) {
+  unsigned long bytes = 0;
+  char name[100];
+  FILE *file;
+  snprintf(name, sizeof name, "/sys/devices/system/node/node%u/meminfo", node);
+  if ((file = fopen(name, "r")) == NULL) return 0;
+  if (fscanf(file, "Node %*u MemTotal: %lu", &bytes) != 1) bytes = 0;
+  fclose(file);
+  return bytes > 0;
+}
+
 /* Of each page in a part of the array, whether it is on the node of the processor that runs this. */
 static void look(const size_t from, const size_t to, qarray *array, void *arg) {
   size_t index;
+  unsigned own = 0;
+  /* The main thread may run anywhere; and where there is no memory, the next node gives it. */
+  int is_known = qthread_worker(NULL) != 0 && syscall(SYS_getcpu, NULL, &own, NULL) == 0 && has_memory(own);
   (void)arg;
   for (index = from; index < to; index += page / sizeof(aligned_t)) {
-    unsigned own = 0;
     int of_page = -1;
     volatile aligned_t *element = qarray_elem(array, index);
     CHECK(*element == 0);
     *element = 0;
-    if (syscall(SYS_getcpu, NULL, &own, NULL) != 0) continue;
-    if (syscall(SYS_get_mempolicy, &of_page, NULL, 0UL, element, (unsigned long)(OF_NODE | OF_ADDRESS)) != 0) continue;
+    if (!is_known || syscall(SYS_get_mempolicy, &of_page, NULL, 0UL, element, (unsigned long)(OF_NODE | OF_ADDRESS)) != 0) continue;
     qthread_incr(of_page == (int)own ? &there : &elsewhere, 1);
   }
 }
@@ -44,6 +56,7 @@ static void look(const size_t from, const size_t to, qarray *array, void *arg) {
 static void lie_right(qarray *array) {
   there = elsewhere = 0;
   qarray_iter_loop(array, 0, array->count, look, NULL);
+  if (elsewhere > there / 8) fprintf(stderr, "%lu pages are there, %lu elsewhere\n", (unsigned long)there, (unsigned long)elsewhere);
   CHECK(elsewhere <= there / 8);
 }
 
