@@ -1,4 +1,4 @@
-# The target vicus::qthreads, the interface of Qthreads: `#include <qthread/qthread.h>`. `_vicus_prefix` is where it is installed.
+# The target vicus::qthreads, the interface of Qthreads: `#include <qthread/qthread.h>` or `<qthread.h>`. `_vicus_prefix` is where it is installed.
 if(NOT TARGET vicus::qthreads)
   add_library(vicus::qthreads SHARED IMPORTED GLOBAL)
   set_target_properties(vicus::qthreads PROPERTIES

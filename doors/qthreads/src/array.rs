@@ -1,17 +1,20 @@
 //! Arrays in segments that are shepherds'.
 //!
-//! Where the machine has several nodes, a segment's pages are first touched by a thread of its shepherd, and so lie there.
+//! Creation touches no page. Where the machine has several nodes, the system is told first on which of them each segment's pages are to lie; if it refuses, a
+//! thread of the segment's shepherd touches them.
 
 use crate::each::each;
 use crate::exports;
 use crate::fork::{Function, spawn_part};
 use crate::hash;
-use crate::library;
+use crate::library::{self, Library};
 use crate::loops::{Accumulate, Argument, Results};
-use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::Cell;
-use std::ptr;
+use std::ops::Range;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
+use vicus::NodeId;
+use vicus::memory::{MOST_RUNS, PageError, Pages, Placement, WhenFull};
 use vicus::threads::full_empty;
 
 /// The header's structure, and behind it what is ours.
@@ -27,7 +30,6 @@ pub(crate) struct Array {
     details: [usize; 2],
     /// By segment: its shepherd.
     homes: Box<[AtomicU16]>,
-    layout: Layout,
 }
 
 /// Kinds, by the numbers of the header.
@@ -61,7 +63,12 @@ fn by_chance(shepherds: u16) -> u16 {
     (hash::mix(STEPS.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed)) % u64::from(shepherds.max(1))) as u16
 }
 
-const PAGE: usize = 4096;
+/// Anonymous memory, which has no pages before they are touched; `None` if there is not so much.
+fn map(bytes: usize) -> Option<NonNull<u8>> {
+    let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    let mapped = unsafe { libc::mmap(ptr::null_mut(), bytes, access, flags, -1, 0) };
+    if mapped == libc::MAP_FAILED { None } else { NonNull::new(mapped.cast()) }
+}
 
 impl Array {
     unsafe fn new(count: usize, unit: usize, kind: u32, is_tight: bool, pages: i32) -> Option<*mut Array> {
@@ -69,17 +76,14 @@ impl Array {
             return None;
         }
         let library = library::get()?;
-        let unit_bytes = if is_tight { unit } else { unit.next_multiple_of(8) };
+        let page = library.pages.page_bytes();
+        let unit_bytes = if is_tight { unit } else { unit.checked_next_multiple_of(8)? };
         // Enough that the cost of a thread is small beside the work on a segment, and elements don't cross segments.
-        let wanted = if pages > 0 { pages as usize * PAGE } else { (16 * PAGE).max(unit_bytes) };
-        let segment_bytes = wanted.max(unit_bytes.next_multiple_of(PAGE));
+        let wanted = if pages > 0 { (pages as usize).checked_mul(page)? } else { 16 * page };
+        let segment_bytes = wanted.max(unit_bytes).checked_next_multiple_of(page)?;
         let segment_units = segment_bytes / unit_bytes;
         let segments = count.div_ceil(segment_units);
-        let layout = Layout::from_size_align(segments.checked_mul(segment_bytes)?, PAGE).ok()?;
-        let base = unsafe { alloc_zeroed(layout) };
-        if base.is_null() {
-            return None;
-        }
+        let base = map(segments.checked_mul(segment_bytes)?)?.as_ptr();
         let shepherds = library.shepherds.len() as u16;
         let own = library.worker().map_or(0, |worker| worker.shepherd);
         let one = match kind {
@@ -110,19 +114,63 @@ impl Array {
             kinds::ALL_SAME => [usize::from(one), 0],
             _ => [segments / usize::from(shepherds), segments % usize::from(shepherds)],
         };
-        let array = Array { unit_bytes, count, segment_units, segment_bytes, base, kind, details, homes, layout };
-        if library.runtime().topology().nodes.len() > 1 {
-            array.touch();
+        let array = Array { unit_bytes, count, segment_units, segment_bytes, base, kind, details, homes };
+        if library.has_nodes() && array.place(library).is_err() {
+            array.touch(page);
         }
         Some(Box::into_raw(Box::new(array)))
     }
 
+    /// The node of a segment's shepherd.
+    fn node(&self, library: &Library, segment: usize) -> NodeId {
+        library.shepherds[usize::from(self.homes[segment].load(Ordering::Relaxed))].node
+    }
+
+    fn bytes(&self, segments: Range<usize>) -> (NonNull<u8>, usize) {
+        let start = unsafe { self.base.add(segments.start * self.segment_bytes) };
+        (NonNull::new(start).expect("it is mapped"), segments.len() * self.segment_bytes)
+    }
+
+    /// Tells the system where each page is to lie when it is touched. Those of a node that gives no memory lie where they are touched first.
+    fn place(&self, library: &Library) -> Result<(), PageError> {
+        let mut runs = vec![0];
+        runs.extend((1..self.homes.len()).filter(|&at| self.node(library, at) != self.node(library, at - 1)));
+        // Each is a mapping of its own, of which the system has a limit.
+        if runs.len() > MOST_RUNS {
+            return Err(PageError::Refused(libc::ENOMEM));
+        }
+        runs.push(self.homes.len());
+        let topology = library.runtime().topology();
+        runs.windows(2).try_for_each(|ends| {
+            let (start, bytes) = self.bytes(ends[0]..ends[1]);
+            let node = self.node(library, ends[0]);
+            if !topology.has_memory(node) || !library.pages.may_use(node) {
+                return Ok(());
+            }
+            let on = Placement::On(node, WhenFull::Preferred);
+            // They are mapped as `SystemPages` maps them, which remembers nothing of what it reserves.
+            unsafe { library.pages.place(start, bytes, on) }
+        })
+    }
+
+    /// Gives a segment to a shepherd, and moves its pages to where that is. Where the system refuses, they stay.
+    fn give(&self, library: Option<&Library>, segment: usize, shepherd: u16) {
+        let before = self.homes[segment].swap(shepherd, Ordering::Relaxed);
+        bytes_of(before).fetch_sub(self.segment_bytes, Ordering::Relaxed);
+        bytes_of(shepherd).fetch_add(self.segment_bytes, Ordering::Relaxed);
+        let Some(library) = library.filter(|library| before != shepherd && library.has_nodes()) else { return };
+        let (start, bytes) = self.bytes(segment..segment + 1);
+        let _ = unsafe { library.pages.relocate(start, bytes, self.node(library, segment), WhenFull::Preferred) };
+    }
+
     /// Has each page touched where it is to lie.
-    fn touch(&self) {
+    fn touch(&self, page: usize) {
+        // One huge page would lie where the first of its segments does.
+        unsafe { libc::madvise(self.base.cast(), self.homes.len() * self.segment_bytes, libc::MADV_NOHUGEPAGE) };
         let whole = self.segment_units;
         self.each_segment((0, self.homes.len() * whole), &|from, _| {
             let first = from / self.segment_units * self.segment_bytes;
-            for page in (first..first + self.segment_bytes).step_by(PAGE) {
+            for page in (first..first + self.segment_bytes).step_by(page) {
                 unsafe { self.base.add(page).write_volatile(0) };
             }
         });
@@ -218,7 +266,7 @@ exports! {
         for home in &array.homes {
             bytes_of(home.load(Ordering::Relaxed)).fetch_sub(array.segment_bytes, Ordering::Relaxed);
         }
-        unsafe { dealloc(array.base, array.layout) };
+        unsafe { libc::munmap(array.base.cast(), array.homes.len() * array.segment_bytes) };
     }
 
     fn qarray_iter(pointer: *mut Array, start: usize, stop: usize, f: Option<Function>) {
@@ -305,9 +353,9 @@ exports! {
         match own.kind {
             kinds::ALL_SAME => {
                 own.details[0] = usize::from(shepherd);
-                own.homes.iter().for_each(|home| home.store(shepherd, Ordering::Relaxed));
+                (0..own.homes.len()).for_each(|segment| own.give(Some(library), segment, shepherd));
             }
-            kinds::DIST => own.homes[index / own.segment_units].store(shepherd, Ordering::Relaxed),
+            kinds::DIST => own.give(Some(library), index / own.segment_units, shepherd),
             _ => {}
         }
     }
@@ -322,7 +370,7 @@ exports! {
         let (Some(like), Some(own)) = (unsafe { like.as_ref() }, unsafe { pointer.as_mut() }) else { return };
         for segment in 0..own.homes.len() {
             let index = segment * own.segment_units;
-            own.homes[segment].store(like.home(index.min(like.count - 1)), Ordering::Relaxed);
+            own.give(library::get(), segment, like.home(index.min(like.count - 1)));
         }
         own.kind = if like.kind == kinds::ALL_SAME { kinds::ALL_SAME } else { kinds::DIST };
         own.details = like.details;

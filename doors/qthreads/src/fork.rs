@@ -88,6 +88,18 @@ impl Team {
         }
     }
 
+    /// The member, or the leader, for which it was counted was not forked.
+    #[cold]
+    fn forget(&self, flags: u32) {
+        if flags & (flags::NEW_TEAM | flags::NEW_SUBTEAM) == 0 {
+            return self.leave();
+        }
+        full_empty::fill(&self.done);
+        if let Some(above) = &self.above {
+            above.leave();
+        }
+    }
+
     /// The leader has run: waits for the others.
     fn finish(&self) {
         self.leave();
@@ -211,18 +223,33 @@ fn migrate(library: &Library, shepherd: u16) -> bool {
     unsafe { vicus::threads::migrate_to(library.shepherds[usize::from(shepherd)].place) }.is_ok()
 }
 
-/// Empties the place for a result.
-unsafe fn prepare(ret: *mut libc::c_void, flags: u32) -> i32 {
+/// Whether all addresses behind the count are those of words.
+#[cold]
+unsafe fn are_words(preconditions: *const usize) -> bool {
+    let count = unsafe { *preconditions };
+    (1..=count)
+        .map(|index| unsafe { *preconditions.add(index) })
+        .all(|address| address != 0 && address.is_multiple_of(8))
+}
+
+/// Empties the place for a result. Whether it was full; `None` if it is no place.
+unsafe fn prepare(ret: *mut libc::c_void, flags: u32) -> Option<bool> {
     if ret.is_null() || flags & (flags::RET_SINC | flags::RET_SINC_VOID) != 0 {
-        return SUCCESS;
+        return Some(false);
     }
-    let Ok(word) = (unsafe { full_empty::word_at(ret.cast()) }) else { return BADARGS };
+    let word = unsafe { full_empty::word_at(ret.cast()) }.ok()?;
+    let is_syncvar = flags & flags::RET_SYNCVAR != 0;
+    Some(if is_syncvar { unsafe { SyncVar::at(ret.cast()) }.make_empty() } else { full_empty::empty(word) })
+}
+
+/// The thread was not forked: fills the place for its result again, as it was.
+#[cold]
+unsafe fn restore(ret: *mut libc::c_void, flags: u32) {
     if flags & flags::RET_SYNCVAR != 0 {
-        unsafe { SyncVar::at(ret.cast()) }.make_empty();
-    } else {
-        full_empty::empty(word);
+        unsafe { SyncVar::at(ret.cast()) }.fill();
+    } else if let Ok(word) = unsafe { full_empty::word_at(ret.cast()) } {
+        full_empty::fill(word);
     }
-    SUCCESS
 }
 
 /// Gives a result to where it belongs.
@@ -304,6 +331,9 @@ unsafe fn try_spawn(forked: Forked) -> i32 {
     let Forked { f, arg, bytes, ret, preconditions, shepherd, flags } = forked;
     let Some(library) = library::get() else { return NOT_ALLOWED };
     let Some(f) = f else { return BADARGS };
+    if !preconditions.is_null() && unsafe { !are_words(preconditions) } {
+        return BADARGS;
+    }
     let mut copied = Copied(ptr::null_mut());
     let mut arg = arg.cast_mut();
     if bytes > 0 && !arg.is_null() {
@@ -314,10 +344,7 @@ unsafe fn try_spawn(forked: Forked) -> i32 {
         unsafe { ptr::copy_nonoverlapping(arg.cast::<u8>(), copied.0.cast(), bytes) };
         arg = copied.0;
     }
-    let code = unsafe { prepare(ret, flags) };
-    if code != SUCCESS {
-        return code;
-    }
+    let Some(was_full) = (unsafe { prepare(ret, flags) }) else { return BADARGS };
     let shepherd = if shepherd == NO_SHEPHERD { library.shepherd_for_any() } else { library.enabled_near(shepherd) };
     let team = team_of_child(library, flags);
     let thread = Queued { f, arg, ret, flags };
@@ -325,10 +352,20 @@ unsafe fn try_spawn(forked: Forked) -> i32 {
     let spawned = if is_plain {
         spawn_closure(library, shepherd, move || thread.run(Extra::NONE))
     } else {
-        let extra = Extra { preconditions, team, _copied: copied };
-        spawn_closure(library, shepherd, move || thread.run(extra))
+        let extra = Extra { preconditions, team: team.clone(), _copied: copied };
+        let spawned = spawn_closure(library, shepherd, move || thread.run(extra));
+        if !spawned && let Some(team) = team {
+            team.forget(flags);
+        }
+        spawned
     };
-    if spawned { SUCCESS } else { MALLOC_ERROR }
+    if spawned {
+        return SUCCESS;
+    }
+    if was_full {
+        unsafe { restore(ret, flags) };
+    }
+    MALLOC_ERROR
 }
 
 /// The border of a thread, while the program's code runs on it.

@@ -1,15 +1,16 @@
 //! The library as programs start and end it, and what it knows of its shepherds and workers.
 
 use crate::codes::{NO_SHEPHERD, NON_TASK_ID, NOT_ALLOWED, NULL_TASK_ID, PTHREAD_ERROR, SUCCESS};
-use crate::environment::{flag, number};
+use crate::environment::{flag, ignored, number};
 use crate::exports;
 use crate::machine::{self, Shape};
 use std::ptr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::thread::{self, ThreadId};
+use vicus::memory::SystemPages;
 use vicus::team::{SeatId, Sitting};
-use vicus::{Place, Runtime, Setting, environment, team};
+use vicus::{NodeId, Place, Runtime, Setting, environment, team};
 
 /// Between two starts and ends of the library.
 pub(crate) struct Library {
@@ -21,6 +22,7 @@ pub(crate) struct Library {
     /// By seat: the worker there.
     workers: Box<[Worker]>,
     pub(crate) shepherds: Box<[Shepherd]>,
+    pub(crate) pages: SystemPages,
     pub(crate) stack_bytes: usize,
     /// How many bytes each thread has for itself from the start.
     pub(crate) local_bytes: usize,
@@ -42,6 +44,7 @@ pub(crate) struct Worker {
 
 pub(crate) struct Shepherd {
     pub(crate) place: Place,
+    pub(crate) node: NodeId,
     /// The others, the nearest first.
     pub(crate) nearest: Box<[u16]>,
     pub(crate) distances: Box<[i32]>,
@@ -75,6 +78,11 @@ impl Library {
     #[inline]
     pub(crate) fn worker(&self) -> Option<Worker> {
         team::seat().map(|seat: SeatId| self.workers[seat.index()])
+    }
+
+    /// Whether the machine has several nodes.
+    pub(crate) fn has_nodes(&self) -> bool {
+        self.runtime().topology().nodes.len() > 1
     }
 
     /// How many seats there are, spare ones included.
@@ -192,6 +200,10 @@ fn start(shepherds: Option<usize>) -> i32 {
             library.runtime().plan().strategy,
             library.stack_bytes
         );
+        let names = ignored();
+        if !names.is_empty() {
+            eprintln!("vicus: without an effect here: {}", names.join(", "));
+        }
     }
     // Release: others find it whole.
     LIBRARY.store(Box::into_raw(Box::new(library)), Ordering::Release);
@@ -243,6 +255,7 @@ impl Library {
             nearest.sort_by_key(|&other| distance(usize::from(other)));
             Shepherd {
                 place: groups[own].into(),
+                node: topology.core_groups[groups[own].index()].node,
                 nearest: nearest.into(),
                 distances: (0..groups.len()).map(distance).collect(),
                 workers: counts[own],
@@ -252,6 +265,7 @@ impl Library {
         };
         Library {
             shepherds: (0..groups.len()).map(shepherd).collect(),
+            pages: SystemPages::new(topology),
             workers: workers.into(),
             owner: thread::current().id(),
             process: std::process::id(),

@@ -3,17 +3,109 @@
 use crate::codes::{BADARGS, OPFAIL, SUCCESS};
 use crate::exports;
 use crate::fork::here;
-use std::collections::HashMap;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{LazyLock, Mutex};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use vicus::team;
 use vicus::threads::full_empty;
 
-/// Words whose owner may lock them again: who has locked each, and how often.
-static RECURSIVE: LazyLock<Mutex<HashMap<usize, (u64, u64)>>> = LazyLock::new(Mutex::default);
-/// Whether there has been one.
-static ANY_RECURSIVE: AtomicBool = AtomicBool::new(false);
+/// What a word has that its owner may lock again. The word itself is empty meanwhile, as a locked word is.
+#[derive(Default)]
+struct Recursive {
+    /// The number of the thread that has locked it, or 0.
+    owner: AtomicU64,
+    /// How often it has. Its owner alone looks at this.
+    count: AtomicU64,
+}
+
+/// The words of a bucket that may be locked again, by their addresses.
+type Bucket = Vec<(usize, Arc<Recursive>)>;
+
+const BUCKETS: usize = 1024;
+
+static RECURSIVE: [Mutex<Bucket>; BUCKETS] = [const { Mutex::new(Vec::new()) }; BUCKETS];
+/// By bucket, how many it has: locks of other buckets look no further. Apart from these, whose cache lines are written.
+static COUNTS: [AtomicU32; BUCKETS] = [const { AtomicU32::new(0) }; BUCKETS];
+
+fn bucket_of(word: *const u64) -> usize {
+    crate::hash::mix(word.addr() as u64) as usize % BUCKETS
+}
+
+fn bucket(at: usize) -> MutexGuard<'static, Bucket> {
+    RECURSIVE[at].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// What a word has if it is a recursive lock.
+#[inline]
+fn recursive(word: *const u64) -> Option<Arc<Recursive>> {
+    let at = bucket_of(word);
+    if COUNTS[at].load(Ordering::Acquire) == 0 {
+        return None;
+    }
+    bucket(at).iter().find(|(address, _)| *address == word.addr()).map(|(_, lock)| Arc::clone(lock))
+}
+
+/// Forgets that a word is a recursive lock. Whether a thread had locked it.
+fn forget(word: *const u64) -> bool {
+    let at = bucket_of(word);
+    if COUNTS[at].load(Ordering::Acquire) == 0 {
+        return false;
+    }
+    let mut all = bucket(at);
+    let Some(index) = all.iter().position(|(address, _)| *address == word.addr()) else { return false };
+    let (_, lock) = all.swap_remove(index);
+    COUNTS[at].fetch_sub(1, Ordering::Release);
+    lock.owner.load(Ordering::Relaxed) != 0
+}
+
+impl Recursive {
+    /// Locks the word again, if it is the calling thread's.
+    fn again(&self, own: u64) -> bool {
+        // Only this thread writes its own number.
+        let is_own = self.owner.load(Ordering::Relaxed) == own;
+        if is_own {
+            self.count.fetch_add(1, Ordering::Relaxed);
+        }
+        is_own
+    }
+
+    fn taken(&self, own: u64) {
+        self.count.store(1, Ordering::Relaxed);
+        self.owner.store(own, Ordering::Relaxed);
+    }
+
+    fn lock(&self, word: &AtomicU64) {
+        let own = own_number();
+        if !self.again(own) {
+            full_empty::lock(word);
+            self.taken(own);
+        }
+    }
+
+    fn try_lock(&self, word: &AtomicU64) -> bool {
+        let own = own_number();
+        if self.again(own) {
+            return true;
+        }
+        let is_taken = full_empty::try_lock(word);
+        if is_taken {
+            self.taken(own);
+        }
+        is_taken
+    }
+
+    /// Whether it was the calling thread's.
+    fn unlock(&self, word: &AtomicU64) -> bool {
+        if self.owner.load(Ordering::Relaxed) != own_number() {
+            return false;
+        }
+        if self.count.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.owner.store(0, Ordering::Relaxed);
+            full_empty::fill(word);
+        }
+        true
+    }
+}
 
 /// The calling thread, as a number that no other has at the same time.
 fn own_number() -> u64 {
@@ -26,15 +118,6 @@ fn own_number() -> u64 {
     }
 }
 
-/// What a recursive lock's count becomes by `change`; `None` if the word is no recursive lock.
-fn recursive(word: *const u64, change: impl FnOnce(&mut (u64, u64)) -> i32) -> Option<i32> {
-    if !ANY_RECURSIVE.load(Ordering::Acquire) {
-        return None;
-    }
-    let mut all = RECURSIVE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    all.get_mut(&word.addr()).map(change)
-}
-
 /// Waits until it is done, and lets others run meanwhile.
 fn until_success(mut attempt: impl FnMut() -> i32) -> i32 {
     loop {
@@ -43,16 +126,6 @@ fn until_success(mut attempt: impl FnMut() -> i32) -> i32 {
             code => return code,
         }
     }
-}
-
-fn try_lock_recursive(owner: &mut (u64, u64)) -> i32 {
-    let own = own_number();
-    match owner.0 {
-        0 => *owner = (own, 1),
-        other if other == own => owner.1 += 1,
-        _ => return OPFAIL,
-    }
-    SUCCESS
 }
 
 /// A lock of the program's: a word that is 0 while it is open, the number of its owner, and how often that has locked it.
@@ -80,58 +153,51 @@ unsafe fn try_spinlock(lock: *const Spinlock) -> i32 {
 }
 
 exports! {
-    fn qthread_lock_init(word: *const u64, is_recursive: bool) -> i32 {
-        if word.is_null() || !word.is_aligned() {
-            return BADARGS;
+    fn qthread_lock_init(word: *mut u64, is_recursive: bool) -> i32 {
+        let Ok(open) = (unsafe { full_empty::word_at(word) }) else { return BADARGS };
+        if !is_recursive {
+            return SUCCESS;
         }
-        if is_recursive {
-            RECURSIVE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(word.addr(), (0, 0));
-            ANY_RECURSIVE.store(true, Ordering::Release);
-        }
+        forget(word);
+        full_empty::fill(open);
+        let at = bucket_of(word);
+        bucket(at).push((word.addr(), Arc::default()));
+        COUNTS[at].fetch_add(1, Ordering::Release);
         SUCCESS
     }
 
     fn qthread_lock_destroy(word: *mut u64) -> i32 {
-        if ANY_RECURSIVE.load(Ordering::Acquire) {
-            RECURSIVE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).remove(&word.addr());
+        if forget(word) && let Ok(word) = unsafe { full_empty::word_at(word) } {
+            full_empty::fill(word);
         }
         SUCCESS
     }
 
-    fn qthread_lock(word: *const u64) -> i32 {
-        if recursive(word, |_| SUCCESS).is_some() {
-            return until_success(|| recursive(word, try_lock_recursive).unwrap_or(BADARGS));
+    fn qthread_lock(word: *mut u64) -> i32 {
+        let Ok(own) = (unsafe { full_empty::word_at(word) }) else { return BADARGS };
+        match recursive(word) {
+            Some(lock) => lock.lock(own),
+            None => full_empty::lock(own),
         }
-        let Ok(word) = (unsafe { full_empty::word_at(word.cast_mut()) }) else { return BADARGS };
-        full_empty::lock(word);
         SUCCESS
     }
 
-    fn qthread_trylock(word: *const u64) -> i32 {
-        if let Some(code) = recursive(word, try_lock_recursive) {
-            return code;
-        }
-        let Ok(word) = (unsafe { full_empty::word_at(word.cast_mut()) }) else { return BADARGS };
-        if full_empty::try_lock(word) { SUCCESS } else { OPFAIL }
-    }
-
-    fn qthread_unlock(word: *const u64) -> i32 {
-        let unlock = |owner: &mut (u64, u64)| {
-            if owner.0 != own_number() {
-                return OPFAIL;
-            }
-            owner.1 -= 1;
-            if owner.1 == 0 {
-                owner.0 = 0;
-            }
-            SUCCESS
+    fn qthread_trylock(word: *mut u64) -> i32 {
+        let Ok(own) = (unsafe { full_empty::word_at(word) }) else { return BADARGS };
+        let is_taken = match recursive(word) {
+            Some(lock) => lock.try_lock(own),
+            None => full_empty::try_lock(own),
         };
-        if let Some(code) = recursive(word, unlock) {
-            return code;
+        if is_taken { SUCCESS } else { OPFAIL }
+    }
+
+    fn qthread_unlock(word: *mut u64) -> i32 {
+        let Ok(own) = (unsafe { full_empty::word_at(word) }) else { return BADARGS };
+        if let Some(lock) = recursive(word) {
+            return if lock.unlock(own) { SUCCESS } else { OPFAIL };
         }
-        let Ok(word) = (unsafe { full_empty::word_at(word.cast_mut()) }) else { return BADARGS };
         // That no thread had locked it is no error of Qthreads.
-        full_empty::fill(word);
+        full_empty::fill(own);
         SUCCESS
     }
 
@@ -169,5 +235,54 @@ exports! {
             lock.owner.store(0, Ordering::Release);
         }
         SUCCESS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+    use std::thread;
+    use std::time::Duration;
+
+    #[test]
+    fn locks_that_are_not_recursive_look_at_a_count_alone() {
+        let mut words = [0_u64; 64];
+        let [again, others @ ..] = &mut words;
+        let again = ptr::from_mut(again);
+        let other = others.iter_mut().map(ptr::from_mut).find(|&word| bucket_of(word) != bucket_of(again));
+        let other = other.expect("not all have one bucket").expose_provenance();
+        assert_eq!(unsafe { qthread_lock_init(again, true) }, SUCCESS);
+        let held: Vec<_> = (0..BUCKETS).map(bucket).collect();
+        let (send, receive) = channel();
+        let user = thread::spawn(move || {
+            let word: *mut u64 = ptr::with_exposed_provenance_mut(other);
+            let codes = unsafe { [qthread_lock(word), qthread_trylock(word), qthread_unlock(word)] };
+            send.send((codes, unsafe { qthread_lock_destroy(word) })).expect("it is waited for");
+        });
+        let codes = receive.recv_timeout(Duration::from_secs(20)).expect("no lock of the table is in its way");
+        assert_eq!(codes, ([SUCCESS, OPFAIL, SUCCESS], SUCCESS));
+        user.join().expect("it only locks");
+        drop(held);
+        // Twice is once.
+        assert_eq!(unsafe { qthread_lock_init(again, true) }, SUCCESS);
+        assert_eq!(COUNTS[bucket_of(again)].load(Ordering::Relaxed), 1);
+        (0..2).for_each(|_| assert_eq!(unsafe { qthread_lock_destroy(again) }, SUCCESS));
+        assert_eq!(COUNTS[bucket_of(again)].load(Ordering::Relaxed), 0);
+        assert!(bucket(bucket_of(again)).is_empty());
+    }
+
+    #[test]
+    fn a_recursive_lock_that_is_destroyed_is_open() {
+        let mut word = 0;
+        let word = ptr::from_mut(&mut word);
+        unsafe {
+            assert_eq!(
+                (qthread_lock_init(word, true), qthread_lock(word), qthread_lock(word)),
+                (SUCCESS, SUCCESS, SUCCESS)
+            );
+            assert_eq!((qthread_lock_destroy(word), qthread_trylock(word)), (SUCCESS, SUCCESS));
+            assert_eq!((qthread_trylock(word), qthread_unlock(word)), (OPFAIL, SUCCESS));
+        }
     }
 }

@@ -3,7 +3,6 @@
 use crate::codes::{BADARGS, OPFAIL, SUCCESS};
 use crate::exports;
 use std::collections::VecDeque;
-use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use vicus::threads::full_empty;
@@ -57,17 +56,15 @@ impl Queue {
     }
 }
 
-const NO_SYNCH: u8 = 1 << 0;
+/// Flags, by the names of the header. All kinds but the capped one are the same here.
 const MULTI_JOIN: u8 = 1 << 1;
 const MULTI_JOIN_LENGTH: u8 = 1 << 2;
 const CAPPED: u8 = 1 << 3;
 
 exports! {
     fn qthread_queue_create(flags: u8, length: u64) -> *mut Queue {
-        if flags & (NO_SYNCH | MULTI_JOIN | MULTI_JOIN_LENGTH | CAPPED) == 0 {
-            return ptr::null_mut();
-        }
-        let most = (flags & CAPPED != 0).then_some(length as usize);
+        let is_capped = flags & (MULTI_JOIN | MULTI_JOIN_LENGTH | CAPPED) == CAPPED;
+        let most = is_capped.then_some(length as usize);
         Box::into_raw(Box::new(Queue { most, waiting: Mutex::new(Waiting(VecDeque::new())) }))
     }
 

@@ -1,13 +1,13 @@
 //! Programs in C and C++ (`tests/programs`), as gcc and clang compile them, linked with the library: under every strategy, with 1, 2, 3 and 8
 //! workers. Where a compiler is missing, its half is left out, which is said.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -92,9 +92,16 @@ fn compile(compiler: &str, standard: &str, file: &str) -> PathBuf {
     compile_with(compiler, standard, file, &[])
 }
 
-/// As [`compile`], with these options.
+/// As [`compile`], with these options. Once: another test may run what there is.
 fn compile_with(compiler: &str, standard: &str, file: &str, options: &[&str]) -> PathBuf {
+    static BUILT: Mutex<BTreeMap<PathBuf, Arc<OnceLock<()>>>> = Mutex::new(BTreeMap::new());
     let out = folder().join(format!("{}-{compiler}{}", file.replace('.', "-"), options.concat().replace('=', "-")));
+    let once = Arc::clone(BUILT.lock().expect("nothing panics meanwhile").entry(out.clone()).or_default());
+    once.get_or_init(|| build(compiler, standard, file, options, &out));
+    out
+}
+
+fn build(compiler: &str, standard: &str, file: &str, options: &[&str], out: &Path) {
     says(
         Command::new(compiler)
             .args(options)
@@ -102,13 +109,12 @@ fn compile_with(compiler: &str, standard: &str, file: &str, options: &[&str]) ->
             .arg(headers())
             .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(file))
             .arg("-o")
-            .arg(&out)
+            .arg(out)
             .arg("-L")
             .arg(library())
             .arg(format!("-Wl,-rpath,{}", library().display()))
             .args(["-lvicus_qthreads", "-lpthread"]),
     );
-    out
 }
 
 /// What a program says. It has a minute.
@@ -181,13 +187,38 @@ fn words_and_locks() {
 }
 
 #[test]
+fn locks_that_are_locked_again() {
+    holds(&for_c(), "gnu11", "recursive.c");
+}
+
+#[test]
 fn structures() {
     holds(&for_c(), "gnu11", "structures.c");
 }
 
 #[test]
+fn pages_of_arrays() {
+    for compiler in for_c() {
+        let program = compile(compiler, "gnu11", "pages.c");
+        for shape in SHAPES {
+            assert_eq!(run(&program, DEFAULT, shape), (Some(0), "ok\n".to_owned()), "{compiler}, {shape:?}");
+        }
+    }
+}
+
+#[test]
 fn what_belongs_to_the_system() {
     holds(&for_c(), "gnu11", "system.c");
+}
+
+#[test]
+fn macros_constants_and_flags() {
+    holds(&for_c(), "gnu11", "macros.c");
+}
+
+#[test]
+fn what_functions_print() {
+    holds(&for_c(), "gnu11", "prints.c");
 }
 
 #[test]
@@ -215,6 +246,116 @@ fn the_default_is_what_is_documented() {
         .output();
     let told = String::from_utf8_lossy(&output.expect("the program was compiled").stderr).into_owned();
     assert!(told.contains(&format!("strategy {DEFAULT},")), "{told}");
+}
+
+/// What `environment.c` says, and what stands on its standard error, with these variables and no others of Qthreads.
+fn with_variables(program: &Path, variables: &[(&str, &str)]) -> (String, String) {
+    let mut command = Command::new(program);
+    for (name, _) in env::vars().filter(|(name, _)| name.starts_with("QT_") || name.starts_with("QTHREAD_")) {
+        command.env_remove(name);
+    }
+    command.env_remove("VICUS_STRATEGY").env_remove("VICUS_LEARNED").env("LD_LIBRARY_PATH", library());
+    let output = command.envs(variables.iter().copied()).output().expect("the program was compiled");
+    assert!(output.status.success(), "{variables:?}: {output:?}");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn variables_say_how_many_shepherds_there_are() {
+    let Some(compiler) = for_c().first().copied() else { return };
+    let program = compile(compiler, "gnu11", "environment.c");
+    let one = ("QT_NUM_WORKERS_PER_SHEPHERD", "1");
+    let silent: [(&[(&str, &str)], &str); 9] = [
+        (&[("QT_NUM_SHEPHERDS", "3"), one], "shepherds 3, workers 3,"),
+        (&[("QT_NUM_SHEPHERDS", "2"), ("QT_NUM_WORKERS_PER_SHEPHERD", "2")], "shepherds 2, workers 4,"),
+        (&[("QTHREAD_NUM_SHEPHERDS", "5"), one], "shepherds 5, workers 5,"),
+        // The shorter name goes first, unless there is nothing behind it.
+        (&[("QTHREAD_NUM_SHEPHERDS", "5"), ("QT_NUM_SHEPHERDS", "3"), one], "shepherds 3, workers 3,"),
+        (&[("QTHREAD_NUM_SHEPHERDS", "5"), ("QT_NUM_SHEPHERDS", ""), one], "shepherds 5, workers 5,"),
+        (&[("QT_NUM_SHEPHERDS", "0x10"), one], "shepherds 16, workers 16,"),
+        (&[("QT_NUM_SHEPHERDS", "011"), one], "shepherds 9, workers 9,"),
+        (&[("QT_HWPAR", "6"), ("QT_NUM_WORKERS_PER_SHEPHERD", "2")], "shepherds 3, workers 6,"),
+        (&[("QT_NUM_SHEPHERDS", "1"), one, ("QT_TASKLOCAL_SIZE", "100")], "locals 100,"),
+    ];
+    for (variables, expected) in silent {
+        let (said, told) = with_variables(&program, variables);
+        assert!(said.contains(expected) && told.is_empty(), "{variables:?}: {said}{told}");
+    }
+    // What is no number counts as nothing, and is told.
+    let (usual, _) = with_variables(&program, &[one]);
+    for text in ["many", "08", "0x", "2 3"] {
+        let (said, told) = with_variables(&program, &[("QT_NUM_SHEPHERDS", text), one]);
+        assert_eq!((&said, told), (&usual, format!("unparsable NUM_SHEPHERDS ({text})\n")), "{text}");
+    }
+    assert_eq!(with_variables(&program, &[("QT_NUM_SHEPHERDS", "0"), one]), (usual, String::new()));
+}
+
+#[test]
+fn stacks_are_as_large_as_a_variable_says() {
+    let Some(compiler) = for_c().first().copied() else { return };
+    let program = compile(compiler, "gnu11", "environment.c");
+    let one = [("QT_NUM_SHEPHERDS", "1"), ("QT_NUM_WORKERS_PER_SHEPHERD", "1")];
+    // What it says, what is told of it, and the size in which it lies: a power of two, from 4 KiB to 1 GiB.
+    let sizes: [(&str, usize, usize); 7] = [
+        ("", 32 << 10, 32 << 10),
+        ("65536", 1 << 16, 1 << 16),
+        ("40000", 40000, 1 << 16),
+        ("0x100000", 1 << 20, 1 << 20),
+        ("100", 4 << 10, 4 << 10),
+        ("1000000000000", 1 << 30, 1 << 30),
+        ("1e12", 32 << 10, 32 << 10),
+    ];
+    for (text, bytes, all) in sizes {
+        let (said, told) = with_variables(&program, &[one[0], one[1], ("QT_STACK_SIZE", text)]);
+        let wrong = if text == "1e12" { "unparsable STACK_SIZE (1e12)\n" } else { "" };
+        assert_eq!(told, wrong, "{text}");
+        let number = |after: &str| -> usize {
+            let rest = said.split_once(after).unwrap_or_else(|| panic!("{said}")).1;
+            rest.split(',').next().and_then(|digits| digits.trim().parse().ok()).unwrap_or_else(|| panic!("{said}"))
+        };
+        assert_eq!(number(" stack "), bytes, "{text}: {said}");
+        // What is left at the beginning of a thread: all but a few frames.
+        let left = number(" left ");
+        assert!(left < all && all - left < 2 << 10, "{text}: {said}");
+    }
+}
+
+#[test]
+fn without_affinity_workers_run_anywhere() {
+    let Some(compiler) = for_c().first().copied() else { return };
+    let program = compile(compiler, "gnu11", "environment.c");
+    let two = [("QT_NUM_SHEPHERDS", "2"), ("QT_NUM_WORKERS_PER_SHEPHERD", "1")];
+    for text in ["no", "No", "FALSE", "0", "0x0", "00"] {
+        let (said, told) = with_variables(&program, &[two[0], two[1], ("QT_AFFINITY", text)]);
+        assert!(said.contains("anywhere 1 of") && told.is_empty(), "{text}: {said}{told}");
+    }
+    for (text, wrong) in [("", ""), ("yes", ""), ("1", ""), ("maybe", "unparsable AFFINITY (maybe)\n")] {
+        let (said, told) = with_variables(&program, &[two[0], two[1], ("QT_AFFINITY", text)]);
+        assert_eq!(told, wrong, "{text}");
+        // One processor is all of one.
+        assert!(said.contains("anywhere 0 of") || said.contains(" of 1 processors"), "{text}: {said}");
+    }
+}
+
+#[test]
+fn variables_without_an_effect_are_told_on_request() {
+    let Some(compiler) = for_c().first().copied() else { return };
+    let program = compile(compiler, "gnu11", "environment.c");
+    let without = [
+        ("QT_SHEPHERD_BOUNDARY", "node"),
+        ("QT_WORKER_UNIT", "pu"),
+        ("QTHREAD_CPUBIND", "0"),
+        ("QT_LAYOUT", "COMPACT"),
+    ];
+    let (_, told) = with_variables(&program, &without);
+    assert_eq!(told, "", "as with Qthreads, which has them take effect without a word");
+    let with: Vec<(&str, &str)> = without.into_iter().chain([("QT_INFO", "1")]).collect();
+    let (_, told) = with_variables(&program, &with);
+    let line = "vicus: without an effect here: QT_SHEPHERD_BOUNDARY, QT_WORKER_UNIT, QTHREAD_CPUBIND, QT_LAYOUT";
+    assert!(told.lines().any(|told| told == line), "{told}");
+    let (_, told) = with_variables(&program, &[("QT_INFO", "1")]);
+    assert!(told.contains("shepherds,") && !told.contains("without an effect"), "{told}");
 }
 
 /// The standard library gives threads a stack for signals only where `main` is Rust's.
@@ -329,12 +470,82 @@ fn sanitizers_are_told_of_switches() {
     }
 }
 
+/// `./dev install`, below a folder whose name has a space; then programs find it by pkg-config and by CMake.
+#[test]
+fn what_is_installed_is_found() {
+    let is_there = |command: &str| Command::new(command).arg("--version").output().is_ok();
+    let (prefix, from, build) = (folder().join("in stalled"), folder().join("from"), folder().join("cmake"));
+    // Nothing but this library: others may lie beside it.
+    fs::create_dir(&from).expect("the folder is new");
+    let name = "libvicus_qthreads.so";
+    std::os::unix::fs::symlink(library().join(name), from.join(name)).expect("the folder is new");
+    let mut install = Command::new(root().join("dev"));
+    says(install.env_remove("DESTDIR").args(["install", "--prefix"]).arg(&prefix).arg("--library").arg(&from));
+    for header in header_names() {
+        let installed = fs::read(prefix.join("include/qthreads-compat").join(&header));
+        let installed = installed.unwrap_or_else(|error| panic!("{header}: {error}"));
+        assert_eq!(installed, fs::read(headers().join(&header)).expect("a header"), "{header}");
+    }
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+    let ends_well = |program: &Path, folder: Option<&Path>| {
+        let mut command = Command::new(program);
+        command.env_remove("LD_LIBRARY_PATH").env("QT_NUM_SHEPHERDS", "2");
+        folder.into_iter().for_each(|folder| _ = command.env("LD_LIBRARY_PATH", folder));
+        assert_eq!(says(&mut command), "ok\n", "{}", program.display());
+    };
+    if is_there("pkg-config") {
+        let pkg_config = |what: &[&str]| {
+            let mut command = Command::new("pkg-config");
+            says(command.args(what).arg("qthread").env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")))
+        };
+        let version = fs::read_to_string(headers().join("qthread/qthread.h")).expect("a header");
+        let version =
+            version.split_once("QTHREAD_VERSION \"").and_then(|(_, rest)| rest.split_once('"')).expect("it is there").0;
+        assert_eq!(pkg_config(&["--modversion"]).trim(), version);
+        for compiler in for_c() {
+            let program = prefix.join(format!("by-pkg-config-{compiler}"));
+            // Spaces are escaped as a shell reads them.
+            let line = format!(
+                "{compiler} {} -o '{}' {}",
+                programs.join("installed.c").display(),
+                program.display(),
+                pkg_config(&["--cflags", "--libs"]).trim()
+            );
+            says(Command::new("sh").args(["-c", &line]));
+            ends_well(&program, Some(&prefix.join("lib")));
+        }
+    } else {
+        eprintln!("left out: pkg-config is not there");
+    }
+    if is_there("cmake") {
+        let consumer = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/consumer");
+        let programs = format!("-DPROGRAMS={}", programs.display());
+        let found = format!("-DCMAKE_PREFIX_PATH={}", prefix.display());
+        says(Command::new("cmake").arg("-S").arg(consumer).arg("-B").arg(&build).args([programs, found]));
+        says(Command::new("cmake").arg("--build").arg(&build));
+        ["in_c", "in_cpp"].iter().for_each(|name| ends_well(&build.join(name), None));
+    } else {
+        eprintln!("left out: CMake is not there");
+    }
+}
+
+/// The names of all headers, as programs include them.
+fn header_names() -> Vec<String> {
+    let within = |folder: &str| -> Vec<String> {
+        let entries = fs::read_dir(headers().join(folder)).expect("it is there").map(|entry| entry.expect("an entry"));
+        let files = entries.filter(|entry| entry.path().is_file());
+        files.map(|file| format!("{folder}{}", file.file_name().to_string_lossy())).collect()
+    };
+    let names = [within(""), within("qthread/")].concat();
+    assert!(names.contains(&"qthread.h".to_owned()) && names.contains(&"qthread/qthread.h".to_owned()), "{names:?}");
+    names
+}
+
 #[test]
 fn each_header_compiles_alone() {
-    let files = fs::read_dir(headers().join("qthread")).expect("it is there");
-    for name in files.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()) {
-        let text = format!("#include <qthread/{name}>\n#include <qthread/{name}>\n");
-        let file = folder().join(format!("alone-{}.cpp", name.replace('.', "-")));
+    for name in header_names() {
+        let text = format!("#include <{name}>\n#include <{name}>\n");
+        let file = folder().join(format!("alone-{}.cpp", name.replace(['.', '/'], "-")));
         fs::write(&file, text).expect("the folder can be written");
         let check = |compiler: &str, language: &str, standard: &str| {
             says(
@@ -356,49 +567,105 @@ fn each_header_compiles_alone() {
     }
 }
 
-/// The functions that a header declares or defines.
-fn declared(text: &str) -> BTreeSet<String> {
-    let mut code = String::new();
-    for (number, part) in text.split("/*").enumerate() {
-        code += if number == 0 { part } else { part.split_once("*/").expect("a comment ends").1 };
-    }
-    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let before = code.split('(').map(|part| part.rsplit(|c| !is_name(c)).next().unwrap_or_default().to_owned());
-    let prefixes =
-        ["qthread_", "qt_", "qutil_", "qarray_", "qpool_", "qdqueue_", "qlfqueue_", "qswsrqueue_", "qalloc_"];
-    let names = before.filter(|name| prefixes.iter().chain(["qtimer_"].iter()).any(|prefix| name.starts_with(prefix)));
-    names.collect()
+/// A text without what stands between two marks, marks included.
+fn without(text: &str, from: &str, to: &str) -> String {
+    let mut parts = text.split(from);
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |code, part| code + " " + part.split_once(to).map_or("", |(_, rest)| rest))
 }
 
-/// What is a type or a macro's part in the headers, and what only prints.
+/// Code of C or C++ without its comments.
+fn without_comments(text: &str) -> String {
+    let lines = without(text, "/*", "*/");
+    lines.lines().map(|line| line.split("//").next().unwrap_or_default().to_owned() + "\n").collect()
+}
+
+fn is_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// All names in a code.
+fn names_in(code: &str) -> BTreeSet<&str> {
+    code.split(|c| !is_of_name(c)).filter(|name| !name.is_empty()).collect()
+}
+
+/// The functions that a header declares or defines.
+fn declared(code: &str) -> BTreeSet<String> {
+    let before = code.split('(').map(|part| part.rsplit(|c| !is_of_name(c)).next().unwrap_or_default().to_owned());
+    let prefixes = [
+        "qthread_",
+        "qt_",
+        "qutil_",
+        "qarray_",
+        "qpool_",
+        "qdqueue_",
+        "qlfqueue_",
+        "qswsrqueue_",
+        "qalloc_",
+        "qtimer_",
+        "qloop_",
+    ];
+    before.filter(|name| prefixes.iter().any(|prefix| name.starts_with(prefix))).collect()
+}
+
+/// What is a type or a macro's part in the headers, and what only templates call.
 const NO_FUNCTIONS: [&str; 6] = [
     "qt_loop_queue_type",
     "qt_",
-    "qt_dictionary_printbuckets",
-    "qt_wavefront_print_lattice",
     "qthread_yield_",
     "qt_dict_key_equals_f",
+    "qloop_cpp_wrapper",
+    "qloop_accum_cpp_wrapper",
 ];
+
+/// Headers that end in one of these, without comments.
+fn code_of_headers(ends: &[&str]) -> String {
+    let names = header_names().into_iter().filter(|name| ends.iter().any(|end| name.ends_with(end)));
+    names.map(|name| without_comments(&fs::read_to_string(headers().join(name)).expect("a header"))).collect()
+}
+
+/// All programs, without comments.
+fn code_of_programs() -> String {
+    let programs = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs")).expect("it is there");
+    let texts = programs.map(|entry| fs::read_to_string(entry.expect("an entry").path()).expect("a program"));
+    texts.map(|text| without_comments(&text)).collect()
+}
+
+/// Guards of headers apart, and what helps to define others.
+#[test]
+fn each_macro_is_used_by_a_test() {
+    let (code, programs) = (code_of_headers(&[".h", ".hpp"]), code_of_programs());
+    let lines: Vec<&str> = code.lines().map(str::trim).collect();
+    let name = |line: &str, word: &str| {
+        let rest = line.strip_prefix(word)?.trim_start();
+        Some(rest[..rest.find(|c| !is_of_name(c)).unwrap_or(rest.len())].to_owned())
+    };
+    let guards: BTreeSet<String> = lines
+        .windows(2)
+        .filter_map(|pair| name(pair[0], "#ifndef ").filter(|guard| name(pair[1], "#define ").as_ref() == Some(guard)))
+        .collect();
+    let macros: BTreeSet<String> = lines.iter().filter_map(|line| name(line, "#define ")).collect();
+    assert!(guards.len() > 20 && macros.len() > 120, "{guards:?} {macros:?}");
+    let used = names_in(&programs);
+    let is_left = |name: &&String| {
+        !guards.contains(*name)
+            && !name.starts_with("VICUS_")
+            && name.as_str() != "restrict"
+            && !used.contains(name.as_str())
+    };
+    let left: Vec<&String> = macros.iter().filter(is_left).collect();
+    assert!(left.is_empty(), "no program uses {left:?}");
+}
 
 #[test]
 fn each_function_is_exported_and_called_by_a_test() {
-    let files = fs::read_dir(headers().join("qthread")).expect("it is there");
-    let files =
-        files.map(|entry| entry.expect("an entry").path()).filter(|path| path.extension().is_some_and(|e| e == "h"));
-    let text: String = files.map(|path| fs::read_to_string(path).expect("a header")).collect();
-    let names = declared(&text);
+    let text = code_of_headers(&[".h"]);
+    let names = declared(&code_of_headers(&[".h", ".hpp"]));
     assert!(names.len() > 200, "{names:?}");
-    let programs = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs")).expect("it is there");
-    let programs: String =
-        programs.map(|entry| fs::read_to_string(entry.expect("an entry").path()).expect("a program")).collect();
-    let called = |name: &str| {
-        programs.match_indices(name).any(|(at, _)| {
-            let next = programs[at + name.len()..].chars().next();
-            next.is_some_and(|c| !c.is_ascii_alphanumeric() && c != '_')
-        })
-    };
+    let programs = code_of_programs();
+    let called = names_in(&programs);
     let left: Vec<&String> =
-        names.iter().filter(|name| !NO_FUNCTIONS.contains(&name.as_str()) && !called(name)).collect();
+        names.iter().filter(|name| !NO_FUNCTIONS.contains(&name.as_str()) && !called.contains(name.as_str())).collect();
     assert!(left.is_empty(), "no program calls {left:?}");
     // What is declared and neither defined in the header nor a macro.
     let symbols = says(Command::new("nm").arg("-D").arg("--defined-only").arg(library().join("libvicus_qthreads.so")));

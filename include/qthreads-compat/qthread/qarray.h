@@ -49,6 +49,7 @@ typedef void (*qa_loop_f)(const size_t startat, const size_t stopat, qarray *arr
 typedef void (*qa_loopr_f)(const size_t startat, const size_t stopat, qarray *array, void *arg, void *ret);
 typedef void (*qa_cloop_f)(const size_t startat, const size_t stopat, const qarray *array, void *arg);
 
+/* All bytes are 0. Pages lie where their segments' shepherds are, and are taken when they are touched. */
 qarray *qarray_create(const size_t count, const size_t unit_size);
 /* Elements are not aligned to anything but their size. */
 qarray *qarray_create_tight(const size_t count, const size_t unit_size);
@@ -66,10 +67,10 @@ void qarray_iter_constloop(const qarray *a, const size_t startat, const size_t s
 void qarray_iter_loopaccum(qarray *a, const size_t startat, const size_t stopat, qa_loopr_f func, void *arg, void *ret,
                            const size_t retsize, qt_accum_f acc);
 
-/* Moves the segment of an element, in arrays whose segments can be moved. */
+/* Moves the segment of an element, with its pages, in arrays whose segments can be moved; all segments of an array that is ALL_SAME. */
 void qarray_set_shepof(qarray *a, const size_t i, qthread_shepherd_id_t shep);
 qthread_shepherd_id_t qarray_shepof(const qarray *a, const size_t index);
-/* Moves the segments of `mod` to where those of `ref` are. */
+/* Moves the segments of `mod`, with their pages, to where those of `ref` are. */
 void qarray_dist_like(const qarray *ref, qarray *mod);
 
 #define qarray_elem(a, i) qarray_elem_nomigrate(a, i)

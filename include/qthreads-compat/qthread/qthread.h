@@ -183,8 +183,8 @@ enum _qthread_features {
 /*
  * All ways to fork are this one. `arg_size` bytes behind `arg` are copied, or none if it is 0. `ret`, if it is not null, is emptied now
  * and written full when the thread ends; flags say what it points to. The thread begins when all words of `preconds` are full: a block
- * from malloc(), which is given away, with the number of words, then their addresses. NO_SHEPHERD leaves the shepherd to the strategy;
- * other numbers are taken modulo the number of shepherds.
+ * from malloc(), which is given away, with the number of words, then their addresses: of syncvars with QTHREAD_SPAWN_PC_SYNCVAR_T.
+ * NO_SHEPHERD leaves the shepherd to the strategy; other numbers are taken modulo the number of shepherds. If it fails, `ret` is as it was.
  */
 int qthread_spawn(qthread_f f, const void *arg, size_t arg_size, void *ret, size_t npreconds, void *preconds,
                   qthread_shepherd_id_t target_shep, unsigned int feature_flag);
@@ -356,7 +356,7 @@ typedef struct qthread_queue_s *qthread_queue_t;
 #define QTHREAD_QUEUE_MULTI_JOIN_LENGTH (1 << 2)
 #define QTHREAD_QUEUE_CAPPED (1 << 3)
 
-/* Null if the flags name no kind. A capped queue takes `length` threads at once; the next one gets QTHREAD_OPFAIL. */
+/* No flag is QTHREAD_QUEUE_NO_SYNCH. One that is capped, and not for many that join, takes `length` threads at once; the next gets QTHREAD_OPFAIL. */
 qthread_queue_t qthread_queue_create(uint8_t flags, aligned_t length);
 int qthread_queue_join(qthread_queue_t q);
 aligned_t qthread_queue_length(qthread_queue_t q);
@@ -416,7 +416,7 @@ int qthread_lock(const aligned_t *a);
 int qthread_unlock(const aligned_t *a);
 /* QTHREAD_OPFAIL if it is locked. */
 int qthread_trylock(const aligned_t *a);
-/* From now on the thread that has locked the word may lock it again. */
+/* The word is open, and from now on the thread that has locked it may lock it again, until qthread_lock_destroy. */
 int qthread_lock_init(const aligned_t *a, const bool is_recursive);
 int qthread_lock_destroy(aligned_t *a);
 

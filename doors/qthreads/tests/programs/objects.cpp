@@ -74,6 +74,25 @@ int main() {
   syncvar other(uint64_t(6)), same(other);
   CHECK(same.readFF() == 6);
   qthread_readFF(nullptr, &ret);
+  // All that a syncvar does without a wait, and what it takes from others.
+  const syncvar_t plain = SYNCVAR_STATIC_EMPTY_INITIALIZE_TO(9);
+  syncvar from_plain(plain), assigned;
+  CHECK(from_plain.status() == 0 && from_plain.read() == 9 && assigned.status() == 1 && assigned.read() == 0);
+  assigned = from_plain;
+  CHECK(assigned.status() == 0 && assigned.read() == 9 && assigned.fill() == 0 && from_plain.status() == 0);
+  assigned.write(12);
+  uint64_t value = 0;
+  CHECK(assigned.read() == 12 && assigned.status() == 1 && assigned.readFF(&value) == 0 && value == 12);
+  value = 0;
+  CHECK(assigned.readFE(&value) == 0 && value == 12 && assigned.status() == 0);
+  assigned.write(13);
+  CHECK(assigned.status() == 0 && assigned.fill() == 0 && assigned.readFE() == 13);
+  CHECK(assigned.writeEF(UINT64_MAX) == QTHREAD_OVERFLOW && assigned.writeF(UINT64_MAX) == QTHREAD_OVERFLOW);
+  CHECK(assigned.writeEF(5) == 0 && assigned.incr(-2) == 3 && assigned.incr(4) == 7);
+  QT_Atomic(int) fenced(0);
+  fenced.store(1);
+  MACHINE_FENCE
+  CHECK(atomic_load_explicit(&fenced, memory_order_relaxed) == 1);
   aligned_t word = 0;
   CHECK(qthread_empty(&word) == 0 && qthread_fork(throws, &word, &ret) == 0);
   CHECK(qthread_writeEF_const(&word, 1) == 0 && qthread_readFF(&ret, &ret) == 0 && ret == 5);

@@ -14,6 +14,7 @@
 #include <qthread/qutil.h>
 #include <qthread/sinc.h>
 #include <qthread/wavefront.h>
+#include <unistd.h>
 
 #define COUNT 1000
 #define LONG 20000
@@ -81,7 +82,7 @@ static void queues_of_threads(void) {
   aligned_t rets[10], value;
   int index;
   qthread_queue_t queue = qthread_queue_create(QTHREAD_QUEUE_MULTI_JOIN_LENGTH, 0);
-  CHECK(queue != NULL && qthread_queue_create(0, 0) == NULL);
+  CHECK(queue != NULL);
   for (index = 0; index < 10; index++) CHECK(qthread_fork(join_queue, queue, &rets[index]) == 0);
   while (qthread_queue_length(queue) < 10) qthread_yield();
   CHECK(qthread_queue_release_one(queue) == 0 && qthread_queue_length(queue) == 9);
@@ -228,6 +229,30 @@ static aligned_t go_there(void *arg) {
   return qthread_shep() == qarray_shepof(array, LONG - 1);
 }
 
+/* Each shepherd has as many segments of an array that goes to where the least are, whatever arrays there were before. */
+static void least(void) {
+  size_t shepherds = qthread_num_shepherds(), page = (size_t)sysconf(_SC_PAGESIZE) / sizeof(aligned_t), index, counts[8] = {0}, most = shepherds - 1;
+  qarray *moved = qarray_create_configured(40 * page, sizeof(aligned_t), ALL_LOCAL, 0, 1);
+  qarray *each = qarray_create_configured(40 * page, sizeof(aligned_t), DIST_STRIPES, 0, 1);
+  qarray *like = qarray_create_configured(40 * page, sizeof(aligned_t), ALL_LOCAL, 0, 1);
+  qarray *spread;
+  CHECK(shepherds <= 8);
+  qarray_set_shepof(moved, 0, (qthread_shepherd_id_t)most);
+  for (index = 0; index < 40; index++) qarray_set_shepof(each, index * each->segment_size, (qthread_shepherd_id_t)most);
+  qarray_dist_like(each, like);
+  for (index = 0; index < 40; index++) {
+    CHECK(qarray_shepof(moved, index * page) == most && qarray_shepof(each, index * page) == most);
+    CHECK(qarray_shepof(like, index * page) == most);
+  }
+  spread = qarray_create_configured(4 * page * shepherds, sizeof(aligned_t), ALL_LEAST, 0, 1);
+  CHECK(shepherds == 1 || qarray_shepof(spread, 0) != most);
+  qarray_destroy(moved), qarray_destroy(each), qarray_destroy(like), qarray_destroy(spread);
+  spread = qarray_create_configured(4 * page * shepherds, sizeof(aligned_t), DIST_LEAST, 0, 1);
+  for (index = 0; index < 4 * shepherds; index++) counts[qarray_shepof(spread, index * spread->segment_size)]++;
+  for (index = 0; index < shepherds; index++) CHECK(counts[index] == 4);
+  qarray_destroy(spread);
+}
+
 static void arrays(void) {
   distribution_t kinds[] = {FIXED_HASH, FIXED_FIELDS, ALL_SAME, DIST,      DIST_STRIPES, DIST_FIELDS,
                             DIST_RAND,  DIST_LEAST,   ALL_LOCAL, ALL_RAND, ALL_LEAST};
@@ -297,7 +322,7 @@ static qswsrqueue_t *ring;
 static aligned_t put(void *arg) {
   size_t index;
   for (index = 1; index <= COUNT; index++) {
-    CHECK(qlfqueue_enqueue(plain, (void *)index) == 0);
+    CHECK(qlfqueue_enqueue(plain, (void *)(2 * index + (arg != NULL))) == 0);
     if (arg != NULL) {
       CHECK(qdqueue_enqueue_there(spread, (void *)index, 0) == 0);
       CHECK(qswsrqueue_enqueue_blocking(ring, (void *)index) == 0);
@@ -309,28 +334,35 @@ static aligned_t put(void *arg) {
 }
 
 static void queues(void) {
-  aligned_t rets[2], sums[2] = {0, 0};
-  size_t index, found;
+  aligned_t rets[2], sum = 0;
+  size_t index, found, last[2] = {0, 0};
   plain = qlfqueue_create(), spread = qdqueue_create(), ring = qswsrqueue_create(16);
   CHECK(qlfqueue_empty(plain) == 1 && qdqueue_empty(spread) == 1 && qswsrqueue_empty(ring) == 1);
   CHECK(qlfqueue_dequeue(plain) == NULL && qdqueue_dequeue(spread) == NULL && qswsrqueue_dequeue(ring) == NULL);
+  for (index = 1; index <= 100; index++) CHECK(qlfqueue_enqueue(plain, (void *)index) == 0);
+  for (index = 1; index <= 100; index++) CHECK(qlfqueue_empty(plain) == 0 && qlfqueue_dequeue(plain) == (void *)index);
   for (index = 1; index <= 16; index++) CHECK(qswsrqueue_enqueue(ring, (void *)index) == 0);
   CHECK(qswsrqueue_enqueue(ring, (void *)index) == QTHREAD_OPFAIL);
   for (index = 1; index <= 16; index++) CHECK(qswsrqueue_dequeue(ring) == (void *)index);
   CHECK(qthread_fork(put, NULL, &rets[0]) == 0 && qthread_fork(put, &rets, &rets[1]) == 0);
   for (index = 1; index <= COUNT; index++) CHECK(qswsrqueue_dequeue_blocking(ring) == (void *)index);
+  /* What each of two threads puts comes in its order. */
   for (found = 0; found < 2 * COUNT;) {
     size_t element = (size_t)qlfqueue_dequeue(plain);
-    if (element) found++, sums[0] += element;
-    else qthread_yield();
+    if (element == 0) {
+      qthread_yield();
+      continue;
+    }
+    found++;
+    CHECK(element / 2 == ++last[element % 2]);
   }
   for (found = 0; found < 2 * COUNT;) {
     size_t element = (size_t)qdqueue_dequeue(spread);
-    if (element) found++, sums[1] += element;
+    if (element) found++, sum += element;
     else qthread_yield();
   }
   CHECK(qthread_readFF(NULL, &rets[0]) == 0 && qthread_readFF(NULL, &rets[1]) == 0);
-  CHECK(sums[0] == COUNT * (COUNT + 1) && sums[1] == sums[0]);
+  CHECK(last[0] == COUNT && last[1] == COUNT && sum == COUNT * (COUNT + 1) && qlfqueue_empty(plain) == 1);
   CHECK(qlfqueue_destroy(plain) == 0 && qdqueue_destroy(spread) == 0 && qswsrqueue_destroy(ring) == 0);
 }
 
@@ -450,7 +482,7 @@ int main(void) {
   CHECK(qthread_initialize() == 0);
   identities();
   sinks(), barriers(), queues_of_threads(), loops(), accumulate(), sums(), sorting();
-  arrays(), pools(), queues(), dictionaries(), pairs();
+  least(), arrays(), pools(), queues(), dictionaries(), pairs();
   puts("ok");
   return 0;
 }

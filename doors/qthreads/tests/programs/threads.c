@@ -214,6 +214,17 @@ int main(void) {
     CHECK(qthread_fork_copyargs_precond(add, &one, sizeof one, &var, 1, &first) == 0);
     CHECK(qthread_syncvar_readFF(&value, &var) == 0 && value == 2);
   }
+  {
+    static syncvar_t first = SYNCVAR_STATIC_EMPTY_INITIALIZER, second = SYNCVAR_STATIC_INITIALIZER;
+    uintptr_t *vars = malloc(3 * sizeof *vars);
+    aligned_t before = ran;
+    vars[0] = 2, vars[1] = (uintptr_t)&second, vars[2] = (uintptr_t)&first;
+    CHECK(qthread_spawn(add, &one, 0, &ret, 2, vars, NO_SHEPHERD, QTHREAD_SPAWN_PC_SYNCVAR_T) == 0);
+    for (index = 0; index < 10; index++) qthread_yield();
+    CHECK(!qthread_feb_status(&ret) && ran == before);
+    CHECK(qthread_syncvar_writeEF_const(&first, 9) == 0 && qthread_readFF(&ret, &ret) == 0 && ret == 2 && ran == before + 1);
+    CHECK(first.u.s.data == 9);
+  }
 
   /* Places. */
   for (shep = 0; shep < qthread_num_shepherds(); shep++) {

@@ -1,6 +1,6 @@
 /* Full/empty bits of words and of syncvars, locks, and numbers that many change. */
 #include "check.h"
-#include <qthread/qthread.h>
+#include <qthread.h>
 
 #define COUNT 200
 

@@ -53,6 +53,15 @@ int main(void) {
   CHECK(qthread_fork(nothing, NULL, between) == QTHREAD_BADARGS && qthread_feb_status(NULL) == QTHREAD_BADARGS);
   CHECK(qthread_syncvar_empty(split) == QTHREAD_BADARGS && qthread_syncvar_readFF(NULL, NULL) == QTHREAD_BADARGS);
   CHECK(qthread_fork_syncvar(nothing, NULL, split) == QTHREAD_BADARGS);
+  {
+    aligned_t *few[2] = {&value, between}, full = 0;
+    CHECK(qthread_fork_precond(nothing, NULL, &full, 1, (aligned_t *)NULL) == QTHREAD_BADARGS);
+    CHECK(qthread_fork_precond(nothing, NULL, &full, 2, &value, between) == QTHREAD_BADARGS);
+    CHECK(qthread_fork_precond_to(nothing, NULL, &full, 0, -2, few) == QTHREAD_BADARGS);
+    CHECK(qthread_fork_precond_simple(nothing, NULL, &full, 1, between) == QTHREAD_BADARGS);
+    CHECK(qthread_fork_copyargs_precond(nothing, &value, 8, (syncvar_t *)&full, 1, between) == QTHREAD_BADARGS);
+    CHECK(qthread_feb_status(&full) == 1);
+  }
   /* No function; a value that is too large; a lock that was not taken. */
   CHECK(qthread_fork(NULL, NULL, NULL) == QTHREAD_BADARGS);
   CHECK(qthread_syncvar_writeEF_const(&var, UINT64_MAX) == QTHREAD_OVERFLOW && qthread_syncvar_status(&var) == 0);
@@ -70,6 +79,7 @@ int main(void) {
   CHECK(qutil_uint_sum(NULL, 10, 0) == 0 && qutil_double_sum(NULL, 0, 1) == 0);
   qutil_qsort(NULL, 10);
   CHECK(qarray_create(0, 8) == NULL && qarray_create(8, 0) == NULL && qarray_create((size_t)-1, 64) == NULL);
+  CHECK(qarray_create(8, (size_t)-1) == NULL && qarray_create((size_t)1 << 60, 8) == NULL && qarray_create((size_t)1 << 45, 8) == NULL);
   CHECK(qarray_create_configured(8, 8, (distribution_t)99, 0, 0) == NULL && qarray_shepof(NULL, 0) == NO_SHEPHERD);
   qarray_destroy(NULL), qarray_iter(NULL, 0, 1, nothing);
   CHECK(qpool_alloc(NULL) == NULL && qpool_create((size_t)-1) == NULL);

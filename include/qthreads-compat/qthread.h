@@ -1,0 +1,2 @@
+/* As Qthreads installs it beside its folder. */
+#include "qthread/qthread.h"
