@@ -321,6 +321,26 @@ fn stacks_are_as_large_as_a_variable_says() {
     }
 }
 
+/// A deadlock ends a program that wants that, and says who waits for what and where, under each strategy.
+#[test]
+fn a_deadlock_aborts_if_that_is_wanted() {
+    let Some(compiler) = for_c().first().copied() else { return };
+    let program = compile(compiler, "gnu11", "deadlock.c");
+    let run = |strategy: &str| {
+        let mut command = Command::new(&program);
+        let (status, said, told) =
+            run_as(command.env("VICUS_DEADLOCK", "abort").env("VICUS_CHECK", "1"), strategy, (2, 1));
+        assert_eq!((status, &*said), (None, ""), "{strategy}: {told}");
+        let head = "vicus: a deadlock: nothing runs, and 2 threads wait for full/empty bits. The process is aborted.\n";
+        assert!(told.contains(head), "{strategy}: {told}");
+        assert!(told.contains("  the main thread, on seat 0: lock of the word at 0x"), "{strategy}: {told}");
+        assert!(told.contains(": read_ff of the word at 0x") && told.contains("waits"), "{strategy}: {told}");
+        assert!(told.contains("qthread_lock"), "{strategy} has a backtrace: {told}");
+    };
+    // At once: they mostly sleep.
+    thread::scope(|scope| STRATEGIES.iter().for_each(|strategy| _ = scope.spawn(|| run(strategy))));
+}
+
 #[test]
 fn without_affinity_workers_run_anywhere() {
     let Some(compiler) = for_c().first().copied() else { return };
@@ -328,13 +348,14 @@ fn without_affinity_workers_run_anywhere() {
     let two = [("QT_NUM_SHEPHERDS", "2"), ("QT_NUM_WORKERS_PER_SHEPHERD", "1")];
     for text in ["no", "No", "FALSE", "0", "0x0", "00"] {
         let (said, told) = with_variables(&program, &[two[0], two[1], ("QT_AFFINITY", text)]);
-        assert!(said.contains("anywhere 1 of") && told.is_empty(), "{text}: {said}{told}");
+        assert!(said.contains("anywhere 2 of") && told.is_empty(), "{text}: {said}{told}");
     }
     for (text, wrong) in [("", ""), ("yes", ""), ("1", ""), ("maybe", "unparsable AFFINITY (maybe)\n")] {
         let (said, told) = with_variables(&program, &[two[0], two[1], ("QT_AFFINITY", text)]);
         assert_eq!(told, wrong, "{text}");
         // One processor is all of one.
         assert!(said.contains("anywhere 0 of") || said.contains(" of 1 processors"), "{text}: {said}");
+        assert!(said.contains(", in the end 1"), "{text}: {said}");
     }
 }
 
