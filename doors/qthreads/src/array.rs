@@ -30,7 +30,12 @@ pub(crate) struct Array {
     details: [usize; 2],
     /// By segment: its shepherd.
     homes: Box<[AtomicU16]>,
+    /// How many of [`RUNS`] are its.
+    runs: AtomicUsize,
 }
+
+/// How many runs of pages, each of which is a mapping of the process's, all arrays have: [`MOST_RUNS`] at most, a quarter of what Linux allows.
+static RUNS: AtomicUsize = AtomicUsize::new(0);
 
 /// Kinds, by the numbers of the header.
 mod kinds {
@@ -114,7 +119,8 @@ impl Array {
             kinds::ALL_SAME => [usize::from(one), 0],
             _ => [segments / usize::from(shepherds), segments % usize::from(shepherds)],
         };
-        let array = Array { unit_bytes, count, segment_units, segment_bytes, base, kind, details, homes };
+        let runs = AtomicUsize::new(0);
+        let array = Array { unit_bytes, count, segment_units, segment_bytes, base, kind, details, homes, runs };
         if library.has_nodes() && array.place(library).is_err() {
             array.touch(page);
         }
@@ -135,8 +141,7 @@ impl Array {
     fn place(&self, library: &Library) -> Result<(), PageError> {
         let mut runs = vec![0];
         runs.extend((1..self.homes.len()).filter(|&at| self.node(library, at) != self.node(library, at - 1)));
-        // Each is a mapping of its own, of which the system has a limit.
-        if runs.len() > MOST_RUNS {
+        if !self.books(runs.len()) {
             return Err(PageError::Refused(libc::ENOMEM));
         }
         runs.push(self.homes.len());
@@ -153,12 +158,25 @@ impl Array {
         })
     }
 
+    /// Whether the process may have so many more mappings for it.
+    fn books(&self, runs: usize) -> bool {
+        let is_booked = RUNS.fetch_add(runs, Ordering::Relaxed) + runs <= MOST_RUNS;
+        let undone = if is_booked { 0 } else { runs };
+        RUNS.fetch_sub(undone, Ordering::Relaxed);
+        self.runs.fetch_add(runs - undone, Ordering::Relaxed);
+        is_booked
+    }
+
     /// Gives a segment to a shepherd, and moves its pages to where that is. Where the system refuses, they stay.
     fn give(&self, library: Option<&Library>, segment: usize, shepherd: u16) {
         let before = self.homes[segment].swap(shepherd, Ordering::Relaxed);
         bytes_of(before).fetch_sub(self.segment_bytes, Ordering::Relaxed);
         bytes_of(shepherd).fetch_add(self.segment_bytes, Ordering::Relaxed);
         let Some(library) = library.filter(|library| before != shepherd && library.has_nodes()) else { return };
+        // One is cut into three.
+        if !self.books(2) {
+            return;
+        }
         let (start, bytes) = self.bytes(segment..segment + 1);
         let _ = unsafe { library.pages.relocate(start, bytes, self.node(library, segment), WhenFull::Preferred) };
     }
@@ -267,6 +285,7 @@ exports! {
             bytes_of(home.load(Ordering::Relaxed)).fetch_sub(array.segment_bytes, Ordering::Relaxed);
         }
         unsafe { libc::munmap(array.base.cast(), array.homes.len() * array.segment_bytes) };
+        RUNS.fetch_sub(array.runs.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     fn qarray_iter(pointer: *mut Array, start: usize, stop: usize, f: Option<Function>) {

@@ -132,6 +132,9 @@ pub(crate) fn end_main() {
     let main = unsafe { &*MAIN.0.get() };
     main.drop_locals();
     main.id.set(NON_TASK_ID);
+    // A blocking action that was begun and not ended is of the library that ends.
+    main.is_blocking.set(false);
+    main.lent.set(None);
 }
 
 impl Thread {

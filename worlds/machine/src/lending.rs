@@ -1,9 +1,10 @@
 //! Threads for spare seats: they work while threads of other seats block.
 
-use crate::fibres;
+use crate::fibres::{self, Fibre};
 use crate::runtime::Shared;
 use crate::worker::{Worker, in_task, with_worker};
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex};
 use vicus_schedule::{Kind, PoolId, SeatId};
@@ -34,7 +35,7 @@ impl Lent {
 pub(crate) fn lend_here() -> Option<LentThread> {
     let (shared, seat, pool) = with_worker(|worker| {
         worker.share_tasks();
-        // From here on, no fibre is sent to this seat that may go elsewhere.
+        // From here on, fibres that may go elsewhere are not sent to this seat; those that were are sent away.
         worker.shared.threads_here.of_seat(worker.seat).blocks();
         (Arc::clone(&worker.shared), worker.seat, worker.pool())
     })?;
@@ -42,7 +43,11 @@ pub(crate) fn lend_here() -> Option<LentThread> {
         fibres::send_away();
     }
     let spare = shared.lend(pool, seat);
-    Some(LentThread { shared, blocked: seat, spare: spare.map(|spare| (spare, pool)) })
+    // Its end is on this seat.
+    let fibre = with_worker(|worker| worker.fibre).flatten();
+    fibre.inspect(|fibre| fibre.is_beneath_one_more());
+    let is_of_thread = PhantomData;
+    Some(LentThread { shared, blocked: seat, fibre, spare: spare.map(|spare| (spare, pool)), is_of_thread })
 }
 
 impl Shared {
@@ -98,8 +103,11 @@ impl Shared {
 pub(crate) struct LentThread {
     shared: Arc<Shared>,
     blocked: SeatId,
+    /// Which stays with that seat meanwhile.
+    fibre: Option<&'static Fibre>,
     /// With its pool; `None` if there was none.
     spare: Option<(SeatId, PoolId)>,
+    is_of_thread: PhantomData<*const ()>,
 }
 
 impl fmt::Debug for LentThread {
@@ -111,6 +119,7 @@ impl fmt::Debug for LentThread {
 impl Drop for LentThread {
     fn drop(&mut self) {
         self.shared.threads_here.of_seat(self.blocked).unblocks();
+        self.fibre.inspect(|fibre| fibre.is_beneath_one_less());
         if let Some((seat, pool)) = self.spare {
             // The seat can be lent again at once: its thread leaves when it learns of this, or stays if it is wanted
             // again by then. One that sleeps would learn of it only with the next wake.

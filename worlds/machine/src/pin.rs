@@ -2,39 +2,12 @@
 
 use std::io;
 
-/// The CPUs on which a thread may run, in the kernel's form.
-#[derive(Debug)]
-pub(crate) struct Cpus(Vec<libc::c_ulong>);
-
-impl Cpus {
-    /// Those of the calling thread; `None` if the kernel does not tell.
-    pub(crate) fn of_this_thread() -> Option<Cpus> {
-        // For more CPUs than the kernel can have.
-        let mut mask = vec![0; 1024];
-        #[expect(unsafe_code, reason = "libc's wrapper takes masks of one fixed size only")]
-        // SAFETY: the kernel writes at most so many bytes into a live vector; thread 0 is the calling one.
-        let written =
-            unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, size_of_val(&mask[..]), mask.as_mut_ptr()) };
-        mask.truncate(usize::try_from(written).ok()? / size_of::<libc::c_ulong>());
-        Some(Cpus(mask))
-    }
-
-    /// Lets the calling thread run on them again.
-    pub(crate) fn restore(&self) {
-        // If it refuses, the thread stays where it is.
-        let _ = set(&self.0);
-    }
-}
-
 /// Lets the calling thread run on these CPUs of the operating system only.
 pub(crate) fn pin(cpus: impl Iterator<Item = u32>) -> io::Result<()> {
-    set(&mask(cpus))
-}
-
-fn set(mask: &[libc::c_ulong]) -> io::Result<()> {
-    let bytes = size_of_val(mask);
+    let mask = mask(cpus);
+    let bytes = size_of_val(&mask[..]);
     #[expect(unsafe_code, reason = "libc's wrapper takes masks of one fixed size only")]
-    // SAFETY: the kernel reads so many bytes from a live slice; thread 0 is the calling one.
+    // SAFETY: the kernel reads so many bytes from a live vector; thread 0 is the calling one.
     let done = unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, bytes, mask.as_ptr()) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

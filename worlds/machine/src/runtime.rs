@@ -556,7 +556,15 @@ impl Shared {
         pages::ensure_room(STACK_BYTES + BESIDE_STACK)?;
         let thread = std::thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(move || {
             let affinity = &shared.plan.seats[seat.index()].affinity;
-            shared.pin_to(seat);
+            if !affinity.is_empty()
+                && let Err(error) = pin::pin(affinity.iter().map(|pu| shared.topology.pus[pu.index()].os_index))
+            {
+                let text = format!("threads are not pinned ({error}): tasks may run far from their data");
+                let mut warnings = shared.warnings.lock().expect("nothing panics under this lock");
+                if !warnings.contains(&text) {
+                    warnings.push(text);
+                }
+            }
             if let Some(process) = heaps::process() {
                 // The node that its seat is counted to says nothing, if the thread may run elsewhere.
                 let mut nodes = affinity.iter().map(|pu| shared.topology.pus[pu.index()].node);
@@ -567,20 +575,6 @@ impl Shared {
         })?;
         self.threads.lock().expect("nothing panics under this lock").push(thread);
         Ok(())
-    }
-
-    /// Lets the calling thread run where the plan has a seat's thread run. If the system refuses, that is a warning of the runtime.
-    pub(crate) fn pin_to(&self, seat: SeatId) {
-        let affinity = &self.plan.seats[seat.index()].affinity;
-        if !affinity.is_empty()
-            && let Err(error) = pin::pin(affinity.iter().map(|pu| self.topology.pus[pu.index()].os_index))
-        {
-            let text = format!("threads are not pinned ({error}): tasks may run far from their data");
-            let mut warnings = self.warnings.lock().expect("nothing panics under this lock");
-            if !warnings.contains(&text) {
-                warnings.push(text);
-            }
-        }
     }
 
     /// A request that is to be started.

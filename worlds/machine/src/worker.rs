@@ -794,6 +794,9 @@ fn run_at_once(task: TaskRef, way: Way) {
         beneath.inspect(|fibre| fibre.is_beneath_one_less());
     }
     in_task(|worker| worker.state.end_help());
+    if with_shared(|shared| shared.threads_here.any()) {
+        fibres::leave_to_program();
+    }
 }
 
 /// Waits until the awaited thing is there. The calling thread sits on a seat.

@@ -30,7 +30,7 @@ static WORD: AtomicU64 = AtomicU64::new(0);
 /// Fills the word when what is to be said was said.
 fn fill_later() -> std::thread::JoinHandle<()> {
     std::thread::spawn(|| {
-        std::thread::sleep(Duration::from_millis(3500));
+        std::thread::sleep(Duration::from_millis(5000));
         full_empty::fill(&WORD);
     })
 }
@@ -83,6 +83,19 @@ fn the_child() {
             let threads = named(&runtime, 30);
             fill_later().join().unwrap();
             threads.into_iter().for_each(|thread| _ = thread.join().unwrap());
+        }
+        "outside" => {
+            // A thread of the system ends each wait, at first soon, and then late. That is no deadlock.
+            let sitting = builder.deadlock(OnDeadlock::Abort).start_sitting().unwrap();
+            let fills = std::thread::spawn(|| {
+                for ms in [100, 2500, 2500] {
+                    std::thread::sleep(Duration::from_millis(ms));
+                    full_empty::write_ef(&WORD, ms);
+                }
+            });
+            assert_eq!([(); 3].map(|()| full_empty::read_fe(&WORD)), [100, 2500, 2500]);
+            fills.join().unwrap();
+            assert!(sitting.end());
         }
         "abort" => {
             let runtime = builder.deadlock(OnDeadlock::Abort).start();
@@ -145,6 +158,13 @@ fn a_task_that_waits_for_ever_is_named() {
 fn threads_without_stacks_are_counted() {
     let said = said_by("starved");
     assert!(said.contains("22 lightweight threads have not begun, since there is no stack for them"), "{said}");
+}
+
+#[test]
+fn a_runtime_whose_words_others_fill_is_not_aborted_and_says_so_once() {
+    let said = said_by("outside");
+    assert_eq!(said.matches("a deadlock:").count(), 1, "{said}");
+    assert!(said.contains("Unless a thread of the system"), "{said}");
 }
 
 #[test]

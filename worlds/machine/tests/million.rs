@@ -37,7 +37,10 @@ fn a_million_threads_wait_at_once_and_take_less_than_six_gib() {
         let links: Vec<_> = (0..MILLION).map(link).collect();
         links.into_iter().for_each(|link| link.join().unwrap());
     });
+    let began = std::time::Instant::now();
     while runtime.lightweight_threads().1 < MILLION as u64 {
+        let waiting = runtime.lightweight_threads().1;
+        assert!(began.elapsed().as_secs() < 300, "{waiting} threads wait: there is no memory for stacks of the others");
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     full_empty::write_ef(&words[0], 0);

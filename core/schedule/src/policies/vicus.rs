@@ -135,9 +135,16 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
         draft.probe(seat, 5, Scan::Ring(strangers, 1), Take::Oldest);
     }
     let dealt_by_pool: Vec<QueueId> = draft.pool_ids().map(|pool| dealt[homes.of_pool[pool.index()]]).collect();
-    // What is sent to a node lies with what is dealt there, and is taken away from there at the same price. A cache is no such place.
-    let mut data_homes = draft.homes(if homes.are_caches { &deferred } else { &dealt_by_pool });
-    data_homes.iter_mut().for_each(Vec::dedup);
+    // What is sent to a node lies with what is dealt there, and is taken away from there at the same price; where a node has several core groups, what is sent
+    // to one of them is to stay with it.
+    let data_homes: Vec<QueueId> = draft
+        .pool_ids()
+        .map(|pool| {
+            let is_alone = !homes.are_caches && homes.pools[homes.of_pool[pool.index()]].len() == 1;
+            if is_alone { dealt_by_pool[pool.index()] } else { deferred[pool.index()] }
+        })
+        .collect();
+    let data_homes = draft.homes(&data_homes);
     let dealing = homes.dealing(&draft, pus, setting, &dealt_by_pool, &cost);
     Plan { homes: data_homes, dealing: Some(dealing), ..draft.finish(setting, deferred) }
 }

@@ -162,7 +162,7 @@ fn a_strategy_with_queues_for_places_has_some_for_each_node() {
                     let is_near = ranks[node][plan.seats[seat.index()].node.index()] == least;
                     let found: Vec<_> =
                         (0..queues.len()).map(|number| plan.home_queue(seat, NodeId::new(node), number)).collect();
-                    // What is sent to a node lies with what is dealt there, also for those that are near.
+                    // What is sent to a node of one core group lies with what is dealt there, also for those that are near.
                     let own = plan.seats[seat.index()].place[Kind::Deferred as usize];
                     let is_same = is_near && (strategy != "vicus" || queues.contains(&own));
                     let expected = |queue: &QueueId| (!is_same).then_some(*queue);

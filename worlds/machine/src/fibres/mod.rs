@@ -155,6 +155,11 @@ impl Fibre {
         in_task(|worker| worker.shared.threads_here.is_ending())
     }
 
+    /// The runtime of the thread on it, which is alive until that ends.
+    pub(crate) fn runtime(&self) -> *const Shared {
+        self.shared.load(Ordering::Relaxed)
+    }
+
     /// Whether its thread waits, and was not woken yet.
     pub(crate) fn is_suspended(&self) -> bool {
         self.state.is_suspended()
@@ -238,8 +243,11 @@ impl Fibre {
     #[cold]
     #[inline(never)]
     fn goes_away(&self, worker: &mut Worker) -> bool {
-        let other = worker.shared.next_open_seat(SeatId::new(worker.looks_at)).filter(|&other| other != worker.seat);
-        let Some(other) = other else { return false };
+        let Some(other) = worker.shared.next_open_seat(SeatId::new(worker.looks_at)) else { return false };
+        // Its own one may be open again.
+        if other == worker.seat {
+            return false;
+        }
         worker.looks_at = other.index();
         self.change_seat(&worker.shared, other);
         true
@@ -267,7 +275,12 @@ impl Fibre {
                 let seat = self.state.seat();
                 shared.call(seat, self.task());
                 if goes.is_claimed {
-                    shared.threads_here.of_seat(seat).release();
+                    return shared.threads_here.of_seat(seat).release();
+                }
+                // Its thread may have begun to do anything at this moment, and have looked before.
+                shared.threads_here.of_seat(seat).after_put();
+                if shared.threads_here.of_seat(seat).is_elsewhere() && self.state.is_away() {
+                    shared.send_on(seat);
                 }
             });
         }
@@ -401,6 +414,7 @@ impl Fibre {
         }
         self.thread.store(task.as_ptr().as_ptr().cast(), Ordering::Release);
         self.follows.set(Core::follows(task));
+        self.on_top.set(0);
         self.state.begin(worker.seat);
         self.shared.store(Arc::as_ptr(&worker.shared).cast_mut(), Ordering::Relaxed);
     }
@@ -632,7 +646,10 @@ struct Goes {
 /// Sends fibres that have to go on at the calling thread's seat to other seats, if they may go anywhere: the thread is about to do something else than to go
 /// on with them, for as long as it likes.
 pub(crate) fn send_away() {
-    let any = in_task(|worker| worker.state.woken_count() > 0 || worker.shared.inbox(worker.seat).is_waiting());
+    let any = in_task(|worker| {
+        worker.shared.threads_here.of_seat(worker.seat).before_look();
+        worker.state.woken_count() > 0 || worker.shared.inbox(worker.seat).is_waiting()
+    });
     if any {
         send_all_away();
     }
@@ -641,6 +658,9 @@ pub(crate) fn send_away() {
 #[cold]
 fn send_all_away() {
     let (shared, sent) = in_task(|worker| {
+        if worker.shared.next_open_seat(worker.seat).is_none() {
+            return (Arc::clone(&worker.shared), Vec::new());
+        }
         let (mut stay, mut sent) = (Vec::new(), Vec::new());
         let called = std::iter::from_fn(|| worker.shared.inbox(worker.seat).take()).collect::<Vec<_>>();
         for task in called {
@@ -677,6 +697,35 @@ pub(crate) fn waiter_of_seat(seat: SeatId) -> Waiter {
 }
 
 impl Shared {
+    /// Sends fibres that were sent to a seat, and may go anywhere, to other seats: its own thread does something else.
+    #[cold]
+    fn send_on(&self, seat: SeatId) {
+        let mut other = seat;
+        let mut goes_on = true;
+        while goes_on && self.next_open_seat(seat).is_some() {
+            goes_on = false;
+            // What was taken out is the caller's to queue.
+            let sent: Vec<TaskRef> = std::iter::from_fn(|| self.inbox(seat).take()).collect();
+            for task in sent {
+                let fibre = ptr::eq(task.header().class, &raw const FIBRE).then(|| Fibre::of(task));
+                let open = self.next_open_seat(other).filter(|_| fibre.is_some_and(|fibre| fibre.state.is_away()));
+                match (fibre, open) {
+                    (Some(fibre), Some(open)) => {
+                        other = open;
+                        fibre.change_seat(self, open);
+                        self.call(open, task);
+                    }
+                    _ => {
+                        self.call(seat, task);
+                        // One whose stack was just about to be left may go now.
+                        self.threads_here.of_seat(seat).after_put();
+                        goes_on |= fibre.is_some_and(|fibre| fibre.state.is_away());
+                    }
+                }
+            }
+        }
+    }
+
     /// The next regular seat behind this one, in a round, where fibres have their turns soon; this one last.
     fn next_open_seat(&self, behind: SeatId) -> Option<SeatId> {
         let seats = &self.plan.seats;

@@ -15,6 +15,8 @@ pub(crate) enum Mutant {
     AwayEarly,
     /// A seat that has something to do again does not wait for those that have claimed it.
     ClaimMissed,
+    /// A seat that is about to block may look at what was sent to it before others see that it blocks.
+    LooksAtOnce,
     /// A fill serves all that would empty the word.
     AllTake,
     /// One that waits is put into the list after the lock was given up.

@@ -4,7 +4,7 @@
 //! or one that waits on a seat with its own stack, as a program's main thread does. If twice in a row
 //! all its seats sleep, nothing is queued, no thread waits for a time, and no thread has begun or ended a wait in between, then nothing of
 //! this runtime will ever fill or empty a word. A thread of the system may: so what is said is what is seen, and threads are ended only if
-//! the program has asked for that.
+//! the program has asked for that, and no such thread has ended a wait before.
 
 use super::full_empty::{Verdict, judge_waits};
 use super::timer::{Call, timer};
@@ -29,7 +29,8 @@ pub enum OnDeadlock {
     /// It says so, and unwinds these threads: their joiners get a [`Deadlock`]. For programs in which no thread of the system fills or empties
     /// words. Code that waits on the own stack of a thread of the system goes on waiting.
     Unwind,
-    /// It says so, and aborts the process.
+    /// It says so, and aborts the process. As for `Unwind`, that is for programs in which no thread of the system fills or empties words; in one where such a
+    /// thread has already ended a wait, it is said once, and nothing is ended.
     Abort,
     /// Nothing.
     Ignore,
@@ -112,6 +113,10 @@ struct Seen {
 #[derive(Default)]
 pub(crate) struct Watch {
     pub(super) is_set: AtomicBool,
+    /// A thread that sits on no seat has ended a wait.
+    pub(super) is_filled_outside: AtomicBool,
+    /// A deadlock was told.
+    pub(super) was_told: AtomicBool,
     pub(crate) on_deadlock: OnDeadlock,
     pub(crate) takes_backtraces: bool,
 }
@@ -187,7 +192,13 @@ fn look(runtime: &Weak<Shared>, which: Look) {
 /// Says who waits, and ends them if the program wants that.
 #[cold]
 fn report(shared: &Shared) {
-    let on_deadlock = shared.threads_here.watch.on_deadlock;
+    let watch = &shared.threads_here.watch;
+    // Such threads may do so again, so it may be none: it is told once, and nothing is ended.
+    let is_sure = !watch.is_filled_outside.load(Ordering::Relaxed);
+    if watch.was_told.swap(true, Ordering::Relaxed) && !is_sure {
+        return;
+    }
+    let on_deadlock = if is_sure { watch.on_deadlock } else { OnDeadlock::Report };
     let (mut count, mut text) = (0, String::new());
     judge_waits(|wait| {
         let thread = wait.fibre.filter(|fibre| fibre.is_of(shared)).map(Fibre::thread);

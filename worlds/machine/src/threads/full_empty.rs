@@ -782,6 +782,9 @@ pub(super) fn wake(mut woken: List) {
 #[inline(never)]
 fn wake_first(woken: &mut List) {
     let Some(node) = woken.pop() else { return };
+    if !is_seated() {
+        note_outside(&node.party);
+    }
     match &node.party {
         Party::Fibre(fibre) => {
             let fibre = *fibre;
@@ -804,6 +807,22 @@ fn wake_first(woken: &mut List) {
 }
 
 /// The wait of a seat of this runtime is over.
+/// A thread that sits on no seat ends a wait: what waits in this runtime may be waiting for such a thread again.
+#[cold]
+fn note_outside(party: &Party) {
+    let runtime = match party {
+        Party::Fibre(fibre) => fibre.runtime(),
+        Party::Seat(_, runtime, _) => *runtime,
+        Party::Outside(_) => return,
+        #[cfg(all(test, loom))]
+        Party::Model(_) => return,
+    };
+    #[expect(unsafe_code, reason = "the runtime of the one that waits")]
+    // SAFETY: it is alive until the wait is over, and that is told after this.
+    let runtime = unsafe { &*runtime };
+    runtime.threads_here.watch.is_filled_outside.store(true, Ordering::Relaxed);
+}
+
 fn end_wait_of_seat(latch: &Latch, shared: *const Shared) {
     let is_here = with_worker(|worker| ptr::eq(Arc::as_ptr(&worker.shared), shared)) == Some(true);
     #[expect(unsafe_code, reason = "the runtime of the one that waits")]

@@ -1,8 +1,8 @@
 //! What seats tell one another of themselves, so that threads that follow others find where to go ([`Builder::follow`](super::Builder::follow)).
 
 use crate::fibres::mutant::{Mutant, Planted};
-use crate::sync::{AtomicU32, Ordering, yield_now};
-use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering, fence, yield_now};
+use std::sync::atomic::{AtomicBool, AtomicIsize};
 
 /// Of a seat.
 pub(crate) struct Moves {
@@ -44,9 +44,22 @@ impl Moves {
         self.is_sitting.load(Ordering::Relaxed)
     }
 
-    /// The seat's thread is about to block in the system; [`Moves::unblocks`] ends that.
+    /// The seat's thread is about to block in the system; [`Moves::unblocks`] ends that. Then it looks at what was sent to it ([`Moves::before_look`]).
     pub(crate) fn blocks(&self) {
         self.blocked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The seat's thread is about to look for the last time for as long as it likes at what others have sent to it. One that has sent something, and looks then
+    /// whether the seat is elsewhere ([`Moves::after_put`]), sees that, or this thread sees what was sent.
+    pub(crate) fn before_look(&self) {
+        if !self.planted.has(Mutant::LooksAtOnce) {
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    /// The caller has sent something to the seat, and is about to look whether that is elsewhere.
+    pub(crate) fn after_put(&self) {
+        fence(Ordering::SeqCst);
     }
 
     pub(crate) fn unblocks(&self) {
@@ -124,6 +137,36 @@ mod loom_models {
             let sent: u32 = senders.into_iter().map(|sender| sender.join().unwrap()).sum();
             assert_eq!(seen, sent);
         });
+    }
+
+    /// A seat that is about to block finds what was sent to it, or the one that has sent it sees that it blocks.
+    fn block(mutant: Option<Mutant>) {
+        loom::model(move || {
+            let moves = Moves { planted: Planted { mutant }, ..Moves::new() };
+            let seat = Arc::new((moves, AtomicU32::new(0)));
+            let sender = {
+                let seat = Arc::clone(&seat);
+                thread::spawn(move || {
+                    if seat.0.is_blocked() {
+                        return true;
+                    }
+                    seat.1.store(1, Ordering::Release);
+                    seat.0.after_put();
+                    seat.0.is_blocked()
+                })
+            };
+            seat.0.blocks();
+            seat.0.before_look();
+            let found = seat.1.load(Ordering::Acquire) == 1;
+            let seen = sender.join().unwrap();
+            assert!(found || seen, "what was sent waits for a thread that blocks");
+        });
+    }
+
+    #[test]
+    fn loom_what_is_sent_to_a_seat_that_is_about_to_block_is_found() {
+        block(None);
+        assert!(std::panic::catch_unwind(|| block(Some(Mutant::LooksAtOnce))).is_err());
     }
 
     #[test]

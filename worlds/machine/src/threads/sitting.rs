@@ -7,7 +7,6 @@
 use super::{Waits, core_here};
 use crate::heaps;
 use crate::lending::{LentThread, lend_here};
-use crate::pin::Cpus;
 use crate::runtime::{Runtime, RuntimeBuilder, Shared, StartError};
 use crate::tasks::Awaited;
 use crate::worker::{Worker, in_task, is_seated, with_worker};
@@ -22,7 +21,7 @@ use std::time::{Duration, Instant};
 use vicus_schedule::{RequestId, SeatId};
 
 impl<R: From<Runtime>> RuntimeBuilder<R> {
-    /// Starts a runtime whose first seat is the calling thread's, which stays there until [`Sitting::end`], and runs on the processors that the plan says.
+    /// Starts a runtime whose first seat is the calling thread's, which stays there until [`Sitting::end`].
     ///
     /// ```
     /// use std::sync::atomic::AtomicU64;
@@ -53,9 +52,7 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
         worker.begin_alone(RequestId(shared.next_request.fetch_add(1, Ordering::Relaxed)));
         let worker = NonNull::from(Box::leak(worker));
         HERE.set(worker.as_ptr());
-        let before = Cpus::of_this_thread();
-        shared.pin_to(seat);
-        Ok(Sitting { runtime: R::from(runtime), shared, worker, before })
+        Ok(Sitting { runtime: R::from(runtime), shared, worker })
     }
 }
 
@@ -64,8 +61,6 @@ pub struct Sitting<R = Runtime> {
     runtime: R,
     shared: Arc<Shared>,
     worker: NonNull<Worker>,
-    /// Where its thread could run before.
-    before: Option<Cpus>,
 }
 
 /// How long the end waits for lightweight threads that run.
@@ -93,13 +88,12 @@ impl<R> Sitting<R> {
                 std::thread::sleep(Duration::from_micros(50));
             }
         }
-        let Sitting { runtime, shared, worker, before } = self;
+        let Sitting { runtime, shared, worker } = self;
         #[expect(unsafe_code, reason = "takes back a worker that was given to this thread")]
         // SAFETY: it was leaked by `start_sitting`; as this thread sits on it alone and leaves it now, there is no other way to it.
         let mut worker = unsafe { Box::from_raw(worker.as_ptr()) };
         worker.on_seat(heaps::finish_task);
         HERE.set(std::ptr::null_mut());
-        before.iter().for_each(Cpus::restore);
         worker.share_tasks();
         worker.hand_in();
         if shared.threads_here.live() == 0 {

@@ -282,11 +282,13 @@ fn threads_do_not_wait_for_one_that_blocks_whoever_wakes_them() {
         }
     });
     spin_until("it blocks", || blocks.load(Ordering::Acquire) == 1);
-    // By a thread of the system, and by a lightweight one that blocks as well.
+    // By a thread of the system, and by a lightweight one of the other seat.
     let (first, rest) = waiters.words.split_at(50);
     first.iter().for_each(|word| _ = full_empty::fill(word));
     spin_until("those go on", || waiters.gone_on.load(Ordering::Acquire) == 50);
-    rest.iter().for_each(|word| _ = full_empty::fill(word));
+    let words = Arc::clone(&waiters.words);
+    assert_eq!(rest.len(), 50);
+    at(1).spawn_on(&runtime, move || words[50..].iter().for_each(|word| _ = full_empty::fill(word))).join().unwrap();
     blocker.join().unwrap();
 }
 

@@ -3,7 +3,7 @@
 use crate::following::following;
 use crate::threads::everywhere;
 use std::cell::Cell;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 use std::time::Duration;
@@ -172,10 +172,13 @@ fn a_thread_that_has_begun_stays_with_its_thread_of_the_system() {
 
 #[test]
 fn a_thread_that_follows_others_finds_the_thread_locals_of_the_one_that_runs_it() {
+    static MOVED: AtomicU64 = AtomicU64::new(0);
     everywhere(|runtime, _| {
-        pairs(runtime, following, |_, what| {
+        pairs(runtime, following, |before, what| {
             let (own, seen_by) = who();
             assert_eq!(own, seen_by, "after {what}");
+            MOVED.fetch_add(u64::from(own != before.0), Ordering::Relaxed);
         });
     });
+    assert!(MOVED.load(Ordering::Relaxed) > 0, "some go on elsewhere");
 }
