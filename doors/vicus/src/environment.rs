@@ -13,7 +13,7 @@
 //! | `VICUS_SUMMARY_ALONE_MS` | how long its regions and tasks work with one thread, for the work inflation in that summary | unknown |
 //! | `VICUS_TRACE` | the file to which an OpenMP program writes its trace at its end | none |
 //! | `VICUS_CHECK` | `1`: an OpenMP program is told of tasks that depend on freed memory, and of locks that are unset by others; a Qthreads program where the threads of a deadlock wait | not |
-//! | `VICUS_DEADLOCK` | what is done when lightweight threads wait for one another: `report`, `unwind`, `abort` or `ignore` ([`OnDeadlock`](vicus_machine::threads::OnDeadlock)) | `report` |
+//! | `VICUS_DEADLOCK` | what is done when lightweight threads wait for one another: `report`, `unwind`, `abort` or `ignore` ([`OnDeadlock`]) | `report` |
 //! | `VICUS_HASH_SEED` | the key of the hashes of terms and rows, of `vicus query`; the same number gives the same tables | a random number |
 //!
 //! A variable that is empty counts as unset. All but those of OpenMP programs and the last are read when [`Runtime::builder`](crate::Runtime::builder) makes a
