@@ -259,21 +259,19 @@ pub(crate) fn programs(libraries: &[Library], wanted: &[String], threads: usize,
         };
         let sizes = SIZES.iter().find(|(sized, _)| *sized == name).map_or(&[][..], |(_, sizes)| sizes);
         let found = in_turns(&[theirs, ours], threads, sizes, rounds);
-        let ratio = match (&found[0], &found[1]) {
+        let (theirs, and_more) = match found[0] {
+            Ok(theirs) => (Some(theirs), ""),
+            Err(Without::NoEnd) => (Some(MOST.as_secs_f64() * 1e3), " and more"),
+            Err(Without::Failed) => (None, ""),
+        };
+        let ratio = match (theirs, &found[1]) {
             _ if UNDONE.contains(&&*name) => "(Qthreads does not do it all)".to_owned(),
-            (Ok(theirs), Ok(ours)) => {
+            (Some(theirs), Ok(ours)) => {
                 all.push(theirs / ours);
-                if *theirs > 10.0 * start && *ours > 10.0 * own_start {
+                if theirs > 10.0 * start && *ours > 10.0 * own_start {
                     longer.push(theirs / ours);
                 }
-                format!("{:6.2} times", theirs / ours)
-            }
-            (Err(Without::NoEnd), Ok(ours)) => {
-                all.push(MOST.as_secs_f64() * 1e3 / ours);
-                if *ours > 10.0 * own_start {
-                    longer.push(MOST.as_secs_f64() * 1e3 / ours);
-                }
-                format!("{:6.2} times and more", MOST.as_secs_f64() * 1e3 / ours)
+                format!("{:6.2} times{and_more}", theirs / ours)
             }
             _ => String::new(),
         };

@@ -64,7 +64,7 @@ pub(crate) fn flag(name: &str, otherwise: bool) -> bool {
     match text.to_ascii_lowercase().as_str() {
         "yes" | "true" => true,
         "no" | "false" => false,
-        other => parse(other).map_or_else(
+        other => parse(other.trim().trim_start_matches('-')).map_or_else(
             || {
                 eprintln!("unparsable {name} ({text})");
                 otherwise

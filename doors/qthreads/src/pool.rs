@@ -166,13 +166,9 @@ impl Pool {
 /// For threads from outside, and then by seat: all nodes, the nearest first.
 fn nodes_of_seats(library: &library::Library) -> Vec<Box<[NodeId]>> {
     let (plan, machine) = (library.runtime().plan(), library.runtime().topology());
-    let of_seat = |seat: &vicus::plan::SeatPlan| {
-        let mut nodes: Vec<NodeId> = machine.nodes.iter().map(|node| node.id).collect();
-        nodes.sort_by_key(|&node| (node != seat.node, machine.numa_value(seat.node, node)));
-        nodes.into()
-    };
     let outside = machine.nodes.iter().map(|node| node.id).collect();
-    std::iter::once(outside).chain(plan.seats.iter().map(of_seat)).collect()
+    let of_seats = plan.seats.iter().map(|seat| machine.nodes_by_distance(seat.node).into());
+    std::iter::once(outside).chain(of_seats).collect()
 }
 
 impl Drop for Pool {

@@ -350,7 +350,7 @@ fn without_affinity_workers_run_anywhere() {
         let (said, told) = with_variables(&program, &[two[0], two[1], ("QT_AFFINITY", text)]);
         assert!(said.contains("anywhere 1 of") && told.is_empty(), "{text}: {said}{told}");
     }
-    for (text, wrong) in [("", ""), ("yes", ""), ("1", ""), ("maybe", "unparsable AFFINITY (maybe)\n")] {
+    for (text, wrong) in [("", ""), ("yes", ""), ("1", ""), ("-1", ""), ("maybe", "unparsable AFFINITY (maybe)\n")] {
         let (said, told) = with_variables(&program, &[two[0], two[1], ("QT_AFFINITY", text)]);
         assert_eq!(told, wrong, "{text}");
         // One processor is all of one.

@@ -39,9 +39,7 @@ pub(crate) fn lend_here() -> Option<LentThread> {
         worker.shared.threads_here.of_seat(worker.seat).blocks();
         (Arc::clone(&worker.shared), worker.seat, worker.pool())
     })?;
-    if shared.threads_here.any() {
-        fibres::send_away();
-    }
+    fibres::send_away();
     let spare = shared.lend(pool, seat);
     // Its end is on this seat.
     let fibre = with_worker(|worker| worker.fibre).flatten();

@@ -794,9 +794,7 @@ fn run_at_once(task: TaskRef, way: Way) {
         beneath.inspect(|fibre| fibre.is_beneath_one_less());
     }
     in_task(|worker| worker.state.end_help());
-    if with_shared(|shared| shared.threads_here.any()) {
-        fibres::leave_to_program();
-    }
+    fibres::leave_to_program();
 }
 
 /// Waits until the awaited thing is there. The calling thread sits on a seat.
@@ -924,9 +922,7 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
     if idle_since.is_some() {
         Seated::of_this_thread(shared).end_idle();
     }
-    if shared.threads_here.any() {
-        fibres::leave_to_program();
-    }
+    fibres::leave_to_program();
     leave_to_others(shared);
 }
 

@@ -19,7 +19,7 @@
 //!
 //! The requests in a queue take turns ([`Take::InTurn`]): a short one that comes behind long ones waits for a task of each, where LAS
 //! works at the oldest request as long as it finds any of its tasks near. Within a request the youngest deferred task goes first, as
-//! in LAS, and of dealt tasks the oldest, as in footprint scheduling. A task that is sent to a place is as good as dealt there. Boxes are not dealt: the envelope that a box has just been sent
+//! in LAS, and of dealt tasks the oldest, as in footprint scheduling. What is sent to a node of one core group is as good as dealt there. Boxes are not dealt: the envelope that a box has just been sent
 //! is in the caches of the seat that sent it.
 //!
 //! Tried, and worse on most simulated machines: a front for requests that have just begun (one queue for all seats helped on

@@ -647,8 +647,11 @@ struct Goes {
 /// on with them, for as long as it likes.
 pub(crate) fn send_away() {
     let any = in_task(|worker| {
-        worker.shared.threads_here.of_seat(worker.seat).before_look();
-        worker.state.woken_count() > 0 || worker.shared.inbox(worker.seat).is_waiting()
+        let threads = &worker.shared.threads_here;
+        threads.any() && {
+            threads.of_seat(worker.seat).before_look();
+            worker.state.woken_count() > 0 || worker.shared.inbox(worker.seat).is_waiting()
+        }
     });
     if any {
         send_all_away();

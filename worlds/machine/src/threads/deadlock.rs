@@ -201,7 +201,7 @@ fn report(shared: &Shared) {
     let on_deadlock = if is_sure { watch.on_deadlock } else { OnDeadlock::Report };
     let (mut count, mut text) = (0, String::new());
     judge_waits(|wait| {
-        let thread = wait.fibre.filter(|fibre| fibre.is_of(shared)).map(Fibre::thread);
+        let thread = wait.fibre.filter(|fibre| fibre.is_of(shared)).and_then(Fibre::thread);
         let seat = wait.seat.filter(|(runtime, _)| ptr::eq(*runtime, shared)).map(|(_, seat)| seat);
         if thread.is_none() && seat.is_none() {
             return Verdict::Stays;
@@ -209,7 +209,7 @@ fn report(shared: &Shared) {
         count += 1;
         if count <= NAMED {
             text.push_str("\n  ");
-            let _ = match (thread.flatten(), seat) {
+            let _ = match (thread, seat) {
                 (Some(thread), _) => Core::describe(thread, &mut text),
                 (None, Some(seat)) if shared.threads_here.of_seat(seat).is_sitting() => {
                     write!(text, "the main thread, on seat {}", seat.index())

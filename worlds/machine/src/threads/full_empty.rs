@@ -806,7 +806,6 @@ fn wake_first(woken: &mut List) {
     }
 }
 
-/// The wait of a seat of this runtime is over.
 /// A thread that sits on no seat ends a wait: what waits in this runtime may be waiting for such a thread again.
 #[cold]
 fn note_outside(party: &Party) {
@@ -823,6 +822,7 @@ fn note_outside(party: &Party) {
     runtime.threads_here.watch.is_filled_outside.store(true, Ordering::Relaxed);
 }
 
+/// The wait of a seat of this runtime is over.
 fn end_wait_of_seat(latch: &Latch, shared: *const Shared) {
     let is_here = with_worker(|worker| ptr::eq(Arc::as_ptr(&worker.shared), shared)) == Some(true);
     #[expect(unsafe_code, reason = "the runtime of the one that waits")]
