@@ -6,8 +6,8 @@
 //! operating system's thread ([`Fibre::wake`]). [`Fibre::migrate`] moves it, and
 //! [`Fibre::queue`] does if its thread follows others.
 //!
-//! A fibre whose thread has ended keeps its stack and waits in a list for the next thread; to start one there costs a switch. Switches
-//! are corosensei's; stacks are ours (`stack.rs`).
+//! A fibre whose thread has ended keeps its stack and waits in a list for the next thread; to start one there costs a switch
+//! (`switch.rs`, `stack.rs`).
 
 pub(crate) mod exceptions;
 pub(crate) mod mutant;
@@ -15,12 +15,12 @@ pub(crate) mod overflow;
 mod sanitizers;
 pub(crate) mod stack;
 mod state;
+mod switch;
 
 use crate::deque::Deque;
 use crate::runtime::Shared;
 use crate::threads::Core;
 use crate::worker::{Frame, Worker, in_task, with_worker};
-use corosensei::{Coroutine, CoroutineResult, Yielder};
 use exceptions::Caught;
 use stack::{Class, SeatStacks, Slot};
 use state::State;
@@ -29,6 +29,7 @@ use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
+use switch::Switch;
 use vicus_schedule::{ContextRef, RequestId, SeatId, TaskClass, TaskHeader, TaskRef, Waiter, Way};
 
 /// Why a fibre switches back.
@@ -56,10 +57,30 @@ impl Left {
             Left::Ended => crate::threads::are_starving(),
         }
     }
-}
 
-type Switches = Coroutine<TaskRef, Left, (), Slot>;
-type Switcher = Yielder<TaskRef, Left>;
+    /// As a word that is handed over at a switch.
+    #[inline]
+    fn word(self) -> usize {
+        match self {
+            Left::Suspended => 0,
+            Left::Away => 1,
+            Left::Yielded => 2,
+            Left::Ended => 3,
+            Left::Migrates(seat) => 4 + seat.index(),
+        }
+    }
+
+    #[inline]
+    fn of(word: usize) -> Left {
+        match word {
+            0 => Left::Suspended,
+            1 => Left::Away,
+            2 => Left::Yielded,
+            3 => Left::Ended,
+            _ => Left::Migrates(SeatId::new(word - 4)),
+        }
+    }
+}
 
 /// A stack, and what is known of the thread on it.
 #[repr(C, align(64))]
@@ -77,9 +98,8 @@ pub(crate) struct Fibre {
     caught: UnsafeCell<Caught>,
     /// Of a seat that records: how many tasks were open when it was entered, and those of its own while it is suspended.
     recorded: UnsafeCell<(usize, Vec<u32>)>,
-    /// `None` before the first thread, and after its pages were given back.
-    coroutine: UnsafeCell<Option<Switches>>,
-    switcher: Cell<*const Switcher>,
+    /// It has not begun before the first thread, and after its pages were given back.
+    switch: Switch,
     /// The thread on it; null if there is none.
     thread: AtomicPtr<Core>,
     /// Whether that thread goes on where the one runs that ends its wait.
@@ -99,7 +119,7 @@ pub(crate) struct Fibre {
 unsafe impl Sync for Fibre {}
 
 #[expect(unsafe_code, reason = "cells that one thread at a time uses")]
-// SAFETY: as above; a coroutine is moved to another thread between two lightweight threads, when nothing is on its stack, by `migrate`, and by `queue` if
+// SAFETY: as above; a stack goes to another thread between two lightweight threads, when nothing is on its stack, by `migrate`, and by `queue` if
 // its thread follows others: their callers promise that nothing there minds.
 unsafe impl Send for Fibre {}
 
@@ -118,8 +138,7 @@ impl Fibre {
             beneath: UnsafeCell::new(Vec::new()),
             caught: UnsafeCell::new(Caught::NOTHING),
             recorded: UnsafeCell::new((0, Vec::new())),
-            coroutine: UnsafeCell::new(None),
-            switcher: Cell::new(ptr::null()),
+            switch: Switch::new(),
             thread: AtomicPtr::new(ptr::null_mut()),
             follows: Cell::new(false),
             on_top: Cell::new(0),
@@ -291,9 +310,7 @@ impl Fibre {
         #[expect(unsafe_code, reason = "a cell that only this thread uses, and a stack that is left as it is")]
         // SAFETY: no thread is on the stack: it stands in `runs`, where nothing is to be dropped.
         unsafe {
-            if let Some(mut coroutine) = (*self.coroutine.get()).take() {
-                coroutine.force_reset();
-            }
+            self.switch.forget();
             *self.caught.get() = Caught::NOTHING;
         }
         if sanitizers::are_there() {
@@ -503,20 +520,21 @@ impl Fibre {
 
     #[inline]
     fn switch_to(&'static self, task: TaskRef) -> Left {
-        #[expect(unsafe_code, reason = "a cell that only this thread uses")]
-        // SAFETY: the fibre is of this seat and does not run. Code on it does not come to this cell.
-        let coroutine = unsafe { &mut *self.coroutine.get() };
-        let coroutine = coroutine.get_or_insert_with(|| self.runs());
         if sanitizers::are_there() {
             sanitizers::enters(self);
         }
-        let CoroutineResult::Yield(left) = coroutine.resume(task) else {
-            unreachable!("a fibre waits for its next thread")
+        #[expect(unsafe_code, reason = "goes to another stack")]
+        // SAFETY: the fibre is of this seat and does not run. Its stack is whole; code there that minds other threads of the system stays on this one.
+        let word = unsafe {
+            if !self.switch.has_begun() {
+                self.switch.begin_at(self.slot.top(), runs, ptr::from_ref(self).cast());
+            }
+            self.switch.enter(task.as_ptr().as_ptr().expose_provenance())
         };
         if sanitizers::are_there() {
             sanitizers::is_left(self);
         }
-        left
+        Left::of(word)
     }
 
     #[cold]
@@ -538,32 +556,15 @@ impl Fibre {
         }
     }
 
-    /// A coroutine that runs one thread after the other.
-    #[cold]
-    fn runs(&'static self) -> Switches {
-        Coroutine::with_stack(self.slot, move |switcher: &Switcher, first| {
-            self.switcher.set(switcher);
-            let mut task: TaskRef = first;
-            if sanitizers::are_there() {
-                sanitizers::is_entered(self);
-            }
-            loop {
-                Core::run(task);
-                // No `thread_local!` is looked at in this frame, which is on several threads of the system one after the other.
-                task = self.next_thread().unwrap_or_else(|| self.leave(Left::Ended));
-            }
-        })
-    }
-
     /// Switches back to the loop that resumed it, until it is resumed again. On its own stack.
-    #[inline(always)]
+    #[inline]
     fn leave(&self, left: Left) -> TaskRef {
         if sanitizers::are_there() {
             sanitizers::leaves(self);
         }
-        #[expect(unsafe_code, reason = "follows a pointer to the bottom of this stack")]
-        // SAFETY: it was written when the coroutine began, which runs.
-        let task = unsafe { (*self.switcher.get()).suspend(left) };
+        #[expect(unsafe_code, reason = "goes back to another stack, and is handed a task")]
+        // SAFETY: the caller runs on this stack. What comes back is the word that `switch_to` has handed over.
+        let task = unsafe { task_of(self.switch.leave(left.word())) };
         if sanitizers::are_there() {
             sanitizers::is_entered(self);
         }
@@ -618,7 +619,7 @@ impl Fibre {
     }
 
     /// Lets other tasks of its seat go first.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn yield_now(&self) {
         self.leave(Left::Yielded);
     }
@@ -631,6 +632,32 @@ impl Fibre {
     pub(crate) unsafe fn migrate(&self, seat: SeatId) {
         self.leave(Left::Migrates(seat));
         in_task(|worker| worker.began_threads += 1);
+    }
+}
+
+/// The task that is handed over as this word.
+///
+/// # Safety
+/// The word is that of [`Fibre::switch_to`].
+#[inline]
+#[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
+unsafe fn task_of(word: usize) -> TaskRef {
+    // SAFETY: the caller's promise.
+    unsafe { TaskRef::new(NonNull::new_unchecked(ptr::with_exposed_provenance_mut(word))) }
+}
+
+/// What is on a fibre's stack: it runs one thread after the other.
+extern "C" fn runs(fibre: *const (), first: usize) -> ! {
+    #[expect(unsafe_code, reason = "follows a pointer to what is never freed, and is handed a task")]
+    // SAFETY: both are those of `Fibre::switch_to`.
+    let (fibre, mut task) = unsafe { (&*fibre.cast::<Fibre>(), task_of(first)) };
+    if sanitizers::are_there() {
+        sanitizers::is_entered(fibre);
+    }
+    loop {
+        Core::run(task);
+        // No `thread_local!` is looked at in this frame, which is on several threads of the system one after the other.
+        task = fibre.next_thread().unwrap_or_else(|| fibre.leave(Left::Ended));
     }
 }
 

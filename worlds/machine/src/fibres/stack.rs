@@ -11,7 +11,6 @@ use super::Fibre;
 use crate::heaps;
 use crate::sync::Padded;
 use crate::worker::with_worker;
-use corosensei::stack::{Stack, StackPointer};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex};
@@ -42,6 +41,7 @@ pub(crate) struct Class(pub(crate) u8);
 
 impl Class {
     /// The least class of at least so many bytes; `None` if there is none.
+    #[inline]
     pub(crate) fn of(bytes: usize) -> Option<Class> {
         let bytes = bytes.max(LEAST_BYTES).checked_next_power_of_two()?;
         let class = (bytes / LEAST_BYTES).trailing_zeros() as usize;
@@ -108,18 +108,6 @@ impl Slot {
         if self.has_canary {
             self.set_canary();
         }
-    }
-}
-
-#[expect(unsafe_code, reason = "the trait promises that the memory is a stack's")]
-// SAFETY: it has at least 4096 bytes, and a guard below; where the kernel gives no more guards, its canary is looked at after each switch.
-unsafe impl Stack for Slot {
-    fn base(&self) -> StackPointer {
-        StackPointer::new(self.top()).expect("addresses are not 0")
-    }
-
-    fn limit(&self) -> StackPointer {
-        StackPointer::new(self.bottom - self.class.guard_bytes()).expect("addresses are not 0")
     }
 }
 

@@ -105,9 +105,7 @@ pub fn spawn_to<T: Send + 'static>(place: impl Into<Place>, f: impl FnOnce() -> 
 
 /// Lets other tasks of the calling thread's seat go first. A lightweight thread is put behind what is queued there; a thread of the
 /// system gives up its time; elsewhere it does nothing.
-// The switch itself is a part of its caller: a processor predicts where a return goes by the call before it, and the return of a function
-// that switches would be taken for the one of another stack. What looks at a `thread_local!` is not: see `Core::run`.
-#[inline(always)]
+#[inline]
 pub fn yield_now() {
     match fibre_that_yields() {
         Some(fibre) => {

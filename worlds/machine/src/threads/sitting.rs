@@ -161,8 +161,7 @@ impl Awaited for Once {
 
 /// Runs one other task of the calling thread's seat, if there is one; that of a lightweight thread is suspended meanwhile
 /// ([`yield_now`](super::yield_now)). Outside of seats it gives up the thread's time.
-// A part of its caller, for the reason of `yield_now`: in a function of a C interface, that one's return alone is taken for another stack's.
-#[inline(always)]
+#[inline]
 pub fn help() {
     match super::fibre_that_yields() {
         Some(fibre) => {

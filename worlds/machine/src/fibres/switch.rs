@@ -1,0 +1,371 @@
+//! Switches between stacks: a thread of the system leaves its place on one stack and goes on at a place on another.
+//!
+//! A place is an address of code, the stack's pointer, and the two registers that no inline assembly may say it changes; all other registers are
+//! the compiler's to save, which knows which of them are in use. Both directions are *jumps*. Usual switches between stacks, corosensei's among them, call into one stack and return out of
+//! it, so that calls and returns go in pairs where a coroutine's body switches itself. A lightweight thread waits in functions of functions: what it calls before it is left, and
+//! where it returns when it goes on, are pairs of their own, and each switch by call and return puts the processor's record of calls out of step with them,
+//! which costs a wrong guess for that one and for each function that returns afterwards. With jumps, a yield in C takes 12 ns in place of 29, and to spawn and join a thread
+//! that yields 56 in place of 89 (an EPYC of 2024 at 4 GHz; `./dev bench threads`).
+//!
+//! Stacks grow down on both processors. Rounding and exceptions of floating-point numbers stay as they are: they belong to the thread of the system.
+
+use first::begin;
+use std::arch::asm;
+use std::cell::UnsafeCell;
+use std::ptr;
+
+/// A place where a thread goes on.
+#[repr(C)]
+struct Place {
+    code: *const (),
+    stack: usize,
+    frame: usize,
+    base: usize,
+}
+
+impl Place {
+    const NOWHERE: Place = Place { code: ptr::null(), stack: 0, frame: 0, base: 0 };
+}
+
+/// What is run on a stack first: it is told what the switch was made for, and what the first one that enters has handed over.
+pub(super) type Runs = extern "C" fn(of: *const (), word: usize) -> !;
+
+/// A stack that a thread enters and leaves. What is handed over at a switch is a word.
+pub(super) struct Switch {
+    /// Where the code on the stack goes on; nowhere if it has not begun.
+    inside: UnsafeCell<Place>,
+    /// Where the code goes on that has entered it last.
+    outside: UnsafeCell<Place>,
+}
+
+impl Switch {
+    pub(super) const fn new() -> Switch {
+        Switch { inside: UnsafeCell::new(Place::NOWHERE), outside: UnsafeCell::new(Place::NOWHERE) }
+    }
+
+    /// Whether something was entered there that was not forgotten.
+    ///
+    /// # Safety
+    /// The caller is the only one that uses the switch.
+    #[inline]
+    #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
+    pub(super) unsafe fn has_begun(&self) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { !(*self.inside.get()).code.is_null() }
+    }
+
+    /// The next one that enters begins `runs` at the stack's top. What was on the stack is left there, and never goes on.
+    ///
+    /// # Safety
+    /// The caller is the only one that uses the switch, which stays where it is, and nobody is on the stack. The top is that of a stack, and a multiple of 16.
+    #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
+    pub(super) unsafe fn begin_at(&self, top: usize, runs: Runs, of: *const ()) {
+        debug_assert!(top.is_multiple_of(16), "{top:#x}");
+        let bottom: *mut [usize; 2] = ptr::with_exposed_provenance_mut(top - size_of::<[usize; 2]>());
+        // SAFETY: the caller's promise.
+        unsafe {
+            bottom.write([of.expose_provenance(), 0]);
+            // Where other code has its frame and a register's value, `begin` finds what it is to call, and where its stack was entered from.
+            let (frame, base) = (runs as usize, self.outside.get().expose_provenance());
+            *self.inside.get() = Place { code: begin as *const (), stack: bottom.addr(), frame, base };
+        }
+    }
+
+    /// Forgets what is on the stack.
+    ///
+    /// # Safety
+    /// The caller is the only one that uses the switch, and nobody is on the stack.
+    #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
+    pub(super) unsafe fn forget(&self) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            *self.inside.get() = Place::NOWHERE;
+        }
+    }
+
+    /// Goes to the stack, until that is left. Gives the word that was handed over there.
+    ///
+    /// # Safety
+    /// The caller is the only one that uses the switch, nobody is on the stack, and it has begun. What is there is not tied to another thread of the system.
+    #[inline(always)]
+    #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
+    pub(super) unsafe fn enter(&self, word: usize) -> usize {
+        // SAFETY: the caller's promise.
+        unsafe { jump(self.outside.get(), self.inside.get(), word) }
+    }
+
+    /// Goes back to the one that has entered the stack, until it is entered again. Gives the word that was handed over then.
+    ///
+    /// # Safety
+    /// The caller runs on this stack.
+    #[inline(always)]
+    #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
+    pub(super) unsafe fn leave(&self, word: usize) -> usize {
+        // SAFETY: the caller's promise: `enter` has written the place outside, and waits there.
+        unsafe { jump(self.inside.get(), self.outside.get(), word) }
+    }
+}
+
+/// Writes down where the caller goes on, and goes on at another place, which is handed a word. Gives the word of the one that comes back.
+///
+/// # Safety
+/// Both are places that only the caller uses; code waits at the second one in this function, or begins there.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+#[expect(unsafe_code, reason = "the language has no switches between stacks")]
+unsafe fn jump(from: *mut Place, to: *const Place, word: usize) -> usize {
+    let handed;
+    // SAFETY: the caller's promise. What the compiler has in registers is saved by it, but for `rsp`, `rbp` and `rbx`; nothing is pushed, so what lies below the stack's
+    // pointer stays as it is.
+    unsafe {
+        asm!(
+            "lea rax, [rip + 2f]",
+            "mov [rdi], rax",
+            "mov [rdi + 8], rsp",
+            "mov [rdi + 16], rbp",
+            "mov [rdi + 24], rbx",
+            "mov rsp, [rsi + 8]",
+            "mov rbp, [rsi + 16]",
+            "mov rbx, [rsi + 24]",
+            "jmp [rsi]",
+            "2:",
+            inlateout("rdi") from => _,
+            inlateout("rsi") to => _,
+            inlateout("rdx") word => handed,
+            lateout("r12") _, lateout("r13") _, lateout("r14") _, lateout("r15") _,
+            clobber_abi("sysv64"),
+        );
+    }
+    handed
+}
+
+/// As on x86-64.
+///
+/// # Safety
+/// As there.
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+#[expect(unsafe_code, reason = "the language has no switches between stacks")]
+unsafe fn jump(from: *mut Place, to: *const Place, word: usize) -> usize {
+    let handed;
+    // SAFETY: the caller's promise. What the compiler has in registers is saved by it, but for `sp`, `x29` and `x19`; nothing is pushed.
+    unsafe {
+        asm!(
+            "adr x3, 2f",
+            "mov x4, sp",
+            "stp x3, x4, [x0]",
+            "stp x29, x19, [x0, #16]",
+            "ldp x3, x4, [x1]",
+            "ldp x29, x19, [x1, #16]",
+            "mov sp, x4",
+            "br x3",
+            "2:",
+            inlateout("x0") from => _,
+            inlateout("x1") to => _,
+            inlateout("x2") word => handed,
+            lateout("x20") _, lateout("x21") _, lateout("x22") _, lateout("x23") _, lateout("x24") _,
+            lateout("x25") _, lateout("x26") _, lateout("x27") _, lateout("x28") _,
+            lateout("v8") _, lateout("v9") _, lateout("v10") _, lateout("v11") _,
+            lateout("v12") _, lateout("v13") _, lateout("v14") _, lateout("v15") _,
+            clobber_abi("C"),
+        );
+    }
+    handed
+}
+
+/// The first place on a stack. By itself, as a naked function can't say why its code is unsafe.
+#[expect(unsafe_code, reason = "code without a frame of its own")]
+mod first {
+    use std::arch::naked_asm;
+
+    /// Calls what [`Switch::begin_at`](super::Switch::begin_at) has put into the register of the frame, with what lies on the stack, and keeps in another one where the stack was
+    /// entered from: debuggers and backtraces read there how it goes on beneath.
+    #[cfg(target_arch = "x86_64")]
+    #[unsafe(naked)]
+    // SAFETY of callers: they jump here, at a stack's top.
+    pub(super) unsafe extern "C" fn begin() -> ! {
+        naked_asm!(
+            ".cfi_startproc",
+            // The stack's pointer beneath is the second word of the place in `rbx` (its register 3); code, `rbp` and `rbx` are the first, third and fourth ones.
+            ".cfi_escape 0x0f, 3, 0x73, 8, 0x06",
+            ".cfi_escape 0x10, 16, 2, 0x73, 0",
+            ".cfi_escape 0x10, 6, 2, 0x73, 16",
+            ".cfi_escape 0x10, 3, 2, 0x73, 24",
+            "mov rax, rbp",
+            "mov rdi, [rsp]",
+            "mov rsi, rdx",
+            "xor ebp, ebp",
+            "call rax",
+            "ud2",
+            ".cfi_endproc",
+        )
+    }
+
+    /// As on x86-64, with `x19` (its register 19).
+    #[cfg(target_arch = "aarch64")]
+    #[unsafe(naked)]
+    // SAFETY of callers: they jump here, at a stack's top.
+    pub(super) unsafe extern "C" fn begin() -> ! {
+        naked_asm!(
+            ".cfi_startproc",
+            ".cfi_escape 0x0f, 3, 0x83, 8, 0x06",
+            ".cfi_escape 0x10, 30, 2, 0x83, 0",
+            ".cfi_escape 0x10, 29, 2, 0x83, 16",
+            ".cfi_escape 0x10, 19, 2, 0x83, 24",
+            "mov x3, x29",
+            "ldr x0, [sp]",
+            "mov x1, x2",
+            "mov x29, xzr",
+            "blr x3",
+            "brk #1",
+            ".cfi_endproc",
+        )
+    }
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+compile_error!(
+    "lightweight threads switch between stacks by code for x86-64 and AArch64: this processor needs its own `jump` and `begin`"
+);
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::backtrace::Backtrace;
+    use std::cell::Cell;
+    use std::hint::black_box;
+
+    /// Memory for a stack, with its switch.
+    struct Stack {
+        memory: Box<[u128]>,
+        switch: Switch,
+        /// What the code on it has found.
+        found: Cell<usize>,
+    }
+
+    impl Stack {
+        fn new(runs: Runs) -> Box<Stack> {
+            let stack = Stack { memory: vec![0; 1 << 14].into(), switch: Switch::new(), found: Cell::new(0) };
+            let stack = Box::new(stack);
+            stack.begin(runs);
+            stack
+        }
+
+        fn begin(&self, runs: Runs) {
+            let top = self.memory.as_ptr_range().end.expose_provenance();
+            #[expect(unsafe_code, reason = "what is tested")]
+            // SAFETY: the memory is used for nothing else, and is aligned as its words are.
+            unsafe {
+                self.switch.begin_at(top, runs, ptr::from_ref(self).cast());
+            }
+        }
+
+        fn enter(&self, word: usize) -> usize {
+            #[expect(unsafe_code, reason = "what is tested")]
+            // SAFETY: it has begun, and each test enters its stacks from one thread.
+            unsafe {
+                self.switch.enter(word)
+            }
+        }
+
+        fn leave(&self, word: usize) -> usize {
+            #[expect(unsafe_code, reason = "what is tested")]
+            // SAFETY: called on the stack.
+            unsafe {
+                self.switch.leave(word)
+            }
+        }
+
+        fn of<'a>(pointer: *const ()) -> &'a Stack {
+            #[expect(unsafe_code, reason = "what is tested")]
+            // SAFETY: the pointer is `begin`'s; the stack is there while a test uses it.
+            unsafe {
+                &*pointer.cast::<Stack>()
+            }
+        }
+    }
+
+    extern "C" fn adds_one(of: *const (), mut word: usize) -> ! {
+        loop {
+            word = Stack::of(of).leave(word + 1);
+        }
+    }
+
+    #[test]
+    fn words_go_in_and_come_back_from_several_stacks_in_turns() {
+        let stacks = [(); 3].map(|()| Stack::new(adds_one));
+        for word in 0..1000 {
+            for stack in &stacks {
+                assert_eq!(stack.enter(word), word + 1);
+            }
+        }
+    }
+
+    /// Each of these is in a register of its own, or on the stack, while `between` is called.
+    #[inline(never)]
+    fn keeps(seed: usize, between: impl FnOnce()) -> (usize, f64) {
+        let whole: [usize; 16] = std::array::from_fn(|n| black_box(seed + n));
+        let parts: [f64; 16] = std::array::from_fn(|n| black_box((seed + n) as f64 / 2.0));
+        between();
+        let weighted = whole.iter().enumerate().map(|(n, value)| value * (n + 1)).sum();
+        (weighted, parts.iter().enumerate().map(|(n, value)| value * (n + 1) as f64).sum())
+    }
+
+    extern "C" fn keeps_there(of: *const (), seed: usize) -> ! {
+        let stack = Stack::of(of);
+        loop {
+            let kept = keeps(seed, || _ = stack.leave(0));
+            stack.found.set(usize::from(kept == keeps(seed, || ())));
+            stack.leave(0);
+        }
+    }
+
+    #[test]
+    fn values_on_both_sides_are_as_they_were() {
+        let stacks = [1, 1 << 20, 1 << 40].map(|seed| (seed, Stack::new(keeps_there)));
+        for _ in 0..100 {
+            let expected = keeps(7, || ());
+            // To the middle of each, and then to the end of each.
+            let kept = keeps(7, || stacks.iter().chain(&stacks).for_each(|(seed, stack)| _ = stack.enter(*seed)));
+            assert_eq!(kept, expected);
+            assert!(stacks.iter().all(|(_, stack)| stack.found.replace(0) == 1));
+        }
+    }
+
+    extern "C" fn looks_around(of: *const (), _: usize) -> ! {
+        #[repr(align(16))]
+        struct Aligned(u8);
+        let stack = Stack::of(of);
+        let aligned = Aligned(0);
+        let address = ptr::from_ref(black_box(&aligned)).addr();
+        let is_here = stack.memory.as_ptr_range().contains(&ptr::without_provenance(address));
+        let trace = Backtrace::force_capture().to_string();
+        let frames = ["looks_around", "stacks_are_aligned"].map(|name| trace.find(name));
+        let is_traced = frames.is_sorted() && frames[0].is_some();
+        stack.found.set(usize::from(is_here && address.is_multiple_of(16)) << 1 | usize::from(is_traced));
+        stack.leave(usize::from(aligned.0));
+        unreachable!("it is not entered again")
+    }
+
+    #[test]
+    fn stacks_are_aligned_and_backtraces_go_on_beneath_them() {
+        let stack = Stack::new(looks_around);
+        stack.enter(0);
+        assert_eq!(stack.found.get(), 0b11);
+    }
+
+    #[test]
+    fn a_stack_that_is_forgotten_begins_anew() {
+        let stack = Stack::new(keeps_there);
+        stack.enter(3);
+        #[expect(unsafe_code, reason = "what is tested")]
+        // SAFETY: nobody is on the stack.
+        unsafe {
+            assert!(stack.switch.has_begun());
+            stack.switch.forget();
+            assert!(!stack.switch.has_begun());
+        }
+        stack.begin(adds_one);
+        assert_eq!(stack.enter(41), 42);
+    }
+}
