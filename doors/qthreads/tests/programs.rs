@@ -408,6 +408,37 @@ fn objects_of_cpp() {
 }
 
 #[test]
+fn what_a_thread_returns_or_throws_reaches_its_joiner() {
+    holds(&for_cpp(), "c++17", "joins.cpp");
+    for compiler in for_cpp() {
+        let program = compile_with(compiler, "c++20", "joins.cpp", &["-static-libstdc++"]);
+        for shape in SHAPES {
+            assert_eq!(run(&program, DEFAULT, shape), (Some(0), "ok\n".to_owned()), "{compiler}, {shape:?}");
+        }
+    }
+}
+
+#[test]
+fn a_deadlock_that_unwinds_threads_reaches_their_joiners() {
+    for compiler in for_cpp() {
+        let program = compile(compiler, "c++17", "unwound.cpp");
+        let run = |strategy: &str, shape| {
+            let mut command = Command::new(&program);
+            let (status, said, told) = run_as(command.env("VICUS_DEADLOCK", "unwind"), strategy, shape);
+            assert_eq!((status, &*said), (Some(0), "ok\n"), "{compiler}, {strategy}, {shape:?}: {told}");
+            // The program may end before it is told.
+            let is_told = told.is_empty() || told.contains("Lightweight threads among them are unwound.");
+            assert!(is_told, "{compiler}, {strategy}, {shape:?}: {told}");
+        };
+        // At once: they mostly sleep.
+        thread::scope(|scope| {
+            let cases = STRATEGIES.iter().flat_map(|strategy| [(strategy, (1, 1)), (strategy, (2, 1))]);
+            cases.for_each(|(strategy, shape)| _ = scope.spawn(move || run(strategy, shape)));
+        });
+    }
+}
+
+#[test]
 fn an_exception_that_leaves_a_thread_ends_the_program_with_one_line() {
     let shared: &[&str] = &[];
     let with_own: Vec<(&str, &[&str])> =
@@ -454,7 +485,12 @@ fn a_debugger_sees_the_functions_of_a_thread_and_its_border() {
 }
 
 /// What a program says that a sanitizer was compiled into; `None` if that can't be had here.
-fn sanitized(compiler: &str, sanitizer: &str, argument: Option<&str>) -> Option<(Option<i32>, String, String)> {
+fn sanitized(
+    compiler: &str,
+    sanitizer: &str,
+    file: &str,
+    argument: Option<&str>,
+) -> Option<(Option<i32>, String, String)> {
     let option = format!("-fsanitize={sanitizer}");
     let probe = folder().join(format!("probe-{compiler}-{sanitizer}"));
     let source = probe.with_extension("c");
@@ -465,7 +501,7 @@ fn sanitized(compiler: &str, sanitizer: &str, argument: Option<&str>) -> Option<
         eprintln!("left out: {compiler} {option} makes no program that runs here");
         return None;
     }
-    let program = compile_with(compiler, "c++17", "sanitized.cpp", &[&option]);
+    let program = compile_with(compiler, "c++17", file, &[&option]);
     // The library has no sanitizer, so what its threads do by themselves is not seen.
     let suppressions = folder().join("suppressions");
     fs::write(&suppressions, "called_from_lib:libvicus_qthreads.so\n").expect("the folder can be written");
@@ -480,10 +516,14 @@ fn sanitized(compiler: &str, sanitizer: &str, argument: Option<&str>) -> Option<
 fn sanitizers_are_told_of_switches() {
     for compiler in for_cpp() {
         for sanitizer in ["address", "thread"] {
-            let Some((status, said, told)) = sanitized(compiler, sanitizer, None) else { continue };
+            let Some((status, said, told)) = sanitized(compiler, sanitizer, "sanitized.cpp", None) else { continue };
             assert_eq!((status, &*said, &*told), (Some(0), "ok\n", ""), "{compiler}, {sanitizer}");
         }
-        if let Some((status, said, told)) = sanitized(compiler, "address", Some("err")) {
+        // ThreadSanitizer does not see what the library orders.
+        if let Some((status, said, told)) = sanitized(compiler, "address", "joins.cpp", None) {
+            assert_eq!((status, &*said, &*told), (Some(0), "ok\n", ""), "{compiler}");
+        }
+        if let Some((status, said, told)) = sanitized(compiler, "address", "sanitized.cpp", Some("err")) {
             assert!(status != Some(0) && told.contains("stack-buffer-overflow"), "{compiler}: {said}{told}");
             assert!(told.contains("in writes") && told.contains("in errs"), "{compiler}: {told}");
         }
@@ -543,7 +583,7 @@ fn what_is_installed_is_found() {
         let found = format!("-DCMAKE_PREFIX_PATH={}", prefix.display());
         says(Command::new("cmake").arg("-S").arg(consumer).arg("-B").arg(&build).args([programs, found]));
         says(Command::new("cmake").arg("--build").arg(&build));
-        ["in_c", "in_cpp"].iter().for_each(|name| ends_well(&build.join(name), None));
+        ["in_c", "in_cpp", "joins"].iter().for_each(|name| ends_well(&build.join(name), None));
     } else {
         eprintln!("left out: CMake is not there");
     }
@@ -567,17 +607,26 @@ fn each_header_compiles_alone() {
         let text = format!("#include <{name}>\n#include <{name}>\n");
         let file = folder().join(format!("alone-{}.cpp", name.replace(['.', '/'], "-")));
         fs::write(&file, text).expect("the folder can be written");
-        let check = |compiler: &str, language: &str, standard: &str| {
-            says(
-                Command::new(compiler)
-                    .args(["-x", language, &format!("-std={standard}"), "-fsyntax-only", "-Wall", "-Wextra", "-Werror"])
-                    .arg("-I")
-                    .arg(headers())
-                    .arg(&file),
-            );
+        let command = |compiler: &str, language: &str, standard: &str| {
+            let mut command = Command::new(compiler);
+            command
+                .args(["-x", language, &format!("-std={standard}"), "-fsyntax-only", "-Wall", "-Wextra", "-Werror"])
+                .arg("-I")
+                .arg(headers())
+                .arg(&file);
+            command
         };
+        let check =
+            |compiler: &str, language: &str, standard: &str| _ = says(&mut command(compiler, language, standard));
         for compiler in for_cpp() {
-            ["c++11", "c++17", "c++20"].iter().for_each(|standard| check(compiler, "c++", standard));
+            ["c++17", "c++20"].iter().for_each(|standard| check(compiler, "c++", standard));
+            if name != "qthread/thread.hpp" {
+                check(compiler, "c++", "c++11");
+                continue;
+            }
+            let output = command(compiler, "c++", "c++11").output().expect("it is there");
+            let told = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(!output.status.success() && told.contains("qthread/thread.hpp needs C++17"), "{compiler}: {told}");
         }
         if name.ends_with(".h") {
             for compiler in for_c() {
