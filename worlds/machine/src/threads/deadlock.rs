@@ -6,7 +6,7 @@
 //! this runtime will ever fill or empty a word. A thread of the system may: so what is said is what is seen, and threads are ended only if
 //! the program has asked for that, and no such thread has ended a wait before.
 
-use super::full_empty::{Verdict, judge_waits};
+use super::full_empty::{SeenWait, Verdict, judge_waits};
 use super::timer::{Call, timer};
 use super::{Core, Threads, Waits, starved_of};
 use crate::fibres::Fibre;
@@ -200,9 +200,13 @@ fn report(shared: &Shared) {
     }
     let on_deadlock = if is_sure { watch.on_deadlock } else { OnDeadlock::Report };
     let (mut count, mut text) = (0, String::new());
-    judge_waits(|wait| {
+    let who_waits = |wait: &SeenWait<'_>| {
         let thread = wait.fibre.filter(|fibre| fibre.is_of(shared)).and_then(Fibre::thread);
         let seat = wait.seat.filter(|(runtime, _)| ptr::eq(*runtime, shared)).map(|(_, seat)| seat);
+        (thread, seat)
+    };
+    judge_waits(|wait| {
+        let (thread, seat) = who_waits(&wait);
         if thread.is_none() && seat.is_none() {
             return Verdict::Stays;
         }
@@ -223,7 +227,7 @@ fn report(shared: &Shared) {
                 let _ = write!(text, "\n{backtrace}");
             }
         }
-        if on_deadlock == OnDeadlock::Unwind { Verdict::IsDeadlocked } else { Verdict::Stays }
+        Verdict::Stays
     });
     if count == 0 {
         return;
@@ -245,8 +249,14 @@ fn report(shared: &Shared) {
     };
     // A standard error that takes nothing is no reason to end.
     let _ = writeln!(std::io::stderr(), "vicus: a deadlock: nothing runs, and {who} for full/empty bits. {end}{text}");
-    if on_deadlock == OnDeadlock::Abort {
-        std::process::abort();
+    match on_deadlock {
+        OnDeadlock::Abort => std::process::abort(),
+        // Now, and not before: their program may end as soon as they are unwound.
+        OnDeadlock::Unwind => judge_waits(|wait| match who_waits(&wait) {
+            (None, None) => Verdict::Stays,
+            _ => Verdict::IsDeadlocked,
+        }),
+        OnDeadlock::Report | OnDeadlock::Ignore => {}
     }
 }
 
