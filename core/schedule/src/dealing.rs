@@ -213,6 +213,10 @@ impl Dealing {
         if self.queues.len() < 2 {
             return Dealt::NONE;
         }
+        let is_asked_for_home = self.intensity_first && accesses.iter().any(|access| access.intense);
+        if !is_asked_for_home && self.are_too_few(accesses) {
+            return Dealt { why: Why::Small, ..Dealt::NONE };
+        }
         let cycle = self.cycle();
         let mut add = |access: &Access, shares: &mut Shares| {
             if !self.only_coarse && access.bytes > 0 && access.rows > 0 {
@@ -244,6 +248,13 @@ impl Dealing {
         shares.clear();
         accesses.iter().for_each(|access| add(access, shares));
         Dealt { looked_up, stretches, ..self.deal_shares(shares) }
+    }
+
+    /// Whether a task is not worth dealing wherever its bytes lie: small tasks pay for no look-up.
+    #[inline]
+    fn are_too_few(&self, accesses: &[Access]) -> bool {
+        let bytes = |access: &Access| (access.bytes as u64).saturating_mul(access.rows as u64);
+        accesses.iter().map(bytes).fold(0, u64::saturating_add) <= self.more_bytes_than
     }
 
     /// The same for bytes that were added up, none of them used intensely.

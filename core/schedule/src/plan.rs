@@ -60,6 +60,9 @@ pub struct Plan {
     pub in_turn: Vec<QueueId>,
     /// Whether a box that has received rows is a deferred task, and not an immediate one.
     pub defers_boxes: bool,
+    /// Whether a deferred task that names no place, and is no box, goes into its spawner's own queue while another seat uses the one where it would go: so its
+    /// spawner waits for no lock ([`Seat::spill`](crate::Seat::spill)).
+    pub spills: bool,
     /// How a task with a footprint is dealt to a queue; `None` if only the spawner's seat decides.
     pub dealing: Option<Dealing>,
     /// If not `None`, a seat takes a task only together with a token, of which each push adds one.

@@ -61,6 +61,10 @@ const SHORT_NS: u64 = 50_000;
 /// How many tasks that found no room for their spawned tasks may stand on a stack: after that a full queue takes the task.
 const DEEPEST: u32 = 64;
 
+/// A seat that finds the queue in use into which its deferred tasks go puts so many of them into its own queue before it looks there again: each look
+/// takes the queue's line away from those that use it.
+const SPILLED: u32 = 64;
+
 /// The state and the decisions of a seat. `T` is a task as the world's queues hold it.
 #[derive(Debug)]
 pub struct Seat<T> {
@@ -107,6 +111,8 @@ pub struct Seat<T> {
     turn: usize,
     /// Sums of a task's bytes by location.
     shares: Shares,
+    /// So many deferred tasks more go into its own queue, since the one where they would go was in use.
+    spills: u32,
     /// The plan's front.
     front: Option<QueueId>,
     /// How long it has worked at tasks from there, in nanoseconds, since it last had another one.
@@ -247,6 +253,7 @@ impl<T> Seat<T> {
             sent: 0,
             turn: 0,
             shares: Shares::default(),
+            spills: 0,
             front: plan.front,
             front_ns: 0,
         }
@@ -641,6 +648,25 @@ impl<T> Seat<T> {
             Some(queue) => Put::Into(queue, Kind::Deferred),
             None => Put::Into(plan.seats[self.id.index()].place[kind as usize], kind),
         }
+    }
+
+    /// The queue for a task of this kind that names no place, while another seat uses the queue to which it would go, and no other request has tasks there: the
+    /// seat's own, if the plan says so ([`Plan::spills`]) and there is one. A queue that a neighbourhood shares keeps its tasks together; when many seats want it at
+    /// once, the spawner, which all of them wait for, would be one of those that stand in line for its lock. Where requests take turns, they go on doing so.
+    #[inline]
+    pub fn spill(&mut self, plan: &Plan, kind: Kind, is_in_use: impl FnOnce() -> bool) -> Option<QueueId> {
+        if !plan.spills || kind != Kind::Deferred {
+            return None;
+        }
+        let own = self.own?;
+        if self.spills > 0 {
+            self.spills -= 1;
+        } else if is_in_use() {
+            self.spills = SPILLED - 1;
+        } else {
+            return None;
+        }
+        Some(own)
     }
 
     /// As [`Seat::place`], for a task that the seat takes back unless another seat has taken it by then: a `join`'s. If its own

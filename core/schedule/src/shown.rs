@@ -7,7 +7,20 @@ use std::fmt;
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Plan { strategy, queues, seats, pools, entry, homes, in_turn, defers_boxes, dealing, tokens, front } = self;
+        let Plan {
+            strategy,
+            queues,
+            seats,
+            pools,
+            entry,
+            homes,
+            in_turn,
+            defers_boxes,
+            spills,
+            dealing,
+            tokens,
+            front,
+        } = self;
         writeln!(f, "strategy {strategy}")?;
         for (index, queue) in queues.iter().enumerate() {
             writeln!(f, "q{index} {queue}")?;
@@ -27,6 +40,9 @@ impl fmt::Display for Plan {
         }
         if *defers_boxes {
             writeln!(f, "boxes that have received rows: as deferred tasks")?;
+        }
+        if *spills {
+            writeln!(f, "deferred tasks whose queue another seat uses: to the spawner's immediate ones")?;
         }
         if let Some(dealing) = dealing {
             self.dealing(f, dealing)?;

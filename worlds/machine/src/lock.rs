@@ -60,6 +60,12 @@ impl<T> ShortLock<T> {
         Held(self)
     }
 
+    /// Whether a thread held it a moment ago.
+    #[inline]
+    pub(crate) fn is_held(&self) -> bool {
+        self.held.load(Ordering::Relaxed) != 0
+    }
+
     #[cold]
     fn wait(&self) {
         let mut looks = 0;

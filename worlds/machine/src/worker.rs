@@ -477,7 +477,7 @@ impl Worker {
 
     /// A task is about to be put into a queue.
     #[inline]
-    fn record_put(&mut self, task: TaskRef, queue: QueueId) {
+    pub(crate) fn record_put(&mut self, task: TaskRef, queue: QueueId) {
         if self.recorder.is_on() {
             self.recorder.record_decision(|| Decision::Puts(name_of(task), queue));
         }

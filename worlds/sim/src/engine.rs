@@ -25,6 +25,7 @@ use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use vicus_schedule::{Decision, Kind, Plan, QueueId, RequestId, Seat, SeatId, Sleepers, TaskName};
+use vicus_topology::CoreGroup;
 use vicus_trace::{BoxId, What};
 
 /// Runs a program on a machine under a plan.
@@ -180,6 +181,8 @@ struct Engine<'a> {
     /// How many looks in a row, of all seats, have found nothing and ended in a pause.
     fruitless: usize,
     queues: ReadyQueues,
+    /// By core group, how long a line takes from each group's caches.
+    lines: Vec<Vec<Time>>,
     tasks: Vec<TaskState>,
     /// By task, the tasks that wait for its end.
     later: Vec<Vec<u32>>,
@@ -209,6 +212,22 @@ struct Engine<'a> {
 struct Requested {
     left: usize,
     submitted: bool,
+}
+
+/// By core group, how long a line takes from each group's caches to its own: within a group as long as from the cache that it shares, otherwise, as in
+/// `lines.rs`, as from the other node's memory, and between home caches as from the other one.
+fn lines(machine: &Machine) -> Vec<Vec<Time>> {
+    let (groups, caches) = (&machine.topology.core_groups, &machine.topology.caches);
+    let within = |group: &CoreGroup| {
+        let shared = caches.iter().filter(|cache| group.pus.iter().all(|pu| cache.pus.contains(pu)));
+        shared.map(|cache| cache.level).min().map(|level| machine.cache_costs(level).latency_ns)
+    };
+    let ns = |to: &CoreGroup, from: &CoreGroup| match &machine.homes {
+        Some(homes) => machine.home_latency_ns(homes, to.id.index(), from.id.index()),
+        None if to.id == from.id => within(to).unwrap_or_else(|| machine.latency_ns(to.node, from.node)),
+        None => machine.latency_ns(to.node, from.node),
+    };
+    groups.iter().map(|to| groups.iter().map(|from| picoseconds(ns(to, from))).collect()).collect()
 }
 
 /// At most [`FOREVER`].
@@ -294,6 +313,7 @@ impl<'a> Engine<'a> {
             busy: plan.threads(),
             fruitless: 0,
             queues: ReadyQueues::new(plan),
+            lines: lines(machine),
             tasks: program.tasks.iter().map(TaskState::of).collect(),
             later,
             scopes: vec![Scope::default()],
@@ -501,5 +521,27 @@ impl<'a> Engine<'a> {
             decisions: self.decisions,
             trace: self.diary.trace(self.machine, self.plan, &self.program),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_comes_from_the_cache_that_a_group_shares_or_from_another_group() {
+        let opteron = Machine::by_name("opteron-6172").unwrap();
+        let found = lines(&opteron);
+        let groups = &opteron.topology.core_groups;
+        for (to, from) in [(0, 0), (0, 1), (3, 6), (7, 0)] {
+            let ns = match to == from {
+                true => opteron.cache_costs(3).latency_ns,
+                false => opteron.latency_ns(groups[to].node, groups[from].node),
+            };
+            assert_eq!(found[to][from], picoseconds(ns), "{to} {from}");
+        }
+        // Muddukrishna et al. 2015, §2: home caches of other tiles take four to six times as long.
+        let tiles = lines(&Machine::by_name("tilepro64").unwrap());
+        assert_eq!((tiles[0][1] / tiles[0][0], tiles[0][63] / tiles[0][0]), (4, 6));
     }
 }

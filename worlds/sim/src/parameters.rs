@@ -15,7 +15,8 @@ pub struct Parameters {
     pub spawn_cycles: f64,
     /// Pushing a task onto the seat's own deque, or taking it back, in cycles.
     pub own_cycles: f64,
-    /// Pushing a task onto a queue that seats share, or taking one, in cycles; a lock is held for as long.
+    /// Pushing a task onto a queue that seats share, or taking one, in cycles; a lock is held for as long, and before that until its line has come from the seat
+    /// that has used it last.
     pub take_cycles: f64,
     /// Taking a task from another seat's queue, or another node's, in cycles.
     pub steal_cycles: f64,

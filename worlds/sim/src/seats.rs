@@ -112,8 +112,9 @@ struct Ready {
     capacity: usize,
     /// Whether only one seat at a time may use it.
     locked: bool,
-    /// The time until which a seat uses it.
+    /// The time until which a seat uses it, and the seat that has used it last: of one without a lock, a thief.
     busy_until: Time,
+    last: Option<usize>,
 }
 
 impl Ready {
@@ -155,6 +156,7 @@ impl ReadyQueues {
             capacity: spec.capacity.map_or(usize::MAX, |tasks| tasks as usize),
             locked: !owner_lifo,
             busy_until: 0,
+            last: spec.owner.map(vicus_schedule::SeatId::index),
         };
         ReadyQueues {
             queues: plan.owner_lifos().into_iter().zip(&plan.queues).map(ready).collect(),
@@ -210,14 +212,22 @@ impl ReadyQueues {
         self.queues[queue.index()].locked
     }
 
+    /// Whether a seat uses a locked queue now in which no other request has tasks.
+    pub(crate) fn is_in_use_for(&self, request: RequestId, queue: QueueId, now: Time) -> bool {
+        let Ready { locked, busy_until, ref requests, .. } = self.queues[queue.index()];
+        locked && busy_until > now && requests.iter().all(|entry| entry.0 == request)
+    }
+
+    /// The seat that has used a queue last which several may use at once; `None`: none has.
+    pub(crate) fn last(&self, queue: QueueId) -> Option<usize> {
+        self.queues[queue.index()].last
+    }
+
     /// The time from which a seat may use a queue for so long, if it asks now: after the seats that asked before.
-    pub(crate) fn lock(&mut self, queue: QueueId, now: Time, hold: Time) -> Time {
+    pub(crate) fn lock(&mut self, queue: QueueId, seat: usize, now: Time, hold: Time) -> Time {
         let ready = &mut self.queues[queue.index()];
-        if !ready.locked {
-            return now;
-        }
         let begin = ready.busy_until.max(now);
-        ready.busy_until = begin.saturating_add(hold);
+        (ready.busy_until, ready.last) = (begin.saturating_add(hold), Some(seat));
         begin
     }
 }
@@ -252,5 +262,38 @@ impl QueuesByRequest for ReadyQueues {
         ready.count(request, -1);
         self.count -= 1;
         Some(task)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vicus_schedule::{SeatId, Setting};
+    use vicus_topology::Topology;
+
+    #[test]
+    fn seats_use_a_queue_one_after_the_other_and_thieves_its_line() {
+        let machine = Topology::parse("node:2 core:4").unwrap();
+        let plan = "vicus".parse::<Setting>().unwrap().plan(&machine, 8);
+        let mut queues = ReadyQueues::new(&plan);
+        let [own, shared] = plan.seats[0].place;
+        assert!(!queues.is_locked(own) && queues.is_locked(shared));
+        assert_eq!(
+            (queues.last(own), queues.last(shared)),
+            (Some(0), None),
+            "a first thief's line comes from the owner"
+        );
+        for queue in [own, shared] {
+            assert_eq!(queues.lock(queue, 3, 100, 10), 100);
+            assert_eq!(queues.lock(queue, 4, 105, 20), 110, "behind the one before");
+            assert_eq!(queues.lock(queue, 3, 200, 5), 200);
+            assert_eq!(queues.last(queue), Some(3));
+        }
+        let request = RequestId(7);
+        assert!(queues.is_in_use_for(request, shared, 204) && !queues.is_in_use_for(request, shared, 205));
+        assert!(!queues.is_in_use_for(request, own, 204), "its owner waits for no thief");
+        assert!(queues.push(shared, (1, request)) && queues.is_in_use_for(request, shared, 204));
+        assert!(!queues.is_in_use_for(RequestId(8), shared, 204), "requests take turns there");
+        assert_eq!(plan.queues[own.index()].owner, Some(SeatId::new(0)));
     }
 }

@@ -296,6 +296,7 @@ impl<'a> Draft<'a> {
             homes: Vec::new(),
             in_turn: Vec::new(),
             defers_boxes: false,
+            spills: false,
             dealing: None,
             tokens: None,
             front: None,

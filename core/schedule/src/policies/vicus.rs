@@ -17,6 +17,10 @@
 //! leaves them on their node, so a tree of tasks that begins on one node of eight is worked on by an eighth of the seats. A push
 //! wakes seats by distance, near ones first: a fan-out stays together while there are seats near that sleep, and spreads then.
 //!
+//! A queue that a core group shares keeps a fan-out together, as long as there is one hand at a time on it. While another seat uses it, a seat that spawns puts its
+//! deferred tasks into its own queue, where a thief needs a line and no lock ([`Plan::spills`]): where one seat spawns for many, all wait for that one, and it
+//! would wait for them.
+//!
 //! The requests in a queue take turns ([`Take::InTurn`]): a short one that comes behind long ones waits for a task of each, where LAS
 //! works at the oldest request as long as it finds any of its tasks near. Within a request the youngest deferred task goes first, as
 //! in LAS, and of dealt tasks the oldest, as in footprint scheduling. What is sent to a node of one core group is as good as dealt there. Boxes are not dealt: the envelope that a box has just been sent
@@ -24,13 +28,22 @@
 //!
 //! Tried, and worse on most simulated machines: a front for requests that have just begun (one queue for all seats helped on
 //! four cores, and was a bottleneck on 32 and more); boxes that are dealt by their inputs; near strangers' immediate tasks before far deferred ones; the rank as
-//! threshold; dealt tasks by age alone. Tried without effect: far seats that take a group's share of a request's tasks at once. Where one seat spawns for all, they
-//! take each task as soon as it is queued, and what counts is that its pushes wait for their lock.
+//! threshold; dealt tasks by age alone; deferred tasks in the spawner's own queue always. Tried without effect: far seats that take a group's share of a request's tasks at once
+//! (where one seat spawns for all, they take each task as soon as it is queued); tasks that stay with their spawner if the queue to which they would be dealt is so
+//! long that the spawner would take one from there.
 
 use super::las::{self, by_cache_distance};
 use super::{Draft, Latencies, Parameter, SPARES, SPIN, Setting, Strategy, Values, cache_bytes, cores};
 use crate::{Dealing, End, Order, Plan, PoolId, QueueId, Robber, Scan, SeatId, Take, When};
 use vicus_topology::{GroupId, PuId, Topology};
+
+/// Whether deferred tasks go to the spawner's own queue while their group's one is in use.
+const SPILL: Parameter = Parameter {
+    name: "spill",
+    default: 1,
+    values: Values::Named(&["off", "on"]),
+    what: "on: a deferred task goes to its spawner's own queue while another seat uses the one of its core group",
+};
 
 pub(super) struct Vicus;
 
@@ -59,6 +72,7 @@ impl Strategy for Vicus {
                 what: "how much of a task's time counts as waits for memory, in percent: the more, the longer far threads leave a dealt \
                        task where its bytes are",
             },
+            SPILL,
             SPARES,
             SPIN,
         ]
@@ -146,7 +160,8 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
         .collect();
     let data_homes = draft.homes(&data_homes);
     let dealing = homes.dealing(&draft, pus, setting, &dealt_by_pool, &cost);
-    Plan { homes: data_homes, dealing: Some(dealing), ..draft.finish(setting, deferred) }
+    let spills = setting.value(SPILL.name) == 1;
+    Plan { homes: data_homes, dealing: Some(dealing), spills, ..draft.finish(setting, deferred) }
 }
 
 /// The immediate queues of some pools, turned so that the seats of a pool don't all visit the same one first.

@@ -1,7 +1,7 @@
 //! Every strategy's plan on real machines: no task is stranded, and it has the papers' structure.
 
 use vicus_schedule::{
-    ALL, Access, Dealing, Dealt, Idle, Kind, Latencies, Mode, Order, Parameter, Plan, QueueId, SeatId, Setting,
+    ALL, Access, Dealing, Dealt, Idle, Kind, Latencies, Mode, Order, Parameter, Plan, QueueId, Seat, SeatId, Setting,
     Settings, Shares, Values, Whereabouts, Why,
 };
 use vicus_topology::{LocationId, NodeId, Topology, fixtures};
@@ -396,7 +396,7 @@ fn the_same_data_are_dealt_to_the_same_place_and_equals_are_spread() {
         let small = Dealt { why: Why::Small, ..Dealt::NONE };
         assert_eq!(deal(&[datum(4)]), small, "it is not coarse");
         assert_eq!(deal(&[datum(4).intense(), datum(0)]), to(0, 1, 100), "nor does it decide");
-        assert_eq!(deal(&[Access::new(0, 100, Mode::Read)]), Dealt { looked_up: 1, ..small }, "in a private cache");
+        assert_eq!(deal(&[Access::new(0, 100, Mode::Read)]), small, "in a private cache, wherever it lies");
         let rows = Access::new(0, mib / 2, Mode::Read).rows(4, mib);
         assert_eq!(deal(&[rows]), Dealt { stretches: 3, ..to(0, 1, 25) }, "half of each of the four");
     }
@@ -566,4 +566,29 @@ fn vicus_wakes_near_seats_first_and_leaves_no_immediate_task_to_one_node() {
     for seat in &plan.seats {
         assert!(seat.look.iter().any(|probe| probe.scan.queues().contains(&own)));
     }
+}
+
+#[test]
+fn deferred_tasks_spill_into_their_spawners_own_queue_under_vicus_alone() {
+    let machine = Topology::parse("node:2 core:4").unwrap();
+    let spills = |setting: &str, kind| {
+        let plan = setting.parse::<Setting>().unwrap().plan(&machine, 8);
+        let locks = plan.owner_lifos();
+        let mut seat: Seat<u32> = Seat::new(&plan, SeatId::new(5), |queue| locks[queue.index()]);
+        assert_eq!(seat.spill(&plan, kind, || false), None, "{setting}");
+        let spilled = seat.spill(&plan, kind, || true);
+        assert!(spilled.is_none_or(|queue| plan.queues[queue.index()].owner == Some(SeatId::new(5))), "{setting}");
+        // It looks again after 64 of them.
+        let after = std::iter::from_fn(|| seat.spill(&plan, kind, || false)).take(100).count();
+        assert_eq!(after, if spilled.is_some() { 63 } else { 0 }, "{setting}");
+        spilled.is_some()
+    };
+    for strategy in ALL {
+        let is_vicus = strategy.name() == "vicus";
+        assert_eq!(spills(strategy.name(), Kind::Deferred), is_vicus, "{}", strategy.name());
+        assert!(!spills(strategy.name(), Kind::Immediate), "{}", strategy.name());
+    }
+    assert!(!spills("vicus:spill=off", Kind::Deferred));
+    let shown = |setting: &str| setting.parse::<Setting>().unwrap().plan(&machine, 8).to_string();
+    assert!(shown("vicus").contains("whose queue another seat uses") && !shown("vicus:spill=off").contains("uses"));
 }

@@ -202,7 +202,22 @@ impl Worker {
     /// Puts a task that names no place into the queue of the plan, or keeps it.
     fn put_anywhere(&mut self, task: TaskRef, kind: Kind) -> AtOnce {
         let put = self.state.place(&self.shared.plan, kind);
-        self.put_or_keep(task, put)
+        self.put_spilling(task, put)
+    }
+
+    /// As [`Worker::put_or_keep`], for a task that names no place: it goes to the seat's own queue if its own one is in use and the plan says so.
+    fn put_spilling(&mut self, task: TaskRef, put: Put) -> AtOnce {
+        let Put::Into(queue, kind) = put else { return self.put_or_keep(task, put) };
+        let is_in_use = || self.shared.queues.is_in_use_for(task.header().request, queue);
+        let Some(own) = self.state.spill(&self.shared.plan, kind, is_in_use) else {
+            return self.put(task, queue, kind);
+        };
+        // Before it is put: another seat may have run it then.
+        self.record_put(task, own);
+        match self.put_own(task) {
+            Ok(()) => AtOnce::NONE,
+            Err(task) => self.put(task, queue, kind),
+        }
     }
 
     pub(crate) fn put_or_keep(&mut self, task: TaskRef, put: Put) -> AtOnce {
@@ -226,6 +241,6 @@ impl Worker {
             return AtOnce::NONE;
         }
         let put = self.state.place_dealt(&self.shared.plan, kind, queue);
-        self.put_or_keep(task, put)
+        if queue.is_none() { self.put_spilling(task, put) } else { self.put_or_keep(task, put) }
     }
 }

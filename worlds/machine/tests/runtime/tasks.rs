@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use vicus_machine::{Runtime, Scope, TaskRequest, join, scope};
-use vicus_schedule::ALL;
+use vicus_schedule::{ALL, Decision, Setting};
 use vicus_topology::{NodeId, Topology};
 use vicus_trace::{BoxId, Trace, What};
 
@@ -1000,4 +1000,32 @@ fn takes_are_counted_without_a_trace() {
         assert!(runtime.trace().is_none(), "{strategy}");
     }
     assert!(Runtime::builder().threads(1).quiet().start().takes().is_empty());
+}
+
+/// Deferred tasks from all threads at once: some find their group's queue in use, and go to their spawner's own one if the plan says so, and only then.
+#[test]
+fn tasks_that_find_their_queue_in_use_run_once() {
+    const SPAWNERS: usize = 8;
+    const EACH: usize = 5_000;
+    for (setting, threads) in [("vicus", 2), ("vicus", 8), ("vicus:spill=off", 8), ("las", 8)] {
+        let setting: Setting = setting.parse().unwrap();
+        let runtime = Runtime::builder().threads(threads).strategy(setting.clone()).quiet().write_decisions().start();
+        let ran: Vec<AtomicUsize> = (0..SPAWNERS * EACH).map(|_| AtomicUsize::new(0)).collect();
+        runtime.run(|| {
+            scope(|scope| {
+                for own in ran.chunks(EACH) {
+                    scope.spawn_deferred(move |scope| {
+                        own.iter().for_each(|ran| scope.spawn_deferred(|_| _ = ran.fetch_add(1, Ordering::Relaxed)));
+                    });
+                }
+            });
+        });
+        assert!(ran.iter().all(|ran| ran.load(Ordering::Relaxed) == 1), "{setting}");
+        let plan = runtime.plan().clone();
+        let (decisions, _) = runtime.recorded();
+        let to_own = |decision: &&Decision| matches!(decision, Decision::Puts(_, queue) if plan.queues[queue.index()].owner.is_some());
+        let spilled = decisions.iter().flatten().filter(to_own).count();
+        println!("{setting}, {threads} threads: {spilled} of {} spilled", ran.len());
+        assert!(plan.spills || spilled == 0, "{setting}: {spilled}");
+    }
 }

@@ -54,8 +54,14 @@ impl Engine<'_> {
         let spec = &self.plan.queues[queue.index()];
         let far = spec.home != self.seats[seat].node;
         let stolen = far || spec.owner.is_some_and(|owner| owner.index() != seat);
-        let cost = if stolen { self.costs.steal.once() } else { self.passing(queue) };
-        let begin = self.queues.lock(queue, self.now, cost);
+        let passing = self.passing(seat, queue);
+        let (begin, cost) = if stolen {
+            // Thieves of a queue without a lock have its line one after the other, and its owner uses others.
+            let hold = if self.queues.is_locked(queue) { passing } else { self.line(seat, queue) };
+            (self.queues.lock(queue, seat, self.now, hold), self.costs.steal.once().max(hold))
+        } else {
+            (self.enter(queue, seat, passing), passing)
+        };
         *self.counts.takes.entry(way.rule()).or_default() += 1;
         self.counts.far_takes += u64::from(far);
         self.note(seat, || What::Taken { who, rule: way.rule(), far });
@@ -63,9 +69,24 @@ impl Engine<'_> {
         (begin, cost)
     }
 
+    /// How long the line by which a queue is used takes to come from the seat that has used it last.
+    fn line(&self, seat: usize, queue: QueueId) -> Time {
+        let Some(last) = self.queues.last(queue).filter(|&last| last != seat) else { return 0 };
+        let group = |seat: usize| self.machine.topology.pus[self.seats[seat].pu.index()].group.index();
+        self.lines[group(seat)][group(last)]
+    }
+
     /// The time of putting a task into a near queue, or of taking one.
-    pub(super) fn passing(&self, queue: QueueId) -> Time {
-        if self.queues.is_locked(queue) { self.costs.take.once() } else { self.costs.own.once() }
+    pub(super) fn passing(&self, seat: usize, queue: QueueId) -> Time {
+        match self.queues.is_locked(queue) {
+            true => self.costs.take.once().saturating_add(self.line(seat, queue)),
+            false => self.costs.own.once(),
+        }
+    }
+
+    /// The time from which a seat may use a queue for so long that is its own, or has a lock.
+    pub(super) fn enter(&mut self, queue: QueueId, seat: usize, passing: Time) -> Time {
+        if self.queues.is_locked(queue) { self.queues.lock(queue, seat, self.now, passing) } else { self.now }
     }
 
     /// The seat has made more tokens than their pool holds: it takes a task at once, which is seldom the last one that it made.

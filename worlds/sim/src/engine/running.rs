@@ -113,12 +113,12 @@ impl Engine<'_> {
         let (found, cost) = if state.take_back(&waiting) {
             (Some(waiting), 0)
         } else if let Goes::To(queue) = self.tasks[second as usize].goes {
-            (self.queues.remove(queue, waiting).then_some(waiting), self.passing(queue))
+            (self.queues.remove(queue, waiting).then_some(waiting), self.passing(seat, queue))
         } else if let Some(own) = own {
             (self.queues.take_own(own), self.costs.own.once())
         } else {
             let queue = self.plan.seats[seat].place[Kind::Immediate as usize];
-            (self.queues.remove(queue, waiting).then_some(waiting), self.passing(queue))
+            (self.queues.remove(queue, waiting).then_some(waiting), self.passing(seat, queue))
         };
         let Some((task, _)) = found else { return false };
         if task == second {

@@ -31,15 +31,38 @@ impl Engine<'_> {
         if pinned.is_none() {
             let (goes, dealing) = self.destination(seat, task);
             self.tasks[task as usize].goes = goes;
+            let kind = self.spills(seat, task, kind);
             cost = cost.saturating_add(dealing);
             if self.tasks[task as usize].waits == 0 {
                 let (queue, passing) = self.reach(seat, task, kind);
-                begin = queue.map_or(begin, |queue| self.queues.lock(queue, self.now, passing));
+                begin = queue.map_or(begin, |queue| self.enter(queue, seat, passing));
                 cost = cost.saturating_add(passing);
             }
         }
         self.top(seat).phase = Phase::Busy;
         self.spend(seat, begin, cost);
+    }
+
+    /// The kind as which a task is queued that its spawner has as this one: an immediate one if it goes to the spawner's own queue, because another seat uses the
+    /// other one.
+    fn spills(&mut self, seat: usize, task: u32, kind: Kind) -> Kind {
+        let Engine { plan, program, seats, queues, tasks, now, .. } = self;
+        let (spec, state) = (&program.tasks[task as usize], &mut tasks[task as usize]);
+        let queue = plan.seats[seat].place[kind as usize];
+        let is_unnamed = state.waits == 0
+            && spec.of_box.is_none()
+            && !spec.outside
+            && match state.goes {
+                Goes::Near => true,
+                Goes::To(other) => other == queue && spec.accesses.is_empty(),
+                Goes::Kept => false,
+            };
+        if is_unnamed
+            && seats[seat].state.spill(plan, kind, || queues.is_in_use_for(spec.request, queue, *now)).is_some()
+        {
+            (state.goes, state.kind) = (Goes::Near, Kind::Immediate);
+        }
+        state.kind
     }
 
     /// The task is made: queues it, unless it waits for others.
@@ -67,7 +90,7 @@ impl Engine<'_> {
             Goes::To(queue) => queue,
             Goes::Kept => return (None, 0),
         };
-        (Some(queue), self.passing(queue))
+        (Some(queue), self.passing(seat, queue))
     }
 
     /// Where a task goes, and the time of finding that out.
