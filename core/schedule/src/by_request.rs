@@ -3,7 +3,7 @@
 //! Falt, Kruliš, Bednárek, Yaghob, Zavoral, "Towards Efficient Locality Aware Parallel Data Stream Processing", §4.1.
 //! A sequential structure: the machine puts a lock around it, the simulator uses it bare.
 
-use crate::{End, Owners, RequestId};
+use crate::{End, RequestId};
 use std::collections::VecDeque;
 
 /// Tasks by request, oldest request first.
@@ -36,16 +36,6 @@ impl<T> ByRequest<T> {
     /// Whether it holds no task.
     pub fn is_empty(&self) -> bool {
         self.tasks == 0
-    }
-
-    /// Whose tasks it holds.
-    #[inline]
-    pub fn owners(&self) -> Owners {
-        match self.requests.len() {
-            0 => Owners::None,
-            1 => Owners::One(self.requests[0].0),
-            _ => Owners::Several,
-        }
     }
 
     /// Puts a task as the youngest of its request.

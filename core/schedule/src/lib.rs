@@ -47,7 +47,7 @@ pub use plan::{
     SeatPlan, Take, Tokens, When,
 };
 pub use policies::{ALL, Latencies, Parameter, Setting, SettingError, Settings, Strategy, Values};
-pub use queue::{Owners, Queue};
+pub use queue::Queue;
 pub use seat::{After, OWN_TURN, Put, Rest, Run, Seat, WOKEN_TURN, YIELDED_TURN};
 pub use sleepers::{Sleeper, Sleepers, Wake};
 pub use task::{Kind, RequestId, RunTask, TaskClass, TaskHeader, TaskRef};

@@ -60,8 +60,8 @@ pub struct Plan {
     pub in_turn: Vec<QueueId>,
     /// Whether a box that has received rows is a deferred task, and not an immediate one.
     pub defers_boxes: bool,
-    /// Whether a deferred task that names no place, and is no box, goes into its spawner's own queue while another seat uses the one where it would go: so its
-    /// spawner waits for no lock ([`Seat::spill`](crate::Seat::spill)).
+    /// Whether deferred tasks that name no place, and are no boxes, go into their spawner's own queue once it has found the one where they would go in use by
+    /// another seat, while there is one request: so the spawner waits for no lock ([`Seat::spill`](crate::Seat::spill)).
     pub spills: bool,
     /// How a task with a footprint is dealt to a queue; `None` if only the spawner's seat decides.
     pub dealing: Option<Dealing>,

@@ -3,19 +3,6 @@
 use crate::{ByRequest, End, Order, RequestId, Take};
 use std::collections::VecDeque;
 
-/// The requests whose tasks a queue holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owners {
-    /// It holds none.
-    None,
-    /// This one's alone.
-    One(RequestId),
-    /// Those of several.
-    Several,
-    /// It is not sorted by request.
-    Unknown,
-}
-
 /// A queue of either order. The plan says how tasks are taken; a world adds the lock.
 #[derive(Debug)]
 pub enum Queue<T> {
@@ -45,15 +32,6 @@ impl<T> Queue<T> {
     /// Whether it holds no task.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// Whose tasks it holds, if it is sorted by request.
-    #[inline]
-    pub fn owners(&self) -> Owners {
-        match self {
-            Queue::ByRequest(tasks) => tasks.owners(),
-            Queue::Deque(_) => Owners::Unknown,
-        }
     }
 
     /// Whether there is memory for one task more. A queue by requests takes it when it needs some.

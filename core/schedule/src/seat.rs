@@ -481,7 +481,7 @@ impl<T> Seat<T> {
 
     /// The way of most tasks, without a detour through the plan. The first probe takes the same, since this queue is the owner's
     /// at its young end (`Plan::owner_lifos`).
-    #[inline]
+    #[inline(always)]
     fn find_own<Q>(&mut self, waiting: Option<RequestId>, queues: &mut Q) -> Option<T>
     where
         Q: QueuesByRequest<Task = T>,
@@ -650,15 +650,28 @@ impl<T> Seat<T> {
         }
     }
 
-    /// The queue for a task of this kind that names no place, while another seat uses the queue to which it would go, and no other request has tasks there: the
-    /// seat's own, if the plan says so ([`Plan::spills`]) and there is one. A queue that a neighbourhood shares keeps its tasks together; when many seats want it at
-    /// once, the spawner, which all of them wait for, would be one of those that stand in line for its lock. Where requests take turns, they go on doing so.
+    /// The seat's own queue for a task of this kind that names no place, if the plan spills such tasks ([`Plan::spills`]), its request `is_alone`, and another
+    /// seat uses the queue to which it would go ([`Seat::place`]), or did for one of the last tasks before it. A queue that a neighbourhood shares keeps its tasks together; when
+    /// many seats want it at once, the spawner, which all of them wait for, would be one of those that stand in line for its lock.
+    ///
+    /// Not where there are several requests: they take turns in such a queue, and what lies in a seat's own one goes before the others', and on top of their
+    /// tasks that wait.
     #[inline]
-    pub fn spill(&mut self, plan: &Plan, kind: Kind, is_in_use: impl FnOnce() -> bool) -> Option<QueueId> {
+    pub fn spill(
+        &mut self,
+        plan: &Plan,
+        kind: Kind,
+        is_alone: impl FnOnce() -> bool,
+        is_in_use: impl FnOnce() -> bool,
+    ) -> Option<QueueId> {
         if !plan.spills || kind != Kind::Deferred {
             return None;
         }
         let own = self.own?;
+        if !is_alone() {
+            self.spills = 0;
+            return None;
+        }
         if self.spills > 0 {
             self.spills -= 1;
         } else if is_in_use() {

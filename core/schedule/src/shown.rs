@@ -42,7 +42,10 @@ impl fmt::Display for Plan {
             writeln!(f, "boxes that have received rows: as deferred tasks")?;
         }
         if *spills {
-            writeln!(f, "deferred tasks whose queue another seat uses: to the spawner's immediate ones")?;
+            writeln!(
+                f,
+                "deferred tasks of an only request, once another seat uses their queue: to the spawner's immediate ones"
+            )?;
         }
         if let Some(dealing) = dealing {
             self.dealing(f, dealing)?;

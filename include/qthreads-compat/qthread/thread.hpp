@@ -145,7 +145,7 @@ public:
 
   /// Waits until the thread is over, and returns what its callable has returned, or throws what that has thrown, the same object. A thread
   /// that calls this is suspended meanwhile, and its worker runs others; a thread of the system that is no worker blocks. The callable was
-  /// destroyed before. Throws std::logic_error if the handle has no thread, as after a join, and std::system_error (operation_canceled) if
+  /// destroyed before. What the result's move constructor throws leaves this function, too, and the result is lost. Throws std::logic_error if the handle has no thread, as after a join, and std::system_error (operation_canceled) if
   /// the library has unwound the thread.
   R join() {
     if (!shared_) throw std::logic_error("vicus: the handle has no thread: it was joined, detached or moved from");

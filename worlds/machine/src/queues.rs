@@ -12,9 +12,9 @@ use crate::fifo::Fifo;
 use crate::lock::ShortLock;
 use crate::sleep::Barrier;
 use crate::sync::Padded;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use vicus_schedule::{
-    Context, End, Owners, Plan, Queue, QueueId, QueueSpec, Queues, QueuesByRequest, RequestId, SeatId, Take, TaskRef,
+    Context, End, Plan, Queue, QueueId, QueueSpec, Queues, QueuesByRequest, RequestId, SeatId, Take, TaskRef,
 };
 
 pub(crate) struct SharedQueues {
@@ -40,45 +40,9 @@ enum SharedQueue {
     Fifo(Box<Fifo>),
     Locked {
         queue: ShortLock<Queue<TaskRef>>,
-        seen: Seen,
+        len: AtomicUsize,
         capacity: usize,
     },
-}
-
-/// What is seen of a queue without its lock.
-struct Seen {
-    len: AtomicUsize,
-    /// The request whose tasks it holds, or [`NO_REQUEST`] or [`SEVERAL_REQUESTS`].
-    of: AtomicU64,
-}
-
-const NO_REQUEST: u64 = u64::MAX;
-const SEVERAL_REQUESTS: u64 = u64::MAX - 1;
-
-impl Seen {
-    fn len(&self) -> usize {
-        self.len.load(Ordering::Acquire)
-    }
-
-    /// Under the lock.
-    #[inline]
-    fn set(&self, queue: &Queue<TaskRef>) {
-        self.len.store(queue.len(), Ordering::Release);
-        let of = match queue.owners() {
-            Owners::None => NO_REQUEST,
-            Owners::One(request) => request.0,
-            Owners::Several => SEVERAL_REQUESTS,
-            // Nobody asks.
-            Owners::Unknown => return,
-        };
-        // A hint: an old value has a task go to one queue or the other.
-        self.of.store(of, Ordering::Relaxed);
-    }
-
-    /// Whether no other request had tasks there a moment ago.
-    fn is_of(&self, request: RequestId) -> bool {
-        [request.0, NO_REQUEST].contains(&self.of.load(Ordering::Relaxed))
-    }
 }
 
 impl SharedQueues {
@@ -88,7 +52,7 @@ impl SharedQueues {
             _ if fifo => SharedQueue::Fifo(Box::new(Fifo::new())),
             _ => SharedQueue::Locked {
                 queue: ShortLock::new(Queue::new(spec.order)),
-                seen: Seen { len: AtomicUsize::new(0), of: AtomicU64::new(NO_REQUEST) },
+                len: AtomicUsize::new(0),
                 capacity: spec.capacity.map_or(usize::MAX, |tasks| tasks as usize),
             },
         };
@@ -111,13 +75,13 @@ impl SharedQueues {
                 Ok(())
             }
             SharedQueue::Fifo(fifo) => fifo.push(task),
-            SharedQueue::Locked { queue, seen, capacity } => {
+            SharedQueue::Locked { queue, len, capacity } => {
                 let mut queue = queue.lock();
                 if queue.len() >= *capacity || !queue.has_room() {
                     return Err(task);
                 }
                 queue.push(task.header().request, task);
-                seen.set(&queue);
+                len.store(queue.len(), Ordering::Release);
                 drop(queue);
                 if let Some(tokens) = &self.tokens {
                     // Release: the holder of the token finds the task, or another's.
@@ -128,14 +92,21 @@ impl SharedQueues {
         }
     }
 
-    /// Whether a seat used a queue a moment ago in which seats wait for one another, and in which no other request had tasks. Of one with a lock for each end nobody
-    /// asks.
+    /// Whether a seat used a queue a moment ago in which seats wait for one another. One with a lock for each end is none of these.
     #[inline]
-    pub(crate) fn is_in_use_for(&self, request: RequestId, queue: QueueId) -> bool {
+    pub(crate) fn is_in_use(&self, queue: QueueId) -> bool {
         match &self.queues[queue.index()].0 {
-            SharedQueue::Locked { queue, seen, .. } => queue.is_held() && seen.is_of(request),
+            SharedQueue::Locked { queue, .. } => queue.is_held(),
             SharedQueue::Own { .. } | SharedQueue::Fifo(_) => false,
         }
+    }
+
+    /// Calls `f` while this thread uses a queue behind a lock.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn hold<R>(&self, queue: QueueId, f: impl FnOnce() -> R) -> R {
+        let SharedQueue::Locked { queue, .. } = &self.queues[queue.index()].0 else { panic!("it has no lock") };
+        let _held = queue.lock();
+        f()
     }
 
     /// The oldest task of a queue that is not lock-free, if it is wanted. The plan has no tokens.
@@ -186,7 +157,7 @@ impl SharedQueues {
         match &self.queues[queue.index()].0 {
             SharedQueue::Own { deque, .. } => deque.len(),
             SharedQueue::Fifo(fifo) => fifo.len(),
-            SharedQueue::Locked { seen, .. } => seen.len(),
+            SharedQueue::Locked { len, .. } => len.load(Ordering::Acquire),
         }
     }
 
@@ -214,17 +185,17 @@ impl SharedQueues {
     /// Calls `change` on a queue that is not empty, and not lock-free.
     #[inline]
     fn locked<R>(&self, queue: QueueId, change: impl FnOnce(&mut Queue<TaskRef>) -> R) -> Option<R> {
-        let (queue, seen) = match &self.queues[queue.index()].0 {
+        let (queue, len) = match &self.queues[queue.index()].0 {
             SharedQueue::Own { .. } => return None,
             SharedQueue::Fifo(fifo) => return fifo.change(change),
-            SharedQueue::Locked { queue, seen, .. } => (queue, seen),
+            SharedQueue::Locked { queue, len, .. } => (queue, len),
         };
-        if seen.len() == 0 {
+        if len.load(Ordering::Acquire) == 0 {
             return None;
         }
         let mut queue = queue.lock();
         let result = change(&mut queue);
-        seen.set(&queue);
+        len.store(queue.len(), Ordering::Release);
         Some(result)
     }
 
@@ -312,8 +283,8 @@ impl Queues for Reach<'_> {
                 debug_assert_eq!(take, Take::Oldest, "Plan::fifos");
                 fifo.take_if(|_| true)
             }
-            SharedQueue::Locked { seen, .. } if seen.len() <= longer_than as usize => None,
-            SharedQueue::Locked { queue: locked, seen, .. } => {
+            SharedQueue::Locked { len, .. } if len.load(Ordering::Acquire) <= longer_than as usize => None,
+            SharedQueue::Locked { queue: locked, len, .. } => {
                 let mut rest = Vec::new();
                 let task = {
                     let mut queue = locked.lock();
@@ -321,7 +292,7 @@ impl Queues for Reach<'_> {
                         return None;
                     }
                     let task = queue.take(take, &mut rest);
-                    seen.set(&queue);
+                    len.store(queue.len(), Ordering::Release);
                     task
                 };
                 for (_, task) in rest {
@@ -474,30 +445,8 @@ mod tests {
         let plan = "vicus".parse::<Setting>().unwrap().plan(&machine, 2);
         let queues = SharedQueues::new(&plan);
         let [own, shared] = plan.seats[0].place;
-        let SharedQueue::Locked { queue, .. } = &queues.queues[shared.index()].0 else {
-            panic!("a queue of the group")
-        };
-        let job = |request| {
-            let header = TaskHeader { class: &JOB, context: ContextRef::NONE, request: RequestId(request), number: 0 };
-            Job { header, taken: AtomicU8::new(0) }
-        };
-        let is_in_use = |request, queue| queues.is_in_use_for(RequestId(request), queue);
-        assert!(!is_in_use(1, shared));
-        let held = queue.lock();
-        assert!(is_in_use(1, shared) && !is_in_use(1, own));
-        drop(held);
-        let jobs = [job(1), job(2)];
-        assert!(queues.push(shared, task(&jobs[0])).is_ok());
-        assert!(!is_in_use(1, shared), "nobody has the lock");
-        let held = queue.lock();
-        assert!(is_in_use(1, shared) && !is_in_use(2, shared), "requests take turns there");
-        drop(held);
-        assert!(queues.push(shared, task(&jobs[1])).is_ok());
-        let held = queue.lock();
-        assert!(!is_in_use(1, shared) && !is_in_use(2, shared), "there are several");
-        drop(held);
-        while queues.locked(shared, |tasks| tasks.take(Take::Oldest, &mut Vec::new())).flatten().is_some() {}
-        let _held = queue.lock();
-        assert!(is_in_use(2, shared), "it is empty");
+        assert!(!queues.is_in_use(shared));
+        assert!(queues.hold(shared, || queues.is_in_use(shared) && !queues.is_in_use(own)));
+        assert!(!queues.is_in_use(shared));
     }
 }

@@ -13,7 +13,7 @@ use crate::request::{Request, RequestOptions};
 use crate::sleep::{Barrier, SleepPool};
 use crate::sync::Padded;
 use crate::takes::Level;
-use crate::tasks::{self, Accounts, Blocks, Done, GroupQueues, Requests, Stopped, Waits, account_here};
+use crate::tasks::{self, Accounts, Blocks, Done, GroupQueues, OpenRequests, Requests, Stopped, Waits, account_here};
 use crate::team::Gathering;
 use crate::threads::{OnDeadlock, Threads};
 use crate::worker::Worker;
@@ -320,6 +320,7 @@ impl Chosen {
             requests: Mutex::new(BTreeMap::new()),
             alone: Padded(AtomicU64::new(NO_REQUEST)),
             requests_of_tasks: Requests::default(),
+            open: OpenRequests::default(),
             stopped: Stopped::default(),
             accounts: Accounts::default(),
             waits: Waits::default(),
@@ -495,6 +496,7 @@ pub(crate) struct Shared {
     alone: Padded<AtomicU64>,
     /// Those that are closures.
     pub(crate) requests_of_tasks: Requests,
+    pub(crate) open: OpenRequests,
     /// Requests of both kinds.
     pub(crate) stopped: Stopped,
     pub(crate) accounts: Accounts,
@@ -605,6 +607,7 @@ impl Shared {
         self.change_requests(|requests| {
             if !state.is_known.swap(true, Ordering::Relaxed) {
                 requests.insert(state.instance.id(), Arc::clone(state));
+                self.open.begin();
             }
         });
     }
@@ -777,6 +780,7 @@ impl Shared {
         let state = self.change_requests(|requests| requests.remove(&id));
         self.stopped.remove(id);
         if let Some(state) = state {
+            self.open.end();
             let mut answer = state.lock();
             answer.result = Some(result);
             let waiting = std::mem::take(&mut answer.waiting);

@@ -13,7 +13,7 @@
 //! The race that step 1 closes: the spawner reads "no thread is announced" before the announcement, and the sleeper looks into
 //! the queue before the task is visible there. The spawner has no fence between its two steps; the sleeper's barrier stands in
 //! for it. If the kernel refuses that barrier, spawners have a fence ([`Barrier::before_look`]), except for a push to a seat's
-//! own queue: this can miss a sleeper, and the task is still run, by the spawner, which looks there before it sleeps.
+//! own queue, also of a deferred task that spills there: this can miss a sleeper, and the task is still run, by the spawner, which looks there before it sleeps.
 
 use crate::sync::{AtomicU32, Condvar, Mutex, MutexGuard, Ordering, Padded, fence, light_fence};
 #[cfg(not(loom))]

@@ -28,6 +28,6 @@ pub(crate) fn light_fence() {
 }
 
 /// A value on cache lines of its own: two, since processors fetch them in pairs.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Padded<T>(pub(crate) T);

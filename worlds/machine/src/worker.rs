@@ -922,7 +922,9 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
     if idle_since.is_some() {
         Seated::of_this_thread(shared).end_idle();
     }
-    fibres::leave_to_program();
+    if shared.threads_here.any() {
+        fibres::leave_to_program();
+    }
     leave_to_others(shared);
 }
 

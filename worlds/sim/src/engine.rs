@@ -194,6 +194,8 @@ struct Engine<'a> {
     requests: FxHashMap<RequestId, Requested>,
     /// The requests of boxes that are not over, also those that are to come. One is over when no task of it is left.
     of_boxes: BTreeSet<RequestId>,
+    /// The number of requests that were submitted and are not over.
+    open: usize,
     /// The number of tasks that came from outside.
     entered: usize,
     left: usize,
@@ -214,7 +216,7 @@ struct Requested {
     submitted: bool,
 }
 
-/// By core group, how long a line takes from each group's caches to its own: within a group as long as from the cache that it shares, otherwise, as in
+/// By core group, how long a line takes from each group's caches to its own: within a group as long as from the cache that it shares, also between hardware threads of a core; otherwise, as in
 /// `lines.rs`, as from the other node's memory, and between home caches as from the other one.
 fn lines(machine: &Machine) -> Vec<Vec<Time>> {
     let (groups, caches) = (&machine.topology.core_groups, &machine.topology.caches);
@@ -322,6 +324,7 @@ impl<'a> Engine<'a> {
             memory,
             requests,
             of_boxes,
+            open: 0,
             entered: 0,
             left: program.tasks.len(),
             late_wakes: options

@@ -18,7 +18,7 @@ pub struct Parameters {
     /// Pushing a task onto a queue that seats share, or taking one, in cycles; a lock is held for as long, and before that until its line has come from the seat
     /// that has used it last.
     pub take_cycles: f64,
-    /// Taking a task from another seat's queue, or another node's, in cycles.
+    /// Taking a task from another seat's queue, or another node's, in cycles; no less than the queue's line takes to come.
     pub steal_cycles: f64,
     /// Finding where the bytes of one access lie when a task is dealt by them, in cycles: of its first stretch.
     pub deal_cycles: f64,

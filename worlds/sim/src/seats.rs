@@ -212,10 +212,10 @@ impl ReadyQueues {
         self.queues[queue.index()].locked
     }
 
-    /// Whether a seat uses a locked queue now in which no other request has tasks.
-    pub(crate) fn is_in_use_for(&self, request: RequestId, queue: QueueId, now: Time) -> bool {
-        let Ready { locked, busy_until, ref requests, .. } = self.queues[queue.index()];
-        locked && busy_until > now && requests.iter().all(|entry| entry.0 == request)
+    /// Whether a seat uses a locked queue now.
+    pub(crate) fn is_in_use(&self, queue: QueueId, now: Time) -> bool {
+        let Ready { locked, busy_until, .. } = self.queues[queue.index()];
+        locked && busy_until > now
     }
 
     /// The seat that has used a queue last which several may use at once; `None`: none has.
@@ -289,11 +289,8 @@ mod tests {
             assert_eq!(queues.lock(queue, 3, 200, 5), 200);
             assert_eq!(queues.last(queue), Some(3));
         }
-        let request = RequestId(7);
-        assert!(queues.is_in_use_for(request, shared, 204) && !queues.is_in_use_for(request, shared, 205));
-        assert!(!queues.is_in_use_for(request, own, 204), "its owner waits for no thief");
-        assert!(queues.push(shared, (1, request)) && queues.is_in_use_for(request, shared, 204));
-        assert!(!queues.is_in_use_for(RequestId(8), shared, 204), "requests take turns there");
+        assert!(queues.is_in_use(shared, 204) && !queues.is_in_use(shared, 205));
+        assert!(!queues.is_in_use(own, 204), "its owner waits for no thief");
         assert_eq!(plan.queues[own.index()].owner, Some(SeatId::new(0)));
     }
 }

@@ -42,7 +42,7 @@ const SPILL: Parameter = Parameter {
     name: "spill",
     default: 1,
     values: Values::Named(&["off", "on"]),
-    what: "on: a deferred task goes to its spawner's own queue while another seat uses the one of its core group",
+    what: "on: while there is one request, a deferred task goes to its spawner's own queue once another seat uses the one of its core group",
 };
 
 pub(super) struct Vicus;

@@ -575,12 +575,17 @@ fn deferred_tasks_spill_into_their_spawners_own_queue_under_vicus_alone() {
         let plan = setting.parse::<Setting>().unwrap().plan(&machine, 8);
         let locks = plan.owner_lifos();
         let mut seat: Seat<u32> = Seat::new(&plan, SeatId::new(5), |queue| locks[queue.index()]);
-        assert_eq!(seat.spill(&plan, kind, || false), None, "{setting}");
-        let spilled = seat.spill(&plan, kind, || true);
+        assert_eq!(seat.spill(&plan, kind, || true, || false), None, "{setting}");
+        let spilled = seat.spill(&plan, kind, || true, || true);
         assert!(spilled.is_none_or(|queue| plan.queues[queue.index()].owner == Some(SeatId::new(5))), "{setting}");
         // It looks again after 64 of them.
-        let after = std::iter::from_fn(|| seat.spill(&plan, kind, || false)).take(100).count();
-        assert_eq!(after, if spilled.is_some() { 63 } else { 0 }, "{setting}");
+        let mut count = || std::iter::from_fn(|| seat.spill(&plan, kind, || true, || false)).take(100).count();
+        assert_eq!(count(), if spilled.is_some() { 63 } else { 0 }, "{setting}");
+        // Not one more when another request has come.
+        seat.spill(&plan, kind, || true, || true);
+        assert_eq!(seat.spill(&plan, kind, || false, || true), None, "{setting}");
+        let mut count = || std::iter::from_fn(|| seat.spill(&plan, kind, || true, || false)).take(100).count();
+        assert_eq!(count(), 0, "{setting}");
         spilled.is_some()
     };
     for strategy in ALL {
@@ -590,5 +595,7 @@ fn deferred_tasks_spill_into_their_spawners_own_queue_under_vicus_alone() {
     }
     assert!(!spills("vicus:spill=off", Kind::Deferred));
     let shown = |setting: &str| setting.parse::<Setting>().unwrap().plan(&machine, 8).to_string();
-    assert!(shown("vicus").contains("whose queue another seat uses") && !shown("vicus:spill=off").contains("uses"));
+    assert!(
+        shown("vicus").contains("once another seat uses their queue") && !shown("vicus:spill=off").contains("uses")
+    );
 }

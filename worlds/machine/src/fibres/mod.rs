@@ -646,7 +646,8 @@ unsafe fn task_of(word: usize) -> TaskRef {
     unsafe { TaskRef::new(NonNull::new_unchecked(ptr::with_exposed_provenance_mut(word))) }
 }
 
-/// What is on a fibre's stack: it runs one thread after the other.
+/// What is on a fibre's stack: it runs one thread after the other. A panic that a thread's own catch does not stop, as one of a waker's, aborts the process: it can't go beyond
+/// this stack.
 extern "C" fn runs(fibre: *const (), first: usize) -> ! {
     #[expect(unsafe_code, reason = "follows a pointer to what is never freed, and is handed a task")]
     // SAFETY: both are those of `Fibre::switch_to`.

@@ -364,11 +364,24 @@ pub(super) fn wait_for(context: &Context, wanted: Wanted) {
 /// Calls `wait`, in which the running task waits, and records that if events are recorded.
 #[inline]
 pub(crate) fn recorded(awaits: Awaits, wait: impl FnOnce()) {
-    if !in_task(|worker| worker.recorder.keeps_events()) {
-        return wait();
+    let keeps_events = in_task(|worker| worker.recorder.keeps_events());
+    if keeps_events {
+        record_begins(awaits);
     }
-    in_task(|worker| worker.recorder.wait_begins(worker.frame.request, awaits));
+    // In one place: the wait is a part of its caller then.
     wait();
+    if keeps_events {
+        record_ends();
+    }
+}
+
+#[cold]
+fn record_begins(awaits: Awaits) {
+    in_task(|worker| worker.recorder.wait_begins(worker.frame.request, awaits));
+}
+
+#[cold]
+fn record_ends() {
     in_task(|worker| worker.recorder.wait_ends(worker.frame.request));
 }
 

@@ -6,13 +6,14 @@ use super::seatless;
 use super::stopped::Stopped;
 use super::{closure_class, end_task, with_descendants};
 use crate::runtime::{Runtime, Shared};
+use crate::sync::Padded;
 use crate::worker::{Worker, in_task, outside, with_worker};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use vicus_flow::{Account, Budget};
 use vicus_schedule::{Context, ContextRef, RequestId, TaskClass, TaskHeader, TaskRef};
@@ -82,6 +83,7 @@ impl Runtime {
         let id = RequestId(shared.next_request.fetch_add(1, Ordering::Relaxed));
         let answer = Arc::new(Answer(Mutex::new(State { is_over: false, result: None, waiting: Vec::new() })));
         shared.requests_of_tasks.begin(id, Arc::clone(&answer) as _);
+        shared.open.begin();
         shared.accounts.begin(id, Account::new(budget));
         let queue = self.next_of(&shared.plan.entry);
         let number = shared.recording.as_ref().map_or(TaskHeader::UNNUMBERED, |recording| recording.task_submitted(id));
@@ -242,6 +244,28 @@ impl Requests {
     }
 }
 
+/// How many requests there are of all kinds: boxes, closures, and callers that wait for a task of theirs.
+#[derive(Default)]
+pub(crate) struct OpenRequests(Padded<AtomicUsize>);
+
+impl OpenRequests {
+    pub(crate) fn begin(&self) {
+        self.0.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn end(&self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Shared {
+    /// Whether there is at most one request, and no lightweight thread, of which each that was spawned from outside is one. It decides only where tasks lie.
+    #[inline]
+    pub(crate) fn has_one_request(&self) -> bool {
+        self.open.0.0.load(Ordering::Relaxed) <= 1 && !self.threads_here.any()
+    }
+}
+
 /// A request's closure, on the heap.
 #[repr(C)]
 struct RequestJob<F, R> {
@@ -284,6 +308,7 @@ unsafe fn run<F: FnOnce() -> R, R>(task: TaskRef) {
     let result: Result<Option<R>, Box<dyn Any + Send>> = with_descendants(catch_unwind(work));
     end_task(&header);
     shared.requests_of_tasks.end(header.request, &shared.stopped);
+    shared.open.end();
     shared.accounts.end(header.request);
     answer.set(result.transpose());
     // If no handle is left, the result is dropped here.

@@ -205,11 +205,12 @@ impl Worker {
         self.put_spilling(task, put)
     }
 
-    /// As [`Worker::put_or_keep`], for a task that names no place: it goes to the seat's own queue if its own one is in use and the plan says so.
+    /// As [`Worker::put_or_keep`], for a task that names no place: it may go into the seat's immediate queue while another seat uses the one of its group.
     fn put_spilling(&mut self, task: TaskRef, put: Put) -> AtOnce {
         let Put::Into(queue, kind) = put else { return self.put_or_keep(task, put) };
-        let is_in_use = || self.shared.queues.is_in_use_for(task.header().request, queue);
-        let Some(own) = self.state.spill(&self.shared.plan, kind, is_in_use) else {
+        let shared = &self.shared;
+        let is_in_use = || shared.queues.is_in_use(queue);
+        let Some(own) = self.state.spill(&shared.plan, kind, || shared.has_one_request(), is_in_use) else {
             return self.put(task, queue, kind);
         };
         // Before it is put: another seat may have run it then.
@@ -242,5 +243,55 @@ impl Worker {
         }
         let put = self.state.place_dealt(&self.shared.plan, kind, queue);
         if queue.is_none() { self.put_spilling(task, put) } else { self.put_or_keep(task, put) }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use crate::{Runtime, scope};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+    use vicus_schedule::Decision;
+
+    /// Where one seat puts a deferred task, whose group's queue is in use if this says so: into its own queue, or there.
+    fn is_spilled(setting: &str, is_in_use: bool, has_another_request: bool) -> bool {
+        let runtime = Runtime::builder().threads(1).strategy(setting.parse().unwrap());
+        let runtime = runtime.quiet().write_decisions().start();
+        let [own, shared] = runtime.plan().seats[0].place;
+        let (has_run, is_held) = (AtomicBool::new(false), AtomicBool::new(false));
+        let holds = || {
+            is_held.store(true, Ordering::Release);
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        std::thread::scope(|threads| {
+            let another = runtime.run(|| {
+                let another = has_another_request.then(|| runtime.spawn(|| ()));
+                scope(|scope| {
+                    if is_in_use {
+                        threads.spawn(|| runtime.shared.queues.hold(shared, &holds));
+                        while !is_held.load(Ordering::Acquire) {
+                            std::thread::yield_now();
+                        }
+                    }
+                    scope.spawn_deferred(|_| has_run.store(true, Ordering::Relaxed));
+                });
+                another
+            });
+            another.into_iter().for_each(|another| another.wait().unwrap());
+        });
+        assert!(has_run.into_inner());
+        let (decisions, _) = runtime.recorded();
+        let puts = |queue| decisions[0].iter().any(|made| matches!(made, Decision::Puts(_, to) if *to == queue));
+        assert!(puts(own) != puts(shared), "{decisions:?}");
+        puts(own)
+    }
+
+    #[test]
+    fn a_deferred_task_spills_while_its_queue_is_in_use_and_its_request_is_alone() {
+        assert!(is_spilled("vicus", true, false));
+        assert!(!is_spilled("vicus", false, false));
+        assert!(!is_spilled("vicus:spill=off", true, false));
+        assert!(!is_spilled("las", true, false));
+        assert!(!is_spilled("vicus", true, true));
     }
 }

@@ -199,6 +199,8 @@ fn report(shared: &Shared) {
         return;
     }
     let on_deadlock = if is_sure { watch.on_deadlock } else { OnDeadlock::Report };
+    let waits = || shared.threads_here.waits(&[Waits::OfThreads, Waits::OfSeats]);
+    let waits_before = waits();
     let (mut count, mut text) = (0, String::new());
     let who_waits = |wait: &SeenWait<'_>| {
         let thread = wait.fibre.filter(|fibre| fibre.is_of(shared)).and_then(Fibre::thread);
@@ -251,6 +253,8 @@ fn report(shared: &Shared) {
     let _ = writeln!(std::io::stderr(), "vicus: a deadlock: nothing runs, and {who} for full/empty bits. {end}{text}");
     match on_deadlock {
         OnDeadlock::Abort => std::process::abort(),
+        // While it was said, which may take long, a thread of the system may have come.
+        OnDeadlock::Unwind if waits() != waits_before || watch.is_filled_outside.load(Ordering::Relaxed) => {}
         // Now, and not before: their program may end as soon as they are unwound.
         OnDeadlock::Unwind => judge_waits(|wait| match who_waits(&wait) {
             (None, None) => Verdict::Stays,

@@ -116,6 +116,8 @@ pub fn yield_now() {
     }
 }
 
+// Neither is a part of its caller, which may be on another thread of the system after the switch: they look at what is a `thread_local!`, whose address a
+// compiler keeps within a function.
 #[inline(never)]
 fn fibre_that_yields() -> Option<&'static Fibre> {
     fibres::current()

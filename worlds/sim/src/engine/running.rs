@@ -110,15 +110,15 @@ impl Engine<'_> {
         let waiting = self.waiting(second);
         let Thread { state, .. } = &mut self.seats[seat];
         let (own, own_way) = (state.own(), state.own_way());
-        let (found, cost) = if state.take_back(&waiting) {
-            (Some(waiting), 0)
+        let (found, queue) = if state.take_back(&waiting) {
+            (Some(waiting), None)
         } else if let Goes::To(queue) = self.tasks[second as usize].goes {
-            (self.queues.remove(queue, waiting).then_some(waiting), self.passing(seat, queue))
+            (self.queues.remove(queue, waiting).then_some(waiting), Some(queue))
         } else if let Some(own) = own {
-            (self.queues.take_own(own), self.costs.own.once())
+            (self.queues.take_own(own), Some(own))
         } else {
             let queue = self.plan.seats[seat].place[Kind::Immediate as usize];
-            (self.queues.remove(queue, waiting).then_some(waiting), self.passing(seat, queue))
+            (self.queues.remove(queue, waiting).then_some(waiting), Some(queue))
         };
         let Some((task, _)) = found else { return false };
         if task == second {
@@ -129,7 +129,9 @@ impl Engine<'_> {
         self.record_decision(seat, Decision::Runs(self.name_of(task), own_way));
         self.note(seat, || What::Taken { who, rule: own_way.rule(), far: false });
         self.begin_task(seat, task);
-        self.spend(seat, self.now, cost);
+        let cost = queue.map_or(0, |queue| self.passing(seat, queue));
+        let begin = queue.map_or(self.now, |queue| self.enter(queue, seat, cost));
+        self.spend(seat, begin, cost);
         true
     }
 
@@ -242,6 +244,7 @@ impl Engine<'_> {
         let requested = self.requests.get_mut(&request).expect("each request was counted");
         requested.left -= 1;
         if requested.left == 0 {
+            self.open -= 1;
             self.of_boxes.remove(&request);
             self.note(seat, || diary::ended(request.0 as u32));
         }
@@ -252,8 +255,10 @@ impl Engine<'_> {
             if state.waits == 0 && state.spawned {
                 let spec = &self.program.tasks[later as usize];
                 let kind = if spec.spreads { self.tasks[later as usize].kind } else { spec.released };
-                let (_, cost) = self.reach(seat, later, kind);
-                self.owe(seat, cost);
+                let kind = self.spills(seat, later, kind);
+                let (queue, cost) = self.reach(seat, later, kind);
+                let begin = queue.map_or(self.now, |queue| self.enter(queue, seat, cost));
+                self.owe(seat, (begin - self.now).saturating_add(cost));
                 self.enqueue(seat, later, kind, None);
             }
         }

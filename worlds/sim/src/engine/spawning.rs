@@ -15,6 +15,7 @@ impl Engine<'_> {
         let request = self.program.tasks[task as usize].request;
         let requested = self.requests.get_mut(&request).expect("each request was counted");
         if !std::mem::replace(&mut requested.submitted, true) {
+            self.open += 1;
             self.note(seat, || What::RequestSubmitted { request: request.0 as u32 });
         }
     }
@@ -31,9 +32,10 @@ impl Engine<'_> {
         if pinned.is_none() {
             let (goes, dealing) = self.destination(seat, task);
             self.tasks[task as usize].goes = goes;
-            let kind = self.spills(seat, task, kind);
             cost = cost.saturating_add(dealing);
             if self.tasks[task as usize].waits == 0 {
+                let kind = self.spills(seat, task, kind);
+                self.tasks[task as usize].kind = kind;
                 let (queue, passing) = self.reach(seat, task, kind);
                 begin = queue.map_or(begin, |queue| self.enter(queue, seat, passing));
                 cost = cost.saturating_add(passing);
@@ -43,26 +45,31 @@ impl Engine<'_> {
         self.spend(seat, begin, cost);
     }
 
-    /// The kind as which a task is queued that its spawner has as this one: an immediate one if it goes to the spawner's own queue, because another seat uses the
-    /// other one.
-    fn spills(&mut self, seat: usize, task: u32, kind: Kind) -> Kind {
-        let Engine { plan, program, seats, queues, tasks, now, .. } = self;
-        let (spec, state) = (&program.tasks[task as usize], &mut tasks[task as usize]);
+    /// The kind of a task that is about to be queued as this one: immediate, if it goes to its spawner's own queue because another seat uses the other one.
+    pub(super) fn spills(&mut self, seat: usize, task: u32, kind: Kind) -> Kind {
+        let Engine { plan, program, seats, queues, tasks, open, now, .. } = self;
+        let (spec, goes) = (&program.tasks[task as usize], &mut tasks[task as usize].goes);
         let queue = plan.seats[seat].place[kind as usize];
-        let is_unnamed = state.waits == 0
-            && spec.of_box.is_none()
+        let is_unnamed = spec.of_box.is_none()
             && !spec.outside
-            && match state.goes {
+            && !spec.goes_home
+            && match *goes {
                 Goes::Near => true,
                 Goes::To(other) => other == queue && spec.accesses.is_empty(),
                 Goes::Kept => false,
             };
-        if is_unnamed
-            && seats[seat].state.spill(plan, kind, || queues.is_in_use_for(spec.request, queue, *now)).is_some()
-        {
-            (state.goes, state.kind) = (Goes::Near, Kind::Immediate);
+        let state = &mut seats[seat].state;
+        // On a deep stack it is kept.
+        if !is_unnamed || state.place_dealt(plan, kind, None) == Put::Keep {
+            return kind;
         }
-        state.kind
+        match state.spill(plan, kind, || *open <= 1, || queues.is_in_use(queue, *now)) {
+            Some(_) => {
+                *goes = Goes::Near;
+                Kind::Immediate
+            }
+            None => kind,
+        }
     }
 
     /// The task is made: queues it, unless it waits for others.
