@@ -331,6 +331,8 @@ fn a_deep_stack_keeps_the_same_in_both_worlds() {
 fn several_seats_put_the_same_into_the_same_queues() {
     const SEATS: usize = 6;
     for strategy in strategies().take(STRATEGIES.len()) {
+        // Whether a queue is in use is not the seat's decision.
+        let strategy = if strategy.to_string() == "vicus" { "vicus:spill=off".parse().unwrap() } else { strategy };
         for seed in 0..5 {
             let tasks = || {
                 let mut chance = Chance(Pcg64::seed_from_u64(seed));
