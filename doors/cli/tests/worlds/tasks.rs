@@ -332,7 +332,7 @@ fn several_seats_put_the_same_into_the_same_queues() {
     const SEATS: usize = 6;
     for strategy in strategies().take(STRATEGIES.len()) {
         // Whether a queue is in use is not the seat's decision.
-        let strategy = if strategy.to_string() == "vicus" { "vicus:spill=off".parse().unwrap() } else { strategy };
+        let strategy = if strategy == "vicus" { "vicus:spill=off".to_owned() } else { strategy };
         for seed in 0..5 {
             let tasks = || {
                 let mut chance = Chance(Pcg64::seed_from_u64(seed));
