@@ -481,7 +481,7 @@ impl<T> Seat<T> {
 
     /// The way of most tasks, without a detour through the plan. The first probe takes the same, since this queue is the owner's
     /// at its young end (`Plan::owner_lifos`).
-    #[inline(always)]
+    #[inline]
     fn find_own<Q>(&mut self, waiting: Option<RequestId>, queues: &mut Q) -> Option<T>
     where
         Q: QueuesByRequest<Task = T>,

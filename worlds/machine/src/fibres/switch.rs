@@ -5,7 +5,7 @@
 //! it, so that calls and returns go in pairs where a coroutine's body switches itself. A lightweight thread waits in functions of functions: what it calls before it is left, and
 //! where it returns when it goes on, are pairs of their own, and each switch by call and return puts the processor's record of calls out of step with them,
 //! which costs a wrong guess for that one and for each function that returns afterwards. With jumps, a yield in C takes 10.5 ns in place of 28.6, and to spawn and join a thread
-//! that yields 54 in place of 89 (an EPYC of 2024 at 4 GHz; `./dev bench threads`).
+//! that yields 54 in place of 89 (an EPYC of 2024; `./dev bench threads`).
 //!
 //! Stacks grow down on both processors. Rounding and exceptions of floating-point numbers stay as they are: they belong to the thread of the system.
 
@@ -57,7 +57,7 @@ impl Switch {
     /// The next one that enters begins `runs` at the stack's top. What was on the stack is left there, and never goes on.
     ///
     /// # Safety
-    /// The caller is the only one that uses the switch, which stays where it is, and no code is on the stack. The top is that of a stack, and a multiple of 16.
+    /// The caller is the only one that uses the switch, which stays where it is, and no thread runs on the stack. The top is that of a stack, and a multiple of 16.
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
     pub(super) unsafe fn begin_at(&self, top: usize, runs: Runs, of: *const ()) {
         debug_assert!(top.is_multiple_of(16), "{top:#x}");
@@ -74,7 +74,7 @@ impl Switch {
     /// Forgets what is on the stack.
     ///
     /// # Safety
-    /// The caller is the only one that uses the switch, and no code is on the stack.
+    /// The caller is the only one that uses the switch, and no thread runs on the stack.
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
     pub(super) unsafe fn forget(&self) {
         // SAFETY: the caller's promise.
@@ -86,7 +86,7 @@ impl Switch {
     /// Goes to the stack, until that is left. Gives the word that was handed over there.
     ///
     /// # Safety
-    /// The caller is the only one that uses the switch, no code is on the stack, and it has begun. What is there is not tied to another thread of the system.
+    /// The caller is the only one that uses the switch, no thread runs on the stack, and it has begun. What is there is not tied to another thread of the system.
     #[inline(always)]
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
     pub(super) unsafe fn enter(&self, word: usize) -> usize {
@@ -365,7 +365,7 @@ mod tests {
         let stack = Stack::new(keeps_there);
         stack.enter(3);
         #[expect(unsafe_code, reason = "what is tested")]
-        // SAFETY: no code is on the stack.
+        // SAFETY: no thread runs on the stack.
         unsafe {
             assert!(stack.switch.has_begun());
             stack.switch.forget();

@@ -366,22 +366,22 @@ pub(super) fn wait_for(context: &Context, wanted: Wanted) {
 pub(crate) fn recorded(awaits: Awaits, wait: impl FnOnce()) {
     let keeps_events = in_task(|worker| worker.recorder.keeps_events());
     if keeps_events {
-        record_begins(awaits);
+        record_wait_begins(awaits);
     }
     // In one place: the wait is a part of its caller then.
     wait();
     if keeps_events {
-        record_ends();
+        record_wait_ends();
     }
 }
 
 #[cold]
-fn record_begins(awaits: Awaits) {
+fn record_wait_begins(awaits: Awaits) {
     in_task(|worker| worker.recorder.wait_begins(worker.frame.request, awaits));
 }
 
 #[cold]
-fn record_ends() {
+fn record_wait_ends() {
     in_task(|worker| worker.recorder.wait_ends(worker.frame.request));
 }
 
