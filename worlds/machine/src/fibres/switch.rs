@@ -186,6 +186,8 @@ mod first {
     pub(super) unsafe extern "C" fn begin() -> ! {
         naked_asm!(
             ".cfi_startproc",
+            // As frames of signals' handlers, it may have its caller on another stack, at any address. gdb takes a lower one for a fault otherwise, and stops there.
+            ".cfi_signal_frame",
             // The stack's pointer beneath is the second word of the place in `rbx` (its register 3); code, `rbp` and `rbx` are the first, third and fourth ones.
             ".cfi_escape 0x0f, 3, 0x73, 8, 0x06",
             ".cfi_escape 0x10, 16, 2, 0x73, 0",
@@ -208,6 +210,7 @@ mod first {
     pub(super) unsafe extern "C" fn begin() -> ! {
         naked_asm!(
             ".cfi_startproc",
+            ".cfi_signal_frame",
             ".cfi_escape 0x0f, 3, 0x83, 8, 0x06",
             ".cfi_escape 0x10, 30, 2, 0x83, 0",
             ".cfi_escape 0x10, 29, 2, 0x83, 16",
