@@ -27,7 +27,7 @@ mod fig001_9;
 mod fig002_3;
 mod fig002_4;
 mod fig004;
-mod fig004_5;
+mod fig004_arrays;
 mod memory;
 mod published;
 mod replayed;
@@ -35,7 +35,7 @@ mod report;
 mod shared;
 mod table003_3;
 
-pub use fig004_5::ArrayLoop;
+pub use fig004_arrays::ArrayLoop;
 pub use memory::Traffic;
 pub use replayed::{Recording, Replayed};
 pub use report::{Published, Report, Robust, Row, Verdict};
@@ -79,7 +79,9 @@ pub const FIGURES: &[Entry] = &[
     ("003-table3", table003_3::figure),
     ("004-fig3", fig004::fig3),
     ("004-fig4", fig004::fig4),
-    ("004-fig5", fig004_5::figure),
+    ("004-fig4-patterns", fig004_arrays::fig4_patterns),
+    ("004-fig5", fig004_arrays::fig5),
+    ("004-fig6", fig004_arrays::fig6),
     ("004-fig7", fig004::fig7),
     ("004-fig8", fig004::fig8),
     ("004-fig9", fig004::fig9),

@@ -53,7 +53,9 @@ fn each_figure_is_there() {
         "003-table3",
         "004-fig3",
         "004-fig4",
+        "004-fig4-patterns",
         "004-fig5",
+        "004-fig6",
         "004-fig7",
         "004-fig8",
         "004-fig9",
@@ -137,7 +139,9 @@ fn queues_and_pools() {
     let hold = ["outpaces malloc", "the pool with a mutex suffers", "malloc is uniformly slow"];
     assert_hold(&small("004-fig3"), &hold);
     assert_hold(&small("004-fig4"), &["niagara-2: iteration", "xeon-5150: iteration"]);
+    assert_hold(&small("004-fig4-patterns"), &["altix-3700: static hash"]);
     assert_hold(&small("004-fig5"), &["static hash"]);
+    assert_hold(&small("004-fig6"), &["niagara-2: aligning", "packed elements halve"]);
     let hold = [
         "altix-3700: lock-free does not scale",
         "xeon-5150: lock-free does not scale",
