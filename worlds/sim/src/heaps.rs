@@ -24,13 +24,29 @@ pub enum Allocator {
     /// one size the one that was freed first is taken. A free chunk at the top of an arena that has 64 KiB goes back to the
     /// system, also if it is taken again at once (glibc's bug 17195). We differ: a chunk is only used again for blocks of its size.
     Arenas,
+    /// The heap of a Windows 7 program, for blocks of 8 to 512 KiB: one for all threads, of which one at a time takes a block or returns one.
+    ///
+    /// Blocks above 16 KiB are the back end's, whose lock is the heap's; a free block of more than a page goes back to the system if 64 KiB are free without it
+    /// (Russinovich and others, Windows Internals, 6th edition, part 2, chapter 10; `DeCommitFreeBlockThreshold` and `DeCommitTotalFreeThreshold`). We
+    /// differ: smaller blocks are the back end's, too, and a block is only used again for one of its size.
+    OneHeap,
 }
 
-/// The sizes of blocks that arenas serve here.
+/// The sizes of blocks that arenas, or the one heap, serve here.
 const SERVED: std::ops::RangeInclusive<usize> = 8 << 10..=512 << 10;
 
-/// So many free bytes at the top go back to the system: `FASTBIN_CONSOLIDATION_THRESHOLD` of glibc.
+/// So many free bytes go back to the system, of an arena those at its top: `FASTBIN_CONSOLIDATION_THRESHOLD` of glibc, and Windows' number for all of a
+/// heap.
 const GIVEN_BACK: usize = 64 << 10;
+
+/// The one heap's lock is held for so many cycles while a block is looked for or joined with its neighbours. An estimate.
+const SEARCH_CYCLES: f64 = 400.0;
+
+/// And for so many more while the system is called to give memory or to take it back; an estimate, as is the next one.
+const SYSTEM_CYCLES: f64 = 1500.0;
+
+/// To take a page back: its entry, and what other processors know of it.
+const PAGE_CYCLES: f64 = 350.0;
 
 /// A page of memory that the system hands out.
 const PAGE: usize = 4096;
@@ -50,6 +66,70 @@ pub(crate) struct Heaps {
     free: FxHashMap<(PuId, usize), Vec<u32>>,
     /// By PU, its arena; `None` if there are none.
     arenas: Option<FxHashMap<PuId, Arena>>,
+    /// The heap for all, if there is one.
+    one: Option<OneHeap>,
+}
+
+/// What a block costs the one who takes it, beside its bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Taken {
+    /// Pages that are new to the process.
+    pub(crate) pages: usize,
+    /// The wait for a lock, and the time for which it is held.
+    pub(crate) ns: f64,
+}
+
+/// A heap of which one thread at a time takes a block or returns one.
+struct OneHeap {
+    clock_ghz: f64,
+    /// By size, the free blocks that have their memory.
+    free: FxHashMap<usize, Vec<u32>>,
+    free_bytes: usize,
+    /// When the lock is free.
+    free_at: f64,
+    /// By PU, the time that it has spent to return blocks since it was last asked ([`Heaps::returned_ns`]).
+    returned_ns: FxHashMap<PuId, f64>,
+}
+
+impl OneHeap {
+    fn new(clock_ghz: f64) -> OneHeap {
+        OneHeap {
+            clock_ghz,
+            free: FxHashMap::default(),
+            free_bytes: 0,
+            free_at: 0.0,
+            returned_ns: FxHashMap::default(),
+        }
+    }
+
+    /// Has the lock for so many cycles. Returns how long that takes, with the wait.
+    fn lock(&mut self, cycles: f64, now: f64) -> f64 {
+        self.free_at = self.free_at.max(now) + cycles / self.clock_ghz;
+        self.free_at - now
+    }
+
+    /// The block for an array.
+    fn take(&mut self, array: u32, bytes: usize, now: f64) -> (u32, Taken) {
+        let Some(block) = self.free.get_mut(&bytes).and_then(Vec::pop) else {
+            return (array, Taken { pages: bytes.div_ceil(PAGE), ns: self.lock(SEARCH_CYCLES + SYSTEM_CYCLES, now) });
+        };
+        self.free_bytes -= bytes;
+        (block, Taken { pages: 0, ns: self.lock(SEARCH_CYCLES, now) })
+    }
+
+    /// Takes a block back that a PU returns. Returns how long that takes it.
+    fn free(&mut self, block: u32, bytes: usize, pu: PuId, now: f64) -> f64 {
+        let mut cycles = SEARCH_CYCLES;
+        if self.free_bytes + bytes <= GIVEN_BACK {
+            self.free_bytes += bytes;
+            self.free.entry(bytes).or_default().push(block);
+        } else {
+            cycles += SYSTEM_CYCLES + PAGE_CYCLES * bytes.div_ceil(PAGE) as f64;
+        }
+        let ns = self.lock(cycles, now);
+        *self.returned_ns.entry(pu).or_default() += ns;
+        ns
+    }
 }
 
 /// A thread's memory in malloc.
@@ -115,7 +195,8 @@ struct Lent {
 }
 
 impl Heaps {
-    pub(crate) fn new(program: &Program, allocator: Allocator) -> Heaps {
+    /// For a program on a machine with this clock rate, in GHz.
+    pub(crate) fn new(program: &Program, allocator: Allocator, clock_ghz: f64) -> Heaps {
         let lent = Lent { block: NONE, readers: 0, owner: PuId::new(0) };
         let first = program.heap.start;
         let mut arrays = vec![lent; program.heap.len()];
@@ -130,7 +211,8 @@ impl Heaps {
             }
         }
         let arenas = (allocator == Allocator::Arenas).then(FxHashMap::default);
-        Heaps { arrays, first, free: FxHashMap::default(), arenas }
+        let one = (allocator == Allocator::OneHeap).then(|| OneHeap::new(clock_ghz));
+        Heaps { arrays, first, free: FxHashMap::default(), arenas, one }
     }
 
     /// Sets how often each array of a heap will be read, in their order, if the program doesn't say it beforehand.
@@ -153,36 +235,50 @@ impl Heaps {
         lent.filter(|lent| lent.block != NONE).map_or(array, |lent| lent.block as usize)
     }
 
-    /// A PU writes an array of this size: the array gets a block, unless it has one. Returns how many of its pages are new to the
-    /// process.
-    pub(crate) fn take(&mut self, array: usize, bytes: usize, pu: PuId) -> usize {
-        let Some(lent) = array.checked_sub(self.first).and_then(|at| self.arrays.get_mut(at)) else { return 0 };
+    /// A PU writes an array of this size, at this time in nanoseconds: the array gets a block, unless it has one.
+    pub(crate) fn take(&mut self, array: usize, bytes: usize, pu: PuId, now: f64) -> Taken {
+        let nothing = Taken::default();
+        let Some(lent) = array.checked_sub(self.first).and_then(|at| self.arrays.get_mut(at)) else { return nothing };
         if lent.block != NONE {
-            return 0;
+            return nothing;
         }
         lent.owner = pu;
+        if let Some(one) = self.one.as_mut().filter(|_| SERVED.contains(&bytes)) {
+            let taken;
+            (lent.block, taken) = one.take(array as u32, bytes, now);
+            return taken;
+        }
         if let Some(arena) = arena(&mut self.arenas, pu, bytes) {
             let pages;
             (lent.block, pages) = arena.take(array as u32, bytes);
-            return pages;
+            return Taken { pages, ns: 0.0 };
         }
         let back = self.free.get_mut(&(pu, bytes)).and_then(Vec::pop);
         lent.block = back.unwrap_or(array as u32);
-        0
+        nothing
     }
 
-    /// A task has finished an access to an array of this size. The last reader returns the block.
-    pub(crate) fn done(&mut self, array: usize, bytes: usize, access: &Access) {
-        let Some(lent) = array.checked_sub(self.first).and_then(|at| self.arrays.get_mut(at)) else { return };
+    /// How long a PU has taken to return blocks since this was last asked.
+    pub(crate) fn returned_ns(&mut self, pu: PuId) -> f64 {
+        self.one.as_mut().and_then(|one| one.returned_ns.remove(&pu)).unwrap_or(0.0)
+    }
+
+    /// A task on this PU has finished an access to an array of this size, at this time in nanoseconds. The last reader returns the block. Returns how long that takes.
+    pub(crate) fn done(&mut self, array: usize, bytes: usize, access: &Access, pu: PuId, now: f64) -> f64 {
+        let Some(lent) = array.checked_sub(self.first).and_then(|at| self.arrays.get_mut(at)) else { return 0.0 };
         lent.readers -= u32::from(!access.mode.writes());
         if lent.readers == 0 && lent.block != NONE {
             // It is returned only once, whatever is done with the array afterwards.
             let block = std::mem::replace(&mut lent.block, NONE);
+            if let Some(one) = self.one.as_mut().filter(|_| SERVED.contains(&bytes)) {
+                return one.free(block, bytes, pu, now);
+            }
             match arena(&mut self.arenas, lent.owner, bytes) {
                 Some(arena) => arena.free(block),
                 None => self.free.entry((lent.owner, bytes)).or_default().push(block),
             }
         }
+        0.0
     }
 }
 
@@ -203,13 +299,13 @@ mod tests {
         let task = TaskSpec { steps: vec![work(64), work(0)], ..TaskSpec::default() };
         let program =
             Program { arrays: (1..4).map(array).collect(), heap: 0..3, tasks: vec![task], ..Program::default() };
-        let mut heaps = Heaps::new(&program, Allocator::Heaps);
+        let mut heaps = Heaps::new(&program, Allocator::Heaps, 1.0);
         let reads = |bytes| Access::new(1 << 20, bytes, Mode::Read);
-        heaps.take(0, 4096, PuId::new(5));
-        heaps.done(0, 4096, &reads(64));
-        heaps.take(1, 4096, PuId::new(5));
-        heaps.done(0, 4096, &reads(0));
-        heaps.take(2, 4096, PuId::new(5));
+        heaps.take(0, 4096, PuId::new(5), 0.0);
+        heaps.done(0, 4096, &reads(64), PuId::new(5), 0.0);
+        heaps.take(1, 4096, PuId::new(5), 0.0);
+        heaps.done(0, 4096, &reads(0), PuId::new(5), 0.0);
+        heaps.take(2, 4096, PuId::new(5), 0.0);
         assert_eq!([heaps.block(1), heaps.block(2)], [1, 0], "array 0 still had it; then it was free");
     }
 
@@ -229,5 +325,26 @@ mod tests {
         // What happens with each envelope of this size: its pages are new again and again.
         arena.free(4);
         assert_eq!(arena.take(5, 64 << 10), (5, 16));
+    }
+    #[test]
+    fn one_heap_has_one_thread_at_a_time_and_keeps_little() {
+        let (one, other) = (PuId::new(0), PuId::new(1));
+        let mut heap = OneHeap::new(2.0);
+        let new = |ns| Taken { pages: 8, ns };
+        assert_eq!(heap.take(0, 32 << 10, 0.0), (0, new(950.0)), "1900 cycles, at 2 GHz");
+        assert_eq!(heap.take(1, 32 << 10, 100.0), (1, new(1800.0)), "it waits for the first one");
+        assert_eq!(heap.take(2, 32 << 10, 5000.0), (2, new(950.0)));
+        // Two blocks stay, at 400 cycles each, and the third goes back: 400 and 1500 cycles, and 350 for each of its pages.
+        let mut now = 10_000.0;
+        let mut free = |heap: &mut OneHeap, block, pu| {
+            now += heap.free(block, 32 << 10, pu, now);
+            now
+        };
+        assert_eq!([free(&mut heap, 0, one), free(&mut heap, 1, other)], [10_200.0, 10_400.0]);
+        assert_eq!(free(&mut heap, 2, one), 10_400.0 + 950.0 + 1400.0);
+        assert_eq!(heap.returned_ns, FxHashMap::from_iter([(one, 200.0 + 2350.0), (other, 200.0)]));
+        assert_eq!(heap.take(3, 32 << 10, 12_000.0), (1, Taken { pages: 0, ns: 750.0 + 200.0 }));
+        assert_eq!(heap.take(4, 32 << 10, 30_000.0), (0, Taken { pages: 0, ns: 200.0 }));
+        assert_eq!(heap.take(5, 32 << 10, 40_000.0), (5, new(950.0)), "its memory had gone back");
     }
 }

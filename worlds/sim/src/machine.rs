@@ -162,6 +162,7 @@ machines!(
     "xeon-e5310",
     "xeon-e7-4820",
     "core-i7-860",
+    "core-i7-2600",
     "epyc-7763",
     "xeon-6252n",
     "xeon-8360y",

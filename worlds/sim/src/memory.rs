@@ -258,7 +258,7 @@ impl<'a> Memory<'a> {
         Ok(Memory {
             machine,
             overlap,
-            heaps: Heaps::new(program, options.allocator),
+            heaps: Heaps::new(program, options.allocator, machine.clock_ghz),
             pages: Pages::new(machine, &program.arrays, options.interleave)?,
             cuts,
             granules: vec![Granule { version: 0, writer: Granule::NONE }; granules],
@@ -300,8 +300,9 @@ impl<'a> Memory<'a> {
         arrays.find(|&(_, array)| self.pages.is_freed(array))
     }
 
-    /// The needs of a piece of work on a PU that computes `slower` times as long as usual. Changes caches and places.
-    pub(crate) fn demand(&mut self, program: &Program, work: &Work, pu: PuId, slower: f64) -> Demand {
+    /// The needs of a piece of work that begins at this time, in nanoseconds, on a PU that computes `slower` times as long as usual. Changes caches and
+    /// places.
+    pub(crate) fn demand(&mut self, program: &Program, work: &Work, pu: PuId, slower: f64, now: f64) -> Demand {
         let node = self.machine.topology.pus[pu.index()].node;
         let compute_ns = slower
             * match work.cost {
@@ -312,12 +313,14 @@ impl<'a> Memory<'a> {
             return Demand { alone_ns: compute_ns, ..Demand::default() };
         }
         self.clear(pu);
-        let mut new_pages = 0;
+        let (mut new_pages, mut taking_ns) = (0, 0.0);
         for access in &work.accesses {
             let before = self.now.stretches;
             if access.mode.writes() && access.total_bytes() > 0 && !self.heaps.is_empty() {
                 let array = self.pages.array_at(access.start);
-                new_pages += self.heaps.take(array, program.arrays[array].bytes, pu);
+                let taken = self.heaps.take(array, program.arrays[array].bytes, pu, now + taking_ns);
+                new_pages += taken.pages;
+                taking_ns += taken.ns;
             }
             let Some((access, array)) = self.lying(access) else { continue };
             for stretch in stretches(&access) {
@@ -342,18 +345,19 @@ impl<'a> Memory<'a> {
                 (alone_ns, hidden_ns, window(bandwidth))
             }
         };
-        let alone_ns = alone_ns + slower * new_pages as f64 * FAULT_CYCLES / self.machine.clock_ghz;
+        let blocks_ns = taking_ns + self.heaps.returned_ns(pu);
+        let alone_ns = alone_ns + blocks_ns + slower * new_pages as f64 * FAULT_CYCLES / self.machine.clock_ghz;
         self.summary(pu, node, Demand { alone_ns, hidden_ns, window, ..Demand::default() })
     }
 
-    /// A piece of work is over: blocks whose last reader it was may be used again.
-    pub(crate) fn done(&mut self, program: &Program, accesses: &[Access]) {
+    /// A piece of work on this PU is over, at this time in nanoseconds: blocks whose last reader it was may be used again.
+    pub(crate) fn done(&mut self, program: &Program, accesses: &[Access], pu: PuId, mut now: f64) {
         if self.heaps.is_empty() {
             return;
         }
         for access in accesses {
             let Some(array) = program.array_at(access.start) else { continue };
-            self.heaps.done(array, program.arrays[array].bytes, access);
+            now += self.heaps.done(array, program.arrays[array].bytes, access, pu, now);
         }
     }
 
@@ -750,8 +754,8 @@ mod tests {
         let mut memory = Memory::new(machine, program, &Options { parameters, ..Options::default() }).unwrap();
         let works = program.tasks[0].steps.iter().zip(pus).map(|(step, &pu)| {
             let Step::Work(work) = step else { panic!("all steps are work") };
-            let demand = memory.demand(program, work, PuId::new(pu), 1.0);
-            memory.done(program, &work.accesses);
+            let demand = memory.demand(program, work, PuId::new(pu), 1.0, 0.0);
+            memory.done(program, &work.accesses, PuId::new(pu), 0.0);
             demand
         });
         works.collect()

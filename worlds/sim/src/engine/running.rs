@@ -160,7 +160,8 @@ impl Engine<'_> {
         let together = self.at_work[core.index()];
         let hardware_threads = self.machine.topology.cores[core.index()].pus.len();
         let speedup = if together > 1 && hardware_threads > 1 { self.machine.smt_speedup } else { 1.0 };
-        let demand = self.memory.demand(&self.program, work, pu, f64::from(together) / speedup);
+        let now_ns = self.now as f64 / 1000.0;
+        let demand = self.memory.demand(&self.program, work, pu, f64::from(together) / speedup, now_ns);
         self.top(seat).phase = Phase::Busy;
         // The median of many equal pieces is what the machine's file says.
         let jitter = 1.0 + self.options.parameters.jitter * deviation(self.options.seed, (task, at));
@@ -206,7 +207,8 @@ impl Engine<'_> {
         }
         let Frame { task, at, .. } = *self.top(seat);
         if let Some(Step::Work(work)) = self.program.tasks[task as usize].steps.get(at) {
-            self.memory.done(&self.program, &work.accesses);
+            let pu = self.seats[seat].pu;
+            self.memory.done(&self.program, &work.accesses, pu, now as f64 / 1000.0);
         }
         let frame = self.top(seat);
         let bytes = work.near + work.far + work.cached;

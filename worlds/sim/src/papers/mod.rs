@@ -65,6 +65,7 @@ pub const FIGURES: &[Entry] = &[
     ("000-fig8", fig000::fig8),
     ("000-fig9", fig000::fig9),
     ("000-fig10", fig000::fig10),
+    ("000-fig11", fig000::fig11),
     ("001-fig2", fig001_2::fig2),
     ("001-fig3", fig001_3::figure),
     ("001-fig5", fig001_2::fig5),

@@ -39,6 +39,7 @@ fn each_figure_is_there() {
         "000-fig8",
         "000-fig9",
         "000-fig10",
+        "000-fig11",
         "001-fig2",
         "001-fig3",
         "001-fig5",
