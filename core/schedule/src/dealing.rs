@@ -12,6 +12,12 @@ pub struct Dealing {
     pub more_bytes_than: u64,
     /// Whether bytes that are spread evenly over the locations stay with the spawner (algorithm 1, line 3).
     pub only_uneven: bool,
+    /// From so many requests on, a task that is large enough to be dealt goes to the location of its spawner's node, wherever its bytes lie: requests fill the
+    /// machine then, and caches have what each has used before. `None` is never.
+    pub crowd: Option<u32>,
+    /// Of an access of more stretches, so many are looked up, and stand for all; `None` is no limit. The spawner looks, and all seats may wait for what it
+    /// spawns.
+    pub stretches_at_most: Option<u32>,
     /// By location, whether bytes can lie there: "evenly" refers to these locations. A node may have cores and no memory.
     pub holds: Vec<bool>,
     /// Whether the intensely used datum's home decides first, without the size test (algorithm 3, line 3).
@@ -112,6 +118,8 @@ pub enum Why {
     Nearest,
     /// The plan deals such tasks in turn ([`Plan::in_turn`](crate::Plan::in_turn)).
     Turn,
+    /// There are many requests, so it stays on its spawner's node ([`Dealing::crowd`]).
+    Crowd,
 }
 
 /// The result of dealing.
@@ -147,6 +155,8 @@ impl Dealing {
         Dealing {
             more_bytes_than: 0,
             only_uneven: false,
+            crowd: None,
+            stretches_at_most: None,
             holds: vec![true; queues.len()],
             intensity_first: false,
             only_coarse: false,
@@ -220,9 +230,11 @@ impl Dealing {
         let cycle = self.cycle();
         let mut add = |access: &Access, shares: &mut Shares| {
             if !self.only_coarse && access.bytes > 0 && access.rows > 0 {
-                data.tell_all(access, cycle, &mut |node, home, bytes| shares.add(self, node, home, bytes));
+                let some = self.sample(access);
+                let times = (access.rows / some.rows) as u64;
+                data.tell_all(&some, cycle, &mut |node, home, bytes| shares.add(self, node, home, bytes * times));
                 looked_up += 1;
-                stretches += access.rows - 1;
+                stretches += some.rows - 1;
                 return;
             }
             let mut found: usize = 0;
@@ -248,6 +260,31 @@ impl Dealing {
         shares.clear();
         accesses.iter().for_each(|access| add(access, shares));
         Dealt { looked_up, stretches, ..self.deal_shares(shares) }
+    }
+
+    /// The queue of the spawner's node, if there are so many requests that a task with this footprint goes there.
+    #[inline]
+    pub(crate) fn near(&self, node: NodeId, accesses: &[Access], requests: impl FnOnce() -> usize) -> Option<Dealt> {
+        let crowd = self.crowd.filter(|_| self.queues.len() > 1)?;
+        if requests() < crowd as usize || self.are_too_few(accesses) {
+            return None;
+        }
+        let queue = Some(self.queues[self.location(node, 0).index()]);
+        Some(Dealt { queue, why: Why::Crowd, ..Dealt::NONE })
+    }
+
+    /// As many of an access' stretches as are looked up, at equal steps. These have no factor in common with small numbers of locations, so that stretches of
+    /// locations in turn are not all those of one.
+    fn sample(&self, access: &Access) -> Access {
+        match self.stretches_at_most {
+            Some(most) if access.rows > most as usize => {
+                let most = most.max(1) as usize;
+                let widest = access.rows / most;
+                let step = (1..=widest).rev().find(|step| gcd(*step, 30) == 1).unwrap_or(1);
+                Access { rows: most, stride: access.stride * step, ..*access }
+            }
+            _ => *access,
+        }
     }
 
     /// Whether a task is not worth dealing wherever its bytes lie: small tasks pay for no look-up.
@@ -347,5 +384,75 @@ mod tests {
             assert_eq!(dealt([5, 0, 0]), 1, "{setting}");
             assert_eq!(dealt([5, 4, 0]), 1, "{setting}");
         }
+    }
+
+    /// Rows of a matrix that lie on eight nodes in turn.
+    struct InTurn(usize);
+
+    impl Whereabouts for InTurn {
+        fn is_in_one_place(&self, _: &Range<usize>) -> bool {
+            false
+        }
+
+        fn tell(&mut self, at: Range<usize>, _: usize, tell: &mut dyn FnMut(NodeId, usize, u64)) {
+            tell(NodeId::new((at.start >> 12) % self.0), 0, at.len() as u64);
+        }
+    }
+
+    #[test]
+    fn some_stretches_stand_for_all() {
+        for nodes in [2, 3, 4, 5, 6, 8] {
+            let machine = Topology::parse(&format!("node:{nodes} core:2")).unwrap();
+            let dealing = |stretches: u32| {
+                let setting = format!("vicus:deal_bytes=1,stretches={stretches}");
+                setting.parse::<Setting>().unwrap().plan(&machine, 2 * nodes).dealing.unwrap()
+            };
+            for rows in [1, 7, 8, 9, 100, 512] {
+                let access = Access::new(0, 4096, crate::Mode::Read).rows(rows, 4096);
+                let mut shares = Shares::default();
+                let all = dealing(0).deal(&[access], &mut shares, &mut InTurn(nodes));
+                assert_eq!((all.looked_up, all.stretches), (1, rows - 1));
+                let exact = shares.bytes.clone();
+                let some = dealing(8).deal(&[access], &mut shares, &mut InTurn(nodes));
+                assert_eq!((some.looked_up, some.stretches), (1, rows.min(8) - 1));
+                if rows <= 8 {
+                    assert_eq!(shares.bytes, exact);
+                    continue;
+                }
+                // No node has all of it, or none, as it would with a step of so many rows; and the sum is about that of all.
+                let held = shares.bytes.iter().filter(|&&bytes| bytes > 0).count();
+                assert_eq!(held, nodes.min(8), "{nodes} nodes, {rows} rows: {:?}", shares.bytes);
+                let sum: u64 = shares.bytes.iter().sum();
+                assert!(sum <= rows as u64 * 4096 && 2 * sum > rows as u64 * 4096, "{sum}");
+            }
+        }
+    }
+
+    #[test]
+    fn among_many_requests_large_tasks_stay_on_their_spawners_node() {
+        let machine = Topology::parse("node:8 core:2").unwrap();
+        let plan = |setting: &str| setting.parse::<Setting>().unwrap().plan(&machine, 16);
+        let by_default = plan("vicus:deal_bytes=65536");
+        let mut seat = crate::Seat::<u32>::new(&by_default, crate::SeatId::new(6), |_| true);
+        let mut deal = |plan: &crate::Plan, bytes: usize, requests: usize| {
+            // On node 5, in whole.
+            let access = Access::new(5 << 12, bytes, crate::Mode::Read);
+            seat.deal(plan, &[access], || requests, &mut InTurn(8))
+        };
+        let queue = |node: usize| Some(by_default.dealing.as_ref().unwrap().queues[node]);
+        for requests in 1..=4 {
+            let dealt = deal(&by_default, 1 << 20, requests);
+            assert_eq!(
+                (dealt.queue, dealt.why),
+                (queue(5), Why::Nearest),
+                "{requests} requests, half as many as nodes"
+            );
+        }
+        let crowd = deal(&by_default, 1 << 20, 5);
+        assert_eq!((crowd.queue, crowd.why, crowd.looked_up), (queue(3), Why::Crowd, 0), "seat 6 is on node 3");
+        assert_eq!(deal(&by_default, 1 << 10, 5).why, Why::Small, "it goes by its kind");
+        assert_eq!(deal(&plan("vicus:deal_bytes=65536,crowd=200"), 1 << 20, 16).why, Why::Nearest);
+        assert_eq!(deal(&plan("vicus:deal_bytes=65536,crowd=200"), 1 << 20, 17).why, Why::Crowd);
+        assert_eq!(deal(&plan("vicus:deal_bytes=65536,crowd=0"), 1 << 20, usize::MAX).why, Why::Nearest);
     }
 }

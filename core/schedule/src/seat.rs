@@ -728,10 +728,21 @@ impl<T> Seat<T> {
         plan.home_queue(self.id, node, self.sent)
     }
 
-    /// The queue of a task with a footprint, if the plan deals it by that, or in turn. `None`: the seat's own.
+    /// The queue of a task with a footprint, if the plan deals it by that, or in turn. `None`: the seat's own. `requests` says how many requests there are.
     #[inline]
-    pub fn deal(&mut self, plan: &Plan, accesses: &[Access], data: &mut impl Whereabouts) -> Dealt {
+    pub fn deal(
+        &mut self,
+        plan: &Plan,
+        accesses: &[Access],
+        requests: impl FnOnce() -> usize,
+        data: &mut impl Whereabouts,
+    ) -> Dealt {
         let dealing = plan.dealing.as_ref().filter(|_| !accesses.is_empty());
+        if let Some(near) =
+            dealing.and_then(|dealing| dealing.near(plan.seats[self.id.index()].node, accesses, requests))
+        {
+            return near;
+        }
         let dealt = dealing.map_or(Dealt::NONE, |dealing| dealing.deal(accesses, &mut self.shares, data));
         if dealt.queue.is_some() {
             return dealt;

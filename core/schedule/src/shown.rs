@@ -97,6 +97,8 @@ impl Plan {
         let Dealing {
             more_bytes_than,
             only_uneven,
+            crowd,
+            stretches_at_most,
             holds,
             intensity_first,
             only_coarse,
@@ -112,10 +114,17 @@ impl Plan {
             (true, []) => " that lie unevenly".to_owned(),
             (true, without) => format!(" that lie unevenly, but for locations {without:?}, which have no memory"),
         };
+        let looks = match stretches_at_most {
+            None => String::new(),
+            Some(most) => format!(", of which {most} stretches are looked up for each access"),
+        };
         let coarse = if *only_coarse { ", coarse memory only" } else { "" };
         let intense = if *intensity_first { ", an intensely used datum's home first" } else { "" };
         let to = self.names(queues);
-        writeln!(f, "deals {what} of more than {more_bytes_than} bytes{even}{coarse}{intense}: to {to}")?;
+        writeln!(f, "deals {what} of more than {more_bytes_than} bytes{even}{coarse}{intense}{looks}: to {to}")?;
+        if let Some(requests) = crowd {
+            writeln!(f, "  from {requests} requests on: to the spawner's node")?;
+        }
         for (node, locations) in locations.iter().enumerate() {
             let in_turn = if locations.len() > 1 { ", in turn by home number" } else { "" };
             let locations: Vec<usize> = locations.iter().map(|location| location.index()).collect();

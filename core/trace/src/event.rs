@@ -152,10 +152,12 @@ pub enum Why {
     Nearest,
     /// The plan deals such tasks in turn.
     Turn,
+    /// There are many requests, so it stays on its maker's node.
+    Crowd,
 }
 
 impl Why {
-    const ALL: [Why; 5] = [Why::Small, Why::Even, Why::Home, Why::Nearest, Why::Turn];
+    const ALL: [Why; 6] = [Why::Small, Why::Even, Why::Home, Why::Nearest, Why::Turn, Why::Crowd];
 }
 
 /// How a request ended.
@@ -716,6 +718,7 @@ impl fmt::Display for What {
                     Why::Home => write!(f, "the home of what it uses intensely, with {share} % of that"),
                     Why::Nearest => write!(f, "its bytes cost least there, {share} % lie there"),
                     Why::Turn => f.write_str("in turn"),
+                    Why::Crowd => f.write_str("its maker's node, among many requests"),
                 }
             }
             What::Refused { output, .. } | What::Resumed { output, .. } => write!(f, "output {output}"),

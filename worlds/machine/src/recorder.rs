@@ -532,6 +532,7 @@ impl Recorder {
             Why::Unasked => return,
             Why::Small => vicus_trace::Why::Small,
             Why::Even => vicus_trace::Why::Even,
+            Why::Crowd => vicus_trace::Why::Crowd,
             Why::Home => vicus_trace::Why::Home,
             Why::Nearest => vicus_trace::Why::Nearest,
             Why::Turn => vicus_trace::Why::Turn,

@@ -77,6 +77,7 @@ pub(crate) fn dealt(program: &Program, task: u32, dealt: &Dealt) -> Option<What>
         Why::Unasked => return None,
         Why::Small => vicus_trace::Why::Small,
         Why::Even => vicus_trace::Why::Even,
+        Why::Crowd => vicus_trace::Why::Crowd,
         Why::Home => vicus_trace::Why::Home,
         Why::Nearest => vicus_trace::Why::Nearest,
         Why::Turn => vicus_trace::Why::Turn,

@@ -259,10 +259,16 @@ impl OpenRequests {
 }
 
 impl Shared {
+    /// How many requests there are, but for lightweight threads. It decides only where tasks lie.
+    #[inline]
+    pub(crate) fn requests(&self) -> usize {
+        self.open.0.0.load(Ordering::Relaxed)
+    }
+
     /// Whether there is at most one request, and no lightweight thread, of which each that was spawned from outside is one. It decides only where tasks lie.
     #[inline]
     pub(crate) fn has_one_request(&self) -> bool {
-        self.open.0.0.load(Ordering::Relaxed) <= 1 && !self.threads_here.any()
+        self.requests() <= 1 && !self.threads_here.any()
     }
 }
 

@@ -253,7 +253,8 @@ impl Worker {
     /// Where a task with this footprint goes that names no place.
     #[inline]
     fn deal(&mut self, accesses: &[Access]) -> Dealt {
-        self.state.deal(&self.shared.plan, accesses, &mut Everywhere)
+        let shared = &self.shared;
+        self.state.deal(&shared.plan, accesses, || shared.requests(), &mut Everywhere)
     }
 
     /// Records the data that a task reads and writes, and why it goes where it was dealt.

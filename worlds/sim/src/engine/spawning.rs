@@ -102,7 +102,7 @@ impl Engine<'_> {
 
     /// Where a task goes, and the time of finding that out.
     fn destination(&mut self, seat: usize, task: u32) -> (Goes, Time) {
-        let Engine { plan, program, seats, memory, .. } = self;
+        let Engine { plan, program, seats, memory, open, .. } = self;
         let (spec, state) = (&program.tasks[task as usize], &mut seats[seat].state);
         if spec.outside {
             // Independent requests begin in different neighbourhoods.
@@ -118,7 +118,9 @@ impl Engine<'_> {
             }),
             None if spec.goes_home => Dealt { queue: home.and_then(|home| state.home(plan, home)), ..Dealt::NONE },
             // It names the data that it touches.
-            None if !spec.accesses.is_empty() || !spec.after.is_empty() => state.deal(plan, &spec.accesses, &mut data),
+            None if !spec.accesses.is_empty() || !spec.after.is_empty() => {
+                state.deal(plan, &spec.accesses, || *open, &mut data)
+            }
             None if spec.kind == Kind::Immediate && state.own().is_some() => Dealt::NONE,
             None => match state.place(plan, spec.kind) {
                 Put::Keep => return (Goes::Kept, 0),
