@@ -9,7 +9,7 @@
 //! enough to check the result.
 //!
 //! `published` is the program in the authors' repository (MIR), as BOTS has it: the creating task factors the diagonal's block itself, and
-//! waits for all divisions, and then for all products, of each step.
+//! waits for all divisions, and then for all products, of each step; and its accesses say how many stores BOTS' loops do.
 
 use crate::arrays::{checksum, filled, scaled};
 use crate::product::add_product;
@@ -96,6 +96,19 @@ impl Step {
             Step::Bdiv { .. } => Leaf { name: "bdiv", flops: n * n + 2 * n * rows },
             Step::Bmod { .. } => Leaf { name: "bmod", flops: 2 * n * n * n },
         }
+    }
+
+    /// How many times BOTS' code stores each element of the block that it changes, on average: `bmod` in its innermost loop, for each of `size` products. Ours
+    /// keeps sums in registers.
+    fn stores(self, size: usize) -> u32 {
+        let n = size as u64;
+        let all = match self {
+            Step::Lu0 { .. } => n * n.saturating_sub(1) / 2 + n * n.saturating_sub(1) * (2 * n).saturating_sub(1) / 6,
+            Step::Fwd { .. } => n * n * n.saturating_sub(1) / 2,
+            Step::Bdiv { .. } => n * n + n * n * n.saturating_sub(1) / 2,
+            Step::Bmod { .. } => n * n * n,
+        };
+        all.div_ceil((n * n).max(1)) as u32
     }
 
     fn run(self, changed: &mut [f32], read: &[&[f32]], size: usize) {
@@ -227,7 +240,8 @@ impl SparseLu {
             let (changed, read) = (matrix.at(step.changed()), step.read().into_iter().map(|place| matrix.at(place)));
             let read: Vec<_> = read.collect();
             let intense = self.intense && matches!(step, Step::Bmod { .. });
-            let change = changed.changes(all.clone());
+            let stores = if self.published { step.stores(self.block) } else { 1 };
+            let change = changed.changes(all.clone()).stored(stores);
             let change = if intense { change.intense() } else { change };
             let reads = read.iter().map(|block| block.reads(all.clone()));
             let accesses: Vec<Access> = [change].into_iter().chain(reads).collect();
@@ -297,6 +311,17 @@ mod tests {
         #[expect(unsafe_code, reason = "arrays are shared by tasks")]
         // SAFETY: all tasks are over.
         block.map_or(0.0, |block| f64::from(unsafe { block.part(at..at + 1) }[0]))
+    }
+
+    #[test]
+    fn the_products_of_bots_store_46656_times() {
+        // Muddukrishna et al., Fig. 9: blocks of 36 rows and columns.
+        assert_eq!(Step::Bmod { k: 0, row: 1, column: 1, new: false }.stores(36) * 36 * 36, 46_656);
+        // In one row nothing is left to eliminate, but a quotient.
+        assert_eq!(
+            [Step::Lu0 { k: 0 }, Step::Bdiv { k: 0, row: 1 }, Step::Fwd { k: 0, column: 1 }].map(|step| step.stores(1)),
+            [0, 1, 0]
+        );
     }
 
     #[test]

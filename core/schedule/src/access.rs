@@ -51,12 +51,14 @@ pub struct Access {
     pub intense: bool,
     /// Whether it is written past the caches, by non-temporal stores.
     pub streams: bool,
+    /// How many times each of its bytes is stored, if it is written. It makes a difference where the caches of a core pass each store on.
+    pub stores: u32,
 }
 
 impl Access {
     /// One stretch.
     pub const fn new(start: usize, bytes: usize, mode: Mode) -> Access {
-        Access { start, bytes, rows: 1, stride: bytes, mode, intense: false, streams: false }
+        Access { start, bytes, rows: 1, stride: bytes, mode, intense: false, streams: false, stores: 1 }
     }
 
     /// The bytes of a slice.
@@ -79,6 +81,12 @@ impl Access {
     /// Written by non-temporal stores.
     pub const fn streaming(mut self) -> Access {
         self.streams = true;
+        self
+    }
+
+    /// Says how many times each of its bytes is stored.
+    pub const fn stored(mut self, times: u32) -> Access {
+        self.stores = times;
         self
     }
 

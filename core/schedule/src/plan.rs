@@ -63,6 +63,9 @@ pub struct Plan {
     /// Whether deferred tasks that name no place, and are no boxes, go into their spawner's own queue once it has found the one where they would go in use by
     /// another seat, while there is one request: so the spawner waits for no lock ([`Seat::spill`](crate::Seat::spill)).
     pub spills: bool,
+    /// Whether threads run on any PU, wherever the system puts them: a seat asks where that is before it looks for a task, and is then as one that is bound
+    /// there ([`Seat::stand`](crate::Seat::stand)).
+    pub roams: bool,
     /// How a task with a footprint is dealt to a queue; `None` if only the spawner's seat decides.
     pub dealing: Option<Dealing>,
     /// If not `None`, a seat takes a task only together with a token, of which each push adds one.

@@ -102,6 +102,8 @@ pub struct Seat<T> {
     look_ns: u64,
     /// Whether it has its PU to itself. Otherwise to look around takes time from those that it waits for.
     is_alone: bool,
+    /// The seat as which it looks and pushes: itself, but where threads are not bound.
+    stands: SeatId,
     /// The task for which it was woken, until it has looked.
     woken: Option<Wake>,
     /// How many tasks that name a place it has spawned, so that those for one place go to its queues in turn.
@@ -249,6 +251,7 @@ impl<T> Seat<T> {
             pause_ns: 0,
             look_ns: 0,
             is_alone: seat.is_alone,
+            stands: id,
             woken: None,
             sent: 0,
             turn: 0,
@@ -277,7 +280,19 @@ impl<T> Seat<T> {
         self.first
     }
 
-    /// A task to run. `called` gives a task that no other seat may run.
+    /// Where threads are not bound ([`Plan::roams`]): it is as that seat from now on, whose queues are where the thread runs. Whoever sleeps with it still does.
+    #[inline]
+    pub fn stand(&mut self, at: SeatId) {
+        self.stands = at;
+    }
+
+    /// The seat as which it looks and pushes.
+    #[inline]
+    pub fn stands(&self) -> SeatId {
+        self.stands
+    }
+
+    /// A task to run, as the plan of the seat has it as which it stands. `called` gives a task that no other seat may run.
     #[inline(always)]
     pub fn find<Q>(&mut self, plan: &SeatPlan, mut queues: Q, called: impl FnOnce() -> Option<T>) -> Option<Run<T>>
     where
@@ -646,7 +661,7 @@ impl<T> Seat<T> {
         match self.next_in_turn(plan) {
             // This seat may not even look into that queue.
             Some(queue) => Put::Into(queue, Kind::Deferred),
-            None => Put::Into(plan.seats[self.id.index()].place[kind as usize], kind),
+            None => Put::Into(plan.seats[self.stands.index()].place[kind as usize], kind),
         }
     }
 
@@ -706,7 +721,7 @@ impl<T> Seat<T> {
         match queue {
             // A seat elsewhere shares no data with this one.
             Some(queue) => (queue, Kind::Deferred),
-            None => (plan.seats[self.id.index()].place[kind as usize], kind),
+            None => (plan.seats[self.stands.index()].place[kind as usize], kind),
         }
     }
 
@@ -725,7 +740,7 @@ impl<T> Seat<T> {
     /// The queue of a task that is to run near a node. `None`: it goes where it would go without a place.
     pub fn home(&mut self, plan: &Plan, node: NodeId) -> Option<QueueId> {
         self.sent = self.sent.wrapping_add(1);
-        plan.home_queue(self.id, node, self.sent)
+        plan.home_queue(self.stands, node, self.sent)
     }
 
     /// The queue of a task with a footprint, if the plan deals it by that, or in turn. `None`: the seat's own. `requests` says how many requests there are.
@@ -739,7 +754,7 @@ impl<T> Seat<T> {
     ) -> Dealt {
         let dealing = plan.dealing.as_ref().filter(|_| !accesses.is_empty());
         if let Some(near) =
-            dealing.and_then(|dealing| dealing.near(plan.seats[self.id.index()].node, accesses, requests))
+            dealing.and_then(|dealing| dealing.near(plan.seats[self.stands.index()].node, accesses, requests))
         {
             return near;
         }
@@ -764,10 +779,10 @@ impl<T> Seat<T> {
         home: Option<NodeId>,
         deal: impl FnOnce(&Dealing, &mut Shares) -> Dealt,
     ) -> Dealt {
-        if let Some(queue) = home.and_then(|home| plan.home_queue(self.id, home, index)) {
+        if let Some(queue) = home.and_then(|home| plan.home_queue(self.stands, home, index)) {
             return Dealt { queue: Some(queue), ..Dealt::NONE };
         }
-        let own = plan.seats[self.id.index()].place[kind as usize];
+        let own = plan.seats[self.stands.index()].place[kind as usize];
         let dealing = plan.dealing.as_ref().filter(|dealing| dealing.boxes);
         let mut dealt = dealing.map_or(Dealt::NONE, |dealing| deal(dealing, &mut self.shares));
         dealt.queue = dealt.queue.filter(|&queue| queue != own);

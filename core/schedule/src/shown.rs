@@ -17,6 +17,7 @@ impl fmt::Display for Plan {
             in_turn,
             defers_boxes,
             spills,
+            roams,
             dealing,
             tokens,
             front,
@@ -46,6 +47,9 @@ impl fmt::Display for Plan {
                 f,
                 "deferred tasks of an only request, once another seat uses their queue: to the spawner's immediate ones"
             )?;
+        }
+        if *roams {
+            writeln!(f, "threads are not bound: each is, before it looks for a task, as a seat where it runs")?;
         }
         if let Some(dealing) = dealing {
             self.dealing(f, dealing)?;

@@ -7,7 +7,7 @@ impl Plan {
     /// empty or names no seat with a thread; a seat that a push can wake does not take from that queue; an awaited task lies in a
     /// queue where the waiting seat does not look, and all seats that do may wait, too; a place, an entry or a dealt home has no
     /// queue; a home's queue, or one that is dealt to in turn, is one that only its owner may push to; a pool has only spare
-    /// seats; a seat that waits for a queue to become long sleeps where no push wakes it; a token could be left without a task.
+    /// seats; threads that are not bound would push where one alone may; a seat that waits for a queue to become long sleeps where no push wakes it; a token could be left without a task.
     /// Or if a rule's number is not one that worlds count.
     pub fn assert_valid(&self) {
         let name = &self.strategy;
@@ -84,6 +84,16 @@ impl Plan {
                 queue.name
             );
             assert!(queue.capacity.is_none(), "{name}: {} is dealt to in turn, and may be full", queue.name);
+        }
+        if self.roams {
+            let owned = self.queues.iter().find(|queue| queue.owner.is_some());
+            assert!(
+                owned.is_none(),
+                "{name}: threads that are not bound push where they run, and {:?} has an owner",
+                owned.map(|queue| &queue.name)
+            );
+            let bound = self.seats.iter().position(|seat| !seat.affinity.is_empty());
+            assert_eq!(bound, None, "{name}: threads are not bound, but this one is");
         }
         for (index, queue) in self.queues.iter().enumerate() {
             let mut robbers = queue.robbers.clone();

@@ -33,6 +33,7 @@ mod pin;
 mod queues;
 mod recorder;
 mod request;
+mod roaming;
 mod runtime;
 mod sleep;
 mod sync;

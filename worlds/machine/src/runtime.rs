@@ -302,6 +302,7 @@ impl Chosen {
             lent: plan.seats.iter().map(|_| Lent::default()).collect(),
             recording: (self.events.is_some() || self.counts_takes || self.decides)
                 .then(|| Recording::new(self.events, self.decides, team, &plan, &topology)),
+            roaming: crate::roaming::Roaming::of(&plan, &topology),
             topology,
             memory,
             distribution: self.distribution.clone(),
@@ -466,6 +467,8 @@ pub(crate) struct Shared {
     pub(crate) pools: Vec<SleepPool>,
     /// Memory for tasks.
     pub(crate) blocks: Blocks,
+    /// Where each of its threads runs, if they are not bound.
+    pub(crate) roaming: Option<crate::roaming::Roaming>,
     /// By queue: [`Plan::for_waiting`].
     for_waiting: Vec<bool>,
     pub(crate) group_queues: GroupQueues,

@@ -410,7 +410,10 @@ impl Worker {
     #[inline(always)]
     fn find(&mut self, shared: &Shared, last: bool) -> Option<Run<TaskRef>> {
         let mut reach = self.reach(shared, last);
-        let plan = &shared.plan.seats[self.seat.index()];
+        if let Some(roaming) = &shared.roaming {
+            self.state.stand(roaming.seat_here().unwrap_or(self.seat));
+        }
+        let plan = &shared.plan.seats[self.state.stands().index()];
         let mut found = self.state.find(plan, &mut reach, || shared.inbox(self.seat).take());
         if reach.below.is_some() {
             found = found.or_else(|| find_below(shared, &mut reach, self.frame.request));
@@ -493,7 +496,7 @@ impl Worker {
     fn help(&mut self) -> AtOnce {
         let shared = Arc::clone(&self.shared);
         let reach = self.reach(&shared, false);
-        AtOnce(self.state.help(&shared.plan.seats[self.seat.index()], reach))
+        AtOnce(self.state.help(&shared.plan.seats[self.state.stands().index()], reach))
     }
 
     /// Wakes one sleeper for a task that was put, and may be over by now.

@@ -109,6 +109,8 @@ struct Piece {
     /// Whether they are enough of the granule for caches to keep it.
     counts: bool,
     mode: Mode,
+    /// How many times each byte is stored, if it is written.
+    stores: u32,
 }
 
 /// What is known of a granule. Both are looked at together.
@@ -147,6 +149,8 @@ struct Tally {
     forwarded: Vec<f64>,
     /// By place, bytes that went there.
     writes: Vec<f64>,
+    /// By place, the bytes of a piece that are stored there at once, as often as they are.
+    stored: Vec<f64>,
     /// By place, the part of `writes` that went past the caches. A core waits for these and for what it reads; caches write
     /// back by themselves.
     streamed: Vec<f64>,
@@ -251,6 +255,7 @@ impl<'a> Memory<'a> {
             reads: vec![0.0; places],
             writes: vec![0.0; places],
             forwarded: vec![0.0; places],
+            stored: vec![0.0; places],
             streamed: vec![0.0; places],
             uses: vec![Load::default(); resources.len()],
             ..Tally::default()
@@ -436,7 +441,8 @@ impl<'a> Memory<'a> {
             // An access to a small part of a granule neither brings it into the caches nor takes it from others'.
             let counts = part.len() * 2 >= whole.len();
             let id = (first + at) as u32;
-            let piece = Piece { array, id, whole: whole.len(), part: part.clone(), counts, mode: access.mode };
+            let (mode, stores) = (access.mode, access.stores);
+            let piece = Piece { array, id, whole: whole.len(), part: part.clone(), counts, mode, stores };
             let found = if past_caches { Found::Memory } else { self.through_caches(pu, &piece) };
             if past_caches && counts {
                 let version = &mut self.granules[id as usize].version;
@@ -469,7 +475,7 @@ impl<'a> Memory<'a> {
 
     /// Looks for a granule in the PU's caches, and leaves it there.
     fn through_caches(&mut self, pu: PuId, piece: &Piece) -> Found {
-        let &Piece { array, id, whole, ref part, counts, mode } = piece;
+        let &Piece { array, id, whole, ref part, counts, mode, stores } = piece;
         let path = &self.paths[pu.index()];
         let Granule { version, writer } = &mut self.granules[id as usize];
         let (writes, before) = (mode.writes(), *version);
@@ -490,9 +496,12 @@ impl<'a> Memory<'a> {
                 });
             }
             if writes {
-                self.now.posted += part.len() as f64;
-                let base = self.pages.base(array);
-                self.pages.add_places(array, base + part.start..base + part.end, None, &mut self.now.writes);
+                let (times, base) = (f64::from(stores), self.pages.base(array));
+                self.now.posted += part.len() as f64 * times;
+                self.now.stored.fill(0.0);
+                self.pages.add_places(array, base + part.start..base + part.end, None, &mut self.now.stored);
+                let stored = self.now.writes.iter_mut().zip(&self.now.stored);
+                stored.for_each(|(writes, stored)| *writes += stored * times);
             }
             let home = self.pages.only_place(array).and_then(|group| self.home_cache(group));
             let home = home.unwrap_or(self.caches.len() - 1);
@@ -932,6 +941,22 @@ mod tests {
             assert!((found[at].alone_ns - posting).abs() < 1e-6, "{at}: {}", found[at].alone_ns);
             assert_eq!(found[at].latency_ns, 0.0);
         }
+    }
+
+    #[test]
+    fn each_store_of_a_loop_goes_to_the_home_cache() {
+        let machine = Machine::by_name("tilepro64").unwrap();
+        // The product of blocks in BOTS' sparselu, of 36 rows and columns: 46,656 stores of a word into 1,296.
+        let (bytes, stores) = (36 * 36 * 4, 46_656.0 * 4.0);
+        let access = Access::new(MB, bytes, Mode::ReadWrite);
+        let found = run(&machine, &program(1, bytes, "on:1", &[access, access.stored(36)]), &[1, 1]);
+        let once = bytes as f64;
+        assert_eq!([found[0].near - once, found[1].near], [once, stores], "the first one fetched it as well");
+        assert!((found[1].alone_ns - (once + stores) / 2.8).abs() < 1e-6, "{}", found[1].alone_ns);
+        // A core whose first-level cache keeps what it stores has it there.
+        let server = Machine::by_name("xeon-8468").unwrap();
+        let found = run(&server, &program(1, bytes, "on:1", &[access, access, access.stored(36)]), &[0, 0, 0]);
+        assert_eq!(found[1].alone_ns, found[2].alone_ns);
     }
 
     #[test]

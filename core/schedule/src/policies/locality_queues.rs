@@ -3,7 +3,7 @@
 //! Wittmann, Hager, "Optimizing ccNUMA locality for task-parallel execution under OpenMP and TBB on multicore-based systems",
 //! 2010, §2.2: blocks wait in one first-in-first-out queue per locality domain. The runtime's pool holds tokens, one for each
 //! block, and about 256 of them; a thread that gets one takes the oldest block of its own domain, else of the next domains
-//! cyclically. A submitter that finds the pool full runs a token itself: any block of its domain, and seldom the one that it has
+//! cyclically. With `pin=off` threads go where the system puts them, and a thread's domain is that where it runs, as §4 has it for later. A submitter that finds the pool full runs a token itself: any block of its domain, and seldom the one that it has
 //! just submitted.
 
 use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy, Values};
@@ -34,7 +34,13 @@ impl Strategy for LocalityQueues {
             values: Values::Named(&["node", "group"]),
             what: "which threads share a queue: those of a node, or those that share a cache (Wittmann and Hager, §4)",
         };
-        &[CAPACITY, DOMAIN, SPARES, SPIN]
+        const PIN: Parameter = Parameter {
+            name: "pin",
+            default: 1,
+            values: Values::Named(&["off", "pu"]),
+            what: "pu: each thread may run on one PU; off: on any, and before it looks for a block it asks the system where it runs, whose domain is its own then (§4)",
+        };
+        &[CAPACITY, DOMAIN, PIN, SPARES, SPIN]
     }
 
     fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {
@@ -69,6 +75,14 @@ impl Strategy for LocalityQueues {
         let dealing = Dealing { intensity_first: true, ..to_domains };
         let homes = draft.homes(&queues);
         let tokens = Some(Tokens { capacity: setting.above_zero("capacity") });
-        Plan { homes, dealing: Some(dealing), tokens, ..draft.finish(setting, queues) }
+        let roams = setting.value("pin") == 0;
+        let mut plan = Plan { homes, roams, dealing: Some(dealing), tokens, ..draft.finish(setting, queues) };
+        if roams {
+            for seat in &mut plan.seats {
+                seat.affinity.clear();
+                seat.is_alone = false;
+            }
+        }
+        plan
     }
 }

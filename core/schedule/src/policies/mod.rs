@@ -297,6 +297,7 @@ impl<'a> Draft<'a> {
             in_turn: Vec::new(),
             defers_boxes: false,
             spills: false,
+            roams: false,
             dealing: None,
             tokens: None,
             front: None,

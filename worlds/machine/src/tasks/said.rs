@@ -298,7 +298,7 @@ impl Worker {
 
     /// The queue of this seat's own deferred tasks.
     fn own_deferred(&self) -> QueueId {
-        self.shared.plan.seats[self.seat.index()].place[Kind::Deferred as usize]
+        self.shared.plan.seats[self.state.stands().index()].place[Kind::Deferred as usize]
     }
 
     /// Queues a task whose predecessors are over. Another seat may have spawned it, and others may have run the predecessors.

@@ -23,6 +23,7 @@ mod pausing;
 mod places;
 mod priority;
 mod random_networks;
+mod roaming;
 mod shepherds;
 mod siblings;
 mod soak;

@@ -14,7 +14,7 @@ const NOTES: [&str; 3] = [
     "The paper does not say which vicinity its bars have; claims are about the best of its sizes.",
     "A home cache serves a word in a cycle to all tiles together; the links of the mesh have no limit here.",
     "Reduction, SparseLU and strategies as in the repository of the authors' runtime (MIR), where it differs from the text: reduction in place, in ten \
-             passes, by tasks made by all workers; a wait after each phase of SparseLU; pauses of 1 to 128 µs, and no wakes.",
+             passes, by tasks made by all workers; a wait after each phase of SparseLU, and as many stores as BOTS' loops do; pauses of 1 to 128 µs, and no wakes.",
 ];
 
 const BASELINE: &str = "steal, fine";

@@ -1,0 +1,64 @@
+//! Threads that are not bound take from the domain where they run.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Barrier, Mutex};
+use vicus_machine::{Runtime, scope};
+use vicus_topology::{NodeId, Topology};
+
+/// The calling thread runs on this CPU from now on, as if the system had moved it there. Whether it may.
+fn move_to(cpu: usize) -> bool {
+    #[expect(unsafe_code, reason = "the standard library does not move threads")]
+    // SAFETY: the set is as large as it is said to be, and the call only reads it.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &set) == 0
+    }
+}
+
+#[test]
+fn a_thread_that_is_not_bound_takes_from_the_domain_where_it_runs() {
+    const TASKS: usize = 20;
+    for domain in ["node", "group"] {
+        // CPUs 0 and 1.
+        let machine = Topology::parse("node:2 core:1").unwrap();
+        let setting = format!("locality-queues:pin=off,domain={domain}").parse().unwrap();
+        let runtime = Runtime::builder().topology(machine).threads(2).strategy(setting).quiet().start();
+        for here in [0, 1, 0] {
+            let (both, moved, go) = (Barrier::new(2), AtomicUsize::new(0), AtomicBool::new(false));
+            let list = Mutex::new(Vec::new());
+            let started = &list;
+            runtime.run(|| {
+                scope(|scope| {
+                    // Both workers at once; one of them waits until all tasks lie there.
+                    scope.spawn(|_| {
+                        moved.fetch_add(usize::from(move_to(here)), Ordering::Relaxed);
+                        both.wait();
+                        while !go.load(Ordering::Acquire) {
+                            std::thread::yield_now();
+                        }
+                    });
+                    scope.spawn(|scope| {
+                        moved.fetch_add(usize::from(move_to(here)), Ordering::Relaxed);
+                        both.wait();
+                        for node in [1 - here, here] {
+                            for _ in 0..TASKS {
+                                scope.spawn_at(NodeId::new(node), move |_| started.lock().unwrap().push(node));
+                            }
+                        }
+                        go.store(true, Ordering::Release);
+                    });
+                });
+            });
+            if moved.into_inner() < 2 {
+                eprintln!("left out: this process may not use CPUs 0 and 1");
+                return;
+            }
+            let started = list.into_inner().unwrap();
+            assert_eq!(started.len(), 2 * TASKS);
+            // A task that was taken first may be the second one to say so.
+            let late = started[TASKS + 1..].iter().filter(|&&node| node == here).count();
+            assert_eq!(late, 0, "{domain}, at {here}: {started:?}");
+        }
+    }
+}
