@@ -67,7 +67,8 @@ impl Shares {
         if bytes > 0 && node.index() < dealing.locations.len() {
             let location = dealing.location(node, home);
             self.bytes.resize(dealing.queues.len(), 0);
-            self.bytes[location.index()] += bytes;
+            let sum = &mut self.bytes[location.index()];
+            *sum = sum.saturating_add(bytes);
             self.first.get_or_insert(location);
         }
     }
@@ -230,11 +231,12 @@ impl Dealing {
         let cycle = self.cycle();
         let mut add = |access: &Access, shares: &mut Shares| {
             if !self.only_coarse && access.bytes > 0 && access.rows > 0 {
-                let some = self.sample(access);
-                let times = (access.rows / some.rows) as u64;
-                data.tell_all(&some, cycle, &mut |node, home, bytes| shares.add(self, node, home, bytes * times));
+                let some = self.add_some(access, shares, data);
+                if some.is_none() {
+                    data.tell_all(access, cycle, &mut |node, home, bytes| shares.add(self, node, home, bytes));
+                }
                 looked_up += 1;
-                stretches += some.rows - 1;
+                stretches += some.unwrap_or(access.rows) - 1;
                 return;
             }
             let mut found: usize = 0;
@@ -273,18 +275,22 @@ impl Dealing {
         Some(Dealt { queue, why: Why::Crowd, ..Dealt::NONE })
     }
 
-    /// As many of an access' stretches as are looked up, at equal steps. These have no factor in common with small numbers of locations, so that stretches of
-    /// locations in turn are not all those of one.
-    fn sample(&self, access: &Access) -> Access {
-        match self.stretches_at_most {
-            Some(most) if access.rows > most as usize => {
-                let most = most.max(1) as usize;
-                let widest = access.rows / most;
-                let step = (1..=widest).rev().find(|step| gcd(*step, 30) == 1).unwrap_or(1);
-                Access { rows: most, stride: access.stride * step, ..*access }
-            }
-            _ => *access,
+    /// Adds some stretches of an access, which stand for all, if it has more than are looked up. How many.
+    fn add_some(&self, access: &Access, shares: &mut Shares, data: &mut impl Whereabouts) -> Option<usize> {
+        let most = self.stretches_at_most.filter(|&most| access.rows > most as usize)?.max(1) as usize;
+        let cycle = self.cycle();
+        for part in 0..most {
+            // One of each part, and not the same one of all: what lies at places in turn would be met at one of them alone.
+            let begin = |part: usize| (part as u128 * access.rows as u128 / most as u128) as usize;
+            let mixed = ((part as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33) as usize;
+            let row = begin(part) + mixed % (begin(part + 1) - begin(part));
+            let start = access.start.saturating_add(row.saturating_mul(access.stride));
+            let times = |bytes: u64| u64::try_from(u128::from(bytes) * access.rows as u128 / most as u128);
+            data.tell(start..start.saturating_add(access.bytes), cycle, &mut |node, home, bytes| {
+                shares.add(self, node, home, times(bytes).unwrap_or(u64::MAX));
+            });
         }
+        Some(most)
     }
 
     /// Whether a task is not worth dealing wherever its bytes lie: small tasks pay for no look-up.
@@ -399,33 +405,69 @@ mod tests {
         }
     }
 
+    /// The first share of the rows lies on node 1, the rest on node 0.
+    struct Bands {
+        bytes: usize,
+        first: f64,
+    }
+
+    impl Whereabouts for Bands {
+        fn is_in_one_place(&self, _: &Range<usize>) -> bool {
+            false
+        }
+
+        fn tell(&mut self, at: Range<usize>, _: usize, tell: &mut dyn FnMut(NodeId, usize, u64)) {
+            let is_first = (at.start as f64) < self.bytes as f64 * self.first;
+            tell(NodeId::new(usize::from(is_first)), 0, at.len() as u64);
+        }
+    }
+
     #[test]
     fn some_stretches_stand_for_all() {
-        for nodes in [2, 3, 4, 5, 6, 8] {
+        for nodes in [2, 3, 4, 5, 6, 7, 8, 16] {
             let machine = Topology::parse(&format!("node:{nodes} core:2")).unwrap();
             let dealing = |stretches: u32| {
                 let setting = format!("vicus:deal_bytes=1,stretches={stretches}");
                 setting.parse::<Setting>().unwrap().plan(&machine, 2 * nodes).dealing.unwrap()
             };
-            for rows in [1, 7, 8, 9, 100, 512] {
+            for rows in [1, 7, 8, 9, 15, 16, 48, 56, 79, 100, 512, 1000] {
                 let access = Access::new(0, 4096, crate::Mode::Read).rows(rows, 4096);
-                let mut shares = Shares::default();
-                let all = dealing(0).deal(&[access], &mut shares, &mut InTurn(nodes));
-                assert_eq!((all.looked_up, all.stretches), (1, rows - 1));
-                let exact = shares.bytes.clone();
-                let some = dealing(8).deal(&[access], &mut shares, &mut InTurn(nodes));
+                let sum = rows as u64 * 4096;
+                let deal = |stretches, data: &mut dyn FnMut(&Dealing, &mut Shares) -> Dealt| {
+                    let mut shares = Shares::default();
+                    let dealt = data(&dealing(stretches), &mut shares);
+                    (dealt, shares.bytes)
+                };
+                let (all, exact) = deal(0, &mut |dealing, shares| dealing.deal(&[access], shares, &mut InTurn(nodes)));
+                assert_eq!((all.looked_up, all.stretches, exact.iter().sum::<u64>()), (1, rows - 1, sum));
+                let (some, shares) =
+                    deal(8, &mut |dealing, shares| dealing.deal(&[access], shares, &mut InTurn(nodes)));
                 assert_eq!((some.looked_up, some.stretches), (1, rows.min(8) - 1));
+                assert!(shares.iter().sum::<u64>().abs_diff(sum) <= 8, "{rows} rows, {nodes} nodes: {shares:?}");
                 if rows <= 8 {
-                    assert_eq!(shares.bytes, exact);
-                    continue;
+                    assert_eq!(shares, exact);
                 }
-                // No node has all of it, or none, as it would with a step of so many rows; and the sum is about that of all.
-                let held = shares.bytes.iter().filter(|&&bytes| bytes > 0).count();
-                assert_eq!(held, nodes.min(8), "{nodes} nodes, {rows} rows: {:?}", shares.bytes);
-                let sum: u64 = shares.bytes.iter().sum();
-                assert!(sum <= rows as u64 * 4096 && 2 * sum > rows as u64 * 4096, "{sum}");
+                // What is looked at does not lie a multiple of the nodes apart, all on one.
+                assert!(
+                    rows == 1 || shares.iter().filter(|&&bytes| bytes > 0).count() > 1,
+                    "{rows} rows, {nodes} nodes: {shares:?}"
+                );
+                // Two bands: the smaller one is not what decides, whichever it is.
+                for (first, expected) in [(0.2, 0), (0.8, 1)] {
+                    let (banded, shares) = deal(8, &mut |dealing, shares| {
+                        dealing.deal(&[access], shares, &mut Bands { bytes: sum as usize, first })
+                    });
+                    if rows > 1 {
+                        assert_eq!(banded.queue, Some(dealing(8).queues[expected]), "{rows} rows, {first}: {shares:?}");
+                    }
+                }
             }
         }
+        // What happened: the product of step and stride was too large.
+        let machine = Topology::parse("node:2 core:2").unwrap();
+        let dealing = "vicus:deal_bytes=1".parse::<Setting>().unwrap().plan(&machine, 4).dealing.unwrap();
+        let access = Access::new(0, 4096, crate::Mode::Read).rows(100, usize::MAX / 2);
+        assert_eq!(dealing.deal(&[access], &mut Shares::default(), &mut InTurn(2)).looked_up, 1);
     }
 
     #[test]

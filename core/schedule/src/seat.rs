@@ -280,7 +280,7 @@ impl<T> Seat<T> {
         self.first
     }
 
-    /// Where threads are not bound ([`Plan::roams`]): it is as that seat from now on, whose queues are where the thread runs. Whoever sleeps with it still does.
+    /// Where threads are not bound ([`Plan::roams`]): it looks and pushes as that seat from now on, whose queues are where the thread runs. It sleeps in its own pool.
     #[inline]
     pub fn stand(&mut self, at: SeatId) {
         self.stands = at;

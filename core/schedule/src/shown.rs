@@ -120,7 +120,7 @@ impl Plan {
         };
         let looks = match stretches_at_most {
             None => String::new(),
-            Some(most) => format!(", of which {most} stretches are looked up for each access"),
+            Some(most) => format!(", of which at most {most} stretches are looked up for each access"),
         };
         let coarse = if *only_coarse { ", coarse memory only" } else { "" };
         let intense = if *intensity_first { ", an intensely used datum's home first" } else { "" };

@@ -1,6 +1,6 @@
 //! The proof that no task is ever stranded, from the plan alone.
 
-use crate::{Dealing, Idle, Plan, PoolId, Probe, QueueId, RULES, Robber, SeatPlan, Take, When};
+use crate::{Dealing, Idle, Plan, PoolId, Probe, QueueId, RULES, Robber, SeatId, SeatPlan, Take, When};
 
 impl Plan {
     /// Panics with the fact that does not hold, if a task put somewhere by this plan could stay there for ever: a wake ring is
@@ -92,8 +92,14 @@ impl Plan {
                 "{name}: threads that are not bound push where they run, and {:?} has an owner",
                 owned.map(|queue| &queue.name)
             );
-            let bound = self.seats.iter().position(|seat| !seat.affinity.is_empty());
-            assert_eq!(bound, None, "{name}: threads are not bound, but this one is");
+            for (index, seat) in self.seats.iter().enumerate() {
+                assert!(seat.affinity.is_empty(), "{name}: threads are not bound, and seat{index} is");
+                // Whom a push wakes may run, and look, anywhere by then.
+                let all = (0..self.queues.len()).map(QueueId::new).all(|queue| serves(seat, queue));
+                assert!(all, "{name}: threads are not bound, and seat{index} does not take from all queues");
+                let cursors = self.cursors(SeatId::new(index));
+                assert_eq!(cursors, 0, "{name}: threads are not bound, and seat{index} has rings of its own");
+            }
         }
         for (index, queue) in self.queues.iter().enumerate() {
             let mut robbers = queue.robbers.clone();

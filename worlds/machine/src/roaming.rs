@@ -16,17 +16,19 @@ impl Roaming {
         if !plan.roams {
             return None;
         }
-        let mut seats = Vec::new();
+        // A description may have several PUs for one of the system's: the nearest seat of any of them.
+        let mut near: Vec<Option<(usize, SeatId)>> = Vec::new();
         for here in topology.pus.iter().filter(|pu| pu.usable) {
             let distance = |seat: &SeatId| {
                 let there = &topology.pus[plan.seats[seat.index()].pu.index()];
                 [there.id == here.id, there.group == here.group, there.node == here.node].iter().position(|&same| same)
             };
-            let near = (0..plan.seats.len()).map(SeatId::new).filter_map(|seat| Some((distance(&seat)?, seat)));
+            let seats = (0..plan.seats.len()).map(SeatId::new).filter_map(|seat| Some((distance(&seat)?, seat)));
             let cpu = here.os_index as usize;
-            seats.resize(seats.len().max(cpu + 1), None);
-            seats[cpu] = near.min().map(|(_, seat)| seat);
+            near.resize(near.len().max(cpu + 1), None);
+            near[cpu] = near[cpu].into_iter().chain(seats).min();
         }
+        let seats = near.into_iter().map(|near| Some(near?.1)).collect();
         Some(Roaming { seats })
     }
 

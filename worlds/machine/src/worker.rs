@@ -410,10 +410,7 @@ impl Worker {
     #[inline(always)]
     fn find(&mut self, shared: &Shared, last: bool) -> Option<Run<TaskRef>> {
         let mut reach = self.reach(shared, last);
-        if let Some(roaming) = &shared.roaming {
-            self.state.stand(roaming.seat_here().unwrap_or(self.seat));
-        }
-        let plan = &shared.plan.seats[self.state.stands().index()];
+        let plan = self.stand(shared);
         let mut found = self.state.find(plan, &mut reach, || shared.inbox(self.seat).take());
         if reach.below.is_some() {
             found = found.or_else(|| find_below(shared, &mut reach, self.frame.request));
@@ -496,7 +493,17 @@ impl Worker {
     fn help(&mut self) -> AtOnce {
         let shared = Arc::clone(&self.shared);
         let reach = self.reach(&shared, false);
-        AtOnce(self.state.help(&shared.plan.seats[self.state.stands().index()], reach))
+        let plan = self.stand(&shared);
+        AtOnce(self.state.help(plan, reach))
+    }
+
+    /// The plan of the seat as which it looks: its own, or where threads are not bound that of the place where it runs now.
+    #[inline(always)]
+    fn stand<'a>(&mut self, shared: &'a Shared) -> &'a SeatPlan {
+        if let Some(roaming) = &shared.roaming {
+            self.state.stand(roaming.seat_here().unwrap_or(self.seat));
+        }
+        &shared.plan.seats[self.state.stands().index()]
     }
 
     /// Wakes one sleeper for a task that was put, and may be over by now.

@@ -87,8 +87,8 @@ struct OneHeap {
     free_bytes: usize,
     /// When the lock is free.
     free_at: f64,
-    /// By PU, the time that it has spent to return blocks since it was last asked ([`Heaps::returned_ns`]).
-    returned_ns: FxHashMap<PuId, f64>,
+    /// By PU, until when it returns blocks.
+    returns_until: FxHashMap<PuId, f64>,
 }
 
 impl OneHeap {
@@ -98,7 +98,7 @@ impl OneHeap {
             free: FxHashMap::default(),
             free_bytes: 0,
             free_at: 0.0,
-            returned_ns: FxHashMap::default(),
+            returns_until: FxHashMap::default(),
         }
     }
 
@@ -127,7 +127,7 @@ impl OneHeap {
             cycles += SYSTEM_CYCLES + PAGE_CYCLES * bytes.div_ceil(PAGE) as f64;
         }
         let ns = self.lock(cycles, now);
-        *self.returned_ns.entry(pu).or_default() += ns;
+        self.returns_until.insert(pu, self.free_at);
         ns
     }
 }
@@ -258,9 +258,10 @@ impl Heaps {
         nothing
     }
 
-    /// How long a PU has taken to return blocks since this was last asked.
-    pub(crate) fn returned_ns(&mut self, pu: PuId) -> f64 {
-        self.one.as_mut().and_then(|one| one.returned_ns.remove(&pu)).unwrap_or(0.0)
+    /// For how much longer a PU returns blocks.
+    pub(crate) fn returning_ns(&self, pu: PuId, now: f64) -> f64 {
+        let until = self.one.as_ref().and_then(|one| one.returns_until.get(&pu));
+        until.map_or(0.0, |until| (until - now).max(0.0))
     }
 
     /// A task on this PU has finished an access to an array of this size, at this time in nanoseconds. The last reader returns the block. Returns how long that takes.
@@ -326,6 +327,7 @@ mod tests {
         arena.free(4);
         assert_eq!(arena.take(5, 64 << 10), (5, 16));
     }
+
     #[test]
     fn one_heap_has_one_thread_at_a_time_and_keeps_little() {
         let (one, other) = (PuId::new(0), PuId::new(1));
@@ -342,7 +344,7 @@ mod tests {
         };
         assert_eq!([free(&mut heap, 0, one), free(&mut heap, 1, other)], [10_200.0, 10_400.0]);
         assert_eq!(free(&mut heap, 2, one), 10_400.0 + 950.0 + 1400.0);
-        assert_eq!(heap.returned_ns, FxHashMap::from_iter([(one, 200.0 + 2350.0), (other, 200.0)]));
+        assert_eq!(heap.returns_until, FxHashMap::from_iter([(one, 12_750.0), (other, 10_400.0)]));
         assert_eq!(heap.take(3, 32 << 10, 12_000.0), (1, Taken { pages: 0, ns: 750.0 + 200.0 }));
         assert_eq!(heap.take(4, 32 << 10, 30_000.0), (0, Taken { pages: 0, ns: 200.0 }));
         assert_eq!(heap.take(5, 32 << 10, 40_000.0), (5, new(950.0)), "its memory had gone back");

@@ -12,6 +12,7 @@ pub use queueing::Queueing;
 
 use crate::Parameters;
 pub(crate) use links::Links;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use vicus_schedule::{Access, Latencies, Plan, Setting};
 use vicus_topology::{NodeId, PuId, Topology};
@@ -133,6 +134,33 @@ pub struct HomeCosts {
     pub fetch_bytes: usize,
     /// How long a core waits for a line, by the number of hops to its home.
     pub latency_by_hops_ns: Vec<f64>,
+    /// What a link from a tile to a neighbour carries, in bytes per second; `None` if links are not a limit.
+    pub mesh_bandwidth: Option<f64>,
+}
+
+impl HomeCosts {
+    /// The links that a tile has: to the right, to the left, down and up.
+    pub(crate) const LINKS: usize = 4;
+
+    /// The links from a tile to another, as `LINKS` times the tile that each leaves and its direction: first along the row, then along the column, as
+    /// the mesh of the Tile Processor routes.
+    pub(crate) fn way(&self, from: usize, to: usize) -> impl Iterator<Item = usize> + use<> {
+        let columns = self.columns;
+        let mut at = from;
+        std::iter::from_fn(move || {
+            let (here, there) = ((at / columns, at % columns), (to / columns, to % columns));
+            let (direction, next) = match (here.1.cmp(&there.1), here.0.cmp(&there.0)) {
+                (Ordering::Less, _) => (0, at + 1),
+                (Ordering::Greater, _) => (1, at - 1),
+                (_, Ordering::Less) => (2, at + columns),
+                (_, Ordering::Greater) => (3, at - columns),
+                _ => return None,
+            };
+            let link = Self::LINKS * at + direction;
+            at = next;
+            Some(link)
+        })
+    }
 }
 
 /// Results of STREAM copy, in bytes per second: each element counts as read once and written once, whatever else moves.
@@ -261,7 +289,7 @@ impl Machine {
     pub const BANDWIDTHS: [&'static str; 4] =
         ["core_bandwidth", "controller_bandwidth", "link_bandwidth", "home_bandwidth"];
 
-    /// The machine with one of [`Machine::BANDWIDTHS`] scaled by a factor; buses and ports count as links. `None` if it has no such
+    /// The machine with one of [`Machine::BANDWIDTHS`] scaled by a factor; buses, ports and meshes count as links. `None` if it has no such
     /// bandwidth.
     ///
     /// ```
@@ -292,7 +320,9 @@ impl Machine {
                     .port
                     .iter_mut()
                     .for_each(|port| (port.read, port.write) = (port.read * factor, port.write * factor));
-                self.port.is_some() || self.bus.is_some() || !self.links.links.is_empty()
+                let mesh = machine.homes.as_mut().and_then(|homes| homes.mesh_bandwidth.as_mut());
+                let has_mesh = mesh.map(|bandwidth| *bandwidth *= factor).is_some();
+                has_mesh || self.port.is_some() || self.bus.is_some() || !self.links.links.is_empty()
             }
             "home_bandwidth" => {
                 let homes = machine.caches.iter_mut().filter(|cache| cache.level == 2);

@@ -69,6 +69,8 @@ pub(crate) struct Memory<'a> {
     shared: Vec<Option<usize>>,
     /// By core group, the resource of its bank of home caches, if there is one.
     banks: Vec<Option<usize>>,
+    /// The first of the links of a mesh among the resources, if it has any.
+    mesh: Option<usize>,
     /// The first bus among the resources.
     buses: usize,
     /// The first of the ports, of which each core group has two, if it has any.
@@ -226,6 +228,16 @@ impl<'a> Memory<'a> {
             machine.homes.as_ref().and_then(|_| (0..shared.len()).find(of_group)).and_then(|at| shared[at])
         };
         let banks = topology.core_groups.iter().map(bank).collect();
+        let mesh = machine.homes.as_ref().and_then(|homes| homes.mesh_bandwidth).map(|capacity| {
+            let first = resources.len();
+            for tile in 0..topology.core_groups.len() {
+                // Banks have one line at a time, as fast as a link carries it: what comes from one does not wait behind itself on the way. Links that are
+                // full with lines of several slow these down.
+                let links = ["right", "left", "down", "up"].map(|to| plain(format!("mesh {tile} {to}"), capacity));
+                resources.extend(links);
+            }
+            first
+        });
         let buses = resources.len();
         if let Some((pus, capacity)) = machine.bus {
             let bus = |at| plain(format!("bus {at}"), capacity);
@@ -278,6 +290,7 @@ impl<'a> Memory<'a> {
             resources,
             shared,
             banks,
+            mesh,
             buses,
             ports,
             now,
@@ -314,18 +327,20 @@ impl<'a> Memory<'a> {
                 Cost::Flops(flops) => self.machine.compute_ns(&program.leaves[work.leaf as usize], flops),
                 Cost::Nanos(ns) => ns,
             };
+        // It returns what its last task had before it begins.
+        let mut blocks_ns = self.heaps.returning_ns(pu, now);
         if work.accesses.is_empty() {
-            return Demand { alone_ns: compute_ns, ..Demand::default() };
+            return Demand { alone_ns: compute_ns + blocks_ns, ..Demand::default() };
         }
         self.clear(pu);
-        let (mut new_pages, mut taking_ns) = (0, 0.0);
+        let mut new_pages = 0;
         for access in &work.accesses {
             let before = self.now.stretches;
             if access.mode.writes() && access.total_bytes() > 0 && !self.heaps.is_empty() {
                 let array = self.pages.array_at(access.start);
-                let taken = self.heaps.take(array, program.arrays[array].bytes, pu, now + taking_ns);
+                let taken = self.heaps.take(array, program.arrays[array].bytes, pu, now + blocks_ns);
                 new_pages += taken.pages;
-                taking_ns += taken.ns;
+                blocks_ns += taken.ns;
             }
             let Some((access, array)) = self.lying(access) else { continue };
             for stretch in stretches(&access) {
@@ -350,7 +365,6 @@ impl<'a> Memory<'a> {
                 (alone_ns, hidden_ns, window(bandwidth))
             }
         };
-        let blocks_ns = taking_ns + self.heaps.returned_ns(pu);
         let alone_ns = alone_ns + blocks_ns + slower * new_pages as f64 * FAULT_CYCLES / self.machine.clock_ghz;
         self.summary(pu, node, Demand { alone_ns, hidden_ns, window, ..Demand::default() })
     }
@@ -681,6 +695,12 @@ impl<'a> Memory<'a> {
                     let (waits, posts) = if place == own { (0.0, bytes) } else { (read, written) };
                     self.now.uses[bank].add(bytes, waits / window, posts / window);
                 }
+                if let Some(mesh) = self.mesh {
+                    // Lines come from the home, stores go there; what asks for a line goes over a network of its own.
+                    let (reads, posts) = (read / window, written / window);
+                    homes.way(place, own).for_each(|link| self.now.uses[mesh + link].add(read, reads, 0.0));
+                    homes.way(own, place).for_each(|link| self.now.uses[mesh + link].add(written, 0.0, posts));
+                }
                 continue;
             }
             waited += bytes * machine.latency_ns(node, NodeId::new(place));
@@ -957,6 +977,31 @@ mod tests {
         let server = Machine::by_name("xeon-8468").unwrap();
         let found = run(&server, &program(1, bytes, "on:1", &[access, access, access.stored(36)]), &[0, 0, 0]);
         assert_eq!(found[1].alone_ns, found[2].alone_ns);
+    }
+
+    #[test]
+    fn lines_and_stores_go_over_the_links_between_a_tile_and_the_home() {
+        let mut machine = Machine::by_name("tilepro64").unwrap();
+        let bytes = 4096;
+        let access = |mode| Access::new(MB, bytes, mode);
+        // Tile 10 is in row 1 and column 2; home 28, which tile 28 has, in row 3 and column 4.
+        let links = |mode| {
+            let program = program(1, bytes, "on:28", &[access(mode)]);
+            let memory = Memory::new(&machine, &program, &Options::default()).unwrap();
+            let names: Vec<String> = memory.resources().iter().map(|resource| resource.name.clone()).collect();
+            let found = run(&machine, &program, &[10]).remove(0);
+            let used = found.uses.iter().map(|this| (names[this.resource].clone(), this.share * found.bytes));
+            used.filter(|(name, _)| name.starts_with("mesh")).collect::<Vec<_>>()
+        };
+        let of = |names: [&str; 4]| names.map(|name| (format!("mesh {name}"), bytes as f64)).to_vec();
+        assert_eq!(links(Mode::Write), of(["10 right", "11 right", "12 down", "20 down"]));
+        let mut read = links(Mode::Read);
+        read.sort_by(|a, b| b.0.cmp(&a.0));
+        assert_eq!(read, of(["28 left", "27 left", "26 up", "18 up"]));
+        machine.homes.as_mut().unwrap().mesh_bandwidth = None;
+        let program = program(1, bytes, "on:28", &[access(Mode::Read)]);
+        let memory = Memory::new(&machine, &program, &Options::default()).unwrap();
+        assert!(memory.resources().iter().all(|resource| !resource.name.starts_with("mesh")));
     }
 
     #[test]

@@ -3,8 +3,11 @@
 //! Wittmann, Hager, "Optimizing ccNUMA locality for task-parallel execution under OpenMP and TBB on multicore-based systems",
 //! 2010, §2.2: blocks wait in one first-in-first-out queue per locality domain. The runtime's pool holds tokens, one for each
 //! block, and about 256 of them; a thread that gets one takes the oldest block of its own domain, else of the next domains
-//! cyclically. With `pin=off` threads go where the system puts them, and a thread's domain is that where it runs, as §4 has it for later. A submitter that finds the pool full runs a token itself: any block of its domain, and seldom the one that it has
+//! cyclically. A submitter that finds the pool full runs a token itself: any block of its domain, and seldom the one that it has
 //! just submitted.
+//!
+//! With `pin=off` threads run where the system puts them, and a thread's domain is that where it runs, which §4 of the paper leaves to
+//! later work. What is recorded of distances counts a thread as where its seat is.
 
 use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy, Values};
 use crate::{Dealing, Order, Plan, QueueId, Scan, Take, Tokens};

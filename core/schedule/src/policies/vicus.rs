@@ -301,7 +301,7 @@ impl Homes {
         let machine = draft.machine;
         let private = || pus.iter().map(|&pu| cache_bytes(machine, pu).1).max().unwrap_or(0);
         let more_bytes_than = setting.above_zero("deal_bytes").map_or_else(private, u64::from);
-        // The one that submits the others is a request as well.
+        // One that submits the others, and waits for them, is counted as well, where there is such a one.
         let many = |percent: u32| (u64::from(percent) * self.pools.len() as u64).div_ceil(100).max(2) + 1;
         if !self.are_caches {
             return Dealing {

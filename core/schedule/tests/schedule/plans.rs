@@ -101,6 +101,15 @@ fn a_plan_whose_waiting_seats_leave_what_others_cannot_take_is_refused() {
 }
 
 #[test]
+#[should_panic(expected = "threads are not bound, and seat0 does not take from all queues")]
+fn a_plan_whose_threads_are_not_bound_has_no_queue_that_only_some_look_into() {
+    let mut plan = "shepherd".parse::<Setting>().unwrap().plan(&Topology::parse("node:2 core:1").unwrap(), 2);
+    plan.roams = true;
+    plan.seats.iter_mut().for_each(|seat| seat.affinity.clear());
+    plan.assert_valid();
+}
+
+#[test]
 #[should_panic(expected = "seat1: rule 7 is none of 1 to 6")]
 fn a_rule_without_a_counter_is_refused() {
     // What happened: a plan with such a rule passed, and a thread that took a task by it panicked.

@@ -37,6 +37,10 @@ fn each_strategy_stands_there_with_its_paper_and_parameters() {
         "capacity=256",
         "deal_bytes=0",
         "memory=50",
+        "crowd=50",
+        "stretches=8",
+        "spill=off or on (default)",
+        "pin=off or pu (default)",
     ] {
         assert!(text.contains(&format!("\n  {parameter}: ")), "{parameter}: {text}");
     }

@@ -187,7 +187,7 @@ pub fn has_queued() -> bool {
     in_task(|worker| match worker.own() {
         Some(own) => !own.is_empty(),
         None => {
-            let queue = worker.shared.plan.seats[worker.seat.index()].place[Kind::Immediate as usize];
+            let queue = worker.shared.plan.seats[worker.state.stands().index()].place[Kind::Immediate as usize];
             worker.shared.queues.len(queue) > 0
         }
     })

@@ -270,7 +270,7 @@ impl Worker {
     #[cold]
     fn record_bytes(&mut self, number: u32, ordered: &[Access], accesses: &[Access]) {
         self.recorder.task_says(self.frame.request, number, ordered, accesses);
-        let own = self.shared.plan.seats[self.seat.index()].node.index();
+        let own = self.shared.plan.seats[self.state.stands().index()].node.index();
         let nodes = locality::footprint_of(accesses).nodes;
         let near = nodes.get(own).copied().unwrap_or(0);
         let far = nodes.iter().sum::<usize>() - near;

@@ -56,9 +56,9 @@ fn a_thread_that_is_not_bound_takes_from_the_domain_where_it_runs() {
             }
             let started = list.into_inner().unwrap();
             assert_eq!(started.len(), 2 * TASKS);
-            // A task that was taken first may be the second one to say so.
-            let late = started[TASKS + 1..].iter().filter(|&&node| node == here).count();
-            assert_eq!(late, 0, "{domain}, at {here}: {started:?}");
+            // A thread may have taken a task, and say so only when the other one has run many.
+            let late = started[TASKS..].iter().filter(|&&node| node == here).count();
+            assert!(late <= 1, "{domain}, at {here}: {started:?}");
         }
     }
 }

@@ -201,6 +201,8 @@ struct HomesTable {
     columns: usize,
     fetch_bytes: usize,
     latency_by_hops_ns: Vec<Nanos>,
+    /// If it is left out, links are not a limit.
+    mesh_bandwidth: Option<Bandwidth>,
 }
 
 #[derive(serde::Deserialize)]
@@ -291,6 +293,7 @@ impl File {
                 columns: homes.columns,
                 fetch_bytes: homes.fetch_bytes,
                 latency_by_hops_ns: homes.latency_by_hops_ns.into_iter().map(|latency| latency.0).collect(),
+                mesh_bandwidth: homes.mesh_bandwidth.map(|bandwidth| bandwidth.0),
             }),
             stream: self.stream.map(|stream| Stream {
                 socket: stream.socket.0,

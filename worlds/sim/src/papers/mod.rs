@@ -859,7 +859,7 @@ mod tests {
         let of = |purpose| cases.iter().filter(move |case| case.purpose == purpose);
         let changed = of(Purpose::Variant).filter(|case| case.parameters != Parameters::default());
         assert_eq!((changed.count(), of(Purpose::Seed).count()), (2 * Parameters::COUNT, 19));
-        // Bandwidths of a core, a controller and a link; a chip with home caches has banks, and no links between nodes.
+        // Bandwidths of a core, a controller and a link; a chip with home caches has banks, and a mesh.
         let bandwidths = |figure: Figure| {
             let cases = figure.cases(&Effort::full()).into_iter().filter_map(|case| case.bandwidth);
             cases.map(|(name, _)| name).collect::<Vec<_>>()
@@ -867,6 +867,6 @@ mod tests {
         let twice = |names: &[&'static str]| names.iter().flat_map(|&name| [name; 2]).collect::<Vec<_>>();
         let [core, controller, link, home] = Machine::BANDWIDTHS;
         assert_eq!(bandwidths(fig001_7::figure()), twice(&[core, controller, link]));
-        assert_eq!(bandwidths(fig001_9::figure()), twice(&[controller, home]));
+        assert_eq!(bandwidths(fig001_9::figure()), twice(&[controller, link, home]));
     }
 }
