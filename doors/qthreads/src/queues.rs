@@ -2,13 +2,13 @@
 
 use crate::codes::{BADARGS, MALLOC_ERROR, OPFAIL, SUCCESS};
 use crate::exports;
-use crate::library;
+use crate::library::{self, Shepherd};
 use std::cell::UnsafeCell;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vicus::memory::{DistOptions, DistQueue, LfQueue, Locations, SystemSegments};
-use vicus::{Place, team};
+use vicus::{NodeId, team};
 
 /// An element: a pointer that is not null.
 fn element(pointer: *mut libc::c_void) -> Option<usize> {
@@ -19,10 +19,14 @@ fn pointer(element: Option<usize>) -> *mut libc::c_void {
     element.map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut)
 }
 
+/// The place of a shepherd in a distributed queue, each of whose locations is a shepherd.
+fn place(shepherd: u16) -> NodeId {
+    NodeId::new(shepherd.into())
+}
+
 /// Where the calling thread is; the first shepherd's place for threads from outside.
-fn here(library: &library::Library) -> Place {
-    let shepherd = library.worker().map_or(0, |worker| worker.shepherd);
-    library.shepherds[usize::from(shepherd)].place
+fn here(library: &library::Library) -> NodeId {
+    place(library.worker().map_or(0, |worker| worker.shepherd))
 }
 
 /// A queue between one thread that puts and one that takes.
@@ -97,8 +101,10 @@ exports! {
 
     fn qdqueue_create() -> *mut DistQueue<usize> {
         let Some(library) = library::get() else { return ptr::null_mut() };
-        let topology = library.runtime().topology();
-        let locations = Locations::core_groups(topology);
+        // A location for each shepherd, as Qthreads has it, and not for each cache: two threads on one cache would hinder each other.
+        let row = |from: &Shepherd| from.distances.iter().map(|&far| u32::try_from(far).unwrap_or(0)).collect();
+        let distances = library.shepherds.iter().map(row).collect();
+        let Ok(locations) = Locations::from_distances(distances) else { return ptr::null_mut() };
         match DistQueue::with_source(&locations, &DistOptions::default(), |_| Arc::new(SystemSegments)) {
             Ok(queue) => Box::into_raw(Box::new(queue)),
             Err(_) => ptr::null_mut(),
@@ -117,9 +123,11 @@ exports! {
 
     fn qdqueue_enqueue_there(queue: *mut DistQueue<usize>, value: *mut libc::c_void, there: u16) -> i32 {
         let (Some(queue), Some(element)) = (unsafe { queue.as_ref() }, element(value)) else { return BADARGS };
-        let shepherd = library::get().and_then(|library| library.shepherds.get(usize::from(there)));
-        let Some(shepherd) = shepherd else { return BADARGS };
-        if queue.push(shepherd.place, element).is_ok() { SUCCESS } else { MALLOC_ERROR }
+        let is_there = library::get().is_some_and(|library| usize::from(there) < library.shepherds.len());
+        if !is_there {
+            return BADARGS;
+        }
+        if queue.push(place(there), element).is_ok() { SUCCESS } else { MALLOC_ERROR }
     }
 
     fn qdqueue_dequeue(queue: *mut DistQueue<usize>) -> *mut libc::c_void {
