@@ -231,7 +231,7 @@ impl Dealing {
         let cycle = self.cycle();
         let mut add = |access: &Access, shares: &mut Shares| {
             if !self.only_coarse && access.bytes > 0 && access.rows > 0 {
-                let some = self.add_some(access, shares, data);
+                let some = self.add_some(access, cycle, shares, data);
                 if some.is_none() {
                     data.tell_all(access, cycle, &mut |node, home, bytes| shares.add(self, node, home, bytes));
                 }
@@ -276,18 +276,28 @@ impl Dealing {
     }
 
     /// Adds some stretches of an access, which stand for all, if it has more than are looked up. How many.
-    fn add_some(&self, access: &Access, shares: &mut Shares, data: &mut impl Whereabouts) -> Option<usize> {
+    fn add_some(
+        &self,
+        access: &Access,
+        cycle: usize,
+        shares: &mut Shares,
+        data: &mut impl Whereabouts,
+    ) -> Option<usize> {
         let most = self.stretches_at_most.filter(|&most| access.rows > most as usize)?.max(1) as usize;
-        let cycle = self.cycle();
-        for part in 0..most {
+        let (all, each) = (access.rows as u64, most as u64);
+        // `number * all / each`, without a product that is too large.
+        let part_of_all = |number: u64| {
+            let rest = number.saturating_mul(all % each) / each;
+            number.saturating_mul(all / each).saturating_add(rest)
+        };
+        for part in 0..each {
             // One of each part, and not the same one of all: what lies at places in turn would be met at one of them alone.
-            let begin = |part: usize| (part as u128 * access.rows as u128 / most as u128) as usize;
-            let mixed = ((part as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33) as usize;
-            let row = begin(part) + mixed % (begin(part + 1) - begin(part));
+            let (begin, end) = (part_of_all(part), part_of_all(part + 1));
+            let mixed = (part + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
+            let row = (begin + mixed % (end - begin)) as usize;
             let start = access.start.saturating_add(row.saturating_mul(access.stride));
-            let times = |bytes: u64| u64::try_from(u128::from(bytes) * access.rows as u128 / most as u128);
             data.tell(start..start.saturating_add(access.bytes), cycle, &mut |node, home, bytes| {
-                shares.add(self, node, home, times(bytes).unwrap_or(u64::MAX));
+                shares.add(self, node, home, part_of_all(bytes));
             });
         }
         Some(most)

@@ -471,12 +471,10 @@ fn a_debugger_sees_the_functions_of_a_thread_and_its_border() {
             works
         }
     };
+    let layouts: Vec<&[&str]> = layouts.into_iter().filter(is_there).collect();
     for (compiler, layout) in
         for_c().into_iter().flat_map(|compiler| layouts.iter().map(move |&layout| (compiler, layout)))
     {
-        if !is_there(&layout) {
-            continue;
-        }
         let program = compile(compiler, "gnu11", "borders.c");
         // Which of two workers runs the thread is not said: one of them is the program's first thread, whose stack lies above all.
         for _ in 0..4 {

@@ -64,10 +64,15 @@ pub(crate) struct Heaps {
     first: usize,
     /// By PU and size, the free blocks.
     free: FxHashMap<(PuId, usize), Vec<u32>>,
-    /// By PU, its arena; `None` if there are none.
-    arenas: Option<FxHashMap<PuId, Arena>>,
-    /// The heap for all, if there is one.
-    one: Option<OneHeap>,
+    malloc: Malloc,
+}
+
+/// What serves blocks of some sizes in place of heaps.
+enum Malloc {
+    None,
+    /// By PU, its arena.
+    Arenas(FxHashMap<PuId, Arena>),
+    OneHeap(OneHeap),
 }
 
 /// What a block costs the one who takes it, beside its bytes.
@@ -180,12 +185,6 @@ impl Arena {
     }
 }
 
-/// The arena of a PU's thread, if there are arenas and they serve blocks of this size.
-fn arena(arenas: &mut Option<FxHashMap<PuId, Arena>>, pu: PuId, bytes: usize) -> Option<&mut Arena> {
-    let arenas = arenas.as_mut().filter(|_| SERVED.contains(&bytes))?;
-    Some(arenas.entry(pu).or_default())
-}
-
 #[derive(Clone)]
 struct Lent {
     block: u32,
@@ -210,9 +209,12 @@ impl Heaps {
                 }
             }
         }
-        let arenas = (allocator == Allocator::Arenas).then(FxHashMap::default);
-        let one = (allocator == Allocator::OneHeap).then(|| OneHeap::new(clock_ghz));
-        Heaps { arrays, first, free: FxHashMap::default(), arenas, one }
+        let malloc = match allocator {
+            Allocator::Heaps => Malloc::None,
+            Allocator::Arenas => Malloc::Arenas(FxHashMap::default()),
+            Allocator::OneHeap => Malloc::OneHeap(OneHeap::new(clock_ghz)),
+        };
+        Heaps { arrays, first, free: FxHashMap::default(), malloc }
     }
 
     /// Sets how often each array of a heap will be read, in their order, if the program doesn't say it beforehand.
@@ -243,25 +245,25 @@ impl Heaps {
             return nothing;
         }
         lent.owner = pu;
-        if let Some(one) = self.one.as_mut().filter(|_| SERVED.contains(&bytes)) {
-            let taken;
-            (lent.block, taken) = one.take(array as u32, bytes, now);
-            return taken;
-        }
-        if let Some(arena) = arena(&mut self.arenas, pu, bytes) {
-            let pages;
-            (lent.block, pages) = arena.take(array as u32, bytes);
-            return Taken { pages, ns: 0.0 };
-        }
-        let back = self.free.get_mut(&(pu, bytes)).and_then(Vec::pop);
-        lent.block = back.unwrap_or(array as u32);
-        nothing
+        let taken;
+        (lent.block, taken) = match &mut self.malloc {
+            Malloc::Arenas(arenas) if SERVED.contains(&bytes) => {
+                let (block, pages) = arenas.entry(pu).or_default().take(array as u32, bytes);
+                (block, Taken { pages, ns: 0.0 })
+            }
+            Malloc::OneHeap(one) if SERVED.contains(&bytes) => one.take(array as u32, bytes, now),
+            _ => {
+                let back = self.free.get_mut(&(pu, bytes)).and_then(Vec::pop);
+                (back.unwrap_or(array as u32), nothing)
+            }
+        };
+        taken
     }
 
     /// For how much longer a PU returns blocks.
     pub(crate) fn returning_ns(&self, pu: PuId, now: f64) -> f64 {
-        let until = self.one.as_ref().and_then(|one| one.returns_until.get(&pu));
-        until.map_or(0.0, |until| (until - now).max(0.0))
+        let Malloc::OneHeap(one) = &self.malloc else { return 0.0 };
+        one.returns_until.get(&pu).map_or(0.0, |until| (until - now).max(0.0))
     }
 
     /// A task on this PU has finished an access to an array of this size, at this time in nanoseconds. The last reader returns the block. Returns how long that takes.
@@ -271,12 +273,10 @@ impl Heaps {
         if lent.readers == 0 && lent.block != NONE {
             // It is returned only once, whatever is done with the array afterwards.
             let block = std::mem::replace(&mut lent.block, NONE);
-            if let Some(one) = self.one.as_mut().filter(|_| SERVED.contains(&bytes)) {
-                return one.free(block, bytes, pu, now);
-            }
-            match arena(&mut self.arenas, lent.owner, bytes) {
-                Some(arena) => arena.free(block),
-                None => self.free.entry((lent.owner, bytes)).or_default().push(block),
+            match &mut self.malloc {
+                Malloc::Arenas(arenas) if SERVED.contains(&bytes) => arenas.entry(lent.owner).or_default().free(block),
+                Malloc::OneHeap(one) if SERVED.contains(&bytes) => return one.free(block, bytes, pu, now),
+                _ => self.free.entry((lent.owner, bytes)).or_default().push(block),
             }
         }
         0.0

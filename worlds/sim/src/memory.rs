@@ -151,7 +151,7 @@ struct Tally {
     forwarded: Vec<f64>,
     /// By place, bytes that went there.
     writes: Vec<f64>,
-    /// By place, the bytes of a piece that are stored there at once, as often as they are.
+    /// By place, the bytes of a piece that are stored there several times.
     stored: Vec<f64>,
     /// By place, the part of `writes` that went past the caches. A core waits for these and for what it reads; caches write
     /// back by themselves.
@@ -511,11 +511,16 @@ impl<'a> Memory<'a> {
             }
             if writes {
                 let (times, base) = (f64::from(stores), self.pages.base(array));
+                let bytes = base + part.start..base + part.end;
                 self.now.posted += part.len() as f64 * times;
-                self.now.stored.fill(0.0);
-                self.pages.add_places(array, base + part.start..base + part.end, None, &mut self.now.stored);
-                let stored = self.now.writes.iter_mut().zip(&self.now.stored);
-                stored.for_each(|(writes, stored)| *writes += stored * times);
+                if stores == 1 {
+                    self.pages.add_places(array, bytes, None, &mut self.now.writes);
+                } else {
+                    self.now.stored.fill(0.0);
+                    self.pages.add_places(array, bytes, None, &mut self.now.stored);
+                    let stored = self.now.writes.iter_mut().zip(&self.now.stored);
+                    stored.for_each(|(writes, stored)| *writes += stored * times);
+                }
             }
             let home = self.pages.only_place(array).and_then(|group| self.home_cache(group));
             let home = home.unwrap_or(self.caches.len() - 1);

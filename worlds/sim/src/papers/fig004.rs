@@ -2,7 +2,7 @@
 
 use super::memory::{READS, Traffic};
 use super::shared::{Pool, Queue, Roles, Shared, What};
-use super::{Claim, Figure, Input, MORE, NOT_MORE, Results, Setup, largest, smallest};
+use super::{ABOUT, Claim, Figure, Input, MORE, NOT_MORE, Results, Setup, largest, smallest};
 use std::ops::RangeInclusive;
 
 /// The machines, and the numbers of threads on each.
@@ -11,9 +11,6 @@ const MACHINES: [(&str, &[usize]); 3] =
 
 /// How many elements or items a run has.
 const OPERATIONS: usize = 8192;
-
-/// What counts as the paper's figure, which is one of a chart without numbers: within a quarter.
-const ABOUT: RangeInclusive<f64> = 0.75..=1.25;
 
 /// The bytes of a word, and of the large elements.
 const WORD: usize = 8;
@@ -73,7 +70,7 @@ fn published(machine: &'static str, one: &'static str, other: &'static str, time
     claim.published(times, "times")
 }
 
-const SOURCE: &str = "Wheeler, Thain, Murphy, \"Portable Performance from Workstation to Supercomputer: Distributing Data Structures with \
+pub(super) const SOURCE: &str = "Wheeler, Thain, Murphy, \"Portable Performance from Workstation to Supercomputer: Distributing Data Structures with \
                       Qthreads\", 2009";
 
 const PLACES: &str = "The paper's charts are not in its text: claims are what the text says of them. Threads are on cores first, then on \

@@ -1,7 +1,8 @@
 //! Arrays whose segments lie on several nodes: how long threads take that each read their own segments, by pattern, by segment size, and by how elements
 //! lie.
 
-use super::{Claim, Figure, Input, MORE, Results, Setup, largest, smallest};
+use super::fig004::SOURCE;
+use super::{ABOUT, Claim, Figure, Input, MORE, Results, Setup, geometric_mean, largest, smallest};
 use crate::chance::Chance;
 use crate::{ArraySpec, Cost, Machine, Program, Step, TaskSpec, Work};
 use std::ops::RangeInclusive;
@@ -138,11 +139,9 @@ fn of_best(results: &Results, machine: &str, pattern: &str, pages: usize) -> f64
 const PREFETCHED: &str =
     "incorrect prefetching (§5.2): what the caches fetch in vain behind each line that says whose a segment is";
 
-const SOURCE: &str = "Wheeler, Thain, Murphy, \"Portable Performance from Workstation to Supercomputer: Distributing Data Structures with \
-                      Qthreads\", 2009, §5.2";
-
-/// What counts as the paper's number, which is one of a chart.
-const ABOUT: RangeInclusive<f64> = 0.75..=1.25;
+/// How segments are found, and what is not in the model of that.
+const ASKED: &str = "With all patterns but the static hash, each thread reads a line of every segment to learn whose it is (§5.2). What the caches fetch in vain \
+                     behind such a line is not in the model.";
 
 /// What counts as no cost that is left.
 const MASKED: RangeInclusive<f64> = 1.0..=1.1;
@@ -203,8 +202,7 @@ pub(super) fn fig5() -> Figure {
         source: SOURCE,
         notes: &[
             "The paper's charts are not in its text: claims are what the text says of them, and sizes but for 1 and 16 pages are ours.",
-            "With all patterns but the static hash, each thread reads a line of every segment to learn whose it is (§5.2). What the caches fetch in vain \
-             behind such a line is not in the model.",
+            ASKED,
         ],
         baseline: "static hash, 16",
         samples: 1,
@@ -235,15 +233,14 @@ pub(super) fn fig4_patterns() -> Figure {
         source: SOURCE,
         notes: &[
             "The paper's charts are not in its text: claims are what the text says of them. 004-fig4 has the iteration beside a serial one.",
-            "With all patterns but the static hash, each thread reads a line of every segment to learn whose it is. What the caches fetch in vain behind \
-             such a line is not in the model.",
+            ASKED,
         ],
         baseline: STATIC,
         samples: 1,
         setups: MACHINES.into_iter().flat_map(of).collect(),
         claims: vec![
             fastest("altix-3700", STATIC),
-            fastest("xeon-5150", STATIC).missing("the same, of a thread that looks for its segments"),
+            fastest("xeon-5150", STATIC).missing(PREFETCHED),
             fastest("niagara-2", "stripes")
                 .missing("what one thread's caches fetch in vain, and a near thread uses (§5.2)"),
         ],
@@ -299,10 +296,7 @@ pub(super) fn fig6() -> Figure {
                 format!("{machine}: {clear}"),
                 "packed to aligned, time, the mean of those under 64 bytes",
                 MORE,
-                move |results| {
-                    let sum: f64 = SMALL.iter().map(|&bytes| penalty(results, machine, bytes).ln()).sum();
-                    (sum / SMALL.len() as f64).exp()
-                },
+                move |results| geometric_mean(&SMALL.map(|bytes| penalty(results, machine, bytes))),
             )
             .missing(memory),
         );

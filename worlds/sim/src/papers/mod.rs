@@ -291,6 +291,9 @@ const MORE: RangeInclusive<f64> = 1.0 + SAME..=f64::INFINITY;
 /// A ratio that counts as not more.
 const NOT_MORE: RangeInclusive<f64> = 0.0..=1.0 + SAME;
 
+/// What counts as a published number that is round, or is one of a chart: within a quarter.
+const ABOUT: RangeInclusive<f64> = 0.75..=1.25;
+
 /// The range that is read as "equal" from a figure's bars.
 const EQUAL: RangeInclusive<f64> = 0.95..=1.05;
 
@@ -391,6 +394,11 @@ fn largest(ratios: impl IntoIterator<Item = f64>) -> f64 {
 /// The smallest of some ratios.
 fn smallest(ratios: impl IntoIterator<Item = f64>) -> f64 {
     ratios.into_iter().fold(f64::INFINITY, f64::min)
+}
+
+/// The geometric mean of some ratios.
+fn geometric_mean(ratios: &[f64]) -> f64 {
+    ratios.iter().product::<f64>().powf(1.0 / ratios.len() as f64)
 }
 
 /// The ratio that is farthest from 1.
