@@ -49,6 +49,9 @@ pub struct Machine {
     pub(crate) links: Links,
     /// How much longer a line takes over a link, by the link's load.
     pub link_queueing: Queueing,
+    /// What a message without data takes on a link, in bytes, if each line from memory asks the caches of all other nodes whether they have a newer one. They
+    /// answer the line's node. `None` where a directory says whom to ask.
+    pub probe_bytes: Option<f64>,
     /// Set if each core group has a port to the rest of the machine.
     pub port: Option<Port>,
     /// Set if data lies in home caches and not on nodes.
@@ -277,6 +280,7 @@ impl Machine {
             bus: None,
             links: Links::full(nodes, controller_bandwidth / 2.0),
             link_queueing: Queueing::NONE,
+            probe_bytes: None,
             port: None,
             homes: None,
             stream: None,

@@ -1,6 +1,8 @@
 //! The cost of a piece of work: the bytes that it finds in each cache, the places of the others, and the resources on their
 //! way.
 
+mod tally;
+
 use crate::cache::{Cache, Passing};
 use crate::fluid::Use;
 use crate::granules::{Cut, cut, stretches};
@@ -9,6 +11,7 @@ use crate::machine::{HomeCosts, Queueing};
 use crate::pages::Pages;
 use crate::{Cost, Machine, Options, Parameters, Program, Work};
 use std::ops::Range;
+use tally::{Load, Tally};
 use vicus_memory::distribution::DistributionError;
 use vicus_schedule::{Access, Mode, Whereabouts};
 use vicus_topology::{CoreGroup, NodeId, PuId};
@@ -26,6 +29,8 @@ pub(crate) struct Demand {
     pub(crate) hidden_ns: f64,
     /// How many bytes from memory the core has under way at once.
     pub(crate) window: f64,
+    /// How many streams of bytes from memory are under way side by side.
+    pub(crate) streams: f64,
     /// Bytes from the core's own caches, or its group's.
     pub(crate) cached: f64,
     /// Bytes between the core and its own node, or its own home cache.
@@ -140,53 +145,6 @@ enum Found {
     Memory,
 }
 
-/// The sums of the current piece of work.
-#[derive(Default)]
-struct Tally {
-    /// By position in the PU's path, bytes found there.
-    hits: Vec<f64>,
-    /// By place, bytes that came from there.
-    reads: Vec<f64>,
-    /// By node, bytes that came from caches there.
-    forwarded: Vec<f64>,
-    /// By place, bytes that went there.
-    writes: Vec<f64>,
-    /// By place, the bytes of a piece that are stored there several times.
-    stored: Vec<f64>,
-    /// By place, the part of `writes` that went past the caches. A core waits for these and for what it reads; caches write
-    /// back by themselves.
-    streamed: Vec<f64>,
-    /// The accesses that have missed.
-    streams: usize,
-    /// The stretches that have missed.
-    stretches: usize,
-    /// Bytes that a home cache fetched from memory.
-    from_memory: f64,
-    /// Bytes that were sent to home caches without waiting.
-    posted: f64,
-    /// By resource, what uses it.
-    uses: Vec<Load>,
-}
-
-/// What a piece of work sends over a resource.
-#[derive(Clone, Copy, Default)]
-struct Load {
-    /// The bytes, or as many bytes read as would take as long.
-    bytes: f64,
-    /// The bytes for which the core waits, divided by those that it has under way.
-    waits: f64,
-    /// The same for bytes that it sends off without waiting.
-    posts: f64,
-}
-
-impl Load {
-    fn add(&mut self, bytes: f64, waits: f64, posts: f64) {
-        self.bytes += bytes;
-        self.waits += waits;
-        self.posts += posts;
-    }
-}
-
 impl<'a> Memory<'a> {
     pub(crate) fn new(
         machine: &'a Machine,
@@ -269,6 +227,8 @@ impl<'a> Memory<'a> {
             forwarded: vec![0.0; places],
             stored: vec![0.0; places],
             streamed: vec![0.0; places],
+            turns: vec![0.0; places],
+            before: vec![0.0; places],
             uses: vec![Load::default(); resources.len()],
             ..Tally::default()
         };
@@ -334,6 +294,7 @@ impl<'a> Memory<'a> {
         }
         self.clear(pu);
         let mut new_pages = 0;
+        let has_places = self.machine.topology.nodes.len() > 1;
         for access in &work.accesses {
             let before = self.now.stretches;
             if access.mode.writes() && access.total_bytes() > 0 && !self.heaps.is_empty() {
@@ -343,10 +304,18 @@ impl<'a> Memory<'a> {
                 blocks_ns += taken.ns;
             }
             let Some((access, array)) = self.lying(access) else { continue };
+            if has_places {
+                self.now.remember_waits();
+            }
             for stretch in stretches(&access) {
                 self.touch(pu, node, array, stretch, &access);
             }
-            self.now.streams += usize::from(self.now.stretches > before);
+            if self.now.stretches > before {
+                self.now.streams += 1;
+                if has_places {
+                    self.now.add_turns();
+                }
+            }
         }
         let measured = self.machine.leaf_bandwidths.get(&program.leaves[work.leaf as usize]);
         let memory = &self.machine.memory;
@@ -432,6 +401,7 @@ impl<'a> Memory<'a> {
         self.now.writes.fill(0.0);
         self.now.forwarded.fill(0.0);
         self.now.streamed.fill(0.0);
+        self.now.turns.fill(0.0);
         (self.now.from_memory, self.now.posted) = (0.0, 0.0);
         (self.now.streams, self.now.stretches) = (0, 0);
     }
@@ -666,6 +636,8 @@ impl<'a> Memory<'a> {
     fn summary(&mut self, pu: PuId, node: NodeId, mut demand: Demand) -> Demand {
         let machine = self.machine;
         let window = demand.window;
+        // It has no more streams than lines under way.
+        demand.streams = (self.now.streams as f64).min(window / machine.memory.line_bytes as f64).max(1.0);
         let mut waited = 0.0;
         self.now.uses.fill(Load::default());
         for (at, &cache) in self.paths[pu.index()].iter().enumerate() {
@@ -713,6 +685,7 @@ impl<'a> Memory<'a> {
             let (stores, posts) = (streamed / window, (written - streamed) / window);
             let slower = machine.memory.write_cost;
             self.now.uses[place].add(read + slower * written, read / window + stores, posts);
+            self.now.uses[place].turns = self.now.turns[place] / demand.streams;
             // What comes from caches doesn't go through the controller.
             let (read, reads) = (read + forwarded, (read + forwarded) / window);
             let first = machine.topology.nodes.len();
@@ -721,6 +694,11 @@ impl<'a> Memory<'a> {
             };
             over(machine.links.way(place, node.index()), read, reads, 0.0);
             over(machine.links.way(node.index(), place), written, stores, posts);
+            if let Some(message) = machine.probe_bytes {
+                // Also for a line that is written without being read: others have to give it up.
+                let lines = (read + streamed) / machine.memory.line_bytes as f64;
+                self.probe(node.index(), place, lines * message, reads + stores);
+            }
             if machine.port.is_some() {
                 let port = self.ports + 2 * machine.topology.pus[pu.index()].group.index();
                 self.now.uses[port].add(read, reads, 0.0);
@@ -743,11 +721,30 @@ impl<'a> Memory<'a> {
             share: load.bytes / all,
             waits: load.waits / all,
             posts: load.posts / all,
+            turns: load.turns / all,
         };
         demand.uses = used.map(share).collect();
         let all = demand.cached + demand.near + demand.far;
         demand.latency_ns = if all > 0.0 { waited / all } else { 0.0 };
         demand
+    }
+}
+
+impl Memory<'_> {
+    /// What is asked for lines of a node before they come: the node itself, if it is another one, and the caches of all others, which answer the line's node.
+    /// They answer at the same time, so a core waits for each as long as on average.
+    fn probe(&mut self, own: usize, place: usize, bytes: f64, waits: f64) {
+        let Memory { machine, now, .. } = self;
+        let nodes = machine.topology.nodes.len();
+        let each = waits / (nodes - 1) as f64;
+        let mut over = |from: usize, to: usize, waits: f64| {
+            machine.links.way(from, to).iter().for_each(|&link| now.uses[nodes + link].add(bytes, waits, 0.0));
+        };
+        over(own, place, waits);
+        for other in (0..nodes).filter(|&other| other != own) {
+            over(own, other, each);
+            over(other, place, each);
+        }
     }
 }
 
@@ -793,6 +790,47 @@ mod tests {
             demand
         });
         works.collect()
+    }
+
+    #[test]
+    fn bytes_that_lie_on_several_nodes_in_turn_come_in_runs() {
+        let machine = Machine::from_topology(Topology::parse("node:2 l3:1 core:1").unwrap());
+        let (one, other) = (Access::new(MB, MB, Mode::Read), Access::new(65 * MB, MB, Mode::Read));
+        let turns = |distribution: &str, accesses: &[Access]| {
+            let mut program = program(2, MB, distribution, &[one]);
+            let Step::Work(work) = &mut program.tasks[0].steps[0] else { unreachable!("it is work") };
+            work.accesses = accesses.to_vec();
+            let demand = &run(&machine, &program, &[0])[0];
+            let of = |node: usize| demand.uses.iter().find(|this| this.resource == node).map_or(0.0, |this| this.turns);
+            (demand.streams, [0, 1].map(of))
+        };
+        // Half of the bytes of a stream are at each controller, and each of two streams has half of the bytes.
+        assert_eq!(turns("fine", &[one]), (1.0, [0.5, 0.5]));
+        assert_eq!(turns("fine", &[one, other]), (2.0, [0.25, 0.25]));
+        // On one node, or each array on another: both are there all the time.
+        assert_eq!(turns("on:1", &[one, other]), (2.0, [0.0, 0.0]));
+        assert_eq!(turns("coarse", &[one, other]), (2.0, [0.0, 0.0]));
+    }
+
+    #[test]
+    fn where_no_directory_says_whom_to_ask_each_line_asks_all_other_nodes() {
+        let mut machine = Machine::from_topology(Topology::parse("node:3 l3:1 core:1").unwrap());
+        let over = |machine: &Machine, place: &str| {
+            let program = program(1, MB, place, &[Access::new(MB, MB, Mode::Read)]);
+            let demand = &run(machine, &program, &[0])[0];
+            let link = |from: usize, to: usize| {
+                let at = machine.links().iter().position(|link| (link.from, link.to) == (from, to)).unwrap();
+                let share = demand.uses.iter().find(|this| this.resource == 3 + at).map_or(0.0, |this| this.share);
+                share * demand.bytes / MB as f64
+            };
+            [(0, 1), (1, 0), (0, 2), (2, 0), (1, 2), (2, 1)].map(|(from, to)| (link(from, to) * 64.0).round())
+        };
+        assert_eq!(over(&machine, "on:0"), [0.0; 6]);
+        assert_eq!(over(&machine, "on:1"), [0.0, 64.0, 0.0, 0.0, 0.0, 0.0]);
+        machine.probe_bytes = Some(8.0);
+        // Two questions and two answers for a line of the own node; for one of node 1, its node is asked for the line, and its caches are; node 2 answers node 1.
+        assert_eq!(over(&machine, "on:0"), [8.0, 8.0, 8.0, 8.0, 0.0, 0.0]);
+        assert_eq!(over(&machine, "on:1"), [16.0, 64.0, 8.0, 0.0, 0.0, 8.0]);
     }
 
     #[test]

@@ -173,7 +173,7 @@ impl Engine<'_> {
             demand.uses.iter().map(|this| (this.resource, this.share * demand.bytes)).collect();
         if demand.bytes > 0.0 && time > 0 {
             let limit = demand.bytes / (time as f64 / SECOND);
-            let pace = Pace { limit, hidden: demand.hidden_ns / 1e9 / demand.bytes };
+            let pace = Pace { limit, hidden: demand.hidden_ns / 1e9 / demand.bytes, streams: demand.streams };
             self.fluid.start(self.now, seat, demand.bytes, pace, &demand.uses);
         } else {
             self.schedule(seat, self.now.saturating_add(time));

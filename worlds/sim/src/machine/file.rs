@@ -40,6 +40,8 @@ type Gigahertz = Decades<-3, 2>;
 type Nanos = Decades<-3, 9>;
 /// Bytes per second, from a kilobyte to an exabyte.
 type Bandwidth = Decades<3, 18>;
+/// Bytes of a message without data.
+type MessageBytes = Decades<0, 3>;
 /// Operations in a cycle; some leaves count large operations.
 type PerCycle = Decades<-6, 6>;
 
@@ -159,6 +161,8 @@ struct LinksTable {
     routes: Vec<Vec<usize>>,
     /// By load, how much longer a line takes; if it is left out, lines wait only for a full link.
     load_latency: Option<Chart>,
+    /// What a message without data takes on a link, where each miss asks the caches of all other nodes; if it is left out, nobody is asked.
+    probe_bytes: Option<MessageBytes>,
 }
 
 /// Pairs of a load, as a share of the bandwidth, and nanoseconds.
@@ -287,6 +291,7 @@ impl File {
             memory,
             bus: self.bus.map(|bus| (bus.pus, bus.bandwidth.0)),
             links,
+            probe_bytes: self.links.as_ref().and_then(|table| table.probe_bytes).map(|bytes| bytes.0),
             link_queueing,
             port: self.port.map(|port| Port { read: port.read.0, write: port.write.0 }),
             homes: self.homes.map(|homes| HomeCosts {
@@ -671,6 +676,10 @@ bandwidth = 10e9
         assert!(chart("[[0.5, 40], [0.4, 50]]").contains("[0.4, 50]: expected a load above 0.5"));
         assert!(chart("[[1.5, 40]]").contains("[1.5, 40]: expected a load above 0, the one before, and at most 1"));
         assert!(chart("[[0.5, -1]]").contains("[0.5, -1]: expected at least 0 ns"));
+        let probes = |bytes: &str| format!("shape = \"full\"\nprobe_bytes = {bytes}");
+        assert!(mistake("shape = \"full\"", &probes("0")).contains("expected a number from 1e0 to 1e3"));
+        let asked = Machine::parse("two.toml", &GOOD.replacen("shape = \"full\"", &probes("7.1"), 1)).unwrap();
+        assert_eq!(asked.probe_bytes, Some(7.1));
         let link = mistake("shape = \"full\"", "load_latency = [[0.9, 10], [1, 9]]\nshape = \"full\"");
         assert!(link.contains("links.load_latency: [1, 9]: expected at least 10 ns"), "{link}");
         let machine = |text: &str| Machine::parse("two.toml", &GOOD.replacen("[links]", text, 1)).unwrap();

@@ -149,13 +149,9 @@ fn where_pages_were_touched_first_decides() {
         let round_robin = wall(jacobi3d(FirstTouch::Serial, sweep), "fine");
         let parallel = wall(jacobi3d(FirstTouch::Loop(Schedule::Static), sweep), "standard");
         let walls = format!("{name}: {serial}, {round_robin}, {parallel}");
-        assert!(serial > 1.5 * round_robin, "{walls}");
-        if name == "nehalem-ex" {
-            // Half of its memory is missing and its links are not: the model finds no penalty for round robin here.
-            assert!((round_robin / parallel - 1.0).abs() < 0.02, "{walls}");
-        } else {
-            assert!(round_robin > 1.02 * parallel, "{walls}");
-        }
+        assert!(serial > 1.3 * round_robin, "{walls}");
+        // Half of the EX's memory is missing and its links are not, so only pages that several cores ask for at once make a difference there.
+        assert!(round_robin > if name == "nehalem-ex" { 1.01 } else { 1.1 } * parallel, "{walls}");
     }
 }
 
