@@ -15,6 +15,9 @@ pub struct Dealing {
     /// From so many requests on, a task that is large enough to be dealt goes to the location of its spawner's node, wherever its bytes lie: requests fill the
     /// machine then, and caches have what each has used before. `None` is never.
     pub crowd: Option<u32>,
+    /// The first so many tasks with data that a task spawns, and all that it spawns if it has data of its own, are dealt only if nearly all of their bytes, 80
+    /// percent, lie in one place: such a task divides its work, so its tasks use what it has just used. `None` deals them as all others.
+    pub fan: Option<u32>,
     /// Of an access of more stretches, so many are looked up, and stand for all; `None` is no limit. The spawner looks, and all seats may wait for what it
     /// spawns.
     pub stretches_at_most: Option<u32>,
@@ -36,6 +39,15 @@ pub struct Dealing {
     /// `costs[from][to]`: the cost of a byte at location `to` for a task that is dealt to location `from`: the OS's value or a
     /// latency, counted from the seats of that location's queue. Invariant: locations with the same queue have the same row.
     pub costs: Vec<Vec<u32>>,
+}
+
+/// What a world knows of a task that spawns others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spawner {
+    /// How many tasks with data it has spawned.
+    pub spawned: u32,
+    /// Whether it has data of its own.
+    pub has_data: bool,
 }
 
 /// A world's knowledge of where bytes lie.
@@ -121,6 +133,8 @@ pub enum Why {
     Turn,
     /// There are many requests, so it stays on its spawner's node ([`Dealing::crowd`]).
     Crowd,
+    /// It is one of few into which its spawner divides its work, and its bytes lie in several places ([`Dealing::fan`]).
+    Part,
 }
 
 /// The result of dealing.
@@ -157,6 +171,7 @@ impl Dealing {
             more_bytes_than: 0,
             only_uneven: false,
             crowd: None,
+            fan: None,
             stretches_at_most: None,
             holds: vec![true; queues.len()],
             intensity_first: false,
@@ -273,6 +288,16 @@ impl Dealing {
         }
         let queue = Some(self.queues[self.location(node, 0).index()]);
         Some(Dealt { queue, why: Why::Crowd, ..Dealt::NONE })
+    }
+
+    /// How much of a task's bytes has to lie in one place if its spawner divides its work, in percent ([`Dealing::fan`]).
+    pub(crate) const NEARLY_ALL: u8 = 80;
+
+    /// What becomes of a task that was dealt, if this task spawns it.
+    pub(crate) fn keep_parts(&self, dealt: Dealt, spawner: Spawner) -> Dealt {
+        let divides = self.fan.is_some_and(|fan| spawner.has_data || spawner.spawned < fan);
+        let is_part = divides && dealt.why == Why::Nearest && dealt.share < Dealing::NEARLY_ALL;
+        if is_part { Dealt { queue: None, why: Why::Part, ..dealt } } else { dealt }
     }
 
     /// Adds some stretches of an access, which stand for all, if it has more than are looked up. How many.
@@ -489,7 +514,7 @@ mod tests {
         let mut deal = |plan: &crate::Plan, bytes: usize, requests: usize| {
             // On node 5, in whole.
             let access = Access::new(5 << 12, bytes, crate::Mode::Read);
-            seat.deal(plan, &[access], || requests, &mut InTurn(8))
+            seat.deal(plan, &[access], Spawner::default(), || requests, &mut InTurn(8))
         };
         let queue = |node: usize| Some(by_default.dealing.as_ref().unwrap().queues[node]);
         for requests in 1..=4 {
@@ -506,5 +531,30 @@ mod tests {
         assert_eq!(deal(&plan("vicus:deal_bytes=65536,crowd=200"), 1 << 20, 16).why, Why::Nearest);
         assert_eq!(deal(&plan("vicus:deal_bytes=65536,crowd=200"), 1 << 20, 17).why, Why::Crowd);
         assert_eq!(deal(&plan("vicus:deal_bytes=65536,crowd=0"), 1 << 20, usize::MAX).why, Why::Nearest);
+    }
+
+    #[test]
+    fn what_divides_its_spawners_work_is_dealt_only_if_nearly_all_of_it_lies_in_one_place() {
+        let machine = Topology::parse("node:4 core:2").unwrap();
+        let plan = |setting: &str| setting.parse::<Setting>().unwrap().plan(&machine, 8);
+        let deal = |plan: &crate::Plan, first: f64, spawned: u32, has_data: bool| {
+            let mut seat = crate::Seat::<u32>::new(plan, crate::SeatId::new(6), |_| true);
+            let bytes = 1 << 20;
+            let access = Access::new(0, 4096, crate::Mode::Read).rows(bytes / 4096, 4096);
+            let spawner = Spawner { spawned, has_data };
+            let dealt = seat.deal(plan, &[access], spawner, || 1, &mut Bands { bytes, first });
+            (dealt.why, dealt.queue.map(|queue| plan.queues[queue.index()].home.index()))
+        };
+        let by_default = plan("vicus:stretches=0");
+        for (first, near) in [(0.9, Some(1)), (0.8, Some(1)), (0.7, None), (0.3, None), (0.1, Some(0))] {
+            let part = near.map_or((Why::Part, None), |node| (Why::Nearest, Some(node)));
+            let far = (Why::Nearest, Some(usize::from(first > 0.5)));
+            for (spawned, has_data, expected) in [(0, false, part), (7, false, part), (8, false, far), (8, true, part)]
+            {
+                assert_eq!(deal(&by_default, first, spawned, has_data), expected, "{first}, {spawned}, {has_data}");
+            }
+            assert_eq!(deal(&plan("vicus:stretches=0,fan=0"), first, 0, true), far);
+            assert_eq!(deal(&plan("footprint"), first, 0, true).1, far.1, "the paper's deal all");
+        }
     }
 }

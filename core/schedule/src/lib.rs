@@ -37,7 +37,7 @@ mod valid;
 pub use access::{Access, Mode};
 pub use by_request::ByRequest;
 pub use context::{Context, ContextRef, ReadyTask, TaskGraph, TaskNode, Unspawned, Waiter, Wanted};
-pub use dealing::{Dealing, Dealt, Shares, Whereabouts, Why};
+pub use dealing::{Dealing, Dealt, Shares, Spawner, Whereabouts, Why};
 pub use decision::{Decision, TaskName};
 pub use depend::Dependences;
 pub use front::{FRONT_RULE, FRONT_TURN_NS};

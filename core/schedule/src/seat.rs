@@ -24,7 +24,7 @@
 use crate::front::{FRONT_RULE, FRONT_TAKE, FRONT_TURN_NS};
 use crate::{
     Access, DEEP, Dealing, Dealt, Found, Idle, Kind, Plan, QueueId, QueuesByRequest, RequestId, SeatId, SeatPlan,
-    Shares, Sleeper, Take, Wake, Way, When, Whereabouts, Why, look, look_waiting,
+    Shares, Sleeper, Spawner, Take, Wake, Way, When, Whereabouts, Why, look, look_waiting,
 };
 use std::collections::VecDeque;
 use vicus_topology::NodeId;
@@ -744,11 +744,13 @@ impl<T> Seat<T> {
     }
 
     /// The queue of a task with a footprint, if the plan deals it by that, or in turn. `None`: the seat's own. `requests` says how many requests there are.
+    /// The caller counts the task in what it knows of the spawner afterwards.
     #[inline]
     pub fn deal(
         &mut self,
         plan: &Plan,
         accesses: &[Access],
+        spawner: Spawner,
         requests: impl FnOnce() -> usize,
         data: &mut impl Whereabouts,
     ) -> Dealt {
@@ -758,7 +760,8 @@ impl<T> Seat<T> {
         {
             return near;
         }
-        let dealt = dealing.map_or(Dealt::NONE, |dealing| dealing.deal(accesses, &mut self.shares, data));
+        let dealt = dealing
+            .map_or(Dealt::NONE, |dealing| dealing.keep_parts(dealing.deal(accesses, &mut self.shares, data), spawner));
         if dealt.queue.is_some() {
             return dealt;
         }

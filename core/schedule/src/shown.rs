@@ -102,6 +102,7 @@ impl Plan {
             more_bytes_than,
             only_uneven,
             crowd,
+            fan,
             stretches_at_most,
             holds,
             intensity_first,
@@ -126,6 +127,13 @@ impl Plan {
         let intense = if *intensity_first { ", an intensely used datum's home first" } else { "" };
         let to = self.names(queues);
         writeln!(f, "deals {what} of more than {more_bytes_than} bytes{even}{coarse}{intense}{looks}: to {to}")?;
+        if let Some(fan) = fan {
+            let all = Dealing::NEARLY_ALL;
+            writeln!(
+                f,
+                "  the first {fan} of a spawner, and all of one that has data itself: only if {all} % of their bytes lie there"
+            )?;
+        }
         if let Some(requests) = crowd {
             writeln!(f, "  from {requests} requests on: to the spawner's node")?;
         }

@@ -154,10 +154,12 @@ pub enum Why {
     Turn,
     /// There are many requests, so it stays on its maker's node.
     Crowd,
+    /// It is one of few into which its maker divides its work, and its bytes lie in several places.
+    Part,
 }
 
 impl Why {
-    const ALL: [Why; 6] = [Why::Small, Why::Even, Why::Home, Why::Nearest, Why::Turn, Why::Crowd];
+    const ALL: [Why; 7] = [Why::Small, Why::Even, Why::Home, Why::Nearest, Why::Turn, Why::Crowd, Why::Part];
 }
 
 /// How a request ended.
@@ -719,6 +721,7 @@ impl fmt::Display for What {
                     Why::Nearest => write!(f, "its bytes cost least there, {share} % lie there"),
                     Why::Turn => f.write_str("in turn"),
                     Why::Crowd => f.write_str("its maker's node, among many requests"),
+                    Why::Part => write!(f, "a part of its maker's work, of which {share} % lie in one place"),
                 }
             }
             What::Refused { output, .. } | What::Resumed { output, .. } => write!(f, "output {output}"),

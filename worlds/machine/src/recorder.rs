@@ -533,6 +533,7 @@ impl Recorder {
             Why::Small => vicus_trace::Why::Small,
             Why::Even => vicus_trace::Why::Even,
             Why::Crowd => vicus_trace::Why::Crowd,
+            Why::Part => vicus_trace::Why::Part,
             Why::Home => vicus_trace::Why::Home,
             Why::Nearest => vicus_trace::Why::Nearest,
             Why::Turn => vicus_trace::Why::Turn,

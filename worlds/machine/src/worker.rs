@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 use vicus_flow::{Blocks, BoxId, Desk, Instance};
 use vicus_schedule::{
     After, Context, ContextRef, Decision, Kind, PoolId, QueueId, QueuesByRequest as _, RequestId, Rest, Run, Seat,
-    SeatId, SeatPlan, Sleeper, Take, TaskRef, Waiter, Wake, Way,
+    SeatId, SeatPlan, Sleeper, Spawner, Take, TaskRef, Waiter, Wake, Way,
 };
 
 /// The state of a thread that works on a seat.
@@ -97,6 +97,8 @@ pub(crate) struct Frame {
     pub(crate) parent: ContextRef,
     /// Where the task spawns its children now; `None` until it spawns one or opens a group.
     pub(crate) context: Option<NonNull<Context>>,
+    /// What the task's children are dealt by, beside their data.
+    pub(crate) spawner: Spawner,
 }
 
 /// Calls `f` with the worker of the calling thread's seat; `None` if the thread sits on none. `f` runs no user's code: that could
@@ -310,6 +312,7 @@ impl Worker {
         self.frame.request = request;
         self.frame.way = Way::KEPT;
         self.frame.parent = ContextRef::NONE;
+        self.frame.spawner = Spawner::default();
         debug_assert!(self.frame.context.is_none(), "the last task has ended with its context");
     }
 
@@ -707,6 +710,7 @@ pub(crate) fn run(task: TaskRef, way: Way) {
     in_task(|worker| {
         worker.frame.way = way;
         worker.frame.parent = task.header().context;
+        worker.frame.spawner = Spawner::default();
         debug_assert!(worker.frame.context.is_none(), "the last task has ended with its context");
     });
     #[expect(unsafe_code, reason = "runs a task")]
@@ -742,7 +746,15 @@ pub(crate) fn run_on_top(task: TaskRef, way: Way) {
 impl Frame {
     /// Of a task that begins, which is counted nowhere.
     pub(crate) fn new(request: RequestId) -> Frame {
-        Frame { request, way: Way::KEPT, current: None, running: None, parent: ContextRef::NONE, context: None }
+        Frame {
+            request,
+            way: Way::KEPT,
+            current: None,
+            running: None,
+            parent: ContextRef::NONE,
+            context: None,
+            spawner: Spawner::default(),
+        }
     }
 
     /// Takes this frame out, so that a task can run on top of it.
@@ -755,6 +767,7 @@ impl Frame {
             running: self.running.take(),
             parent: self.parent,
             context: self.context.take(),
+            spawner: std::mem::take(&mut self.spawner),
         }
     }
 
@@ -766,6 +779,7 @@ impl Frame {
         self.running = outer.running;
         self.parent = outer.parent;
         self.context = outer.context;
+        self.spawner = outer.spawner;
         std::mem::replace(&mut self.current, outer.current.take())
     }
 }

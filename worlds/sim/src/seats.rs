@@ -71,6 +71,8 @@ pub(crate) struct Frame {
     pub(crate) at: usize,
     /// The number of a spawn step's tasks that were queued.
     pub(crate) child: u32,
+    /// The number of tasks with data that it has spawned.
+    pub(crate) named: u32,
     pub(crate) phase: Phase,
     /// Whether it runs on top of a task that found no room for what it spawned.
     pub(crate) helps: bool,

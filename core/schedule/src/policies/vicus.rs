@@ -24,6 +24,10 @@
 //! The bytes of blocks of a matrix lie in hundreds of rows. A spawner that looked all of them up would keep all others waiting, so it looks at a few, and these
 //! stand for the rest ([`Dealing::stretches_at_most`]).
 //!
+//! A task that divides its work among a few others, as recursive sorts and transforms do, leaves them what it has just used in the caches, and they use it until they
+//! divide it themselves. So the first tasks of a spawner, and all of one that has data of its own, are dealt only if nearly all of their bytes lie in one place
+//! ([`Dealing::fan`]): the many tasks of a loop are dealt, and a tree stays together, and is stolen from as it would be without data.
+//!
 //! While there are more requests than half of the nodes, tasks with such footprints go to their spawners' nodes, wherever their bytes lie ([`Dealing::crowd`]): the
 //! machine is full anyway, and a request that stays on a node finds what it has used in the caches there. They are protected from far seats as
 //! dealt ones are.
@@ -52,6 +56,15 @@ const CROWD: Parameter = Parameter {
     values: Values::ANY,
     what: "more requests than this are many, in percent of the nodes, and at least 2: their tasks stay on their spawners' nodes, where caches have what \
            the request has used; 0 is any number",
+};
+
+/// Which tasks are parts of their spawners' work.
+const FAN: Parameter = Parameter {
+    name: "fan",
+    default: 8,
+    values: Values::ANY,
+    what: "the first so many tasks with data of a spawner, and all of a spawner that has data itself, are dealt only if four fifths of their bytes lie in one \
+           place: they use what it has just used; 0 deals all",
 };
 
 /// How much of a task's footprint is looked at.
@@ -98,6 +111,7 @@ impl Strategy for Vicus {
                        task where its bytes are",
             },
             CROWD,
+            FAN,
             STRETCHES,
             SPILL,
             SPARES,
@@ -308,6 +322,7 @@ impl Homes {
                 more_bytes_than,
                 only_uneven: true,
                 crowd: setting.above_zero(CROWD.name).map(|percent| u32::try_from(many(percent)).unwrap_or(u32::MAX)),
+                fan: setting.above_zero(FAN.name),
                 stretches_at_most: setting.above_zero(STRETCHES.name),
                 boxes: false,
                 holds: machine.nodes.iter().map(|node| machine.has_memory(node.id)).collect(),

@@ -38,6 +38,7 @@ fn each_strategy_stands_there_with_its_paper_and_parameters() {
         "deal_bytes=0",
         "memory=50",
         "crowd=50",
+        "fan=8",
         "stretches=8",
         "spill=off or on (default)",
         "pin=off or pu (default)",

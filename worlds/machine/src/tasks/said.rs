@@ -190,8 +190,12 @@ impl Worker {
         let is_sent = queue.is_some() || place.is_some();
         let kind_or = |unsaid| if is_sent { Kind::Deferred } else { kind.unwrap_or(unsaid) };
         let kind = kind_or(Kind::Deferred);
+        let has_data = !accesses.is_empty();
         let f = move |context| {
             by_address.check();
+            if has_data {
+                in_task(|worker| worker.frame.spawner.has_data = true);
+            }
             f(context);
         };
         if ordered.is_empty() {
@@ -254,7 +258,11 @@ impl Worker {
     #[inline]
     fn deal(&mut self, accesses: &[Access]) -> Dealt {
         let shared = &self.shared;
-        self.state.deal(&shared.plan, accesses, || shared.requests(), &mut Everywhere)
+        let dealt = self.state.deal(&shared.plan, accesses, self.frame.spawner, || shared.requests(), &mut Everywhere);
+        if !accesses.is_empty() {
+            self.frame.spawner.spawned = self.frame.spawner.spawned.saturating_add(1);
+        }
+        dealt
     }
 
     /// Records the data that a task reads and writes, and why it goes where it was dealt.
@@ -305,5 +313,47 @@ impl Worker {
     pub(super) fn queue_released(&mut self, queued: ReadyTask) -> AtOnce {
         self.recorder.observe_tasks();
         self.queue(queued)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Runtime;
+    use crate::tasks::{child, wait_for_children};
+    use crate::worker::in_task;
+    use vicus_schedule::{ALL, Access, Mode, Setting, Spawner};
+
+    fn known() -> Spawner {
+        in_task(|worker| worker.frame.spawner)
+    }
+
+    fn with_data() -> crate::ChildBuilder {
+        child().touches(&[Access::new(1 << 20, 64, Mode::Read)])
+    }
+
+    /// Of a task whose children are dealt, its seat knows whether it has data, and how many children with data it has, also after it has waited, with others on
+    /// top of it.
+    #[test]
+    fn a_seat_knows_what_its_tasks_children_are_dealt_by() {
+        for (strategy, threads) in ALL.into_iter().flat_map(|strategy| [1, 2].map(|threads| (strategy.name(), threads)))
+        {
+            let setting: Setting = strategy.parse().unwrap();
+            let runtime = Runtime::builder().strategy(setting).threads(threads).start();
+            runtime.run(|| {
+                assert_eq!(known(), Spawner::default(), "{strategy}");
+                child().spawn(|| assert_eq!(known(), Spawner::default()));
+                for number in 0..3 {
+                    with_data().spawn(|| {
+                        assert_eq!(known(), Spawner { spawned: 0, has_data: true });
+                        with_data().spawn(|| assert_eq!(known(), Spawner { spawned: 0, has_data: true }));
+                        wait_for_children();
+                        assert_eq!(known(), Spawner { spawned: 1, has_data: true });
+                    });
+                    assert_eq!(known(), Spawner { spawned: number + 1, has_data: false });
+                }
+                wait_for_children();
+                assert_eq!(known(), Spawner { spawned: 3, has_data: false });
+            });
+        }
     }
 }

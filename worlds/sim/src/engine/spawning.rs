@@ -6,7 +6,7 @@ use crate::fluid::Time;
 use crate::memory::{DataOf, Memory};
 use crate::seats::{Doing, Frame, Phase};
 use crate::{Step, TaskSpec};
-use vicus_schedule::{Access, After, Dealt, Decision, Kind, Plan, PoolId, Put, QueueId, Wake, Way};
+use vicus_schedule::{Access, After, Dealt, Decision, Kind, Plan, PoolId, Put, QueueId, Spawner, Wake, Way};
 use vicus_topology::NodeId;
 use vicus_trace::What;
 
@@ -100,8 +100,15 @@ impl Engine<'_> {
         (Some(queue), self.passing(seat, queue))
     }
 
+    /// What is known of the task that spawns on a seat.
+    fn spawner(&mut self, seat: usize) -> Spawner {
+        let Frame { task, named, .. } = *self.top(seat);
+        Spawner { spawned: named, has_data: !self.program.tasks[task as usize].accesses.is_empty() }
+    }
+
     /// Where a task goes, and the time of finding that out.
     fn destination(&mut self, seat: usize, task: u32) -> (Goes, Time) {
+        let spawner = self.spawner(seat);
         let Engine { plan, program, seats, memory, open, .. } = self;
         let (spec, state) = (&program.tasks[task as usize], &mut seats[seat].state);
         if spec.outside {
@@ -119,7 +126,7 @@ impl Engine<'_> {
             None if spec.goes_home => Dealt { queue: home.and_then(|home| state.home(plan, home)), ..Dealt::NONE },
             // It names the data that it touches.
             None if !spec.accesses.is_empty() || !spec.after.is_empty() => {
-                state.deal(plan, &spec.accesses, || *open, &mut data)
+                state.deal(plan, &spec.accesses, spawner, || *open, &mut data)
             }
             None if spec.kind == Kind::Immediate && state.own().is_some() => Dealt::NONE,
             None => match state.place(plan, spec.kind) {
@@ -130,6 +137,8 @@ impl Engine<'_> {
         if let Some(told) = diary::dealt(&self.program, task, &dealt) {
             self.note(seat, || told);
         }
+        let spec = &self.program.tasks[task as usize];
+        self.top(seat).named += u32::from(spec.of_box.is_none() && !spec.accesses.is_empty());
         let cost = self.costs.deal.of(dealt.looked_up).saturating_add(self.costs.stretch.of(dealt.stretches));
         (dealt.queue.map_or(Goes::Near, Goes::To), cost)
     }
@@ -252,6 +261,7 @@ impl Engine<'_> {
             task,
             at: 0,
             child: 0,
+            named: 0,
             phase: Phase::Begin,
             helps: false,
             scopes: Vec::new(),
