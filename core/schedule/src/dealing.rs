@@ -15,8 +15,8 @@ pub struct Dealing {
     /// From so many requests on, a task that is large enough to be dealt goes to the location of its spawner's node, wherever its bytes lie: requests fill the
     /// machine then, and caches have what each has used before. `None` is never.
     pub crowd: Option<u32>,
-    /// The first so many tasks with data that a task spawns, and all that it spawns if it has data of its own, are dealt only if nearly all of their bytes, 80
-    /// percent, lie in one place: such a task divides its work, so its tasks use what it has just used. `None` deals them as all others.
+    /// Of the tasks with more bytes than this that a task spawns, the first so many, and all if it has as many itself, are dealt only if 80 percent of their bytes
+    /// lie where they would go: such a task is taken to divide its work, so that its tasks use what it has just used. `None` deals them as all others.
     pub fan: Option<u32>,
     /// Of an access of more stretches, so many are looked up, and stand for all; `None` is no limit. The spawner looks, and all seats may wait for what it
     /// spawns.
@@ -41,13 +41,32 @@ pub struct Dealing {
     pub costs: Vec<Vec<u32>>,
 }
 
-/// What a world knows of a task that spawns others.
+/// What is known of a task that spawns others ([`Dealing::fan`]). A closure that runs as a part of another task, such as the second one of a join that no thread has
+/// taken, is that task. One word: it is stored and loaded with each task, and a load right after a store in pieces would be slow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spawner {
-    /// How many tasks with data it has spawned.
-    pub spawned: u32,
-    /// Whether it has data of its own.
-    pub has_data: bool,
+pub struct Spawner(u64);
+
+impl Spawner {
+    const HAS_DATA: u64 = 1 << 63;
+
+    /// A task that has spawned nothing yet. Whether it has data enough to be dealt itself says [`Plan::divides`](crate::Plan::divides).
+    pub fn new(has_data: bool) -> Spawner {
+        Spawner(if has_data { Spawner::HAS_DATA } else { 0 })
+    }
+
+    /// Whether it has data enough to be dealt itself.
+    pub fn has_data(self) -> bool {
+        self.0 >= Spawner::HAS_DATA
+    }
+
+    /// How many tasks with data enough to be dealt it has spawned.
+    pub fn spawned(self) -> u64 {
+        self.0 & !Spawner::HAS_DATA
+    }
+
+    fn has_spawned(&mut self) {
+        self.0 += 1;
+    }
 }
 
 /// A world's knowledge of where bytes lie.
@@ -98,10 +117,11 @@ impl Shares {
         (first..count).chain(0..first).map(LocationId::new)
     }
 
-    /// Which part of all bytes lies at a location, in percent.
-    fn percent(&self, at: LocationId) -> u8 {
+    /// Which part of all bytes lies at these locations, in percent.
+    fn percent(&self, is_there: impl Fn(usize) -> bool) -> u8 {
         let all: u128 = self.bytes.iter().map(|&bytes| u128::from(bytes)).sum();
-        let here = self.bytes.get(at.index()).map_or(0, |&bytes| u128::from(bytes));
+        let there = self.bytes.iter().enumerate().filter(|&(at, _)| is_there(at));
+        let here: u128 = there.map(|(_, &bytes)| u128::from(bytes)).sum();
         (here * 100).checked_div(all).unwrap_or(0) as u8
     }
 
@@ -133,7 +153,7 @@ pub enum Why {
     Turn,
     /// There are many requests, so it stays on its spawner's node ([`Dealing::crowd`]).
     Crowd,
-    /// It is one of few into which its spawner divides its work, and its bytes lie in several places ([`Dealing::fan`]).
+    /// It is taken for a part of its spawner's work, and too few of its bytes lie in one place ([`Dealing::fan`]).
     Part,
 }
 
@@ -148,7 +168,8 @@ pub struct Dealt {
     pub stretches: usize,
     /// Why it goes there, or why the spawner's own queue is right.
     pub why: Why,
-    /// Which part of the bytes lies where they decided that it goes, in percent; 0 if they did not decide.
+    /// Which part of the bytes lies where they decided that it goes, or would have gone if it were no part of its spawner's work, in percent; 0 if they did not
+    /// decide.
     pub share: u8,
 }
 
@@ -269,7 +290,8 @@ impl Dealing {
                 shares.clear();
                 add(access, shares);
                 if let Some(home) = shares.most() {
-                    let (queue, share) = (Some(self.queues[home.index()]), shares.percent(home));
+                    let (queue, share) =
+                        (Some(self.queues[home.index()]), shares.percent(|other| other == home.index()));
                     return Dealt { queue, looked_up, stretches, why: Why::Home, share };
                 }
             }
@@ -290,12 +312,19 @@ impl Dealing {
         Some(Dealt { queue, why: Why::Crowd, ..Dealt::NONE })
     }
 
-    /// How much of a task's bytes has to lie in one place if its spawner divides its work, in percent ([`Dealing::fan`]).
+    /// How much of a task's bytes has to lie where it goes if it is taken for a part of its spawner's work, in percent ([`Dealing::fan`]).
     pub(crate) const NEARLY_ALL: u8 = 80;
 
-    /// What becomes of a task that was dealt, if this task spawns it.
-    pub(crate) fn keep_parts(&self, dealt: Dealt, spawner: Spawner) -> Dealt {
-        let divides = self.fan.is_some_and(|fan| spawner.has_data || spawner.spawned < fan);
+    /// Whether what a task with this footprint spawns is taken for parts of its work.
+    pub(crate) fn divides(&self, accesses: &[Access]) -> bool {
+        self.fan.is_some() && !self.are_too_few(accesses)
+    }
+
+    /// What becomes of a task with this footprint that was dealt, if this task spawns it.
+    pub(crate) fn keep_parts(&self, dealt: Dealt, accesses: &[Access], spawner: &mut Spawner) -> Dealt {
+        let Some(fan) = self.fan.filter(|_| !self.are_too_few(accesses)) else { return dealt };
+        let divides = spawner.has_data() || spawner.spawned() < u64::from(fan);
+        spawner.has_spawned();
         let is_part = divides && dealt.why == Why::Nearest && dealt.share < Dealing::NEARLY_ALL;
         if is_part { Dealt { queue: None, why: Why::Part, ..dealt } } else { dealt }
     }
@@ -348,7 +377,10 @@ impl Dealing {
             there.iter().map(|&(location, bytes)| u128::from(bytes) * u128::from(costs[location])).sum()
         };
         let Some(at) = shares.in_order(self.queues.len()).min_by_key(cost) else { return Dealt::NONE };
-        Dealt { queue: Some(self.queues[at.index()]), why: Why::Nearest, share: shares.percent(at), ..Dealt::NONE }
+        // Locations without seats have the queues of others.
+        let queue = self.queues[at.index()];
+        let share = shares.percent(|other| self.queues[other] == queue);
+        Dealt { queue: Some(queue), why: Why::Nearest, share, ..Dealt::NONE }
     }
 
     /// Why a task with so many bytes by location is not worth dealing; `None` if it is.
@@ -514,7 +546,7 @@ mod tests {
         let mut deal = |plan: &crate::Plan, bytes: usize, requests: usize| {
             // On node 5, in whole.
             let access = Access::new(5 << 12, bytes, crate::Mode::Read);
-            seat.deal(plan, &[access], Spawner::default(), || requests, &mut InTurn(8))
+            seat.deal(plan, &[access], &mut Spawner::default(), || requests, &mut InTurn(8))
         };
         let queue = |node: usize| Some(by_default.dealing.as_ref().unwrap().queues[node]);
         for requests in 1..=4 {
@@ -541,8 +573,17 @@ mod tests {
             let mut seat = crate::Seat::<u32>::new(plan, crate::SeatId::new(6), |_| true);
             let bytes = 1 << 20;
             let access = Access::new(0, 4096, crate::Mode::Read).rows(bytes / 4096, 4096);
-            let spawner = Spawner { spawned, has_data };
-            let dealt = seat.deal(plan, &[access], spawner, || 1, &mut Bands { bytes, first });
+            let mut spawner = Spawner::new(has_data);
+            (0..spawned).for_each(|_| spawner.has_spawned());
+            let dealt = seat.deal(plan, &[access], &mut spawner, || 1, &mut Bands { bytes, first });
+            let has_fan = plan.dealing.as_ref().unwrap().fan.is_some();
+            let counted = u64::from(spawned) + u64::from(has_fan);
+            assert_eq!((spawner.spawned(), spawner.has_data()), (counted, has_data));
+            // What is too small to be dealt is not counted.
+            let small = Access::new(0, 64, crate::Mode::Read);
+            seat.deal(plan, &[small], &mut spawner, || 1, &mut InTurn(4));
+            assert_eq!(spawner.spawned(), counted);
+            assert_eq!((plan.divides(&[access]), plan.divides(&[small])), (has_fan, false));
             (dealt.why, dealt.queue.map(|queue| plan.queues[queue.index()].home.index()))
         };
         let by_default = plan("vicus:stretches=0");
@@ -556,5 +597,16 @@ mod tests {
             assert_eq!(deal(&plan("vicus:stretches=0,fan=0"), first, 0, true), far);
             assert_eq!(deal(&plan("footprint"), first, 0, true).1, far.1, "the paper's deal all");
         }
+        // Node 2 has no cores, so node 1, which is nearest to it, has its queue: what lies on both is at one place.
+        let mut machine = Topology::parse("node:3 core:2").unwrap();
+        machine.distances = vec![vec![10, 20, 30], vec![20, 10, 16], vec![30, 16, 10]];
+        machine.pus.iter_mut().filter(|pu| pu.node.index() == 2).for_each(|pu| pu.usable = false);
+        let plan = "vicus".parse::<Setting>().unwrap().plan(&machine, 4);
+        let dealing = plan.dealing.as_ref().unwrap();
+        let mut shares = Shares::default();
+        for (node, bytes) in [1u64, 4, 5].into_iter().enumerate() {
+            shares.add(dealing, NodeId::new(node), 0, bytes << 20);
+        }
+        assert_eq!(dealing.deal_shares(&shares).share, 90);
     }
 }

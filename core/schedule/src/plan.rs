@@ -3,7 +3,7 @@
 //! It is built once for a machine, a strategy and its parameters. It can be printed (`{plan}`), compared, written into a trace,
 //! and checked ([`Plan::assert_valid`]). It never names a queue's implementation: worlds derive it ([`Plan::owner_lifos`]).
 
-use crate::{DEEP, Dealing, Kind, RequestId};
+use crate::{Access, DEEP, Dealing, Kind, RequestId};
 use std::fmt;
 use vicus_topology::{NodeId, PuId};
 
@@ -272,6 +272,12 @@ pub const RULES: usize = 7;
 pub const MOST_THREADS: usize = 2048;
 
 impl Plan {
+    /// Whether what a task with this footprint spawns is dealt as parts of its work ([`Dealing::fan`]).
+    #[inline]
+    pub fn divides(&self, accesses: &[Access]) -> bool {
+        self.dealing.as_ref().is_some_and(|dealing| dealing.divides(accesses))
+    }
+
     /// By queue, whether it may be a deque with an owner and thieves: one seat alone pushes, and pops at the same end; all others
     /// take one at a time at the other end, unconditionally. For all queues at once, since it walks through the whole plan.
     pub fn owner_lifos(&self) -> Vec<bool> {

@@ -744,13 +744,13 @@ impl<T> Seat<T> {
     }
 
     /// The queue of a task with a footprint, if the plan deals it by that, or in turn. `None`: the seat's own. `requests` says how many requests there are.
-    /// The caller counts the task in what it knows of the spawner afterwards.
+    /// Counts the task among the spawner's.
     #[inline]
     pub fn deal(
         &mut self,
         plan: &Plan,
         accesses: &[Access],
-        spawner: Spawner,
+        spawner: &mut Spawner,
         requests: impl FnOnce() -> usize,
         data: &mut impl Whereabouts,
     ) -> Dealt {
@@ -760,8 +760,9 @@ impl<T> Seat<T> {
         {
             return near;
         }
-        let dealt = dealing
-            .map_or(Dealt::NONE, |dealing| dealing.keep_parts(dealing.deal(accesses, &mut self.shares, data), spawner));
+        let dealt = dealing.map_or(Dealt::NONE, |dealing| {
+            dealing.keep_parts(dealing.deal(accesses, &mut self.shares, data), accesses, spawner)
+        });
         if dealt.queue.is_some() {
             return dealt;
         }

@@ -131,7 +131,7 @@ impl Plan {
             let all = Dealing::NEARLY_ALL;
             writeln!(
                 f,
-                "  the first {fan} of a spawner, and all of one that has data itself: only if {all} % of their bytes lie there"
+                "  the first {fan} of a spawner, and all of one that has as many bytes itself: only if {all} % of theirs lie there"
             )?;
         }
         if let Some(requests) = crowd {

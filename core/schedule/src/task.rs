@@ -57,6 +57,8 @@ pub struct TaskHeader {
     /// The number of the task: a box's index in its model. Others have one in a world that records; [`TaskHeader::UNNUMBERED`]
     /// elsewhere.
     pub number: u32,
+    /// Whether it has data enough to be dealt, under a plan that asks for that ([`Plan::divides`](crate::Plan::divides)).
+    pub has_data: bool,
 }
 
 impl TaskHeader {

@@ -154,7 +154,7 @@ pub enum Why {
     Turn,
     /// There are many requests, so it stays on its maker's node.
     Crowd,
-    /// It is one of few into which its maker divides its work, and its bytes lie in several places.
+    /// It is taken for a part of its maker's work, and too few of its bytes lie in one place.
     Part,
 }
 
@@ -721,7 +721,9 @@ impl fmt::Display for What {
                     Why::Nearest => write!(f, "its bytes cost least there, {share} % lie there"),
                     Why::Turn => f.write_str("in turn"),
                     Why::Crowd => f.write_str("its maker's node, among many requests"),
-                    Why::Part => write!(f, "a part of its maker's work, of which {share} % lie in one place"),
+                    Why::Part => {
+                        write!(f, "a part of its maker's work, and only {share} % of its bytes lie in one place")
+                    }
                 }
             }
             What::Refused { output, .. } | What::Resumed { output, .. } => write!(f, "output {output}"),

@@ -321,7 +321,13 @@ pub(crate) mod tests {
     /// A task that lives for ever and has a number.
     pub(crate) fn task(number: u64) -> TaskRef {
         let (request, number) = (RequestId(number), TaskHeader::UNNUMBERED);
-        let header = Box::leak(Box::new(TaskHeader { class: &MOVED, context: ContextRef::NONE, request, number }));
+        let header = Box::leak(Box::new(TaskHeader {
+            class: &MOVED,
+            context: ContextRef::NONE,
+            request,
+            number,
+            has_data: false,
+        }));
         #[expect(unsafe_code, reason = "makes a task")]
         // SAFETY: it is leaked, and never run.
         unsafe {

@@ -401,6 +401,7 @@ mod tests {
             context: ContextRef::NONE,
             request: RequestId(number as u64 % 3),
             number: number as u32,
+            has_data: false,
         };
         let jobs: Vec<Job> =
             (0..20_000).map(|number| Job { header: header(number), taken: AtomicU8::new(0) }).collect();

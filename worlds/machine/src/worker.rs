@@ -710,7 +710,7 @@ pub(crate) fn run(task: TaskRef, way: Way) {
     in_task(|worker| {
         worker.frame.way = way;
         worker.frame.parent = task.header().context;
-        worker.frame.spawner = Spawner::default();
+        worker.frame.spawner = Spawner::new(task.header().has_data);
         debug_assert!(worker.frame.context.is_none(), "the last task has ended with its context");
     });
     #[expect(unsafe_code, reason = "runs a task")]

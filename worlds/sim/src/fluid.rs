@@ -6,11 +6,14 @@
 //! that is far from a memory, whose lines take longer anyway, gets less of it than a near one.
 //!
 //! Each queue has its chart of waits by load ([`Queueing`]). A queue that is asked for more than it can serve grows until the
-//! flows are slow enough. Together the waits are the prices, and the rates the solution, of a concave problem of which there is only one
+//! flows are slow enough. Without runs, the waits are the prices, and the rates the solution, of a concave problem of which there is only one
 //! (Kelly, Maulloo, Tan, "Rate control for communication networks", 1998: each flow's utility is that of the logarithm of its rate,
-//! weighted with its bytes under way); it is found queue by queue. What a core asks of several places by runs of pages, one place after the other, waits there for
-//! others that happen to be there at the same time, while another place has none: servers of a closed network ([`Queue::delay`]). Flows that are alike are one class: they have the same rate, which is computed
-//! once for all of them.
+//! weighted with its bytes under way); it is found queue by queue.
+//!
+//! What a core asks of several places by runs of pages, one place after the other, waits there for others that happen to be there at
+//! the same time, while another place has none: servers of a closed network ([`Queue::delay`]).
+//!
+//! Flows that are alike are one class: they have the same rate, which is computed once for all of them.
 
 use crate::machine::Queueing;
 use rustc_hash::FxHashMap;
@@ -26,8 +29,8 @@ pub(crate) const SECOND: f64 = 1e12;
 /// By how much a load may differ from the one that its wait belongs to before waits are computed again, as a share of the capacity.
 const SLACK: f64 = 0.02;
 
-/// The precision of loads when waits are computed. With a tenth of it, no time in the papers' figures differs by more than 2 %, what chance decides among them,
-/// and they take a fifth longer.
+/// The precision of loads when waits are computed. With a tenth of it, times in the papers' figures differ by 0.3 % (by 2 % where chance decides which core takes
+/// which task), and the figures take a fifth longer.
 const EXACT: f64 = 1e-3;
 
 /// The most passes over all queues when waits are computed. What a pass leaves is found by the next computation.
@@ -122,15 +125,15 @@ impl Member {
         self.turns * (delay.run - self.alone)
     }
 
-    /// By how much the queue makes bytes of the class late. Where many streams meet, it is for these that their lines wait.
+    /// By how much the queue makes bytes of the class late. Lines that wait for other streams' runs are the lines that wait in the queue, so the longer of both counts.
     fn late_by(&self, delay: &Delay) -> f64 {
         (self.waits * delay.line).max(self.late_by_runs(delay)) + self.posts * delay.over
     }
 
-    /// How quickly that grows with the wait, if what it is for runs grows so quickly.
+    /// How quickly that grows with the wait. `runs` is how quickly `delay.run` does.
     fn slope(&self, delay: &Delay, runs: f64) -> f64 {
         let lines = if self.late_by_runs(delay) > self.waits * delay.line { self.turns * runs } else { self.waits };
-        lines + if delay.over > 0.0 { self.posts } else { 0.0 }
+        lines + if delay.is_full { self.posts } else { 0.0 }
     }
 }
 
@@ -141,6 +144,7 @@ struct Delay {
     line: f64,
     /// How much of this is because the queue is full.
     over: f64,
+    is_full: bool,
     /// How long each byte of a run takes, among the others that happen to have their runs here at the same time; 0 if no bytes come in runs.
     run: f64,
 }
@@ -180,9 +184,9 @@ impl Queue {
     /// Streams that go from place to place by runs are customers of a closed network of servers, each of which serves all that are there at once. Where `n` streams
     /// ask and the load is `l`, one that arrives finds others as if the load were `l (n - 1) / n` (Reiser and Lavenberg's arrival theorem, 1980, with Schweitzer's
     /// approximation of what `n - 1` do), and its run takes as many times as long. Where all of `m` servers could be full, they are full for `n / (n + m - 1)` of
-    /// the time.
+    /// the time. A queue without a chart, such as most links, does not know its load before it is full, so runs are not late there.
     fn delay(&self, wait: f64) -> (Delay, f64) {
-        let mut delay = Delay { line: wait, over: (wait - self.full).max(0.0), run: 0.0 };
+        let mut delay = Delay { line: wait, over: (wait - self.full).max(0.0), is_full: wait >= self.full, run: 0.0 };
         if self.others == 0.0 || wait == 0.0 {
             return (delay, 0.0);
         }
@@ -401,7 +405,9 @@ impl Fluid {
                 let queue = &self.queues[this.resource];
                 self.members[this.resource].push(Member::new(place, flows * this.share, this, &class.pace, queue));
                 let (streams, come_in_runs) = &mut self.streams[this.resource];
-                *streams += flows * class.pace.streams;
+                if this.waits > 0.0 {
+                    *streams += flows * class.pace.streams;
+                }
                 *come_in_runs |= this.turns > 0.0;
             }
         }

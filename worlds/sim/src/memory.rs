@@ -29,7 +29,7 @@ pub(crate) struct Demand {
     pub(crate) hidden_ns: f64,
     /// How many bytes from memory the core has under way at once.
     pub(crate) window: f64,
-    /// How many streams of bytes from memory are under way side by side.
+    /// How many streams of as many bytes from memory each are under way side by side; on a machine with one node 1.
     pub(crate) streams: f64,
     /// Bytes from the core's own caches, or its group's.
     pub(crate) cached: f64,
@@ -295,6 +295,7 @@ impl<'a> Memory<'a> {
         self.clear(pu);
         let mut new_pages = 0;
         let has_places = self.machine.topology.nodes.len() > 1;
+        let write_cost = self.machine.memory.write_cost;
         for access in &work.accesses {
             let before = self.now.stretches;
             if access.mode.writes() && access.total_bytes() > 0 && !self.heaps.is_empty() {
@@ -305,7 +306,7 @@ impl<'a> Memory<'a> {
             }
             let Some((access, array)) = self.lying(access) else { continue };
             if has_places {
-                self.now.remember_waits();
+                self.now.remember_waits(write_cost);
             }
             for stretch in stretches(&access) {
                 self.touch(pu, node, array, stretch, &access);
@@ -313,7 +314,7 @@ impl<'a> Memory<'a> {
             if self.now.stretches > before {
                 self.now.streams += 1;
                 if has_places {
-                    self.now.add_turns();
+                    self.now.add_stream(write_cost);
                 }
             }
         }
@@ -404,6 +405,7 @@ impl<'a> Memory<'a> {
         self.now.turns.fill(0.0);
         (self.now.from_memory, self.now.posted) = (0.0, 0.0);
         (self.now.streams, self.now.stretches) = (0, 0);
+        (self.now.waited, self.now.squares) = (0.0, 0.0);
     }
 
     /// Reads or writes a stretch granule by granule through the caches.
@@ -637,7 +639,7 @@ impl<'a> Memory<'a> {
         let machine = self.machine;
         let window = demand.window;
         // It has no more streams than lines under way.
-        demand.streams = (self.now.streams as f64).min(window / machine.memory.line_bytes as f64).max(1.0);
+        demand.streams = self.now.equal_streams().min(window / machine.memory.line_bytes as f64).max(1.0);
         let mut waited = 0.0;
         self.now.uses.fill(Load::default());
         for (at, &cache) in self.paths[pu.index()].iter().enumerate() {
@@ -731,8 +733,9 @@ impl<'a> Memory<'a> {
 }
 
 impl Memory<'_> {
-    /// What is asked for lines of a node before they come: the node itself, if it is another one, and the caches of all others, which answer the line's node.
-    /// They answer at the same time, so a core waits for each as long as on average.
+    /// Adds the messages without data for lines that a core on node `own` gets from node `place`, from its memory or its caches: a question to that node, if it is
+    /// another one, a question to the caches of each other node, and their answers to that node. The answers come at the same time, so the core waits for each of them
+    /// a part of the time.
     fn probe(&mut self, own: usize, place: usize, bytes: f64, waits: f64) {
         let Memory { machine, now, .. } = self;
         let nodes = machine.topology.nodes.len();
@@ -810,6 +813,9 @@ mod tests {
         // On one node, or each array on another: both are there all the time.
         assert_eq!(turns("on:1", &[one, other]), (2.0, [0.0, 0.0]));
         assert_eq!(turns("coarse", &[one, other]), (2.0, [0.0, 0.0]));
+        // A small stream beside a large one: (17 / 16)² / (1 + 1 / 256).
+        let small = Access::new(65 * MB, MB / 16, Mode::Read);
+        assert!((turns("fine", &[one, small]).0 - 1.1245).abs() < 1e-4);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::fluid::Time;
 use std::collections::VecDeque;
-use vicus_schedule::{End, Plan, Probe, Queue, QueueId, Queues, QueuesByRequest, RequestId, Seat, Take, When};
+use vicus_schedule::{End, Plan, Probe, Queue, QueueId, Queues, QueuesByRequest, RequestId, Seat, Spawner, Take, When};
 use vicus_topology::{CoreId, NodeId, PuId};
 
 /// A virtual thread.
@@ -71,8 +71,8 @@ pub(crate) struct Frame {
     pub(crate) at: usize,
     /// The number of a spawn step's tasks that were queued.
     pub(crate) child: u32,
-    /// The number of tasks with data that it has spawned.
-    pub(crate) named: u32,
+    /// What its children are dealt by, beside their data.
+    pub(crate) spawner: Spawner,
     pub(crate) phase: Phase,
     /// Whether it runs on top of a task that found no room for what it spawned.
     pub(crate) helps: bool,

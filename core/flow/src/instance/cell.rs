@@ -85,7 +85,7 @@ impl BoxCell {
         let input =
             |(from, bound): &(OutputId, crate::Bound)| Input { ring: Ring::new(*bound), sender: from.sender().index() };
         BoxCell {
-            header: TaskHeader { class, context: ContextRef::NONE, request, number: index as u32 },
+            header: TaskHeader { class, context: ContextRef::NONE, request, number: index as u32, has_data: false },
             index,
             instance,
             state: StateWord::new(),

@@ -567,6 +567,7 @@ mod loom_models {
             context: crate::ContextRef::NONE,
             request: RequestId(0),
             number,
+            has_data: false,
         }));
         #[expect(unsafe_code, reason = "makes a task")]
         // SAFETY: it is leaked, and never run.

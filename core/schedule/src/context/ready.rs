@@ -48,6 +48,7 @@ mod tests {
             context: ContextRef::NONE,
             request: RequestId(0),
             number: TaskHeader::UNNUMBERED,
+            has_data: false,
         });
         #[expect(unsafe_code, reason = "makes tasks that are never run")]
         // SAFETY: the headers live as long as the tasks.

@@ -24,9 +24,9 @@
 //! The bytes of blocks of a matrix lie in hundreds of rows. A spawner that looked all of them up would keep all others waiting, so it looks at a few, and these
 //! stand for the rest ([`Dealing::stretches_at_most`]).
 //!
-//! A task that divides its work among a few others, as recursive sorts and transforms do, leaves them what it has just used in the caches, and they use it until they
-//! divide it themselves. So the first tasks of a spawner, and all of one that has data of its own, are dealt only if nearly all of their bytes lie in one place
-//! ([`Dealing::fan`]): the many tasks of a loop are dealt, and a tree stays together, and is stolen from as it would be without data.
+//! A task that divides its work among a few others, as recursive sorts and transforms do, leaves them what it has just used in the caches.
+//! So the first tasks of a spawner, and all of one that has data of its own, are dealt only if 80 percent of their bytes lie on one node
+//! ([`Dealing::fan`]): the many tasks of a loop are dealt, and a tree of tasks stays together, and is stolen from as it would be without data.
 //!
 //! While there are more requests than half of the nodes, tasks with such footprints go to their spawners' nodes, wherever their bytes lie ([`Dealing::crowd`]): the
 //! machine is full anyway, and a request that stays on a node finds what it has used in the caches there. They are protected from far seats as
@@ -63,8 +63,8 @@ const FAN: Parameter = Parameter {
     name: "fan",
     default: 8,
     values: Values::ANY,
-    what: "the first so many tasks with data of a spawner, and all of a spawner that has data itself, are dealt only if four fifths of their bytes lie in one \
-           place: they use what it has just used; 0 deals all",
+    what: "the first so many tasks that a spawner would deal to nodes, and all of a spawner that would be dealt itself, go there only if 80 percent of their bytes \
+           lie there: they use what it has just used; 0 deals all",
 };
 
 /// How much of a task's footprint is looked at.

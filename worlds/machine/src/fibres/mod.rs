@@ -129,7 +129,8 @@ static FIBRE: TaskClass = TaskClass { run: go_on, runs_inline: true, is_unwanted
 impl Fibre {
     pub(crate) fn new(slot: Slot) -> Fibre {
         let number = TaskHeader::UNNUMBERED;
-        let header = TaskHeader { class: &FIBRE, context: ContextRef::NONE, request: RequestId(0), number };
+        let header =
+            TaskHeader { class: &FIBRE, context: ContextRef::NONE, request: RequestId(0), number, has_data: false };
         Fibre {
             header: UnsafeCell::new(header),
             state: State::new(),

@@ -55,7 +55,7 @@ fn spawn_kind(kind: Kind, f: impl FnOnce() + Send + 'static) {
         let context = worker.context();
         #[expect(unsafe_code, reason = "makes a task of a context of this task")]
         // SAFETY: the closure borrows nothing; the context is alive as long as the task, and longer if it has open tasks.
-        let task = unsafe { Job::task(worker, context.as_ptr(), move |_| f()) };
+        let task = unsafe { Job::task(worker, context.as_ptr(), false, move |_| f()) };
         worker.spawn(task, kind)
     });
     at_once.run();

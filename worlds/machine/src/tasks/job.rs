@@ -23,19 +23,20 @@ impl<F: FnOnce(ContextRef) + Send> Job<F> {
     /// Whether it fits into a block of the slab.
     const IS_SMALL: bool = size_of::<Job<F>>() <= BLOCK_BYTES && align_of::<Job<F>>() <= BLOCK_ALIGN;
 
-    /// A task of this context, for a queue.
+    /// A task of this context, for a queue; with or without data by which its children are dealt.
     ///
     /// # Safety
     /// The context, and all that the closure borrows, live until the context has no open tasks. The closure gets this pointer.
     #[inline]
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see: the closure's lifetime")]
-    pub(super) unsafe fn task(worker: &mut Worker, context: *const Context, f: F) -> TaskRef {
+    pub(super) unsafe fn task(worker: &mut Worker, context: *const Context, has_data: bool, f: F) -> TaskRef {
         let number = worker.recorder.number();
         let context_ref = ContextRef::new(context);
         // SAFETY: the caller's promise.
         let context = unsafe { &*context };
         context.begin_one(worker.seat);
-        let header = TaskHeader { class: Self::CLASS, context: context_ref, request: context.request(), number };
+        let header =
+            TaskHeader { class: Self::CLASS, context: context_ref, request: context.request(), number, has_data };
         let job = Job { header, f };
         let block: *mut Job<F> = if Self::IS_SMALL {
             let block = worker.slab.take(&worker.shared.blocks).as_ptr().cast();

@@ -276,7 +276,8 @@ static INVITATION: TaskClass = closure_class(come);
 
 impl Invitation {
     fn task(work: &Arc<Loop>, number: u32) -> TaskRef {
-        let header = TaskHeader { class: &INVITATION, context: work.context, request: work.request, number };
+        let header =
+            TaskHeader { class: &INVITATION, context: work.context, request: work.request, number, has_data: false };
         let invitation = Box::into_raw(Box::new(Invitation { header, work: Arc::clone(work) }));
         #[expect(unsafe_code, reason = "a task on the heap")]
         // SAFETY: the header is its first field; it stays in place until it is run.

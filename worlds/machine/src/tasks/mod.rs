@@ -129,7 +129,7 @@ impl Worker {
     /// For a closure that is a part of the running task, which waits for it: it is cancelled and counted with that task.
     #[inline]
     fn header(&self, class: &'static TaskClass, number: u32) -> TaskHeader {
-        TaskHeader { class, context: self.frame.parent, request: self.frame.request, number }
+        TaskHeader { class, context: self.frame.parent, request: self.frame.request, number, has_data: false }
     }
 
     /// A closure's task begins.

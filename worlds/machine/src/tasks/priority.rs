@@ -38,7 +38,7 @@ impl Worker {
         // that is counted there as well, and its closure uses nothing else.
         let ticket = unsafe {
             let context: &Context = context.get().expect("a task with a priority has a context");
-            let ticket = Job::task(self, context, move |_| drop(ticket));
+            let ticket = Job::task(self, context, false, move |_| drop(ticket));
             context.put_ready(queue, priority, task);
             ticket
         };

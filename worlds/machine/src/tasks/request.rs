@@ -287,7 +287,7 @@ impl<F: FnOnce() -> R, R> RequestJob<F, R> {
 
 impl<F: FnOnce() -> R + Send, R: Send> RequestJob<F, R> {
     fn task(request: RequestId, number: u32, f: F, answer: &Arc<Answer<R>>) -> TaskRef {
-        let header = TaskHeader { class: Self::CLASS, context: ContextRef::NONE, request, number };
+        let header = TaskHeader { class: Self::CLASS, context: ContextRef::NONE, request, number, has_data: false };
         let job = Box::into_raw(Box::new(RequestJob { header, f, answer: Arc::clone(answer) }));
         #[expect(unsafe_code, reason = "a task on the heap")]
         // SAFETY: the header is its first field; the job stays in place until it is run; closure and result are `Send` and own

@@ -121,7 +121,7 @@ impl<F: FnOnce() -> R, R> Call<F, R> {
     const CLASS: &'static TaskClass = &closure_class(run_call::<F, R>);
 
     fn new(request: RequestId, number: u32, f: F, done: &Arc<Done>) -> Call<F, R> {
-        let header = TaskHeader { class: Self::CLASS, context: ContextRef::NONE, request, number };
+        let header = TaskHeader { class: Self::CLASS, context: ContextRef::NONE, request, number, has_data: false };
         Call { header, f: Some(f), result: None, done: Arc::clone(done) }
     }
 }

@@ -190,22 +190,19 @@ impl Worker {
         let is_sent = queue.is_some() || place.is_some();
         let kind_or = |unsaid| if is_sent { Kind::Deferred } else { kind.unwrap_or(unsaid) };
         let kind = kind_or(Kind::Deferred);
-        let has_data = !accesses.is_empty();
+        let has_data = self.shared.plan.divides(&accesses);
         let f = move |context| {
             by_address.check();
-            if has_data {
-                in_task(|worker| worker.frame.spawner.has_data = true);
-            }
             f(context);
         };
         if ordered.is_empty() {
             // SAFETY: the caller's promise.
-            let task = unsafe { Job::task(self, context, f) };
+            let task = unsafe { Job::task(self, context, has_data, f) };
             self.record_footprint(task, &[], &accesses, &dealt);
             return self.queue(ReadyTask { task, kind, queue, priority });
         }
         // SAFETY: as above.
-        let (unspawned, task) = unsafe { self.ordered_task(context, ordered, f) };
+        let (unspawned, task) = unsafe { self.ordered_task(context, ordered, has_data, f) };
         self.record_footprint(task, ordered, &accesses, &dealt);
         // The tasks that it follows may have run on other seats, and be over.
         self.recorder.observe_tasks();
@@ -225,6 +222,7 @@ impl Worker {
         &mut self,
         context: *const Context,
         ordered: &[Access],
+        has_data: bool,
         f: impl FnOnce(ContextRef) + Send,
     ) -> (Unspawned, TaskRef) {
         // SAFETY: the caller's promise.
@@ -232,7 +230,7 @@ impl Worker {
         let turn = Turn { node: Arc::clone(unspawned.node()), is_under_way: false };
         let ordered_f = Ordered { f, turn };
         // SAFETY: as above.
-        let task = unsafe { Job::task(self, context, move |context| ordered_f.run(context)) };
+        let task = unsafe { Job::task(self, context, has_data, move |context| ordered_f.run(context)) };
         (unspawned, task)
     }
 
@@ -248,7 +246,8 @@ impl Worker {
         f: impl FnOnce(ContextRef) + Send,
     ) -> Held {
         // SAFETY: the caller's promise.
-        let (unspawned, task) = unsafe { self.ordered_task(context, said.ordered(), f) };
+        let (unspawned, task) =
+            unsafe { self.ordered_task(context, said.ordered(), self.shared.plan.divides(&said.accesses), f) };
         self.recorder.task_spawned(task);
         let ready = ReadyTask { task, kind: Kind::Immediate, queue: None, priority: said.priority };
         Held { unspawned, ready, shared: Arc::clone(&self.shared) }
@@ -258,11 +257,8 @@ impl Worker {
     #[inline]
     fn deal(&mut self, accesses: &[Access]) -> Dealt {
         let shared = &self.shared;
-        let dealt = self.state.deal(&shared.plan, accesses, self.frame.spawner, || shared.requests(), &mut Everywhere);
-        if !accesses.is_empty() {
-            self.frame.spawner.spawned = self.frame.spawner.spawned.saturating_add(1);
-        }
-        dealt
+        let spawner = &mut self.frame.spawner;
+        self.state.deal(&shared.plan, accesses, spawner, || shared.requests(), &mut Everywhere)
     }
 
     /// Records the data that a task reads and writes, and why it goes where it was dealt.
@@ -319,40 +315,52 @@ impl Worker {
 #[cfg(test)]
 mod tests {
     use crate::Runtime;
-    use crate::tasks::{child, wait_for_children};
+    use crate::tasks::{child, run_child, wait_for_children};
     use crate::worker::in_task;
-    use vicus_schedule::{ALL, Access, Mode, Setting, Spawner};
+    use vicus_schedule::{ALL, Access, Mode, Setting};
 
-    fn known() -> Spawner {
-        in_task(|worker| worker.frame.spawner)
+    const DATA: Access = Access::new(1 << 20, 1 << 20, Mode::Read);
+
+    fn known() -> (u64, bool) {
+        let spawner = in_task(|worker| worker.frame.spawner);
+        (spawner.spawned(), spawner.has_data())
     }
 
     fn with_data() -> crate::ChildBuilder {
-        child().touches(&[Access::new(1 << 20, 64, Mode::Read)])
+        child().touches(&[DATA])
     }
 
     /// Of a task whose children are dealt, its seat knows whether it has data, and how many children with data it has, also after it has waited, with others on
     /// top of it.
     #[test]
     fn a_seat_knows_what_its_tasks_children_are_dealt_by() {
-        for (strategy, threads) in ALL.into_iter().flat_map(|strategy| [1, 2].map(|threads| (strategy.name(), threads)))
-        {
+        let settings = ALL.into_iter().map(|strategy| strategy.name()).chain(["vicus:deal_bytes=4096"]);
+        for (strategy, threads) in settings.flat_map(|strategy| [1, 2].map(|threads| (strategy, threads))) {
             let setting: Setting = strategy.parse().unwrap();
             let runtime = Runtime::builder().strategy(setting).threads(threads).start();
-            runtime.run(|| {
-                assert_eq!(known(), Spawner::default(), "{strategy}");
-                child().spawn(|| assert_eq!(known(), Spawner::default()));
-                for number in 0..3 {
-                    with_data().spawn(|| {
-                        assert_eq!(known(), Spawner { spawned: 0, has_data: true });
-                        with_data().spawn(|| assert_eq!(known(), Spawner { spawned: 0, has_data: true }));
+            let asks = runtime.plan().divides(&[DATA]);
+            // Chips whose caches lie at different distances aside, `vicus` asks.
+            assert!(!asks || strategy.starts_with("vicus"), "{strategy}");
+            runtime.run(move || {
+                let count = move |number: u64| if asks { number } else { 0 };
+                assert_eq!(known(), (0, false), "{strategy}");
+                child().spawn(|| assert_eq!(known(), (0, false)));
+                child().follows(&[DATA]).spawn(move || assert_eq!(known(), (0, asks)));
+                for number in 2..5 {
+                    with_data().spawn(move || {
+                        assert_eq!(known(), (0, asks));
+                        run_child(|| assert_eq!(known(), (0, false), "it is on top"));
+                        with_data().spawn(move || assert_eq!(known(), (0, asks)));
+                        child()
+                            .touches(&[Access::new(1 << 20, 1, Mode::Read)])
+                            .spawn(|| assert_eq!(known(), (0, false)));
                         wait_for_children();
-                        assert_eq!(known(), Spawner { spawned: 1, has_data: true });
+                        assert_eq!(known(), (count(1), asks));
                     });
-                    assert_eq!(known(), Spawner { spawned: number + 1, has_data: false });
+                    assert_eq!(known(), (count(number), false));
                 }
                 wait_for_children();
-                assert_eq!(known(), Spawner { spawned: 3, has_data: false });
+                assert_eq!(known(), (count(4), false));
             });
         }
     }

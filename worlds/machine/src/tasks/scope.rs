@@ -158,7 +158,7 @@ impl<'scope> Scope<'scope> {
         #[expect(unsafe_code, reason = "the closure's lifetime is forgotten")]
         // SAFETY: the closure lives as long as the scope, whose owner waits for it.
         unsafe {
-            Job::task(worker, ptr::from_ref(self).cast(), Self::in_context(f))
+            Job::task(worker, ptr::from_ref(self).cast(), false, Self::in_context(f))
         }
     }
 

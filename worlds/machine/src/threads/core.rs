@@ -127,7 +127,7 @@ pub(super) fn new<F: FnOnce() -> R + Send + 'static, R: Send + 'static>(
 ) -> Result<NonNull<Core>, F> {
     let Described { request, number, id, name, class, follows, spawned_at, is_detached } = described;
     let Some(whole) = NonNull::new(cells::take::<Whole<F, R>>(seat)) else { return Err(f) };
-    let header = TaskHeader { class: &THREAD, context: ContextRef::NONE, request, number };
+    let header = TaskHeader { class: &THREAD, context: ContextRef::NONE, request, number, has_data: false };
     let state = AtomicUsize::new(if is_detached { DETACHED } else { OPEN });
     let (table, locals) = (Whole::<F, R>::TABLE, Cell::new(None));
     let (word, are_locals_over) = (Cell::new(0), Cell::new(false));

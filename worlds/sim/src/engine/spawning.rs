@@ -100,15 +100,9 @@ impl Engine<'_> {
         (Some(queue), self.passing(seat, queue))
     }
 
-    /// What is known of the task that spawns on a seat.
-    fn spawner(&mut self, seat: usize) -> Spawner {
-        let Frame { task, named, .. } = *self.top(seat);
-        Spawner { spawned: named, has_data: !self.program.tasks[task as usize].accesses.is_empty() }
-    }
-
     /// Where a task goes, and the time of finding that out.
     fn destination(&mut self, seat: usize, task: u32) -> (Goes, Time) {
-        let spawner = self.spawner(seat);
+        let mut spawner = self.top(seat).spawner;
         let Engine { plan, program, seats, memory, open, .. } = self;
         let (spec, state) = (&program.tasks[task as usize], &mut seats[seat].state);
         if spec.outside {
@@ -126,7 +120,7 @@ impl Engine<'_> {
             None if spec.goes_home => Dealt { queue: home.and_then(|home| state.home(plan, home)), ..Dealt::NONE },
             // It names the data that it touches.
             None if !spec.accesses.is_empty() || !spec.after.is_empty() => {
-                state.deal(plan, &spec.accesses, spawner, || *open, &mut data)
+                state.deal(plan, &spec.accesses, &mut spawner, || *open, &mut data)
             }
             None if spec.kind == Kind::Immediate && state.own().is_some() => Dealt::NONE,
             None => match state.place(plan, spec.kind) {
@@ -137,8 +131,7 @@ impl Engine<'_> {
         if let Some(told) = diary::dealt(&self.program, task, &dealt) {
             self.note(seat, || told);
         }
-        let spec = &self.program.tasks[task as usize];
-        self.top(seat).named += u32::from(spec.of_box.is_none() && !spec.accesses.is_empty());
+        self.top(seat).spawner = spawner;
         let cost = self.costs.deal.of(dealt.looked_up).saturating_add(self.costs.stretch.of(dealt.stretches));
         (dealt.queue.map_or(Goes::Near, Goes::To), cost)
     }
@@ -257,11 +250,13 @@ impl Engine<'_> {
     }
 
     pub(super) fn begin_task(&mut self, seat: usize, task: u32) {
+        let spec = &self.program.tasks[task as usize];
+        let divides = spec.of_box.is_none() && self.plan.divides(&spec.accesses);
         let frame = Frame {
             task,
             at: 0,
             child: 0,
-            named: 0,
+            spawner: Spawner::new(divides),
             phase: Phase::Begin,
             helps: false,
             scopes: Vec::new(),

@@ -240,6 +240,9 @@ impl File {
             None => return Err(format!("links: a table is expected, because there are {nodes} nodes")),
         };
         let memory = self.memory.costs(&topology)?;
+        if self.links.as_ref().is_some_and(|table| table.probe_bytes.is_some()) && nodes == 1 {
+            return Err("links.probe_bytes: none is expected with one node, which has no others to ask".to_owned());
+        }
         let on_links = self.links.as_ref().and_then(|table| table.load_latency.as_ref());
         let link_queueing = on_links.map_or(Ok(Queueing::NONE), |chart| queueing("links.load_latency", chart))?;
         if let Some(bus) = self.bus.as_ref().filter(|bus| bus.pus == 0 || !topology.pus.len().is_multiple_of(bus.pus)) {
@@ -680,6 +683,10 @@ bandwidth = 10e9
         assert!(mistake("shape = \"full\"", &probes("0")).contains("expected a number from 1e0 to 1e3"));
         let asked = Machine::parse("two.toml", &GOOD.replacen("shape = \"full\"", &probes("7.1"), 1)).unwrap();
         assert_eq!(asked.probe_bytes, Some(7.1));
+        let alone = GOOD.replacen("node:2", "node:1", 1).replacen("shape = \"full\"", &probes("7.1"), 1);
+        let alone = alone.replacen("latency_by_distance = [[20, 120]]", "", 1);
+        let message = Machine::parse("one.toml", &alone).unwrap_err().to_string();
+        assert!(message.contains("links.probe_bytes: none is expected with one node"), "{message}");
         let link = mistake("shape = \"full\"", "load_latency = [[0.9, 10], [1, 9]]\nshape = \"full\"");
         assert!(link.contains("links.load_latency: [1, 9]: expected at least 10 ns"), "{link}");
         let machine = |text: &str| Machine::parse("two.toml", &GOOD.replacen("[links]", text, 1)).unwrap();

@@ -16,9 +16,13 @@ pub(super) struct Tally {
     /// By place, the part of `writes` that went past the caches. A core waits for these and for what it reads; caches write
     /// back by themselves.
     pub(super) streamed: Vec<f64>,
-    /// By place, the bytes for which the core waits, of accesses that have bytes in several places, one after the other.
+    /// By place, the bytes for which the core waits, or as many bytes read as would take as long, of accesses that have bytes in several places, one after the
+    /// other.
     pub(super) turns: Vec<f64>,
-    /// By place, `reads` and `streamed` before the current access.
+    /// The same of all accesses, in any place; and the sum of the squares of what each of them has.
+    pub(super) waited: f64,
+    pub(super) squares: f64,
+    /// By place, the bytes for which the core waits, before the current access.
     pub(super) before: Vec<f64>,
     /// The accesses that have missed.
     pub(super) streams: usize,
@@ -46,26 +50,33 @@ pub(super) struct Load {
 }
 
 impl Tally {
-    /// By place, the bytes for which the core waits.
-    fn waited(&self) -> impl Iterator<Item = f64> {
-        self.reads.iter().zip(&self.streamed).map(|(read, streamed)| read + streamed)
+    /// By place, the bytes for which the core waits; writes cost so many times as much as reads.
+    fn waits(&self, write_cost: f64) -> impl Iterator<Item = f64> {
+        self.reads.iter().zip(&self.streamed).map(move |(read, streamed)| read + write_cost * streamed)
     }
 
     /// An access begins.
-    pub(super) fn remember_waits(&mut self) {
+    pub(super) fn remember_waits(&mut self, write_cost: f64) {
         let mut before = std::mem::take(&mut self.before);
-        before.iter_mut().zip(self.waited()).for_each(|(before, now)| *before = now);
+        before.iter_mut().zip(self.waits(write_cost)).for_each(|(before, now)| *before = now);
         self.before = before;
     }
 
-    /// An access ends. If it has bytes in several places, they came from one after the other.
-    pub(super) fn add_turns(&mut self) {
+    /// An access that has missed ends. If it has bytes in several places, they came from one after the other.
+    pub(super) fn add_stream(&mut self, write_cost: f64) {
         let mut turns = std::mem::take(&mut self.turns);
-        let came = || self.waited().zip(&self.before).map(|(now, before)| now - before);
-        if came().filter(|&bytes| bytes > 0.0).nth(1).is_some() {
+        let came = || self.waits(write_cost).zip(&self.before).map(|(now, before)| now - before);
+        let (all, places) =
+            came().fold((0.0, 0), |(all, places), bytes| (all + bytes, places + usize::from(bytes > 0.0)));
+        if places > 1 {
             turns.iter_mut().zip(came()).for_each(|(turns, bytes)| *turns += bytes);
         }
-        self.turns = turns;
+        (self.waited, self.squares, self.turns) = (self.waited + all, self.squares + all * all, turns);
+    }
+
+    /// How many streams of equal bytes would share what the core waits for as these do: a small one beside a large one is nearly none.
+    pub(super) fn equal_streams(&self) -> f64 {
+        if self.squares > 0.0 { self.waited * self.waited / self.squares } else { 1.0 }
     }
 }
 
