@@ -586,7 +586,7 @@ mod tests {
             assert_eq!((plan.divides(&[access]), plan.divides(&[small])), (has_fan, false));
             (dealt.why, dealt.queue.map(|queue| plan.queues[queue.index()].home.index()))
         };
-        let by_default = plan("vicus:stretches=0");
+        let by_default = plan("vicus:deal_bytes=65536,stretches=0");
         for (first, near) in [(0.9, Some(1)), (0.8, Some(1)), (0.7, None), (0.3, None), (0.1, Some(0))] {
             let part = near.map_or((Why::Part, None), |node| (Why::Nearest, Some(node)));
             let far = (Why::Nearest, Some(usize::from(first > 0.5)));
@@ -594,7 +594,7 @@ mod tests {
             {
                 assert_eq!(deal(&by_default, first, spawned, has_data), expected, "{first}, {spawned}, {has_data}");
             }
-            assert_eq!(deal(&plan("vicus:stretches=0,fan=0"), first, 0, true), far);
+            assert_eq!(deal(&plan("vicus:deal_bytes=65536,stretches=0,fan=0"), first, 0, true), far);
             assert_eq!(deal(&plan("footprint"), first, 0, true).1, far.1, "the paper's deal all");
         }
         // Node 2 has no cores, so node 1, which is nearest to it, has its queue: what lies on both is at one place.
