@@ -322,7 +322,7 @@ impl Dealing {
 
     /// What becomes of a task with this footprint that was dealt, if this task spawns it.
     pub(crate) fn keep_parts(&self, dealt: Dealt, accesses: &[Access], spawner: &mut Spawner) -> Dealt {
-        let Some(fan) = self.fan.filter(|_| !self.are_too_few(accesses)) else { return dealt };
+        let Some(fan) = self.fan.filter(|_| self.divides(accesses)) else { return dealt };
         let divides = spawner.has_data() || spawner.spawned() < u64::from(fan);
         spawner.has_spawned();
         let is_part = divides && dealt.why == Why::Nearest && dealt.share < Dealing::NEARLY_ALL;

@@ -654,7 +654,7 @@ mod tests {
         }
     }
 
-    /// Whether each queue is as full as its wait says, and each rate follows from the waits: there is only one such solution.
+    /// Whether each queue is as full as its wait says, and each rate follows from the waits. Without runs there is only one such solution.
     fn assert_solved(fluid: &Fluid, what: &str) {
         for (at, queue) in fluid.queues.iter().enumerate() {
             let used: f64 = fluid

@@ -583,8 +583,7 @@ impl<'a> Memory<'a> {
 
     /// The nodes for whose bytes a core waits, and how many bytes.
     fn waits(&self) -> impl Iterator<Item = (NodeId, f64)> {
-        let from_memory = self.now.reads.iter().zip(&self.now.streamed).map(|(read, streamed)| read + streamed);
-        let bytes = from_memory.zip(&self.now.forwarded).map(|(bytes, forwarded)| bytes + forwarded);
+        let bytes = self.now.waits(1.0).zip(&self.now.forwarded).map(|(bytes, forwarded)| bytes + forwarded);
         // There may be more places than nodes; the additional ones have no bytes.
         bytes.enumerate().filter(|(_, bytes)| *bytes > 0.0).map(|(node, bytes)| (NodeId::new(node), bytes))
     }

@@ -51,7 +51,7 @@ pub(super) struct Load {
 
 impl Tally {
     /// By place, the bytes for which the core waits; writes cost so many times as much as reads.
-    fn waits(&self, write_cost: f64) -> impl Iterator<Item = f64> {
+    pub(super) fn waits(&self, write_cost: f64) -> impl Iterator<Item = f64> {
         self.reads.iter().zip(&self.streamed).map(move |(read, streamed)| read + write_cost * streamed)
     }
 
