@@ -105,6 +105,11 @@ impl Access {
     }
 }
 
+/// How many bytes some accesses are; at most `u64::MAX`.
+pub(crate) fn total_bytes(accesses: &[Access]) -> u64 {
+    accesses.iter().map(|access| access.total_bytes() as u64).fold(0, u64::saturating_add)
+}
+
 impl fmt::Debug for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} {:#x}+{}", self.mode, self.start, self.bytes)?;

@@ -1,6 +1,8 @@
 //! Dealing: where a task with a footprint goes. One function for all worlds, which only tell where bytes lie.
 
+use crate::access::total_bytes;
 use crate::{Access, QueueId};
+use smallvec::SmallVec;
 use std::ops::Range;
 use vicus_topology::{LocationId, NodeId};
 
@@ -18,6 +20,9 @@ pub struct Dealing {
     /// Of the tasks with more bytes than this that a task spawns, the first so many, and all if it has as many itself, are dealt only if 80 percent of their bytes
     /// lie where they would go: such a task is taken to divide its work, so that its tasks use what it has just used. `None` deals them as all others.
     pub fan: Option<u32>,
+    /// Locations whose bytes cost at most so many percent more than the cheapest are as good as that: the one to which the seat has dealt the fewest bytes
+    /// gets the task. `None`: the first of the cheapest.
+    pub spread_within: Option<u32>,
     /// Of an access of more stretches, so many are looked up, and stand for all; `None` is no limit. The spawner looks, and all seats may wait for what it
     /// spawns.
     pub stretches_at_most: Option<u32>,
@@ -90,6 +95,10 @@ pub struct Shares {
     bytes: Vec<u64>,
     /// The location of the first byte whose location is known.
     first: Option<LocationId>,
+    /// By location, the bytes of tasks that went to its seats ([`Dealing::spread_within`]). What was long ago counts less.
+    dealt: Vec<u64>,
+    /// How many of these tasks there were since the bytes were halved.
+    counted: usize,
 }
 
 impl Shares {
@@ -104,7 +113,7 @@ impl Shares {
         }
     }
 
-    /// Forgets the last task.
+    /// Forgets the last task, but not where it was dealt.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.first = None;
@@ -155,6 +164,8 @@ pub enum Why {
     Crowd,
     /// It is taken for a part of its spawner's work, and too few of its bytes lie in one place ([`Dealing::fan`]).
     Part,
+    /// A pool has used most of its bytes last, and may have them in its caches ([`Plan::warm`](crate::Plan::warm)).
+    Warm,
 }
 
 /// The result of dealing.
@@ -193,6 +204,7 @@ impl Dealing {
             only_uneven: false,
             crowd: None,
             fan: None,
+            spread_within: None,
             stretches_at_most: None,
             holds: vec![true; queues.len()],
             intensity_first: false,
@@ -320,13 +332,36 @@ impl Dealing {
         self.fan.is_some() && !self.are_too_few(accesses)
     }
 
-    /// What becomes of a task with this footprint that was dealt, if this task spawns it.
-    pub(crate) fn keep_parts(&self, dealt: Dealt, accesses: &[Access], spawner: &mut Spawner) -> Dealt {
-        let Some(fan) = self.fan.filter(|_| self.divides(accesses)) else { return dealt };
-        let divides = spawner.has_data() || spawner.spawned() < u64::from(fan);
+    /// Whether a task with this footprint is taken for a part of the work of this one, which spawns it, and counts it.
+    pub(crate) fn is_part(&self, accesses: &[Access], spawner: &mut Spawner) -> bool {
+        let Some(fan) = self.fan.filter(|_| self.divides(accesses)) else { return false };
+        let is_part = spawner.has_data() || spawner.spawned() < u64::from(fan);
         spawner.has_spawned();
-        let is_part = divides && dealt.why == Why::Nearest && dealt.share < Dealing::NEARLY_ALL;
-        if is_part { Dealt { queue: None, why: Why::Part, ..dealt } } else { dealt }
+        is_part
+    }
+
+    /// Counts a task with this footprint that went to this node ([`Dealing::spread_within`]).
+    pub(crate) fn count(&self, shares: &mut Shares, node: NodeId, accesses: &[Access]) {
+        if self.spread_within.is_none() || self.queues.len() < 2 {
+            return;
+        }
+        shares.dealt.resize(self.queues.len(), 0);
+        shares.counted += 1;
+        if shares.counted >= 32 * self.queues.len() {
+            shares.counted = 0;
+            shares.dealt.iter_mut().for_each(|bytes| *bytes /= 2);
+        }
+        let queue = self.queues[self.location(node, 0).index()];
+        let bytes = total_bytes(accesses);
+        for (_, dealt) in self.queues.iter().zip(&mut shares.dealt).filter(|(other, _)| **other == queue) {
+            *dealt = dealt.saturating_add(bytes);
+        }
+    }
+
+    /// What becomes of a part of its spawner's work that was dealt.
+    pub(crate) fn keep_part(dealt: Dealt) -> Dealt {
+        let is_kept = dealt.why == Why::Nearest && dealt.share < Dealing::NEARLY_ALL;
+        if is_kept { Dealt { queue: None, why: Why::Part, ..dealt } } else { dealt }
     }
 
     /// Adds some stretches of an access, which stand for all, if it has more than are looked up. How many.
@@ -360,8 +395,7 @@ impl Dealing {
     /// Whether a task is not worth dealing wherever its bytes lie: small tasks pay for no look-up.
     #[inline]
     fn are_too_few(&self, accesses: &[Access]) -> bool {
-        let bytes = |access: &Access| (access.bytes as u64).saturating_mul(access.rows as u64);
-        accesses.iter().map(bytes).fold(0, u64::saturating_add) <= self.more_bytes_than
+        total_bytes(accesses) <= self.more_bytes_than
     }
 
     /// The same for bytes that were added up, none of them used intensely.
@@ -370,13 +404,21 @@ impl Dealing {
             return Dealt { why, ..Dealt::NONE };
         }
         // Few locations have any, since a task usually touches few allocations.
-        let there: Vec<(usize, u64)> =
+        let there: SmallVec<[(usize, u64); 8]> =
             shares.bytes.iter().copied().enumerate().filter(|(_, bytes)| *bytes > 0).collect();
-        let cost = |at: &LocationId| -> u128 {
-            let costs = &self.costs[at.index()];
-            there.iter().map(|&(location, bytes)| u128::from(bytes) * u128::from(costs[location])).sum()
-        };
-        let Some(at) = shares.in_order(self.queues.len()).min_by_key(cost) else { return Dealt::NONE };
+        let costs: SmallVec<[u128; 16]> = self
+            .costs
+            .iter()
+            .map(|costs| there.iter().map(|&(at, bytes)| u128::from(bytes) * u128::from(costs[at])).sum())
+            .collect();
+        let cost = |at: &LocationId| costs[at.index()];
+        let in_order = || shares.in_order(self.queues.len());
+        let Some(mut at) = in_order().min_by_key(cost) else { return Dealt::NONE };
+        if let Some(percent) = self.spread_within {
+            let most = cost(&at).saturating_mul(100 + u128::from(percent)) / 100;
+            let bytes = |at: &LocationId| (shares.dealt.get(at.index()).copied().unwrap_or(0), cost(at));
+            at = in_order().filter(|at| cost(at) <= most).min_by_key(bytes).unwrap_or(at);
+        }
         // Locations without seats have the queues of others.
         let queue = self.queues[at.index()];
         let share = shares.percent(|other| self.queues[other] == queue);
@@ -472,6 +514,19 @@ mod tests {
         }
     }
 
+    /// So many pages lie on each node, node by node.
+    struct Pages([u64; 4]);
+
+    impl Whereabouts for Pages {
+        fn is_in_one_place(&self, _: &Range<usize>) -> bool {
+            false
+        }
+
+        fn tell(&mut self, _: Range<usize>, _: usize, tell: &mut dyn FnMut(NodeId, usize, u64)) {
+            self.0.iter().enumerate().for_each(|(node, &pages)| tell(NodeId::new(node), 0, pages * 4096));
+        }
+    }
+
     /// The first share of the rows lies on node 1, the rest on node 0.
     struct Bands {
         bytes: usize,
@@ -546,7 +601,7 @@ mod tests {
         let mut deal = |plan: &crate::Plan, bytes: usize, requests: usize| {
             // On node 5, in whole.
             let access = Access::new(5 << 12, bytes, crate::Mode::Read);
-            seat.deal(plan, &[access], &mut Spawner::default(), || requests, &mut InTurn(8))
+            seat.deal(plan, &[access], &mut Spawner::default(), || requests, &mut InTurn(8), None)
         };
         let queue = |node: usize| Some(by_default.dealing.as_ref().unwrap().queues[node]);
         for requests in 1..=4 {
@@ -575,13 +630,13 @@ mod tests {
             let access = Access::new(0, 4096, crate::Mode::Read).rows(bytes / 4096, 4096);
             let mut spawner = Spawner::new(has_data);
             (0..spawned).for_each(|_| spawner.has_spawned());
-            let dealt = seat.deal(plan, &[access], &mut spawner, || 1, &mut Bands { bytes, first });
+            let dealt = seat.deal(plan, &[access], &mut spawner, || 1, &mut Bands { bytes, first }, None);
             let has_fan = plan.dealing.as_ref().unwrap().fan.is_some();
             let counted = u64::from(spawned) + u64::from(has_fan);
             assert_eq!((spawner.spawned(), spawner.has_data()), (counted, has_data));
             // What is too small to be dealt is not counted.
             let small = Access::new(0, 64, crate::Mode::Read);
-            seat.deal(plan, &[small], &mut spawner, || 1, &mut InTurn(4));
+            seat.deal(plan, &[small], &mut spawner, || 1, &mut InTurn(4), None);
             assert_eq!(spawner.spawned(), counted);
             assert_eq!((plan.divides(&[access]), plan.divides(&[small])), (has_fan, false));
             (dealt.why, dealt.queue.map(|queue| plan.queues[queue.index()].home.index()))
@@ -608,5 +663,42 @@ mod tests {
             shares.add(dealing, NodeId::new(node), 0, bytes << 20);
         }
         assert_eq!(dealing.deal_shares(&shares).share, 90);
+    }
+
+    #[test]
+    fn among_nodes_that_cost_about_the_same_the_one_with_the_fewest_bytes_gets_a_task() {
+        // Nodes 0 and 1 are near each other, as 2 and 3 are.
+        let mut machine = Topology::parse("node:4 core:2").unwrap();
+        machine.distances =
+            vec![vec![10, 12, 30, 30], vec![12, 10, 30, 30], vec![30, 30, 10, 12], vec![30, 30, 12, 10]];
+        let dealt = |setting: &str, tasks: &[[u64; 4]], seat: usize| {
+            let plan = setting.parse::<Setting>().unwrap().plan(&machine, 8);
+            let mut seat = crate::Seat::<u32>::new(&plan, crate::SeatId::new(seat), |_| true);
+            let mut spawner = Spawner::default();
+            let mut node = |bytes: &[u64; 4]| {
+                let access = Access::new(0, bytes.iter().sum::<u64>() as usize * 4096, crate::Mode::Read);
+                let dealt = seat.deal(&plan, &[access], &mut spawner, || 1, &mut Pages(*bytes), None);
+                dealt.queue.map(|queue| plan.queues[queue.index()].home.index())
+            };
+            tasks.iter().map(&mut node).collect::<Vec<_>>()
+        };
+        let nodes = |nodes: [usize; 6]| nodes.map(Some).to_vec();
+        // Half on node 0, half on node 2: a byte costs 20 there on average, and 21 on the others.
+        let halves = [[50, 0, 50, 0]; 6];
+        assert_eq!(dealt("vicus:fan=0,spread=0", &halves, 0), nodes([0, 2, 0, 2, 0, 2]), "the cheapest in turn");
+        assert_eq!(dealt("vicus:fan=0,spread=5", &halves, 0), nodes([0, 2, 1, 3, 0, 2]), "21 is 5 percent more");
+        assert_eq!(dealt("vicus:fan=0,spread=4", &halves, 0), nodes([0, 2, 0, 2, 0, 2]));
+        assert_eq!(dealt("footprint:share_bytes=1", &halves, 0), nodes([0; 6]), "the first one, as ever");
+        // By bytes: what is large counts more.
+        let unequal = [[40, 0, 40, 0], [10, 0, 10, 0], [10, 0, 10, 0], [10, 0, 10, 0], [50, 0, 0, 0], [10, 0, 10, 0]];
+        assert_eq!(dealt("vicus:fan=0,spread=0", &unequal, 0), nodes([0, 2, 2, 2, 0, 2]));
+        // Parts of the spawner's work stay on its node, which is node 2, and count there.
+        let parts = dealt("vicus:fan=4,spread=0", &halves, 4);
+        assert_eq!(parts, [None, None, None, None, Some(0), Some(0)]);
+        // What was long ago counts less: with the 128th task all bytes are halved, so node 2 has more than node 0 after 164.
+        let mut long = vec![[100, 0, 0, 0]; 100];
+        long.extend([[0, 0, 100, 0]; 64]);
+        long.extend([[50, 0, 50, 0]; 2]);
+        assert_eq!(dealt("vicus:fan=0,spread=0", &long, 0)[164..], [Some(0), Some(2)]);
     }
 }

@@ -23,6 +23,7 @@ mod dealing;
 mod decision;
 mod depend;
 mod front;
+mod last_uses;
 mod look;
 mod plan;
 mod policies;
@@ -41,10 +42,11 @@ pub use dealing::{Dealing, Dealt, Shares, Spawner, Whereabouts, Why};
 pub use decision::{Decision, TaskName};
 pub use depend::Dependences;
 pub use front::{FRONT_RULE, FRONT_TURN_NS};
+pub use last_uses::{LastUses, Uses};
 pub use look::{DEEP, Found, Queues, QueuesByRequest, Way, look, look_waiting};
 pub use plan::{
     End, Idle, MOST_THREADS, Order, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, RULES, Robber, Scan, SeatId,
-    SeatPlan, Take, Tokens, When,
+    SeatPlan, Take, Tokens, Warm, When,
 };
 pub use policies::{ALL, Latencies, Parameter, Setting, SettingError, Settings, Strategy, Values};
 pub use queue::Queue;

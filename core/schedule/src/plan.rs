@@ -70,8 +70,25 @@ pub struct Plan {
     pub dealing: Option<Dealing>,
     /// If not `None`, a seat takes a task only together with a token, of which each push adds one.
     pub tokens: Option<Tokens>,
+    /// How a task goes to the pool that used its data last; `None` if it does not.
+    pub warm: Option<Warm>,
     /// The queue of requests that have only just begun, before all others ([`Plan::with_front`]); `None`: they go the way of all.
     pub front: Option<QueueId>,
+}
+
+/// Tasks whose data are in the caches of a pool go there ([`LastUses`](crate::LastUses)): the next sweep over an array, the next product into a block.
+///
+/// Only tasks that are large enough to be dealt, and that are no parts of their spawners' work ([`Dealing::fan`]).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Warm {
+    /// By pool, its queue for such tasks.
+    pub queues: Vec<QueueId>,
+    /// By pool, how many bytes its last-level caches hold.
+    pub cache_bytes: Vec<u64>,
+    /// Tasks with more bytes than this: those that may be dealt.
+    pub more_bytes_than: u64,
+    /// At least this part of a task's bytes has to be there, in percent.
+    pub percent: u8,
 }
 
 /// Locality queues' pool of tokens (Wittmann and Hager, 2010, §2.2): the queues hold blocks of work, and the holder of a token

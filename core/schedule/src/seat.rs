@@ -23,8 +23,8 @@
 
 use crate::front::{FRONT_RULE, FRONT_TAKE, FRONT_TURN_NS};
 use crate::{
-    Access, DEEP, Dealing, Dealt, Found, Idle, Kind, Plan, QueueId, QueuesByRequest, RequestId, SeatId, SeatPlan,
-    Shares, Sleeper, Spawner, Take, Wake, Way, When, Whereabouts, Why, look, look_waiting,
+    Access, DEEP, Dealing, Dealt, Found, Idle, Kind, LastUses, Plan, QueueId, QueuesByRequest, RequestId, SeatId,
+    SeatPlan, Shares, Sleeper, Spawner, Take, Wake, Way, When, Whereabouts, Why, look, look_waiting,
 };
 use std::collections::VecDeque;
 use vicus_topology::NodeId;
@@ -743,8 +743,8 @@ impl<T> Seat<T> {
         plan.home_queue(self.stands, node, self.sent)
     }
 
-    /// The queue of a task with a footprint, if the plan deals it by that, or in turn. `None`: the seat's own. `requests` says how many requests there are.
-    /// Counts the task among the spawner's.
+    /// The queue of a task with a footprint, if the plan deals it by that, or in turn. `None`: the seat's own. `requests` says how many requests there are,
+    /// `last_uses` where its data were used last, if the plan asks for that ([`Plan::warm`]). Counts the task among the spawner's.
     #[inline]
     pub fn deal(
         &mut self,
@@ -753,16 +753,29 @@ impl<T> Seat<T> {
         spawner: &mut Spawner,
         requests: impl FnOnce() -> usize,
         data: &mut impl Whereabouts,
+        last_uses: Option<&LastUses>,
     ) -> Dealt {
         let dealing = plan.dealing.as_ref().filter(|_| !accesses.is_empty());
-        if let Some(near) =
-            dealing.and_then(|dealing| dealing.near(plan.seats[self.stands.index()].node, accesses, requests))
-        {
-            return near;
-        }
         let dealt = dealing.map_or(Dealt::NONE, |dealing| {
-            dealing.keep_parts(dealing.deal(accesses, &mut self.shares, data), accesses, spawner)
+            let is_part = dealing.is_part(accesses, spawner);
+            if !is_part
+                && let Some(warm) = plan.warm.as_ref().zip(last_uses).and_then(|(warm, uses)| warm.deal(accesses, uses))
+            {
+                return warm;
+            }
+            if let Some(near) = dealing.near(plan.seats[self.stands.index()].node, accesses, requests) {
+                return near;
+            }
+            let dealt = dealing.deal(accesses, &mut self.shares, data);
+            if is_part { Dealing::keep_part(dealt) } else { dealt }
         });
+        if let Some(dealing) = dealing.filter(|_| dealt.queue.is_some() || dealt.why == Why::Part) {
+            let node = match dealt.queue {
+                Some(queue) => plan.queues[queue.index()].home,
+                None => plan.seats[self.stands.index()].node,
+            };
+            dealing.count(&mut self.shares, node, accesses);
+        }
         if dealt.queue.is_some() {
             return dealt;
         }

@@ -2,7 +2,7 @@
 //!
 //! All structs are taken apart field by field, so that the compiler reports a new field that is not shown.
 
-use crate::{Dealing, Idle, Plan, Pool, Probe, QueueId, QueueSpec, Robber, Scan, SeatPlan, Tokens, When};
+use crate::{Dealing, Idle, Plan, Pool, Probe, QueueId, QueueSpec, Robber, Scan, SeatPlan, Tokens, Warm, When};
 use std::fmt;
 
 impl fmt::Display for Plan {
@@ -20,6 +20,7 @@ impl fmt::Display for Plan {
             roams,
             dealing,
             tokens,
+            warm,
             front,
         } = self;
         writeln!(f, "strategy {strategy}")?;
@@ -57,6 +58,15 @@ impl fmt::Display for Plan {
         if let Some(Tokens { capacity }) = tokens {
             let most = capacity.map_or("any number".to_owned(), |tokens| format!("at most {tokens}"));
             writeln!(f, "tokens: {most}; a task is taken with one")?;
+        }
+        if let Some(Warm { queues, cache_bytes, more_bytes_than, percent }) = warm {
+            writeln!(
+                f,
+                "tasks of more than {more_bytes_than} bytes, {percent} % of which a pool has used last and may have in its caches:"
+            )?;
+            for (pool, (&queue, bytes)) in queues.iter().zip(cache_bytes).enumerate() {
+                writeln!(f, "  pool{pool}, with {bytes} bytes: to {}", self.name(queue))?;
+            }
         }
         if let Some(front) = front {
             writeln!(f, "requests that have just begun: to {}, where a free seat looks first", self.name(*front))?;
@@ -103,6 +113,7 @@ impl Plan {
             only_uneven,
             crowd,
             fan,
+            spread_within,
             stretches_at_most,
             holds,
             intensity_first,
@@ -132,6 +143,12 @@ impl Plan {
             writeln!(
                 f,
                 "  the first {fan} of a spawner, and all of one that has as many bytes itself: only if {all} % of theirs lie there"
+            )?;
+        }
+        if let Some(percent) = spread_within {
+            writeln!(
+                f,
+                "  of places that cost at most {percent} % more than the cheapest: to the one with the fewest bytes of the spawner's"
             )?;
         }
         if let Some(requests) = crowd {

@@ -117,6 +117,20 @@ impl Plan {
             let is_open = queue.owner.is_none() && queue.capacity.is_none();
             assert!(everyone && is_open, "{name}: every seat pushes to the front, and takes from it");
         }
+        if let Some(warm) = &self.warm {
+            let pools = self.pools.len();
+            let are_by_pool = warm.queues.len() == pools && warm.cache_bytes.len() == pools;
+            assert!(
+                are_by_pool && self.dealing.is_some(),
+                "{name}: tasks go by pool to what is warm, and are dealt otherwise"
+            );
+            for (pool, &queue) in warm.queues.iter().enumerate() {
+                let spec = &self.queues[queue.index()];
+                let is_open = spec.owner.is_none() && spec.capacity.is_none();
+                let is_served = self.pools[pool].seats.iter().all(|seat| serves(&self.seats[seat.index()], queue));
+                assert!(is_open && is_served, "{name}: any seat pushes to {}, and pool{pool} takes from it", spec.name);
+            }
+        }
         self.assert_waiting();
         if let Some(dealing) = &self.dealing {
             self.assert_dealing(dealing);

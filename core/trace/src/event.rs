@@ -156,10 +156,12 @@ pub enum Why {
     Crowd,
     /// It is taken for a part of its maker's work, and too few of its bytes lie in one place.
     Part,
+    /// A pool has used most of its bytes last, and may have them in its caches.
+    Warm,
 }
 
 impl Why {
-    const ALL: [Why; 7] = [Why::Small, Why::Even, Why::Home, Why::Nearest, Why::Turn, Why::Crowd, Why::Part];
+    const ALL: [Why; 8] = [Why::Small, Why::Even, Why::Home, Why::Nearest, Why::Turn, Why::Crowd, Why::Part, Why::Warm];
 }
 
 /// How a request ended.
@@ -724,6 +726,7 @@ impl fmt::Display for What {
                     Why::Part => {
                         write!(f, "a part of its maker's work, and only {share} % of its bytes lie in one place")
                     }
+                    Why::Warm => write!(f, "{share} % of its bytes were used last there"),
                 }
             }
             What::Refused { output, .. } | What::Resumed { output, .. } => write!(f, "output {output}"),

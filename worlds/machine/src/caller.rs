@@ -9,8 +9,9 @@
 
 use crate::allocator::column_block;
 use crate::recorder::Recording;
+use crate::request::RequestState;
 use crate::request::{RequestOptions, now_ns};
-use crate::runtime::{RequestState, Runtime, Shared};
+use crate::runtime::{Runtime, Shared};
 use crate::tasks::{drop_quietly, seatless};
 use crate::worker::{is_seated, outside};
 use crate::{Request, heaps};

@@ -1,10 +1,11 @@
 //! A request as its caller has it: how it runs, and a handle on it.
 
-use crate::runtime::{RequestState, Shared};
+use crate::runtime::Shared;
 use crate::tasks::Done;
-use std::sync::{Arc, LazyLock};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-use vicus_flow::{Account, BoxCounts, Budget, FlowError, Totals};
+use vicus_flow::{Account, BoxCounts, Budget, FlowError, Instance, Totals};
 
 /// How a request runs.
 ///
@@ -166,5 +167,37 @@ impl Request {
         if let (Some(outcome), Some(recording)) = (outcome, &self.shared.recording) {
             recording.ended(instance, outcome);
         }
+    }
+}
+
+/// A request as the runtime has it.
+pub(crate) struct RequestState {
+    pub(crate) instance: Arc<Instance>,
+    answer: Mutex<Answer>,
+    pub(crate) done: Condvar,
+    /// Whether the runtime knows of it, because seats may have tasks of it. Changed under the lock of `Shared::requests`.
+    pub(crate) is_known: AtomicBool,
+}
+
+#[derive(Default)]
+pub(crate) struct Answer {
+    pub(crate) result: Option<Result<Totals, FlowError>>,
+    /// The signals of the callers that wait for it.
+    pub(crate) waiting: Vec<Arc<Done>>,
+    /// Called when it is over.
+    pub(crate) told: Vec<Told>,
+}
+
+/// A function that is told once.
+type Told = Box<dyn FnOnce() + Send>;
+
+impl RequestState {
+    /// No seat has a task of it yet.
+    pub(crate) fn new(instance: Arc<Instance>) -> RequestState {
+        RequestState { instance, answer: Mutex::default(), done: Condvar::new(), is_known: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Answer> {
+        self.answer.lock().expect("nothing panics under this lock")
     }
 }

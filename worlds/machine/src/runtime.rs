@@ -9,11 +9,11 @@ use crate::last_words::count_refusable_calls;
 use crate::lending::Lent;
 use crate::queues::SharedQueues;
 use crate::recorder::Recording;
-use crate::request::{Request, RequestOptions};
+use crate::request::{Request, RequestOptions, RequestState};
 use crate::sleep::{Barrier, SleepPool};
 use crate::sync::Padded;
 use crate::takes::Level;
-use crate::tasks::{self, Accounts, Blocks, Done, GroupQueues, OpenRequests, Requests, Stopped, Waits, account_here};
+use crate::tasks::{self, Accounts, Blocks, GroupQueues, OpenRequests, Requests, Stopped, Waits, account_here};
 use crate::team::Gathering;
 use crate::threads::{OnDeadlock, Threads};
 use crate::worker::Worker;
@@ -24,14 +24,14 @@ use std::fmt;
 use std::io::{ErrorKind, Write as _};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use vicus_flow::{Account, BoxId, Budget, Entry, FlowError, Instance, Model, Operator, Queued, Totals};
 use vicus_memory::distribution::{Distribution, Policy};
 use vicus_memory::{Memory, MemoryOptions, PlaceError, Placed};
 use vicus_schedule::{
-    Decision, Kind, MOST_THREADS, Plan, PoolId, QueueId, QueueSpec, RequestId, SeatId, Setting, TaskRef, Wake,
+    Decision, Kind, LastUses, MOST_THREADS, Plan, PoolId, QueueId, QueueSpec, RequestId, SeatId, Setting, TaskRef, Wake,
 };
 use vicus_topology::{NodeId, Place, Topology};
 
@@ -296,6 +296,7 @@ impl Chosen {
             blocks: Blocks::new(plan.seats.len()),
             for_waiting: plan.for_waiting(),
             group_queues: GroupQueues::new(&plan, &topology),
+            last_uses: plan.warm.as_ref().map(LastUses::new),
             inboxes: plan.seats.iter().map(|_| Padded(Inbox::default())).collect(),
             threads_here: Threads::new(plan.seats.len(), on_deadlock.unwrap_or_default(), self.waits_have_backtraces),
             spares,
@@ -472,6 +473,8 @@ pub(crate) struct Shared {
     /// By queue: [`Plan::for_waiting`].
     for_waiting: Vec<bool>,
     pub(crate) group_queues: GroupQueues,
+    /// Where data were used last, if the plan asks for that.
+    pub(crate) last_uses: Option<LastUses>,
     /// By seat.
     inboxes: Box<[Padded<Inbox>]>,
     /// Its lightweight threads.
@@ -524,32 +527,6 @@ const TEAM_YIELDS: u32 = 10;
 /// No request has this id.
 const NO_REQUEST: u64 = u64::MAX;
 
-pub(crate) struct RequestState {
-    pub(crate) instance: Arc<Instance>,
-    answer: Mutex<Answer>,
-    pub(crate) done: Condvar,
-    /// Whether the runtime knows of it, because seats may have tasks of it. Changed under the lock of [`Shared::requests`].
-    pub(crate) is_known: AtomicBool,
-}
-
-#[derive(Default)]
-pub(crate) struct Answer {
-    pub(crate) result: Option<Result<Totals, FlowError>>,
-    /// The signals of the callers that wait for it.
-    pub(crate) waiting: Vec<Arc<Done>>,
-    /// Called when it is over.
-    pub(crate) told: Vec<Told>,
-}
-
-/// A function that is told once.
-type Told = Box<dyn FnOnce() + Send>;
-
-impl RequestState {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Answer> {
-        self.answer.lock().expect("nothing panics under this lock")
-    }
-}
-
 impl Shared {
     pub(crate) fn thread(
         self: &Arc<Self>,
@@ -596,8 +573,7 @@ impl Shared {
         if is_timed {
             instance.set_timed();
         }
-        let is_known = AtomicBool::new(false);
-        Arc::new(RequestState { instance, answer: Mutex::default(), done: Condvar::new(), is_known })
+        Arc::new(RequestState::new(instance))
     }
 
     /// The request is ended with the runtime, and the thread that ends it finds it. To be called before a seat can have a task of it.

@@ -79,6 +79,7 @@ pub(crate) fn dealt(program: &Program, task: u32, dealt: &Dealt) -> Option<What>
         Why::Even => vicus_trace::Why::Even,
         Why::Crowd => vicus_trace::Why::Crowd,
         Why::Part => vicus_trace::Why::Part,
+        Why::Warm => vicus_trace::Why::Warm,
         Why::Home => vicus_trace::Why::Home,
         Why::Nearest => vicus_trace::Why::Nearest,
         Why::Turn => vicus_trace::Why::Turn,

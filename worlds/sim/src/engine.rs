@@ -24,7 +24,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
-use vicus_schedule::{Decision, Kind, Plan, QueueId, RequestId, Seat, SeatId, Sleepers, TaskName};
+use vicus_schedule::{Decision, Kind, LastUses, Plan, QueueId, RequestId, Seat, SeatId, Sleepers, TaskName};
 use vicus_topology::CoreGroup;
 use vicus_trace::{BoxId, What};
 
@@ -170,6 +170,8 @@ struct Engine<'a> {
     pools: Vec<Sleepers>,
     /// By queue, whether a seat whose task waits takes any task from it: [`Plan::for_waiting`].
     for_waiting: Vec<bool>,
+    /// Where data were used last, if the plan asks for that.
+    last_uses: Option<LastUses>,
     /// The seats that have a thread.
     threads: Vec<usize>,
     /// By core, how many of its seats do a piece of work.
@@ -309,6 +311,7 @@ impl<'a> Engine<'a> {
             seats: plan.seats.iter().enumerate().map(seat).collect(),
             pools: plan.pools.iter().map(|pool| Sleepers::new(pool.seats.len())).collect(),
             for_waiting: plan.for_waiting(),
+            last_uses: plan.warm.as_ref().map(LastUses::new),
             threads: (0..plan.seats.len()).filter(|&seat| !plan.seats[seat].spare).collect(),
             at_work: vec![0; machine.topology.cores.len()],
             watching: 0,

@@ -11,7 +11,7 @@
 //! never woken. `undealt=apart` and `wake=off` do so.
 
 use super::{Draft, Parameter, SPARES, Setting, Strategy, Values, cache_bytes, cores};
-use crate::{Dealing, Idle, Order, Plan, PoolId, QueueId, Robber, Scan, Take, When};
+use crate::{Dealing, Idle, Order, Plan, PoolId, QueueId, Robber, Scan, Take};
 use vicus_topology::{NodeId, PuId, Topology};
 
 pub(super) struct Footprint;
@@ -119,14 +119,11 @@ impl Strategy for Footprint {
             draft.seats[seat.index()].place = [stays, stays];
             draft.seats[seat.index()].idle = back_off(setting);
             draft.probe(seat, 1, Scan::List(if is_apart { vec![stays, own] } else { vec![own] }), Take::Oldest);
-            if !victims.is_empty() {
-                if is_apart {
-                    let others = victims.iter().map(|victim| undealt[victim.pool.index()]).collect();
-                    draft.probe(seat, 2, Scan::List(others), Take::Oldest);
-                }
-                draft.probe(seat, 2, scan, Take::Oldest);
-                draft.seats[seat.index()].look.last_mut().expect("it was just put").when = When::LongerThan(limits);
+            if is_apart {
+                let others = victims.iter().map(|victim| undealt[victim.pool.index()]).collect();
+                draft.probe(seat, 2, Scan::List(others), Take::Oldest);
             }
+            draft.probe_long(seat, 2, scan, limits);
         }
         let share = || pus.iter().map(|&pu| cache_bytes(machine, pu).0).max().unwrap_or(0);
         let dealing = Dealing {

@@ -232,6 +232,14 @@ impl<'a> Draft<'a> {
         self.seats[seat.index()].look[probes..].iter_mut().for_each(|probe| probe.while_waiting = false);
     }
 
+    /// Adds a probe that takes the oldest task of queues that are longer than these limits.
+    fn probe_long(&mut self, seat: SeatId, rule: u8, scan: Scan, limits: Vec<u32>) {
+        if !scan.queues().is_empty() {
+            self.probe(seat, rule, scan, Take::Oldest);
+            self.seats[seat.index()].look.last_mut().expect("it was just put").when = When::LongerThan(limits);
+        }
+    }
+
     /// By node, the queues of the pools that are nearest to it, given one queue for each pool.
     fn homes(&self, queues: &[QueueId]) -> Vec<Vec<QueueId>> {
         let nearest = |node: NodeId| {
@@ -300,6 +308,7 @@ impl<'a> Draft<'a> {
             roams: false,
             dealing: None,
             tokens: None,
+            warm: None,
             front: None,
         }
     }

@@ -28,6 +28,13 @@
 //! So the first tasks of a spawner, and all of one that has data of its own, are dealt only if 80 percent of their bytes lie on one node
 //! ([`Dealing::fan`]): the many tasks of a loop are dealt, and a tree of tasks stays together, and is stolen from as it would be without data.
 //!
+//! What is dealt by pages is dealt the same way however often it is used, and pages may lie everywhere. But what a core group has just used is in its caches. So each task that is large enough
+//! to be dealt marks its data with its group ([`LastUses`](crate::LastUses)), and the next task with most of these data goes to that group, if the group has used no more since than its caches
+//! hold ([`Plan::warm`]): the next sweep over a grid, the successor in a graph. Other groups take one only where it would not be among the next ones: to them the data are far.
+//!
+//! Where several nodes are about as near to a task's bytes, the one to which the spawner has sent the fewest bytes gets it ([`Dealing::spread_within`]): pages that lie in turn would make
+//! some nodes the cheapest by a hair, for all tasks.
+//!
 //! While there are more requests than half of the nodes, tasks with such footprints go to their spawners' nodes, wherever their bytes lie ([`Dealing::crowd`]): the
 //! machine is full anyway, and a request that stays on a node finds what it has used in the caches there. They are protected from far seats as
 //! dealt ones are.
@@ -42,11 +49,12 @@
 //! threshold; dealt tasks by age alone; deferred tasks in the spawner's own queue always. Tried without effect: far seats that take a group's share of a request's tasks at once
 //! (where one seat spawns for all, they take each task as soon as it is queued); tasks that stay with their spawner if the queue to which they would be dealt is so
 //! long that the spawner would take one from there; tasks that are dealt only if their bytes cost 5 to 20 percent less there than on average (sort on two machines gained
-//! as much as jacobi2d lost on two others).
+//! as much as jacobi2d lost on two others); tasks that are dealt to the core groups of a node in turn, by bytes, so that each group's cache gets its share (map took 1.08 times as long: groups left each other's alone);
+//! data as warm from a quarter of the bytes on, or far groups that take warm tasks at once; bytes that lie evenly dealt to all nodes in turn (no difference).
 
 use super::las::{self, by_cache_distance};
 use super::{Draft, Latencies, Parameter, SPARES, SPIN, Setting, Strategy, Values, cache_bytes, cores};
-use crate::{Dealing, End, Order, Plan, PoolId, QueueId, Robber, Scan, SeatId, Take, When};
+use crate::{Dealing, End, Order, Plan, PoolId, QueueId, Robber, Scan, SeatId, Take, Warm};
 use vicus_topology::{GroupId, PuId, Topology};
 
 /// From how many requests on data stay where they were used.
@@ -65,6 +73,23 @@ const FAN: Parameter = Parameter {
     values: Values::ANY,
     what: "the first so many tasks that a spawner would deal to nodes, and all of a spawner that would be dealt itself, go there only if 80 percent of their bytes \
            lie there: they use what it has just used; 0 deals all",
+};
+
+/// Which tasks go where their data were used last.
+const WARM: Parameter = Parameter {
+    name: "warm",
+    default: 80,
+    values: Values::Between(0, 100),
+    what: "a task goes to the core group that has used this part of its bytes last, in percent, if it has used no more than its caches hold since; parts of their \
+           spawners' work don't; 0 is never",
+};
+
+/// Among which nodes tasks are spread.
+const SPREAD: Parameter = Parameter {
+    name: "spread",
+    default: 10,
+    values: Values::ANY,
+    what: "nodes where a task's bytes cost at most so many percent more than where they cost least get such tasks in turn, by bytes",
 };
 
 /// How much of a task's footprint is looked at.
@@ -112,6 +137,8 @@ impl Strategy for Vicus {
             },
             CROWD,
             FAN,
+            WARM,
+            SPREAD,
             STRETCHES,
             SPILL,
             SPARES,
@@ -170,6 +197,8 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
         spec.robbers = when_long.into_iter().map(|pool| Robber { pool, longer_than: limit(pool) }).collect();
     }
 
+    let warm = warm(&mut draft, pus, setting, &homes, &by_rank);
+
     for seat in draft.seat_ids() {
         let (own, pool) = (immediate[seat.index()], draft.seat(seat).pool);
         draft.seats[seat.index()].place = [own, deferred[pool.index()]];
@@ -182,11 +211,18 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
         let strangers = strangers.collect();
         draft.probe(seat, 1, Scan::List(vec![own]), Take::Youngest);
         draft.probe(seat, 2, Scan::Ring(group, 0), Take::Oldest);
+        let warm_of = |pools: &[PoolId]| {
+            let queues = warm.iter().flat_map(|warm| pools.iter().map(|pool| warm.queues[pool.index()]));
+            Scan::List(queues.collect())
+        };
+        draft.probe(seat, 3, warm_of(&[pool]), Take::InTurn(End::Oldest));
         draft.probe(seat, 3, Scan::List(vec![dealt[homes.of_pool[pool.index()]]]), Take::InTurn(End::Oldest));
         draft.probe_if_free(seat, 3, deferred_of(&[pool]), Take::InTurn(End::Youngest));
         draft.probe_if_free(seat, 4, deferred_of(&near), Take::OldestOfSecondOldestRequest);
         draft.probe_if_free(seat, 4, deferred_of(&far), Take::OldestOfSecondOldestRequest);
         homes.rob(&mut draft, seat, &dealt);
+        let limits = others.iter().map(|&other| pool_cores(&draft, other)).collect();
+        draft.probe_long(seat, 5, warm_of(others), limits);
         draft.probe(seat, 5, Scan::Ring(strangers, 1), Take::Oldest);
     }
     let dealt_by_pool: Vec<QueueId> = draft.pool_ids().map(|pool| dealt[homes.of_pool[pool.index()]]).collect();
@@ -202,7 +238,61 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
     let data_homes = draft.homes(&data_homes);
     let dealing = homes.dealing(&draft, pus, setting, &dealt_by_pool, &cost);
     let spills = setting.value(SPILL.name) == 1;
-    Plan { homes: data_homes, dealing: Some(dealing), spills, ..draft.finish(setting, deferred) }
+    Plan { homes: data_homes, dealing: Some(dealing), warm, spills, ..draft.finish(setting, deferred) }
+}
+
+/// A queue for each pool, for tasks whose data it has in its caches. Others take one where a task would not be among the next ones: they would have to fetch the data,
+/// as they do with what lies far. Not where there is a single pool, nor where homes are caches: these have their data anyway.
+fn warm(
+    draft: &mut Draft<'_>,
+    pus: &[PuId],
+    setting: &Setting,
+    homes: &Homes,
+    by_rank: &[Vec<PoolId>],
+) -> Option<Warm> {
+    let percent = u8::try_from(setting.above_zero(WARM.name)?).expect("a percentage");
+    if homes.are_caches || by_rank.len() < 2 {
+        return None;
+    }
+    let mut warm = Warm {
+        queues: Vec::new(),
+        cache_bytes: draft.pool_ids().map(|pool| last_level_bytes(draft, pool)).collect(),
+        more_bytes_than: more_bytes_than(draft.machine, pus, setting),
+        percent,
+    };
+    for pool in draft.pool_ids() {
+        let name = format!("warm in {pool:?}");
+        let queue = draft.queue(name, None, Order::ByRequest, draft.pool_node(pool), vec![pool]);
+        let longer_than = pool_cores(draft, pool);
+        let others = by_rank[pool.index()][1..].iter();
+        draft.queues[queue.index()].robbers = others.map(|&pool| Robber { pool, longer_than }).collect();
+        warm.queues.push(queue);
+    }
+    Some(warm)
+}
+
+/// The PUs of a pool's seats that are no spare ones.
+fn pool_pus(draft: &Draft<'_>, pool: PoolId) -> Vec<PuId> {
+    let seats = draft.pools[pool.index()].seats.iter().map(|&seat| draft.seat(seat));
+    seats.filter(|seat| !seat.spare).map(|seat| seat.pu).collect()
+}
+
+fn pool_cores(draft: &Draft<'_>, pool: PoolId) -> u32 {
+    cores(draft.machine, &pool_pus(draft, pool)) as u32
+}
+
+/// What a pool's last-level caches hold.
+fn last_level_bytes(draft: &Draft<'_>, pool: PoolId) -> u64 {
+    let pus = pool_pus(draft, pool);
+    let of_pool = || draft.machine.caches.iter().filter(|cache| cache.pus.iter().any(|pu| pus.contains(pu)));
+    let last = of_pool().map(|cache| cache.level).max();
+    of_pool().filter(|cache| Some(cache.level) == last).map(|cache| cache.bytes).sum()
+}
+
+/// Tasks with more bytes are dealt.
+fn more_bytes_than(machine: &Topology, pus: &[PuId], setting: &Setting) -> u64 {
+    let private = || pus.iter().map(|&pu| cache_bytes(machine, pu).1).max().unwrap_or(0);
+    setting.above_zero("deal_bytes").map_or_else(private, u64::from)
 }
 
 /// The immediate queues of some pools, turned so that the seats of a pool don't all visit the same one first.
@@ -270,9 +360,7 @@ impl Homes {
             if own == home {
                 return 0;
             }
-            let threads = pools[home].iter().flat_map(|pool| &draft.pools[pool.index()].seats);
-            let threads: Vec<PuId> =
-                threads.map(|&seat| draft.seat(seat)).filter(|seat| !seat.spare).map(|seat| seat.pu).collect();
+            let threads: Vec<PuId> = pools[home].iter().flat_map(|&pool| pool_pus(draft, pool)).collect();
             let cores = cores(draft.machine, &threads) as u64;
             let (near, far) = (u64::from(cost_of(pools[home][0], &pools[home])), u64::from(costs[pool.index()][home]));
             let memory = u64::from(setting.value("memory"));
@@ -287,12 +375,8 @@ impl Homes {
     fn rob(&self, draft: &mut Draft<'_>, seat: SeatId, dealt: &[QueueId]) {
         let pool = draft.seat(seat).pool;
         let others = self.by_cost(pool);
-        if others.is_empty() {
-            return;
-        }
         let limits = others.iter().map(|&home| self.limits[pool.index()][home]).collect();
-        draft.probe(seat, 5, Scan::List(others.iter().map(|&home| dealt[home]).collect()), Take::Oldest);
-        draft.seats[seat.index()].look.last_mut().expect("it was just put").when = When::LongerThan(limits);
+        draft.probe_long(seat, 5, Scan::List(others.iter().map(|&home| dealt[home]).collect()), limits);
     }
 
     /// The other homes, those first whose bytes cost least.
@@ -313,8 +397,7 @@ impl Homes {
         cost: &impl Fn(GroupId, GroupId) -> u32,
     ) -> Dealing {
         let machine = draft.machine;
-        let private = || pus.iter().map(|&pu| cache_bytes(machine, pu).1).max().unwrap_or(0);
-        let more_bytes_than = setting.above_zero("deal_bytes").map_or_else(private, u64::from);
+        let more_bytes_than = more_bytes_than(machine, pus, setting);
         // One that submits the others, and waits for them, is counted as well, where there is such a one.
         let many = |percent: u32| (u64::from(percent) * self.pools.len() as u64).div_ceil(100).max(2) + 1;
         if !self.are_caches {
@@ -323,6 +406,7 @@ impl Homes {
                 only_uneven: true,
                 crowd: setting.above_zero(CROWD.name).map(|percent| u32::try_from(many(percent)).unwrap_or(u32::MAX)),
                 fan: setting.above_zero(FAN.name),
+                spread_within: Some(setting.value(SPREAD.name)),
                 stretches_at_most: setting.above_zero(STRETCHES.name),
                 boxes: false,
                 holds: machine.nodes.iter().map(|node| machine.has_memory(node.id)).collect(),

@@ -156,7 +156,9 @@ impl World<'_> {
                 });
                 let in_turn = if home.is_some() { None } else { plan.queue_in_turn(SeatId::new(seat), number, 0) };
                 let home = home.and_then(|home| plan.home_queue(SeatId::new(seat), NodeId::new(home), number));
-                let queue = home.or(dealt).or(in_turn).unwrap_or(plan.seats[seat].place[kind as usize]);
+                let warm = plan.warm.as_ref().filter(|_| !bytes.is_empty() && number.is_multiple_of(3));
+                let warm = warm.map(|warm| warm.queues[number / 3 % warm.queues.len()]);
+                let queue = home.or(warm).or(dealt).or(in_turn).unwrap_or(plan.seats[seat].place[kind as usize]);
                 let spec = &plan.queues[queue.index()];
                 if spec.capacity.is_some_and(|most| self.queues[queue.index()].len() >= most as usize) {
                     return Done::RunHere;

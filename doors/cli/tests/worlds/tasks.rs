@@ -285,7 +285,9 @@ fn strategies() -> impl Iterator<Item = String> {
     // Queues that are soon full, and tokens that are soon too many.
     let small = ["central:capacity=1", "central:capacity=3", "locality-queues:capacity=2"].map(str::to_owned);
     let never_woken = ["footprint:undealt=apart,wake=off", "vicinity:wake=off"].map(str::to_owned);
-    plain.chain(small).chain(never_woken)
+    // What the plain ones find too small to be dealt.
+    let deals_all = ["vicus:deal_bytes=1", "vicus:deal_bytes=1,fan=0", "vicus:deal_bytes=1,fan=1"].map(str::to_owned);
+    plain.chain(small).chain(never_woken).chain(deals_all)
 }
 
 fn assert_alike(machine: &str, strategy: &str, what: &str, tasks: impl Fn() -> Tasks, first: usize) {

@@ -9,7 +9,9 @@ use crate::locality::{self, Everywhere};
 use crate::worker::{AtOnce, Worker, in_task};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use vicus_schedule::{Access, Context, ContextRef, Dealt, Kind, QueueId, ReadyTask, TaskNode, TaskRef, Unspawned};
+use vicus_schedule::{
+    Access, Context, ContextRef, Dealt, Kind, QueueId, ReadyTask, TaskNode, TaskRef, Unspawned, Uses,
+};
 use vicus_topology::Place;
 
 /// The description of a task before it is spawned.
@@ -191,8 +193,12 @@ impl Worker {
         let kind_or = |unsaid| if is_sent { Kind::Deferred } else { kind.unwrap_or(unsaid) };
         let kind = kind_or(Kind::Deferred);
         let has_data = self.shared.plan.divides(&accesses);
+        let uses = self.uses(&accesses);
         let f = move |context| {
             by_address.check();
+            if !uses.is_none() {
+                in_task(|worker| worker.begin_uses(&uses));
+            }
             f(context);
         };
         if ordered.is_empty() {
@@ -258,7 +264,28 @@ impl Worker {
     fn deal(&mut self, accesses: &[Access]) -> Dealt {
         let shared = &self.shared;
         let spawner = &mut self.frame.spawner;
-        self.state.deal(&shared.plan, accesses, spawner, || shared.requests(), &mut Everywhere)
+        self.state.deal(
+            &shared.plan,
+            accesses,
+            spawner,
+            || shared.requests(),
+            &mut Everywhere,
+            shared.last_uses.as_ref(),
+        )
+    }
+
+    /// What a task with this footprint has to mark when it begins, if the plan asks where data were used last.
+    #[inline]
+    fn uses(&self, accesses: &[Access]) -> Uses {
+        let shared = &self.shared;
+        let warm = shared.plan.warm.as_ref().zip(shared.last_uses.as_ref());
+        warm.map_or(Uses::NONE, |(warm, last_uses)| last_uses.uses(warm, accesses))
+    }
+
+    /// A task that uses these begins here.
+    fn begin_uses(&self, uses: &Uses) {
+        let pool = self.shared.plan.seats[self.state.stands().index()].pool;
+        self.shared.last_uses.iter().for_each(|last_uses| last_uses.begin(pool, uses));
     }
 
     /// Records the data that a task reads and writes, and why it goes where it was dealt.
@@ -315,9 +342,11 @@ impl Worker {
 #[cfg(test)]
 mod tests {
     use crate::Runtime;
-    use crate::tasks::{child, run_child, wait_for_children};
+    use crate::tasks::{child, in_place_scope, run_child, wait_for_children};
     use crate::worker::in_task;
-    use vicus_schedule::{ALL, Access, Mode, Setting};
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use vicus_schedule::{ALL, Access, Mode, PoolId, Setting, Why};
+    use vicus_topology::Topology;
 
     const DATA: Access = Access::new(1 << 20, 1 << 20, Mode::Read);
 
@@ -361,6 +390,45 @@ mod tests {
                 }
                 wait_for_children();
                 assert_eq!(known(), (count(4), false));
+            });
+        }
+    }
+
+    /// Two caches with a core each. Whichever seat runs a task, its pool is where the task's data are looked for the next time, also if the task came after others.
+    #[test]
+    fn data_are_where_the_seat_that_ran_their_task_is() {
+        let topology = Topology::parse("node:1 l3:2 core:1").unwrap();
+        for (setting, is_asked) in
+            [("vicus:deal_bytes=4096", true), ("vicus:deal_bytes=4096,warm=0", false), ("footprint", false)]
+        {
+            let setting: Setting = setting.parse().unwrap();
+            let runtime = Runtime::builder().topology(topology.clone()).strategy(setting).threads(2).start();
+            let warm = runtime.plan().warm.clone();
+            assert_eq!(warm.is_some(), is_asked);
+            let pools: Vec<PoolId> = runtime.plan().seats.iter().map(|seat| seat.pool).collect();
+            const DATA: usize = 32;
+            let datum = |number: usize| Access::new((1 + number) << 20, 8192, Mode::ReadWrite);
+            let ran: [AtomicUsize; DATA] = Default::default();
+            runtime.run(|| {
+                for round in 0..3 {
+                    in_place_scope(|scope| {
+                        for number in 0..DATA {
+                            let task = scope.task().touches(&[datum(number)]);
+                            let task = if number % 3 == 0 { task.follows(&[datum(100 + number)]) } else { task };
+                            let ran = &ran[number];
+                            task.spawn(move |()| ran.store(in_task(|worker| worker.state.stands().index()), Relaxed));
+                        }
+                    });
+                    in_task(|worker| {
+                        for (number, ran) in ran.iter().enumerate() {
+                            let dealt = worker.deal(&[datum(number)]);
+                            let expected = warm.as_ref().map(|warm| warm.queues[pools[ran.load(Relaxed)].index()]);
+                            assert_eq!(dealt.why == Why::Warm, is_asked, "round {round}: {dealt:?}");
+                            assert!(!is_asked || dealt.queue == expected, "round {round}: {dealt:?}");
+                        }
+                        assert_ne!(worker.deal(&[datum(2000)]).why, Why::Warm);
+                    });
+                }
             });
         }
     }

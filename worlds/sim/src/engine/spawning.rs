@@ -103,7 +103,7 @@ impl Engine<'_> {
     /// Where a task goes, and the time of finding that out.
     fn destination(&mut self, seat: usize, task: u32) -> (Goes, Time) {
         let mut spawner = self.top(seat).spawner;
-        let Engine { plan, program, seats, memory, open, .. } = self;
+        let Engine { plan, program, seats, memory, open, last_uses, .. } = self;
         let (spec, state) = (&program.tasks[task as usize], &mut seats[seat].state);
         if spec.outside {
             // Independent requests begin in different neighbourhoods.
@@ -120,7 +120,7 @@ impl Engine<'_> {
             None if spec.goes_home => Dealt { queue: home.and_then(|home| state.home(plan, home)), ..Dealt::NONE },
             // It names the data that it touches.
             None if !spec.accesses.is_empty() || !spec.after.is_empty() => {
-                state.deal(plan, &spec.accesses, &mut spawner, || *open, &mut data)
+                state.deal(plan, &spec.accesses, &mut spawner, || *open, &mut data, last_uses.as_ref())
             }
             None if spec.kind == Kind::Immediate && state.own().is_some() => Dealt::NONE,
             None => match state.place(plan, spec.kind) {
@@ -252,6 +252,10 @@ impl Engine<'_> {
     pub(super) fn begin_task(&mut self, seat: usize, task: u32) {
         let spec = &self.program.tasks[task as usize];
         let divides = spec.of_box.is_none() && self.plan.divides(&spec.accesses);
+        if let (Some(warm), Some(last_uses), None) = (&self.plan.warm, &self.last_uses, spec.of_box) {
+            let stands = self.seats[seat].state.stands();
+            last_uses.begin(self.plan.seats[stands.index()].pool, &last_uses.uses(warm, &spec.accesses));
+        }
         let frame = Frame {
             task,
             at: 0,

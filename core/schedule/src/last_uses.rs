@@ -1,0 +1,336 @@
+//! Where data were used last: a hint which caches have them.
+//!
+//! A task that is large enough to be dealt marks its data when it begins: with its pool, and with how many bytes that pool's tasks have used so far. A later task with
+//! the same data finds the mark. If the pool has since used no more bytes than its caches hold, the data are taken to be there still.
+//!
+//! An access is known by the cache line in its middle. So a task that reads a block with the rows around it knows the block that another one has
+//! written. Marks lie in a table of fixed size, where a new one takes the place of an old one with the same index: forgetting costs speed alone. A mark is one
+//! word, and no other memory is read because of it, so it is read and written without an order ([`Relaxed`](Ordering::Relaxed)).
+
+use crate::access::total_bytes;
+use crate::sync::{AtomicU64, Ordering};
+use crate::{Access, Dealt, PoolId, Warm, Why};
+
+/// So many accesses of a task are marked and looked up: the first ones.
+const ACCESSES: usize = 4;
+
+/// The table has no more marks than this: half a megabyte.
+const MOST_MARKS: usize = 1 << 16;
+
+/// Bits of a mark: the key's upper half, the pool, and the pool's clock.
+const POOL_BITS: u32 = 12;
+const CLOCK_BITS: u32 = 36;
+const CLOCK_MASK: u64 = (1 << CLOCK_BITS) - 1;
+
+/// Where data were used last. One for each runtime, for a plan that has [`Plan::warm`](crate::Plan::warm).
+#[derive(Debug)]
+pub struct LastUses {
+    /// Marks; 0 is none. Invariant: their number is a power of two.
+    marks: Box<[AtomicU64]>,
+    /// By pool, how many KiB its tasks have used.
+    clocks: Box<[Clock]>,
+}
+
+/// On lines of its own: all seats of a pool change it, and no others.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Clock(AtomicU64);
+
+/// The data of a task, as they are marked when it begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Uses {
+    /// Of the first accesses; the others are 0.
+    keys: [u32; ACCESSES],
+    kib: u32,
+}
+
+impl Uses {
+    /// Nothing is marked.
+    pub const NONE: Uses = Uses { keys: [0; ACCESSES], kib: 0 };
+
+    /// Of these accesses.
+    fn of(accesses: &[Access]) -> Uses {
+        let mut keys = [0; ACCESSES];
+        keys.iter_mut().zip(accesses).for_each(|(to, access)| *to = key(access));
+        Uses { keys, kib: u32::try_from(total_bytes(accesses) >> 10).unwrap_or(u32::MAX).max(1) }
+    }
+
+    /// Whether nothing is marked.
+    #[inline]
+    pub fn is_none(&self) -> bool {
+        self.kib == 0
+    }
+}
+
+/// The number of the line in the middle of an access, mixed. 0 stands for none.
+fn key(access: &Access) -> u32 {
+    let row = (access.rows / 2).wrapping_mul(access.stride);
+    let line = access.start.wrapping_add(row).wrapping_add(access.bytes / 2) as u64 >> 6;
+    ((line.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32).max(1)
+}
+
+impl Warm {
+    /// The queue of the pool in whose caches enough of a task's data are taken to be; `None` if there is none, or the task is too small.
+    pub(crate) fn deal(&self, accesses: &[Access], uses: &LastUses) -> Option<Dealt> {
+        if total_bytes(accesses) <= self.more_bytes_than {
+            return None;
+        }
+        let (pool, share) = uses.find(self, accesses).filter(|&(_, share)| share >= self.percent)?;
+        let queue = Some(self.queues[pool.index()]);
+        Some(Dealt { queue, looked_up: 1, why: Why::Warm, share, ..Dealt::NONE })
+    }
+}
+
+impl LastUses {
+    /// Without marks: as many as there can be tasks whose data are in caches, for two accesses of each.
+    pub fn new(warm: &Warm) -> LastUses {
+        let cached = warm.cache_bytes.iter().copied().fold(0, u64::saturating_add);
+        let marks = (2 * (cached / warm.more_bytes_than.max(1)).min(MOST_MARKS as u64)) as usize;
+        LastUses::with_marks(marks.next_power_of_two().clamp(64, MOST_MARKS), warm.queues.len())
+    }
+
+    fn with_marks(marks: usize, pools: usize) -> LastUses {
+        assert!(pools <= 1 << POOL_BITS, "a plan has at most {} pools", 1 << POOL_BITS);
+        LastUses {
+            marks: (0..marks).map(|_| AtomicU64::new(0)).collect(),
+            // From 1 on: no mark is 0.
+            clocks: (0..pools).map(|_| Clock(AtomicU64::new(1))).collect(),
+        }
+    }
+
+    /// What a task with this footprint has to mark when it begins; nothing if it is too small.
+    #[inline]
+    pub fn uses(&self, warm: &Warm, accesses: &[Access]) -> Uses {
+        if accesses.is_empty() || total_bytes(accesses) <= warm.more_bytes_than {
+            Uses::NONE
+        } else {
+            Uses::of(accesses)
+        }
+    }
+
+    /// A task that uses these begins on a seat of this pool.
+    #[inline]
+    pub fn begin(&self, pool: PoolId, uses: &Uses) {
+        if !uses.is_none() {
+            self.mark(pool, uses);
+        }
+    }
+
+    fn mark(&self, pool: PoolId, uses: &Uses) {
+        let kib = u64::from(uses.kib);
+        let clock = self.clocks[pool.index()].0.fetch_add(kib, Ordering::Relaxed).wrapping_add(kib);
+        for &key in uses.keys.iter().filter(|&&key| key != 0) {
+            let mark = tag(key) | (pool.index() as u64) << CLOCK_BITS | clock & CLOCK_MASK;
+            self.marks[self.index(key)].store(mark, Ordering::Relaxed);
+        }
+    }
+
+    /// The pool whose caches are taken to have most of these bytes, and which part of all that is, in percent.
+    pub(crate) fn find(&self, warm: &Warm, accesses: &[Access]) -> Option<(PoolId, u8)> {
+        // By pool; few accesses have few pools.
+        let mut found = [(0, 0u64); ACCESSES];
+        let mut pools = 0;
+        for access in accesses.iter().take(ACCESSES) {
+            let key = key(access);
+            let mark = self.marks[self.index(key)].load(Ordering::Relaxed);
+            let pool = (mark >> CLOCK_BITS) as usize & ((1 << POOL_BITS) - 1);
+            if mark == 0 || mark >> (POOL_BITS + CLOCK_BITS) << (POOL_BITS + CLOCK_BITS) != tag(key) {
+                continue;
+            }
+            let since = self.clocks[pool].0.load(Ordering::Relaxed).wrapping_sub(mark) & CLOCK_MASK;
+            if since > warm.cache_bytes[pool] >> 10 {
+                continue;
+            }
+            let at = found[..pools].iter().position(|&(other, _)| other == pool).unwrap_or_else(|| {
+                pools += 1;
+                pools - 1
+            });
+            found[at] = (pool, found[at].1.saturating_add(access.total_bytes() as u64));
+        }
+        // The first of equals.
+        let (pool, there) = found[..pools].iter().copied().rev().max_by_key(|&(_, bytes)| bytes)?;
+        let percent = u128::from(there) * 100 / u128::from(total_bytes(accesses).max(1));
+        Some((PoolId::new(pool), percent as u8))
+    }
+
+    fn index(&self, key: u32) -> usize {
+        key as usize & (self.marks.len() - 1)
+    }
+}
+
+/// A key's part of a mark.
+fn tag(key: u32) -> u64 {
+    u64::from(key >> 16) << (POOL_BITS + CLOCK_BITS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Mode, QueueId, Seat, SeatId, Setting, Spawner, Whereabouts};
+    use proptest::prelude::*;
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::ops::Range;
+    use vicus_topology::{NodeId, Topology};
+
+    fn warm(pools: usize, kib: u64) -> Warm {
+        Warm {
+            queues: (0..pools).map(QueueId::new).collect(),
+            cache_bytes: vec![kib << 10; pools],
+            more_bytes_than: 0,
+            percent: 80,
+        }
+    }
+
+    fn begin(uses: &LastUses, warm: &Warm, pool: usize, accesses: &[Access]) {
+        uses.begin(PoolId::new(pool), &uses.uses(warm, accesses));
+    }
+
+    const fn kib(at: usize, kib: usize) -> Access {
+        Access::new(at << 10, kib << 10, Mode::ReadWrite)
+    }
+
+    #[test]
+    fn data_are_where_they_were_used_last_until_that_many_bytes_were_used_there() {
+        let warm = warm(3, 100);
+        let uses = LastUses::new(&warm);
+        let find = |access: Access| uses.find(&warm, &[access]).map(|(pool, share)| (pool.index(), share));
+        let datum = kib(1000, 40);
+        assert_eq!(find(datum), None);
+        begin(&uses, &warm, 2, &[datum]);
+        assert_eq!(find(datum), Some((2, 100)));
+        begin(&uses, &warm, 1, &[datum]);
+        assert_eq!(find(datum), Some((1, 100)), "the last one");
+        // What others use is another matter.
+        begin(&uses, &warm, 2, &[kib(5000, 4000)]);
+        begin(&uses, &warm, 1, &[kib(9000, 100)]);
+        assert_eq!(find(datum), Some((1, 100)), "100 KiB later");
+        begin(&uses, &warm, 1, &[kib(9000, 1)]);
+        assert_eq!(find(datum), None, "101 KiB later");
+    }
+
+    #[test]
+    fn the_pool_with_most_of_the_bytes_is_found() {
+        let warm = warm(3, 1000);
+        let uses = LastUses::new(&warm);
+        let (a, b, c, new) = (kib(1000, 20), kib(2000, 40), kib(3000, 25), kib(4000, 15));
+        begin(&uses, &warm, 2, &[a]);
+        begin(&uses, &warm, 1, &[b]);
+        begin(&uses, &warm, 2, &[c]);
+        let find = |accesses: &[Access]| uses.find(&warm, accesses).map(|(pool, share)| (pool.index(), share));
+        assert_eq!(find(&[a, b, c, new]), Some((2, 45)));
+        assert_eq!(find(&[a, b, new]), Some((1, 53)));
+        assert_eq!(find(&[new]), None);
+        assert_eq!(find(&[kib(1000, 40), kib(2000, 40)]), Some((1, 50)), "of equals the first; a has another middle");
+        assert_eq!(find(&[]), None);
+        // A huge one: sums end at the largest number.
+        let huge = Access::new(4000 << 10, usize::MAX / 2, Mode::Read);
+        assert_eq!(find(&[a, huge, huge, huge]), Some((2, 0)));
+    }
+
+    /// A stencil reads a block of 64 rows and columns of floats, of a matrix with 1024, with the rows and columns around it.
+    #[test]
+    fn a_block_is_known_with_and_without_the_rows_around_it() {
+        let stride = 4096;
+        for (row, column, rows, columns) in [(64, 64, 64, 64), (1, 1, 63, 63), (960, 1, 63, 63), (512, 960, 64, 63)] {
+            let block = Access::new(row * stride + 4 * column, 4 * columns, Mode::Write).rows(rows, stride);
+            let around = Access::new((row - 1) * stride + 4 * (column - 1), 4 * (columns + 2), Mode::Read);
+            assert_eq!(key(&block), key(&around.rows(rows + 2, stride)), "{row}, {column}");
+        }
+    }
+
+    /// A step: a pool, and data, each with its size.
+    fn steps() -> impl Strategy<Value = Vec<(usize, Vec<(usize, usize)>)>> {
+        let data = prop::collection::vec((0..12usize, 1..5usize), 1..7);
+        prop::collection::vec((0..6usize, data), 1..200)
+    }
+
+    proptest! {
+        /// With room for all marks, beside a map of what was used when.
+        #[test]
+        fn marks_are_those_of_a_map(steps in steps(), limit in 1..300u64) {
+            let warm = warm(6, limit);
+            let uses = LastUses::with_marks(MOST_MARKS, 6);
+            let access = |&(datum, size): &(usize, usize)| kib(datum << 10, 2 * size);
+            let indices: BTreeSet<usize> =
+                (0..12).flat_map(|datum| (1..5).map(move |size| (datum, size))).map(|datum| uses.index(key(&access(&datum)))).collect();
+            prop_assert_eq!(indices.len(), 12 * 4, "no two have the same place");
+            let (mut clocks, mut last) = ([0u64; 6], BTreeMap::new());
+            for (pool, data) in &steps {
+                let accesses: Vec<Access> = data.iter().map(access).collect();
+                let there = |pool: usize| -> u64 {
+                    let is_there = |datum: &&(usize, usize)| last.get(*datum).is_some_and(|&(at, then)| at == pool && clocks[at] - then <= limit);
+                    data.iter().take(ACCESSES).filter(is_there).map(|datum| 2 * datum.1 as u64).sum()
+                };
+                let all: u64 = data.iter().map(|datum| 2 * datum.1 as u64).sum();
+                let most = (0..6).map(there).max().unwrap();
+                match uses.find(&warm, &accesses) {
+                    None => prop_assert_eq!(most, 0),
+                    Some((found, share)) => {
+                        prop_assert_eq!(there(found.index()), most);
+                        prop_assert!(most > 0);
+                        prop_assert_eq!(u64::from(share), most * 100 / all);
+                    }
+                }
+                begin(&uses, &warm, *pool, &accesses);
+                clocks[*pool] += all;
+                data.iter().take(ACCESSES).for_each(|datum| _ = last.insert(*datum, (*pool, clocks[*pool])));
+            }
+        }
+    }
+
+    /// All on node 0.
+    struct OnNodeZero;
+
+    impl Whereabouts for OnNodeZero {
+        fn is_in_one_place(&self, _: &Range<usize>) -> bool {
+            true
+        }
+
+        fn tell(&mut self, at: Range<usize>, _: usize, tell: &mut dyn FnMut(NodeId, usize, u64)) {
+            tell(NodeId::new(0), 0, at.len() as u64);
+        }
+    }
+
+    #[test]
+    fn a_large_task_goes_where_its_data_are_warm_unless_it_is_a_part_of_its_spawners_work() {
+        let machine = Topology::parse("node:2 l3:2 core:2").unwrap();
+        let plan = |setting: &str| setting.parse::<Setting>().unwrap().plan(&machine, 8);
+        let deal = |plan: &crate::Plan, uses: Option<&LastUses>, access: Access, spawned: u32, requests: usize| {
+            let mut seat = Seat::<u32>::new(plan, SeatId::new(0), |_| true);
+            let mut spawner = Spawner::default();
+            let any = kib(77 << 10, 1000);
+            for _ in 0..spawned {
+                seat.deal(plan, &[any], &mut spawner, || 1, &mut OnNodeZero, None);
+            }
+            let dealt = seat.deal(plan, &[access], &mut spawner, || requests, &mut OnNodeZero, uses);
+            (dealt.why, dealt.queue.map(|queue| plan.queues[queue.index()].name.clone()), dealt.share)
+        };
+        let (large, small) = (kib(1 << 10, 200), kib(2 << 10, 60));
+        let by_default = plan("vicus:deal_bytes=65536");
+        let warm = by_default.warm.as_ref().unwrap();
+        let uses = LastUses::new(warm);
+        begin(&uses, warm, 3, &[large]);
+        begin(&uses, warm, 3, &[small]);
+        let in_pool3 = (Why::Warm, Some("warm in pool3".to_owned()), 100);
+        let on_node0 = (Why::Nearest, Some("dealt to node0".to_owned()), 100);
+        assert_eq!(deal(&by_default, Some(&uses), large, 8, 1), in_pool3);
+        assert_eq!(deal(&by_default, Some(&uses), large, 8, 99), in_pool3, "among many requests as well");
+        assert_eq!(deal(&by_default, Some(&uses), large, 7, 1), on_node0, "a part of its spawner's work");
+        assert_eq!(deal(&by_default, Some(&uses), kib(3 << 10, 200), 8, 1), on_node0, "it is new");
+        assert_eq!(deal(&by_default, Some(&uses), small, 8, 1).0, Why::Small);
+        assert_eq!(deal(&by_default, None, large, 8, 1), on_node0);
+        // Two thirds of the bytes.
+        let setting = |percent: u32| plan(&format!("vicus:deal_bytes=65536,warm={percent}"));
+        for (percent, is_warm) in [(66, true), (67, false)] {
+            let warm = setting(percent).warm.unwrap();
+            let uses = LastUses::new(&warm);
+            begin(&uses, &warm, 2, &[kib(5 << 10, 200)]);
+            let dealt = warm.deal(&[kib(5 << 10, 200), kib(6 << 10, 100)], &uses);
+            assert_eq!(dealt.is_some(), is_warm, "{percent}");
+        }
+        assert_eq!(setting(0).warm, None);
+        assert_eq!(plan("footprint").warm, None, "the papers' strategies have no such thing");
+        let one = Topology::parse("node:1 l3:1 core:4").unwrap();
+        assert_eq!("vicus".parse::<Setting>().unwrap().plan(&one, 4).warm, None, "one pool has all");
+    }
+}
