@@ -105,9 +105,21 @@ impl Access {
     }
 }
 
+impl Access {
+    /// Whether it is as long as data are: one of a few bytes only says an order, and one of a tebibyte or more stands for all memory.
+    pub(crate) const fn has_data(&self) -> bool {
+        self.total_bytes() >= 64 && self.total_bytes() < 1 << 40
+    }
+}
+
+/// How many bytes of data some accesses are ([`Access::has_data`]).
+pub(crate) fn data_bytes(accesses: &[Access]) -> u64 {
+    total_bytes(accesses.iter().filter(|access| access.has_data()))
+}
+
 /// How many bytes some accesses are; at most `u64::MAX`.
-pub(crate) fn total_bytes(accesses: &[Access]) -> u64 {
-    accesses.iter().map(|access| access.total_bytes() as u64).fold(0, u64::saturating_add)
+pub(crate) fn total_bytes<'a>(accesses: impl IntoIterator<Item = &'a Access>) -> u64 {
+    accesses.into_iter().map(|access| access.total_bytes() as u64).fold(0, u64::saturating_add)
 }
 
 impl fmt::Debug for Access {

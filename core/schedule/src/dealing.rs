@@ -1,6 +1,6 @@
 //! Dealing: where a task with a footprint goes. One function for all worlds, which only tell where bytes lie.
 
-use crate::access::total_bytes;
+use crate::access::{data_bytes, total_bytes};
 use crate::{Access, QueueId};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -14,14 +14,14 @@ pub struct Dealing {
     pub more_bytes_than: u64,
     /// Whether bytes that are spread evenly over the locations stay with the spawner (algorithm 1, line 3).
     pub only_uneven: bool,
-    /// From so many requests on, a task that is large enough to be dealt goes to the location of its spawner's node, wherever its bytes lie: requests fill the
-    /// machine then, and caches have what each has used before. `None` is never.
+    /// From so many requests on, a task that is large enough to be dealt goes to the location of its spawner's node, wherever its bytes lie, unless a pool has used them
+    /// last ([`Plan::warm`](crate::Plan::warm)): requests fill the machine then, and caches have what each has used before. `None` is never.
     pub crowd: Option<u32>,
     /// Of the tasks with more bytes than this that a task spawns, the first so many, and all if it has as many itself, are dealt only if 80 percent of their bytes
     /// lie where they would go: such a task is taken to divide its work, so that its tasks use what it has just used. `None` deals them as all others.
     pub fan: Option<u32>,
-    /// Locations whose bytes cost at most so many percent more than the cheapest are as good as that: the one to which the seat has dealt the fewest bytes
-    /// gets the task. `None`: the first of the cheapest.
+    /// Locations whose bytes cost at most so many percent more than the cheapest are as good as that: the one to which the spawner's seat has sent the fewest bytes
+    /// gets the task, unless it is a part of its spawner's work. `None`: the first of the cheapest.
     pub spread_within: Option<u32>,
     /// Of an access of more stretches, so many are looked up, and stand for all; `None` is no limit. The spawner looks, and all seats may wait for what it
     /// spawns.
@@ -99,6 +99,8 @@ pub struct Shares {
     dealt: Vec<u64>,
     /// How many of these tasks there were since the bytes were halved.
     counted: usize,
+    /// Whether the task may go to any location that is about as near to its bytes as the nearest.
+    pub(crate) spreads: bool,
 }
 
 impl Shares {
@@ -156,7 +158,7 @@ pub enum Why {
     Even,
     /// A datum that it uses intensely has its home there ([`Dealing::intensity_first`]).
     Home,
-    /// Its bytes cost least there.
+    /// Its bytes cost least there, or hardly more than where they cost least.
     Nearest,
     /// The plan deals such tasks in turn ([`Plan::in_turn`](crate::Plan::in_turn)).
     Turn,
@@ -230,7 +232,7 @@ impl Dealing {
 
     /// The queue for a task with this footprint: that of the home of the first datum that it uses intensely, if the plan asks for
     /// that, or else of the location where its bytes cost least. Among equals the first one wins, counted from the location of
-    /// the task's first byte.
+    /// the task's first byte; a seat also chooses among those that cost about as much ([`Dealing::spread_within`]).
     ///
     /// It takes time for each access, and for each pair of a location and a location with bytes.
     ///
@@ -352,7 +354,7 @@ impl Dealing {
             shares.dealt.iter_mut().for_each(|bytes| *bytes /= 2);
         }
         let queue = self.queues[self.location(node, 0).index()];
-        let bytes = total_bytes(accesses);
+        let bytes = data_bytes(accesses);
         for (_, dealt) in self.queues.iter().zip(&mut shares.dealt).filter(|(other, _)| **other == queue) {
             *dealt = dealt.saturating_add(bytes);
         }
@@ -414,7 +416,7 @@ impl Dealing {
         let cost = |at: &LocationId| costs[at.index()];
         let in_order = || shares.in_order(self.queues.len());
         let Some(mut at) = in_order().min_by_key(cost) else { return Dealt::NONE };
-        if let Some(percent) = self.spread_within {
+        if let Some(percent) = self.spread_within.filter(|_| shares.spreads) {
             let most = cost(&at).saturating_mul(100 + u128::from(percent)) / 100;
             let bytes = |at: &LocationId| (shares.dealt.get(at.index()).copied().unwrap_or(0), cost(at));
             at = in_order().filter(|at| cost(at) <= most).min_by_key(bytes).unwrap_or(at);

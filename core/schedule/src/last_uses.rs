@@ -1,17 +1,19 @@
 //! Where data were used last: a hint which caches have them.
 //!
 //! A task that is large enough to be dealt marks its data when it begins: with its pool, and with how many bytes that pool's tasks have used so far. A later task with
-//! the same data finds the mark. If the pool has since used no more bytes than its caches hold, the data are taken to be there still.
+//! the same data finds the mark. If the pool has used no more bytes from then on than its caches hold, those of the marked task included, the data are taken to be there still. A task is dealt when it
+//! is spawned: one that comes after others finds the marks that there are by then.
 //!
 //! An access is known by the cache line in its middle. So a task that reads a block with the rows around it knows the block that another one has
 //! written. Marks lie in a table of fixed size, where a new one takes the place of an old one with the same index: forgetting costs speed alone. A mark is one
 //! word, and no other memory is read because of it, so it is read and written without an order ([`Relaxed`](Ordering::Relaxed)).
 
-use crate::access::total_bytes;
+use crate::access::data_bytes;
 use crate::sync::{AtomicU64, Ordering};
 use crate::{Access, Dealt, PoolId, Warm, Why};
+use smallvec::SmallVec;
 
-/// So many accesses of a task are marked and looked up: the first ones.
+/// So many accesses of a task are marked and looked up: the largest ones.
 const ACCESSES: usize = 4;
 
 /// The table has no more marks than this: half a megabyte.
@@ -39,7 +41,7 @@ struct Clock(AtomicU64);
 /// The data of a task, as they are marked when it begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Uses {
-    /// Of the first accesses; the others are 0.
+    /// Of the largest accesses; the others are 0.
     keys: [u32; ACCESSES],
     kib: u32,
 }
@@ -51,8 +53,8 @@ impl Uses {
     /// Of these accesses.
     fn of(accesses: &[Access]) -> Uses {
         let mut keys = [0; ACCESSES];
-        keys.iter_mut().zip(accesses).for_each(|(to, access)| *to = key(access));
-        Uses { keys, kib: u32::try_from(total_bytes(accesses) >> 10).unwrap_or(u32::MAX).max(1) }
+        keys.iter_mut().zip(largest(accesses)).for_each(|(to, access)| *to = key(access));
+        Uses { keys, kib: u32::try_from(data_bytes(accesses) >> 10).unwrap_or(u32::MAX).max(1) }
     }
 
     /// Whether nothing is marked.
@@ -60,6 +62,19 @@ impl Uses {
     pub fn is_none(&self) -> bool {
         self.kib == 0
     }
+}
+
+/// The largest accesses with data, the first of equals first.
+fn largest(accesses: &[Access]) -> SmallVec<[&Access; ACCESSES]> {
+    let mut largest: SmallVec<[&Access; ACCESSES]> = SmallVec::new();
+    for access in accesses.iter().filter(|access| access.has_data()) {
+        let at = largest.partition_point(|other| other.total_bytes() >= access.total_bytes());
+        if at < ACCESSES {
+            largest.truncate(ACCESSES - 1);
+            largest.insert(at, access);
+        }
+    }
+    largest
 }
 
 /// The number of the line in the middle of an access, mixed. 0 stands for none.
@@ -72,7 +87,7 @@ fn key(access: &Access) -> u32 {
 impl Warm {
     /// The queue of the pool in whose caches enough of a task's data are taken to be; `None` if there is none, or the task is too small.
     pub(crate) fn deal(&self, accesses: &[Access], uses: &LastUses) -> Option<Dealt> {
-        if total_bytes(accesses) <= self.more_bytes_than {
+        if data_bytes(accesses) <= self.more_bytes_than {
             return None;
         }
         let (pool, share) = uses.find(self, accesses).filter(|&(_, share)| share >= self.percent)?;
@@ -101,11 +116,7 @@ impl LastUses {
     /// What a task with this footprint has to mark when it begins; nothing if it is too small.
     #[inline]
     pub fn uses(&self, warm: &Warm, accesses: &[Access]) -> Uses {
-        if accesses.is_empty() || total_bytes(accesses) <= warm.more_bytes_than {
-            Uses::NONE
-        } else {
-            Uses::of(accesses)
-        }
+        if data_bytes(accesses) <= warm.more_bytes_than { Uses::NONE } else { Uses::of(accesses) }
     }
 
     /// A task that uses these begins on a seat of this pool.
@@ -118,7 +129,8 @@ impl LastUses {
 
     fn mark(&self, pool: PoolId, uses: &Uses) {
         let kib = u64::from(uses.kib);
-        let clock = self.clocks[pool.index()].0.fetch_add(kib, Ordering::Relaxed).wrapping_add(kib);
+        // Without its own bytes: a task that uses more than the caches hold leaves nothing there for the next one.
+        let clock = self.clocks[pool.index()].0.fetch_add(kib, Ordering::Relaxed);
         for &key in uses.keys.iter().filter(|&&key| key != 0) {
             let mark = tag(key) | (pool.index() as u64) << CLOCK_BITS | clock & CLOCK_MASK;
             self.marks[self.index(key)].store(mark, Ordering::Relaxed);
@@ -130,7 +142,7 @@ impl LastUses {
         // By pool; few accesses have few pools.
         let mut found = [(0, 0u64); ACCESSES];
         let mut pools = 0;
-        for access in accesses.iter().take(ACCESSES) {
+        for access in largest(accesses) {
             let key = key(access);
             let mark = self.marks[self.index(key)].load(Ordering::Relaxed);
             let pool = (mark >> CLOCK_BITS) as usize & ((1 << POOL_BITS) - 1);
@@ -149,7 +161,7 @@ impl LastUses {
         }
         // The first of equals.
         let (pool, there) = found[..pools].iter().copied().rev().max_by_key(|&(_, bytes)| bytes)?;
-        let percent = u128::from(there) * 100 / u128::from(total_bytes(accesses).max(1));
+        let percent = u128::from(there) * 100 / u128::from(data_bytes(accesses).max(1));
         Some((PoolId::new(pool), percent as u8))
     }
 
@@ -168,6 +180,7 @@ mod tests {
     use super::*;
     use crate::{Mode, QueueId, Seat, SeatId, Setting, Spawner, Whereabouts};
     use proptest::prelude::*;
+    use std::cmp::Reverse;
     use std::collections::{BTreeMap, BTreeSet};
     use std::ops::Range;
     use vicus_topology::{NodeId, Topology};
@@ -196,16 +209,21 @@ mod tests {
         let find = |access: Access| uses.find(&warm, &[access]).map(|(pool, share)| (pool.index(), share));
         let datum = kib(1000, 40);
         assert_eq!(find(datum), None);
+        begin(&uses, &warm, 2, &[kib(7000, 101)]);
+        assert_eq!(find(kib(7000, 101)), None, "it is larger than the caches");
         begin(&uses, &warm, 2, &[datum]);
         assert_eq!(find(datum), Some((2, 100)));
         begin(&uses, &warm, 1, &[datum]);
         assert_eq!(find(datum), Some((1, 100)), "the last one");
         // What others use is another matter.
         begin(&uses, &warm, 2, &[kib(5000, 4000)]);
-        begin(&uses, &warm, 1, &[kib(9000, 100)]);
-        assert_eq!(find(datum), Some((1, 100)), "100 KiB later");
+        begin(&uses, &warm, 1, &[kib(9000, 60)]);
+        assert_eq!(find(datum), Some((1, 100)), "100 KiB from then on");
         begin(&uses, &warm, 1, &[kib(9000, 1)]);
-        assert_eq!(find(datum), None, "101 KiB later");
+        assert_eq!(find(datum), None, "101 KiB from then on");
+        let unknown = Warm { cache_bytes: vec![0; 3], ..warm.clone() };
+        begin(&uses, &unknown, 0, &[datum]);
+        assert!(uses.find(&unknown, &[datum]).is_none(), "the sizes of caches are not known");
     }
 
     #[test]
@@ -223,8 +241,28 @@ mod tests {
         assert_eq!(find(&[kib(1000, 40), kib(2000, 40)]), Some((1, 50)), "of equals the first; a has another middle");
         assert_eq!(find(&[]), None);
         // A huge one: sums end at the largest number.
-        let huge = Access::new(4000 << 10, usize::MAX / 2, Mode::Read);
-        assert_eq!(find(&[a, huge, huge, huge]), Some((2, 0)));
+        let most = Access::new(4000 << 10, (1 << 40) - 1, Mode::Read);
+        assert_eq!(find(&[a, most, most, most]), Some((2, 0)));
+    }
+
+    /// OpenMP's `depend` has one byte for each address, and all memory for `omp_all_memory`. These say an order, and come before the data.
+    #[test]
+    fn accesses_that_only_say_an_order_are_no_data() {
+        let warm = warm(2, 1000);
+        let uses = LastUses::new(&warm);
+        let order = |at: usize| Access::new(at, 1, Mode::ReadWrite);
+        let all = Access::new(0, usize::MAX, Mode::ReadWrite);
+        let (a, b) = (kib(1000, 200), kib(2000, 200));
+        begin(&uses, &warm, 1, &[order(8), order(16), order(24), order(32), all, a, kib(3000, 0), b]);
+        let find = |accesses: &[Access]| uses.find(&warm, accesses).map(|(pool, share)| (pool.index(), share));
+        assert_eq!(find(&[a]), Some((1, 100)));
+        assert_eq!(find(&[order(8), order(16), all, order(24), order(32), b]), Some((1, 100)));
+        assert!(uses.uses(&warm, &[order(8), all]).is_none());
+        // Of more than four, the four largest.
+        let small = |number: usize| kib(10_000 * number, 1);
+        begin(&uses, &warm, 0, &[small(1), small(2), small(3), small(4), a]);
+        assert_eq!(find(&[small(1), small(2), small(3), small(4), a]), Some((0, 99)));
+        assert_eq!((find(&[small(3)]), find(&[small(4)])), (Some((0, 100)), None));
     }
 
     /// A stencil reads a block of 64 rows and columns of floats, of a matrix with 1024, with the rows and columns around it.
@@ -257,6 +295,8 @@ mod tests {
             let (mut clocks, mut last) = ([0u64; 6], BTreeMap::new());
             for (pool, data) in &steps {
                 let accesses: Vec<Access> = data.iter().map(access).collect();
+                let mut data = data.clone();
+                data.sort_by_key(|datum| Reverse(datum.1));
                 let there = |pool: usize| -> u64 {
                     let is_there = |datum: &&(usize, usize)| last.get(*datum).is_some_and(|&(at, then)| at == pool && clocks[at] - then <= limit);
                     data.iter().take(ACCESSES).filter(is_there).map(|datum| 2 * datum.1 as u64).sum()
@@ -272,8 +312,8 @@ mod tests {
                     }
                 }
                 begin(&uses, &warm, *pool, &accesses);
-                clocks[*pool] += all;
                 data.iter().take(ACCESSES).for_each(|datum| _ = last.insert(*datum, (*pool, clocks[*pool])));
+                clocks[*pool] += all;
             }
         }
     }

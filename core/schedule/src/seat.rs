@@ -766,6 +766,7 @@ impl<T> Seat<T> {
             if let Some(near) = dealing.near(plan.seats[self.stands.index()].node, accesses, requests) {
                 return near;
             }
+            self.shares.spreads = !is_part;
             let dealt = dealing.deal(accesses, &mut self.shares, data);
             if is_part { Dealing::keep_part(dealt) } else { dealt }
         });

@@ -7,7 +7,7 @@ impl Plan {
     /// empty or names no seat with a thread; a seat that a push can wake does not take from that queue; an awaited task lies in a
     /// queue where the waiting seat does not look, and all seats that do may wait, too; a place, an entry or a dealt home has no
     /// queue; a home's queue, or one that is dealt to in turn, is one that only its owner may push to; a pool has only spare
-    /// seats; threads that are not bound would push where one alone may; a seat that waits for a queue to become long sleeps where no push wakes it; a token could be left without a task.
+    /// seats; a pool does not take from its queue of warm tasks; threads that are not bound would push where one alone may; a seat that waits for a queue to become long sleeps where no push wakes it; a token could be left without a task.
     /// Or if a rule's number is not one that worlds count.
     pub fn assert_valid(&self) {
         let name = &self.strategy;
@@ -128,6 +128,12 @@ impl Plan {
                 let spec = &self.queues[queue.index()];
                 let is_open = spec.owner.is_none() && spec.capacity.is_none();
                 let is_served = self.pools[pool].seats.iter().all(|seat| serves(&self.seats[seat.index()], queue));
+                assert_eq!(
+                    spec.home,
+                    self.seats[self.pools[pool].seats[0].index()].node,
+                    "{name}: {} is on its pool's node",
+                    spec.name
+                );
                 assert!(is_open && is_served, "{name}: any seat pushes to {}, and pool{pool} takes from it", spec.name);
             }
         }

@@ -148,7 +148,7 @@ pub enum Why {
     Even,
     /// A datum that it uses intensely has its home there.
     Home,
-    /// Its bytes cost least there.
+    /// Its bytes cost least there, or hardly more than where they cost least.
     Nearest,
     /// The plan deals such tasks in turn.
     Turn,

@@ -204,9 +204,9 @@ pub mod memory {
 /// What a [`Plan`] is made of: queues, pools of seats, and how each seat looks for work. `vicus strategies --plan las` prints one.
 pub mod plan {
     pub use vicus_schedule::{
-        DEEP, Dealing, Dealt, Decision, End, FRONT_RULE, FRONT_TURN_NS, Idle, Latencies, MOST_THREADS, Order, Pool,
-        PoolId, Probe, QueueId, QueueSpec, RULES, RequestId, Robber, Scan, SeatId, SeatPlan, Shares, Take, TaskName,
-        Tokens, Way, When, Whereabouts, Why,
+        DEEP, Dealing, Dealt, Decision, End, FRONT_RULE, FRONT_TURN_NS, Idle, LastUses, Latencies, MOST_THREADS, Order,
+        Pool, PoolId, Probe, QueueId, QueueSpec, RULES, RequestId, Robber, Scan, SeatId, SeatPlan, Shares, Take,
+        TaskName, Tokens, Uses, Warm, Way, When, Whereabouts, Why,
     };
 }
 /// What a [`Topology`] is made of. `vicus topology` prints this machine's.

@@ -28,12 +28,13 @@
 //! So the first tasks of a spawner, and all of one that has data of its own, are dealt only if 80 percent of their bytes lie on one node
 //! ([`Dealing::fan`]): the many tasks of a loop are dealt, and a tree of tasks stays together, and is stolen from as it would be without data.
 //!
-//! What is dealt by pages is dealt the same way however often it is used, and pages may lie everywhere. But what a core group has just used is in its caches. So each task that is large enough
-//! to be dealt marks its data with its group ([`LastUses`](crate::LastUses)), and the next task with most of these data goes to that group, if the group has used no more since than its caches
-//! hold ([`Plan::warm`]): the next sweep over a grid, the successor in a graph. Other groups take one only where it would not be among the next ones: to them the data are far.
+//! Pages say where a datum lies in memory, and nothing of the caches: the core group that used a datum last has it nearer than any node. Each task that is large enough to be dealt marks its
+//! data with its group when it begins ([`LastUses`](crate::LastUses)). The next task with most of these data goes to that group, if the group has used no more bytes since than its caches
+//! hold ([`Plan::warm`]): the next sweep over a grid, the next step of a loop. Other groups would have to fetch the data. They take such a task only from a queue that is longer than the group
+//! has cores.
 //!
-//! Where several nodes are about as near to a task's bytes, the one to which the spawner has sent the fewest bytes gets it ([`Dealing::spread_within`]): pages that lie in turn would make
-//! some nodes the cheapest by a hair, for all tasks.
+//! Where several nodes are about as near to a task's bytes, the node to which the spawner has sent the fewest bytes gets the task ([`Dealing::spread_within`]). If pages lie on nodes in turn,
+//! some nodes are cheaper than others by a hair, and they would get all tasks.
 //!
 //! While there are more requests than half of the nodes, tasks with such footprints go to their spawners' nodes, wherever their bytes lie ([`Dealing::crowd`]): the
 //! machine is full anyway, and a request that stays on a node finds what it has used in the caches there. They are protected from far seats as
@@ -49,8 +50,9 @@
 //! threshold; dealt tasks by age alone; deferred tasks in the spawner's own queue always. Tried without effect: far seats that take a group's share of a request's tasks at once
 //! (where one seat spawns for all, they take each task as soon as it is queued); tasks that stay with their spawner if the queue to which they would be dealt is so
 //! long that the spawner would take one from there; tasks that are dealt only if their bytes cost 5 to 20 percent less there than on average (sort on two machines gained
-//! as much as jacobi2d lost on two others); tasks that are dealt to the core groups of a node in turn, by bytes, so that each group's cache gets its share (map took 1.08 times as long: groups left each other's alone);
-//! data as warm from a quarter of the bytes on, or far groups that take warm tasks at once; bytes that lie evenly dealt to all nodes in turn (no difference).
+//! as much as jacobi2d lost on two others); bytes that lie evenly, dealt to all nodes in turn. Tried, and worse: tasks dealt to a node's core groups in turn, by bytes, so that each cache gets its
+//! share (map took 1.08 times as long, since no group took another's tasks); tasks of which a quarter of the bytes is warm, or half (random graphs); other groups that take warm tasks from queues of
+//! any length, or of half as many tasks as cores.
 
 use super::las::{self, by_cache_distance};
 use super::{Draft, Latencies, Parameter, SPARES, SPIN, Setting, Strategy, Values, cache_bytes, cores};
@@ -62,7 +64,7 @@ const CROWD: Parameter = Parameter {
     name: "crowd",
     default: 50,
     values: Values::ANY,
-    what: "more requests than this are many, in percent of the nodes, and at least 2: their tasks stay on their spawners' nodes, where caches have what \
+    what: "more requests than this are many, in percent of the nodes, and at least 2: their tasks, unless warm, stay on their spawners' nodes, where caches have what \
            the request has used; 0 is any number",
 };
 
@@ -80,8 +82,8 @@ const WARM: Parameter = Parameter {
     name: "warm",
     default: 80,
     values: Values::Between(0, 100),
-    what: "a task goes to the core group that has used this part of its bytes last, in percent, if it has used no more than its caches hold since; parts of their \
-           spawners' work don't; 0 is never",
+    what: "a task goes to the core group that has used this part of its bytes last, in percent, if the group has used no more since than its caches hold; parts of their \
+           spawners' work don't, nor any where homes are caches; 0 is never",
 };
 
 /// Among which nodes tasks are spread.
@@ -89,7 +91,8 @@ const SPREAD: Parameter = Parameter {
     name: "spread",
     default: 10,
     values: Values::ANY,
-    what: "nodes where a task's bytes cost at most so many percent more than where they cost least get such tasks in turn, by bytes",
+    what: "nodes where a task's bytes cost at most so many percent more than where they cost least get such tasks in turn, by bytes, as each thread counts them; \
+           0: those that cost the least",
 };
 
 /// How much of a task's footprint is looked at.
@@ -197,7 +200,9 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
         spec.robbers = when_long.into_iter().map(|pool| Robber { pool, longer_than: limit(pool) }).collect();
     }
 
-    let warm = warm(&mut draft, pus, setting, &homes, &by_rank);
+    let pool_cores: Vec<u32> =
+        draft.pool_ids().map(|pool| cores(draft.machine, &pool_pus(&draft, pool)) as u32).collect();
+    let warm = warm(&mut draft, pus, setting, &homes, (&by_rank, &pool_cores));
 
     for seat in draft.seat_ids() {
         let (own, pool) = (immediate[seat.index()], draft.seat(seat).pool);
@@ -221,7 +226,7 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
         draft.probe_if_free(seat, 4, deferred_of(&near), Take::OldestOfSecondOldestRequest);
         draft.probe_if_free(seat, 4, deferred_of(&far), Take::OldestOfSecondOldestRequest);
         homes.rob(&mut draft, seat, &dealt);
-        let limits = others.iter().map(|&other| pool_cores(&draft, other)).collect();
+        let limits = others.iter().map(|&other| pool_cores[other.index()]).collect();
         draft.probe_long(seat, 5, warm_of(others), limits);
         draft.probe(seat, 5, Scan::Ring(strangers, 1), Take::Oldest);
     }
@@ -241,14 +246,14 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
     Plan { homes: data_homes, dealing: Some(dealing), warm, spills, ..draft.finish(setting, deferred) }
 }
 
-/// A queue for each pool, for tasks whose data it has in its caches. Others take one where a task would not be among the next ones: they would have to fetch the data,
-/// as they do with what lies far. Not where there is a single pool, nor where homes are caches: these have their data anyway.
+/// A queue for each pool, for tasks whose data the pool has in its caches. Another pool takes one of them when the queue is longer than the pool has cores. `None` if there is a single pool,
+/// or if homes are caches: there the home caches have data that lie in one place, and other tasks are not dealt.
 fn warm(
     draft: &mut Draft<'_>,
     pus: &[PuId],
     setting: &Setting,
     homes: &Homes,
-    by_rank: &[Vec<PoolId>],
+    (by_rank, pool_cores): (&[Vec<PoolId>], &[u32]),
 ) -> Option<Warm> {
     let percent = u8::try_from(setting.above_zero(WARM.name)?).expect("a percentage");
     if homes.are_caches || by_rank.len() < 2 {
@@ -263,7 +268,7 @@ fn warm(
     for pool in draft.pool_ids() {
         let name = format!("warm in {pool:?}");
         let queue = draft.queue(name, None, Order::ByRequest, draft.pool_node(pool), vec![pool]);
-        let longer_than = pool_cores(draft, pool);
+        let longer_than = pool_cores[pool.index()];
         let others = by_rank[pool.index()][1..].iter();
         draft.queues[queue.index()].robbers = others.map(|&pool| Robber { pool, longer_than }).collect();
         warm.queues.push(queue);
@@ -275,10 +280,6 @@ fn warm(
 fn pool_pus(draft: &Draft<'_>, pool: PoolId) -> Vec<PuId> {
     let seats = draft.pools[pool.index()].seats.iter().map(|&seat| draft.seat(seat));
     seats.filter(|seat| !seat.spare).map(|seat| seat.pu).collect()
-}
-
-fn pool_cores(draft: &Draft<'_>, pool: PoolId) -> u32 {
-    cores(draft.machine, &pool_pus(draft, pool)) as u32
 }
 
 /// What a pool's last-level caches hold.

@@ -39,6 +39,8 @@ fn each_strategy_stands_there_with_its_paper_and_parameters() {
         "memory=50",
         "crowd=50",
         "fan=8",
+        "warm=80",
+        "spread=10",
         "stretches=8",
         "spill=off or on (default)",
         "pin=off or pu (default)",

@@ -192,23 +192,19 @@ impl Worker {
         let is_sent = queue.is_some() || place.is_some();
         let kind_or = |unsaid| if is_sent { Kind::Deferred } else { kind.unwrap_or(unsaid) };
         let kind = kind_or(Kind::Deferred);
-        let has_data = self.shared.plan.divides(&accesses);
-        let uses = self.uses(&accesses);
+        let data = (self.shared.plan.divides(&accesses), self.uses(&accesses));
         let f = move |context| {
             by_address.check();
-            if !uses.is_none() {
-                in_task(|worker| worker.begin_uses(&uses));
-            }
             f(context);
         };
         if ordered.is_empty() {
             // SAFETY: the caller's promise.
-            let task = unsafe { Job::task(self, context, has_data, f) };
+            let task = unsafe { self.task_with(context, data, f) };
             self.record_footprint(task, &[], &accesses, &dealt);
             return self.queue(ReadyTask { task, kind, queue, priority });
         }
         // SAFETY: as above.
-        let (unspawned, task) = unsafe { self.ordered_task(context, ordered, has_data, f) };
+        let (unspawned, task) = unsafe { self.ordered_task(context, ordered, data, f) };
         self.record_footprint(task, ordered, &accesses, &dealt);
         // The tasks that it follows may have run on other seats, and be over.
         self.recorder.observe_tasks();
@@ -216,6 +212,29 @@ impl Worker {
         match unspawned.spawn(ReadyTask { task, kind: kind_or(Kind::Immediate), queue, priority }) {
             Some(queued) => self.queue_released(ReadyTask { kind, ..queued }),
             None => AtOnce::NONE,
+        }
+    }
+
+    /// Makes a task of this context, with or without data by which its children are dealt, that marks these uses when it begins. Only a task that marks some carries them.
+    ///
+    /// # Safety
+    /// As for [`Job::task`].
+    #[expect(unsafe_code, reason = "the caller promises what the type system can't see: the closure's lifetime")]
+    unsafe fn task_with(
+        &mut self,
+        context: *const Context,
+        (has_data, uses): (bool, Uses),
+        f: impl FnOnce(ContextRef) + Send,
+    ) -> TaskRef {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if uses.is_none() {
+                return Job::task(self, context, has_data, f);
+            }
+            Job::task(self, context, has_data, move |context| {
+                in_task(|worker| worker.begin_uses(&uses));
+                f(context);
+            })
         }
     }
 
@@ -228,7 +247,7 @@ impl Worker {
         &mut self,
         context: *const Context,
         ordered: &[Access],
-        has_data: bool,
+        data: (bool, Uses),
         f: impl FnOnce(ContextRef) + Send,
     ) -> (Unspawned, TaskRef) {
         // SAFETY: the caller's promise.
@@ -236,7 +255,7 @@ impl Worker {
         let turn = Turn { node: Arc::clone(unspawned.node()), is_under_way: false };
         let ordered_f = Ordered { f, turn };
         // SAFETY: as above.
-        let task = unsafe { Job::task(self, context, has_data, move |context| ordered_f.run(context)) };
+        let task = unsafe { self.task_with(context, data, move |context| ordered_f.run(context)) };
         (unspawned, task)
     }
 
@@ -251,9 +270,9 @@ impl Worker {
         said: Said,
         f: impl FnOnce(ContextRef) + Send,
     ) -> Held {
+        let data = (self.shared.plan.divides(&said.accesses), Uses::NONE);
         // SAFETY: the caller's promise.
-        let (unspawned, task) =
-            unsafe { self.ordered_task(context, said.ordered(), self.shared.plan.divides(&said.accesses), f) };
+        let (unspawned, task) = unsafe { self.ordered_task(context, said.ordered(), data, f) };
         self.recorder.task_spawned(task);
         let ready = ReadyTask { task, kind: Kind::Immediate, queue: None, priority: said.priority };
         Held { unspawned, ready, shared: Arc::clone(&self.shared) }
@@ -344,6 +363,7 @@ mod tests {
     use crate::Runtime;
     use crate::tasks::{child, in_place_scope, run_child, wait_for_children};
     use crate::worker::in_task;
+    use std::sync::Barrier;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
     use vicus_schedule::{ALL, Access, Mode, PoolId, Setting, Why};
     use vicus_topology::Topology;
@@ -394,7 +414,7 @@ mod tests {
         }
     }
 
-    /// Two caches with a core each. Whichever seat runs a task, its pool is where the task's data are looked for the next time, also if the task came after others.
+    /// Two caches with a core each. The next task with the same data is dealt to the pool of the seat that ran the last one, also if that one came after others.
     #[test]
     fn data_are_where_the_seat_that_ran_their_task_is() {
         let topology = Topology::parse("node:1 l3:2 core:1").unwrap();
@@ -409,16 +429,25 @@ mod tests {
             const DATA: usize = 32;
             let datum = |number: usize| Access::new((1 + number) << 20, 8192, Mode::ReadWrite);
             let ran: [AtomicUsize; DATA] = Default::default();
+            // Two of the tasks run at the same time, so on different seats.
+            let together = Barrier::new(2);
             runtime.run(|| {
                 for round in 0..3 {
                     in_place_scope(|scope| {
                         for number in 0..DATA {
                             let task = scope.task().touches(&[datum(number)]);
-                            let task = if number % 3 == 0 { task.follows(&[datum(100 + number)]) } else { task };
+                            // Every third one comes after the last one of these.
+                            let order = Access::new(0x100, 1, Mode::ReadWrite);
+                            let task = if number.is_multiple_of(3) { task.follows(&[order]) } else { task };
                             let ran = &ran[number];
-                            task.spawn(move |()| ran.store(in_task(|worker| worker.state.stands().index()), Relaxed));
+                            let together = (number == 1 || number == 2).then_some(&together);
+                            task.spawn(move |()| {
+                                together.iter().for_each(|barrier| _ = barrier.wait());
+                                ran.store(in_task(|worker| worker.state.stands().index()), Relaxed);
+                            });
                         }
                     });
+                    assert_ne!(ran[1].load(Relaxed), ran[2].load(Relaxed));
                     in_task(|worker| {
                         for (number, ran) in ran.iter().enumerate() {
                             let dealt = worker.deal(&[datum(number)]);

@@ -4,7 +4,7 @@ use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 use std::collections::BTreeMap;
 use vicus_memory::distribution::Distribution;
-use vicus_schedule::{ALL, Access, Kind, Mode, Plan, Probe, RequestId, Setting};
+use vicus_schedule::{ALL, Access, Kind, Mode, Plan, PoolId, Probe, RequestId, Setting};
 use vicus_sim::{ArraySpec, Cost, Machine, Options, Outcome, Parameters, Program, Step, TaskSpec, Work, simulate};
 use vicus_topology::{LocationId, Topology, fixtures};
 use vicus_trace::{BoxId, Trace, What, Why};
@@ -339,5 +339,49 @@ fn a_trace_says_why_each_task_went_where_it_was_dealt() {
         let stays = BoxId::NONE;
         let expected = [(1, Why::Nearest, 100, there), (2, Why::Small, 0, stays), (3, Why::Even, 0, stays)];
         assert_eq!(dealt.collect::<Vec<_>>(), expected, "{strategy}: the last one has no bytes");
+    }
+}
+
+/// Two sweeps over the same arrays, on two caches with a core each: the second one's tasks go to the pools that ran the first one's.
+#[test]
+fn the_next_task_with_the_same_data_goes_to_the_pool_that_ran_the_last_one() {
+    const TASKS: usize = 12;
+    let machine = Machine::from_topology(Topology::parse("node:1 l3:2 core:1").unwrap());
+    let array =
+        |number: usize| ArraySpec { base: number << 20, bytes: 1 << 16, distribution: "standard".parse().unwrap() };
+    let uses = |number: usize| {
+        let accesses = vec![Access::new(number << 20, 1 << 16, Mode::ReadWrite)];
+        let work = Work { leaf: 0, cost: Cost::Nanos(20_000.0), accesses: accesses.clone() };
+        TaskSpec { accesses, steps: vec![Step::Work(work)], ..TaskSpec::default() }
+    };
+    let tasks = std::iter::once(TaskSpec::default()).chain((0..2 * TASKS).map(|number| uses(number % TASKS)));
+    let mut program = Program { arrays: (0..TASKS).map(array).collect(), tasks: tasks.collect(), ..Program::default() };
+    program.leaves = vec!["sweep".to_owned()];
+    let half = TASKS as u32 + 1;
+    program.tasks[0].steps = vec![Step::Spawn(1..half), Step::Wait, Step::Spawn(half..half + TASKS as u32), Step::Wait];
+    for (strategy, is_warm) in [("vicus:deal_bytes=4096", true), ("vicus:deal_bytes=4096,warm=0", false)] {
+        let plan = machine.plan(&strategy.parse().unwrap(), 2);
+        let outcome = run(&machine, &plan, &program, 1);
+        let (mut ran, mut dealt) = (vec![None; 2 * TASKS + 1], vec![None; 2 * TASKS + 1]);
+        for (seat, log) in outcome.trace.as_ref().unwrap().logs().iter().enumerate() {
+            for event in &log.events {
+                match event.what {
+                    What::InvocationBegins { who } => {
+                        ran[who.index as usize] = plan.seats.get(seat).map(|seat| seat.pool)
+                    }
+                    What::Dealt { who, why: Why::Warm, queue, .. } => dealt[who.index as usize] = Some(queue as usize),
+                    _ => {}
+                }
+            }
+        }
+        let pools =
+            [0, 1].map(|pool| ran[1..half as usize].iter().filter(|ran| **ran == Some(PoolId::new(pool))).count());
+        assert!(pools.iter().all(|&tasks| tasks > 0), "both pools have run some: {pools:?}");
+        for task in 1..half as usize {
+            let queue = |pool: PoolId| plan.warm.as_ref().map(|warm| warm.queues[pool.index()].index());
+            assert_eq!(dealt[task], None, "the first sweep's data are new");
+            let expected = ran[task].and_then(queue).filter(|_| is_warm);
+            assert_eq!(dealt[task + TASKS], expected, "{strategy}, task {task}");
+        }
     }
 }
