@@ -14,14 +14,13 @@ pub struct Dealing {
     pub more_bytes_than: u64,
     /// Whether bytes that are spread evenly over the locations stay with the spawner (algorithm 1, line 3).
     pub only_uneven: bool,
-    /// From so many requests on, a task that is large enough to be dealt goes to the location of its spawner's node, wherever its bytes lie, unless a pool has used them
-    /// last ([`Plan::warm`](crate::Plan::warm)): requests fill the machine then, and caches have what each has used before. `None` is never.
+    /// From so many requests on, a task that is large enough to be dealt goes to the location of its spawner's node, wherever its bytes lie: requests fill the machine then, and caches have what each has used before. `None` is never.
     pub crowd: Option<u32>,
     /// Of the tasks with more bytes than this that a task spawns, the first so many, and all if it has as many itself, are dealt only if 80 percent of their bytes
     /// lie where they would go: such a task is taken to divide its work, so that its tasks use what it has just used. `None` deals them as all others.
     pub fan: Option<u32>,
     /// Locations whose bytes cost at most so many percent more than the cheapest are as good as that: the one to which the spawner's seat has sent the fewest bytes
-    /// gets the task, unless it is a part of its spawner's work. `None`: the first of the cheapest.
+    /// gets the task, unless 80 percent of its bytes lie at the cheapest one, or it is a part of its spawner's work. `None`: the first of the cheapest.
     pub spread_within: Option<u32>,
     /// Of an access of more stretches, so many are looked up, and stand for all; `None` is no limit. The spawner looks, and all seats may wait for what it
     /// spawns.
@@ -416,15 +415,16 @@ impl Dealing {
         let cost = |at: &LocationId| costs[at.index()];
         let in_order = || shares.in_order(self.queues.len());
         let Some(mut at) = in_order().min_by_key(cost) else { return Dealt::NONE };
-        if let Some(percent) = self.spread_within.filter(|_| shares.spreads) {
+        let share = |queue: QueueId| shares.percent(|other| self.queues[other] == queue);
+        let is_one_place = share(self.queues[at.index()]) >= Dealing::NEARLY_ALL;
+        if let Some(percent) = self.spread_within.filter(|_| shares.spreads && !is_one_place) {
             let most = cost(&at).saturating_mul(100 + u128::from(percent)) / 100;
             let bytes = |at: &LocationId| (shares.dealt.get(at.index()).copied().unwrap_or(0), cost(at));
             at = in_order().filter(|at| cost(at) <= most).min_by_key(bytes).unwrap_or(at);
         }
         // Locations without seats have the queues of others.
         let queue = self.queues[at.index()];
-        let share = shares.percent(|other| self.queues[other] == queue);
-        Dealt { queue: Some(queue), why: Why::Nearest, share, ..Dealt::NONE }
+        Dealt { queue: Some(queue), why: Why::Nearest, share: share(queue), ..Dealt::NONE }
     }
 
     /// Why a task with so many bytes by location is not worth dealing; `None` if it is.

@@ -354,7 +354,7 @@ mod tests {
         let in_pool3 = (Why::Warm, Some("warm in pool3".to_owned()), 100);
         let on_node0 = (Why::Nearest, Some("dealt to node0".to_owned()), 100);
         assert_eq!(deal(&by_default, Some(&uses), large, 8, 1), in_pool3);
-        assert_eq!(deal(&by_default, Some(&uses), large, 8, 99), in_pool3, "among many requests as well");
+        assert_eq!(deal(&by_default, Some(&uses), large, 8, 99).0, Why::Crowd, "not among many requests");
         assert_eq!(deal(&by_default, Some(&uses), large, 7, 1), on_node0, "a part of its spawner's work");
         assert_eq!(deal(&by_default, Some(&uses), kib(3 << 10, 200), 8, 1), on_node0, "it is new");
         assert_eq!(deal(&by_default, Some(&uses), small, 8, 1).0, Why::Small);

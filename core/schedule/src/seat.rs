@@ -758,13 +758,14 @@ impl<T> Seat<T> {
         let dealing = plan.dealing.as_ref().filter(|_| !accesses.is_empty());
         let dealt = dealing.map_or(Dealt::NONE, |dealing| {
             let is_part = dealing.is_part(accesses, spawner);
+            // First: where requests take turns, one whose tasks are warm would go before the others'.
+            if let Some(near) = dealing.near(plan.seats[self.stands.index()].node, accesses, requests) {
+                return near;
+            }
             if !is_part
                 && let Some(warm) = plan.warm.as_ref().zip(last_uses).and_then(|(warm, uses)| warm.deal(accesses, uses))
             {
                 return warm;
-            }
-            if let Some(near) = dealing.near(plan.seats[self.stands.index()].node, accesses, requests) {
-                return near;
             }
             self.shares.spreads = !is_part;
             let dealt = dealing.deal(accesses, &mut self.shares, data);

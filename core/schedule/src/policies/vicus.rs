@@ -31,7 +31,7 @@
 //! Pages say where a datum lies in memory, and nothing of the caches: the core group that used a datum last has it nearer than any node. Each task that is large enough to be dealt marks its
 //! data with its group when it begins ([`LastUses`](crate::LastUses)). The next task with most of these data goes to that group, if the group has used no more bytes since than its caches
 //! hold ([`Plan::warm`]): the next sweep over a grid, the next step of a loop. Other groups would have to fetch the data. They take such a task only from a queue that is longer than the group
-//! has cores.
+//! has cores (fewer with a lower `memory`). Not among many requests: they would not take turns.
 //!
 //! Where several nodes are about as near to a task's bytes, the node to which the spawner has sent the fewest bytes gets the task ([`Dealing::spread_within`]). If pages lie on nodes in turn,
 //! some nodes are cheaper than others by a hair, and they would get all tasks.
@@ -57,6 +57,7 @@
 use super::las::{self, by_cache_distance};
 use super::{Draft, Latencies, Parameter, SPARES, SPIN, Setting, Strategy, Values, cache_bytes, cores};
 use crate::{Dealing, End, Order, Plan, PoolId, QueueId, Robber, Scan, SeatId, Take, Warm};
+use std::collections::BTreeSet;
 use vicus_topology::{GroupId, PuId, Topology};
 
 /// From how many requests on data stay where they were used.
@@ -64,7 +65,7 @@ const CROWD: Parameter = Parameter {
     name: "crowd",
     default: 50,
     values: Values::ANY,
-    what: "more requests than this are many, in percent of the nodes, and at least 2: their tasks, unless warm, stay on their spawners' nodes, where caches have what \
+    what: "more requests than this are many, in percent of the nodes, and at least 2: their tasks stay on their spawners' nodes, where caches have what \
            the request has used; 0 is any number",
 };
 
@@ -202,7 +203,10 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
 
     let pool_cores: Vec<u32> =
         draft.pool_ids().map(|pool| cores(draft.machine, &pool_pus(&draft, pool)) as u32).collect();
-    let warm = warm(&mut draft, pus, setting, &homes, (&by_rank, &pool_cores));
+    // Data that are not in the caches are taken to be three times as far.
+    let memory = setting.value("memory");
+    let warm_limits: Vec<u32> = pool_cores.iter().map(|cores| (cores * 2 * memory).div_ceil(100).min(*cores)).collect();
+    let warm = warm(&mut draft, pus, setting, &homes, (&by_rank, &warm_limits));
 
     for seat in draft.seat_ids() {
         let (own, pool) = (immediate[seat.index()], draft.seat(seat).pool);
@@ -226,7 +230,7 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
         draft.probe_if_free(seat, 4, deferred_of(&near), Take::OldestOfSecondOldestRequest);
         draft.probe_if_free(seat, 4, deferred_of(&far), Take::OldestOfSecondOldestRequest);
         homes.rob(&mut draft, seat, &dealt);
-        let limits = others.iter().map(|&other| pool_cores[other.index()]).collect();
+        let limits = others.iter().map(|&other| warm_limits[other.index()]).collect();
         draft.probe_long(seat, 5, warm_of(others), limits);
         draft.probe(seat, 5, Scan::Ring(strangers, 1), Take::Oldest);
     }
@@ -246,31 +250,32 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
     Plan { homes: data_homes, dealing: Some(dealing), warm, spills, ..draft.finish(setting, deferred) }
 }
 
-/// A queue for each pool, for tasks whose data the pool has in its caches. Another pool takes one of them when the queue is longer than the pool has cores. `None` if there is a single pool,
-/// or if homes are caches: there the home caches have data that lie in one place, and other tasks are not dealt.
+/// A queue for each pool, for tasks whose data the pool has in its caches. Another pool takes one of them when the queue is longer than its limit. `None` if there is a single pool, if no cache's size
+/// is known, or if homes are caches: there the home caches have data that lie in one place, and other tasks are not dealt.
 fn warm(
     draft: &mut Draft<'_>,
     pus: &[PuId],
     setting: &Setting,
     homes: &Homes,
-    (by_rank, pool_cores): (&[Vec<PoolId>], &[u32]),
+    (by_rank, limits): (&[Vec<PoolId>], &[u32]),
 ) -> Option<Warm> {
     let percent = u8::try_from(setting.above_zero(WARM.name)?).expect("a percentage");
-    if homes.are_caches || by_rank.len() < 2 {
+    let cache_bytes: Vec<u64> = draft.pool_ids().map(|pool| last_level_bytes(draft, pool)).collect();
+    if homes.are_caches || by_rank.len() < 2 || cache_bytes.iter().all(|&bytes| bytes == 0) {
         return None;
     }
     let mut warm = Warm {
         queues: Vec::new(),
-        cache_bytes: draft.pool_ids().map(|pool| last_level_bytes(draft, pool)).collect(),
+        cache_bytes,
         more_bytes_than: more_bytes_than(draft.machine, pus, setting),
         percent,
     };
     for pool in draft.pool_ids() {
         let name = format!("warm in {pool:?}");
-        let queue = draft.queue(name, None, Order::ByRequest, draft.pool_node(pool), vec![pool]);
-        let longer_than = pool_cores[pool.index()];
-        let others = by_rank[pool.index()][1..].iter();
-        draft.queues[queue.index()].robbers = others.map(|&pool| Robber { pool, longer_than }).collect();
+        let longer_than = limits[pool.index()];
+        let (at_once, when_long) = by_rank[pool.index()].split_at(if longer_than == 0 { by_rank.len() } else { 1 });
+        let queue = draft.queue(name, None, Order::ByRequest, draft.pool_node(pool), at_once.to_vec());
+        draft.queues[queue.index()].robbers = when_long.iter().map(|&pool| Robber { pool, longer_than }).collect();
         warm.queues.push(queue);
     }
     Some(warm)
@@ -282,12 +287,17 @@ fn pool_pus(draft: &Draft<'_>, pool: PoolId) -> Vec<PuId> {
     seats.filter(|seat| !seat.spare).map(|seat| seat.pu).collect()
 }
 
-/// What a pool's last-level caches hold.
+/// What a pool's last-level caches hold. Of a cache that others share, the part for the pool's PUs.
 fn last_level_bytes(draft: &Draft<'_>, pool: PoolId) -> u64 {
     let pus = pool_pus(draft, pool);
     let of_pool = || draft.machine.caches.iter().filter(|cache| cache.pus.iter().any(|pu| pus.contains(pu)));
     let last = of_pool().map(|cache| cache.level).max();
-    of_pool().filter(|cache| Some(cache.level) == last).map(|cache| cache.bytes).sum()
+    let groups = draft.pools[pool.index()].seats.iter().map(|&seat| draft.group_of(seat)).collect::<BTreeSet<_>>();
+    let own = |cache: &vicus_topology::Cache| {
+        cache.pus.iter().filter(|pu| groups.contains(&draft.machine.pus[pu.index()].group)).count() as u64
+    };
+    let of_last = of_pool().filter(|cache| Some(cache.level) == last);
+    of_last.map(|cache| cache.bytes * own(cache) / cache.pus.len() as u64).sum()
 }
 
 /// Tasks with more bytes are dealt.
