@@ -14,7 +14,8 @@ pub struct Dealing {
     pub more_bytes_than: u64,
     /// Whether bytes that are spread evenly over the locations stay with the spawner (algorithm 1, line 3).
     pub only_uneven: bool,
-    /// From so many requests on, a task that is large enough to be dealt goes to the location of its spawner's node, wherever its bytes lie: requests fill the machine then, and caches have what each has used before. `None` is never.
+    /// From so many requests on, a task that is large enough to be dealt goes to the location of its spawner's node, wherever its bytes lie: requests fill the
+    /// machine then, and caches have what each has used before. `None` is never.
     pub crowd: Option<u32>,
     /// Of the tasks with more bytes than this that a task spawns, the first so many, and all if it has as many itself, are dealt only if 80 percent of their bytes
     /// lie where they would go: such a task is taken to divide its work, so that its tasks use what it has just used. `None` deals them as all others.

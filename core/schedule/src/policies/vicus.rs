@@ -31,9 +31,9 @@
 //! Pages say where a datum lies in memory, and nothing of the caches: the core group that used a datum last has it nearer than any node. Each task that is large enough to be dealt marks its
 //! data with its group when it begins ([`LastUses`](crate::LastUses)). The next task with most of these data goes to that group, if the group has used no more bytes since than its caches
 //! hold ([`Plan::warm`]): the next sweep over a grid, the next step of a loop. Other groups would have to fetch the data. They take such a task only from a queue that is longer than the group
-//! has cores (fewer with a lower `memory`). Not among many requests: they would not take turns.
+//! has cores, or a part of that with a lower `memory`. Among many requests no task goes to such a queue, since requests take turns in the others.
 //!
-//! Where several nodes are about as near to a task's bytes, the node to which the spawner has sent the fewest bytes gets the task ([`Dealing::spread_within`]). If pages lie on nodes in turn,
+//! Where several nodes are about as near to a task's bytes, the node to which the spawner's seat has sent the fewest bytes gets the task, unless 80 percent lie on one ([`Dealing::spread_within`]). If pages lie on nodes in turn,
 //! some nodes are cheaper than others by a hair, and they would get all tasks.
 //!
 //! While there are more requests than half of the nodes, tasks with such footprints go to their spawners' nodes, wherever their bytes lie ([`Dealing::crowd`]): the
@@ -57,7 +57,6 @@
 use super::las::{self, by_cache_distance};
 use super::{Draft, Latencies, Parameter, SPARES, SPIN, Setting, Strategy, Values, cache_bytes, cores};
 use crate::{Dealing, End, Order, Plan, PoolId, QueueId, Robber, Scan, SeatId, Take, Warm};
-use std::collections::BTreeSet;
 use vicus_topology::{GroupId, PuId, Topology};
 
 /// From how many requests on data stay where they were used.
@@ -201,11 +200,12 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
         spec.robbers = when_long.into_iter().map(|pool| Robber { pool, longer_than: limit(pool) }).collect();
     }
 
-    let pool_cores: Vec<u32> =
-        draft.pool_ids().map(|pool| cores(draft.machine, &pool_pus(&draft, pool)) as u32).collect();
-    // Data that are not in the caches are taken to be three times as far.
-    let memory = setting.value("memory");
-    let warm_limits: Vec<u32> = pool_cores.iter().map(|cores| (cores * 2 * memory).div_ceil(100).min(*cores)).collect();
+    // As for what is dealt; data that are not in the caches are taken to be three times as far.
+    let warm_limit = |pool: PoolId| {
+        let cores = cores(draft.machine, &pool_pus(&draft, pool)) as u32;
+        (cores * 2 * setting.value("memory")).div_ceil(100).min(cores)
+    };
+    let warm_limits: Vec<u32> = draft.pool_ids().map(warm_limit).collect();
     let warm = warm(&mut draft, pus, setting, &homes, (&by_rank, &warm_limits));
 
     for seat in draft.seat_ids() {
@@ -292,9 +292,9 @@ fn last_level_bytes(draft: &Draft<'_>, pool: PoolId) -> u64 {
     let pus = pool_pus(draft, pool);
     let of_pool = || draft.machine.caches.iter().filter(|cache| cache.pus.iter().any(|pu| pus.contains(pu)));
     let last = of_pool().map(|cache| cache.level).max();
-    let groups = draft.pools[pool.index()].seats.iter().map(|&seat| draft.group_of(seat)).collect::<BTreeSet<_>>();
+    let group = draft.group_of(draft.pools[pool.index()].seats[0]);
     let own = |cache: &vicus_topology::Cache| {
-        cache.pus.iter().filter(|pu| groups.contains(&draft.machine.pus[pu.index()].group)).count() as u64
+        cache.pus.iter().filter(|pu| draft.machine.pus[pu.index()].group == group).count() as u64
     };
     let of_last = of_pool().filter(|cache| Some(cache.level) == last);
     of_last.map(|cache| cache.bytes * own(cache) / cache.pus.len() as u64).sum()
