@@ -34,13 +34,35 @@ fn element(row: usize, column: usize) -> f32 {
 }
 
 /// Computes one row of a block: the mean of the four neighbours.
-#[inline(never)] // compiled once: the same instructions in every world
-fn relax(to: &mut [f32], above: &[f32], row: &[f32], below: &[f32]) {
+fn relax_row(to: &mut [f32], above: &[f32], row: &[f32], below: &[f32]) {
     let n = to.len();
     let (left, right, above, below) = (&row[..n], &row[2..][..n], &above[1..][..n], &below[1..][..n]);
     for k in 0..n {
         to[k] = 0.25 * ((above[k] + below[k]) + (left[k] + right[k]));
     }
+}
+
+/// Computes a block of a grid with rows of `size` elements.
+///
+/// # Safety
+/// Nothing writes `from` meanwhile, and nothing else uses the block of `to`.
+#[inline(never)] // compiled once: the same instructions in every world
+#[expect(unsafe_code, reason = "arrays are shared by tasks")]
+unsafe fn relax(from: Array<'_, f32>, to: Array<'_, f32>, size: usize, rows: Range<usize>, columns: Range<usize>) {
+    let halo = columns.start - 1..columns.end + 1;
+    for row in rows {
+        // SAFETY: by the caller's promise.
+        let (to, [above, here, below]) = unsafe {
+            let near = [row - 1, row, row + 1].map(|row| from.part(of_row(size, row, halo.clone())));
+            (to.part_mut(of_row(size, row, columns.clone())), near)
+        };
+        relax_row(to, above, here, below);
+    }
+}
+
+/// The places of these columns of a row.
+fn of_row(size: usize, row: usize, columns: Range<usize>) -> Range<usize> {
+    row * size + columns.start..row * size + columns.end
 }
 
 impl Jacobi2d {
@@ -56,24 +78,19 @@ impl Jacobi2d {
         let blocks = self.parts().flat_map(|rows| self.parts().map(move |columns| (rows.clone(), columns)));
         let tasks = blocks.map(|(rows, columns)| {
             let stride = size * size_of::<f32>();
-            let of_row = move |row: usize, columns: Range<usize>| row * size + columns.start..row * size + columns.end;
             // The corners are declared though no task reads them, so that the halo is one access.
             let halo = columns.start - 1..columns.end + 1;
             let accesses = [
-                from.reads(of_row(rows.start - 1, halo.clone())).rows(rows.len() + 2, stride),
-                to.writes(of_row(rows.start, columns.clone())).rows(rows.len(), stride),
+                from.reads(of_row(size, rows.start - 1, halo)).rows(rows.len() + 2, stride),
+                to.writes(of_row(size, rows.start, columns.clone())).rows(rows.len(), stride),
             ];
             let leaf = Leaf { name: "relax 2d", flops: 4 * (rows.len() * columns.len()) as u64 };
             let body = move || {
                 world.work(leaf, &accesses, || {
-                    for row in rows {
-                        #[expect(unsafe_code, reason = "arrays are shared by tasks")]
-                        // SAFETY: within a sweep no task writes one grid, and each block of the other grid belongs to one task.
-                        let (to, [above, here, below]) = unsafe {
-                            let near = [row - 1, row, row + 1].map(|row| from.part(of_row(row, halo.clone())));
-                            (to.part_mut(of_row(row, columns.clone())), near)
-                        };
-                        relax(to, above, here, below);
+                    #[expect(unsafe_code, reason = "arrays are shared by tasks")]
+                    // SAFETY: within a sweep no task writes one grid, and each block of the other grid belongs to one task.
+                    unsafe {
+                        relax(from, to, size, rows, columns);
                     }
                 })
             };

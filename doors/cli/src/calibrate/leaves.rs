@@ -1,5 +1,6 @@
 //! The speed of each kind of leaf on one thread without tasks: of the kernels with inputs that fit a core's caches. And for
-//! leaves that do little with each byte, the speed at which their bytes arrive if none is in a cache.
+//! leaves that do little with each byte, the speed at which their bytes arrive if none is in a cache: how far their accesses are
+//! apart counts there as well.
 
 use super::{Effort, median, quartiles};
 use crate::bench::kernels::once;
@@ -32,36 +33,40 @@ fn small() -> Vec<AnyKernel> {
         Jacobi3d { sites: [6, 6, 600], block: [1, 1], ..Jacobi3d::default() }.into(),
         SparseLu { blocks: 5, ..SparseLu::default() }.into(),
         Fib { n: 25, ..Fib::default() }.into(),
-        // A branch predictor would learn a smaller board.
+        // A branch predictor would learn a smaller board, and the persons of fewer villages.
         Nqueens { n: 12 }.into(),
         Uts { tree: vicus_kernels::Tree::Geometric { mean: 4.0, depth: 7 }, ..Uts::default() }.into(),
         Alignment { proteins: 4, ..Alignment::default() }.into(),
         Fft { len: 1 << 16, ..Fft::default() }.into(),
-        Health { regions: 4, cities: 2, levels: 3, days: 10, ..Health::default() }.into(),
+        Health { regions: 4, ..Health::default() }.into(),
         Sort { len: 1 << 17, ..Sort::default() }.into(),
         Strassen { levels: 1, ..Strassen::default() }.into(),
     ]
 }
 
-/// Whether the kernel does little with each byte.
+/// Whether the kernel does little with each byte, and goes on before it has come. (The branches of `health` wait for each person's state.)
 fn is_streaming(kernel: &AnyKernel) -> bool {
-    !["matmul", "sparselu", "alignment", "fft", "sort", "strassen"].contains(&kernel.name())
+    !["matmul", "sparselu", "alignment", "fft", "health", "sort", "strassen"].contains(&kernel.name())
 }
 
-/// The streaming kernels, with so many bytes that caches don't matter, in tasks as large as in the papers' inputs.
-fn large(bytes: usize) -> Vec<AnyKernel> {
+/// Kernels with so many bytes that caches don't matter, in tasks as large as in the papers' inputs, and those of their leaves that stream; none are all.
+fn large(bytes: usize) -> Vec<(AnyKernel, &'static [&'static str])> {
     // There are two arrays of this size.
     let (vectors, rows) = (bytes >> 20, ((bytes >> 2) as f64).sqrt() as usize);
     let layers = (bytes >> 3) / (600 * 600);
     let jacobi3d = Jacobi3d { sites: [layers.max(3), 600, 600], sweeps: 2, ..Jacobi3d::default() };
+    // Divided once: the passes over the parts of a part find these in caches.
+    let numbers = 1 << (bytes >> 4).ilog2();
+    let fft = Fft { len: numbers, alone: numbers / 16, ..Fft::default() };
     vec![
-        Map { vectors: 2 * vectors, ..Map::default() }.into(),
-        Vecmul { pairs: vectors, ..Vecmul::default() }.into(),
+        (Map { vectors: 2 * vectors, ..Map::default() }.into(), &[]),
+        (Vecmul { pairs: vectors, ..Vecmul::default() }.into(), &[]),
         // Runs as long as the paper's.
-        Reduction { bytes, depth: (bytes >> 18).max(1).ilog2(), ..Reduction::default() }.into(),
-        Jacobi2d { size: rows.next_multiple_of(512), sweeps: 2, ..Jacobi2d::default() }.into(),
-        Jacobi3d { streaming: true, ..jacobi3d.clone() }.into(),
-        jacobi3d.into(),
+        (Reduction { bytes, depth: (bytes >> 18).max(1).ilog2(), ..Reduction::default() }.into(), &[]),
+        (Jacobi2d { size: rows.next_multiple_of(512), sweeps: 2, ..Jacobi2d::default() }.into(), &[]),
+        (Jacobi3d { streaming: true, ..jacobi3d.clone() }.into(), &[]),
+        (jacobi3d.into(), &[]),
+        (fft.into(), &["unshuffle", "twiddle"]),
     ]
 }
 
@@ -82,7 +87,7 @@ fn far(effort: Effort, machine: &Machine) -> anyhow::Result<BTreeMap<&'static st
     let caches = machine.topology.caches.iter().map(|cache| cache.bytes as usize);
     let bytes = (4 * caches.max().unwrap_or(0)).max(128 << 20).min(effort.most_bytes / 4);
     let mut leaves = BTreeMap::new();
-    for kernel in large(bytes) {
+    for (kernel, streaming) in large(bytes) {
         let mut found: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
         // Each takes a large part of a second.
         for _ in 0..effort.samples.min(5) {
@@ -94,7 +99,8 @@ fn far(effort: Effort, machine: &Machine) -> anyhow::Result<BTreeMap<&'static st
             };
             let counts = |whether| world.counts.store(whether, Ordering::Relaxed);
             threads::run(&runtime, &kernel, &world, || counts(true), || counts(false))?;
-            for (leaf, moved) in world.leaves.into_inner().expect("nothing panicked") {
+            let moved = world.leaves.into_inner().expect("nothing panicked").into_iter();
+            for (leaf, moved) in moved.filter(|(leaf, _)| streaming.is_empty() || streaming.contains(leaf)) {
                 found.entry(leaf).or_default().push(moved.bytes / moved.ns * 1e9);
             }
         }
