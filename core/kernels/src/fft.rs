@@ -209,11 +209,14 @@ impl Fft {
             (task, move || self.transform(world, pair, roots))
         });
         world.tasks(Order::Free, parts);
+        // Of the table, a transform of `radix` numbers reads as many places at equal distances as it has pairs.
+        let distance = roots.len() / radix * size_of::<Complex>();
+        let few_roots = roots.reads(0..2).rows(radix / 2, distance);
         let twiddles = self.pieces(part, radix).map(|places| {
             let range = 2 * places.start..2 * places.end;
             let from = Pair::to_each(other.reads(range.clone()), radix, other);
             let to = Pair::to_each(numbers.writes(range), radix, numbers);
-            let accesses = [from, to, roots.reads(0..roots.len())];
+            let accesses = [from, to, few_roots];
             let body = move || {
                 // Two products for each number, besides the transform of each place.
                 let moved = 2 * PRODUCT_OPERATIONS * radix as u64;

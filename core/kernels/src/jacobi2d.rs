@@ -45,7 +45,7 @@ fn relax_row(to: &mut [f32], above: &[f32], row: &[f32], below: &[f32]) {
 /// Computes a block of a grid with rows of `size` elements.
 ///
 /// # Safety
-/// Nothing writes `from` meanwhile, and nothing else uses the block of `to`.
+/// It is called in [`World::work`]. Meanwhile nothing writes the block of `from` and what lies around it, and nothing else uses the block of `to`, which is another array.
 #[inline(never)] // compiled once: the same instructions in every world
 #[expect(unsafe_code, reason = "arrays are shared by tasks")]
 unsafe fn relax(from: Array<'_, f32>, to: Array<'_, f32>, size: usize, rows: Range<usize>, columns: Range<usize>) {

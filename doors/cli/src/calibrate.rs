@@ -34,6 +34,9 @@ pub(crate) struct Args {
     quick: bool,
 }
 
+/// The bytes of a page, as in the simulator's model of a machine whose file does not say it.
+const PAGE: usize = 4096;
+
 /// How thoroughly to measure.
 #[derive(Clone, Copy)]
 pub(crate) struct Effort {
@@ -174,6 +177,7 @@ impl Text {
             "controller_bandwidth = {:.3e} # read and written by all cores of a node",
             memory.controller_bandwidth
         ));
+        self.line(format_args!("fault_ns = {:.1} # a page's first write", memory.fault_ns));
         self.line("load_latency = [] # what lines wait for others is in the bandwidth of all cores");
         if let Some(link) = memory.link_bandwidth {
             self.line(format_args!("\n[links]\nshape = \"full\" # which links there are can't be measured"));
@@ -190,7 +194,7 @@ impl Text {
     }
 
     fn leaves(&mut self, leaves: &Leaves, clock_ghz: f64) {
-        self.line("\n# Operations in a cycle, with all data in the core's cache; of leaves that use each byte often, in the last cache.\n[leaf_flops_per_cycle]");
+        self.line("\n# Operations in a cycle, with all data in the core's cache; of leaves that use each byte often, or wait for it, in the last caches.\n[leaf_flops_per_cycle]");
         for (leaf, per_ns) in &leaves.per_ns {
             match per_ns.is_finite() {
                 true => self.line(format_args!("{leaf:?} = {:.4e}", per_ns / clock_ghz)),

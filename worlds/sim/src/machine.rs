@@ -110,6 +110,8 @@ pub struct MemoryCosts {
     pub other_controllers: Vec<(NodeId, f64)>,
     /// How many bytes read take as long as one byte written: channels need time to turn round.
     pub write_cost: f64,
+    /// How long the system takes to give a page when it is written to for the first time; 0 where that is not known. Arrays of heaps have costs of their own.
+    pub fault_ns: f64,
     /// How much longer a line takes, by the load of its node's memory.
     pub queueing: Queueing,
     /// The unit in which memory is placed on nodes: a power of two.
@@ -273,6 +275,7 @@ impl Machine {
                 controller_bandwidth,
                 other_controllers: Vec::new(),
                 write_cost: 1.0,
+                fault_ns: 0.0,
                 queueing: Queueing::of_dram(),
                 page_bytes: 4096,
                 line_bytes: 64,

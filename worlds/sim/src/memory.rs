@@ -335,7 +335,9 @@ impl<'a> Memory<'a> {
                 (alone_ns, hidden_ns, window(bandwidth))
             }
         };
-        let alone_ns = alone_ns + blocks_ns + slower * new_pages as f64 * FAULT_CYCLES / self.machine.clock_ghz;
+        let of_heaps_ns = new_pages as f64 * FAULT_CYCLES / self.machine.clock_ghz;
+        let new_ns = self.now.new as f64 / memory.page_bytes as f64 * memory.fault_ns;
+        let alone_ns = alone_ns + blocks_ns + slower * (of_heaps_ns + new_ns);
         self.summary(pu, node, Demand { alone_ns, hidden_ns, window, ..Demand::default() })
     }
 
@@ -404,7 +406,7 @@ impl<'a> Memory<'a> {
         self.now.streamed.fill(0.0);
         self.now.turns.fill(0.0);
         (self.now.from_memory, self.now.posted) = (0.0, 0.0);
-        (self.now.streams, self.now.stretches) = (0, 0);
+        (self.now.streams, self.now.stretches, self.now.new) = (0, 0, 0);
         (self.now.waited, self.now.squares) = (0.0, 0.0);
     }
 
@@ -417,6 +419,7 @@ impl<'a> Memory<'a> {
         let (from, to) = (cut.number(inside.start), cut.number(inside.end - 1) + 1);
         // Where lines have home caches, all stores go there at once.
         let past_caches = access.streams && access.mode.writes() && self.machine.homes.is_none();
+        let faults = access.mode.writes() && self.machine.memory.fault_ns > 0.0 && self.heaps.is_empty();
         let mut missed = inside.start..inside.start;
         let mut before = Found::Own;
         let mut end = cut.start(from);
@@ -427,6 +430,9 @@ impl<'a> Memory<'a> {
             // An access to a small part of a granule neither brings it into the caches nor takes it from others'.
             let counts = part.len() * 2 >= whole.len();
             let id = (first + at) as u32;
+            if faults && counts && self.granules[id as usize].version == 0 {
+                self.now.new += whole.len();
+            }
             let (mode, stores) = (access.mode, access.stores);
             let piece = Piece { array, id, whole: whole.len(), part: part.clone(), counts, mode, stores };
             let found = if past_caches { Found::Memory } else { self.through_caches(pu, &piece) };
@@ -815,6 +821,23 @@ mod tests {
         // A small stream beside a large one: (17 / 16)² / (1 + 1 / 256).
         let small = Access::new(65 * MB, MB / 16, Mode::Read);
         assert!((turns("fine", &[one, small]).0 - 1.1245).abs() < 1e-4);
+    }
+
+    #[test]
+    fn a_page_costs_more_when_it_is_written_to_for_the_first_time() {
+        let mut machine = Machine::from_topology(Topology::parse("node:1 l3:1 core:2").unwrap());
+        let [read, write] = [Mode::Read, Mode::Write].map(|mode| Access::new(MB, MB, mode));
+        let half = Access::new(MB, MB / 2, Mode::Write);
+        let steps = [read, half, write, write];
+        let program = program(1, MB, "on:0", &steps);
+        let mut took = |fault_ns: f64| {
+            machine.memory.fault_ns = fault_ns;
+            run(&machine, &program, &[0, 0, 0, 1]).iter().map(|demand| demand.alone_ns).collect::<Vec<_>>()
+        };
+        let (without, with) = (took(0.0), took(1000.0));
+        let more: Vec<f64> = with.iter().zip(without).map(|(with, without)| (with - without).round()).collect();
+        let half_of_pages = (MB / 2 / 4096 * 1000) as f64;
+        assert_eq!(more, [0.0, half_of_pages, half_of_pages, 0.0]);
     }
 
     #[test]

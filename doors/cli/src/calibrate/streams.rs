@@ -1,10 +1,11 @@
 //! The bandwidths of caches and memory, read by one core and by all, and how long a core waits for a cache line.
 
-use super::{Effort, quartiles};
+use super::{Effort, PAGE, quartiles};
 use std::alloc::Layout;
 use std::hint::black_box;
 use std::ops::Range;
 use std::sync::{Barrier, Mutex};
+use std::time::Instant;
 use vicus::Runtime;
 use vicus::memory::{Distribution, Placed};
 use vicus_topology::{NodeId, Topology};
@@ -35,6 +36,8 @@ pub(super) struct PlacedMemory {
     pub(super) core_bandwidth: f64,
     pub(super) stream_bandwidth: f64,
     pub(super) controller_bandwidth: f64,
+    /// Of a page's first write.
+    pub(super) fault_ns: f64,
     /// Between two nodes; `None` if there is one node.
     pub(super) link_bandwidth: Option<f64>,
 }
@@ -74,6 +77,7 @@ impl Streams {
                 core_bandwidth,
                 stream_bandwidth: bench.alone(|| bench.reads::<1>(large)),
                 controller_bandwidth: bench.together(&node, large / node.len(), None, Sweep::Update),
+                fault_ns: bench.alone(|| bench.faults(large.min(64 << 20))),
                 link_bandwidth: bench.link(&node, large / node.len()),
             },
             overlap: bench.alone(|| bench.overlap(sets[0], large)),
@@ -196,6 +200,18 @@ impl Bench<'_> {
             }
         });
         found.into_inner().expect("nothing panicked")
+    }
+
+    /// How long a write to a page takes that the system gives for it.
+    fn faults(&self, bytes: usize) -> f64 {
+        let layout = Layout::from_size_align(bytes, PAGE).expect("a size that fits");
+        let once = || {
+            let mut placed = self.runtime.alloc(layout, Distribution::Standard).expect("there is room to measure");
+            let began = Instant::now();
+            placed.bytes_mut().iter_mut().step_by(PAGE).for_each(|byte| *byte = 1);
+            began.elapsed().as_nanos() as f64 / (bytes / PAGE) as f64
+        };
+        quartiles(&self.effort.samples(once)).0
     }
 
     fn reads<const STREAMS: usize>(&self, bytes: usize) -> f64 {

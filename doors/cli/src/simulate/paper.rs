@@ -158,6 +158,9 @@ fn shown(verdict: &Verdict) -> String {
     let missing = match &verdict.missing {
         Some(missing) => format!("    {missing}\n"),
         None if verdict.holds => String::new(),
+        None if let Some(farthest) = verdict.farthest => {
+            format!("    as shown it holds; of single runs with other seeds, one comes to {farthest:.3}\n")
+        }
         None => "    what is missing is not known\n".to_owned(),
     };
     if let Some(Published { predicted, published, unit }) = &verdict.published {

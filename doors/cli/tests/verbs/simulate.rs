@@ -502,6 +502,9 @@ fn a_measured_machine_can_be_simulated() {
         |leaf: &&str| text.contains(&format!("\n\"{leaf}\" = ")) || text.contains(&format!("\n# \"{leaf}\": its "));
     assert!(leaves.iter().all(told), "{text}");
     assert!(text.contains("\n[leaf_bandwidth]\n\"cross\" = "), "{text}");
+    let from_memory = text.split_once("[leaf_bandwidth]").expect("it is there").1;
+    assert!(from_memory.contains("\n\"twiddle\" = ") && from_memory.contains("\n\"unshuffle\" = "), "{text}");
+    assert!(!from_memory.contains("\"transform\""), "it works in caches: {text}");
     let table = printed(&["simulate", "--machine", &file, "--kernel", "vecmul", "--threads", "1"]);
     // What was measured counts, not the defaults.
     let measured = text.lines().find_map(|line| line.strip_prefix("wake_ns = ")).expect("a parameter");

@@ -139,6 +139,8 @@ struct MemoryTable {
     #[serde(default)]
     other_controllers: Vec<Whole<(usize, Bandwidth)>>,
     write_cost: Option<f64>,
+    /// What a page costs that is written to for the first time.
+    fault_ns: Option<Nanos>,
     /// By load, how much longer a line takes; if it is left out, what is usual for DRAM.
     load_latency: Option<Chart>,
     page_bytes: Option<u32>,
@@ -429,6 +431,7 @@ impl MemoryTable {
                 .map(|&Whole((node, bandwidth))| (NodeId::new(node), bandwidth.0))
                 .collect(),
             write_cost,
+            fault_ns: self.fault_ns.map_or(0.0, |fault| fault.0),
             queueing: of_file.unwrap_or_else(|| Ok(Queueing::of_dram()))?,
             page_bytes: unit("page_bytes", self.page_bytes, 4096)?,
             line_bytes: unit("line_bytes", self.line_bytes, 64)?,

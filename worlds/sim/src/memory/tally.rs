@@ -28,6 +28,8 @@ pub(super) struct Tally {
     pub(super) streams: usize,
     /// The stretches that have missed.
     pub(super) stretches: usize,
+    /// Bytes of arrays that were written to for the first time.
+    pub(super) new: usize,
     /// Bytes that a home cache fetched from memory.
     pub(super) from_memory: f64,
     /// Bytes that were sent to home caches without waiting.

@@ -845,6 +845,26 @@ mod tests {
     }
 
     #[test]
+    fn a_claim_that_only_some_seeds_miss_says_how_far_off_they_are() {
+        let verdict = |missing: fn(Claim) -> Claim, walls: [f64; 3]| {
+            let claim = Claim::new("never slower", "a to b", NOT_MORE, |results| results.ratio("map", "a", "b"));
+            let claims = vec![missing(claim).always("map", ["a".to_owned(), "b".to_owned()])];
+            let figure = Figure { claims, ..fig001_11::figure() };
+            let effort = Effort { variants: false, seeds: 3, ..Effort::full() };
+            let of = |wall| Results::from_walls([("map", "a", wall), ("map", "b", 1.0)]);
+            let results: Vec<_> = figure.cases(&effort).into_iter().zip(walls.map(of)).collect();
+            assert_eq!(results.len(), 3, "the figure, and two other seeds");
+            let verdict = report::Verdict::of(&figure.claims[0], &results);
+            (verdict.holds, verdict.seeds, verdict.farthest)
+        };
+        assert_eq!(verdict(|claim| claim, [1.0, 1.25, 1.125]), (false, Some((3, 1)), Some(1.25)));
+        assert_eq!(verdict(|claim| claim, [1.0, 0.5, 1.0]), (true, Some((3, 3)), None));
+        assert_eq!(verdict(|claim| claim, [1.25, 1.0, 1.0]), (false, Some((3, 2)), None), "not even as shown");
+        let known = (false, Some((3, 2)), Some(1.25));
+        assert_eq!(verdict(|claim| claim.missing("serial parts"), [1.0, 1.25, 1.0]), known);
+    }
+
+    #[test]
     fn a_claim_is_about_the_same_runs_with_all_results() {
         let mut chance = crate::chance::Chance::new(1);
         for (id, figure) in FIGURES {

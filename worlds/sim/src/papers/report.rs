@@ -70,8 +70,11 @@ pub struct Verdict {
     /// Whether that is still so when the parameters vary.
     pub robust: Robust,
     /// The number of seeds with which it was tested, and of those with which it held; `None` if it need not hold for all,
-    /// or does not hold for a reason that is known.
+    /// or does not hold as shown for a reason that is known.
     pub seeds: Option<(usize, usize)>,
+    /// If it holds as shown, and not for each of these seeds: the value that is farthest from the range. With other seeds, inputs may be smaller, and each run is
+    /// a single one.
+    pub farthest: Option<f64>,
 }
 
 /// A figure that others measured and published, and what is predicted for it.
@@ -98,7 +101,7 @@ pub enum Robust {
 }
 
 impl Verdict {
-    fn of(claim: &Claim, results: &[(Case, Results)]) -> Verdict {
+    pub(super) fn of(claim: &Claim, results: &[(Case, Results)]) -> Verdict {
         let always = claim.always.is_some();
         let (_, first) = &results[0];
         let results = if claim.is_varied(first) { results } else { &results[..1] };
@@ -116,8 +119,13 @@ impl Verdict {
         };
         let seeds = judged.iter().filter(|(case, _)| case.purpose != Purpose::Variant);
         let asked = seeds.clone().count();
-        let held = seeds.filter(|(_, (_, holds))| *holds).count();
-        let holds = holds && (!always || held == asked);
+        let held = seeds.clone().filter(|(_, (_, holds))| *holds).count();
+        let farthest = (holds && always && held < asked).then(|| {
+            let off = |value: f64| (claim.expected.start() - value).max(value - claim.expected.end());
+            let values = seeds.map(|(_, (value, _))| *value);
+            values.max_by(|a, b| off(*a).total_cmp(&off(*b))).expect("there is the figure's own")
+        });
+        let holds = holds && farthest.is_none();
         Verdict {
             claim: claim.text.clone(),
             ratio: claim.ratio.to_owned(),
@@ -133,6 +141,7 @@ impl Verdict {
             missing: claim.missing.filter(|_| !holds).map(ToOwned::to_owned),
             robust,
             seeds: (always && asked > 1).then_some((asked, held)),
+            farthest,
         }
     }
 }
