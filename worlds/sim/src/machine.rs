@@ -110,7 +110,7 @@ pub struct MemoryCosts {
     pub other_controllers: Vec<(NodeId, f64)>,
     /// How many bytes read take as long as one byte written: channels need time to turn round.
     pub write_cost: f64,
-    /// How long the system takes to give a page when it is written to for the first time; 0 where that is not known. Arrays of heaps have costs of their own.
+    /// How long a write to a page takes for which the system has to give and to zero the page; 0 where that is not known: then only pages of heaps cost something.
     pub fault_ns: f64,
     /// How much longer a line takes, by the load of its node's memory.
     pub queueing: Queueing,

@@ -308,8 +308,10 @@ impl<'a> Memory<'a> {
             if has_places {
                 self.now.remember_waits(write_cost);
             }
+            // A recorded time has them in it, and memory of heaps is counted above.
+            let faults = matches!(work.cost, Cost::Flops(_)) && !self.heaps.has(array);
             for stretch in stretches(&access) {
-                self.touch(pu, node, array, stretch, &access);
+                self.touch(pu, node, (array, faults), stretch, &access);
             }
             if self.now.stretches > before {
                 self.now.streams += 1;
@@ -335,9 +337,8 @@ impl<'a> Memory<'a> {
                 (alone_ns, hidden_ns, window(bandwidth))
             }
         };
-        let of_heaps_ns = new_pages as f64 * FAULT_CYCLES / self.machine.clock_ghz;
-        let new_ns = self.now.new as f64 / memory.page_bytes as f64 * memory.fault_ns;
-        let alone_ns = alone_ns + blocks_ns + slower * (of_heaps_ns + new_ns);
+        let of_heaps_ns = new_pages as f64 * self.fault_ns(true).unwrap_or(FAULT_CYCLES / self.machine.clock_ghz);
+        let alone_ns = alone_ns + blocks_ns + slower * (of_heaps_ns + self.now.faults_ns);
         self.summary(pu, node, Demand { alone_ns, hidden_ns, window, ..Demand::default() })
     }
 
@@ -406,12 +407,27 @@ impl<'a> Memory<'a> {
         self.now.streamed.fill(0.0);
         self.now.turns.fill(0.0);
         (self.now.from_memory, self.now.posted) = (0.0, 0.0);
-        (self.now.streams, self.now.stretches, self.now.new) = (0, 0, 0);
+        (self.now.streams, self.now.stretches, self.now.faults_ns) = (0, 0, 0.0);
         (self.now.waited, self.now.squares) = (0.0, 0.0);
     }
 
-    /// Reads or writes a stretch granule by granule through the caches.
-    fn touch(&mut self, pu: PuId, node: NodeId, array: usize, stretch: Range<usize>, access: &Access) {
+    /// What the first write to a page costs, if that is known, besides its bytes: the system zeroes them, and a write that is kept in the caches reads them first in
+    /// this model.
+    fn fault_ns(&self, is_kept: bool) -> Option<f64> {
+        let memory = &self.machine.memory;
+        let reads_ns = if is_kept { memory.page_bytes as f64 / memory.core_bandwidth * 1e9 } else { 0.0 };
+        (memory.fault_ns > 0.0).then(|| (memory.fault_ns - reads_ns).max(0.0))
+    }
+
+    /// Reads or writes a stretch granule by granule through the caches. `faults`: whether the system gives pages at their first write.
+    fn touch(
+        &mut self,
+        pu: PuId,
+        node: NodeId,
+        (array, faults): (usize, bool),
+        stretch: Range<usize>,
+        access: &Access,
+    ) {
         let base = self.pages.base(array);
         let cut = &self.cuts[array];
         let first = cut.first;
@@ -419,7 +435,8 @@ impl<'a> Memory<'a> {
         let (from, to) = (cut.number(inside.start), cut.number(inside.end - 1) + 1);
         // Where lines have home caches, all stores go there at once.
         let past_caches = access.streams && access.mode.writes() && self.machine.homes.is_none();
-        let faults = access.mode.writes() && self.machine.memory.fault_ns > 0.0 && self.heaps.is_empty();
+        // Parts of pages at an array's ends cost parts.
+        let fault_ns = if faults && access.mode.writes() { self.fault_ns(!past_caches) } else { None };
         let mut missed = inside.start..inside.start;
         let mut before = Found::Own;
         let mut end = cut.start(from);
@@ -430,8 +447,8 @@ impl<'a> Memory<'a> {
             // An access to a small part of a granule neither brings it into the caches nor takes it from others'.
             let counts = part.len() * 2 >= whole.len();
             let id = (first + at) as u32;
-            if faults && counts && self.granules[id as usize].version == 0 {
-                self.now.new += whole.len();
+            if let Some(ns) = fault_ns.filter(|_| counts && self.granules[id as usize].version == 0) {
+                self.now.faults_ns += ns * whole.len() as f64 / self.machine.memory.page_bytes as f64;
             }
             let (mode, stores) = (access.mode, access.stores);
             let piece = Piece { array, id, whole: whole.len(), part: part.clone(), counts, mode, stores };
@@ -823,21 +840,35 @@ mod tests {
         assert!((turns("fine", &[one, small]).0 - 1.1245).abs() < 1e-4);
     }
 
+    /// The bytes of a page are read before it is written, unless they are streamed; the rest of what the page costs is added.
     #[test]
     fn a_page_costs_more_when_it_is_written_to_for_the_first_time() {
         let mut machine = Machine::from_topology(Topology::parse("node:1 l3:1 core:2").unwrap());
-        let [read, write] = [Mode::Read, Mode::Write].map(|mode| Access::new(MB, MB, mode));
-        let half = Access::new(MB, MB / 2, Mode::Write);
-        let steps = [read, half, write, write];
-        let program = program(1, MB, "on:0", &steps);
-        let mut took = |fault_ns: f64| {
-            machine.memory.fault_ns = fault_ns;
-            run(&machine, &program, &[0, 0, 0, 1]).iter().map(|demand| demand.alone_ns).collect::<Vec<_>>()
+        let mut more = |steps: &[(Access, Cost)]| {
+            let accesses: Vec<Access> = steps.iter().map(|(access, _)| *access).collect();
+            let mut program = program(1, MB, "on:0", &accesses);
+            let work = |&(access, cost): &(Access, Cost)| Step::Work(Work { leaf: 0, cost, accesses: vec![access] });
+            program.tasks[0].steps = steps.iter().map(work).collect();
+            let mut took = |fault_ns: f64| {
+                machine.memory.fault_ns = fault_ns;
+                let found = run(&machine, &program, &vec![0; steps.len()]);
+                found.iter().map(|demand| demand.alone_ns).collect::<Vec<_>>()
+            };
+            let (without, with) = (took(0.0), took(1000.0));
+            with.iter().zip(without).map(|(with, without)| (with - without).round()).collect::<Vec<_>>()
         };
-        let (without, with) = (took(0.0), took(1000.0));
-        let more: Vec<f64> = with.iter().zip(without).map(|(with, without)| (with - without).round()).collect();
-        let half_of_pages = (MB / 2 / 4096 * 1000) as f64;
-        assert_eq!(more, [0.0, half_of_pages, half_of_pages, 0.0]);
+        let [read, write, both] =
+            [Mode::Read, Mode::Write, Mode::ReadWrite].map(|mode| (Access::new(MB, MB, mode), Cost::Flops(0)));
+        let half = (Access::new(MB, MB / 2, Mode::Write), Cost::Flops(0));
+        // 12 GB/s.
+        let pages = |count: usize, reads_ns: f64| (count as f64 * (1000.0 - reads_ns)).round();
+        let (all, kept) = (MB / 4096, 4096.0 / 12.0);
+        assert_eq!(more(&[read, half, write, write]), [0.0, pages(all / 2, kept), pages(all / 2, kept), 0.0]);
+        assert_eq!(more(&[both, both]), [pages(all, kept), 0.0]);
+        let streamed = (Access { streams: true, ..write.0 }, Cost::Flops(0));
+        assert_eq!(more(&[streamed, write]), [pages(all, 0.0), 0.0]);
+        let recorded = (write.0, Cost::Nanos(5.0));
+        assert_eq!(more(&[recorded, write]), [0.0, 0.0], "it is in the time already");
     }
 
     #[test]

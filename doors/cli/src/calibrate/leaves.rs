@@ -37,8 +37,8 @@ fn small() -> Vec<AnyKernel> {
         Nqueens { n: 12 }.into(),
         Uts { tree: vicus_kernels::Tree::Geometric { mean: 4.0, depth: 7 }, ..Uts::default() }.into(),
         Alignment { proteins: 4, ..Alignment::default() }.into(),
-        Fft { len: 1 << 16, ..Fft::default() }.into(),
-        // It would learn fewer persons, too, and fewer days: then fewer are ill. Other persons than those of the default input.
+        Fft { len: 1 << 17, ..Fft::default() }.into(),
+        // A branch predictor would learn fewer persons, and fewer days, on which fewer are ill. Other persons than those of the default input.
         Health { regions: 4, seed: 2, ..Health::default() }.into(),
         Sort { len: 1 << 17, ..Sort::default() }.into(),
         Strassen { levels: 1, ..Strassen::default() }.into(),
@@ -50,15 +50,17 @@ fn is_streaming(kernel: &AnyKernel) -> bool {
     !["matmul", "sparselu", "alignment", "fft", "health", "sort", "strassen"].contains(&kernel.name())
 }
 
-/// Kernels with so many bytes that caches don't matter, in tasks as large as in the papers' inputs. And how far the rows of an access of a piece of work are apart at
-/// least that surely comes from memory; 0 if all do.
+/// Kernels with so many bytes that caches don't matter, in tasks as large as in the papers' inputs. With each kernel: only pieces of work with an access whose rows are at
+/// least so many bytes apart are measured; 0 measures all.
 fn large(bytes: usize) -> Vec<(AnyKernel, usize)> {
     // There are two arrays of this size.
     let (vectors, rows) = (bytes >> 20, ((bytes >> 2) as f64).sqrt() as usize);
     let layers = (bytes >> 3) / (600 * 600);
     let jacobi3d = Jacobi3d { sites: [layers.max(3), 600, 600], sweeps: 2, ..Jacobi3d::default() };
-    // Of the passes over 16 parts, those over all numbers; the parts of a part fit caches.
-    let numbers = (bytes >> 4).next_power_of_two();
+    // Of the passes over parts, those over all numbers; the parts of a part fit caches.
+    const NUMBER: usize = 16;
+    const PARTS: usize = 16;
+    let numbers = (bytes / NUMBER).next_power_of_two();
     let fft = Fft { len: numbers, ..Fft::default() };
     vec![
         (Map { vectors: 2 * vectors, ..Map::default() }.into(), 0),
@@ -68,7 +70,7 @@ fn large(bytes: usize) -> Vec<(AnyKernel, usize)> {
         (Jacobi2d { size: rows.next_multiple_of(512), sweeps: 2, ..Jacobi2d::default() }.into(), 0),
         (Jacobi3d { streaming: true, ..jacobi3d.clone() }.into(), 0),
         (jacobi3d.into(), 0),
-        (fft.into(), numbers),
+        (fft.into(), numbers / PARTS * NUMBER),
     ]
 }
 
@@ -222,6 +224,7 @@ impl World for Warm<'_> {
         let whole = self.serial.array::<T>(len + 2 * PAGE / size_of::<T>(), distribution);
         let start = whole.reads(0..0).start;
         let skipped = (start.next_multiple_of(PAGE) - start + 64 * lines) / size_of::<T>();
+        write_pages(whole);
         whole.slice(skipped..skipped + len)
     }
 
@@ -276,13 +279,9 @@ impl World for Streaming<'_> {
     }
 
     fn array<T: Element>(&self, len: usize, _: &Distribution) -> Array<'_, T> {
-        // Memory that this thread touches first, whatever the kernel asks for: not in a piece of work, whose time would be that of the system.
+        // Memory that this thread touches first, whatever the kernel asks for.
         let array = self.threads.array(len, &Distribution::Standard);
-        for page in (0..len).step_by(PAGE / size_of::<T>()) {
-            #[expect(unsafe_code, reason = "arrays are shared by tasks")]
-            // SAFETY: nothing else knows the array yet.
-            unsafe { array.part_mut(page..page + 1) }.fill(T::default());
-        }
+        write_pages(array);
         array
     }
 
@@ -308,6 +307,15 @@ impl World for Streaming<'_> {
 
     fn each(&self, iterations: usize, schedule: Schedule, body: impl Fn(usize) + Sync) {
         self.threads.each(iterations, schedule, body);
+    }
+}
+
+/// Writes to each page, so that no piece of work is timed with the system's work for new pages.
+fn write_pages<T: Element>(array: Array<'_, T>) {
+    for at in (0..array.len()).step_by(PAGE / size_of::<T>()) {
+        #[expect(unsafe_code, reason = "arrays are shared by tasks")]
+        // SAFETY: the array is new, and nothing else knows it.
+        unsafe { array.part_mut(at..at + 1) }.fill(T::default());
     }
 }
 

@@ -202,7 +202,7 @@ impl Bench<'_> {
         found.into_inner().expect("nothing panicked")
     }
 
-    /// How long a write to a page takes that the system gives for it.
+    /// The time of the first write to a page, in nanoseconds.
     fn faults(&self, bytes: usize) -> f64 {
         let layout = Layout::from_size_align(bytes, PAGE).expect("a size that fits");
         let once = || {

@@ -155,13 +155,13 @@ fn shown(verdict: &Verdict) -> String {
         Robust::Fragile(cases) => format!(", fragile: otherwise with {}", cases.join(", ")),
     };
     let seeds = verdict.seeds.map_or(String::new(), |(asked, held)| format!(", for {held} of {asked} seeds"));
+    let farthest = verdict.farthest.map(|farthest| {
+        format!("    as shown it holds; with other seeds (single runs, of smaller inputs where the figure has them) the farthest is {farthest:.3}\n")
+    });
     let missing = match &verdict.missing {
-        Some(missing) => format!("    {missing}\n"),
+        Some(missing) => farthest.unwrap_or_default() + &format!("    {missing}\n"),
         None if verdict.holds => String::new(),
-        None if let Some(farthest) = verdict.farthest => {
-            format!("    as shown it holds; of single runs with other seeds, one comes to {farthest:.3}\n")
-        }
-        None => "    what is missing is not known\n".to_owned(),
+        None => farthest.unwrap_or_else(|| "    what is missing is not known\n".to_owned()),
     };
     if let Some(Published { predicted, published, unit }) = &verdict.published {
         return format!(

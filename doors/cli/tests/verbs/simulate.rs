@@ -502,6 +502,9 @@ fn a_measured_machine_can_be_simulated() {
         |leaf: &&str| text.contains(&format!("\n\"{leaf}\" = ")) || text.contains(&format!("\n# \"{leaf}\": its "));
     assert!(leaves.iter().all(told), "{text}");
     assert!(text.contains("\n[leaf_bandwidth]\n\"cross\" = "), "{text}");
+    let fault = text.lines().find_map(|line| line.strip_prefix("fault_ns = ")?.split(' ').next());
+    let fault: f64 = fault.expect("it is there").parse().expect("a number");
+    assert!(fault > 10.0, "no system gives a page in {fault} ns");
     let from_memory = text.split_once("[leaf_bandwidth]").expect("it is there").1;
     assert!(from_memory.contains("\n\"twiddle\" = ") && from_memory.contains("\n\"unshuffle\" = "), "{text}");
     assert!(!from_memory.contains("\"transform\""), "it works in caches: {text}");

@@ -695,6 +695,9 @@ bandwidth = 10e9
         let machine = |text: &str| Machine::parse("two.toml", &GOOD.replacen("[links]", text, 1)).unwrap();
         assert_eq!(machine("load_latency = []\n\n[links]").memory.queueing, Queueing::NONE);
         assert_eq!(machine("[links]").memory.queueing, Queueing::of_dram());
+        assert_eq!(machine("[links]").memory.fault_ns, 0.0);
+        assert_eq!(machine("fault_ns = 1300\n\n[links]").memory.fault_ns, 1300.0);
+        assert!(mistake("[links]", "fault_ns = -1\n\n[links]").contains("fault_ns"));
         assert!(mistake("[links]", "other_controllers = [[2, 1e9]]\n\n[links]").contains("there is no node 2"));
         assert!(mistake("[links]", "other_controllers = [[0, 1e9], [0, 2e9]]\n\n[links]").contains("node 0 has two"));
         assert!(mistake("[links]", "write_cost = 9\n\n[links]").contains("memory.write_cost: 9: expected 0.5 to 4"));

@@ -28,8 +28,8 @@ pub(super) struct Tally {
     pub(super) streams: usize,
     /// The stretches that have missed.
     pub(super) stretches: usize,
-    /// Bytes of arrays that were written to for the first time.
-    pub(super) new: usize,
+    /// How long the system takes for pages that were written to for the first time.
+    pub(super) faults_ns: f64,
     /// Bytes that a home cache fetched from memory.
     pub(super) from_memory: f64,
     /// Bytes that were sent to home caches without waiting.
