@@ -110,8 +110,8 @@ pub struct MemoryCosts {
     pub other_controllers: Vec<(NodeId, f64)>,
     /// How many bytes read take as long as one byte written: channels need time to turn round.
     pub write_cost: f64,
-    /// How long a write to a page takes for which the system has to give and to zero the page; 0 where that is not known: then only pages of heaps cost something.
-    pub fault_ns: f64,
+    /// How long a write to a page takes for which the system has to give and to zero the page; `None` where that is not known: then only pages of heaps cost something.
+    pub fault_ns: Option<f64>,
     /// How much longer a line takes, by the load of its node's memory.
     pub queueing: Queueing,
     /// The unit in which memory is placed on nodes: a power of two.
@@ -275,7 +275,7 @@ impl Machine {
                 controller_bandwidth,
                 other_controllers: Vec::new(),
                 write_cost: 1.0,
-                fault_ns: 0.0,
+                fault_ns: None,
                 queueing: Queueing::of_dram(),
                 page_bytes: 4096,
                 line_bytes: 64,

@@ -416,7 +416,7 @@ impl<'a> Memory<'a> {
     fn fault_ns(&self, is_kept: bool) -> Option<f64> {
         let memory = &self.machine.memory;
         let reads_ns = if is_kept { memory.page_bytes as f64 / memory.core_bandwidth * 1e9 } else { 0.0 };
-        (memory.fault_ns > 0.0).then(|| (memory.fault_ns - reads_ns).max(0.0))
+        memory.fault_ns.map(|fault_ns| (fault_ns - reads_ns).max(0.0))
     }
 
     /// Reads or writes a stretch granule by granule through the caches. `faults`: whether the system gives pages at their first write.

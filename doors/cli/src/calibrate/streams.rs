@@ -185,7 +185,7 @@ impl Bench<'_> {
     fn memory(&self, bytes: usize, node: Option<NodeId>) -> Placed {
         let on = |node| Distribution::On(self.runtime.memory().expect("there are addresses").location_near(node));
         let chosen = node.map_or(Distribution::Standard, on);
-        let layout = Layout::from_size_align(bytes, 4096).expect("a size that fits");
+        let layout = Layout::from_size_align(bytes, PAGE).expect("a size that fits");
         let mut placed = self.runtime.alloc(layout, chosen).expect("there is room to measure");
         update(placed.bytes_mut());
         placed

@@ -431,7 +431,7 @@ impl MemoryTable {
                 .map(|&Whole((node, bandwidth))| (NodeId::new(node), bandwidth.0))
                 .collect(),
             write_cost,
-            fault_ns: self.fault_ns.map_or(0.0, |fault| fault.0),
+            fault_ns: self.fault_ns.map(|fault| fault.0),
             queueing: of_file.unwrap_or_else(|| Ok(Queueing::of_dram()))?,
             page_bytes: unit("page_bytes", self.page_bytes, 4096)?,
             line_bytes: unit("line_bytes", self.line_bytes, 64)?,
@@ -695,8 +695,8 @@ bandwidth = 10e9
         let machine = |text: &str| Machine::parse("two.toml", &GOOD.replacen("[links]", text, 1)).unwrap();
         assert_eq!(machine("load_latency = []\n\n[links]").memory.queueing, Queueing::NONE);
         assert_eq!(machine("[links]").memory.queueing, Queueing::of_dram());
-        assert_eq!(machine("[links]").memory.fault_ns, 0.0);
-        assert_eq!(machine("fault_ns = 1300\n\n[links]").memory.fault_ns, 1300.0);
+        assert_eq!(machine("[links]").memory.fault_ns, None);
+        assert_eq!(machine("fault_ns = 1300\n\n[links]").memory.fault_ns, Some(1300.0));
         assert!(mistake("[links]", "fault_ns = -1\n\n[links]").contains("fault_ns"));
         assert!(mistake("[links]", "other_controllers = [[2, 1e9]]\n\n[links]").contains("there is no node 2"));
         assert!(mistake("[links]", "other_controllers = [[0, 1e9], [0, 2e9]]\n\n[links]").contains("node 0 has two"));

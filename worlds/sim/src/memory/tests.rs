@@ -71,12 +71,12 @@ fn a_page_costs_more_when_it_is_written_to_for_the_first_time() {
         let mut program = program(1, MB, "on:0", &accesses);
         let work = |&(access, cost): &(Access, Cost)| Step::Work(Work { leaf: 0, cost, accesses: vec![access] });
         program.tasks[0].steps = steps.iter().map(work).collect();
-        let mut took = |fault_ns: f64| {
+        let mut took = |fault_ns: Option<f64>| {
             machine.memory.fault_ns = fault_ns;
             let found = run(&machine, &program, &vec![0; steps.len()]);
             found.iter().map(|demand| demand.alone_ns).collect::<Vec<_>>()
         };
-        let (without, with) = (took(0.0), took(1000.0));
+        let (without, with) = (took(None), took(Some(1000.0)));
         with.iter().zip(without).map(|(with, without)| (with - without).round()).collect::<Vec<_>>()
     };
     let [read, write, both] =
