@@ -691,7 +691,12 @@ mod tests {
         assert_eq!(dealt("vicus:fan=0,spread=0", &halves, 0), nodes([0, 2, 0, 2, 0, 2]), "the cheapest in turn");
         assert_eq!(dealt("vicus:fan=0,spread=5", &halves, 0), nodes([0, 2, 1, 3, 0, 2]), "21 is 5 percent more");
         assert_eq!(dealt("vicus:fan=0,spread=4", &halves, 0), nodes([0, 2, 0, 2, 0, 2]));
-        assert_eq!(dealt("footprint:share_bytes=1", &halves, 0), nodes([0; 6]), "the first one, as ever");
+        assert_eq!(
+            dealt("footprint:share_bytes=1", &halves, 0),
+            nodes([0, 2, 0, 2, 0, 2]),
+            "as the authors' runtime does"
+        );
+        assert_eq!(dealt("footprint:share_bytes=1,ties=first", &halves, 0), nodes([0; 6]));
         // By bytes: what is large counts more.
         let unequal = [[40, 0, 40, 0], [10, 0, 10, 0], [10, 0, 10, 0], [10, 0, 10, 0], [50, 0, 0, 0], [10, 0, 10, 0]];
         assert_eq!(dealt("vicus:fan=0,spread=0", &unequal, 0), nodes([0, 2, 2, 2, 0, 2]));

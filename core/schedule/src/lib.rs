@@ -48,7 +48,9 @@ pub use plan::{
     End, Idle, MOST_THREADS, Order, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, RULES, Robber, Scan, SeatId,
     SeatPlan, Take, Tokens, Warm, When,
 };
-pub use policies::{ALL, Latencies, Parameter, Setting, SettingError, Settings, Strategy, Values};
+pub use policies::{
+    ALL, DEFAULT, DEFAULT_OF_QUERIES, Latencies, Parameter, Setting, SettingError, Settings, Strategy, Values,
+};
 pub use queue::Queue;
 pub use seat::{After, OWN_TURN, Put, Rest, Run, Seat, WOKEN_TURN, YIELDED_TURN};
 pub use sleepers::{Sleeper, Sleepers, Wake};

@@ -15,8 +15,9 @@ macro_rules! index {
 
         impl $name {
             /// The id with this index. Panics beyond four billion.
-            pub fn new(index: usize) -> $name {
-                $name(u32::try_from(index).expect(concat!("fewer than four billion of ", $word)))
+            pub const fn new(index: usize) -> $name {
+                assert!(index <= u32::MAX as usize, concat!("fewer than four billion of ", $word));
+                $name(index as u32)
             }
 
             /// Its index in its vector.
@@ -161,6 +162,9 @@ pub struct SeatPlan {
     pub is_alone: bool,
     /// The queue for a task of each kind that is spawned here.
     pub place: [QueueId; Kind::COUNT],
+    /// The queue for an immediate task that is no box. Another one than that of `place` where seats of another node, or all others, leave immediate boxes alone:
+    /// a program's own tasks begin on one seat, and the others would idle.
+    pub tasks: QueueId,
     /// How it looks for work: the first probe that finds something wins.
     pub look: Vec<Probe>,
     /// What it does when no probe finds anything.
@@ -289,6 +293,37 @@ pub const RULES: usize = 7;
 pub const MOST_THREADS: usize = 2048;
 
 impl Plan {
+    /// The queue into which a seat puts a task of this kind that is no box and names no place, and the kind as which it lies there.
+    #[inline]
+    pub fn place_of_task(&self, seat: SeatId, kind: Kind) -> (QueueId, Kind) {
+        let SeatPlan { place: [immediate, deferred], tasks, .. } = self.seats[seat.index()];
+        match kind {
+            Kind::Immediate if tasks == deferred && tasks != immediate => (deferred, Kind::Deferred),
+            Kind::Immediate => (tasks, Kind::Immediate),
+            Kind::Deferred => (deferred, Kind::Deferred),
+        }
+    }
+
+    /// The first pair of seats, neither of them spare, of which the second takes from no queue into which the first puts a task of a program that
+    /// names neither a place nor data; `None` if each seat takes every other one's. While such a pair exists, the second seat may idle beside a first one
+    /// with many tasks.
+    pub fn idles_beside(&self) -> Option<(SeatId, SeatId)> {
+        if !self.in_turn.is_empty() {
+            // Each spawner gives every seat's queue its share.
+            return None;
+        }
+        let threads = || (0..self.seats.len()).map(SeatId::new).filter(|seat| !self.seats[seat.index()].spare);
+        let takes = |seat: SeatId, queue: QueueId| {
+            let mut probes = self.seats[seat.index()].look.iter();
+            probes.any(|probe| probe.scan.queues().contains(&queue))
+        };
+        threads().find_map(|spawner| {
+            let queues = [Kind::Immediate, Kind::Deferred].map(|kind| self.place_of_task(spawner, kind).0);
+            let idle = threads().find(|&seat| queues.iter().any(|&queue| !takes(seat, queue)))?;
+            Some((spawner, idle))
+        })
+    }
+
     /// Whether what a task with this footprint spawns is dealt as parts of its work ([`Dealing::fan`]).
     #[inline]
     pub fn divides(&self, accesses: &[Access]) -> bool {
@@ -305,7 +340,7 @@ impl Plan {
         for (seat, plan) in self.seats.iter().enumerate() {
             let is_own = |queue: QueueId| self.queues[queue.index()].owner == Some(SeatId::new(seat));
             let rests = plan.look.iter().filter_map(|probe| probe.rest_to);
-            let others = plan.place.into_iter().chain(rests).filter(|&queue| !is_own(queue));
+            let others = plan.place.into_iter().chain([plan.tasks]).chain(rests).filter(|&queue| !is_own(queue));
             others.for_each(|queue| fits[queue.index()] = false);
             for probe in &plan.look {
                 for &queue in probe.scan.queues() {

@@ -228,16 +228,18 @@ impl<T> Seat<T> {
     /// A new seat. `is_lock_free`: whether the world has made this queue a lock-free one ([`Plan::owner_lifos`]).
     pub fn new(plan: &Plan, id: SeatId, is_lock_free: impl FnOnce(QueueId) -> bool) -> Seat<T> {
         let seat = &plan.seats[id.index()];
-        let immediate = seat.place[Kind::Immediate as usize];
         let first = seat.look.first();
-        let is_first = first.is_some_and(|first| first.scan.queues().first() == Some(&immediate));
-        let own = (is_first && plan.queues[immediate.index()].owner == Some(id) && is_lock_free(immediate))
-            .then_some(immediate);
+        // The one for tasks that are no boxes, if that is another one than for boxes.
+        let of_seat = [seat.tasks, seat.place[Kind::Immediate as usize]];
+        let immediate =
+            first.and_then(|first| first.scan.queues().first()).copied().filter(|queue| of_seat.contains(queue));
+        let own =
+            immediate.filter(|queue| plan.queues[queue.index()].owner == Some(id)).filter(|&queue| is_lock_free(queue));
         let is_only_one = first.is_some_and(|first| first.scan.queues().len() == 1);
         Seat {
             id,
             own,
-            own_way: Way::new(first.map_or(0, |first| first.rule), immediate),
+            own_way: Way::new(first.map_or(0, |first| first.rule), own.unwrap_or(seat.place[0])),
             own_while_waiting: first.is_some_and(|first| first.while_waiting),
             own_in_row: 0,
             own_probes: usize::from(own.is_some() && is_only_one),
@@ -265,6 +267,12 @@ impl<T> Seat<T> {
     /// Its lock-free queue for immediate tasks, if the plan has one. The seat looks there before all queues that the plan names.
     pub fn own(&self) -> Option<QueueId> {
         self.own
+    }
+
+    /// Whether that is where immediate tasks go that are no boxes.
+    #[inline]
+    pub fn takes_tasks(&self, plan: &Plan) -> bool {
+        self.own == Some(plan.seats[self.id.index()].tasks)
     }
 
     /// The way of a task out of that queue.
@@ -661,7 +669,10 @@ impl<T> Seat<T> {
         match self.next_in_turn(plan) {
             // This seat may not even look into that queue.
             Some(queue) => Put::Into(queue, Kind::Deferred),
-            None => Put::Into(plan.seats[self.stands.index()].place[kind as usize], kind),
+            None => {
+                let (queue, kind) = plan.place_of_task(self.stands, kind);
+                Put::Into(queue, kind)
+            }
         }
     }
 
@@ -701,7 +712,7 @@ impl<T> Seat<T> {
     /// queue is full, it keeps the task.
     #[inline]
     pub fn place_second(&mut self, plan: &Plan) -> Put {
-        if self.own.is_some() { Put::Keep } else { self.place(plan, Kind::Immediate) }
+        if self.takes_tasks(plan) { Put::Keep } else { self.place(plan, Kind::Immediate) }
     }
 
     /// As [`Seat::place`], for a task to which its spawner has dealt this queue, or with `None` the seat's own of this kind. On a deep
@@ -711,11 +722,17 @@ impl<T> Seat<T> {
         if self.is_deep() {
             return Put::Keep;
         }
-        let (queue, kind) = self.send(plan, kind, queue);
+        let (queue, kind) = self.send_task(plan, kind, queue);
         Put::Into(queue, kind)
     }
 
-    /// The queue for a task: this one, or with `None` the seat's own of this kind.
+    /// The queue for a task that is no box: this one, or with `None` the seat's own of this kind.
+    #[inline]
+    pub fn send_task(&self, plan: &Plan, kind: Kind, queue: Option<QueueId>) -> (QueueId, Kind) {
+        queue.map_or_else(|| plan.place_of_task(self.stands, kind), |queue| (queue, Kind::Deferred))
+    }
+
+    /// The queue for a box: this one, or with `None` the seat's own of this kind.
     #[inline]
     pub fn send(&self, plan: &Plan, kind: Kind, queue: Option<QueueId>) -> (QueueId, Kind) {
         match queue {

@@ -85,11 +85,15 @@ impl Plan {
     }
 
     fn seat(&self, f: &mut fmt::Formatter<'_>, index: usize, seat: &SeatPlan) -> fmt::Result {
-        let SeatPlan { pu, node, affinity, pool, spare, is_alone: _, place, look, idle } = seat;
+        let SeatPlan { pu, node, affinity, pool, spare, is_alone: _, place, tasks, look, idle } = seat;
         let spare = if *spare { " (spare)" } else { "" };
         writeln!(f, "seat{index}{spare}: {pu} on {node}, {pool:?}, affinity {affinity:?}")?;
         let [immediate, deferred] = place.map(|queue| self.name(queue));
-        writeln!(f, "  immediate to {immediate}; deferred to {deferred}")?;
+        let tasks = match self.name(*tasks) {
+            tasks if tasks == immediate => String::new(),
+            tasks => format!("; immediate ones that are no boxes to {tasks}"),
+        };
+        writeln!(f, "  immediate to {immediate}; deferred to {deferred}{tasks}")?;
         for Probe { rule, scan, take, when, rest_to, while_waiting } in look {
             let (ring, queues) = match scan {
                 Scan::List(queues) => ("", queues),

@@ -35,7 +35,7 @@ impl Plan {
             }
             if let Some(owner) = queue.owner {
                 for (seat, plan) in self.seats.iter().enumerate() {
-                    let pushes = plan.place.contains(&id);
+                    let pushes = plan.place.contains(&id) || plan.tasks == id;
                     assert!(
                         !pushes || seat == owner.index(),
                         "{name}: seat{seat} pushes to {}, not its own",
@@ -46,7 +46,7 @@ impl Plan {
         }
         for (index, seat) in self.seats.iter().enumerate() {
             // The pusher itself is awake: it finds the task when its own work is done.
-            for queue in seat.place {
+            for queue in seat.place.into_iter().chain([seat.tasks]) {
                 let own = serves(seat, queue);
                 let wakes = !self.queues[queue.index()].wake.is_empty();
                 assert!(

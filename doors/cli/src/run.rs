@@ -14,7 +14,7 @@ use vicus::{Setting, environment};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The strategy of its teams, such as `nls` or `steal:spin_ns=2000`; by default that of `VICUS_STRATEGY`, else `las`.
+    /// The strategy of its teams, such as `nls` or `steal:spin_ns=2000`; by default that of `VICUS_STRATEGY`, else `vicus`.
     #[arg(long, value_name = "STRATEGY")]
     strategy: Option<Setting>,
     /// Prints on standard error, when the program ends: how many tasks there were and how far away they were taken from, where the bytes
@@ -46,7 +46,7 @@ const MALLOC: &str = "libvicus_malloc.so";
 
 /// Becomes the program.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
-    let setting = strategy::one(args.strategy.as_ref())?;
+    let setting = strategy::one_of_tasks(args.strategy.as_ref())?;
     let is_placed = args.data_distribution.is_some() || environment::distribution().is_some();
     let mut preload = OsString::new();
     if is_placed {

@@ -3,7 +3,7 @@
 //! The environment is read only if a command needs a strategy, so that a wrong value does not affect other commands.
 
 use clap::error::ErrorKind;
-use vicus::{Setting, Settings, environment};
+use vicus::{DEFAULT, DEFAULT_OF_QUERIES, Setting, Settings, environment};
 
 /// All strategies given; `default` if none was.
 pub(crate) fn several(given: &[Settings], default: &str) -> anyhow::Result<Vec<Setting>> {
@@ -18,11 +18,20 @@ pub(crate) fn several(given: &[Settings], default: &str) -> anyhow::Result<Vec<S
     Ok(settings)
 }
 
-/// The one strategy given; `las` if none was.
+/// The one strategy given, for queries and for networks of boxes; that of queries if none was.
 pub(crate) fn one(given: Option<&Setting>) -> anyhow::Result<Setting> {
+    one_or(given, DEFAULT_OF_QUERIES)
+}
+
+/// The one strategy given, for tasks; that of tasks if none was.
+pub(crate) fn one_of_tasks(given: Option<&Setting>) -> anyhow::Result<Setting> {
+    one_or(given, DEFAULT)
+}
+
+fn one_or(given: Option<&Setting>, default: &str) -> anyhow::Result<Setting> {
     match given.cloned().map(Ok).or_else(environment::strategy) {
         Some(setting) => setting.map_err(wrong),
-        None => Ok("las".parse().expect("the default strategy exists")),
+        None => Ok(default.parse().expect("the default strategy exists")),
     }
 }
 

@@ -478,7 +478,7 @@ impl Settings {
         line("OMP_TARGET_OFFLOAD", ["DISABLED", "DEFAULT", "MANDATORY"][self.offload as usize].to_owned());
         if is_verbose {
             line("GOMP_SPINCOUNT", self.spins.to_string());
-            let strategy = self.strategy.as_ref().map_or("las".to_owned(), ToString::to_string);
+            let strategy = self.strategy.as_ref().map_or(vicus::DEFAULT.to_owned(), ToString::to_string);
             line("VICUS_STRATEGY", strategy);
         }
     }

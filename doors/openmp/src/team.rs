@@ -192,7 +192,7 @@ impl Team {
 /// are more than there are processors: each keeps another one from its work meanwhile.
 fn strategy(size: u32) -> Setting {
     let settings = settings::get();
-    let wanted = settings.strategy.as_ref().map_or("las".to_owned(), ToString::to_string);
+    let wanted = settings.strategy.as_ref().map_or(vicus::DEFAULT.to_owned(), ToString::to_string);
     let spin_ns = match settings.is_active {
         Some(true) => Some(1_000_000_000),
         Some(false) => Some(0),

@@ -2,7 +2,7 @@
 //!
 //! | variable | what it says | else |
 //! |---|---|---|
-//! | `VICUS_STRATEGY` | the strategy, such as `footprint:backoff_ns=500` | `las` |
+//! | `VICUS_STRATEGY` | the strategy, such as `footprint:backoff_ns=500` | `vicus`; of queries `las` |
 //! | `VICUS_LEARNED` | the file that `vicus learn` wrote about a program: its strategy, where none is named | none |
 //! | `VICUS_DATA_DISTRIBUTION`, or the paper's `OMP_DATA_DISTRIBUTION` | [how memory lies](crate::memory) | `standard` |
 //! | `VICUS_DATA_DISTRIBUTION_FROM` | from how many bytes on the blocks of an OpenMP program's `malloc` lie so | 131072 |

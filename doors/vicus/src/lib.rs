@@ -222,7 +222,9 @@ pub mod trace {
     };
 }
 
-pub use vicus_schedule::{ALL as STRATEGIES, Parameter, Plan, Setting, SettingError, Settings, Strategy, Values};
+pub use vicus_schedule::{
+    ALL as STRATEGIES, DEFAULT, DEFAULT_OF_QUERIES, Parameter, Plan, Setting, SettingError, Settings, Strategy, Values,
+};
 pub use vicus_topology::{GroupId, LocationId, NoSuchPlace, NodeId, Place, Topology};
 
 /// The README's program is a test.

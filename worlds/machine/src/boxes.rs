@@ -205,23 +205,26 @@ impl Worker {
         instance.stage() != stage && instance.unfinished() > 0
     }
 
-    /// Takes the boxes of stopped requests out of the seat's own queue.
+    /// Takes the boxes of stopped requests out of the seat's own queues.
     fn take_unwanted(&mut self) -> Vec<Queued> {
         let shared = Arc::clone(&self.shared);
-        let Some(deque) = shared.queues.own(self.seat) else { return Vec::new() };
-        let tasks = std::iter::from_fn(|| deque.pop());
-        #[expect(unsafe_code, reason = "asks what a task is")]
-        // SAFETY: it was taken out and has not been run.
-        let (unwanted, kept): (Vec<_>, Vec<_>) = tasks.partition(|task| unsafe { task.is_unwanted() });
-        for task in kept.into_iter().rev() {
-            if let Err(task) = deque.push(task) {
-                self.state.keep(task);
+        let mut all = Vec::new();
+        for deque in shared.queues.own(self.seat) {
+            let tasks = std::iter::from_fn(|| deque.pop());
+            #[expect(unsafe_code, reason = "asks what a task is")]
+            // SAFETY: it was taken out and has not been run.
+            let (unwanted, kept): (Vec<_>, Vec<_>) = tasks.partition(|task| unsafe { task.is_unwanted() });
+            for task in kept.into_iter().rev() {
+                if let Err(task) = deque.push(task) {
+                    self.state.keep(task);
+                }
             }
+            deque.share(true);
+            #[expect(unsafe_code, reason = "a task is a value again")]
+            // SAFETY: only boxes are ever unwanted; `queue_all` put them there, and they were taken out above.
+            all.extend(unwanted.into_iter().map(|task| unsafe { Queued::from_task(task) }));
         }
-        deque.share(true);
-        #[expect(unsafe_code, reason = "a task is a value again")]
-        // SAFETY: only boxes are ever unwanted; `queue_all` put them there, and they were taken out above.
-        unwanted.into_iter().map(|task| unsafe { Queued::from_task(task) }).collect()
+        all
     }
 
     /// Queues the boxes that the last invocation activated, and wakes one sleeper for each but the last immediate one: that is

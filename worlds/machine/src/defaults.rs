@@ -23,13 +23,13 @@ use vicus_schedule::Setting;
 ///
 /// let wrong = Defaults { strategy: Some(Err("settings.txt:3: no strategy".to_owned())), ..Defaults::default() };
 /// let runtime = builder.defaults(wrong).start();
-/// assert_eq!(runtime.plan().strategy, "las");
-/// assert!(runtime.warnings().contains(&"settings.txt:3: no strategy; it is las now".to_owned()));
+/// assert_eq!(runtime.plan().strategy, "vicus");
+/// assert!(runtime.warnings().contains(&"settings.txt:3: no strategy; it is vicus now".to_owned()));
 /// # Ok::<(), vicus_schedule::SettingError>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Defaults {
-    /// The strategy; else `las`.
+    /// The strategy; else [`vicus_schedule::DEFAULT`].
     pub strategy: Option<Result<Setting, String>>,
     /// How memory lies that is asked for without a distribution; else [`Distribution::Standard`].
     pub distribution: Option<Result<Distribution, String>>,

@@ -7,7 +7,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex};
-use vicus_schedule::{Kind, PoolId, SeatId};
+use vicus_schedule::{PoolId, SeatId, SeatPlan};
 
 /// Whether a spare seat's thread is to work.
 #[derive(Default)]
@@ -89,8 +89,11 @@ impl Shared {
             worker.work(|| (lent.wanted.load(Ordering::Acquire) || has_threads()) && !closing());
             worker.recorder.lent_ends();
             // What is left in its own queue is for others to take.
-            if self.queues.own(seat).is_some_and(|deque| !deque.is_empty()) {
-                self.wake_for(self.plan.seats[seat.index()].place[Kind::Immediate as usize], None, true);
+            let SeatPlan { place: [boxes, _], tasks, .. } = self.plan.seats[seat.index()];
+            for queue in [boxes, tasks] {
+                if self.queues.deque(queue).is_some_and(|deque| !deque.is_empty()) {
+                    self.wake_for(queue, None, true);
+                }
             }
         }
         worker.hand_in();

@@ -207,9 +207,9 @@ impl SharedQueues {
         }
     }
 
-    /// A seat's own lock-free queue, if the strategy gives it one.
-    pub(crate) fn own(&self, seat: SeatId) -> Option<&Deque> {
-        self.queues.iter().find_map(|queue| match &queue.0 {
+    /// A seat's own lock-free queues: those that the strategy gives it.
+    pub(crate) fn own(&self, seat: SeatId) -> impl Iterator<Item = &Deque> {
+        self.queues.iter().filter_map(move |queue| match &queue.0 {
             SharedQueue::Own { owner, deque } if *owner == seat => Some(&**deque),
             _ => None,
         })

@@ -31,7 +31,8 @@ use vicus_flow::{Account, BoxId, Budget, Entry, FlowError, Instance, Model, Oper
 use vicus_memory::distribution::{Distribution, Policy};
 use vicus_memory::{Memory, MemoryOptions, PlaceError, Placed};
 use vicus_schedule::{
-    Decision, Kind, LastUses, MOST_THREADS, Plan, PoolId, QueueId, QueueSpec, RequestId, SeatId, Setting, TaskRef, Wake,
+    DEFAULT, Decision, Kind, LastUses, MOST_THREADS, Plan, PoolId, QueueId, QueueSpec, RequestId, SeatId, Setting,
+    TaskRef, Wake,
 };
 use vicus_topology::{NodeId, Place, Topology};
 
@@ -105,7 +106,7 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
         self
     }
 
-    /// The strategy; by default that of [`Defaults`], else `las`.
+    /// The strategy; by default that of [`Defaults`], else [`vicus_schedule::DEFAULT`].
     ///
     /// A strategy that deals tasks by latencies (`vicinity`) has them measured on a machine with several core groups, unless
     /// [`Defaults::latencies`] names a file that has them.
@@ -386,8 +387,8 @@ impl Chosen {
             assert_fits(plan, &topology);
             return (topology, plan.clone());
         }
-        let strategy = self.strategy.clone().or_else(|| said(&self.defaults.strategy, "; it is las now", warnings));
-        let strategy = strategy.unwrap_or_else(|| "las".parse().expect("the default strategy exists"));
+        let strategy = self.strategy.clone().or_else(|| said(&self.defaults.strategy, "; it is vicus now", warnings));
+        let strategy = strategy.unwrap_or_else(|| DEFAULT.parse().expect("the default strategy exists"));
         // A machine that is only described can't be measured.
         let is_this = || is_found || crate::this_machine().topology == topology;
         let wants_latencies = strategy.strategy().wants_latencies() && topology.core_groups.len() > 1 && is_this();

@@ -73,6 +73,8 @@ pub(crate) struct Worker {
     /// The seat's own lock-free queue for immediate tasks ([`Seat::own`]); null if the plan has no such queue. It lives in
     /// `shared`.
     own: *const Deque,
+    /// The same if immediate tasks go there that are no boxes; else null ([`Seat::takes_tasks`]).
+    tasks: *const Deque,
     /// The pools in which a push to it may wake a sleeper; also in `shared`.
     near: Box<[*const SleepPool]>,
     /// Memory for tasks.
@@ -250,7 +252,8 @@ impl Worker {
         let state = Seat::new(&shared.plan, seat, |queue| shared.queues.deque(queue).is_some());
         let own = state.own().and_then(|queue| shared.queues.deque(queue)).map_or(ptr::null(), ptr::from_ref);
         let plan = &shared.plan.seats[seat.index()];
-        let near = shared.plan.queues[plan.place[Kind::Immediate as usize].index()].wake.iter();
+        let has_tasks = state.takes_tasks(&shared.plan);
+        let near = shared.plan.queues[plan.tasks.index()].wake.iter();
         let near = near.map(|pool| ptr::from_ref(&shared.pools[pool.index()])).collect();
         let slot = shared.plan.pools[plan.pool.index()].seats.iter().position(|&other| other == seat);
         Worker {
@@ -270,6 +273,7 @@ impl Worker {
             is_tied: false,
             desk: None,
             own,
+            tasks: if has_tasks { own } else { ptr::null() },
             near,
             slab: Slab::new(seat),
             cells: SeatCells::new(plan.node.index()),
@@ -332,10 +336,20 @@ impl Worker {
         }
     }
 
-    /// Puts an immediate task into the seat's own queue, if it has one. Other seats see it when they want some.
+    /// The queue into which [`Worker::put_own`] puts tasks.
+    #[inline]
+    pub(crate) fn tasks(&self) -> Option<&Deque> {
+        #[expect(unsafe_code, reason = "a way to a part of what the worker shares that is short")]
+        // SAFETY: as in `own`.
+        unsafe {
+            self.tasks.as_ref()
+        }
+    }
+
+    /// Puts an immediate task that is no box into the seat's own queue, if it has one for these. Other seats see it when they want some.
     #[inline]
     pub(crate) fn put_own(&mut self, task: TaskRef) -> Result<(), TaskRef> {
-        self.own().ok_or(task)?.push(task)?;
+        self.tasks().ok_or(task)?.push(task)?;
         if self.has_sleepers() {
             self.share_own();
         }
@@ -353,7 +367,7 @@ impl Worker {
     #[cold]
     fn record_closure(&mut self, task: TaskRef, kind: Kind, is_near: bool) {
         self.recorder.task_enqueued(task, kind);
-        if let Some(queue) = self.state.own().filter(|_| is_near) {
+        if let Some(queue) = self.state.own().filter(|_| is_near && self.tasks().is_some()) {
             self.record_put(task, queue);
         }
     }
@@ -362,7 +376,7 @@ impl Worker {
     #[inline(never)]
     fn share_own(&mut self) {
         self.own().expect("a task was put there").share(false);
-        let queue = self.shared.plan.seats[self.seat.index()].place[Kind::Immediate as usize];
+        let queue = self.shared.plan.seats[self.seat.index()].tasks;
         self.wake(queue, self.frame.request, Kind::Immediate);
     }
 
@@ -380,9 +394,7 @@ impl Worker {
     /// Moves the tasks that only this seat would run to a queue where others find them: its thread leaves, or is about to block.
     pub(crate) fn share_tasks(&mut self) {
         let kept = self.state.take_private();
-        if let Some(own) = self.shared.queues.own(self.seat) {
-            own.share(true);
-        }
+        self.shared.queues.own(self.seat).for_each(|own| own.share(true));
         let entry = self.shared.plan.entry[0];
         for task in kept {
             let request = task.header().request;

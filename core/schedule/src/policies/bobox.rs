@@ -7,6 +7,7 @@
 //!
 //! Which tasks are immediate, the report says of vias, which here are no tasks. Its boxes are stolen after they have received data
 //! (Fig. 3, §3.5), so they are relaxed tasks. `boxes=immediate` has them as the flow protocol has them, and then a pipeline stays with one thread.
+//! A program's own tasks, which the report does not have, are relaxed ones as well: one thread spawns many of them, and nobody else takes an immediate one.
 
 use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy, Values};
 use crate::{End, Order, Plan, QueueId, Scan, Take};
@@ -67,6 +68,7 @@ impl Strategy for Bobox {
             let pool = draft.pools[domain].seats.iter().filter(|&&other| other != seat);
             let lent = pool.map(|other| immediate[other.index()]).collect();
             draft.seats[index].place = [immediate[index], stealing[domain]];
+            draft.seats[index].tasks = stealing[domain];
             draft.probe(seat, 1, Scan::List(vec![immediate[index]]), Take::Youngest);
             // The tasks that a blocked thread, or the one lent for it, has left.
             draft.probe(seat, 4, Scan::List(lent), Take::Oldest);

@@ -6,9 +6,12 @@
 //! rank unless the OS's value is asked for (10 × cores would hardly ever be exceeded), and a node without threads deals to the
 //! nearest one with threads, or its tasks would strand.
 //!
-//! In the authors' runtime (MIR), a task that is not worth dealing goes to a second queue of its node, which all look at first and
-//! rob at any length: there "falls back to work stealing" (§6) is true, and only dealt tasks are protected. Their workers poll and are
-//! never woken. `undealt=apart` and `wake=off` do so.
+//! As in the authors' runtime (MIR), a task that is not worth dealing goes to a second queue of its node, which all look at first and
+//! rob at any length: so "falls back to work stealing" (§6) is true, and only dealt tasks are protected; and of nodes that cost the same, each
+//! gets its turn. `undealt=beside` and `ties=first` are as the text has it. Their workers poll and are never woken, which `wake=off` does.
+//!
+//! A core's share of the last-level cache was 1 MiB on the authors' machine. Where it is larger today, the limit stays there: the caches have grown, and the price of
+//! distance has not fallen.
 
 use super::{Draft, Parameter, SPARES, Setting, Strategy, Values, cache_bytes, cores};
 use crate::{Dealing, Idle, Order, Plan, PoolId, QueueId, Robber, Scan, Take};
@@ -26,13 +29,13 @@ impl Strategy for Footprint {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        const ALL: [Parameter; 9] = {
+        const ALL: [Parameter; 10] = {
             let [first, factor, max, wake] = BACK_OFF;
             let share = Parameter {
                 name: "share_bytes",
                 default: 0,
                 values: Values::ANY,
-                what: "a task with more bytes is dealt; 0 is a core's share of the machine's last-level cache",
+                what: "a task with more bytes is dealt; 0 is a core's share of the machine's last-level cache, and 1 MiB at most",
             };
             let even = Parameter {
                 name: "even",
@@ -47,14 +50,14 @@ impl Strategy for Footprint {
                 what: "a queue is robbed when longer than its cores times this: its distance among the machine's, or as the \
                        operating system tells it",
             };
-            let undealt = Parameter {
-                name: "undealt",
-                default: 0,
-                values: Values::Named(&["beside", "apart"]),
-                what: "whether tasks that are not worth dealing lie beside the dealt ones of their node, or in a queue of their own that is \
-                       looked at first and robbed at any length",
+            let ties = Parameter {
+                name: "ties",
+                default: 1,
+                values: Values::Named(&["first", "turn"]),
+                what: "which of the nodes gets a task where its bytes cost the same: the first one from that of its first byte on, or the one to \
+                       which the spawning thread has sent the fewest bytes",
             };
-            [share, even, distance, undealt, SPARES, first, factor, max, wake]
+            [share, even, distance, UNDEALT, ties, SPARES, first, factor, max, wake]
         };
         &ALL
     }
@@ -90,8 +93,8 @@ impl Strategy for Footprint {
         let spared = |pool: PoolId| draft.pools_by_rank(pool);
         let everyone: Vec<Vec<PoolId>> = draft.pool_ids().map(spared).collect();
         // By pool, the queue of the tasks that stay where they are spawned.
-        let undealt: Vec<QueueId> = match setting.value("undealt") {
-            0 => queues.clone(),
+        let undealt: Vec<QueueId> = match setting.value(UNDEALT.name) {
+            BESIDE => queues.clone(),
             _ => draft
                 .pool_ids()
                 .map(|pool| {
@@ -125,10 +128,11 @@ impl Strategy for Footprint {
             }
             draft.probe_long(seat, 2, scan, limits);
         }
-        let share = || pus.iter().map(|&pu| cache_bytes(machine, pu).0).max().unwrap_or(0);
+        let share = || pus.iter().map(|&pu| cache_bytes(machine, pu).0).max().unwrap_or(0).min(MOST_SHARE_BYTES);
         let dealing = Dealing {
             more_bytes_than: setting.above_zero("share_bytes").map_or_else(share, u64::from),
             only_uneven: setting.value("even") == 0,
+            spread_within: (setting.value("ties") == 1).then_some(0),
             holds: machine.nodes.iter().map(|node| machine.has_memory(node.id)).collect(),
             ..draft.deal_to_nodes(&queues)
         };
@@ -136,6 +140,21 @@ impl Strategy for Footprint {
         Plan { homes, dealing: Some(dealing), ..draft.finish(setting, undealt) }
     }
 }
+
+/// A core's share of the last-level cache on the authors' machine.
+const MOST_SHARE_BYTES: u64 = 1 << 20;
+
+/// Where tasks lie that stay with their spawner.
+pub(super) const UNDEALT: Parameter = Parameter {
+    name: "undealt",
+    default: 1,
+    values: Values::Named(&["beside", "apart"]),
+    what: "whether tasks that are not worth dealing lie beside the dealt ones, or in a queue of their own that is looked at first and robbed by all \
+           threads at any length",
+};
+
+/// The first value of [`UNDEALT`].
+pub(super) const BESIDE: u32 = 0;
 
 /// The exponential back-off of §4.1; the paper gives no figures.
 pub(super) const BACK_OFF: [Parameter; 4] = [

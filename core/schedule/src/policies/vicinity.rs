@@ -6,8 +6,12 @@
 //! many home caches. A home cache is a core group here. Latencies are those that a world has measured, and the topology's
 //! distances until then. Vicinities are cut by them, from all home caches of the machine: on a mesh, four are two by two. The
 //! paper gives them a fixed size, and does not say which caches form one.
+//!
+//! We differ: a task that is not dealt goes to a second queue of its home cache, which all seats of the machine rob at any length, as in
+//! footprint scheduling. In the paper it lies beside the dealt ones, and leaves the vicinity of its spawner as little as these
+//! (`undealt=beside`): a program whose tasks name no data then keeps one vicinity of the machine busy.
 
-use super::footprint::{BACK_OFF, back_off, first_beyond_longest};
+use super::footprint::{BACK_OFF, BESIDE, UNDEALT, back_off, first_beyond_longest};
 use super::{Draft, Latencies, Parameter, SPARES, Setting, Strategy, Values, cache_bytes};
 use crate::{Dealing, Order, Plan, PoolId, QueueId, Scan, Take};
 use vicus_topology::{GroupId, PuId, Topology};
@@ -24,11 +28,11 @@ impl Strategy for Vicinity {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        const ALL: [Parameter; 9] = {
+        const ALL: [Parameter; 10] = {
             let [first, factor, max, wake] = BACK_OFF;
             let reach = Parameter {
                 name: "reach",
-                default: 16,
+                default: 8,
                 // Those of §4.2.
                 values: Values::OneOf(&[0, 1, 4, 8, 16]),
                 what: "how many home caches share their work, the own one included; 0 is all",
@@ -51,7 +55,7 @@ impl Strategy for Vicinity {
                 values: Values::ANY,
                 what: "a task with more bytes is dealt; 0 is the machine's private cache",
             };
-            [reach, intensity, coarse, private, SPARES, first, factor, max, wake]
+            [reach, intensity, coarse, private, UNDEALT, SPARES, first, factor, max, wake]
         };
         &ALL
     }
@@ -101,14 +105,30 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
             draft.queue(format!("tasks of {pool:?}"), None, Order::Deque, home, wake)
         })
         .collect();
+    // By pool, the queue of the tasks that stay where they are spawned.
+    let undealt: Vec<QueueId> = match setting.value(UNDEALT.name) {
+        BESIDE => queues.clone(),
+        _ => draft
+            .pool_ids()
+            .map(|pool| {
+                let (home, wake) = (draft.pool_node(pool), outwards(&draft, pool, &cost));
+                draft.queue(format!("undealt tasks of {pool:?}"), None, Order::Deque, home, wake)
+            })
+            .collect(),
+    };
     for seat in draft.seat_ids() {
         let pool = draft.seat(seat).pool;
-        let own = queues[pool.index()];
+        let (own, stays) = (queues[pool.index()], undealt[pool.index()]);
+        let is_apart = own != stays;
         let others = blocks[pool.index()][1..].iter().map(|other| queues[other.index()]).collect();
-        draft.seats[seat.index()].place = [own, own];
+        draft.seats[seat.index()].place = [stays, stays];
         draft.seats[seat.index()].idle = back_off(setting);
-        draft.probe(seat, 1, Scan::List(vec![own]), Take::Oldest);
+        draft.probe(seat, 1, Scan::List(if is_apart { vec![stays, own] } else { vec![own] }), Take::Oldest);
         draft.probe(seat, 2, Scan::List(others), Take::Oldest);
+        if is_apart {
+            let others = outwards(&draft, pool, &cost)[1..].iter().map(|other| undealt[other.index()]).collect();
+            draft.probe(seat, 2, Scan::List(others), Take::Oldest);
+        }
     }
     let private = || pus.iter().map(|&pu| cache_bytes(machine, pu).1).max().unwrap_or(0);
     let dealing = Dealing {
@@ -118,7 +138,19 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
         ..draft.deal_to_groups(&queues, &cost)
     };
     let homes = draft.homes(&queues);
-    Plan { homes, dealing: Some(dealing), ..draft.finish(setting, queues) }
+    Plan { homes, dealing: Some(dealing), ..draft.finish(setting, undealt) }
+}
+
+/// All pools by what a byte of their caches costs a seat of this one, which comes first; at equal costs cyclically from it.
+fn outwards(draft: &Draft<'_>, from: PoolId, cost: &impl Fn(GroupId, GroupId) -> u32) -> Vec<PoolId> {
+    let group = |pool: PoolId| draft.group_of(draft.pools[pool.index()].seats[0]);
+    let count = draft.pools.len();
+    let mut pools: Vec<PoolId> = draft.pool_ids().collect();
+    pools.sort_by_key(|&pool| {
+        let far = if pool == from { 0 } else { cost(group(from), group(pool)).max(1) };
+        (far, (pool.index() + count - from.index()) % count)
+    });
+    pools
 }
 
 /// All home caches, neighbours beside each other: each is paired with the nearest one that is left, then pairs are, and so on. So

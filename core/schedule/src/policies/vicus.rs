@@ -313,12 +313,9 @@ fn strangers(
     pools: &[PoolId],
     immediate: &[QueueId],
 ) -> impl Iterator<Item = QueueId> + use<> {
-    let seats = pools.iter().flat_map(|pool| &draft.pools[pool.index()].seats);
-    let mut queues: Vec<QueueId> = seats.map(|other| immediate[other.index()]).collect();
-    let own = &draft.pools[draft.seat(seat).pool.index()].seats;
-    let at = own.iter().position(|&other| other == seat).expect("a seat is in its pool");
-    let by = at * queues.len() / own.len();
-    queues.rotate_left(by);
+    let seats = pools.iter().flat_map(|pool| draft.pools[pool.index()].seats.iter().copied()).collect();
+    let queues: Vec<QueueId> =
+        las::turned(draft, seat, seats).into_iter().map(|other| immediate[other.index()]).collect();
     queues.into_iter()
 }
 

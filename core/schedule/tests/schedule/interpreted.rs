@@ -397,7 +397,7 @@ fn a_seat_whose_task_waits_robs_by_the_papers_rules() {
     let found = |task, rule, queue| Some(Found { task, rule, queue });
 
     // Muddukrishna et al., algorithm 2, line 4: longer than rank 1 times two cores; and first in, first out.
-    let footprint = plan("footprint", 4);
+    let footprint = plan("footprint:undealt=beside", 4);
     let far = footprint.seats[3].place[0];
     let mut world = World::new(&footprint);
     (0..2).for_each(|number| world.push(far, (7, number)));
@@ -505,14 +505,14 @@ fn thresholds_pauses_and_bounds_are_what_was_set() {
     assert!(dealing("footprint").only_uneven && !dealing("footprint:even=dealt").only_uneven);
     assert!(dealing("vicinity").only_coarse && !dealing("vicinity:coarse=off").only_coarse);
     assert!(dealing("vicinity").intensity_first && !dealing("vicinity:intensity=off").intensity_first);
-    let limits = |setting: &str| match &plan(setting).seats[0].look[1].when {
+    let limits = |setting: &str| match &plan(setting).seats[0].look.last().unwrap().when {
         When::LongerThan(limits) => limits.clone(),
         When::NotEmpty => panic!("a threshold"),
     };
     // A far node is 20 in the one-line notation, as on most machines; each has four cores.
     assert_eq!((limits("footprint"), limits("footprint:distance=value")), (vec![4; 3], vec![80; 3]));
     for (reach, others) in [(1, 0), (4, 3), (8, 3), (0, 3)] {
-        let plan = plan(&format!("vicinity:reach={reach}"));
+        let plan = plan(&format!("vicinity:undealt=beside,reach={reach}"));
         let robs = plan.seats[0].look.get(1).map_or(0, |probe| probe.scan.queues().len());
         assert_eq!(robs, others, "a vicinity of {reach} of the four home caches");
     }

@@ -5,7 +5,7 @@
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use vicus_schedule::{Kind, Order, Plan, Queue, QueueId, Queues, RequestId, Setting, Take, look};
+use vicus_schedule::{Kind, Order, Plan, Queue, QueueId, Queues, RequestId, SeatId, Setting, Take, look};
 use vicus_topology::{Topology, fixtures};
 
 /// A task: its request and its number, in the order of spawning.
@@ -28,12 +28,14 @@ struct Oracle<'a> {
     machine: &'a Topology,
     ranks: Vec<Vec<u32>>,
     plan: &'a Plan,
-    /// By seat.
+    /// By seat: boxes, or all where tasks of a program lie with them.
     immediate: Vec<Vec<Task>>,
+    /// By seat: immediate tasks of a program, where these lie apart.
+    tasks: Vec<Vec<Task>>,
     /// By core group (`las`) or all in one (`nls`).
     deferred: BTreeMap<usize, Vec<Task>>,
-    /// By seat: which of the strangers' queues served last.
-    resume: Vec<usize>,
+    /// By rule, 5 and 6, and seat: which of the strangers' queues served last.
+    resume: [Vec<usize>; 2],
 }
 
 impl Oracle<'_> {
@@ -55,21 +57,26 @@ impl Oracle<'_> {
     }
 
     /// The tasks that each rule of Falt et al. §4.2 would accept now, by rule; several where the paper leaves the order of equals
-    /// open.
+    /// open. A program's tasks count as immediate boxes on their own node, and rule 6 takes them from others.
     fn las(&self, seat: usize) -> Vec<(u8, Vec<Task>)> {
         let own = self.pu(seat);
-        let mut rules = vec![(1, self.immediate[seat].last().copied().into_iter().collect())];
+        let youngest = self.tasks[seat].last().or(self.immediate[seat].last());
+        let mut rules = vec![(1, youngest.copied().into_iter().collect())];
         // Rule 2: of the nearest seats of the group with work, each one's oldest.
         let distance = |other: usize| {
             let pu = self.pu(other);
             if pu.id == own.id { 0 } else { self.machine.cache_distance(own.id, pu.id).unwrap_or(u8::MAX) }
         };
         let group = |other: &usize| *other != seat && self.group(*other) == self.group(seat);
-        let with_work: Vec<usize> =
-            (0..self.immediate.len()).filter(group).filter(|&other| !self.immediate[other].is_empty()).collect();
-        let nearest = with_work.iter().map(|&other| distance(other)).min();
-        let near = with_work.iter().filter(|&&other| Some(distance(other)) == nearest);
-        rules.push((2, near.map(|&other| self.immediate[other][0]).collect()));
+        let in_group = |queues: &[Vec<Task>]| -> Vec<Task> {
+            let with_work: Vec<usize> =
+                (0..queues.len()).filter(group).filter(|&other| !queues[other].is_empty()).collect();
+            let nearest = with_work.iter().map(|&other| distance(other)).min();
+            let near = with_work.iter().filter(|&&other| Some(distance(other)) == nearest);
+            near.map(|&other| queues[other][0]).collect()
+        };
+        let boxes = in_group(&self.immediate);
+        rules.push((2, if boxes.is_empty() { in_group(&self.tasks) } else { boxes }));
         // Rule 3: own group's youngest of the oldest request.
         let own_deferred = self.deferred.get(&self.group(seat)).map_or(&[][..], Vec::as_slice);
         let oldest = own_deferred.iter().map(|task| task.0).min();
@@ -90,8 +97,11 @@ impl Oracle<'_> {
         rules.push((4, near.filter_map(|group| Oracle::for_strangers(&self.deferred[group])).collect()));
         // Rule 5: other groups of the node; round robin is checked with the last hit below.
         let strangers = |other: &usize| self.pu(*other).node == own.node && self.group(*other) != self.group(seat);
-        let tasks = (0..self.immediate.len()).filter(strangers).filter_map(|other| self.immediate[other].first());
+        let queues = (0..self.immediate.len()).filter(strangers);
+        let tasks = queues.flat_map(|other| [self.immediate[other].first(), self.tasks[other].first()]).flatten();
         rules.push((5, tasks.copied().collect()));
+        let far = (0..self.tasks.len()).filter(|&other| self.pu(other).node != own.node);
+        rules.push((6, far.filter_map(|other| self.tasks[other].first()).copied().collect()));
         rules
     }
 
@@ -107,7 +117,7 @@ impl Oracle<'_> {
     }
 
     fn remove(&mut self, task: Task) {
-        for queue in self.immediate.iter_mut().chain(self.deferred.values_mut()) {
+        for queue in self.immediate.iter_mut().chain(&mut self.tasks).chain(self.deferred.values_mut()) {
             if let Some(at) = queue.iter().position(|other| *other == task) {
                 queue.remove(at);
                 return;
@@ -119,14 +129,19 @@ impl Oracle<'_> {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Push { seat: usize, kind: Kind, request: u64 },
+    Push { seat: usize, kind: Kind, is_box: bool, request: u64 },
     Look { seat: usize },
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let kind = prop_oneof![Just(Kind::Immediate), Just(Kind::Deferred)];
     let step = prop_oneof![
-        (0..512usize, kind, 0..4u64).prop_map(|(seat, kind, request)| Step::Push { seat, kind, request }),
+        (0..512usize, kind, any::<bool>(), 0..4u64).prop_map(|(seat, kind, is_box, request)| Step::Push {
+            seat,
+            kind,
+            is_box,
+            request
+        }),
         (0..512usize).prop_map(|seat| Step::Look { seat }),
     ];
     prop::collection::vec(step, 1..120)
@@ -143,8 +158,9 @@ fn follow(strategy: &str, machine: &Topology, threads: usize, steps: &[Step]) {
         ranks: machine.numa_ranks(),
         plan: &plan,
         immediate: vec![Vec::new(); seats],
+        tasks: vec![Vec::new(); seats],
         deferred: BTreeMap::new(),
-        resume: vec![0; seats],
+        resume: [vec![0; seats], vec![0; seats]],
     };
     let mut spawned = 0;
     let mut take = |bare: &mut Bare, oracle: &mut Oracle<'_>, seat: usize| -> bool {
@@ -156,16 +172,17 @@ fn follow(strategy: &str, machine: &Topology, threads: usize, steps: &[Step]) {
             (Some(found), Some((rule, tasks))) => {
                 assert_eq!(found.rule, *rule, "no rule is skipped while an earlier one could serve");
                 assert!(tasks.contains(&found.task), "rule {rule} takes one of {tasks:?}, not {:?}", found.task);
-                if las && *rule == 5 {
+                if las && *rule >= 5 {
                     // Round robin: from the last hit on, no queue between it and this one could have served.
-                    let ring = plan.seats[seat].look.last().unwrap().scan.queues();
+                    let ring = plan.seats[seat].look.iter().find(|probe| probe.rule == *rule).unwrap().scan.queues();
                     let at = ring.iter().position(|queue| *queue == found.queue).unwrap();
-                    let from = oracle.resume[seat];
+                    let resume = &mut oracle.resume[usize::from(rule - 5)][seat];
+                    let from = *resume;
                     let passed = (0..ring.len()).map(|step| (from + step) % ring.len()).take_while(|&i| i != at);
                     for queue in passed {
                         assert!(bare.0[ring[queue].index()].is_empty(), "the scan resumes where it ended");
                     }
-                    oracle.resume[seat] = at;
+                    *resume = at;
                 }
             }
             (found, first) => panic!("the look found {found:?}, the paper's rules {first:?}"),
@@ -175,13 +192,16 @@ fn follow(strategy: &str, machine: &Topology, threads: usize, steps: &[Step]) {
     };
     for step in steps {
         match *step {
-            Step::Push { seat, kind, request } => {
+            Step::Push { seat, kind, is_box, request } => {
                 let seat = seat % seats;
                 let task = (request, spawned);
                 spawned += 1;
-                bare.0[plan.seats[seat].place[kind as usize].index()].push(RequestId(request), task);
+                let of_boxes = plan.seats[seat].place[kind as usize];
+                let queue = if is_box { of_boxes } else { plan.place_of_task(SeatId::new(seat), kind).0 };
+                bare.0[queue.index()].push(RequestId(request), task);
                 let group = if las { oracle.group(seat) } else { 0 };
                 match kind {
+                    Kind::Immediate if queue != of_boxes => oracle.tasks[seat].push(task),
                     Kind::Immediate => oracle.immediate[seat].push(task),
                     Kind::Deferred => oracle.deferred.entry(group).or_default().push(task),
                 }

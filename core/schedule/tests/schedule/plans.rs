@@ -41,6 +41,30 @@ fn no_plan_strands_a_task_on_any_machine() {
     }
 }
 
+/// What happened: a program spawned 200 equal tasks from one thread on a machine of four nodes, and under `las` the threads of one node ran them all, under
+/// `bobox` one thread.
+#[test]
+fn under_no_strategy_a_seat_leaves_the_tasks_of_a_program_to_another_one() {
+    for machine in machines() {
+        for strategy in ALL {
+            let setting: Setting = strategy.name().parse().unwrap();
+            for threads in thread_counts(&machine) {
+                let plan = setting.plan(&machine, threads);
+                assert_eq!(plan.idles_beside(), None, "{} on {}, {threads} threads", plan.strategy, machine.name);
+            }
+        }
+    }
+    let machine = Topology::parse("node:2 l3:2 core:2").unwrap();
+    let las = "las".parse::<Setting>().unwrap().plan(&machine, 8);
+    // As the paper has it for boxes: seat 0 is on node 0, seat 4 on node 1.
+    let mut as_for_boxes = las;
+    as_for_boxes.seats.iter_mut().for_each(|seat| seat.tasks = seat.place[Kind::Immediate as usize]);
+    assert_eq!(as_for_boxes.idles_beside(), Some((SeatId::new(0), SeatId::new(4))));
+    let vicinity = |setting: &str| setting.parse::<Setting>().unwrap().plan(&machine, 8).idles_beside();
+    assert_eq!(vicinity("vicinity:undealt=beside,reach=1"), Some((SeatId::new(0), SeatId::new(2))));
+    assert_eq!(vicinity("vicinity:undealt=beside,reach=0"), None);
+}
+
 /// All values of a parameter, or its ends and some in between.
 fn some_values(parameter: &Parameter) -> Vec<String> {
     match parameter.values {
@@ -171,9 +195,10 @@ fn a_strategy_with_queues_for_places_has_some_for_each_node() {
                     let is_near = ranks[node][plan.seats[seat.index()].node.index()] == least;
                     let found: Vec<_> =
                         (0..queues.len()).map(|number| plan.home_queue(seat, NodeId::new(node), number)).collect();
-                    // What is sent to a node of one core group lies with what is dealt there, also for those that are near.
+                    // What is sent to a node may lie with what is dealt there, also for those that are near, and not with what names nothing.
                     let own = plan.seats[seat.index()].place[Kind::Deferred as usize];
-                    let is_same = is_near && (strategy != "vicus" || queues.contains(&own));
+                    let has_others = ["vicus", "footprint", "vicinity"].contains(&strategy);
+                    let is_same = is_near && (!has_others || queues.contains(&own));
                     let expected = |queue: &QueueId| (!is_same).then_some(*queue);
                     assert!(found.into_iter().eq(queues.iter().map(expected)), "{strategy}");
                 }
@@ -242,7 +267,8 @@ fn footprint_deals_to_the_node_with_the_bytes_and_robs_only_long_queues() {
     assert_eq!(dealt(dealing, &[0, 0, 0, 64 << 20]), Some(last));
     assert_eq!(dealt(dealing, &[0, 0, 0, 1 << 10]), None, "less than a core's share of the cache stays");
     assert_eq!(dealt(dealing, &[16 << 20; 4]), None, "what lies everywhere stays");
-    let vicus_schedule::When::LongerThan(limits) = &plan.seats[0].look[1].when else { panic!("a threshold") };
+    let last = plan.seats[0].look.last().unwrap();
+    let vicus_schedule::When::LongerThan(limits) = &last.when else { panic!("a threshold") };
     assert_eq!(limits, &[4, 4, 4], "rank 1 times 4 cores");
     assert!(matches!(plan.seats[0].idle, Idle::BackOff { .. }));
 }
@@ -320,7 +346,7 @@ fn locality_queues_are_of_nodes_or_of_shared_caches() {
 fn vicinity_deals_by_measured_latencies() {
     // Three home caches on one node, which the topology can't tell apart; the middle one is far from the others.
     let machine = Topology::parse("l3:3 core:2").unwrap();
-    let setting: Setting = "vicinity:private_bytes=1".parse().unwrap();
+    let setting: Setting = "vicinity:private_bytes=1,undealt=beside".parse().unwrap();
     let latencies = Latencies::new(&machine, vec![vec![5, 50, 10], vec![50, 5, 50], vec![10, 50, 5]]).unwrap();
     let (plain, measured) = (setting.plan(&machine, 6), setting.plan_with(&machine, 6, Some(&latencies)));
     measured.assert_valid();
@@ -415,11 +441,15 @@ fn the_same_data_are_dealt_to_the_same_place_and_equals_are_spread() {
 fn thresholds_are_the_caches_of_the_machine() {
     // AMD's data sheet of the EPYC 7763: an L3 of 32 MiB for each 8 cores, an L1 of 32 KiB for each.
     let machine = fixtures().into_iter().find(|machine| machine.name == "AMD-19h-Zen3-2xEpyc-7763").unwrap();
-    let threshold = |strategy: &str| {
-        let plan = strategy.parse::<Setting>().unwrap().plan(&machine, 128);
+    let threshold_on = |machine: &Topology, strategy: &str| {
+        let plan = strategy.parse::<Setting>().unwrap().plan(machine, machine.usable_pus().count());
         plan.dealing.unwrap().more_bytes_than
     };
-    assert_eq!(threshold("footprint"), 4 << 20);
+    let threshold = |strategy: &str| threshold_on(&machine, strategy);
+    assert_eq!(threshold("footprint"), 1 << 20, "as on the authors' machine, and not 4 MiB");
+    // An L3 of 6 MiB for six cores, of which the directory of the coherence protocol has one.
+    let opteron = fixtures().into_iter().find(|machine| machine.name == "AMD-K10-Istanbul-8xOpteron-8439SE").unwrap();
+    assert_eq!(threshold_on(&opteron, "footprint"), (5 << 20) / 6);
     assert_eq!(threshold("vicinity"), 32 << 10);
     assert_eq!(threshold("locality-queues"), 0);
 }

@@ -23,7 +23,7 @@ use vicus_kernels::{AnyKernel, Kernel, Serial};
 pub(crate) struct Args {
     #[command(flatten)]
     kernels: kernel::Args,
-    /// The strategies to compare, a list such as las,nls:spares=2,steal; by default those of VICUS_STRATEGY, else las. The
+    /// The strategies to compare, a list such as las,nls:spares=2,steal; by default those of VICUS_STRATEGY, else vicus. The
     /// first line of each kernel (first number of threads, strategy, submission and distribution) is the reference: `ratio` and
     /// its paired 95 % interval are its time divided by the other's.
     #[arg(long, value_name = "LIST")]
@@ -99,7 +99,7 @@ fn measure(args: &Args, kernel: &AnyKernel) -> anyhow::Result<Vec<Outcome>> {
 
 /// One side for every combination of strategy, distribution and number of threads.
 fn sides(args: &Args, kernel: &AnyKernel) -> anyhow::Result<Vec<Side>> {
-    let strategies = crate::strategy::several(&args.strategy, "las")?;
+    let strategies = crate::strategy::several(&args.strategy, vicus::DEFAULT)?;
     let default_threads = [vicus::this_machine().topology.default_threads()];
     let threads = if args.threads.is_empty() { &default_threads[..] } else { &args.threads };
     let mut sides = Vec::new();

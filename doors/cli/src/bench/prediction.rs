@@ -19,7 +19,7 @@ pub(crate) struct Args {
     /// Which kernels; all by default.
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     kernel: Vec<String>,
-    /// The strategies, a list such as las,nls:spares=2,steal; by default those of VICUS_STRATEGY, else las.
+    /// The strategies, a list such as las,nls:spares=2,steal; by default those of VICUS_STRATEGY, else vicus.
     #[arg(long, value_name = "LIST")]
     strategy: Vec<Settings>,
     /// Numbers of threads; by default one, and one for each PU that may be used.
@@ -50,7 +50,7 @@ fn times(kernel: &str) -> f64 {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
-    let strategies = crate::strategy::several(&args.strategy, "las")?;
+    let strategies = crate::strategy::several(&args.strategy, vicus::DEFAULT)?;
     args.threads.iter().try_for_each(|&threads| engine::check_threads(Some(threads.into())))?;
     let here = vicus::this_machine().topology.default_threads();
     let threads: Vec<usize> = args.threads.iter().copied().map(usize::from).collect();

@@ -184,10 +184,10 @@ pub fn yield_to_descendants() {
 /// # Panics
 /// Outside of tasks that run on a seat.
 pub fn has_queued() -> bool {
-    in_task(|worker| match worker.own() {
+    in_task(|worker| match worker.tasks() {
         Some(own) => !own.is_empty(),
         None => {
-            let queue = worker.shared.plan.seats[worker.state.stands().index()].place[Kind::Immediate as usize];
+            let (queue, _) = worker.shared.plan.place_of_task(worker.state.stands(), Kind::Immediate);
             worker.shared.queues.len(queue) > 0
         }
     })

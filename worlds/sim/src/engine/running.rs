@@ -109,15 +109,15 @@ impl Engine<'_> {
     fn take_back(&mut self, seat: usize, second: u32) -> bool {
         let waiting = self.waiting(second);
         let Thread { state, .. } = &mut self.seats[seat];
-        let (own, own_way) = (state.own(), state.own_way());
+        let (own, own_way, takes_tasks) = (state.own(), state.own_way(), state.takes_tasks(self.plan));
         let (found, queue) = if state.take_back(&waiting) {
             (Some(waiting), None)
         } else if let Goes::To(queue) = self.tasks[second as usize].goes {
             (self.queues.remove(queue, waiting).then_some(waiting), Some(queue))
-        } else if let Some(own) = own {
+        } else if let Some(own) = own.filter(|_| takes_tasks) {
             (self.queues.take_own(own), Some(own))
         } else {
-            let queue = self.plan.seats[seat].place[Kind::Immediate as usize];
+            let queue = self.place_of(seat, second, Kind::Immediate).0;
             (self.queues.remove(queue, waiting).then_some(waiting), Some(queue))
         };
         let Some((task, _)) = found else { return false };
@@ -257,7 +257,7 @@ impl Engine<'_> {
             if state.waits == 0 && state.spawned {
                 let spec = &self.program.tasks[later as usize];
                 let kind = if spec.spreads { self.tasks[later as usize].kind } else { spec.released };
-                let kind = self.spills(seat, later, kind);
+                let kind = self.spills(seat, later, self.place_of(seat, later, kind).1);
                 let (queue, cost) = self.reach(seat, later, kind);
                 let begin = queue.map_or(self.now, |queue| self.enter(queue, seat, cost));
                 self.owe(seat, (begin - self.now).saturating_add(cost));

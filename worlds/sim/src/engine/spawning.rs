@@ -6,7 +6,7 @@ use crate::fluid::Time;
 use crate::memory::{DataOf, Memory};
 use crate::seats::{Doing, Frame, Phase};
 use crate::{Step, TaskSpec};
-use vicus_schedule::{Access, After, Dealt, Decision, Kind, Plan, PoolId, Put, QueueId, Spawner, Wake, Way};
+use vicus_schedule::{Access, After, Dealt, Decision, Kind, Plan, PoolId, Put, QueueId, SeatId, Spawner, Wake, Way};
 use vicus_topology::NodeId;
 use vicus_trace::What;
 
@@ -26,7 +26,8 @@ impl Engine<'_> {
         if spreads && self.alone() != Some(request) {
             self.tasks[task as usize].kind = Kind::Immediate;
         }
-        let kind = self.tasks[task as usize].kind;
+        let kind = self.place_of(seat, task, self.tasks[task as usize].kind).1;
+        self.tasks[task as usize].kind = kind;
         let mut begin = self.now;
         let mut cost = if kind == Kind::Deferred { self.costs.spawn.once() } else { 0 };
         if pinned.is_none() {
@@ -45,11 +46,20 @@ impl Engine<'_> {
         self.spend(seat, begin, cost);
     }
 
+    /// The queue of a seat for a task of this kind that goes to no other one, and the kind as which it lies there.
+    pub(super) fn place_of(&self, seat: usize, task: u32, kind: Kind) -> (QueueId, Kind) {
+        let spec = &self.program.tasks[task as usize];
+        if spec.of_box.is_some() || spec.outside {
+            return (self.plan.seats[seat].place[kind as usize], kind);
+        }
+        self.plan.place_of_task(SeatId::new(seat), kind)
+    }
+
     /// The kind of a task that is about to be queued as this one: immediate, if it goes to its spawner's own queue because another seat uses the other one.
     pub(super) fn spills(&mut self, seat: usize, task: u32, kind: Kind) -> Kind {
+        let queue = self.place_of(seat, task, kind).0;
         let Engine { plan, program, seats, queues, tasks, open, now, .. } = self;
         let (spec, goes) = (&program.tasks[task as usize], &mut tasks[task as usize].goes);
-        let queue = plan.seats[seat].place[kind as usize];
         let is_unnamed = spec.of_box.is_none()
             && !spec.outside
             && !spec.goes_home
@@ -93,7 +103,7 @@ impl Engine<'_> {
     /// The queue into which a task is about to be put, and the time that this takes.
     pub(super) fn reach(&self, seat: usize, task: u32, kind: Kind) -> (Option<QueueId>, Time) {
         let queue = match self.tasks[task as usize].goes {
-            Goes::Near => self.plan.seats[seat].place[kind as usize],
+            Goes::Near => self.place_of(seat, task, kind).0,
             Goes::To(queue) => queue,
             Goes::Kept => return (None, 0),
         };
@@ -103,6 +113,7 @@ impl Engine<'_> {
     /// Where a task goes, and the time of finding that out.
     fn destination(&mut self, seat: usize, task: u32) -> (Goes, Time) {
         let mut spawner = self.top(seat).spawner;
+        let kind = self.tasks[task as usize].kind;
         let Engine { plan, program, seats, memory, open, last_uses, .. } = self;
         let (spec, state) = (&program.tasks[task as usize], &mut seats[seat].state);
         if spec.outside {
@@ -122,8 +133,8 @@ impl Engine<'_> {
             None if !spec.accesses.is_empty() || !spec.after.is_empty() => {
                 state.deal(plan, &spec.accesses, &mut spawner, || *open, &mut data, last_uses.as_ref())
             }
-            None if spec.kind == Kind::Immediate && state.own().is_some() => Dealt::NONE,
-            None => match state.place(plan, spec.kind) {
+            None if kind == Kind::Immediate && state.takes_tasks(plan) => Dealt::NONE,
+            None => match state.place(plan, kind) {
                 Put::Keep => return (Goes::Kept, 0),
                 Put::Into(queue, _) => Dealt { queue: Some(queue), ..Dealt::NONE },
             },
@@ -169,12 +180,12 @@ impl Engine<'_> {
             Goes::Kept => return self.keep(seat, task, kind, by),
         };
         // Its own queue takes immediate tasks on a stack of any depth, and boxes don't wait.
-        let is_own = kind == Kind::Immediate && queue.is_none() && state.own().is_some();
+        let is_own = kind == Kind::Immediate && queue.is_none() && state.takes_tasks(plan);
         let is_box = self.program.tasks[task as usize].of_box.is_some();
         if !is_own && !is_box && state.place_dealt(plan, kind, queue) == Put::Keep {
             return self.keep(seat, task, kind, by);
         }
-        let (own, as_kind) = state.send(plan, kind, queue);
+        let (own, as_kind) = if is_box { state.send(plan, kind, queue) } else { state.send_task(plan, kind, queue) };
         let put = match self.program.tasks[task as usize].of_box {
             Some(_) => state.activated(plan, waiting, kind, queue, is_last),
             None => Some((waiting, own, as_kind)),

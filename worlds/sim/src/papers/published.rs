@@ -23,12 +23,16 @@ impl After {
         if self == After::Program && has_floats { kernel.published() } else { kernel }
     }
 
-    /// A strategy. In the authors' runtime, undealt tasks lie apart, and workers pause for 1 to 128 µs and are never woken.
+    /// A strategy. In the authors' runtime, undealt tasks lie apart under footprint scheduling, nodes that cost the same have their turns, and workers
+    /// pause for 1 to 128 µs and are never woken.
     pub(super) fn strategy(self, name: &str) -> String {
         const NEVER_WOKEN: &str = "wake=off,backoff_max_ns=128000";
+        let beside = "undealt=beside";
         match (self, name.split_once(':')) {
+            (After::Text, None) if name == "footprint" => format!("{name}:{beside},ties=first"),
             (After::Program, None) if name == "footprint" => format!("{name}:undealt=apart,{NEVER_WOKEN}"),
-            (After::Program, Some(("vicinity", _))) => format!("{name},{NEVER_WOKEN}"),
+            (After::Text, Some(("vicinity", _))) => format!("{name},{beside}"),
+            (After::Program, Some(("vicinity", _))) => format!("{name},{beside},{NEVER_WOKEN}"),
             _ => name.to_owned(),
         }
     }
