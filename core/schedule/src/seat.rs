@@ -13,7 +13,8 @@
 //! 4. what it has *kept*: tasks that a full queue refused, and those that it spawned on a deep stack;
 //! 5. the plan's probes.
 //!
-//! After many tasks in a row out of its own queue, which is the first probe's, the other probes have a turn ([`OWN_TURN`]).
+//! After many tasks in a row out of its own queue, which is the first probe's, the other probes have a turn ([`OWN_TURN`]). A first probe of several queues that
+//! others use as well gives the second one of them a turn then.
 //!
 //! Tasks that had begun on this seat and were *suspended* come back to it and to no other: one that was woken goes behind 2, as
 //! its data is likely to be in the seat's caches; one that has *yielded* goes behind 5. Neither keeps the seat from its queues for
@@ -23,8 +24,8 @@
 
 use crate::front::{FRONT_RULE, FRONT_TAKE, FRONT_TURN_NS};
 use crate::{
-    Access, DEEP, Dealing, Dealt, Found, Idle, Kind, LastUses, Plan, QueueId, QueuesByRequest, RequestId, SeatId,
-    SeatPlan, Shares, Sleeper, Spawner, Take, Wake, Way, When, Whereabouts, Why, look, look_waiting,
+    Access, DEEP, Dealing, Dealt, Found, Idle, Kind, LastUses, Plan, Probe, QueueId, QueuesByRequest, RequestId, Scan,
+    SeatId, SeatPlan, Shares, Sleeper, Spawner, Take, Wake, Way, When, Whereabouts, Why, look, look_waiting,
 };
 use std::collections::VecDeque;
 use vicus_topology::NodeId;
@@ -76,7 +77,7 @@ pub struct Seat<T> {
     own_way: Way,
     /// Whether it takes them while a task waits.
     own_while_waiting: bool,
-    /// How many tasks in a row it has taken out of it.
+    /// How many tasks in a row it has taken out of it; without one, out of the first queue that it looks into.
     own_in_row: u32,
     /// How many of the plan's probes only look into that queue: the first one, or none.
     own_probes: usize,
@@ -531,13 +532,38 @@ impl<T> Seat<T> {
     where
         Q: QueuesByRequest<Task = T>,
     {
+        let Some(own) = self.own else { return self.look_fairly(waiting, plan, queues) };
         let found = self.look_far(waiting, plan, &mut queues);
         let was_others_turn = self.is_others_turn();
         self.own_in_row = 0;
         if found.is_some() || !was_others_turn {
             return found;
         }
-        Some((queues.take(self.own?, Take::Oldest, 0, None)?, self.own_way))
+        Some((queues.take(own, Take::Oldest, 0, None)?, self.own_way))
+    }
+
+    /// As [`Seat::look_far`], for a seat without a queue of its own. Where its first probe looks into several queues, the second one has a turn after many tasks in a
+    /// row out of the first.
+    fn look_fairly<Q>(&mut self, waiting: Option<RequestId>, plan: &SeatPlan, mut queues: Q) -> Option<(T, Way)>
+    where
+        Q: QueuesByRequest<Task = T>,
+    {
+        let Some(Probe { scan: Scan::List(list), take, when: When::NotEmpty, rest_to: None, rule, .. }) =
+            plan.look.first()
+        else {
+            return self.look_far(waiting, plan, queues);
+        };
+        let &[first, second, ..] = &list[..] else { return self.look_far(waiting, plan, queues) };
+        if self.is_others_turn() {
+            self.own_in_row = 0;
+            if let Some(task) = queues.take(second, *take, 0, None) {
+                return Some((task, Way::new(*rule, second)));
+            }
+        }
+        let found = self.look_far(waiting, plan, queues);
+        let is_first = found.as_ref().is_some_and(|(_, way)| way.queue() == Some(first));
+        self.own_in_row = if is_first { self.own_in_row.saturating_add(1) } else { 0 };
+        found
     }
 
     /// Looks into queues: for tasks of this request, as a seat whose task waits, or for any.

@@ -124,10 +124,12 @@ fn places(strategy: &str, first: usize, second: usize) -> ([NodeId; 2], NodeId, 
 
 /// Where each strategy that deals runs the receiver, in runs in which the second sender queued it.
 ///
-/// Each node has one thread, and footprint robs only queues with more than one task: a box runs where it is queued, unless a thread that the system has
-/// held up has two in its queue.
+/// Each node has one thread, and footprint robs only queues with more than one task, if what is not dealt lies there as well: a box runs where it is queued, unless
+/// a thread that the system has held up has two in its queue.
 fn receiver_is(first: usize, place: NodeId, kind: TaskKind) {
-    for strategy in ["footprint:share_bytes=65536", "vicinity:private_bytes=65536,reach=1"] {
+    let strategies = ["footprint:share_bytes=65536", "vicinity:private_bytes=65536,reach=1"];
+    for strategy in strategies.map(|strategy| format!("{strategy},undealt=beside")) {
+        let strategy = &strategy;
         let (mut counted, mut as_expected) = (0, 0);
         for _ in 0..40 {
             let (senders, receiver, queued) = places(strategy, first, 10);

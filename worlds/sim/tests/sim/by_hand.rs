@@ -503,7 +503,7 @@ fn vicinity_deals_only_what_lies_in_one_home_cache() {
     let seats = |distribution: &str| {
         let distribution = distribution.parse().unwrap();
         let map = vicus_kernels::Map { vectors: 63, bytes: 16 << 10, distribution, published: false };
-        let outcome = run(&tile, "vicinity:reach=1", 63, &Recorder::record(&map, 63), &free_of_cost());
+        let outcome = run(&tile, "vicinity:reach=1,undealt=beside", 63, &Recorder::record(&map, 63), &free_of_cost());
         let mut seats: Vec<u32> = outcome.tasks[1..].iter().map(|task| task.seat).collect();
         seats.dedup();
         (seats.len(), outcome.far_share())
@@ -573,7 +573,7 @@ fn a_waiting_task_robs_only_long_queues_and_takes_the_oldest() {
     // distance, 1, times its cores, 1.
     let machine = machine("node:2 l3:1 core:1");
     // Their pauses are over before there is anything to do: nothing ends a short one.
-    let two = plan(&machine, "footprint:backoff_ns=1,backoff_max_ns=1", 2);
+    let two = plan(&machine, "footprint:undealt=beside,backoff_ns=1,backoff_max_ns=1", 2);
     let order = |waiting: u32| {
         let work = |ns| Step::Work(Work { leaf: 0, cost: Cost::Nanos(ns), accesses: Vec::new() });
         let task = |steps: Vec<Step>, pinned| TaskSpec { steps, pinned, ..TaskSpec::default() };
