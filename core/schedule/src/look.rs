@@ -148,7 +148,8 @@ pub fn look_waiting<Q: QueuesByRequest>(
 fn scan<T>(probe: &Probe, cursors: &mut [usize], mut take: impl FnMut(QueueId, u32) -> Option<T>) -> Option<Found<T>> {
     let (list, start) = match &probe.scan {
         Scan::List(list) => (list, 0),
-        Scan::Ring(list, cursor) => (list, cursors[*cursor]),
+        // A seat that is not bound may look around another ring than the last time.
+        Scan::Ring(list, cursor) => (list, cursors[*cursor].min(list.len())),
     };
     for step in 0..list.len() {
         // No division: idle workers scan rings often.

@@ -65,7 +65,7 @@ pub struct Plan {
     /// another seat, while there is one request: so the spawner waits for no lock ([`Seat::spill`](crate::Seat::spill)).
     pub spills: bool,
     /// Whether threads run on any PU, wherever the system puts them: a seat asks where that is before it looks for a task, and is then as one that is bound
-    /// there ([`Seat::stand`](crate::Seat::stand)).
+    /// there ([`Seat::stand`](crate::Seat::stand)). Queues with an owner stay with their seat.
     pub roams: bool,
     /// How a task with a footprint is dealt to a queue; `None` if only the spawner's seat decides.
     pub dealing: Option<Dealing>,
@@ -445,7 +445,9 @@ impl Plan {
 
     /// How many cursors each seat needs for its rings.
     pub fn cursors(&self, seat: SeatId) -> usize {
-        let rings = self.seats[seat.index()].look.iter().filter_map(|probe| match probe.scan {
+        // A seat that is not bound looks as any other one does.
+        let looks = if self.roams { &self.seats[..] } else { &self.seats[seat.index()..=seat.index()] };
+        let rings = looks.iter().flat_map(|seat| &seat.look).filter_map(|probe| match probe.scan {
             Scan::Ring(_, cursor) => Some(cursor + 1),
             Scan::List(_) => None,
         });

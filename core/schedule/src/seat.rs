@@ -289,10 +289,22 @@ impl<T> Seat<T> {
         self.first
     }
 
-    /// Where threads are not bound ([`Plan::roams`]): it looks and pushes as that seat from now on, whose queues are where the thread runs. It sleeps in its own pool.
+    /// Where threads are not bound ([`Plan::roams`]): it looks and pushes as that seat from now on, whose queues are where the thread runs. It keeps the queues that it owns, and
+    /// sleeps in its own pool; so a push may wake it for what it does not find there, and it looks as itself as well ([`Seat::find_at_home`]).
     #[inline]
     pub fn stand(&mut self, at: SeatId) {
         self.stands = at;
+    }
+
+    /// As [`Seat::find`], for a seat that stands elsewhere and has found nothing there: looks as itself. `plan` is its own.
+    #[cold]
+    pub fn find_at_home<Q>(&mut self, plan: &SeatPlan, queues: Q) -> Option<Run<T>>
+    where
+        Q: QueuesByRequest<Task = T>,
+    {
+        let (task, way) = self.look_beyond(self.waits_for(), plan, queues)?;
+        self.pause_ns = 0;
+        Some(Run { task, way, leaves: self.woken.is_some() && self.drop_own_wake(way) })
     }
 
     /// The seat as which it looks and pushes.
@@ -696,7 +708,7 @@ impl<T> Seat<T> {
             // This seat may not even look into that queue.
             Some(queue) => Put::Into(queue, Kind::Deferred),
             None => {
-                let (queue, kind) = plan.place_of_task(self.stands, kind);
+                let (queue, kind) = self.send_task(plan, kind, None);
                 Put::Into(queue, kind)
             }
         }
@@ -755,7 +767,27 @@ impl<T> Seat<T> {
     /// The queue for a task that is no box: this one, or with `None` the seat's own of this kind.
     #[inline]
     pub fn send_task(&self, plan: &Plan, kind: Kind, queue: Option<QueueId>) -> (QueueId, Kind) {
-        queue.map_or_else(|| plan.place_of_task(self.stands, kind), |queue| (queue, Kind::Deferred))
+        match queue {
+            // A seat elsewhere shares no data with this one.
+            Some(queue) => (queue, Kind::Deferred),
+            None => {
+                let placed = plan.place_of_task(self.stands, kind);
+                if self.may_put(plan, placed.0) { placed } else { plan.place_of_task(self.id, kind) }
+            }
+        }
+    }
+
+    /// Whether this seat may put tasks into a queue: it is nobody's, or its own.
+    #[inline]
+    fn may_put(&self, plan: &Plan, queue: QueueId) -> bool {
+        self.stands == self.id || plan.queues[queue.index()].owner.is_none_or(|owner| owner == self.id)
+    }
+
+    /// The queue for a box of this kind that goes nowhere else.
+    #[inline]
+    fn place_of_box(&self, plan: &Plan, kind: Kind) -> QueueId {
+        let [there, own] = [self.stands, self.id].map(|seat| plan.seats[seat.index()].place[kind as usize]);
+        if self.may_put(plan, there) { there } else { own }
     }
 
     /// The queue for a box: this one, or with `None` the seat's own of this kind.
@@ -764,7 +796,7 @@ impl<T> Seat<T> {
         match queue {
             // A seat elsewhere shares no data with this one.
             Some(queue) => (queue, Kind::Deferred),
-            None => (plan.seats[self.stands.index()].place[kind as usize], kind),
+            None => (self.place_of_box(plan, kind), kind),
         }
     }
 
@@ -844,7 +876,7 @@ impl<T> Seat<T> {
         if let Some(queue) = home.and_then(|home| plan.home_queue(self.stands, home, index)) {
             return Dealt { queue: Some(queue), ..Dealt::NONE };
         }
-        let own = plan.seats[self.stands.index()].place[kind as usize];
+        let own = self.place_of_box(plan, kind);
         let dealing = plan.dealing.as_ref().filter(|dealing| dealing.boxes);
         let mut dealt = dealing.map_or(Dealt::NONE, |dealing| deal(dealing, &mut self.shares));
         dealt.queue = dealt.queue.filter(|&queue| queue != own);

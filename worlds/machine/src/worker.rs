@@ -427,6 +427,9 @@ impl Worker {
         let mut reach = self.reach(shared, last);
         let plan = self.stand(shared);
         let mut found = self.state.find(plan, &mut reach, || shared.inbox(self.seat).take());
+        if found.is_none() && self.state.stands() != self.seat {
+            found = self.state.find_at_home(&shared.plan.seats[self.seat.index()], &mut reach);
+        }
         if reach.below.is_some() {
             found = found.or_else(|| find_below(shared, &mut reach, self.frame.request));
         }

@@ -13,7 +13,7 @@
 //! A core's share of the last-level cache was 1 MiB on the authors' machine. Where it is larger today, the limit stays there: the caches have grown, and the price of
 //! distance has not fallen.
 
-use super::{Draft, Parameter, SPARES, Setting, Strategy, Values, cache_bytes, cores};
+use super::{Draft, PIN, Parameter, SPARES, Setting, Strategy, Values, cache_bytes, cores, unbound};
 use crate::{Dealing, Idle, Order, Plan, PoolId, QueueId, Robber, Scan, Take};
 use vicus_topology::{NodeId, PuId, Topology};
 
@@ -29,7 +29,7 @@ impl Strategy for Footprint {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        const ALL: [Parameter; 10] = {
+        const ALL: [Parameter; 11] = {
             let [first, factor, max, wake] = BACK_OFF;
             let share = Parameter {
                 name: "share_bytes",
@@ -57,7 +57,7 @@ impl Strategy for Footprint {
                 what: "which of the nodes gets a task where its bytes cost the same: the first one from that of its first byte on, or the one to \
                        which the spawning thread has sent the fewest bytes",
             };
-            [share, even, distance, UNDEALT, ties, SPARES, first, factor, max, wake]
+            [share, even, distance, UNDEALT, ties, PIN, SPARES, first, factor, max, wake]
         };
         &ALL
     }
@@ -137,7 +137,8 @@ impl Strategy for Footprint {
             ..draft.deal_to_nodes(&queues)
         };
         let homes = draft.homes(&queues);
-        Plan { homes, dealing: Some(dealing), ..draft.finish(setting, undealt) }
+        let plan = Plan { homes, dealing: Some(dealing), ..draft.finish(setting, undealt) };
+        if setting.value(PIN.name) == 0 { unbound(plan) } else { plan }
     }
 }
 

@@ -14,7 +14,7 @@
 //!
 //! [`SeatPlan`]: crate::SeatPlan
 
-use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy, Values};
+use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy, Values, unbound};
 use crate::{Order, Plan, PoolId, QueueId, Scan, SeatId, Take};
 use vicus_topology::{PuId, Topology};
 
@@ -94,7 +94,7 @@ impl Strategy for Las {
             draft.probe(seat, 6, Scan::Ring(tasks_of(&far), 1), Take::Oldest);
         }
         let homes = draft.homes(&deferred);
-        Plan { homes, ..draft.finish(setting, deferred) }
+        bound(Plan { homes, ..draft.finish(setting, deferred) }, setting)
     }
 }
 
@@ -102,12 +102,19 @@ impl Strategy for Las {
 pub(super) const PIN: Parameter = Parameter {
     name: "pin",
     default: AUTO,
-    values: Values::Named(&["auto", "group", "pu"]),
-    what: "threads may run on every PU of their core group, or on one PU each; auto: on one, where each has its own",
+    values: Values::Named(&["auto", "group", "pu", "off"]),
+    what: "threads may run on every PU of their core group, or on one PU each; auto: on one, where each has its own; off: on any PU, and before a thread looks for a \
+           task it asks the system where it runs, and takes what the thread of that place would",
 };
 
 const AUTO: u32 = 0;
 const GROUP: u32 = 1;
+const OFF: u32 = 3;
+
+/// The plan, for threads that are bound unless the setting says that they are not.
+pub(super) fn bound(plan: Plan, setting: &Setting) -> Plan {
+    if setting.value(PIN.name) == OFF { unbound(plan) } else { plan }
+}
 
 /// Gives seats the affinity that the setting says.
 pub(super) fn pin(draft: &mut Draft<'_>, pus: &[PuId], setting: &Setting) {

@@ -120,6 +120,25 @@ const SPARES: Parameter = Parameter {
     what: "how many threads each pool of threads may lend for blocked ones, at most one for each of its threads",
 };
 
+/// Makes a plan one of threads that are not bound ([`Plan::roams`]).
+fn unbound(mut plan: Plan) -> Plan {
+    plan.roams = true;
+    for seat in &mut plan.seats {
+        seat.affinity.clear();
+        seat.is_alone = false;
+    }
+    plan
+}
+
+/// Whether threads of a strategy that deals tasks are bound, for those that have no other way to say it.
+const PIN: Parameter = Parameter {
+    name: "pin",
+    default: 1,
+    values: Values::Named(&["off", "auto"]),
+    what: "auto: threads may run where the strategy has them; off: on any PU, and before a thread looks for a task it asks the system where it runs, and is as the \
+           thread of that place",
+};
+
 /// Until a strategy has said where.
 const NOWHERE: QueueId = QueueId::new(u32::MAX as usize);
 

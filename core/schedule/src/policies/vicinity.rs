@@ -12,7 +12,7 @@
 //! (`undealt=beside`): a program whose tasks name no data then keeps one vicinity of the machine busy.
 
 use super::footprint::{BACK_OFF, BESIDE, UNDEALT, back_off, first_beyond_longest};
-use super::{Draft, Latencies, Parameter, SPARES, Setting, Strategy, Values, cache_bytes};
+use super::{Draft, Latencies, PIN, Parameter, SPARES, Setting, Strategy, Values, cache_bytes, unbound};
 use crate::{Dealing, Order, Plan, PoolId, QueueId, Scan, Take};
 use vicus_topology::{GroupId, PuId, Topology};
 
@@ -28,7 +28,7 @@ impl Strategy for Vicinity {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        const ALL: [Parameter; 10] = {
+        const ALL: [Parameter; 11] = {
             let [first, factor, max, wake] = BACK_OFF;
             let reach = Parameter {
                 name: "reach",
@@ -55,7 +55,7 @@ impl Strategy for Vicinity {
                 values: Values::ANY,
                 what: "a task with more bytes is dealt; 0 is the machine's private cache",
             };
-            [reach, intensity, coarse, private, UNDEALT, SPARES, first, factor, max, wake]
+            [reach, intensity, coarse, private, UNDEALT, PIN, SPARES, first, factor, max, wake]
         };
         &ALL
     }
@@ -138,7 +138,8 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
         ..draft.deal_to_groups(&queues, &cost)
     };
     let homes = draft.homes(&queues);
-    Plan { homes, dealing: Some(dealing), ..draft.finish(setting, undealt) }
+    let plan = Plan { homes, dealing: Some(dealing), ..draft.finish(setting, undealt) };
+    if setting.value(PIN.name) == 0 { unbound(plan) } else { plan }
 }
 
 /// All pools by what a byte of their caches costs a seat of this one, which comes first; at equal costs cyclically from it.

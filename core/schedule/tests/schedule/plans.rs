@@ -125,12 +125,32 @@ fn a_plan_whose_waiting_seats_leave_what_others_cannot_take_is_refused() {
 }
 
 #[test]
-#[should_panic(expected = "threads are not bound, and seat0 does not take from all queues")]
-fn a_plan_whose_threads_are_not_bound_has_no_queue_that_only_some_look_into() {
-    let mut plan = "shepherd".parse::<Setting>().unwrap().plan(&Topology::parse("node:2 core:1").unwrap(), 2);
+#[should_panic(expected = "threads are not bound, and seat0 is")]
+fn a_plan_whose_threads_are_not_bound_has_no_seat_that_is() {
+    let mut plan = plan("shepherd", "node:2 core:1", 2);
     plan.roams = true;
-    plan.seats.iter_mut().for_each(|seat| seat.affinity.clear());
     plan.assert_valid();
+}
+
+/// A seat that stands where another one is puts tasks into its own lock-free queue and into the shared ones of that place, and takes what lies there; and what
+/// lies at home when nothing is there.
+#[test]
+fn a_seat_that_is_not_bound_keeps_its_own_queue_and_uses_the_shared_ones_of_the_place_where_it_stands() {
+    for strategy in ["las:pin=off", "vicus:pin=off", "footprint:pin=off", "vicinity:pin=off", "locality-queues:pin=off"]
+    {
+        let plan = plan(strategy, "node:2 core:2", 4);
+        plan.assert_valid();
+        let lock_free = plan.owner_lifos();
+        let mut seat = Seat::<u32>::new(&plan, SeatId::new(0), |queue| lock_free[queue.index()]);
+        seat.stand(SeatId::new(3));
+        for kind in [Kind::Immediate, Kind::Deferred] {
+            let (there, own) = (plan.place_of_task(SeatId::new(3), kind), plan.place_of_task(SeatId::new(0), kind));
+            let is_owned = plan.queues[there.0.index()].owner.is_some();
+            assert_eq!(seat.send_task(&plan, kind, None), if is_owned { own } else { there }, "{strategy}");
+            let put = seat.send(&plan, kind, None).0;
+            assert!(plan.queues[put.index()].owner.is_none_or(|owner| owner.index() == 0), "{strategy}");
+        }
+    }
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn each_strategy_stands_there_with_its_paper_and_parameters() {
         "backoff_ns=1000",
         "backoff_factor=2",
         "backoff_max_ns=1000000",
-        "reach=16",
+        "reach=8",
         "intensity=off or on (default)",
         "coarse=off or on (default)",
         "private_bytes=0",
@@ -44,6 +44,9 @@ fn each_strategy_stands_there_with_its_paper_and_parameters() {
         "stretches=8",
         "spill=off or on (default)",
         "pin=off or pu (default)",
+        "pin=off or auto (default)",
+        "undealt=beside or apart (default)",
+        "ties=first or turn (default)",
     ] {
         assert!(text.contains(&format!("\n  {parameter}: ")), "{parameter}: {text}");
     }

@@ -19,11 +19,19 @@ fn move_to(cpu: usize) -> bool {
 #[test]
 fn a_thread_that_is_not_bound_takes_from_the_domain_where_it_runs() {
     const TASKS: usize = 20;
-    for domain in ["node", "group"] {
+    let all = [
+        "locality-queues:pin=off,domain=node",
+        "locality-queues:pin=off,domain=group",
+        "footprint:pin=off",
+        "vicinity:pin=off",
+        "vicus:pin=off",
+        "las:pin=off",
+    ];
+    for setting in all {
         // CPUs 0 and 1.
         let machine = Topology::parse("node:2 core:1").unwrap();
-        let setting = format!("locality-queues:pin=off,domain={domain}").parse().unwrap();
-        let runtime = Runtime::builder().topology(machine).threads(2).strategy(setting).quiet().start();
+        let builder = Runtime::builder().topology(machine).threads(2);
+        let runtime = builder.strategy(setting.parse().unwrap()).quiet().start();
         for here in [0, 1, 0] {
             let (both, moved, go) = (Barrier::new(2), AtomicUsize::new(0), AtomicBool::new(false));
             let list = Mutex::new(Vec::new());
@@ -58,7 +66,7 @@ fn a_thread_that_is_not_bound_takes_from_the_domain_where_it_runs() {
             assert_eq!(started.len(), 2 * TASKS);
             // A thread may have taken a task, and say so only when the other one has run many.
             let late = started[TASKS..].iter().filter(|&&node| node == here).count();
-            assert!(late <= 1, "{domain}, at {here}: {started:?}");
+            assert!(late <= 1, "{setting}, at {here}: {started:?}");
         }
     }
 }
