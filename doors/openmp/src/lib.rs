@@ -26,6 +26,7 @@
 #![cfg(target_os = "linux")]
 
 mod api;
+mod bound;
 mod checks;
 mod device;
 mod exports;

@@ -14,7 +14,7 @@ pub(crate) fn allowed() -> &'static [usize] {
 }
 
 /// The processors on which the calling thread may run.
-fn own_processors() -> Vec<usize> {
+pub(crate) fn own_processors() -> Vec<usize> {
     let set = own_set();
     (0..libc::CPU_SETSIZE as usize).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect()
 }
@@ -85,6 +85,32 @@ fn grouped(key: impl Fn(usize) -> Option<String>) -> Vec<Vec<usize>> {
         }
     }
     groups.into_iter().map(|(_, group)| group).collect()
+}
+
+/// The processors of each node.
+pub(crate) type Nodes = Vec<Vec<usize>>;
+
+/// The processors that the process may use, by node; in each node one of each core before the second ones. One list if the system does not say which node is whose.
+pub(crate) fn nodes() -> &'static Nodes {
+    static NODES: OnceLock<Nodes> = OnceLock::new();
+    NODES.get_or_init(|| {
+        if allowed().iter().any(|&cpu| node_of(cpu).is_none()) {
+            return vec![allowed().to_vec()];
+        }
+        let mut nodes = grouped(node_of);
+        for node in &mut nodes {
+            let mut cores: Vec<Option<String>> = Vec::new();
+            let mut turn = |cpu: usize| {
+                let core = core_of(cpu);
+                cores.push(core.clone());
+                cores.iter().filter(|other| core.is_some() && **other == core).count()
+            };
+            let mut by_turn: Vec<(usize, usize)> = node.iter().map(|&cpu| (turn(cpu), cpu)).collect();
+            by_turn.sort_unstable();
+            *node = by_turn.into_iter().map(|(_, cpu)| cpu).collect();
+        }
+        nodes
+    })
 }
 
 fn core_of(cpu: usize) -> Option<String> {

@@ -58,6 +58,8 @@ pub(crate) struct Settings {
     pub(crate) threads_by_level: Vec<i32>,
     /// The same for `OMP_PROC_BIND=spread,close`.
     pub(crate) bind_by_level: Vec<u8>,
+    /// Whether something is said of where threads run, if only that they are not bound.
+    pub(crate) says_binding: bool,
     pub(crate) cancels: bool,
     pub(crate) most_priority: i32,
     pub(crate) stack_bytes: Option<usize>,
@@ -354,6 +356,8 @@ fn read() -> Settings {
     Settings {
         icv,
         threads_by_level,
+        says_binding: bind_by_level.is_some()
+            || ["OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"].iter().any(|name| variable(name).is_some()),
         bind_by_level: bind_by_level.filter(|all| all.len() > 1).unwrap_or_default(),
         offload: parsed("OMP_TARGET_OFFLOAD", offload).unwrap_or(1),
         cancels: parsed("OMP_CANCELLATION", truth).unwrap_or(false),
@@ -480,6 +484,8 @@ impl Settings {
             line("GOMP_SPINCOUNT", self.spins.to_string());
             let strategy = self.strategy.as_ref().map_or(vicus::DEFAULT.to_owned(), ToString::to_string);
             line("VICUS_STRATEGY", strategy);
+            let binds = crate::places::nodes().len() > 1 && !self.says_binding;
+            line("VICUS_BINDING", if binds { "NODES" } else { "AS OMP_PROC_BIND" }.to_owned());
         }
     }
 }

@@ -9,6 +9,7 @@
 //! thread's membership in them: a region makes nothing. Between two regions, threads wait at their docks; they spin for a moment and then
 //! sleep.
 
+use crate::bound::Bound;
 use crate::places::Binding;
 use crate::report::{self, Spent};
 use crate::settings::{self, complain};
@@ -71,6 +72,8 @@ pub(crate) struct Team {
     is_busy: Cell<bool>,
     /// Where its threads are bound, and its plan has them; `None` if they are not bound.
     binding: Option<Binding>,
+    /// Where its threads are, if nothing is said of that and they are bound.
+    bound: Option<Bound>,
     /// Whether the affinity of its threads is shown in this region.
     is_shown: Cell<bool>,
 }
@@ -87,10 +90,10 @@ pub(crate) struct Slotted {
 impl Team {
     /// The team of a thread outside of all regions.
     pub(crate) fn initial() -> Team {
-        Team::with(1, None, None)
+        Team::with(1, None, None, None)
     }
 
-    fn with(size: u32, machine: Option<vicus::team::Team>, binding: Option<Binding>) -> Team {
+    fn with(size: u32, machine: Option<vicus::team::Team>, binding: Option<Binding>, bound: Option<Bound>) -> Team {
         let ring = if machine.is_some() || size > 1 { RING } else { 1 };
         Team {
             size,
@@ -130,16 +133,22 @@ impl Team {
             machine,
             is_busy: Cell::new(false),
             binding,
+            bound,
             is_shown: Cell::new(false),
         }
     }
 
-    /// A team of this size, with a plan of its own.
-    fn new(size: u32, binding: Option<Binding>) -> &'static Team {
+    /// A team of this size, with a plan of its own. `is_outermost`: its region is in no other one.
+    fn new(size: u32, binding: Option<Binding>, is_outermost: bool) -> &'static Team {
+        let mut bound = if binding.is_none() && is_outermost { Bound::of(size) } else { None };
+        let is_exact = binding.is_some() || bound.as_ref().is_some_and(|bound| bound.is_exact);
         let builder = vicus::machine::Runtime::builder().defaults(vicus::environment::defaults());
         let mut builder = builder.threads(size as usize).quiet();
         if let Some(binding) = binding {
             builder = builder.processors(binding.processors(size));
+        }
+        if let Some(bound) = &bound {
+            builder = builder.processors(bound.processors());
         }
         builder = builder.members_spin(spins_for(size).0);
         if report::is_on() {
@@ -148,15 +157,20 @@ impl Team {
         if let Some(events) = report::events() {
             builder = builder.record(events);
         }
-        let team = builder.strategy(strategy(size)).team();
+        let team = builder.strategy(strategy(size, is_exact)).team();
         let team = team.unwrap_or_else(|error| crate::settings::fail(&format!("no team of {size} threads: {error}")));
+        // A strategy that uses no places gains nothing.
+        let uses_places = !team.plan().homes.is_empty() || team.plan().dealing.is_some();
+        bound = bound.filter(|_| uses_places);
         report::keep_team(&team);
-        Box::leak(Box::new(Team::with(size, Some(team), binding)))
+        Box::leak(Box::new(Team::with(size, Some(team), binding, bound)))
     }
 
     /// Whether its strategy looks at where the bytes of tasks lie.
     pub(crate) fn deals(&self) -> bool {
-        self.machine.as_ref().is_some_and(|team| team.plan().dealing.is_some())
+        self.machine
+            .as_ref()
+            .is_some_and(|team| team.plan().dealing.as_ref().is_some_and(|dealing| dealing.queues.len() > 1))
     }
 
     /// The address of the function of its region; 0 if the region has none.
@@ -189,21 +203,27 @@ impl Team {
 }
 
 /// The strategy of a team of this size. How long its threads look around before they sleep is said by the user's policy; not at all if they
-/// are more than there are processors: each keeps another one from its work meanwhile.
-fn strategy(size: u32) -> Setting {
+/// are more than there are processors: each keeps another one from its work meanwhile. Where threads are not bound to a processor each (`is_exact`), and there are
+/// several nodes, each asks where it runs, if the strategy can do so.
+fn strategy(size: u32, is_exact: bool) -> Setting {
     let settings = settings::get();
     let wanted = settings.strategy.as_ref().map_or(vicus::DEFAULT.to_owned(), ToString::to_string);
+    let with = |wanted: &str, parameter: &str| -> Option<String> {
+        let mark = if wanted.contains(':') { ',' } else { ':' };
+        let setting = format!("{wanted}{mark}{parameter}");
+        // Strategies without such a parameter stay as they are.
+        setting.parse::<Setting>().is_ok().then_some(setting)
+    };
+    let roams = !is_exact && size > 1 && crate::places::nodes().len() > 1 && !wanted.contains("pin=");
+    let wanted = if roams { with(&wanted, "pin=off").unwrap_or(wanted) } else { wanted };
     let spin_ns = match settings.is_active {
         Some(true) => Some(1_000_000_000),
         Some(false) => Some(0),
         None => (size > settings::processors()).then_some(0),
     };
-    let spinning = spin_ns.filter(|_| !wanted.contains("spin_ns")).and_then(|spin_ns| {
-        let mark = if wanted.contains(':') { ',' } else { ':' };
-        // Strategies with pauses of their own have no such parameter.
-        format!("{wanted}{mark}spin_ns={spin_ns}").parse().ok()
-    });
-    spinning.unwrap_or_else(|| wanted.parse().expect("it was parsed before"))
+    let spinning = spin_ns.filter(|_| !wanted.contains("spin_ns"));
+    let spinning = spinning.and_then(|spin_ns| with(&wanted, &format!("spin_ns={spin_ns}")));
+    spinning.unwrap_or(wanted).parse().expect("it was parsed before")
 }
 
 /// How long threads of a team of this size look around before they sleep, in a region and for the next one, if the user says nothing of that and
@@ -262,13 +282,13 @@ impl Pool {
     }
 
     /// A team of this size in which no region runs.
-    fn team(&mut self, size: u32, binding: Option<Binding>) -> &'static Team {
+    fn team(&mut self, size: u32, binding: Option<Binding>, is_outermost: bool) -> &'static Team {
         let is_free = |team: &Team| team.size == size && team.binding == binding && !team.is_busy.get();
         if !self.teams.get(self.last).is_some_and(|team| is_free(team)) {
             self.last = match self.teams.iter().position(|team| is_free(team)) {
                 Some(at) => at,
                 None => {
-                    self.teams.push(Team::new(size, binding));
+                    self.teams.push(Team::new(size, binding, is_outermost));
                     self.teams.len() - 1
                 }
             };
@@ -276,8 +296,8 @@ impl Pool {
         self.teams[self.last]
     }
 
-    /// Threads for numbers below `size`. How many there are.
-    fn grow(&mut self, size: u32, is_outermost: bool) -> u32 {
+    /// Threads for numbers below `size`. How many there are. They may run where the calling thread may, or where it could before it was bound by default (`free`).
+    fn grow(&mut self, size: u32, is_outermost: bool, free: Option<libc::cpu_set_t>) -> u32 {
         while (self.docks.len() as u32) + 1 < size {
             let number = self.docks.len() as u32 + 1;
             let dock: &'static Dock = Box::leak(Box::new(Dock {
@@ -287,7 +307,7 @@ impl Pool {
                 spins: AtomicU32::new(0),
                 spins_us: AtomicU32::new(0),
                 called_from: AtomicI32::new(-1),
-                processors: crate::places::own_set(),
+                processors: free.unwrap_or_else(crate::places::own_set),
             }));
             let on = if is_outermost { crate::places::begins_on(number, size) } else { None };
             if let Err(error) = crate::process::start_thread(ptr::from_ref(dock).cast(), serve, on) {
@@ -374,6 +394,7 @@ extern "C" fn serve(dock: *mut libc::c_void) -> *mut libc::c_void {
     // It has begun on a processor that was chosen, and may go on where others may.
     unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const dock.processors) };
     let thread = here();
+    thread.free = Some(dock.processors);
     let mut seen = 0;
     loop {
         seen = dock.wait(seen);
@@ -431,12 +452,12 @@ pub(crate) fn run(region: Region) {
     let policy = if bind != 0 && icv.bind != 0 { bind } else { icv.bind };
     let binding = if policy == 0 { None } else { Binding::of(thread, policy) };
     let pool = &mut thread.pools[depth];
-    let mut team = pool.team(size, binding);
+    let mut team = pool.team(size, binding, depth == 0);
     if size > 1 {
-        let had = pool.grow(size, depth == 0);
+        let had = pool.grow(size, depth == 0, thread.free);
         if had < size {
             size = had;
-            team = pool.team(size, binding);
+            team = pool.team(size, binding, depth == 0);
         }
     }
     let level = outer_team.level.get() + 1;
@@ -517,6 +538,9 @@ fn enter(thread: &mut Thread, team: &Team, number: u32) {
     thread.calls_tasks = team.size == 1 && !report::is_on() && !report::is_traced() && !settings::get().cancels;
     if let Some(binding) = team.binding {
         binding.bind(thread, team.size, number);
+    }
+    if let Some(bound) = &team.bound {
+        bound.take_place(thread, number);
     }
     if settings::get().displays_affinity {
         thread.shown = Some((team.level.get(), team.size, team.binding));

@@ -120,6 +120,9 @@ pub(crate) struct Thread {
     pub(crate) depth: usize,
     /// The place that it is bound to, or -1.
     pub(crate) place: i32,
+    /// The places of a team among which it has taken its own, if it is bound by default ([`crate::bound`]); and where it could run before.
+    pub(crate) bound: *const crate::bound::Bound,
+    pub(crate) free: Option<libc::cpu_set_t>,
     /// The last region that it has begun or been in, if affinity is shown: its level, its number of threads, where these are bound.
     pub(crate) shown: Option<(u32, u32, Option<crate::places::Binding>)>,
     /// The places that threads of its regions may be bound to; none: all.
@@ -205,6 +208,8 @@ impl Thread {
             pools: crate::process::left_pools(),
             depth: 0,
             place: -1,
+            bound: ptr::null(),
+            free: None,
             shown: None,
             partition: (0, 0),
             id: IDS.fetch_add(1, Ordering::Relaxed),
