@@ -179,18 +179,25 @@ fn start(shepherds: Option<usize>) -> i32 {
         Some(Err(wrong)) => eprintln!("vicus: {wrong}"),
         _ => {}
     }
-    if !flag("AFFINITY", true) {
+    let affinity = flag("AFFINITY");
+    if affinity == Some(false) {
         let mut plan = builder.planned();
         plan.seats.iter_mut().for_each(|seat| seat.affinity.clear());
         builder = builder.plan(plan);
     }
-    let sitting = match builder.start_sitting() {
+    let mut sitting = match builder.start_sitting() {
         Ok(sitting) => sitting,
         Err(error) => {
             eprintln!("vicus: {error}");
             return PTHREAD_ERROR;
         }
     };
+    // Elsewhere it would run what is forked to the first shepherd far from that. On one node nothing is far, and it shares that with all that it starts.
+    if affinity.unwrap_or_else(|| machine::has_nodes(&real))
+        && let Err(error) = sitting.bind()
+    {
+        eprintln!("vicus: the main thread is not bound ({error}): what it runs may be far from its data");
+    }
     let library = Library::new(sitting);
     if number("INFO").is_some() {
         eprintln!(

@@ -358,6 +358,40 @@ fn without_affinity_workers_run_anywhere() {
     }
 }
 
+/// Whether the system has several nodes on which this process may run.
+fn has_nodes() -> bool {
+    let usable = vicus::this_machine().topology;
+    let nodes: BTreeSet<_> = usable.usable_pus().map(|pu| pu.node).collect();
+    nodes.len() > 1
+}
+
+/// What happened: on four nodes, the main thread ran on the last one, and with it what was forked to the first shepherd.
+#[test]
+fn the_main_thread_is_bound_to_the_first_shepherd() {
+    let by_default = if has_nodes() { "bound" } else { "free" };
+    for compiler in for_c() {
+        let program = compile(compiler, "gnu11", "bound.c");
+        let cases = [
+            (None, DEFAULT, by_default),
+            (Some("yes"), DEFAULT, "bound"),
+            (Some("yes"), "las", "bound"),
+            (Some("no"), DEFAULT, "free"),
+            // It binds no thread.
+            (Some("yes"), "nls", "free"),
+        ];
+        for (affinity, strategy, expected) in cases {
+            for shape in SHAPES {
+                let mut command = Command::new(&program);
+                command.env_remove("QT_AFFINITY").env_remove("QTHREAD_AFFINITY").arg(expected);
+                affinity.into_iter().for_each(|affinity| _ = command.env("QT_AFFINITY", affinity));
+                let outcome = run_as(&mut command, strategy, shape);
+                let what = format!("{compiler}, {affinity:?}, {strategy}, {shape:?}");
+                assert_eq!(outcome, (Some(0), "ok\n".to_owned(), String::new()), "{what}");
+            }
+        }
+    }
+}
+
 #[test]
 fn variables_without_an_effect_are_told_on_request() {
     let Some(compiler) = for_c().first().copied() else { return };

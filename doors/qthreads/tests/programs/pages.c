@@ -44,8 +44,8 @@ static int gives_memory(unsigned node) {
 static void look(const size_t from, const size_t to, qarray *array, void *arg) {
   size_t index;
   unsigned own = 0;
-  /* The main thread may run anywhere; and where a node gives no memory, the next one does. */
-  int is_known = nodes() > 1 && qthread_worker(NULL) != 0 && syscall(SYS_getcpu, NULL, &own, NULL) == 0 && gives_memory(own);
+  /* Where a node gives no memory, the next one does. */
+  int is_known = nodes() > 1 && syscall(SYS_getcpu, NULL, &own, NULL) == 0 && gives_memory(own);
   (void)arg;
   for (index = from; index < to; index += page / sizeof(aligned_t)) {
     int of_page = -1;
