@@ -5,7 +5,7 @@
 
 use crate::each::each;
 use crate::exports;
-use crate::fork::{Function, spawn_part};
+use crate::fork::{Function, finish_part, spawn_part};
 use crate::hash;
 use crate::library::{self, Library};
 use crate::loops::{Accumulate, Argument, Results};
@@ -322,16 +322,19 @@ exports! {
             full_empty::empty(word);
         }
         let (array, argument, ret) = (Argument(array.cast()), Argument(argument), Argument(ret.cast()));
-        let all = move || {
+        let all = move |is_forked: bool| {
             let (array, argument, ret) = (array, argument, ret);
             unsafe { iterate(array.get().cast(), (start, stop), f, argument.get()) };
+            if is_forked {
+                finish_part();
+            }
             if let Ok(word) = unsafe { full_empty::word_at(ret.get().cast()) } {
                 full_empty::fill(word);
             }
         };
-        let spawned = library::get().map(|library| spawn_part(library, library.shepherd_for_any(), all));
+        let spawned = library::get().map(|library| spawn_part(library, library.shepherd_for_any(), move || all(true)));
         if spawned != Some(true) {
-            all();
+            all(false);
         }
     }
 

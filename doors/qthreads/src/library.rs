@@ -21,6 +21,8 @@ pub(crate) struct Library {
     process: u32,
     /// By seat: the worker there.
     workers: Box<[Worker]>,
+    /// By seat: how many threads have done there what they were forked for. The seat's thread alone writes it.
+    done: Box<[Line]>,
     pub(crate) shepherds: Box<[Shepherd]>,
     pub(crate) pages: SystemPages,
     pub(crate) stack_bytes: usize,
@@ -33,6 +35,10 @@ pub(crate) struct Library {
     next_id: AtomicU32,
     pub(crate) next_team: AtomicU32,
 }
+
+#[derive(Default)]
+#[repr(align(128))]
+struct Line(AtomicU64);
 
 #[derive(Clone, Copy)]
 pub(crate) struct Worker {
@@ -78,6 +84,22 @@ impl Library {
     #[inline]
     pub(crate) fn worker(&self) -> Option<Worker> {
         team::seat().map(|seat: SeatId| self.workers[seat.index()])
+    }
+
+    /// The calling thread has done what it was forked for. To be called before it tells others.
+    #[inline]
+    pub(crate) fn count_done(&self) {
+        if let Some(done) = team::seat().and_then(|seat| self.done.get(seat.index())) {
+            // Release: one that hears of its result counts it, too.
+            done.0.store(done.0.load(Ordering::Relaxed) + 1, Ordering::Release);
+        }
+    }
+
+    /// How many threads were forked and have not done what they were forked for. The runtime has one longer: until its stack is free.
+    pub(crate) fn open_threads(&self) -> u64 {
+        // In this order: a thread that is done was forked before.
+        let done: u64 = self.done.iter().map(|done| done.0.load(Ordering::Acquire)).sum();
+        self.runtime().spawned_threads().saturating_sub(done)
     }
 
     /// Whether the machine has several nodes.
@@ -273,6 +295,7 @@ impl Library {
         Library {
             shepherds: (0..groups.len()).map(shepherd).collect(),
             pages: SystemPages::new(topology),
+            done: plan.seats.iter().map(|_| Line::default()).collect(),
             workers: workers.into(),
             owner: thread::current().id(),
             process: std::process::id(),

@@ -196,6 +196,13 @@ fn structures() {
     holds(&for_c(), "gnu11", "structures.c");
 }
 
+/// What happened: Qthreads' test of queues found a thread that could run after all of them had given their results, or waited. Its end was not
+/// counted yet, since another thread of the system had its processor.
+#[test]
+fn threads_that_wait_or_are_done_are_not_busy() {
+    holds(&for_c(), "gnu11", "busy.c");
+}
+
 #[test]
 fn pages_of_arrays() {
     for compiler in for_c() {

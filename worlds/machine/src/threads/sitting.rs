@@ -210,6 +210,19 @@ impl Runtime {
         let (begun, ended) = self.shared.threads_here.waits(&[Waits::OfThreads]);
         (self.shared.threads_here.live(), begun.saturating_sub(ended))
     }
+
+    /// How many lightweight threads have been spawned since it started: those that the calling thread has spawned, or has heard of, at least.
+    ///
+    /// ```
+    /// use vicus_machine::{Runtime, threads};
+    ///
+    /// let runtime = Runtime::builder().threads(1).start();
+    /// runtime.run(|| threads::spawn(|| ()).join().unwrap());
+    /// assert_eq!(runtime.spawned_threads(), 1);
+    /// ```
+    pub fn spawned_threads(&self) -> u64 {
+        self.shared.threads_here.all()
+    }
 }
 
 /// Over when it is asked again.
