@@ -1,5 +1,6 @@
 /* Sinks, barriers, queues of threads, loops, sums, sorting, arrays, pools, queues, dictionaries, pairs and tables. */
 #include "check.h"
+#include <pthread.h>
 #include <qthread/allpairs.h>
 #include <qthread/barrier.h>
 #include <qthread/dictionary.h>
@@ -14,6 +15,7 @@
 #include <qthread/qutil.h>
 #include <qthread/sinc.h>
 #include <qthread/wavefront.h>
+#include <string.h>
 #include <unistd.h>
 
 #define COUNT 1000
@@ -300,13 +302,31 @@ static aligned_t use_pool(void *arg) {
   return 0;
 }
 
+static void *use_pool_outside(void *arg) {
+  use_pool(arg);
+  return NULL;
+}
+
 static void pools(void) {
   aligned_t rets[20];
   int index;
-  void *block;
+  void *block, *large[20];
+  pthread_t outside;
   blocks = qpool_create(24);
   for (index = 0; index < 20; index++) CHECK(qthread_fork(use_pool, NULL, &rets[index]) == 0);
+  CHECK(pthread_create(&outside, NULL, use_pool_outside, NULL) == 0 && pthread_join(outside, NULL) == 0);
   for (index = 0; index < 20; index++) CHECK(qthread_readFF(NULL, &rets[index]) == 0);
+  qpool_destroy(blocks);
+  /* Larger than a piece of memory usually is. */
+  blocks = qpool_create((size_t)3 << 20);
+  for (index = 0; index < 20; index++) {
+    CHECK((large[index] = qpool_alloc(blocks)) != NULL);
+    memset(large[index], index, (size_t)3 << 20);
+  }
+  for (index = 0; index < 20; index++) {
+    CHECK(*(char *)large[index] == index && ((char *)large[index])[((size_t)3 << 20) - 1] == index);
+    qpool_free(blocks, large[index]);
+  }
   qpool_destroy(blocks);
   blocks = qpool_create_aligned(10, 256);
   block = qpool_alloc(blocks);
