@@ -37,6 +37,9 @@ pub(crate) struct Array {
 /// How many runs of pages, each of which is a mapping of the process's, all arrays have: [`MOST_RUNS`] at most, a quarter of what Linux allows.
 static RUNS: AtomicUsize = AtomicUsize::new(0);
 
+/// Elements below are rounded up to a multiple of 8 bytes. Beyond, a layout without gaps gains more than aligned elements do (Wheeler et al., §5.2 and Fig. 6).
+const MOST_ROUNDED: usize = 64;
+
 /// Kinds, by the numbers of the header.
 mod kinds {
     pub(super) const FIXED_HASH: u32 = 0;
@@ -82,7 +85,7 @@ impl Array {
         }
         let library = library::get()?;
         let page = library.pages.page_bytes();
-        let unit_bytes = if is_tight { unit } else { unit.checked_next_multiple_of(8)? };
+        let unit_bytes = if is_tight || unit >= MOST_ROUNDED { unit } else { unit.next_multiple_of(8) };
         // Enough that the cost of a thread is small beside the work on a segment, and elements don't cross segments.
         let wanted = if pages > 0 { (pages as usize).checked_mul(page)? } else { 16 * page };
         let segment_bytes = wanted.max(unit_bytes).checked_next_multiple_of(page)?;

@@ -255,11 +255,24 @@ static void least(void) {
   qarray_destroy(spread);
 }
 
+/* Only small elements are rounded up. */
+static void units(void) {
+  static const size_t wanted[][2] = {{1, 8}, {8, 8}, {12, 16}, {44, 48}, {57, 64}, {63, 64}, {64, 64}, {65, 65}, {68, 68}, {72, 72}, {100, 100}};
+  size_t index;
+  for (index = 0; index < sizeof wanted / sizeof *wanted; index++) {
+    qarray *array = qarray_create(1000, wanted[index][0]), *tight = qarray_create_tight(1000, wanted[index][0]);
+    CHECK(array->unit_size == wanted[index][1] && tight->unit_size == wanted[index][0]);
+    CHECK((char *)qarray_elem(array, 1) == (char *)qarray_elem(array, 0) + array->unit_size);
+    qarray_destroy(array), qarray_destroy(tight);
+  }
+}
+
 static void arrays(void) {
   distribution_t kinds[] = {FIXED_HASH, FIXED_FIELDS, ALL_SAME, DIST,      DIST_STRIPES, DIST_FIELDS,
                             DIST_RAND,  DIST_LEAST,   ALL_LOCAL, ALL_RAND, ALL_LEAST};
   qarray *array, *tight = qarray_create_tight(LONG, 3), *first = qarray_create(LONG, sizeof(aligned_t));
   size_t kind;
+  units();
   CHECK(tight->unit_size == 3 && (char *)qarray_elem(tight, 1) == (char *)qarray_elem(tight, 0) + 3);
   for (kind = 0; kind < sizeof kinds / sizeof *kinds; kind++) {
     aligned_t sum = 0, ret;
