@@ -37,7 +37,8 @@ pub(crate) struct Array {
 /// How many runs of pages, each of which is a mapping of the process's, all arrays have: [`MOST_RUNS`] at most, a quarter of what Linux allows.
 static RUNS: AtomicUsize = AtomicUsize::new(0);
 
-/// Elements below are rounded up to a multiple of 8 bytes. Beyond, a layout without gaps gains more than aligned elements do (Wheeler et al., §5.2 and Fig. 6).
+/// Elements below are rounded up to a multiple of 8 bytes. Beyond, a layout without gaps gains more than aligned
+/// elements do (Wheeler et al., §5.2 and Fig. 6).
 const MOST_ROUNDED: usize = 64;
 
 /// Kinds, by the numbers of the header.

@@ -31,7 +31,8 @@ unsafe fn step(shepherd: *mut u16, forwards: bool) {
     };
 }
 
-/// Threads that run or could run, the main one included. One that has given its result could not, although its stack is in use for a while yet.
+/// Threads that run or could run, the main one included. One that has given its result could not, although its stack
+/// is in use for a while yet.
 fn busy(library: &Library) -> usize {
     // Most that wait in queues wait for words as well, but those that have just come.
     let waiting = library.runtime().lightweight_threads().1.max(crate::queue::waiting());

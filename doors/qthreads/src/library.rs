@@ -95,7 +95,8 @@ impl Library {
         }
     }
 
-    /// How many threads were forked and have not done what they were forked for. The runtime has one longer: until its stack is free.
+    /// How many threads were forked and have not done what they were forked for. The runtime has one longer: until
+    /// its stack is free.
     pub(crate) fn open_threads(&self) -> u64 {
         // In this order: a thread that is done was forked before.
         let done: u64 = self.done.iter().map(|done| done.0.load(Ordering::Acquire)).sum();
@@ -214,7 +215,8 @@ fn start(shepherds: Option<usize>) -> i32 {
             return PTHREAD_ERROR;
         }
     };
-    // Elsewhere it would run what is forked to the first shepherd far from that. On one node nothing is far, and it shares that with all that it starts.
+    // Elsewhere it would run what is forked to the first shepherd far from that. On one node nothing is far, and it
+    // shares that with all that it starts.
     if affinity.unwrap_or_else(|| machine::has_nodes(&real))
         && let Err(error) = sitting.bind()
     {

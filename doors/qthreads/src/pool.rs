@@ -1,7 +1,8 @@
 //! Pools of blocks of one size: those of core/memory, with a handle for each seat.
 //!
-//! So the order in which memory is looked for is that of Wheeler et al. §5.1: what the seat's node has free, what it has not cut yet, what the other
-//! nodes have free, in random order, a new piece of the own node's memory, and without that what the others have not cut yet, the nearest first.
+//! So the order in which memory is looked for is that of Wheeler et al. §5.1: what the seat's node has free, what it
+//! has not cut yet, what the other nodes have free, in random order, a new piece of the own node's memory, and
+//! without that what the others have not cut yet, the nearest first.
 
 use crate::exports;
 use crate::library::{self, Library};
@@ -55,7 +56,8 @@ impl Pool {
         Some(Pool { pool: Arc::new(pool), own, outside })
     }
 
-    /// Calls `f` with the handle of the calling thread's seat, or else with that of the node where it runs. `f` neither waits nor calls back.
+    /// Calls `f` with the handle of the calling thread's seat, or else with that of the node where it runs. `f`
+    /// neither waits nor calls back.
     #[inline]
     fn with<R>(&self, f: impl FnOnce(&mut UntypedHandle) -> R) -> R {
         // Seats of a library that has started after the pool was made have no handle.

@@ -196,8 +196,8 @@ fn structures() {
     holds(&for_c(), "gnu11", "structures.c");
 }
 
-/// What happened: Qthreads' test of queues found a thread that could run after all of them had given their results, or waited. Its end was not
-/// counted yet, since another thread of the system had its processor.
+/// What happened: Qthreads' test of queues found a thread that could run after all of them had given their results,
+/// or waited. Its end was not counted yet, since another thread of the system had its processor.
 #[test]
 fn threads_that_wait_or_are_done_are_not_busy() {
     holds(&for_c(), "gnu11", "busy.c");
@@ -372,7 +372,8 @@ fn has_nodes() -> bool {
     nodes.len() > 1
 }
 
-/// What happened: on four nodes, the main thread ran on the last one, and with it what was forked to the first shepherd.
+/// What happened: on four nodes, the main thread ran on the last one, and with it what was forked to the first
+/// shepherd.
 #[test]
 fn the_main_thread_is_bound_to_the_first_shepherd() {
     let by_default = if has_nodes() { "bound" } else { "free" };

@@ -1,8 +1,8 @@
 //! Matrices in arrays: which element lies at which index, and loops over tiles, each where most of its bytes lie.
 //!
-//! Wheeler et al. (see [`super`]), §6, name stencils of more dimensions, matrices and their combinations as what a distributed array should know of. Here
-//! a matrix is cut into tiles, no segment begins or ends within one ([`ArrayOptions::block`](crate::ArrayOptions::block)), and a loop over several matrices
-//! has a piece for each tile.
+//! Wheeler et al. (see [`super`]), §6, name stencils of more dimensions, matrices and their combinations as what a
+//! distributed array should know of. Here a matrix is cut into tiles, no segment begins or ends within one
+//! ([`ArrayOptions::block`](crate::ArrayOptions::block)), and a loop over several matrices has a piece for each tile.
 
 use super::Operand;
 use std::cmp::Reverse;
@@ -15,8 +15,8 @@ pub enum TileOrder {
     /// Row behind row, without gaps. Tiles that are beside each other lie on one node.
     #[default]
     Rows,
-    /// Tile behind tile, and row behind row within each. Each tile may lie on a node of its own; those at the right and the lower border take as much
-    /// room as the others.
+    /// Tile behind tile, and row behind row within each. Each tile may lie on a node of its own; those at the right
+    /// and the lower border take as much room as the others.
     Tiles,
 }
 
@@ -52,8 +52,8 @@ pub struct Tiling {
 }
 
 impl Tiling {
-    /// A matrix of so many rows and columns, in tiles of so many. What a tile has more than the matrix is left out. `None` if a tile would have no
-    /// element, or the matrix more of them than can be counted.
+    /// A matrix of so many rows and columns, in tiles of so many. What a tile has more than the matrix is left out.
+    /// `None` if a tile would have no element, or the matrix more of them than can be counted.
     pub fn new(shape: [usize; 2], tile: [usize; 2], order: TileOrder) -> Option<Tiling> {
         if tile.contains(&0) {
             return None;
@@ -82,7 +82,8 @@ impl Tiling {
         self.elements
     }
 
-    /// What its array has as [`ArrayOptions::block`](crate::ArrayOptions::block): a tile, or all tiles beside each other.
+    /// What its array has as [`ArrayOptions::block`](crate::ArrayOptions::block): a tile, or all tiles beside each
+    /// other.
     pub fn block(&self) -> usize {
         let columns = match self.order {
             TileOrder::Rows => self.shape[1],
@@ -116,8 +117,9 @@ impl Tiling {
         }
     }
 
-    /// A loop over the elements at the same row and column in several matrices, of this one's tiles: each with the node where most bytes of its elements
-    /// lie; of two with as many, the first matrix's. `reach` says how many rows, and how many columns, around each element are read.
+    /// A loop over the elements at the same row and column in several matrices, of this one's tiles: each with the
+    /// node where most bytes of its elements lie; of two with as many, the first matrix's. `reach` says how many
+    /// rows, and how many columns, around each element are read.
     ///
     /// # Panics
     /// If a matrix has another number of rows or columns, or an array fewer elements than its matrix.

@@ -1,4 +1,5 @@
-/* How many threads could run, as `qthread_readstate` says: not those that wait in a queue, and not those that have given their results. */
+/* How many threads could run, as `qthread_readstate` says: not those that wait in a queue, and not those that have
+   given their results. */
 #include "check.h"
 #include <qthread/qloop.h>
 #include <qthread/qthread.h>

@@ -1,5 +1,5 @@
-/* Where the pages of arrays lie: none is there before it is touched, and each then lies where its segment's shepherd is; and that blocks of pools are
-   of the nodes that take them. */
+/* Where the pages of arrays lie: none is there before it is touched, and each then lies where its segment's shepherd
+   is; and that blocks of pools are of the nodes that take them. */
 #include "check.h"
 #include <qthread/qarray.h>
 #include <qthread/qpool.h>

@@ -257,7 +257,8 @@ static void least(void) {
 
 /* Only small elements are rounded up. */
 static void units(void) {
-  static const size_t wanted[][2] = {{1, 8}, {8, 8}, {12, 16}, {44, 48}, {57, 64}, {63, 64}, {64, 64}, {65, 65}, {68, 68}, {72, 72}, {100, 100}};
+  static const size_t wanted[][2] = {{1, 8}, {8, 8}, {12, 16}, {44, 48}, {57, 64}, {63, 64}, {64, 64}, {65, 65},
+    {68, 68}, {72, 72}, {100, 100}};
   size_t index;
   for (index = 0; index < sizeof wanted / sizeof *wanted; index++) {
     qarray *array = qarray_create(1000, wanted[index][0]), *tight = qarray_create_tight(1000, wanted[index][0]);

@@ -78,12 +78,13 @@ struct Bound {
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
 impl<R> Sitting<R> {
-    /// Binds the calling thread to its place until the stay ends: it may run where the threads of its core group may, on any of their PUs, and where
-    /// it might run before. At the end it may run where it might before, unless it was bound elsewhere meanwhile.
-    /// Whether it is bound: not if the plan binds no thread of the group, or if all of these PUs are others than those it may use.
+    /// Binds the calling thread to its place until the stay ends: it may run where the threads of its core group may,
+    /// on any of their PUs, and where it might run before. At the end it may run where it might before, unless it was
+    /// bound elsewhere meanwhile. Whether it is bound: not if the plan binds no thread of the group, or if all of
+    /// these PUs are others than those it may use.
     ///
-    /// The threads and processes that it starts inherit this, and keep it after the end; those of the runtime bind themselves. So it is all PUs of
-    /// the group, and not the seat's own: a program's own threads would share one.
+    /// The threads and processes that it starts inherit this, and keep it after the end; those of the runtime bind
+    /// themselves. So it is all PUs of the group, and not the seat's own: a program's own threads would share one.
     ///
     /// ```
     /// use vicus_machine::Runtime;
@@ -211,7 +212,8 @@ impl Runtime {
         (self.shared.threads_here.live(), begun.saturating_sub(ended))
     }
 
-    /// How many lightweight threads have been spawned since it started: those that the calling thread has spawned, or has heard of, at least.
+    /// How many lightweight threads have been spawned since it started: those that the calling thread has spawned, or
+    /// has heard of, at least.
     ///
     /// ```
     /// use vicus_machine::{Runtime, threads};
