@@ -476,6 +476,106 @@ int32_t vicus_footprint(const void *address, size_t bytes, size_t *by_node, size
  *  first byte lies. */
 int32_t vicus_for_each_near(vicus_runtime *runtime, const void *memory, size_t element_bytes, size_t count, vicus_piece_fn function, void *data);
 
+/** A matrix in placed memory, zeroed, that is cut into tiles; each tile lies on one node, where whole tiles fill
+ *  pages. With one column it is an array in blocks. Wheeler et al., "Portable Performance from Workstation to
+ *  Supercomputer: Distributing Data Structures with Qthreads", sections 5.2 and 6. */
+typedef struct vicus_matrix vicus_matrix;
+
+/** @name In which order the elements of a matrix lie @{ */
+/** Row behind row, without gaps: the element at row r and column c is number `r * columns + c`. Tiles beside each
+ *  other lie on one node. */
+#define VICUS_BY_ROWS 0
+/** Tile behind tile, and row behind row within each: each tile may lie on a node of its own. Those at the right and
+ *  the lower border take as much room as the others. */
+#define VICUS_BY_TILES 1
+/** @} */
+/** @name Where the segments of a matrix lie @{ */
+/** In turn over the nodes, by their numbers alone. */
+#define VICUS_PATTERN_HASH 0
+/** The same, from a list. */
+#define VICUS_PATTERN_STRIPES 1
+/** Equal shares of neighbouring segments for the nodes. */
+#define VICUS_PATTERN_FIELDS 2
+/** By chance, from the seed. */
+#define VICUS_PATTERN_RANDOM 3
+/** All at the place. */
+#define VICUS_PATTERN_PLACE 4
+/** @} */
+
+/** What may be said of a matrix. Begin with ::VICUS_MATRIX_OPTIONS_INIT. */
+typedef struct vicus_matrix_options {
+    uint32_t size;
+    /** ::VICUS_BY_ROWS or ::VICUS_BY_TILES. */
+    uint32_t order;
+    /** Rows of a tile. 0: as many as have 64 KiB, and one at least. */
+    size_t tile_rows;
+    /** Columns of a tile. 0: all. */
+    size_t tile_columns;
+    /** Pages of a segment, the least that lies on a node of its own: so many, or up to twice as many if these hold
+     *  whole tiles. 0: 16. */
+    size_t segment_pages;
+    /** ::VICUS_PATTERN_HASH and others. */
+    uint32_t pattern;
+    uint32_t reserved;
+    /** For ::VICUS_PATTERN_RANDOM. */
+    uint64_t seed;
+    /** For ::VICUS_PATTERN_PLACE: a node or a core group. */
+    vicus_place place;
+} vicus_matrix_options;
+
+#define VICUS_MATRIX_OPTIONS_INIT {sizeof(vicus_matrix_options), VICUS_BY_ROWS, 0, 0, 0, VICUS_PATTERN_HASH, 0, 0, \
+    {VICUS_PLACE_ANYWHERE, 0}}
+
+/** Makes a matrix of so many rows and columns.
+ *  @param runtime        whose machine it is; `NULL` is the one with the default settings
+ *  @param element_bytes  of an element, at least 1. Elements lie without gaps from the beginning of a page on
+ *  @param options        may be `NULL`
+ *  @return ::VICUS_ERROR_ARGUMENT if an option is none, ::VICUS_ERROR_NO_MEMORY if there is not so much memory, or so
+ *  many addresses */
+int32_t vicus_matrix_new(vicus_runtime *runtime, size_t rows, size_t columns, size_t element_bytes,
+    const vicus_matrix_options *options, vicus_matrix **matrix);
+/** Where its elements begin. */
+void *vicus_matrix_data(const vicus_matrix *matrix);
+/** Where an element is.
+ *  @param[out] element  its address
+ *  @param[out] in_row   how many elements of its row lie one behind the other from there on: all that are left of the
+ *                       row by rows, of the tile by tiles. May be `NULL`
+ *  @return ::VICUS_ERROR_ARGUMENT if there is no such row or column */
+int32_t vicus_matrix_at(const vicus_matrix *matrix, size_t row, size_t column, void **element, size_t *in_row);
+/** How many rows and columns its tiles have. */
+int32_t vicus_matrix_tile(const vicus_matrix *matrix, size_t *tile_rows, size_t *tile_columns);
+void vicus_matrix_free(vicus_matrix *matrix);
+
+/** A piece of a loop over matrices: `begin` is the first row or column, and `end` the one behind the last. */
+typedef struct vicus_tile {
+    /** The elements that it computes. */
+    size_t row_begin;
+    size_t row_end;
+    size_t column_begin;
+    size_t column_end;
+    /** Those that it reads: its own, and those within reach that there are. */
+    size_t reads_row_begin;
+    size_t reads_row_end;
+    size_t reads_column_begin;
+    size_t reads_column_end;
+    /** The node where most bytes of its own elements lie. */
+    int32_t node;
+    uint32_t reserved;
+} vicus_tile;
+
+/** One tile of a loop. It is good during the call. */
+typedef int32_t (*vicus_tile_fn)(void *data, const vicus_tile *tile);
+/** Runs a loop over the elements at the same row and column in several matrices, on all threads: once for each tile
+ *  of the first matrix, near where most bytes of the tile's elements in all of them lie, if a thread is there. Of two
+ *  nodes with as many it is that of the first matrix. Nothing orders the tiles: what one of them writes, no other one
+ *  may read. After a failure, tiles that have not begun are left out.
+ *  @param count                      of matrices, at least 1
+ *  @param reach_rows, reach_columns how many rows and columns around an element are read, as a stencil does; in
+ *                     elements
+ *  @return ::VICUS_ERROR_ARGUMENT if they have not the same rows and columns */
+int32_t vicus_for_each_tile(vicus_runtime *runtime, const vicus_matrix *const *matrices, size_t count,
+    size_t reach_rows, size_t reach_columns, vicus_tile_fn function, void *data);
+
 /** A queue of pointers for any number of producers and consumers. */
 typedef struct vicus_queue vicus_queue;
 
@@ -493,6 +593,57 @@ int32_t vicus_queue_pop(const vicus_queue *queue, vicus_place place, void **elem
 /** Of a queue with places: refuses pushes from now on, and wakes sleeping consumers when all elements are taken. */
 int32_t vicus_queue_close(const vicus_queue *queue);
 void vicus_queue_free(vicus_queue *queue);
+
+/** Takes the pairs that a call of `map` makes. */
+typedef struct vicus_emitter vicus_emitter;
+/** The values of one key. */
+typedef struct vicus_values vicus_values;
+
+/** A computation by two functions: `map` makes pairs of a key and a value from each element, `reduce` makes one
+ *  result of all values of a key. Keys and values are strings of bytes. Dean and Ghemawat, "MapReduce", OSDI 2004;
+ *  Wheeler et al., section 6. Begin with ::VICUS_MAP_REDUCE_INIT. */
+typedef struct vicus_map_reduce {
+    uint32_t size;
+    /** Into how many parts keys are dealt. 0: eight for each core group on which there are threads. */
+    uint32_t partitions;
+    /** Gets each element of the input once, and owns it from then on, also if it fails; calls vicus_emit(). */
+    int32_t (*map)(void *data, void *element, vicus_emitter *emitter);
+    /** Gets each key once; asks for its values by vicus_values_next(), in any order.
+     *  @param[out] result  what is pushed to the output; it is `NULL` at first, which is nothing. Also if the call
+     *                      fails, it is the library's, which frees it by the output's `drop` */
+    int32_t (*reduce)(void *data, const void *key, size_t key_bytes, vicus_values *values, void **result);
+    /** Makes one value of two of the same key, in place, so that fewer are sent and kept; `value` keeps its length.
+     *  Both are aligned to one byte. May be `NULL`. */
+    int32_t (*combine)(void *data, void *value, size_t value_bytes, const void *next, size_t next_bytes);
+    /** What all three get. */
+    void *data;
+    /** How many bytes pairs may take in memory, at least 64 KiB. 0: a quarter of the memory that is free. */
+    size_t memory_bytes;
+    /** Where temporary files are made for what is more; they have no names there. `NULL`: nowhere. */
+    const char *folder;
+} vicus_map_reduce;
+
+#define VICUS_MAP_REDUCE_INIT {sizeof(vicus_map_reduce), 0, NULL, NULL, NULL, NULL, 0, NULL}
+
+/** Computes results from one queue into another, on all threads: elements are mapped near where they were pushed,
+ *  pairs travel to the place of their key, and results are pushed where they are made. It ends when the input is
+ *  closed and empty; the output stays open. Threads of the runtime wait for the input meanwhile, so tasks of this
+ *  runtime that have not begun must not fill it.
+ *  @param input, output of vicus_queue_new_near(), for the machine of the runtime (vicus_runtime_topology()), also if
+ *                the runtime is `NULL`
+ *  @return ::VICUS_ERROR_ARGUMENT if a function is missing or a queue is for another machine, ::VICUS_ERROR_STATE if
+ *  one has no places, ::VICUS_ERROR_LIMIT if pairs need more memory and there is no folder, ::VICUS_ERROR_DATA if a
+ *  file can't be written or read, ::VICUS_ERROR_CLOSED if the output takes no more. Elements that are left in the
+ *  input stay there */
+int32_t vicus_map_reduce_run(vicus_runtime *runtime, const vicus_map_reduce *job, const vicus_queue *input,
+    const vicus_queue *output);
+/** In `map`: emits a pair, whose bytes are copied. */
+int32_t vicus_emit(vicus_emitter *emitter, const void *key, size_t key_bytes, const void *value, size_t value_bytes);
+/** In `reduce`: the next value of the key.
+ *  @param[out] value  its bytes, aligned to one byte, good until the next call; written only if there is one, as
+ *                     `value_bytes` is
+ *  @param[out] found  whether there was one */
+int32_t vicus_values_next(vicus_values *values, const void **value, size_t *value_bytes, int32_t *found);
 
 /** Items of one size, from memory near those that take them. Wheeler et al., "Portable Performance from Workstation to Supercomputer: Distributing
  *  Data Structures with Qthreads", section 5.1. */

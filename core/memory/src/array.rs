@@ -9,6 +9,7 @@
 //! segment's location would touch it; relocating a segment moves its memory.
 
 mod loops;
+mod tiling;
 
 use crate::distribution::Arrangement;
 use crate::memory::Memory;
@@ -21,6 +22,7 @@ use std::marker::PhantomData;
 use std::ops::{Index, IndexMut, Range};
 use std::ptr::NonNull;
 use std::sync::Arc;
+pub use tiling::{Tile, TileOrder, Tiling};
 use vicus_topology::{LocationId, NoSuchPlace, NodeId, Place};
 
 /// At which location each segment lies.

@@ -39,7 +39,10 @@ mod stack;
 mod superblock;
 mod sync;
 
-pub use array::{ArrayError, ArrayOptions, DistArray, Iter, Operand, Pattern, Run, RunMut, Stencil, Zero, together};
+pub use array::{
+    ArrayError, ArrayOptions, DistArray, Iter, Operand, Pattern, Run, RunMut, Stencil, Tile, TileOrder, Tiling, Zero,
+    together,
+};
 pub use foreign::Foreign;
 pub use fork::Locks;
 pub use heap::Heap;

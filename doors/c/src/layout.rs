@@ -2,6 +2,8 @@
 
 use crate::error::status;
 use crate::flow::{taken, vicus_operator};
+use crate::map_reduce::vicus_map_reduce;
+use crate::matrices::{order, pattern, vicus_matrix_options, vicus_tile};
 use crate::queries::{language, open, query, vicus_query_options};
 use crate::runtime::about;
 use crate::tasks::{access, task, vicus_access, vicus_task_options};
@@ -42,6 +44,8 @@ fn assertions() -> String {
     numbers!(out, "VICUS_", access, READ WRITE READ_WRITE CONCURRENT COMMUTATIVE);
     numbers!(out, "VICUS_ACCESS_", access, INTENSE STREAMS);
     numbers!(out, "VICUS_TASK_", task, IMMEDIATE DEFERRED PRIORITY);
+    numbers!(out, "VICUS_", order, BY_ROWS BY_TILES);
+    numbers!(out, "VICUS_PATTERN_", pattern, HASH STRIPES FIELDS RANDOM PLACE);
     numbers!(out, "VICUS_OPEN_", open, EXISTING CREATE);
     numbers!(out, "VICUS_LANGUAGE_", language, SPARQL SQL);
     numbers!(out, "VICUS_QUERY_", query, ANY_ORDER);
@@ -50,6 +54,11 @@ fn assertions() -> String {
     structure!(out, vicus_place, kind index);
     structure!(out, vicus_access, address bytes rows stride mode flags);
     structure!(out, vicus_task_options, size flags follows follows_count touches touches_count place priority reserved);
+    structure!(out, vicus_matrix_options,
+               size order tile_rows tile_columns segment_pages pattern reserved seed place);
+    structure!(out, vicus_tile, row_begin row_end column_begin column_end reads_row_begin reads_row_end
+               reads_column_begin reads_column_end node reserved);
+    structure!(out, vicus_map_reduce, size partitions map reduce combine data memory_bytes folder);
     structure!(out, vicus_query_options, size language timeout_ms memory_bytes most_rows first_rows base cancel flags reserved);
     for (name, bytes) in [
         ("struct ArrowSchema", size_of::<FFI_ArrowSchema>()),

@@ -5,6 +5,8 @@
 //!                                         runtime.rs   settings, runtimes, requests
 //!                                         tasks.rs     tasks, scopes, groups, loops ──────────▶ vicus::tasks
 //!                                         memory.rs    placed memory and containers ──────────▶ vicus::memory
+//!                                         matrices.rs  matrices, tile by tile ────────────────▶ vicus::memory
+//!                                         map_reduce.rs  from one queue to another ───────────▶ vicus::map_reduce
 //!                                         flow.rs      boxes and networks ────────────────────▶ vicus::ModelBuilder
 //!                                         queries.rs   data, queries, updates ── answers.rs ──▶ vicus_service
 //! ```
@@ -34,6 +36,8 @@ mod error;
 mod flow;
 #[cfg(test)]
 mod layout;
+mod map_reduce;
+mod matrices;
 mod memory;
 mod pools;
 mod queries;

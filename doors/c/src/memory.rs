@@ -263,6 +263,41 @@ enum Inner {
     Near(DistQueue<Data>, Topology),
 }
 
+impl Queue {
+    /// The queue itself, if it has a part at each place of this machine; `name` is that of the parameter.
+    pub(crate) fn of_machine(&self, machine: &Topology, name: &str) -> Outcome<&DistQueue<Data>> {
+        match &self.inner {
+            Inner::Near(queue, own) if own == machine => Ok(queue),
+            Inner::Near(..) => Err(Failure::argument(format_args!("`{name}` is a queue for another machine"))),
+            Inner::Ordered(_) => {
+                Err(Failure::state(format_args!("`{name}` has no places: vicus_queue_new_near makes such a queue")))
+            }
+        }
+    }
+
+    /// What frees elements that it does not get.
+    pub(crate) fn drops(&self) -> Option<DropFn> {
+        self.drop
+    }
+}
+
+/// Puts an element at a place; `None` is where the caller is.
+pub(crate) fn push(queue: &Queue, place: Option<vicus::Place>, element: Data) -> Outcome {
+    match &queue.inner {
+        Inner::Ordered(queue) => {
+            let pushed = queue.try_push(element);
+            pushed.map_err(|_| Failure::new(status::NO_MEMORY, "there is no memory for a queue's next segment"))
+        }
+        Inner::Near(queue, machine) => {
+            let place = place.map_or_else(|| at(vicus_place::default(), machine), Ok)?;
+            queue.push(place, element).map_err(|error| match error {
+                PushError::Closed(_) => closed(),
+                PushError::Exhausted(_, error) => Failure::new(status::NO_MEMORY, error),
+            })
+        }
+    }
+}
+
 impl Drop for Queue {
     fn drop(&mut self) {
         let next = || match &self.inner {
@@ -321,18 +356,12 @@ pub(crate) fn at(place: vicus_place, machine: &Topology) -> Outcome<vicus::Place
 pub(crate) unsafe extern "C" fn vicus_queue_push(queue: *const Queue, place: vicus_place, element: *mut c_void) -> i32 {
     guard(|| {
         // SAFETY: rule "Handles".
-        match &unsafe { handle(queue, "queue") }?.inner {
-            Inner::Ordered(queue) => {
-                let pushed = queue.try_push(Data(element));
-                pushed.map_err(|_| Failure::new(status::NO_MEMORY, "there is no memory for a queue's next segment"))
-            }
-            Inner::Near(queue, machine) => {
-                queue.push(at(place, machine)?, Data(element)).map_err(|error| match error {
-                    PushError::Closed(_) => closed(),
-                    PushError::Exhausted(_, error) => Failure::new(status::NO_MEMORY, error),
-                })
-            }
-        }
+        let queue = unsafe { handle(queue, "queue") }?;
+        let place = match &queue.inner {
+            Inner::Ordered(_) => None,
+            Inner::Near(_, machine) => place.on(machine)?,
+        };
+        push(queue, place, Data(element))
     })
 }
 

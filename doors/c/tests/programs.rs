@@ -207,6 +207,16 @@ fn memory_and_queues() {
 }
 
 #[test]
+fn matrices_and_map_reduce_in_c() {
+    ends_well(&for_c(), "matrices.c", &everywhere());
+}
+
+#[test]
+fn matrices_and_map_reduce_in_cpp() {
+    ends_well(&for_cpp(), "matrices.cpp", &everywhere());
+}
+
+#[test]
 fn arrow_in_c() {
     ends_well(&for_c(), "arrow.c", &everywhere());
 }

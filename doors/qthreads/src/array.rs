@@ -5,7 +5,7 @@
 
 use crate::each::each;
 use crate::exports;
-use crate::fork::{Function, spawn_part};
+use crate::fork::{Function, finish_part, spawn_part};
 use crate::hash;
 use crate::library::{self, Library};
 use crate::loops::{Accumulate, Argument, Results};
@@ -36,6 +36,10 @@ pub(crate) struct Array {
 
 /// How many runs of pages, each of which is a mapping of the process's, all arrays have: [`MOST_RUNS`] at most, a quarter of what Linux allows.
 static RUNS: AtomicUsize = AtomicUsize::new(0);
+
+/// Elements below are rounded up to a multiple of 8 bytes. Beyond, a layout without gaps gains more than aligned
+/// elements do (Wheeler et al., §5.2 and Fig. 6).
+const MOST_ROUNDED: usize = 64;
 
 /// Kinds, by the numbers of the header.
 mod kinds {
@@ -82,7 +86,7 @@ impl Array {
         }
         let library = library::get()?;
         let page = library.pages.page_bytes();
-        let unit_bytes = if is_tight { unit } else { unit.checked_next_multiple_of(8)? };
+        let unit_bytes = if is_tight || unit >= MOST_ROUNDED { unit } else { unit.next_multiple_of(8) };
         // Enough that the cost of a thread is small beside the work on a segment, and elements don't cross segments.
         let wanted = if pages > 0 { (pages as usize).checked_mul(page)? } else { 16 * page };
         let segment_bytes = wanted.max(unit_bytes).checked_next_multiple_of(page)?;
@@ -322,16 +326,19 @@ exports! {
             full_empty::empty(word);
         }
         let (array, argument, ret) = (Argument(array.cast()), Argument(argument), Argument(ret.cast()));
-        let all = move || {
+        let all = move |is_forked: bool| {
             let (array, argument, ret) = (array, argument, ret);
             unsafe { iterate(array.get().cast(), (start, stop), f, argument.get()) };
+            if is_forked {
+                finish_part();
+            }
             if let Ok(word) = unsafe { full_empty::word_at(ret.get().cast()) } {
                 full_empty::fill(word);
             }
         };
-        let spawned = library::get().map(|library| spawn_part(library, library.shepherd_for_any(), all));
+        let spawned = library::get().map(|library| spawn_part(library, library.shepherd_for_any(), move || all(true)));
         if spawned != Some(true) {
-            all();
+            all(false);
         }
     }
 

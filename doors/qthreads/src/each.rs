@@ -1,7 +1,7 @@
 //! Threads for the parts of something, and the wait for them.
 
 use crate::codes::NO_SHEPHERD;
-use crate::fork::spawn_part;
+use crate::fork::{finish_part, spawn_part};
 use crate::library::{self, Library};
 use std::sync::atomic::{AtomicU64, Ordering};
 use vicus::threads::full_empty;
@@ -71,6 +71,7 @@ pub(crate) fn each(count: usize, shepherd: impl Fn(usize, &Library) -> u16, f: &
         let part = move || {
             let (shared, counted) = (shared, counted);
             shared.get()(index);
+            finish_part();
             counted.get().end_one();
         };
         if !spawn_part(library, shepherd(index, library), part) {

@@ -58,19 +58,19 @@ pub(crate) fn number(name: &str) -> Option<usize> {
     parsed.filter(|&number| number > 0)
 }
 
-/// Yes or no.
-pub(crate) fn flag(name: &str, otherwise: bool) -> bool {
-    let Some(text) = text(name) else { return otherwise };
+/// Yes or no; `None` if nothing is said. What is neither is told, and counts as nothing.
+pub(crate) fn flag(name: &str) -> Option<bool> {
+    let text = text(name)?;
     match text.to_ascii_lowercase().as_str() {
-        "yes" | "true" => true,
-        "no" | "false" => false,
-        other => parse(other.trim().trim_start_matches('-')).map_or_else(
-            || {
+        "yes" | "true" => Some(true),
+        "no" | "false" => Some(false),
+        other => {
+            let number = parse(other.trim().trim_start_matches('-'));
+            if number.is_none() {
                 eprintln!("unparsable {name} ({text})");
-                otherwise
-            },
-            |number| number > 0,
-        ),
+            }
+            number.map(|number| number > 0)
+        }
     }
 }
 

@@ -52,6 +52,8 @@ pub(crate) struct Thread {
     pub(crate) is_blocking: Cell<bool>,
     /// Stands in for its worker meanwhile.
     pub(crate) lent: Cell<Option<team::Lent>>,
+    /// Whether it has done what it was forked for, which is counted once.
+    is_done: Cell<bool>,
     locals: Cell<*mut libc::c_void>,
     pub(crate) locals_bytes: Cell<u32>,
     /// Values of keys.
@@ -145,6 +147,7 @@ impl Thread {
             id: Cell::new(NON_TASK_ID),
             is_blocking: Cell::new(false),
             lent: Cell::new(None),
+            is_done: Cell::new(false),
             locals: Cell::new(ptr::null_mut()),
             locals_bytes: Cell::new(0),
             values: UnsafeCell::new(Vec::new()),
@@ -176,10 +179,27 @@ impl Thread {
         self.locals.get()
     }
 
+    /// It has done what it was forked for, and tells others next.
+    #[inline]
+    pub(crate) fn finish(&self) {
+        if !self.is_done.replace(true)
+            && let Some(library) = library::get()
+        {
+            library.count_done();
+        }
+    }
+
     fn drop_locals(&self) {
         crate::io::drop_values(self);
         unsafe { libc::free(self.locals.replace(ptr::null_mut())) };
         self.locals_bytes.set(0);
+    }
+}
+
+impl Drop for Thread {
+    /// It may be unwound.
+    fn drop(&mut self) {
+        self.finish();
     }
 }
 
@@ -215,6 +235,7 @@ impl Queued {
             let is_leader = self.flags & (flags::NEW_TEAM | flags::NEW_SUBTEAM) != 0;
             if is_leader { team.finish() } else { team.leave() }
         }
+        thread.finish();
         unsafe { give(self.ret, self.flags, value) };
     }
 }
@@ -414,6 +435,13 @@ pub(crate) fn spawn_closure(library: &Library, shepherd: u16, f: impl FnOnce() +
         f();
     };
     builder.place(library.shepherds[usize::from(shepherd)].place).try_detached_on(library.runtime(), there).is_ok()
+}
+
+/// The calling thread, if it was made by [`spawn_part`], has done its part, and tells others next.
+pub(crate) fn finish_part() {
+    if let Some(thread) = here() {
+        thread.finish();
+    }
 }
 
 /// As [`spawn_closure`], for a thread that the library makes for a loop: the program's code on it may ask what it asks its own threads.

@@ -31,11 +31,12 @@ unsafe fn step(shepherd: *mut u16, forwards: bool) {
     };
 }
 
-/// Threads that run or could run, the calling one included.
+/// Threads that run or could run, the main one included. One that has given its result could not, although its stack
+/// is in use for a while yet.
 fn busy(library: &Library) -> usize {
-    let (live, waiting) = library.runtime().lightweight_threads();
-    let waiting = waiting.max(crate::queue::waiting());
-    (1 + live).saturating_sub(waiting).max(1) as usize
+    // Most that wait in queues wait for words as well, but those that have just come.
+    let waiting = library.runtime().lightweight_threads().1.max(crate::queue::waiting());
+    (1 + library.open_threads()).saturating_sub(waiting).max(1) as usize
 }
 
 /// Counts a shepherd or one of its workers, or counts it no more.

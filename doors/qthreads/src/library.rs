@@ -21,6 +21,8 @@ pub(crate) struct Library {
     process: u32,
     /// By seat: the worker there.
     workers: Box<[Worker]>,
+    /// By seat: how many threads have done there what they were forked for. The seat's thread alone writes it.
+    done: Box<[Line]>,
     pub(crate) shepherds: Box<[Shepherd]>,
     pub(crate) pages: SystemPages,
     pub(crate) stack_bytes: usize,
@@ -33,6 +35,10 @@ pub(crate) struct Library {
     next_id: AtomicU32,
     pub(crate) next_team: AtomicU32,
 }
+
+#[derive(Default)]
+#[repr(align(128))]
+struct Line(AtomicU64);
 
 #[derive(Clone, Copy)]
 pub(crate) struct Worker {
@@ -78,6 +84,23 @@ impl Library {
     #[inline]
     pub(crate) fn worker(&self) -> Option<Worker> {
         team::seat().map(|seat: SeatId| self.workers[seat.index()])
+    }
+
+    /// The calling thread has done what it was forked for. To be called before it tells others.
+    #[inline]
+    pub(crate) fn count_done(&self) {
+        if let Some(done) = team::seat().and_then(|seat| self.done.get(seat.index())) {
+            // Release: one that hears of its result counts it, too.
+            done.0.store(done.0.load(Ordering::Relaxed) + 1, Ordering::Release);
+        }
+    }
+
+    /// How many threads were forked and have not done what they were forked for. The runtime has one longer: until
+    /// its stack is free.
+    pub(crate) fn open_threads(&self) -> u64 {
+        // In this order: a thread that is done was forked before.
+        let done: u64 = self.done.iter().map(|done| done.0.load(Ordering::Acquire)).sum();
+        self.runtime().spawned_threads().saturating_sub(done)
     }
 
     /// Whether the machine has several nodes.
@@ -179,18 +202,26 @@ fn start(shepherds: Option<usize>) -> i32 {
         Some(Err(wrong)) => eprintln!("vicus: {wrong}"),
         _ => {}
     }
-    if !flag("AFFINITY", true) {
+    let affinity = flag("AFFINITY");
+    if affinity == Some(false) {
         let mut plan = builder.planned();
         plan.seats.iter_mut().for_each(|seat| seat.affinity.clear());
         builder = builder.plan(plan);
     }
-    let sitting = match builder.start_sitting() {
+    let mut sitting = match builder.start_sitting() {
         Ok(sitting) => sitting,
         Err(error) => {
             eprintln!("vicus: {error}");
             return PTHREAD_ERROR;
         }
     };
+    // Elsewhere it would run what is forked to the first shepherd far from that. On one node nothing is far, and it
+    // shares that with all that it starts.
+    if affinity.unwrap_or_else(|| machine::has_nodes(&real))
+        && let Err(error) = sitting.bind()
+    {
+        eprintln!("vicus: the main thread is not bound ({error}): what it runs may be far from its data");
+    }
     let library = Library::new(sitting);
     if number("INFO").is_some() {
         eprintln!(
@@ -266,6 +297,7 @@ impl Library {
         Library {
             shepherds: (0..groups.len()).map(shepherd).collect(),
             pages: SystemPages::new(topology),
+            done: plan.seats.iter().map(|_| Line::default()).collect(),
             workers: workers.into(),
             owner: thread::current().id(),
             process: std::process::id(),

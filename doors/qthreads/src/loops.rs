@@ -3,7 +3,7 @@
 use crate::codes::NO_SHEPHERD;
 use crate::each::{Count, each, each_worker, part, workers};
 use crate::exports;
-use crate::fork::spawn_part;
+use crate::fork::{finish_part, spawn_part};
 use crate::library;
 use std::ptr;
 use std::sync::Arc;
@@ -176,6 +176,7 @@ impl LoopQueue {
         self.left.add(1);
         let part = move || {
             own.work();
+            finish_part();
             own.left.end_one();
         };
         if !spawn_part(library, shepherd, part) {

@@ -36,6 +36,13 @@ impl Shape {
     }
 }
 
+/// Whether the process may run on several nodes.
+pub(crate) fn has_nodes(real: &Topology) -> bool {
+    let mut nodes = real.usable_pus().map(|pu| pu.node);
+    let first = nodes.next();
+    nodes.any(|node| Some(node) != first)
+}
+
 /// The machine with this shape: neighbouring workers are on neighbouring PUs.
 pub(crate) fn machine(real: &Topology, shape: Shape) -> Topology {
     let usable: Vec<&Pu> = real.usable_pus().collect();
@@ -85,6 +92,15 @@ mod tests {
         assert_eq!(shape(Some(3), Some(2), None), (3, 2));
         assert_eq!(shape(None, None, Some(2)), (2, 1));
         assert_eq!(shape(None, Some(2), Some(12)), (6, 2));
+    }
+
+    #[test]
+    fn nodes_count_where_the_process_may_run() {
+        let mut machine = Topology::parse("node:2 core:2").unwrap();
+        assert!(has_nodes(&machine));
+        let far = machine.nodes[1].pus.clone();
+        far.iter().for_each(|pu| machine.pus[pu.index()].usable = false);
+        assert!(!has_nodes(&machine));
     }
 
     #[test]

@@ -1,181 +1,90 @@
-//! Pools of blocks of one size.
+//! Pools of blocks of one size: those of core/memory, with a handle for each seat.
 //!
-//! Each seat has a list of free blocks, which it alone uses. When that is empty it takes a full list that another has given back, one of its own node first
-//! and then of the nearest others, or cuts a new piece of memory, whose pages lie where the seat first touches them.
+//! So the order in which memory is looked for is that of Wheeler et al. §5.1: what the seat's node has free, what it
+//! has not cut yet, what the other nodes have free, in random order, a new piece of the own node's memory, and
+//! without that what the others have not cut yet, the nearest first.
 
 use crate::exports;
-use crate::library;
-use std::alloc::{Layout, alloc, dealloc};
+use crate::library::{self, Library};
+use std::alloc::Layout;
 use std::cell::UnsafeCell;
-use std::ptr;
-use std::sync::{Mutex, MutexGuard};
-use vicus::NodeId;
-use vicus::team;
+use std::ptr::{self, NonNull};
+use std::sync::{Arc, Mutex};
+use vicus::memory::{self, PoolOptions, UntypedHandle, UntypedPool};
+use vicus::{NodeId, environment, team};
 
 pub(crate) struct Pool {
-    block: Layout,
-    /// How many blocks lists have that are given back, and how many a piece has.
-    batch: usize,
+    pool: Arc<UntypedPool>,
     /// By seat.
     own: Box<[Own]>,
-    /// For threads from outside, and then by seat: all nodes, the seat's own one first and then those that are nearest.
-    nodes: Box<[Box<[NodeId]>]>,
-    common: Mutex<Common>,
+    /// Of threads from outside, by the node that they run on.
+    outside: Box<[Mutex<Option<UntypedHandle>>]>,
 }
 
-/// Of a seat: free blocks, and how many.
+/// A seat's handle, from its first block on. Only code that runs on the seat uses it.
 #[repr(align(128))]
-struct Own(UnsafeCell<(List, usize)>);
+struct Own(UnsafeCell<Option<UntypedHandle>>);
 
 unsafe impl Sync for Own {}
 
-/// The first of free blocks, each of which begins with the address of the next one; or null.
-#[derive(Clone, Copy)]
-struct List(*mut u8);
+/// A magazine holds at most so many bytes, or four blocks.
+const MAGAZINE_BYTES: usize = 64 << 10;
 
-impl List {
-    const EMPTY: List = List(ptr::null_mut());
+/// The least and the largest piece of memory that is cut into blocks.
+const PIECES: [usize; 2] = [1 << 20, 1 << 31];
 
-    #[inline]
-    fn pop(&mut self) -> Option<*mut u8> {
-        let first = self.0;
-        if first.is_null() {
-            return None;
-        }
-        self.0 = unsafe { first.cast::<*mut u8>().read() };
-        Some(first)
-    }
-
-    #[inline]
-    unsafe fn push(&mut self, block: *mut u8) {
-        unsafe { block.cast::<*mut u8>().write(self.0) };
-        self.0 = block;
-    }
+/// Pieces for blocks of this layout have room for eight of them, and magazines as many as are worth it.
+fn options(block: Layout) -> Option<PoolOptions> {
+    let eight = block.size().max(block.align()).checked_mul(9)?.checked_next_power_of_two()?;
+    let magazine = (MAGAZINE_BYTES / block.size()).clamp(4, 256);
+    Some(PoolOptions { block_bytes: eight.clamp(PIECES[0], PIECES[1]), magazine, ..PoolOptions::default() })
 }
-
-struct Common {
-    /// By node of the seat that has given them, lists of as many blocks as a batch has.
-    full: Vec<Vec<List>>,
-    /// Blocks of threads from outside.
-    outside: (List, usize),
-    pieces: Vec<(*mut u8, Layout)>,
-}
-
-unsafe impl Send for Common {}
 
 impl Pool {
     fn new(bytes: usize, align: usize) -> Option<Pool> {
         let align = align.max(align_of::<u128>()).checked_next_power_of_two()?;
-        let bytes = bytes.max(1).checked_next_multiple_of(align.min(16))?;
-        let block = Layout::from_size_align(bytes, align).ok()?.pad_to_align();
-        let nodes = library::get().map_or_else(|| vec![[NodeId::new(0)].into()], nodes_of_seats);
-        let own = nodes[1..].iter().map(|_| Own(UnsafeCell::new((List::EMPTY, 0)))).collect();
-        let full = nodes[0].iter().map(|_| Vec::new()).collect();
-        let common = Common { full, outside: (List::EMPTY, 0), pieces: Vec::new() };
-        let batch = ((64 << 10) / block.size()).clamp(4, 256);
-        Some(Pool { block, batch, own, nodes: nodes.into(), common: Mutex::new(common) })
+        let block = Layout::from_size_align(bytes.max(1), align).ok()?.pad_to_align();
+        let library = library::get();
+        let memory = match library {
+            Some(library) => library.runtime().memory().cloned(),
+            // A pool may be older than the library.
+            None => memory::process_memory(&environment::defaults()).0,
+        }?;
+        let pool = UntypedPool::new(&memory, block, options(block)?).ok()?;
+        let own = (0..library.map_or(0, Library::seats)).map(|_| Own(UnsafeCell::new(None))).collect();
+        let outside = (0..memory.nodes()).map(|_| Mutex::new(None)).collect();
+        Some(Pool { pool: Arc::new(pool), own, outside })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Common> {
-        self.common.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    /// The list of the calling seat, and the seat's number.
+    /// Calls `f` with the handle of the calling thread's seat, or else with that of the node where it runs. `f`
+    /// neither waits nor calls back.
     #[inline]
-    fn own(&self) -> Option<(*mut (List, usize), usize)> {
-        let seat = team::seat()?.index();
-        self.own.get(seat).map(|own| (own.0.get(), seat))
-    }
-
-    #[cold]
-    fn refill(&self, own: &mut (List, usize), common: &mut Common, nodes: &[NodeId]) -> Option<()> {
-        if let Some(full) = nodes.iter().find_map(|node| common.full[node.index()].pop()) {
-            *own = (full, self.batch);
-            return Some(());
-        }
-        let piece = Layout::from_size_align(self.block.size().checked_mul(self.batch)?, self.block.align()).ok()?;
-        let base = unsafe { alloc(piece) };
-        if base.is_null() {
-            return None;
-        }
-        common.pieces.push((base, piece));
-        for index in (0..self.batch).rev() {
-            unsafe { own.0.push(base.add(index * self.block.size())) };
-        }
-        own.1 = self.batch;
-        Some(())
-    }
-
-    fn take(&self, own: &mut (List, usize), seat: usize) -> Option<*mut u8> {
-        if own.1 == 0 {
-            self.refill(own, &mut self.lock(), &self.nodes[1 + seat])?;
-        }
-        own.1 -= 1;
-        own.0.pop()
-    }
-
-    #[inline]
-    fn alloc(&self) -> Option<*mut u8> {
-        match self.own() {
-            Some((own, seat)) => self.take(unsafe { &mut *own }, seat),
-            None => {
-                let mut common = self.lock();
-                let mut outside = common.outside;
-                if outside.1 == 0 {
-                    self.refill(&mut outside, &mut common, &self.nodes[0])?;
-                }
-                outside.1 -= 1;
-                let block = outside.0.pop();
-                common.outside = outside;
-                block
+    fn with<R>(&self, f: impl FnOnce(&mut UntypedHandle) -> R) -> R {
+        // Seats of a library that has started after the pool was made have no handle.
+        match team::seat().and_then(|seat| self.own.get(seat.index())) {
+            Some(own) => {
+                let own = unsafe { &mut *own.0.get() };
+                f(own.get_or_insert_with(|| self.handle()))
             }
+            None => self.with_outside(f),
         }
     }
 
-    #[inline]
-    unsafe fn free(&self, block: *mut u8) {
-        let Some((own, seat)) = self.own() else {
-            let mut common = self.lock();
-            unsafe { common.outside.0.push(block) };
-            common.outside.1 += 1;
-            return;
-        };
-        let own = unsafe { &mut *own };
-        unsafe { own.0.push(block) };
-        own.1 += 1;
-        if own.1 >= 2 * self.batch {
-            self.give(own, seat);
-        }
-    }
-
-    /// Gives a batch to the others.
     #[cold]
-    fn give(&self, own: &mut (List, usize), seat: usize) {
-        let first = own.0;
-        let mut last = first.0;
-        for _ in 1..self.batch {
-            last = unsafe { last.cast::<*mut u8>().read() };
-        }
-        own.0 = List(unsafe { last.cast::<*mut u8>().read() });
-        unsafe { last.cast::<*mut u8>().write(ptr::null_mut()) };
-        own.1 -= self.batch;
-        self.lock().full[self.nodes[1 + seat][0].index()].push(first);
+    fn with_outside<R>(&self, f: impl FnOnce(&mut UntypedHandle) -> R) -> R {
+        let node = memory::here().map_or(0, NodeId::index).min(self.outside.len() - 1);
+        let mut outside = self.outside[node].lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        f(outside.get_or_insert_with(|| self.pool.handle(NodeId::new(node))))
     }
-}
 
-/// For threads from outside, and then by seat: all nodes, the nearest first.
-fn nodes_of_seats(library: &library::Library) -> Vec<Box<[NodeId]>> {
-    let (plan, machine) = (library.runtime().plan(), library.runtime().topology());
-    let outside = machine.nodes.iter().map(|node| node.id).collect();
-    let of_seats = plan.seats.iter().map(|seat| machine.nodes_by_distance(seat.node).into());
-    std::iter::once(outside).chain(of_seats).collect()
-}
-
-impl Drop for Pool {
-    fn drop(&mut self) {
-        for (base, piece) in self.lock().pieces.drain(..) {
-            unsafe { dealloc(base, piece) };
-        }
+    /// A handle for the calling thread's seat.
+    #[cold]
+    #[inline(never)]
+    fn handle(&self) -> UntypedHandle {
+        let node = library::get().zip(team::seat()).map(|(library, seat)| {
+            library.runtime().plan().seats.get(seat.index()).map_or(NodeId::new(0), |seat| seat.node)
+        });
+        self.pool.handle(node.unwrap_or(NodeId::new(0)))
     }
 }
 
@@ -189,12 +98,13 @@ exports! {
     }
 
     fn qpool_alloc(pool: *mut Pool) -> *mut libc::c_void {
-        unsafe { pool.as_ref() }.and_then(Pool::alloc).map_or(ptr::null_mut(), |block| block.cast())
+        let taken = unsafe { pool.as_ref() }.and_then(|pool| pool.with(UntypedHandle::take).ok());
+        taken.map_or(ptr::null_mut(), |block| block.as_ptr().cast())
     }
 
     fn qpool_free(pool: *mut Pool, block: *mut libc::c_void) {
-        if let Some(pool) = unsafe { pool.as_ref() }.filter(|_| !block.is_null()) {
-            unsafe { pool.free(block.cast()) };
+        if let (Some(pool), Some(block)) = (unsafe { pool.as_ref() }, NonNull::new(block.cast())) {
+            pool.with(|handle| unsafe { handle.give(block) });
         }
     }
 
@@ -209,41 +119,38 @@ exports! {
 mod tests {
     use super::*;
 
-    /// A pool of two seats on two nodes, and the blocks of a batch.
-    fn pool() -> Pool {
-        let nodes = |order: [usize; 2]| order.map(NodeId::new).into();
-        let own = (0..2).map(|_| Own(UnsafeCell::new((List::EMPTY, 0)))).collect();
-        let common = Common { full: vec![Vec::new(), Vec::new()], outside: (List::EMPTY, 0), pieces: Vec::new() };
-        let nodes = [nodes([0, 1]), nodes([0, 1]), nodes([1, 0])].into();
-        Pool { block: Layout::new::<[u64; 8]>(), batch: 4, own, nodes, common: Mutex::new(common) }
+    #[test]
+    fn a_piece_has_room_for_eight_blocks() {
+        for (bytes, align) in [(1, 16), (44, 16), (24, 256), (100_000, 16), (3 << 20, 16), (1 << 27, 1 << 27)] {
+            let block = Layout::from_size_align(bytes, align).unwrap().pad_to_align();
+            let PoolOptions { block_bytes, magazine, .. } = options(block).unwrap();
+            assert!((block_bytes - align.max(64)) / block.size() >= 8, "{bytes} {align}: {block_bytes}");
+            assert!(align <= block_bytes / 4 && (4..=256).contains(&magazine));
+        }
+        assert_eq!(options(Layout::new::<[u8; 44]>()).unwrap().block_bytes, 1 << 20, "as of other pools");
     }
 
+    /// Before the library starts; at its threads, the programs of this folder use pools.
     #[test]
-    fn blocks_go_round_on_a_node_before_they_go_to_another() {
-        let pool = pool();
-        let (mut near, mut far) = ((List::EMPTY, 0), (List::EMPTY, 0));
-        let mut blocks: Vec<*mut u8> = (0..8).map(|_| pool.take(&mut near, 0).unwrap()).collect();
-        assert_eq!(pool.lock().pieces.len(), 2);
-        // The seats of the two nodes give back a list each.
-        for (seat, own) in [(0, &mut near), (1, &mut far)] {
-            for block in blocks.drain(..4) {
-                unsafe { own.0.push(block) };
-                own.1 += 1;
-            }
-            pool.give(own, seat);
+    fn threads_from_outside_have_blocks_of_their_own() {
+        let pool = Pool::new(44, 0).unwrap();
+        let take = |count: usize| -> Vec<usize> {
+            (0..count).map(|_| pool.with(UntypedHandle::take).unwrap().as_ptr().expose_provenance()).collect()
+        };
+        let mut all: Vec<usize> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| take(1000))).collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        all.sort_unstable();
+        assert!(all.windows(2).all(|two| two[1] - two[0] >= 48) && all[0].is_multiple_of(16));
+        for &block in &all {
+            let block = NonNull::new(ptr::with_exposed_provenance_mut(block)).unwrap();
+            pool.with(|handle| unsafe { handle.give(block) });
         }
-        let given = [0, 1].map(|node: usize| pool.lock().full[node][0].0);
-        let of_far = pool.take(&mut far, 1).unwrap();
-        assert_eq!(of_far, given[1]);
-        assert_eq!(pool.take(&mut near, 0).unwrap(), given[0]);
-        // What another node has is taken before memory is, or a program whose threads free elsewhere than they allocate would grow without an end.
-        unsafe { far.0.push(of_far) };
-        far.1 += 1;
-        pool.give(&mut far, 1);
-        near = (List::EMPTY, 0);
-        pool.take(&mut near, 0).unwrap();
-        assert_eq!(pool.lock().pieces.len(), 2);
-        pool.take(&mut (List::EMPTY, 0), 1).unwrap();
-        assert_eq!(pool.lock().pieces.len(), 3);
+        let mut again = take(all.len());
+        again.sort_unstable();
+        assert!(again.windows(2).all(|two| two[1] - two[0] >= 48));
+        // Between the loops this thread may go to another node, where what it has freed in part is not found.
+        assert!(again == all || pool.outside.len() > 1, "what is free is used first");
     }
 }

@@ -196,6 +196,13 @@ fn structures() {
     holds(&for_c(), "gnu11", "structures.c");
 }
 
+/// What happened: Qthreads' test of queues found a thread that could run after all of them had given their results,
+/// or waited. Its end was not counted yet, since another thread of the system had its processor.
+#[test]
+fn threads_that_wait_or_are_done_are_not_busy() {
+    holds(&for_c(), "gnu11", "busy.c");
+}
+
 #[test]
 fn pages_of_arrays() {
     for compiler in for_c() {
@@ -355,6 +362,41 @@ fn without_affinity_workers_run_anywhere() {
         assert_eq!(told, wrong, "{text}");
         // One processor is all of one.
         assert!(said.contains("anywhere 0 of") || said.contains(" of 1 processors"), "{text}: {said}");
+    }
+}
+
+/// Whether the system has several nodes on which this process may run.
+fn has_nodes() -> bool {
+    let usable = vicus::this_machine().topology;
+    let nodes: BTreeSet<_> = usable.usable_pus().map(|pu| pu.node).collect();
+    nodes.len() > 1
+}
+
+/// What happened: on four nodes, the main thread ran on the last one, and with it what was forked to the first
+/// shepherd.
+#[test]
+fn the_main_thread_is_bound_to_the_first_shepherd() {
+    let by_default = if has_nodes() { "bound" } else { "free" };
+    for compiler in for_c() {
+        let program = compile(compiler, "gnu11", "bound.c");
+        let cases = [
+            (None, DEFAULT, by_default),
+            (Some("yes"), DEFAULT, "bound"),
+            (Some("yes"), "las", "bound"),
+            (Some("no"), DEFAULT, "free"),
+            // It binds no thread.
+            (Some("yes"), "nls", "free"),
+        ];
+        for (affinity, strategy, expected) in cases {
+            for shape in SHAPES {
+                let mut command = Command::new(&program);
+                command.env_remove("QT_AFFINITY").env_remove("QTHREAD_AFFINITY").arg(expected);
+                affinity.into_iter().for_each(|affinity| _ = command.env("QT_AFFINITY", affinity));
+                let outcome = run_as(&mut command, strategy, shape);
+                let what = format!("{compiler}, {affinity:?}, {strategy}, {shape:?}");
+                assert_eq!(outcome, (Some(0), "ok\n".to_owned(), String::new()), "{what}");
+            }
+        }
     }
 }
 

@@ -197,7 +197,7 @@ pub mod memory {
         Locks, MOST_RUNS, Memory, MemoryOptions, NodeBytes, NodeCounts, NodeSegments, Operand, OptionsError, PageError,
         Pages, Pattern, PlaceError, Placed, Placement, PoolError, PoolHandle, PoolItem, PoolOptions, Pop, PushError,
         QueueOptions, Region, Rows, Run, RunMut, SegmentSource, Series, SeriesError, Sizes, Stencil, SystemSegments,
-        TryPopError, UntypedHandle, UntypedPool, WhenFull, Zero, together,
+        Tile, TileOrder, Tiling, TryPopError, UntypedHandle, UntypedPool, WhenFull, Zero, together,
     };
 }
 

@@ -49,7 +49,8 @@ typedef void (*qa_loop_f)(const size_t startat, const size_t stopat, qarray *arr
 typedef void (*qa_loopr_f)(const size_t startat, const size_t stopat, qarray *array, void *arg, void *ret);
 typedef void (*qa_cloop_f)(const size_t startat, const size_t stopat, const qarray *array, void *arg);
 
-/* All bytes are 0. Pages lie where their segments' shepherds are, and are taken when they are touched. */
+/* All bytes are 0. Pages lie where their segments' shepherds are, and are taken when they are touched. Elements of
+   fewer than 64 bytes are rounded up to a multiple of 8 bytes: `unit_size` says how many they have then. */
 qarray *qarray_create(const size_t count, const size_t unit_size);
 /* Elements are not aligned to anything but their size. */
 qarray *qarray_create_tight(const size_t count, const size_t unit_size);

@@ -2,7 +2,7 @@
 //!
 //! The only file that names hwloc. What comes out is plain data ([`Topology`]); nothing of hwloc lives on in it.
 
-mod limits;
+pub(crate) mod limits;
 mod xml;
 
 use hwlocality::object::attributes::ObjectAttributes;

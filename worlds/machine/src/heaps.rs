@@ -331,6 +331,11 @@ pub(crate) fn sit(process: &Process, number: Option<u32>) {
     });
 }
 
+/// This thread may run elsewhere from now on. Its next block is of a heap where it runs then.
+pub(crate) fn moved(process: &Process) {
+    let _ = HERE.try_with(|here| here.with(|heap| heap.take_if(|heap| here.node(process) != heap.node())));
+}
+
 /// The node of this thread's seat, or else the one where it runs at this moment.
 pub(crate) fn node_of_thread(process: &Process) -> NodeId {
     HERE.try_with(|here| here.node(process)).unwrap_or_else(|_| process.node_here())

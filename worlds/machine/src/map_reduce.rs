@@ -184,6 +184,52 @@ impl<'a> MapReduce<'a> {
         reduce: impl Fn(&K, &mut Values<'_, K, V>) -> R + Sync,
         output: &DistQueue<(K, R)>,
     ) -> Result<(), MapReduceError> {
+        self.run_from_queue(input, map, None, reduce, |place, key, result| output.push(place, (key, result)).is_ok())
+    }
+
+    /// As [`MapReduce::run_queues`], and each result goes to a function, with the place where it was made: several
+    /// threads call it at once. It says whether it takes more results. With `combine`, two values of a key may be
+    /// made one on their way, as with [`MapReduce::run_combined`].
+    ///
+    /// ```
+    /// use std::sync::Mutex;
+    /// use vicus_machine::{Runtime, map_reduce::MapReduce};
+    /// use vicus_memory::DistQueue;
+    ///
+    /// let runtime = Runtime::builder().threads(2).start();
+    /// let numbers = DistQueue::new(runtime.topology());
+    /// (0..100u64).for_each(|n| numbers.push(runtime.topology().nodes[0].id, n).unwrap());
+    /// numbers.close();
+    /// let sums = Mutex::new(Vec::new());
+    /// MapReduce::new(&runtime).run_from_queue(
+    ///     &numbers,
+    ///     |n, pairs| pairs.emit(n % 2, n),
+    ///     Some(&|one, other| one + other),
+    ///     |_, values| values.sum::<u64>(),
+    ///     |_, odd, sum| {
+    ///         sums.lock().unwrap().push((odd, sum));
+    ///         true
+    ///     },
+    /// )?;
+    /// let mut sums = sums.into_inner().unwrap();
+    /// sums.sort();
+    /// assert_eq!(sums, [(0, 2450), (1, 2500)]);
+    /// # Ok::<(), vicus_machine::map_reduce::MapReduceError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`MapReduce::run`]; or the function takes no more results.
+    ///
+    /// # Panics
+    /// As [`MapReduce::run`].
+    pub fn run_from_queue<I: Send, K: Key, V: Stored + Send, R: Send>(
+        &self,
+        input: &DistQueue<I>,
+        map: impl Fn(I, &mut Emitter<'_, K, V>) + Sync,
+        combine: Option<&(dyn Fn(V, V) -> V + Sync)>,
+        reduce: impl Fn(&K, &mut Values<'_, K, V>) -> R + Sync,
+        put: impl Fn(Place, K, R) -> bool + Sync,
+    ) -> Result<(), MapReduceError> {
         let next = |place: Place, mapper: &Mapper<'_>| match input.try_pop(place) {
             Ok(element) => Some(element),
             Err(TryPopError::Closed) => None,
@@ -191,10 +237,10 @@ impl<'a> MapReduce<'a> {
             Err(TryPopError::Empty) => crate::block_on(mapper.unless_over(input.pop(place)))?.ok(),
         };
         let put = |_, place, results: Vec<(K, R)>| {
-            let pushed = results.into_iter().try_for_each(|result| output.push(place, result));
-            pushed.map_err(|_| MapReduceError::Output)
+            let are_taken = results.into_iter().all(|(key, result)| put(place, key, result));
+            if are_taken { Ok(()) } else { Err(MapReduceError::Output) }
         };
-        self.run_into(&next, &map, &reduce, None, &put)
+        self.run_into(&next, &map, &reduce, combine, &put)
     }
 
     fn collected<I: Send, K: Key, V: Stored + Send, R: Send>(

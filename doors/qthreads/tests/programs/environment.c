@@ -29,7 +29,7 @@ int main(void) {
   qthread_shepherd_id_t shep;
   sched_getaffinity(0, sizeof allowed, &allowed);
   if (qthread_initialize() != 0) return 1;
-  /* The first one's may be the main thread, which is bound to no processor. */
+  /* What is forked to the first one may run on the main thread, which is bound on machines with several nodes alone. */
   for (shep = 1; shep < qthread_num_shepherds(); shep++) {
     qthread_fork_to(processors, NULL, &ret, shep);
     qthread_readFF(NULL, &ret);

@@ -1,5 +1,6 @@
 /* Sinks, barriers, queues of threads, loops, sums, sorting, arrays, pools, queues, dictionaries, pairs and tables. */
 #include "check.h"
+#include <pthread.h>
 #include <qthread/allpairs.h>
 #include <qthread/barrier.h>
 #include <qthread/dictionary.h>
@@ -14,6 +15,7 @@
 #include <qthread/qutil.h>
 #include <qthread/sinc.h>
 #include <qthread/wavefront.h>
+#include <string.h>
 #include <unistd.h>
 
 #define COUNT 1000
@@ -253,11 +255,25 @@ static void least(void) {
   qarray_destroy(spread);
 }
 
+/* Only small elements are rounded up. */
+static void units(void) {
+  static const size_t wanted[][2] = {{1, 8}, {8, 8}, {12, 16}, {44, 48}, {57, 64}, {63, 64}, {64, 64}, {65, 65},
+    {68, 68}, {72, 72}, {100, 100}};
+  size_t index;
+  for (index = 0; index < sizeof wanted / sizeof *wanted; index++) {
+    qarray *array = qarray_create(1000, wanted[index][0]), *tight = qarray_create_tight(1000, wanted[index][0]);
+    CHECK(array->unit_size == wanted[index][1] && tight->unit_size == wanted[index][0]);
+    CHECK((char *)qarray_elem(array, 1) == (char *)qarray_elem(array, 0) + array->unit_size);
+    qarray_destroy(array), qarray_destroy(tight);
+  }
+}
+
 static void arrays(void) {
   distribution_t kinds[] = {FIXED_HASH, FIXED_FIELDS, ALL_SAME, DIST,      DIST_STRIPES, DIST_FIELDS,
                             DIST_RAND,  DIST_LEAST,   ALL_LOCAL, ALL_RAND, ALL_LEAST};
   qarray *array, *tight = qarray_create_tight(LONG, 3), *first = qarray_create(LONG, sizeof(aligned_t));
   size_t kind;
+  units();
   CHECK(tight->unit_size == 3 && (char *)qarray_elem(tight, 1) == (char *)qarray_elem(tight, 0) + 3);
   for (kind = 0; kind < sizeof kinds / sizeof *kinds; kind++) {
     aligned_t sum = 0, ret;
@@ -300,13 +316,31 @@ static aligned_t use_pool(void *arg) {
   return 0;
 }
 
+static void *use_pool_outside(void *arg) {
+  use_pool(arg);
+  return NULL;
+}
+
 static void pools(void) {
   aligned_t rets[20];
   int index;
-  void *block;
+  void *block, *large[20];
+  pthread_t outside;
   blocks = qpool_create(24);
   for (index = 0; index < 20; index++) CHECK(qthread_fork(use_pool, NULL, &rets[index]) == 0);
+  CHECK(pthread_create(&outside, NULL, use_pool_outside, NULL) == 0 && pthread_join(outside, NULL) == 0);
   for (index = 0; index < 20; index++) CHECK(qthread_readFF(NULL, &rets[index]) == 0);
+  qpool_destroy(blocks);
+  /* Larger than a piece of memory usually is. */
+  blocks = qpool_create((size_t)3 << 20);
+  for (index = 0; index < 20; index++) {
+    CHECK((large[index] = qpool_alloc(blocks)) != NULL);
+    memset(large[index], index, (size_t)3 << 20);
+  }
+  for (index = 0; index < 20; index++) {
+    CHECK(*(char *)large[index] == index && ((char *)large[index])[((size_t)3 << 20) - 1] == index);
+    qpool_free(blocks, large[index]);
+  }
   qpool_destroy(blocks);
   blocks = qpool_create_aligned(10, 256);
   block = qpool_alloc(blocks);

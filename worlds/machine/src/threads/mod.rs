@@ -675,6 +675,13 @@ impl Threads {
         spawned - ended
     }
 
+    /// How many have been spawned.
+    pub(crate) fn all(&self) -> u64 {
+        let spawned: u64 = self.counts.iter().map(|counts| counts.0.spawned.load(Ordering::Acquire)).sum();
+        // Of the last ones, only those have ended that were not spawned after all.
+        spawned - self.counts[self.counts.len() - 1].0.ended.load(Ordering::Acquire)
+    }
+
     /// What a seat tells others of itself.
     pub(crate) fn of_seat(&self, seat: SeatId) -> &Moves {
         &self.moves[seat.index()].0

@@ -5,14 +5,17 @@
 //! tasks of its seat on top; lightweight threads among them have stacks of their own, so nothing is kept waiting beneath them.
 
 use super::{Waits, core_here};
+use crate::discover::limits;
 use crate::heaps;
 use crate::lending::{LentThread, lend_here};
 use crate::runtime::{Runtime, RuntimeBuilder, Shared, StartError};
 use crate::tasks::Awaited;
 use crate::worker::{Worker, in_task, is_seated, with_worker};
-use crate::{fibres, here::HERE};
+use crate::{fibres, here::HERE, pin};
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::fmt;
+use std::io;
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -52,7 +55,7 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
         worker.begin_alone(RequestId(shared.next_request.fetch_add(1, Ordering::Relaxed)));
         let worker = NonNull::from(Box::leak(worker));
         HERE.set(worker.as_ptr());
-        Ok(Sitting { runtime: R::from(runtime), shared, worker })
+        Ok(Sitting { runtime: R::from(runtime), shared, worker, bound: None })
     }
 }
 
@@ -61,12 +64,65 @@ pub struct Sitting<R = Runtime> {
     runtime: R,
     shared: Arc<Shared>,
     worker: NonNull<Worker>,
+    bound: Option<Bound>,
+}
+
+/// CPUs of the system that a thread may run on.
+struct Bound {
+    /// Since it was bound, unless its program has changed that.
+    here: Vec<u32>,
+    before: Vec<u32>,
 }
 
 /// How long the end waits for lightweight threads that run.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
 impl<R> Sitting<R> {
+    /// Binds the calling thread to its place until the stay ends: it may run where the threads of its core group may,
+    /// on any of their PUs, and where it might run before. At the end it may run where it might before, unless it was
+    /// bound elsewhere meanwhile. Whether it is bound: not if the plan binds no thread of the group, or if all of
+    /// these PUs are others than those it may use.
+    ///
+    /// The threads and processes that it starts inherit this, and keep it after the end; those of the runtime bind
+    /// themselves. So it is all PUs of the group, and not the seat's own: a program's own threads would share one.
+    ///
+    /// ```
+    /// use vicus_machine::Runtime;
+    ///
+    /// let mut sitting = Runtime::builder().threads(1).start_sitting()?;
+    /// assert!(sitting.bind()?);
+    /// assert!(sitting.end());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The system refuses to say or to change where the thread runs.
+    ///
+    /// # Panics
+    /// On another thread.
+    pub fn bind(&mut self) -> io::Result<bool> {
+        assert!(HERE.get() == self.worker.as_ptr(), "its own thread binds a stay");
+        let (plan, topology) = (&self.shared.plan, self.shared.topology());
+        let group = |seat: SeatId| topology.pus[plan.seats[seat.index()].pu.index()].group;
+        let own = group(self.seat());
+        let seats = (0..plan.seats.len()).map(SeatId::new).filter(|&seat| group(seat) == own);
+        let pus = seats.flat_map(|seat| &plan.seats[seat.index()].affinity);
+        let wanted: BTreeSet<u32> = pus.map(|pu| topology.pus[pu.index()].os_index).collect();
+        let before = limits::affinity()?;
+        let here: Vec<u32> = before.iter().copied().filter(|cpu| wanted.contains(cpu)).collect();
+        if here.is_empty() {
+            return Ok(false);
+        }
+        pin::pin(here.iter().copied())?;
+        if let Some(process) = heaps::process() {
+            heaps::moved(process);
+        }
+        // A second call knows where it was at first.
+        let before = self.bound.take().map_or(before, |bound| bound.before);
+        self.bound = Some(Bound { here, before });
+        Ok(true)
+    }
+
     /// Leaves the seat and ends the runtime. What is ready is run before, for two seconds at most. Lightweight threads that wait even then
     /// are left as they are, and never go on; if some still run, their threads of the system stay. Whether all are over.
     ///
@@ -88,7 +144,7 @@ impl<R> Sitting<R> {
                 std::thread::sleep(Duration::from_micros(50));
             }
         }
-        let Sitting { runtime, shared, worker } = self;
+        let Sitting { runtime, shared, worker, bound } = self;
         #[expect(unsafe_code, reason = "takes back a worker that was given to this thread")]
         // SAFETY: it was leaked by `start_sitting`; as this thread sits on it alone and leaves it now, there is no other way to it.
         let mut worker = unsafe { Box::from_raw(worker.as_ptr()) };
@@ -96,6 +152,7 @@ impl<R> Sitting<R> {
         HERE.set(std::ptr::null_mut());
         worker.share_tasks();
         worker.hand_in();
+        bound.into_iter().for_each(Bound::undo);
         if shared.threads_here.live() == 0 {
             drop(runtime);
             return true;
@@ -114,6 +171,16 @@ impl<R> Sitting<R> {
         // SAFETY: the worker is there until the stay ends, and the field is never written.
         unsafe {
             (*self.worker.as_ptr()).seat
+        }
+    }
+}
+
+impl Bound {
+    /// The calling thread may run where it might before, unless its program has bound it elsewhere.
+    fn undo(self) {
+        if limits::affinity().is_ok_and(|now| now == self.here) {
+            // CPUs may have gone offline: it stays where it is then.
+            let _ = pin::pin(self.before.into_iter());
         }
     }
 }
@@ -143,6 +210,20 @@ impl Runtime {
     pub fn lightweight_threads(&self) -> (u64, u64) {
         let (begun, ended) = self.shared.threads_here.waits(&[Waits::OfThreads]);
         (self.shared.threads_here.live(), begun.saturating_sub(ended))
+    }
+
+    /// How many lightweight threads have been spawned since it started: those that the calling thread has spawned, or
+    /// has heard of, at least.
+    ///
+    /// ```
+    /// use vicus_machine::{Runtime, threads};
+    ///
+    /// let runtime = Runtime::builder().threads(1).start();
+    /// runtime.run(|| threads::spawn(|| ()).join().unwrap());
+    /// assert_eq!(runtime.spawned_threads(), 1);
+    /// ```
+    pub fn spawned_threads(&self) -> u64 {
+        self.shared.threads_here.all()
     }
 }
 
