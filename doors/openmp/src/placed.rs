@@ -1,5 +1,5 @@
-//! Memory that lies over the nodes as the user or the program says, in whole pages: what `libvicus_malloc.so` asks for, and what `omp_alloc`
-//! gives by an allocator with traits.
+//! Memory that lies over the nodes as the user or the program says, in whole pages: what `libvicus_malloc.so` asks for, what `omp_alloc`
+//! gives by an allocator with traits, and what `omp_malloc` gives. And what that library tells of the C library's large blocks.
 //!
 //! The process's memory (`vicus::memory`) is installed when a block is first wanted, which takes some milliseconds: the machine is looked at.
 //! Whatever is allocated meanwhile, by this thread for that or by others, is the C library's. What places a block may allocate, too, and
@@ -18,6 +18,9 @@ use vicus::memory::{Distribution, Memory, Placed, process_memory};
 
 /// The blocks in use, by their addresses.
 static BLOCKS: Guarded<BTreeMap<usize, Placed>> = Guarded::new(BTreeMap::new());
+
+/// The C library's large blocks in use, as far as `libvicus_malloc.so` tells: where they begin, and how many bytes they have.
+static LARGE: Guarded<BTreeMap<usize, usize>> = Guarded::new(BTreeMap::new());
 
 /// Where all blocks lie, for `libvicus_malloc.so`: the first address, and the one behind the last.
 #[unsafe(no_mangle)]
@@ -109,16 +112,25 @@ pub(crate) fn free(at: *mut u8) -> bool {
     let outer = IS_INSIDE.replace(true);
     let placed = BLOCKS.with(|all| all.remove(&at.addr()));
     let was_one = placed.is_some();
-    if was_one {
-        crate::sections::forget(at.addr());
+    if let Some(placed) = &placed {
+        crate::sections::forget(at.addr()..at.addr() + placed.bytes().len());
     }
     drop(placed);
     IS_INSIDE.set(outer);
     was_one
 }
 
-/// The block that an address is in.
+/// The block that an address is in, as far as blocks are known: a placed one, or a large one of the C library's.
 pub(crate) fn block_of(address: usize) -> Option<Range<usize>> {
+    placed_block_of(address).or_else(|| {
+        LARGE.with(|all| {
+            let (&start, &bytes) = all.range(..=address).next_back()?;
+            Some(start..start + bytes).filter(|block| block.contains(&address))
+        })
+    })
+}
+
+fn placed_block_of(address: usize) -> Option<Range<usize>> {
     let [low, high] = &vicus_omp_placed_range;
     if !(low.load(Ordering::Relaxed)..high.load(Ordering::Relaxed)).contains(&address) {
         return None;
@@ -132,21 +144,24 @@ pub(crate) fn block_of(address: usize) -> Option<Range<usize>> {
 /// Whether an address is where blocks lie, and in none.
 pub(crate) fn is_freed(address: usize) -> bool {
     let [low, high] = &vicus_omp_placed_range;
-    (low.load(Ordering::Relaxed)..high.load(Ordering::Relaxed)).contains(&address) && block_of(address).is_none()
+    (low.load(Ordering::Relaxed)..high.load(Ordering::Relaxed)).contains(&address) && placed_block_of(address).is_none()
 }
 
 /// A fork begins or is over in the parent: no other thread is at work on the list of blocks meanwhile.
 pub(crate) fn lock_for_fork() {
     BLOCKS.lock.lock();
+    LARGE.lock.lock();
 }
 
 pub(crate) fn unlock_after_fork() {
+    LARGE.lock.unlock();
     BLOCKS.lock.unlock();
 }
 
 /// In the child.
 pub(crate) fn begin_anew() {
     BLOCKS.lock.init();
+    LARGE.lock.init();
     // Another thread may have been looking at the machine.
     if STATE.load(Ordering::Acquire) == TRYING && !IS_INSIDE.get() {
         STATE.store(TRIED, Ordering::Release);
@@ -179,5 +194,22 @@ pub(crate) extern "C" fn vicus_omp_free_placed(at: *mut u8) -> bool {
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn vicus_omp_placed_bytes(at: *const u8) -> usize {
     let at = at.addr();
-    block_of(at).filter(|block| block.start == at).map_or(0, |block| block.len())
+    placed_block_of(at).filter(|block| block.start == at).map_or(0, |block| block.len())
+}
+
+/// The C library has given out a large block.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn vicus_omp_note_block(at: *const u8, bytes: usize) {
+    let _errno = crate::wait::KeepErrno::new();
+    LARGE.with(|all| all.insert(at.addr(), bytes));
+}
+
+/// Such a block is about to be freed, or its addresses are about to be unmapped.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn vicus_omp_forget_block(at: *const u8, bytes: usize) {
+    let _errno = crate::wait::KeepErrno::new();
+    let block = at.addr()..at.addr().saturating_add(bytes);
+    LARGE.with(|all| all.remove(&block.start));
+    crate::sections::forget(block.clone());
+    vicus::memory::forget_at(block);
 }

@@ -427,7 +427,7 @@ fn shown(teams: &[Team], sums: &BTreeMap<Spent, Sums>, sources: &BTreeMap<usize,
     ));
     if bytes.bare > 0 {
         line(format_args!(
-            "{} addresses came without a length: {} were given that of the block or section around, {} count for nothing",
+            "{} addresses came without a length: {} were given that of the section or block around, {} count for one page",
             bytes.bare,
             bytes.found,
             bytes.bare - bytes.found

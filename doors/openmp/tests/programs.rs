@@ -498,7 +498,8 @@ fn a_program_is_told_what_its_tasks_cost() {
     let _ = (fs::remove_file(summary), fs::remove_file(trace));
 }
 
-/// gcc names no lengths: a section ends where the next one begins, and the last one with the block. The first time, no next one is known.
+/// gcc names no lengths: a section is as long as the step from the one before, and the first one counts for what is left of its page until
+/// the next one is named.
 #[test]
 fn the_sections_of_a_placed_block_are_known() {
     let Some(gcc) = for_c().iter().find(|compiler| compiler.name == "gcc") else { return };
@@ -517,18 +518,57 @@ fn the_sections_of_a_placed_block_are_known() {
             assert_eq!(run(&program, strategy, threads, &variables), (Some(0), "ok\n".to_owned()), "{what}");
             let said = fs::read_to_string(&summary).expect("it writes a summary");
             assert!(
-                said.contains("32 addresses came without a length: 32 were given that of the block"),
+                said.contains("32 addresses came without a length: 31 were given that of the section"),
                 "{what}:\n{said}"
             );
             let line =
                 said.lines().find(|line| line.contains("bytes that tasks say they use")).expect("there is such a line");
             let numbers: Vec<usize> =
                 line.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect();
-            assert_eq!(numbers[..3].iter().sum::<usize>(), (16 * 17 / 2 + 16) * 65536, "{what}:\n{said}");
+            // Blocks that are placed begin with a page.
+            assert_eq!(numbers[..3].iter().sum::<usize>(), 31 * 65536 + 4096, "{what}:\n{said}");
             assert_eq!(numbers[3..], [32, 32], "{what}:\n{said}");
         }
     }
     let _ = fs::remove_file(summary);
+}
+
+/// What happened: of 32 sections of 4 MB, gcc's first pass gave the first task all the rest, and without placed memory no task any bytes.
+#[test]
+fn a_first_pass_over_sections_has_their_lengths() {
+    let Some(gcc) = for_c().iter().find(|compiler| compiler.name == "gcc") else { return };
+    let program = compile(gcc, "sweep.c").expect("it can be compiled");
+    let summary = scratch("sweep");
+    let (own, both) = (library().display().to_string(), libraries());
+    let cases = [(own.as_str(), ""), (both.as_str(), ""), (both.as_str(), "blocked"), (both.as_str(), "coarse")];
+    for ((preload, distribution), strategy) in cases.into_iter().zip(["las", "footprint", "vicus", "vicinity"]) {
+        for passes in [1, 3] {
+            let mut command = Command::new(&program);
+            command.arg(passes.to_string()).env("LD_PRELOAD", preload).env("VICUS_DATA_DISTRIBUTION", distribution);
+            command.env("VICUS_STRATEGY", strategy).env("OMP_NUM_THREADS", "2").env("VICUS_SUMMARY", &summary);
+            let output = command.output().expect("the program was compiled");
+            let what = format!("{preload} {distribution} {strategy}, {passes} passes");
+            assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{what}");
+            let said = fs::read_to_string(&summary).expect("it writes a summary");
+            let all = 32 * passes;
+            let known = format!("{all} addresses came without a length: {} were given that of the section", all - 1);
+            assert!(said.contains(&known), "{what}:\n{said}");
+            let line =
+                said.lines().find(|line| line.contains("bytes that tasks say they use")).expect("there is such a line");
+            let numbers = line.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse::<usize>().ok());
+            let bytes: usize = numbers.take(3).sum();
+            // All but the first, which counts for what is left of its page.
+            let sections = (all - 1) << 22;
+            assert!((sections + 1..=sections + 4096).contains(&bytes), "{what}: {bytes}\n{said}");
+        }
+    }
+    let _ = fs::remove_file(summary);
+}
+
+#[test]
+fn large_blocks_of_the_c_library_come_and_go() {
+    let preload = libraries();
+    holds(for_c(), "blocks.c", &[("LD_PRELOAD", preload.as_str())]);
 }
 
 /// All kinds of tasks, teams within teams, cancelled ones, and forks: what is recorded of them breaks no rule.
