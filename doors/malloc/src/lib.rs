@@ -471,6 +471,9 @@ pub unsafe extern "C" fn mremap(
     unsafe { libc::syscall(libc::SYS_mremap, start, before, bytes, flags, to) as *mut c_void }
 }
 
-#[expect(unsafe_code, reason = "a name by which `libvicus_omp.so` finds out that this library is there")]
+/// `libvicus_omp.so` finds out by this name that this library is there, and has it look for placed blocks from now on.
+#[expect(unsafe_code, reason = "a name that is looked for")]
 #[unsafe(no_mangle)]
-pub static vicus_malloc_is_loaded: u8 = 1;
+pub extern "C" fn vicus_malloc_begin() {
+    placer();
+}

@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use vicus::memory::{Distribution, Memory, Placed, process_memory};
+use vicus::memory::{Distribution, Memory, PlaceError, Placed, distribution, process_memory};
 
 /// The blocks in use, by their addresses.
 static BLOCKS: Guarded<BTreeMap<usize, Placed>> = Guarded::new(BTreeMap::new());
@@ -71,19 +71,32 @@ pub(crate) fn near_here() -> Distribution {
 
 /// A block of whole pages, zeroed, that lies so. Null if there is none to be had here.
 pub(crate) fn place(bytes: usize, align: usize, how: &Distribution) -> *mut u8 {
+    place_by(bytes, align, |memory, layout| memory.place(layout, Some(how)))
+}
+
+/// The same by a function that takes the block from the memory.
+fn place_by(
+    bytes: usize,
+    align: usize,
+    take: impl FnOnce(&Arc<Memory>, Layout) -> Result<Placed, PlaceError>,
+) -> *mut u8 {
     let _errno = crate::wait::KeepErrno::new();
     if IS_INSIDE.replace(true) {
         return ptr::null_mut();
     }
-    let block = place_here(bytes, align, how);
+    let block = place_here(bytes, align, take);
     IS_INSIDE.set(false);
     block.unwrap_or(ptr::null_mut())
 }
 
-fn place_here(bytes: usize, align: usize, how: &Distribution) -> Option<*mut u8> {
+fn place_here(
+    bytes: usize,
+    align: usize,
+    take: impl FnOnce(&Arc<Memory>, Layout) -> Result<Placed, PlaceError>,
+) -> Option<*mut u8> {
     let memory = memory()?;
     let layout = Layout::from_size_align(bytes, align).ok()?;
-    let mut placed = match memory.place(layout, Some(how)) {
+    let mut placed = match take(memory, layout) {
         Ok(placed) => placed,
         Err(error) => {
             static SAID: AtomicBool = AtomicBool::new(false);
@@ -96,6 +109,10 @@ fn place_here(bytes: usize, align: usize, how: &Distribution) -> Option<*mut u8>
     if let Some(range) = memory.placed_addresses() {
         vicus_omp_placed_range[0].store(range.start, Ordering::Relaxed);
         vicus_omp_placed_range[1].store(range.end, Ordering::Relaxed);
+    }
+    static HAS_PLACED: AtomicBool = AtomicBool::new(false);
+    if !HAS_PLACED.swap(true, Ordering::Relaxed) {
+        begin_malloc();
     }
     let at = placed.bytes_mut().as_mut_ptr();
     BLOCKS.with(|all| all.insert(at.addr(), placed));
@@ -118,6 +135,93 @@ pub(crate) fn free(at: *mut u8) -> bool {
     drop(placed);
     IS_INSIDE.set(outer);
     was_one
+}
+
+/// Memory of the C library that is not placed, whatever the environment says of its blocks.
+pub(crate) fn unplaced(bytes: usize) -> *mut u8 {
+    let outer = IS_INSIDE.replace(true);
+    let block = unsafe { libc::malloc(bytes) };
+    IS_INSIDE.set(outer);
+    block.cast()
+}
+
+/// Says once, where a distribution was asked for, that `malloc` does not follow it because the library for that is not loaded.
+pub(crate) fn tell_of_unplaced() {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if get().distribution.is_none() || SAID.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    if !begin_malloc() {
+        complain(
+            "the distribution of VICUS_DATA_DISTRIBUTION or OMP_DATA_DISTRIBUTION is that of omp_malloc alone: \
+             for malloc as well, load libvicus_malloc.so before libvicus_omp.so (LD_PRELOAD)",
+        );
+    }
+}
+
+/// Has `libvicus_malloc.so` look for placed blocks among those that are freed. Whether it is there.
+fn begin_malloc() -> bool {
+    let begin = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"vicus_malloc_begin".as_ptr()) };
+    if !begin.is_null() {
+        let begin: extern "C" fn() = unsafe { std::mem::transmute(begin) };
+        begin();
+    }
+    !begin.is_null()
+}
+
+/// A policy of the program's: `vicus_policy_fn` of `vicus_omp.h`.
+type PolicyFn = unsafe extern "C-unwind" fn(*mut libc::c_void, usize, usize, *mut u32) -> i32;
+
+crate::exports::exports! {
+    "VERSION":
+    fn omp_malloc(bytes: usize) -> *mut u8 {
+        tell_of_unplaced();
+        let Some(how) = &get().distribution else { return unsafe { libc::malloc(bytes).cast() } };
+        let block = place(bytes, 16, how);
+        if block.is_null() { unplaced(bytes) } else { block }
+    }
+
+    "VERSION":
+    fn omp_malloc_specific(bytes: usize, policy: i32) -> *mut u8 {
+        let how = match policy {
+            0 => return unplaced(bytes),
+            1 => Distribution::Fine,
+            2 => Distribution::Coarse,
+            3 => Distribution::Blocked,
+            _ => {
+                static SAID: AtomicBool = AtomicBool::new(false);
+                if !SAID.swap(true, Ordering::Relaxed) {
+                    complain(&format!(
+                        "omp_malloc_specific: there is no policy {policy}; its memory lies as that of omp_malloc"
+                    ));
+                }
+                return unsafe { omp_malloc(bytes) };
+            }
+        };
+        let block = place(bytes, 16, &how);
+        if block.is_null() { unplaced(bytes) } else { block }
+    }
+
+    "VERSION":
+    fn omp_malloc_by(bytes: usize, policy: Option<PolicyFn>, data: *mut libc::c_void) -> *mut u8 {
+        let Some(policy) = policy else { return ptr::null_mut() };
+        let data = data.expose_provenance();
+        let listed = distribution::Listed(move |locations, units: &mut [u32]| {
+            let data = ptr::with_exposed_provenance_mut(data);
+            match unsafe { policy(data, units.len(), locations, units.as_mut_ptr()) } {
+                0 => Ok(()),
+                status => Err(format!("a policy has returned {status}")),
+            }
+        });
+        place_by(bytes, 16, |memory, layout| memory.place_by(layout, &listed))
+    }
+
+    "VERSION":
+    fn omp_malloc_free(at: *mut u8) {
+        if !at.is_null() && !free(at) {
+            unsafe { libc::free(at.cast()) };
+        }
+    }
 }
 
 /// The block that an address is in, as far as blocks are known: a placed one, or a large one of the C library's.

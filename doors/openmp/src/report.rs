@@ -142,6 +142,7 @@ pub(crate) fn events() -> Option<usize> {
 
 /// A team was made.
 pub(crate) fn keep_team(team: &Team) {
+    crate::placed::tell_of_unplaced();
     if is_on() || IS_TRACED.load(Ordering::Relaxed) {
         KEPT.with(|kept| kept.teams.push(team.clone()));
     }

@@ -106,6 +106,8 @@ fn compile(compiler: &Compiler, file: &str) -> Option<PathBuf> {
     let output = Command::new(compiler.command)
         .args(["-O1", "-w", "-fopenmp"])
         .args(if compiler.name == "flang" { &[][..] } else { &["-rdynamic"] })
+        .arg("-I")
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../include"))
         .arg(programs().join(file))
         .arg("-o")
         .arg(&out)
@@ -563,6 +565,36 @@ fn a_first_pass_over_sections_has_their_lengths() {
         }
     }
     let _ = fs::remove_file(summary);
+}
+
+/// The paper's Listing 2: by the compiler's own library as well, whose memory is the C library's.
+#[test]
+fn memory_lies_as_its_call_says() {
+    let (own, both) = (library().display().to_string(), libraries());
+    for compiler in for_c() {
+        let program = compile(compiler, "listing_2.c").expect("it can be compiled");
+        for preload in ["", &own, &both] {
+            for distribution in ["", "standard", "fine", "coarse", "blocked", "chequered"] {
+                let mut command = Command::new(&program);
+                command.arg(distribution).env("LD_PRELOAD", preload).env("OMP_DATA_DISTRIBUTION", distribution);
+                let output = command.env("OMP_NUM_THREADS", "2").output().expect("the program was compiled");
+                let what = format!("{} with {preload} and {distribution}", compiler.name);
+                let said = String::from_utf8_lossy(&output.stderr);
+                assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{what}: {said}");
+                let expected = match distribution {
+                    "" | "standard" => "",
+                    _ if preload.is_empty() => "",
+                    "chequered" => "OMP_DATA_DISTRIBUTION is left out: ",
+                    _ if preload == own => "load libvicus_malloc.so before libvicus_omp.so",
+                    _ => "",
+                };
+                let lines = usize::from(!expected.is_empty());
+                let policy = 2 * usize::from(!preload.is_empty());
+                assert!(said.contains(expected) && said.lines().count() == lines + policy, "{what}: {said}");
+                assert_eq!(said.contains("there is no policy 99"), policy == 2, "{what}: {said}");
+            }
+        }
+    }
 }
 
 #[test]
