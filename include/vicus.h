@@ -454,7 +454,17 @@ int32_t vicus_reduce(vicus_runtime *runtime, size_t begin, size_t end, vicus_map
  *  @param distribution  `NULL` is the runtime's own
  *  @return ::VICUS_ERROR_SETTING if there is no such distribution on this machine, ::VICUS_ERROR_NO_MEMORY */
 int32_t vicus_alloc(vicus_runtime *runtime, size_t bytes, size_t alignment, const char *distribution, void **memory);
-/** Frees what vicus_alloc() gave. `NULL` is right. @return ::VICUS_ERROR_ARGUMENT for any other address; then nothing is freed */
+#ifndef VICUS_POLICY_FN
+#define VICUS_POLICY_FN
+/** Says where each unit of an allocation is to lie. `units` are pages; there are `locations` nodes with memory, which are counted from 0. All
+ *  units are 0 at first. Another number than 0 as the result is a failure. */
+typedef int32_t (*vicus_policy_fn)(void *data, size_t units, size_t locations, uint32_t *location_of_unit);
+#endif
+/** As vicus_alloc(), by a policy of the program's own, which is called once, before this returns. Memory whose units are all at one location counts
+ *  as in one place, as by `coarse`.
+ *  @return also what the policy returned; ::VICUS_ERROR_SETTING if it has chosen a location that is not there */
+int32_t vicus_alloc_by(vicus_runtime *runtime, size_t bytes, size_t alignment, vicus_policy_fn policy, void *data, void **memory);
+/** Frees what vicus_alloc() or vicus_alloc_by() gave. `NULL` is right. @return ::VICUS_ERROR_ARGUMENT for any other address; then nothing is freed */
 int32_t vicus_free(void *memory);
 /** Where memory of vicus_alloc() lies, from an offset on.
  *  @param[out] node  -1 if it is unknown, as `standard` memory is, or has copies

@@ -9,7 +9,9 @@ use std::alloc::Layout;
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_void};
 use std::ops::Range;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use vicus::memory::distribution::Listed;
 use vicus::memory::{self, DistQueue, Distribution, LfQueue, PlaceError, Placed, PushError, TryPopError, block_on};
 use vicus::{NodeId, Topology};
 
@@ -77,6 +79,47 @@ pub(crate) unsafe extern "C" fn vicus_alloc(
         // SAFETY: rule "Handles".
         let threads = unsafe { threads(runtime) }?;
         let given = threads.runtime().alloc(layout, chosen)?;
+        let start = given.start();
+        placed().insert(start.addr().get(), Arc::new(given));
+        // SAFETY: rule "Outputs".
+        unsafe { out.write(start.as_ptr().cast()) };
+        Ok(())
+    })
+}
+
+/// `vicus_policy_fn`.
+type PolicyFn = unsafe extern "C" fn(*mut c_void, usize, usize, *mut u32) -> i32;
+
+/// # Safety
+/// Rules "Handles", "Callbacks" and "Outputs".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_alloc_by(
+    runtime: *const Threads,
+    bytes: usize,
+    alignment: usize,
+    policy: Option<PolicyFn>,
+    data: *mut c_void,
+    memory: *mut *mut c_void,
+) -> i32 {
+    guard(|| {
+        let out = output(memory, "memory")?;
+        let policy = policy.ok_or_else(|| Failure::argument("`policy` is null"))?;
+        let layout = layout(bytes.max(1), if alignment == 0 { 1 } else { alignment })?;
+        // SAFETY: rule "Handles".
+        let threads = unsafe { threads(runtime) }?;
+        let (data, ended) = (Data(data), AtomicI32::new(status::OK));
+        let listed = Listed(|locations, units: &mut [u32]| {
+            // SAFETY: rule "Callbacks"; there are so many units.
+            let status = unsafe { policy(crate::tasks::whole(&data), units.len(), locations, units.as_mut_ptr()) };
+            ended.store(status, Ordering::Relaxed);
+            if status == status::OK { Ok(()) } else { Err("the policy has failed".to_owned()) }
+        });
+        let given = threads.runtime().alloc_by(layout, &listed);
+        match ended.load(Ordering::Relaxed) {
+            status::OK => {}
+            status => return Err(Failure::of_callback(status)),
+        }
+        let given = given?;
         let start = given.start();
         placed().insert(start.addr().get(), Arc::new(given));
         // SAFETY: rule "Outputs".

@@ -286,7 +286,7 @@ pub(crate) unsafe extern "C" fn vicus_join(
 }
 
 /// The pointer of data that a closure has captured as a whole: the pointer by itself could not be sent.
-fn whole(data: &Data) -> *mut c_void {
+pub(crate) fn whole(data: &Data) -> *mut c_void {
     data.0
 }
 

@@ -4,7 +4,7 @@
 //! and its answers count for a while ([`crate::known`]).
 
 use crate::heaps::{Process, node_of_thread, process};
-use crate::known;
+use crate::{known, migrate};
 use std::ops::Range;
 use vicus_memory::{Footprint, NodeBytes, Region, Rows};
 use vicus_schedule::{Access, Whereabouts};
@@ -62,12 +62,17 @@ impl Whereabouts for Everywhere {
 
     fn tell_all(&mut self, access: &Access, cycle: usize, tell: &mut dyn FnMut(NodeId, usize, u64)) {
         let &Access { start, bytes, rows, stride, .. } = access;
-        let together = process().filter(|_| rows > 1).zip(start.checked_add(bytes)).is_some_and(|(process, end)| {
-            let rows = Rows { first: start..end, count: rows, stride };
-            process.memory.tell_rows(&rows, cycle, &mut |NodeBytes { node, home, bytes, .. }| {
-                tell(node.expect("it is known of all of them"), home, bytes as u64);
-            })
-        });
+        let is_moved = |_: &&Process| migrate::was_moved(&(start..start.saturating_add(rows.saturating_mul(stride))));
+        let together = process()
+            .filter(|_| rows > 1)
+            .filter(|process| !is_moved(process))
+            .zip(start.checked_add(bytes))
+            .is_some_and(|(process, end)| {
+                let rows = Rows { first: start..end, count: rows, stride };
+                process.memory.tell_rows(&rows, cycle, &mut |NodeBytes { node, home, bytes, .. }| {
+                    tell(node.expect("it is known of all of them"), home, bytes as u64);
+                })
+            });
         if !together {
             access.stretches().for_each(|stretch| self.tell(stretch, cycle, tell));
         }
@@ -109,6 +114,9 @@ fn tell_where(range: Range<usize>, cycle: usize, tell: &mut dyn FnMut(NodeBytes)
     };
     let memory = &process.memory;
     let is_one_node = memory.nodes() == 1;
+    if !is_one_node && migrate::was_moved(&range) {
+        return tell_stretch(process, range, Class::Moved, known::now(), cycle, tell);
+    }
     // Told at once up to the first part that the kernel knows about: dealing asks about many short ranges, which a list would
     // double the cost of.
     let (mut from, mut unsettled) = (range.start, false);
@@ -142,9 +150,10 @@ pub fn forget<T>(of: &[T]) {
     forget_at(range.start.addr()..range.end.addr());
 }
 
-/// As [`forget`], of a range of addresses. It takes no lock and allocates nothing, so that allocators may call it.
+/// As [`forget`], of a range of addresses. It waits for no lock, so that allocators may call it.
 pub fn forget_at(range: Range<usize>) {
     if let Some(process) = process().filter(|process| process.memory.nodes() > 1) {
+        migrate::forget(&range);
         known::forget(pages(range, process.memory.pages().page_bytes()));
     }
 }
@@ -169,6 +178,8 @@ fn parts(range: Range<usize>, page_bytes: usize) -> impl Iterator<Item = (usize,
 enum Class {
     /// It was asked to lie there.
     Settled,
+    /// It is ours, and a part of it was moved ([`migrate`]).
+    Moved,
     /// It is not ours.
     Others,
     /// It is ours, was left to the first touch, and the kernel has said where it lies.

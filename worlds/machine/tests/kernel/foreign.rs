@@ -12,10 +12,10 @@ use vicus_memory::{Footprint, WhenFull};
 use vicus_topology::NodeId;
 
 /// Not a whole number of pages.
-const BYTES: usize = 1_000_001;
+pub(crate) const BYTES: usize = 1_000_001;
 
 /// Memory from the C library or the kernel, not from Vicus.
-struct Foreign {
+pub(crate) struct Foreign {
     start: NonNull<u8>,
     free: fn(NonNull<u8>),
 }
@@ -48,6 +48,8 @@ impl DerefMut for Foreign {
 
 impl Drop for Foreign {
     fn drop(&mut self) {
+        // The next test may get these addresses.
+        forget(self);
         (self.free)(self.start);
     }
 }
@@ -65,7 +67,7 @@ impl Foreign {
     }
 
     /// A mapping whose pages the kernel puts on the node with this number, or where they are first touched.
-    fn mapped(number: Option<u32>) -> Foreign {
+    pub(crate) fn mapped(number: Option<u32>) -> Foreign {
         const MPOL_DEFAULT: libc::c_int = 0;
         const MPOL_BIND: libc::c_int = 2;
         let (mode, on) = number.map_or((MPOL_DEFAULT, u32::MAX), |number| (MPOL_BIND, number));
@@ -101,7 +103,7 @@ impl Foreign {
 }
 
 /// Moves the calling thread to these CPUs.
-fn run_on(cpus: &Cpus) {
+pub(crate) fn run_on(cpus: &Cpus) {
     let mut mask = [0u64; 16];
     cpus.iter().for_each(|&cpu| mask[cpu as usize / 64] |= 1 << (cpu % 64));
     #[expect(unsafe_code, reason = "libc's wrapper takes a type of its own")]
@@ -204,18 +206,18 @@ fn a_footprint_of_standard_memory_is_where_it_was_touched_first() {
 }
 
 /// Memory that the kernel moves and changes behind our backs.
-struct Moving<'a> {
-    page: usize,
+pub(crate) struct Moving<'a> {
+    pub(crate) page: usize,
     /// The kernel's numbers of our nodes.
-    nodes: Vec<u32>,
+    pub(crate) nodes: Vec<u32>,
     /// Two nodes with memory; the same one twice if there is no other.
-    numbers: [u32; 2],
-    topology: &'a vicus_topology::Topology,
+    pub(crate) numbers: [u32; 2],
+    pub(crate) topology: &'a vicus_topology::Topology,
 }
 
 impl Moving<'_> {
     /// How memory lies, by the kernel's answer for each page of it.
-    fn truth(&self, of: &Foreign) -> Footprint {
+    pub(crate) fn truth(&self, of: &Foreign) -> Footprint {
         Footprint { nodes: of.truth(self.page, &self.nodes), unknown: 0 }
     }
 
@@ -249,7 +251,7 @@ impl Moving<'_> {
     }
 }
 
-fn moving(f: impl FnOnce(&Moving<'_>)) {
+pub(crate) fn moving(f: impl FnOnce(&Moving<'_>)) {
     let Some(at) = placeable(WhenFull::Preferred) else { return };
     let topology = this_machine().topology;
     let _runtime = Runtime::builder().topology(topology.clone()).threads(1).quiet().start();
