@@ -310,7 +310,8 @@ pub struct Rows {
 }
 
 impl Placing {
-    /// As [`Placing::tally`], of rows that are all in one range, whose place was asked for everywhere. Returns whether they are.
+    /// As [`Placing::tally`], of rows that are all in one range, whose place was asked for everywhere. Returns whether
+    /// they are.
     fn tally_rows(&self, rows: &Rows, cycle: usize, tell: &mut dyn FnMut(NodeBytes)) -> bool {
         let (Some(atlas), Some(before)) = (self.atlas.get(), rows.count.checked_sub(1)) else { return false };
         let Some(last) = before.checked_mul(rows.stride).and_then(|far| rows.first.end.checked_add(far)) else {
@@ -554,8 +555,8 @@ impl Memory {
         }
     }
 
-    /// As [`Memory::tell`] of one row after the other, at the cost of looking up one range: if all rows are in one placed range
-    /// for which nodes were asked. Otherwise it tells nothing and returns false.
+    /// As [`Memory::tell`] of one row after the other, at the cost of looking up one range: if all rows are in one
+    /// placed range for which nodes were asked. Otherwise it tells nothing and returns false.
     ///
     /// ```
     /// use std::alloc::Layout;

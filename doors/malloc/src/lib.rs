@@ -9,9 +9,10 @@
 //! A block tells by its address whose it is: what is placed lies in one range of addresses, which `libvicus_omp.so` keeps up to date. So each
 //! call for a small block is a comparison and a jump. Nothing here is per thread, allocates, or takes a lock of its own.
 //!
-//! It also tells `libvicus_omp.so` of each large block of the next allocator, when it is given out and when it is freed, and of addresses that the
-//! program unmaps: then the runtime knows how long the blocks are that tasks name, and that pages it knows are gone. For that, a free of
-//! another block asks the next allocator how many bytes it has, once there has been a large one.
+//! It also tells `libvicus_omp.so` of each large block of the next allocator, when it is given out and when it is
+//! freed, and of addresses that the program unmaps: then the runtime knows how long the blocks are that tasks name, and
+//! that pages it knows are gone. For that, a free of another block asks the next allocator how many bytes it has, once
+//! there has been a large one.
 
 #![cfg(target_os = "linux")]
 #![expect(missing_docs, reason = "the functions are those of the C library")]
@@ -34,7 +35,8 @@ struct Placer {
     forget: unsafe extern "C" fn(*const c_void, size_t),
 }
 
-/// Large blocks of the next allocator have as many bytes as this: glibc maps these by themselves, until it has seen some freed.
+/// Large blocks of the next allocator have as many bytes as this: glibc maps these by themselves, until it has seen
+/// some freed.
 const LARGE: usize = 128 << 10;
 
 /// Whether there has been such a block, or one that was placed: then frees are looked at.
@@ -217,7 +219,8 @@ fn note(block: *mut c_void, bytes: usize) {
     }
 }
 
-/// Tells that a block of the next allocator is about to be freed, if it is a large one. How many bytes it has; 0 if it is none of these.
+/// Tells that a block of the next allocator is about to be freed, if it is a large one. How many bytes it has; 0 if it
+/// is none of these.
 #[inline(always)]
 fn forgotten(block: *mut c_void) -> usize {
     if block.is_null() || !HAS_LARGE.load(Ordering::Relaxed) {
@@ -446,7 +449,8 @@ pub unsafe extern "C" fn malloc_usable_size(block: *mut c_void) -> size_t {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn munmap(start: *mut c_void, bytes: size_t) -> c_int {
     gone(start, bytes);
-    // SAFETY: the caller's promise. By the number of the call: whatever the loader unmaps comes before its own functions can be found.
+    // SAFETY: the caller's promise. By the number of the call: whatever the loader unmaps comes before its own
+    // functions can be found.
     unsafe { libc::syscall(libc::SYS_munmap, start, bytes) as c_int }
 }
 

@@ -23,8 +23,8 @@ struct Allocator {
     /// What is done when there is no memory: 11 the default allocator, 12 null, 13 the process ends, 14 another allocator.
     fallback: usize,
     other: usize,
-    /// How its memory lies over the nodes: 15 as elsewhere, 16 near to the thread, 17 in equal parts, 18 page by page in turn,
-    /// [`COARSE`] as a whole on the next node.
+    /// How its memory lies over the nodes: 15 as elsewhere, 16 near to the thread, 17 in equal parts, 18 page by page
+    /// in turn, [`COARSE`] as a whole on the next node.
     partition: usize,
     /// Whether its memory stays in the machine's, and is never written to a disk instead.
     is_pinned: bool,

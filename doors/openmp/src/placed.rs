@@ -1,5 +1,6 @@
-//! Memory that lies over the nodes as the user or the program says, in whole pages: what `libvicus_malloc.so` asks for, what `omp_alloc`
-//! gives by an allocator with traits, and what `omp_malloc` gives. And what that library tells of the C library's large blocks.
+//! Memory that lies over the nodes as the user or the program says, in whole pages: what `libvicus_malloc.so` asks for,
+//! what `omp_alloc` gives by an allocator with traits, and what `omp_malloc` gives. And what that library tells of the
+//! C library's large blocks.
 //!
 //! The process's memory (`vicus::memory`) is installed when a block is first wanted, which takes some milliseconds: the machine is looked at.
 //! Whatever is allocated meanwhile, by this thread for that or by others, is the C library's. What places a block may allocate, too, and
@@ -19,7 +20,8 @@ use vicus::memory::{Distribution, Memory, PlaceError, Placed, distribution, proc
 /// The blocks in use, by their addresses.
 static BLOCKS: Guarded<BTreeMap<usize, Placed>> = Guarded::new(BTreeMap::new());
 
-/// The C library's large blocks in use, as far as `libvicus_malloc.so` tells: where they begin, and how many bytes they have.
+/// The C library's large blocks in use, as far as `libvicus_malloc.so` tells: where they begin, and how many bytes they
+/// have.
 static LARGE: Guarded<BTreeMap<usize, usize>> = Guarded::new(BTreeMap::new());
 
 /// Where all blocks lie, for `libvicus_malloc.so`: the first address, and the one behind the last.
@@ -145,7 +147,8 @@ pub(crate) fn unplaced(bytes: usize) -> *mut u8 {
     block.cast()
 }
 
-/// Says once, where a distribution was asked for, that `malloc` does not follow it because the library for that is not loaded.
+/// Says once, where a distribution was asked for, that `malloc` does not follow it because the library for that is not
+/// loaded.
 pub(crate) fn tell_of_unplaced() {
     static SAID: AtomicBool = AtomicBool::new(false);
     if get().distribution.is_none() || SAID.swap(true, Ordering::Relaxed) {
@@ -168,6 +171,10 @@ fn begin_malloc() -> bool {
     }
     !begin.is_null()
 }
+
+/// `VICUS_ERROR_ARGUMENT` and `VICUS_ERROR_SYSTEM` of `vicus.h`.
+const MIGRATE_ARGUMENT: i32 = -1;
+const MIGRATE_SYSTEM: i32 = -5;
 
 /// A policy of the program's: `vicus_policy_fn` of `vicus_omp.h`.
 type PolicyFn = unsafe extern "C-unwind" fn(*mut libc::c_void, usize, usize, *mut u32) -> i32;
@@ -214,6 +221,25 @@ crate::exports::exports! {
             }
         });
         place_by(bytes, 16, |memory, layout| memory.place_by(layout, &listed))
+    }
+
+    "VERSION":
+    fn vicus_migrate(address: *mut u8, bytes: usize, node: i32) -> i32 {
+        let _errno = crate::wait::KeepErrno::new();
+        let range = address.addr()..address.addr().saturating_add(bytes);
+        // Nodes are known with the process's memory.
+        if memory().is_none() {
+            return MIGRATE_SYSTEM;
+        }
+        match (usize::try_from(node), node) {
+            (Ok(node), _) => match vicus::memory::migrate(range, vicus::NodeId::new(node)) {
+                Ok(_) => 0,
+                Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => MIGRATE_ARGUMENT,
+                Err(_) => MIGRATE_SYSTEM,
+            },
+            (_, -1) => vicus::memory::migrate_at_next_touch(range).map_or(MIGRATE_SYSTEM, |()| 0),
+            _ => MIGRATE_ARGUMENT,
+        }
     }
 
     "VERSION":

@@ -1,14 +1,15 @@
 //! How many bytes a task uses from an address on, where its compiler says the address alone: gcc's `depend` clauses.
 //!
-//! Programs name the first elements of their array sections, which lie one behind the other. So a section ends where the next name is, or
-//! where its block ends, if that is known ([`crate::placed`]): placed memory, and the C library's large blocks where `libvicus_malloc.so`
-//! tells of them. In a first pass over an array the next names are not there yet. Then a section is taken to be as long as the step from the one
-//! before, or as the shortest step that tasks of the same code have made with the same item of their clause. Where there is none, the
-//! task is taken to use one page: a short guess costs less than a long one, which would give the first task the rest of the array.
+//! Programs name the first elements of their array sections, which lie one behind the other. So a section ends where
+//! the next name is, or where its block ends, if that is known ([`crate::placed`]): placed memory, and the C library's
+//! large blocks where `libvicus_malloc.so` tells of them. In a first pass over an array the next names are not there
+//! yet. Then a section is taken to be as long as the step from the one before, or as the shortest step that tasks of
+//! the same code have made with the same item of their clause. Where there is none, the task is taken to use one page:
+//! a short guess costs less than a long one, which would give the first task the rest of the array.
 //!
-//! A name that comes again from the same code has its neighbours, and its length is kept, in a table that is read without a lock: that is
-//! what a task costs from its second pass on. Each length is measured again after some uses, and names that come no more are left
-//! out as neighbours: the memory may have other sections by then.
+//! A name that comes again from the same code has its neighbours, and its length is kept, in a table that is read
+//! without a lock: that is what a task costs from its second pass on. Each length is measured again after some uses,
+//! and names that come no more are left out as neighbours: the memory may have other sections by then.
 
 use crate::placed::block_of;
 use crate::thread::Thread;
@@ -18,13 +19,14 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use vicus::tasks::Access;
 
-/// Whether it matters how many bytes tasks use: to the strategy, to the summary, or to the trace.
+/// Whether it matters how many bytes tasks use: to the strategy, to the summary, to the trace, or because some are to
+/// move.
 pub(crate) fn matter(thread: &Thread) -> bool {
-    crate::report::is_on() || crate::report::is_traced() || thread.team().deals()
+    crate::report::is_on() || crate::report::is_traced() || thread.team().deals() || vicus::memory::awaits_touch()
 }
 
-/// The bytes that accesses of single addresses stand for, in a task that runs this function. Behind it, for how many of them a length is known;
-/// the others are one page.
+/// The bytes that accesses of single addresses stand for, in a task that runs this function. Behind it, for how many of
+/// them a length is known; the others are one page.
 pub(crate) fn of(function: usize, accesses: &[Access]) -> (Vec<Access>, usize) {
     let mut sections = Vec::with_capacity(accesses.len());
     let (mut known, mut has_open) = (0, false);
@@ -42,7 +44,8 @@ pub(crate) fn of(function: usize, accesses: &[Access]) -> (Vec<Access>, usize) {
     (sections, known)
 }
 
-/// Lengths that are known well, by address. They are hints: a thread that reads a pair of words while another writes it may get a wrong one.
+/// Lengths that are known well, by address. They are hints: a thread that reads a pair of words while another writes it
+/// may get a wrong one.
 struct Kept {
     address: AtomicUsize,
     /// The bytes, and in the upper bits how often they are used before they are measured again.

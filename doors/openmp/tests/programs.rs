@@ -500,8 +500,8 @@ fn a_program_is_told_what_its_tasks_cost() {
     let _ = (fs::remove_file(summary), fs::remove_file(trace));
 }
 
-/// gcc names no lengths: a section is as long as the step from the one before, and the first one counts for what is left of its page until
-/// the next one is named.
+/// gcc names no lengths: a section is as long as the step from the one before, and the first one counts for what is
+/// left of its page until the next one is named.
 #[test]
 fn the_sections_of_a_placed_block_are_known() {
     let Some(gcc) = for_c().iter().find(|compiler| compiler.name == "gcc") else { return };
@@ -535,7 +535,8 @@ fn the_sections_of_a_placed_block_are_known() {
     let _ = fs::remove_file(summary);
 }
 
-/// What happened: of 32 sections of 4 MB, gcc's first pass gave the first task all the rest, and without placed memory no task any bytes.
+/// What happened: of 32 sections of 4 MB, gcc's first pass gave the first task all the rest, and without placed memory
+/// no task any bytes.
 #[test]
 fn a_first_pass_over_sections_has_their_lengths() {
     let Some(gcc) = for_c().iter().find(|compiler| compiler.name == "gcc") else { return };
@@ -595,6 +596,46 @@ fn memory_lies_as_its_call_says() {
             }
         }
     }
+}
+
+/// On the machine as it is: guests with several nodes run the same program (`./dev test numa`).
+#[test]
+fn memory_moves_to_nodes_and_tasks() {
+    let nodes = vicus::this_machine().topology.nodes.len().to_string();
+    for compiler in for_c() {
+        let program = compile(compiler, "nodes.c").expect("it can be compiled");
+        for strategy in ["las", "footprint", "vicus"] {
+            for threads in ["1", "2", "8"] {
+                let mut command = Command::new(&program);
+                command
+                    .arg(&nodes)
+                    .env("LD_PRELOAD", libraries())
+                    .env("VICUS_STRATEGY", strategy)
+                    .env("OMP_PROC_BIND", "true");
+                let output = command.env("OMP_NUM_THREADS", threads).output().expect("the program was compiled");
+                let said = String::from_utf8_lossy(&output.stderr);
+                let what = format!("{}, {strategy}, {threads} threads: {said}", compiler.name);
+                assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{what}");
+            }
+        }
+    }
+}
+
+/// Functions that a file lists use the first item of their clause intensely; a wrong file is told of.
+#[test]
+fn intensely_used_data_are_listed_by_function() {
+    let Some(gcc) = for_c().iter().find(|compiler| compiler.name == "gcc") else { return };
+    let program = compile(gcc, "sweep.c").expect("it can be compiled");
+    let list = scratch("intense");
+    fs::write(&list, "main._omp_fn.1 # the sections\n0x10\n").expect("a file can be written");
+    let path = list.display().to_string();
+    for strategy in ["vicinity", "vicus"] {
+        assert_eq!(run(&program, strategy, 2, &[("VICUS_INTENSE", path.as_str())]), (Some(0), "ok\n".to_owned()));
+    }
+    fs::write(&list, "0xno\n").expect("a file can be written");
+    let (_, said) = run(&program, "vicinity", 2, &[("VICUS_INTENSE", path.as_str())]);
+    assert!(said.contains("is left out: line 1: `0xno` is no number"), "{said}");
+    let _ = fs::remove_file(list);
 }
 
 #[test]

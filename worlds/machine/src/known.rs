@@ -1,12 +1,13 @@
 //! What the kernel has said of pages, and for how long it counts.
 //!
-//! The kernel moves pages without notice (its NUMA balancing, another process's move_pages), and freed addresses come back with
-//! other pages. So an answer counts for a second; and one in a thousand look-ups of a range asks again, however little time has
-//! passed. The frees that are noticed ([`forget`]) end an answer at once.
+//! The kernel moves pages without notice (its NUMA balancing, another process's move_pages), and freed addresses come
+//! back with other pages. So an answer counts for a second; and one in a thousand look-ups of a range asks again,
+//! however little time has passed. The frees that are noticed ([`forget`]) end an answer at once.
 //!
-//! Each page has one word, in a table that the lower bits of its number index. A word has the rest of the number, so that two
-//! pages that share it are told apart: the later one takes it. Words are read and written without a lock, and the table is part
-//! of the program's zeroed memory. So a free inside any allocator may be noted here, and a forked child finds nothing locked.
+//! Each page has one word, in a table that the lower bits of its number index. A word has the rest of the number, so
+//! that two pages that share it are told apart: the later one takes it. Words are read and written without a lock, and
+//! the table is part of the program's zeroed memory. So a free inside any allocator may be noted here, and a forked
+//! child finds nothing locked.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use vicus_topology::NodeId;
@@ -35,7 +36,8 @@ const _: () = assert!(LOOKS < 1 << COUNT_BITS);
 
 static WORDS: [AtomicU64; PAGES] = [const { AtomicU64::new(0) }; PAGES];
 
-/// How often something was forgotten. An answer that was asked for before is not kept: it may be about pages that are gone.
+/// How often something was forgotten. An answer that was asked for before is not kept: it may be about pages that are
+/// gone.
 static FORGOTTEN: AtomicU64 = AtomicU64::new(0);
 
 const fn mask(bits: u32) -> u64 {
@@ -80,7 +82,8 @@ pub(crate) fn look(page: usize) -> bool {
     }
     let is_due = before >> COUNT & mask(COUNT_BITS) >= LOOKS - 1;
     if !is_due {
-        // Of two threads that look at once, one may be left out; and none overwrites what was forgotten or asked meanwhile.
+        // Of two threads that look at once, one may be left out; and none overwrites what was forgotten or asked
+        // meanwhile.
         let _ = word.compare_exchange_weak(before, before + (1 << COUNT), Ordering::Relaxed, Ordering::Relaxed);
     }
     is_due

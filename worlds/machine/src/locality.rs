@@ -26,9 +26,9 @@ pub fn here() -> Option<NodeId> {
 /// the standard distribution, by the kernel's answer. Untouched memory is unknown if there are several
 /// nodes, and so is all before the first runtime has started.
 ///
-/// The kernel's answers are kept, for a million pages. Each counts for a second or for a thousand calls that begin with its page,
-/// whichever ends first: so a page that the kernel has moved is noticed, and so is other memory at the same addresses.
-/// [`forget`] says at once that memory was freed.
+/// The kernel's answers are kept, for a million pages. Each counts for a second or for a thousand calls that begin with
+/// its page, whichever ends first: so a page that the kernel has moved is noticed, and so is other memory at the same
+/// addresses. [`forget`] says at once that memory was freed.
 ///
 /// ```
 /// use vicus_machine::{Runtime, footprint};
@@ -106,8 +106,8 @@ pub(crate) fn footprint_at(range: Range<usize>) -> Footprint {
     footprint
 }
 
-/// Tells where the bytes of a range lie, as [`vicus_memory::Memory::tell`] does; the kernel is asked about parts that were left to
-/// the first touch. In others' memory, the number of a page is its home number.
+/// Tells where the bytes of a range lie, as [`vicus_memory::Memory::tell`] does; the kernel is asked about parts that
+/// were left to the first touch. In others' memory, the number of a page is its home number.
 fn tell_where(range: Range<usize>, cycle: usize, tell: &mut dyn FnMut(NodeBytes)) {
     let Some(process) = process() else {
         return tell(NodeBytes { node: None, home: 0, bytes: range.len(), is_learned: false });
@@ -117,8 +117,8 @@ fn tell_where(range: Range<usize>, cycle: usize, tell: &mut dyn FnMut(NodeBytes)
     if !is_one_node && migrate::was_moved(&range) {
         return tell_stretch(process, range, Class::Moved, known::now(), cycle, tell);
     }
-    // Told at once up to the first part that the kernel knows about: dealing asks about many short ranges, which a list would
-    // double the cost of.
+    // Told at once up to the first part that the kernel knows about: dealing asks about many short ranges, which a list
+    // would double the cost of.
     let (mut from, mut unsettled) = (range.start, false);
     memory.tell(range.clone(), cycle, &mut |part| {
         unsettled |= part.node.is_none() || (part.is_learned && !is_one_node);
@@ -217,7 +217,8 @@ fn tell_pages(process: &Process, range: Range<usize>, cycle: usize, tell: &mut d
     }
 }
 
-/// Goes page by page through memory that the kernel knows about. Pages of one node are told together if they have no homes.
+/// Goes page by page through memory that the kernel knows about. Pages of one node are told together if they have no
+/// homes.
 fn tell_stretch(
     process: &Process,
     stretch: Range<usize>,

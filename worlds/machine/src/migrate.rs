@@ -1,13 +1,15 @@
-//! Memory that moves to another node because the program asks for it: at once, or to the node of the next task that uses it.
+//! Memory that moves to another node because the program asks for it: at once, or to the node of the next task that
+//! uses it.
 //!
-//! The kernel moves pages by move_pages(2), whoever they belong to. It knows no next touch that a program could ask for: to notice the
-//! first access, the pages would have to be protected and a handler of SIGSEGV would have to move them, which takes the signal from
-//! the program and races with system calls that are given such memory; userfaultfd(2) needs rights that programs do not have by
-//! default. Tasks say which data they use. So memory is marked, and the first task that names a part of it as its data moves that
-//! part before it begins, to where it runs. Accesses of which no task tells move nothing.
+//! The kernel moves pages by move_pages(2), whoever they belong to. It knows no next touch that a program could ask
+//! for: to notice the first access, the pages would have to be protected and a handler of SIGSEGV would have to move
+//! them, which takes the signal from the program and races with system calls that are given such memory; userfaultfd(2)
+//! needs rights that programs do not have by default. Tasks say which data they use. So memory is marked, and the first
+//! task that names a part of it as its data moves that part before it begins, to where it runs. Accesses of which no
+//! task tells move nothing.
 //!
-//! Where our own memory was asked to lie is arithmetic, and false after a move: ranges that were moved are kept, and the kernel is
-//! asked about them.
+//! Where our own memory was asked to lie is arithmetic, and false after a move: ranges that were moved are kept, and
+//! the kernel is asked about them.
 
 use crate::heaps::{Process, node_of_thread, process};
 use crate::known;
@@ -19,7 +21,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use vicus_schedule::Access;
 use vicus_topology::NodeId;
 
-/// Ranges of addresses that do not overlap: where each ends, by where it begins. And how many there are, to be read without the lock.
+/// Ranges of addresses that do not overlap: where each ends, by where it begins. And how many there are, to be read
+/// without the lock.
 struct Ranges {
     ends: Mutex<BTreeMap<usize, usize>>,
     count: AtomicUsize,
@@ -42,8 +45,8 @@ impl Ranges {
         self.ends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a range out, unless the lock is held: an allocator may call this, for a block that belonged to the map itself, or in a forked child.
-    /// A range that stays costs time alone.
+    /// Takes a range out, unless the lock is held: an allocator may call this, for a block that belonged to the map
+    /// itself, or in a forked child. A range that stays costs time alone.
     fn forget(&self, range: &Range<usize>) {
         if self.are_none() {
             return;
@@ -92,9 +95,9 @@ fn take_out(ends: &mut BTreeMap<usize, usize>, range: &Range<usize>, mut tell: i
     }
 }
 
-/// Moves memory of this process to a node: the pages of which at least a half is in the range, as far as they were touched. Returns how
-/// many bytes of whole pages lie there now. Before the first runtime has started, none do. Contents stay, and other threads may
-/// use them meanwhile.
+/// Moves memory of this process to a node: the pages of which at least a half is in the range, as far as they were
+/// touched. Returns how many bytes of whole pages lie there now. Before the first runtime has started, none do.
+/// Contents stay, and other threads may use them meanwhile.
 ///
 /// ```
 /// use vicus_machine::{Runtime, footprint, here, migrate};
@@ -137,8 +140,8 @@ fn owns_some(process: &Process, range: &Range<usize>) -> bool {
     owns
 }
 
-/// Marks memory of this process: each part of it moves when the first task that is made from now on and that names it as its data
-/// begins, to the node where that task runs. What is freed before that is not to be marked.
+/// Marks memory of this process: each part of it moves when the first task that is made from now on and that names it
+/// as its data begins, to the node where that task runs. What is freed before that is not to be marked.
 ///
 /// Tasks of OpenMP programs and of C name their data to the runtime; others call [`touch`].
 ///

@@ -264,8 +264,8 @@ pub(crate) fn prefer_node(start: usize, bytes: usize, number: u32) {
 /// How many pages the kernel is asked to move at once.
 const BATCH: usize = 512;
 
-/// Moves the pages with these numbers to the node of this number in the system. Returns how many lie there then; the others were never touched, or
-/// are shared with other processes, or the node is full.
+/// Moves the pages with these numbers to the node of this number in the system. Returns how many lie there then; the
+/// others were never touched, or are shared with other processes, or the node is full.
 pub(crate) fn migrate(pages: std::ops::Range<usize>, page_bytes: usize, number: u32) -> io::Result<usize> {
     let addresses: Vec<usize> = pages.map(|page| page * page_bytes).collect();
     addresses.chunks(BATCH).map(|batch| migrate_batch(batch, number)).sum()
@@ -275,8 +275,8 @@ fn migrate_batch(addresses: &[usize], number: u32) -> io::Result<usize> {
     let to = [number as libc::c_int; BATCH];
     let mut numbers = [libc::c_int::MIN; BATCH];
     #[expect(unsafe_code, reason = "libc has no wrapper of move_pages")]
-    // SAFETY: the three lists have at least as many elements as the count says. The kernel looks the addresses up without following
-    // them, and moves contents as they are.
+    // SAFETY: the three lists have at least as many elements as the count says. The kernel looks the addresses up
+    // without following them, and moves contents as they are.
     let left = unsafe {
         let (to, numbers) = (to.as_ptr(), numbers.as_mut_ptr());
         libc::syscall(libc::SYS_move_pages, 0, addresses.len(), addresses.as_ptr(), to, numbers, MPOL_MF_MOVE)

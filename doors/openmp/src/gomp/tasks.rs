@@ -299,6 +299,7 @@ unsafe fn said(
         if !accesses.is_empty() && crate::sections::matter(here()) {
             let known;
             (sections, known) = crate::sections::of(function as usize, &accesses);
+            crate::intense::mark(function as usize, &mut sections);
             if crate::report::is_on() {
                 crate::report::note_bare(function as usize, sections.len() as u64, known as u64);
             }

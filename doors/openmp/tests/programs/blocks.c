@@ -1,4 +1,5 @@
-// Large blocks of the C library that come and go: the runtime knows those in use, and forgets what is freed, moved or unmapped.
+// Large blocks of the C library that come and go: the runtime knows those in use, and forgets what is freed, moved or
+// unmapped.
 #define _GNU_SOURCE
 #include "check.h"
 #include <dlfcn.h>

@@ -1,4 +1,5 @@
-// Listing 2 of Muddukrishna et al.: A and B lie as the environment says, C to E as the program does. Its argument is what the environment says.
+// Listing 2 of Muddukrishna et al.: A and B lie as the environment says, C to E as the program does. Its argument is
+// what the environment says.
 #define _GNU_SOURCE
 #include "check.h"
 #include <dlfcn.h>

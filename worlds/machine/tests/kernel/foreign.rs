@@ -279,8 +279,8 @@ fn written(number: u32) -> Foreign {
     mapped
 }
 
-/// What happened: a block was freed and got again at the same address, with pages of another node. Its tasks were dealt to the
-/// old node, and the summary said that nothing was far.
+/// What happened: a block was freed and got again at the same address, with pages of another node. Its tasks were dealt
+/// to the old node, and the summary said that nothing was far.
 #[test]
 fn other_memory_at_the_same_addresses_is_noticed() {
     moving(|at| {
@@ -366,7 +366,8 @@ fn pages_that_a_forked_child_copies_are_noticed() {
             return;
         }
         #[expect(unsafe_code, reason = "forks, and ends the child")]
-        // SAFETY: the child only writes its own memory, asks the kernel, and allocates: the C library's allocator survives a fork.
+        // SAFETY: the child only writes its own memory, asks the kernel, and allocates: the C library's allocator
+        // survives a fork.
         let status = unsafe {
             let child = libc::fork();
             assert!(child >= 0, "{}", std::io::Error::last_os_error());
