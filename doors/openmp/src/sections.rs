@@ -69,7 +69,7 @@ fn kept(address: usize) -> Option<usize> {
     let word = one.bytes.load(Ordering::Relaxed);
     let left = (word >> USES_SHIFT).checked_sub(1)?;
     let bytes = word & ((1 << USES_SHIFT) - 1);
-    one.bytes.store(left << USES_SHIFT | bytes, Ordering::Relaxed);
+    one.bytes.store((left << USES_SHIFT) | bytes, Ordering::Relaxed);
     Some(bytes)
 }
 
@@ -77,7 +77,7 @@ fn keep(address: usize, bytes: usize) {
     if bytes < 1 << USES_SHIFT {
         let one = kept_at(address);
         one.address.store(address, Ordering::Relaxed);
-        one.bytes.store(USES << USES_SHIFT | bytes, Ordering::Relaxed);
+        one.bytes.store((USES << USES_SHIFT) | bytes, Ordering::Relaxed);
     }
 }
 
@@ -171,8 +171,8 @@ fn measure_open(function: usize, sections: &mut [Access]) -> usize {
 }
 
 fn id_of(function: usize, item: usize) -> u64 {
-    let mixed = (function as u64 ^ (item as u64) << 56).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed ^ mixed >> 29).max(1)
+    let mixed = (function as u64 ^ ((item as u64) << 56)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ (mixed >> 29)).max(1)
 }
 
 /// An item in a name: never 0.
@@ -213,7 +213,10 @@ impl State {
     fn neighbour(&mut self, range: Range<usize>, from_end: bool) -> Option<(usize, Name)> {
         // A name whose length is kept comes here once in so many uses, and others each time.
         let longest = (USES as u32 + 4) * self.names.len() as u32 + 256;
-        while range.start < range.end {
+        if range.is_empty() {
+            return None;
+        }
+        loop {
             let mut names = self.names.range(range.clone());
             let (&address, &name) = if from_end { names.next_back() } else { names.next() }?;
             if self.step.wrapping_sub(name.step) <= longest {
@@ -222,7 +225,6 @@ impl State {
             self.names.remove(&address);
             drop_kept(address);
         }
-        None
     }
 
     /// How many bytes a section has, and whether that is more than the guess of a page.

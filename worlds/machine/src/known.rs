@@ -61,7 +61,7 @@ pub(crate) fn now() -> u64 {
         libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time);
     }
     let ms = time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000;
-    ms / TICK_MS & mask(TICK_BITS)
+    (ms / TICK_MS) & mask(TICK_BITS)
 }
 
 /// The node of a page, if an answer of the kernel counts at this time.
@@ -80,7 +80,7 @@ pub(crate) fn look(page: usize) -> bool {
     if before == 0 || before >> TAG != tag {
         return false;
     }
-    let is_due = before >> COUNT & mask(COUNT_BITS) >= LOOKS - 1;
+    let is_due = (before >> COUNT) & mask(COUNT_BITS) >= LOOKS - 1;
     if !is_due {
         // Of two threads that look at once, one may be left out; and none overwrites what was forgotten or asked
         // meanwhile.
@@ -104,7 +104,7 @@ pub(crate) fn keep(page: usize, node: Option<NodeId>, now: u64, before: u64) {
     match node {
         0 if word.load(Ordering::Relaxed) >> TAG == tag => word.store(0, Ordering::Relaxed),
         0 => {}
-        _ => word.store(tag << TAG | now << TICK | node, Ordering::Relaxed),
+        _ => word.store((tag << TAG) | (now << TICK) | node, Ordering::Relaxed),
     }
 }
 
