@@ -8,6 +8,7 @@ use crate::topology::vicus_place;
 use std::alloc::Layout;
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_void};
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -199,6 +200,33 @@ pub(crate) extern "C" fn vicus_memory_spread(memory: *mut c_void) -> i32 {
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn vicus_node_of(address: *const c_void) -> i32 {
     guard_or(-1, || memory::node_of(address.cast()).map_or(-1, |node| node.index() as i32))
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn vicus_migrate(address: *mut c_void, bytes: usize, node: i32) -> i32 {
+    guard(|| {
+        // Nodes are known with the process's memory.
+        memory::process_memory(&vicus::environment::defaults());
+        let range = address.addr()..address.addr().saturating_add(bytes);
+        let moved = match usize::try_from(node) {
+            Ok(node) => memory::migrate(range, NodeId::new(node)).map(drop),
+            Err(_) if node == to::NEXT_TOUCH => memory::migrate_at_next_touch(range),
+            Err(_) => return Err(Failure::argument(format_args!("there is no node {node}"))),
+        };
+        moved.map_err(|error| {
+            let status = match error.kind() {
+                ErrorKind::InvalidInput => status::ARGUMENT,
+                ErrorKind::OutOfMemory => status::NO_MEMORY,
+                _ => status::SYSTEM,
+            };
+            Failure::new(status, error)
+        })
+    })
+}
+
+/// Where memory moves that goes to no node now, by the number of the header.
+pub(crate) mod to {
+    pub(crate) const NEXT_TOUCH: i32 = -1;
 }
 
 #[unsafe(no_mangle)]
