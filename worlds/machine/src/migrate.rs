@@ -107,7 +107,7 @@ fn take_out(ends: &mut BTreeMap<usize, usize>, range: &Range<usize>, mut tell: i
 /// let node = here().expect("there is a runtime");
 /// let range = values.as_ptr_range();
 /// let moved = migrate(range.start.addr()..range.end.addr(), node)?;
-/// assert!(moved > 8 << 20 - 8192 && footprint(&values).nodes[node.index()] > 0);
+/// assert!(moved > (8 << 20) - 8192 && footprint(&values).nodes[node.index()] > 0);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
