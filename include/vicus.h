@@ -454,7 +454,19 @@ int32_t vicus_reduce(vicus_runtime *runtime, size_t begin, size_t end, vicus_map
  *  @param distribution  `NULL` is the runtime's own
  *  @return ::VICUS_ERROR_SETTING if there is no such distribution on this machine, ::VICUS_ERROR_NO_MEMORY */
 int32_t vicus_alloc(vicus_runtime *runtime, size_t bytes, size_t alignment, const char *distribution, void **memory);
-/** Frees what vicus_alloc() gave. `NULL` is right. @return ::VICUS_ERROR_ARGUMENT for any other address; then nothing is freed */
+#ifndef VICUS_POLICY_FN
+#define VICUS_POLICY_FN
+/** Says where each unit of an allocation is to lie. `units` are pages; there are `locations` nodes with memory,
+ *  which are counted from 0. All units are 0 at first. Another number than 0 as the result is a failure. */
+typedef int32_t (*vicus_policy_fn)(void *data, size_t units, size_t locations, uint32_t *location_of_unit);
+#endif
+/** As vicus_alloc(), by a policy of the program's own, which is called once, before this returns. Memory whose
+ *  units are all at one location counts as in one place, as by `coarse`.
+ *  @return also what the policy returned; ::VICUS_ERROR_SETTING if it has chosen a location that is not there */
+int32_t vicus_alloc_by(vicus_runtime *runtime, size_t bytes, size_t alignment, vicus_policy_fn policy, void *data,
+                       void **memory);
+/** Frees what vicus_alloc() or vicus_alloc_by() gave. `NULL` is right. @return ::VICUS_ERROR_ARGUMENT for any other
+ *  address; then nothing is freed */
 int32_t vicus_free(void *memory);
 /** Where memory of vicus_alloc() lies, from an offset on.
  *  @param[out] node  -1 if it is unknown, as `standard` memory is, or has copies
@@ -468,6 +480,18 @@ int32_t vicus_memory_spread(void *memory);
 int32_t vicus_node_of(const void *address);
 /** The node of the calling thread; -1 before the first runtime has started. */
 int32_t vicus_here(void);
+#ifndef VICUS_NEXT_TOUCH
+/** Memory moves to the node of the next task that names it as its data. */
+#define VICUS_NEXT_TOUCH (-1)
+#endif
+/** Moves memory of the program to another node: the pages of which at least a half is in the range, as far as they
+ *  were touched. With ::VICUS_NEXT_TOUCH nothing moves yet: each part moves when the first task that is made from
+ *  now on and that names it (`follows` or `touches`) begins, to the node where that task runs. What is freed before
+ *  that is not to be marked so.
+ *  @param node  from 0; or ::VICUS_NEXT_TOUCH
+ *  @return ::VICUS_ERROR_ARGUMENT if there is no such node, ::VICUS_ERROR_SYSTEM if the system moves no pages,
+ *      ::VICUS_ERROR_NO_MEMORY if 65,536 ranges are marked */
+int32_t vicus_migrate(void *address, size_t bytes, int32_t node);
 /** How many bytes of any memory lie on each node. The system is asked about what is not placed.
  *  @param[out] by_node  one number for each of `nodes` nodes
  *  @param[out] unknown  bytes that are on none of them, or untouched; may be `NULL` */

@@ -14,6 +14,7 @@
 mod blocked;
 mod coarse;
 mod fine;
+mod listed;
 mod on;
 mod replicated;
 mod standard;
@@ -22,6 +23,7 @@ mod weighted;
 pub use blocked::Blocked;
 pub use coarse::Coarse;
 pub use fine::Fine;
+pub use listed::Listed;
 pub use on::On;
 pub use replicated::Replicated;
 pub use standard::Standard;

@@ -91,6 +91,8 @@ pub struct NodeBytes {
     pub home: usize,
     /// How many there are.
     pub bytes: usize,
+    /// Whether no node was asked for, and the page source has said where they lie: there they may not stay.
+    pub is_learned: bool,
 }
 
 impl Footprint {
@@ -266,12 +268,14 @@ impl Placing {
     /// Tells where the bytes from `from` up to `end` lie, as far as they are in one range or in none. Gives where that ends.
     fn tally(&self, from: usize, end: usize, cycle: usize, tell: &mut dyn FnMut(NodeBytes)) -> usize {
         let Some(atlas) = self.atlas.get() else {
-            tell(NodeBytes { node: None, home: 0, bytes: end - from });
+            tell(NodeBytes { node: None, home: 0, bytes: end - from, is_learned: false });
             return end;
         };
         let mut told: Vec<(Option<usize>, usize, usize)> = Vec::new();
+        let mut is_unplaced = false;
         let until =
             atlas.ask(from, |data| {
+                is_unplaced = data.is_unplaced();
                 let until = (data.start + data.bytes).min(end);
                 told.clear();
                 data.tally(from - data.start, until - data.start, cycle, &mut |location, home, bytes| match told
@@ -284,11 +288,11 @@ impl Placing {
             });
         for (location, home, bytes) in told {
             let node = location.and_then(|location| self.locations.get(location)).copied();
-            tell(NodeBytes { node, home, bytes });
+            tell(NodeBytes { node, home, bytes, is_learned: is_unplaced && node.is_some() });
         }
         until.unwrap_or_else(|| {
             let next = atlas.next(from, end);
-            tell(NodeBytes { node: None, home: 0, bytes: next - from });
+            tell(NodeBytes { node: None, home: 0, bytes: next - from, is_learned: false });
             next
         })
     }
@@ -306,7 +310,8 @@ pub struct Rows {
 }
 
 impl Placing {
-    /// As [`Placing::tally`], of rows that are all in one range, whose place is known everywhere. Returns whether they are.
+    /// As [`Placing::tally`], of rows that are all in one range, whose place was asked for everywhere. Returns whether
+    /// they are.
     fn tally_rows(&self, rows: &Rows, cycle: usize, tell: &mut dyn FnMut(NodeBytes)) -> bool {
         let (Some(atlas), Some(before)) = (self.atlas.get(), rows.count.checked_sub(1)) else { return false };
         let Some(last) = before.checked_mul(rows.stride).and_then(|far| rows.first.end.checked_add(far)) else {
@@ -316,7 +321,7 @@ impl Placing {
         let are_in = atlas.ask(rows.first.start, |data| {
             // Asked again if the range changes meanwhile.
             told.clear();
-            if data.start + data.bytes < last {
+            if data.start + data.bytes < last || data.is_unplaced() {
                 return false;
             }
             for row in 0..rows.count {
@@ -331,7 +336,9 @@ impl Placing {
         let node = |location: Option<usize>| location.and_then(|location| self.locations.get(location)).copied();
         let is_known = are_in == Some(true) && told.iter().all(|part| node(part.0).is_some());
         if is_known {
-            told.into_iter().for_each(|(location, home, bytes)| tell(NodeBytes { node: node(location), home, bytes }));
+            told.into_iter().for_each(|(location, home, bytes)| {
+                tell(NodeBytes { node: node(location), home, bytes, is_learned: false })
+            });
         }
         is_known
     }
@@ -539,6 +546,7 @@ impl Memory {
                         node: Some(ranges.node(index)),
                         home: ranges.within_node(index),
                         bytes: until - at,
+                        is_learned: false,
                     });
                     until
                 }
@@ -547,8 +555,8 @@ impl Memory {
         }
     }
 
-    /// As [`Memory::tell`] of one row after the other, at the cost of looking up one range: if all rows are in one placed range.
-    /// Otherwise it tells nothing and returns false.
+    /// As [`Memory::tell`] of one row after the other, at the cost of looking up one range: if all rows are in one
+    /// placed range for which nodes were asked. Otherwise it tells nothing and returns false.
     ///
     /// ```
     /// use std::alloc::Layout;

@@ -4,6 +4,7 @@ use crate::error::status;
 use crate::flow::{taken, vicus_operator};
 use crate::map_reduce::vicus_map_reduce;
 use crate::matrices::{order, pattern, vicus_matrix_options, vicus_tile};
+use crate::memory::to;
 use crate::queries::{language, open, query, vicus_query_options};
 use crate::runtime::about;
 use crate::tasks::{access, task, vicus_access, vicus_task_options};
@@ -49,6 +50,7 @@ fn assertions() -> String {
     numbers!(out, "VICUS_OPEN_", open, EXISTING CREATE);
     numbers!(out, "VICUS_LANGUAGE_", language, SPARQL SQL);
     numbers!(out, "VICUS_QUERY_", query, ANY_ORDER);
+    numbers!(out, "VICUS_", to, NEXT_TOUCH);
     numbers!(out, "VICUS_TAKEN_", taken, NOTHING ROWS END);
     structure!(out, vicus_operator, size reserved create act destroy data drop);
     structure!(out, vicus_place, kind index);

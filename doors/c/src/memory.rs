@@ -8,8 +8,11 @@ use crate::topology::vicus_place;
 use std::alloc::Layout;
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_void};
+use std::io::ErrorKind;
 use std::ops::Range;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use vicus::memory::distribution::Listed;
 use vicus::memory::{self, DistQueue, Distribution, LfQueue, PlaceError, Placed, PushError, TryPopError, block_on};
 use vicus::{NodeId, Topology};
 
@@ -77,6 +80,47 @@ pub(crate) unsafe extern "C" fn vicus_alloc(
         // SAFETY: rule "Handles".
         let threads = unsafe { threads(runtime) }?;
         let given = threads.runtime().alloc(layout, chosen)?;
+        let start = given.start();
+        placed().insert(start.addr().get(), Arc::new(given));
+        // SAFETY: rule "Outputs".
+        unsafe { out.write(start.as_ptr().cast()) };
+        Ok(())
+    })
+}
+
+/// `vicus_policy_fn`.
+type PolicyFn = unsafe extern "C" fn(*mut c_void, usize, usize, *mut u32) -> i32;
+
+/// # Safety
+/// Rules "Handles", "Callbacks" and "Outputs".
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_alloc_by(
+    runtime: *const Threads,
+    bytes: usize,
+    alignment: usize,
+    policy: Option<PolicyFn>,
+    data: *mut c_void,
+    memory: *mut *mut c_void,
+) -> i32 {
+    guard(|| {
+        let out = output(memory, "memory")?;
+        let policy = policy.ok_or_else(|| Failure::argument("`policy` is null"))?;
+        let layout = layout(bytes.max(1), if alignment == 0 { 1 } else { alignment })?;
+        // SAFETY: rule "Handles".
+        let threads = unsafe { threads(runtime) }?;
+        let (data, ended) = (Data(data), AtomicI32::new(status::OK));
+        let listed = Listed(|locations, units: &mut [u32]| {
+            // SAFETY: rule "Callbacks"; there are so many units.
+            let status = unsafe { policy(crate::tasks::whole(&data), units.len(), locations, units.as_mut_ptr()) };
+            ended.store(status, Ordering::Relaxed);
+            if status == status::OK { Ok(()) } else { Err("the policy has failed".to_owned()) }
+        });
+        let given = threads.runtime().alloc_by(layout, &listed);
+        match ended.load(Ordering::Relaxed) {
+            status::OK => {}
+            status => return Err(Failure::of_callback(status)),
+        }
+        let given = given?;
         let start = given.start();
         placed().insert(start.addr().get(), Arc::new(given));
         // SAFETY: rule "Outputs".
@@ -156,6 +200,33 @@ pub(crate) extern "C" fn vicus_memory_spread(memory: *mut c_void) -> i32 {
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn vicus_node_of(address: *const c_void) -> i32 {
     guard_or(-1, || memory::node_of(address.cast()).map_or(-1, |node| node.index() as i32))
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn vicus_migrate(address: *mut c_void, bytes: usize, node: i32) -> i32 {
+    guard(|| {
+        // Nodes are known with the process's memory.
+        memory::process_memory(&vicus::environment::defaults());
+        let range = address.addr()..address.addr().saturating_add(bytes);
+        let moved = match usize::try_from(node) {
+            Ok(node) => memory::migrate(range, NodeId::new(node)).map(drop),
+            Err(_) if node == to::NEXT_TOUCH => memory::migrate_at_next_touch(range),
+            Err(_) => return Err(Failure::argument(format_args!("there is no node {node}"))),
+        };
+        moved.map_err(|error| {
+            let status = match error.kind() {
+                ErrorKind::InvalidInput => status::ARGUMENT,
+                ErrorKind::OutOfMemory => status::NO_MEMORY,
+                _ => status::SYSTEM,
+            };
+            Failure::new(status, error)
+        })
+    })
+}
+
+/// Where memory moves that goes to no node now, by the number of the header.
+pub(crate) mod to {
+    pub(crate) const NEXT_TOUCH: i32 = -1;
 }
 
 #[unsafe(no_mangle)]

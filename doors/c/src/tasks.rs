@@ -245,6 +245,16 @@ impl Said {
     }
 }
 
+impl Said {
+    /// The data that the task begins with, if some memory is to move to a task that uses it.
+    fn awaited(&self) -> Vec<Access> {
+        if !vicus::memory::awaits_touch() {
+            return Vec::new();
+        }
+        self.follows.iter().chain(&self.touches).cloned().collect()
+    }
+}
+
 /// # Safety
 /// Rules "Handles" and "Callbacks".
 #[unsafe(no_mangle)]
@@ -286,7 +296,7 @@ pub(crate) unsafe extern "C" fn vicus_join(
 }
 
 /// The pointer of data that a closure has captured as a whole: the pointer by itself could not be sent.
-fn whole(data: &Data) -> *mut c_void {
+pub(crate) fn whole(data: &Data) -> *mut c_void {
     data.0
 }
 
@@ -363,7 +373,13 @@ pub(crate) unsafe extern "C" fn vicus_scope_spawn_with(
         if let Some(priority) = said.priority {
             task = task.priority(priority);
         }
-        as_state(|| task.spawn(move |()| call.run()))
+        let awaited = said.awaited();
+        as_state(|| {
+            task.spawn(move |()| {
+                vicus::memory::touch(&awaited);
+                call.run();
+            });
+        })
     })
 }
 
@@ -422,7 +438,13 @@ pub(crate) unsafe extern "C" fn vicus_spawn(
         if let Some(priority) = said.priority {
             child = child.priority(priority);
         }
-        as_state(|| child.spawn(move || call.run()))
+        let awaited = said.awaited();
+        as_state(|| {
+            child.spawn(move || {
+                vicus::memory::touch(&awaited);
+                call.run();
+            });
+        })
     })
 }
 

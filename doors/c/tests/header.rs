@@ -93,6 +93,7 @@ fn of_rust(text: &str) -> String {
         "ThreadFn" => "vicus_thread_fn",
         "MapFn" => "vicus_map_fn",
         "CombineFn" => "vicus_combine_fn",
+        "PolicyFn" => "vicus_policy_fn",
         other => other,
     };
     known.to_owned()

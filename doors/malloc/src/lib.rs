@@ -8,13 +8,18 @@
 //!
 //! A block tells by its address whose it is: what is placed lies in one range of addresses, which `libvicus_omp.so` keeps up to date. So each
 //! call for a small block is a comparison and a jump. Nothing here is per thread, allocates, or takes a lock of its own.
+//!
+//! It also tells `libvicus_omp.so` of each large block of the next allocator, when it is given out and when it is
+//! freed, and of addresses that the program unmaps: then the runtime knows how long the blocks are that tasks name, and
+//! that pages it knows are gone. For that, a free of another block asks the next allocator how many bytes it has, once
+//! there has been a large one.
 
 #![cfg(target_os = "linux")]
 #![expect(missing_docs, reason = "the functions are those of the C library")]
 
 use libc::{c_int, c_void, size_t};
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 
 /// What `libvicus_omp.so` has for this one.
 struct Placer {
@@ -24,9 +29,22 @@ struct Placer {
     free: unsafe extern "C" fn(*mut c_void) -> bool,
     /// How many bytes a placed block has; 0 if it is none.
     bytes: unsafe extern "C" fn(*const c_void) -> size_t,
+    /// A large block of the next allocator was given out.
+    note: unsafe extern "C" fn(*const c_void, size_t),
+    /// Such a block is about to be freed, or addresses are unmapped.
+    forget: unsafe extern "C" fn(*const c_void, size_t),
 }
 
+/// Large blocks of the next allocator have as many bytes as this: glibc maps these by themselves, until it has seen
+/// some freed.
+const LARGE: usize = 128 << 10;
+
+/// Whether there has been such a block, or one that was placed: then frees are looked at.
+static HAS_LARGE: AtomicBool = AtomicBool::new(false);
+
 /// From which size on blocks are placed. Until that is known, each block of a page or more asks for it.
+static PLACED_FROM: AtomicUsize = AtomicUsize::new(LEAST);
+/// From which size on they are placed or told of.
 static FROM: AtomicUsize = AtomicUsize::new(LEAST);
 const LEAST: usize = 4096;
 
@@ -34,7 +52,7 @@ const LEAST: usize = 4096;
 static RANGE: AtomicPtr<[AtomicUsize; 2]> = AtomicPtr::new(ptr::null_mut());
 
 /// The functions of `libvicus_omp.so`, and the next allocator's, by their places in these lists. Null until they were looked for.
-static PLACER: [AtomicPtr<c_void>; 3] = [const { AtomicPtr::new(ptr::null_mut()) }; 3];
+static PLACER: [AtomicPtr<c_void>; 5] = [const { AtomicPtr::new(ptr::null_mut()) }; 5];
 static NEXT: [AtomicPtr<c_void>; 10] = [const { AtomicPtr::new(ptr::null_mut()) }; 10];
 
 const MALLOC: usize = 0;
@@ -116,7 +134,13 @@ fn placer() -> Option<Placer> {
         if IS_SOUGHT.load(Ordering::Acquire) == 0 {
             let find = |name: &std::ffi::CStr| libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr());
             let (from, range) = (find(c"vicus_omp_placed_from"), find(c"vicus_omp_placed_range"));
-            let names = [c"vicus_omp_place", c"vicus_omp_free_placed", c"vicus_omp_placed_bytes"];
+            let names = [
+                c"vicus_omp_place",
+                c"vicus_omp_free_placed",
+                c"vicus_omp_placed_bytes",
+                c"vicus_omp_note_block",
+                c"vicus_omp_forget_block",
+            ];
             let found = names.map(find);
             if from.is_null() || range.is_null() || found.iter().any(|function| function.is_null()) {
                 let line =
@@ -124,6 +148,7 @@ fn placer() -> Option<Placer> {
                 if IS_SOUGHT.swap(1, Ordering::AcqRel) == 0 {
                     libc::write(2, line.as_ptr().cast(), line.len());
                 }
+                PLACED_FROM.store(usize::MAX, Ordering::Relaxed);
                 FROM.store(usize::MAX, Ordering::Relaxed);
                 return None;
             }
@@ -133,7 +158,8 @@ fn placer() -> Option<Placer> {
                 // It has not read its settings yet.
                 return None;
             }
-            FROM.store(from.max(LEAST), Ordering::Relaxed);
+            PLACED_FROM.store(from.max(LEAST), Ordering::Relaxed);
+            FROM.store(from.clamp(LEAST, LARGE), Ordering::Relaxed);
             PLACER.iter().zip(found).for_each(|(to, function)| to.store(function, Ordering::Relaxed));
             RANGE.store(range.cast(), Ordering::Release);
             IS_SOUGHT.store(2, Ordering::Release);
@@ -141,11 +167,13 @@ fn placer() -> Option<Placer> {
         if IS_SOUGHT.load(Ordering::Acquire) != 2 {
             return None;
         }
-        let [place, free, bytes] = PLACER.each_ref().map(|function| function.load(Ordering::Relaxed));
+        let [place, free, bytes, note, forget] = PLACER.each_ref().map(|function| function.load(Ordering::Relaxed));
         Some(Placer {
             place: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(size_t, size_t) -> *mut c_void>(place),
             free: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void) -> bool>(free),
             bytes: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*const c_void) -> size_t>(bytes),
+            note: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*const c_void, size_t)>(note),
+            forget: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*const c_void, size_t)>(forget),
         })
     }
 }
@@ -161,11 +189,62 @@ fn placed(bytes: usize, align: usize) -> Option<NonNull<c_void>> {
 #[expect(unsafe_code, reason = "calls a function of `libvicus_omp.so`")]
 fn place(bytes: usize, align: usize) -> Option<NonNull<c_void>> {
     let placer = placer()?;
-    if bytes < FROM.load(Ordering::Relaxed) || !align.is_power_of_two() {
+    if bytes < PLACED_FROM.load(Ordering::Relaxed) || !align.is_power_of_two() {
         return None;
     }
     // SAFETY: it takes any size, and an alignment that is a power of two.
     NonNull::new(unsafe { (placer.place)(bytes, align) })
+}
+
+/// Tells of a block of the next allocator, if it is a large one.
+#[inline(always)]
+fn noted(block: *mut c_void, bytes: usize) -> *mut c_void {
+    if bytes >= FROM.load(Ordering::Relaxed) {
+        note(block, bytes);
+    }
+    block
+}
+
+#[cold]
+#[inline(never)]
+#[expect(unsafe_code, reason = "calls a function of `libvicus_omp.so`")]
+fn note(block: *mut c_void, bytes: usize) {
+    if block.is_null() || bytes < LARGE {
+        return;
+    }
+    if let Some(placer) = placer() {
+        HAS_LARGE.store(true, Ordering::Relaxed);
+        // SAFETY: it takes any address and any size.
+        unsafe { (placer.note)(block, bytes) };
+    }
+}
+
+/// Tells that a block of the next allocator is about to be freed, if it is a large one. How many bytes it has; 0 if it
+/// is none of these.
+#[inline(always)]
+fn forgotten(block: *mut c_void) -> usize {
+    if block.is_null() || !HAS_LARGE.load(Ordering::Relaxed) {
+        return 0;
+    }
+    let bytes = call_next!(USABLE, fn(*mut c_void) -> size_t, block);
+    if bytes < LARGE {
+        return 0;
+    }
+    gone(block, bytes);
+    bytes
+}
+
+/// What lies at these addresses is about to go.
+#[cold]
+#[inline(never)]
+#[expect(unsafe_code, reason = "calls a function of `libvicus_omp.so`")]
+fn gone(start: *const c_void, bytes: usize) {
+    if IS_SOUGHT.load(Ordering::Acquire) == 2
+        && let Some(placer) = placer()
+    {
+        // SAFETY: it takes any address and any size.
+        unsafe { (placer.forget)(start, bytes) };
+    }
 }
 
 /// Whether a block may be a placed one, by its address.
@@ -200,7 +279,7 @@ fn bytes_of(block: *const c_void) -> Option<(Placer, usize)> {
 pub extern "C" fn malloc(bytes: size_t) -> *mut c_void {
     match placed(bytes, 16) {
         Some(block) => block.as_ptr(),
-        None => call_next!(MALLOC, fn(size_t) -> *mut c_void, bytes),
+        None => noted(call_next!(MALLOC, fn(size_t) -> *mut c_void, bytes), bytes),
     }
 }
 
@@ -210,7 +289,7 @@ pub extern "C" fn calloc(count: size_t, bytes: size_t) -> *mut c_void {
     // Placed pages are fresh, and so they are zero.
     match count.checked_mul(bytes).and_then(|bytes| placed(bytes, 16)) {
         Some(block) => block.as_ptr(),
-        None => call_next!(CALLOC, fn(size_t, size_t) -> *mut c_void, count, bytes),
+        None => noted(call_next!(CALLOC, fn(size_t, size_t) -> *mut c_void, count, bytes), count.saturating_mul(bytes)),
     }
 }
 
@@ -225,6 +304,7 @@ pub unsafe extern "C" fn free(block: *mut c_void) {
             return;
         }
     }
+    forgotten(block);
     call_next!(FREE, fn(*mut c_void), block);
 }
 
@@ -256,11 +336,20 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, bytes: size_t) -> *mut c_vo
         return new;
     }
     match placed(bytes, 16) {
-        None => call_next!(REALLOC, fn(*mut c_void, size_t) -> *mut c_void, block, bytes),
+        None => {
+            let before = forgotten(block);
+            let new = call_next!(REALLOC, fn(*mut c_void, size_t) -> *mut c_void, block, bytes);
+            if new.is_null() && bytes > 0 && before > 0 {
+                // The old one stays.
+                note(block, before);
+            }
+            noted(new, bytes)
+        }
         Some(new) => {
             let before = call_next!(USABLE, fn(*mut c_void) -> size_t, block);
             // SAFETY: as above.
             unsafe { ptr::copy_nonoverlapping(block.cast::<u8>(), new.as_ptr().cast(), bytes.min(before)) };
+            forgotten(block);
             call_next!(FREE, fn(*mut c_void), block);
             new.as_ptr()
         }
@@ -288,7 +377,7 @@ pub unsafe extern "C" fn reallocarray(block: *mut c_void, count: size_t, bytes: 
 pub extern "C" fn aligned_alloc(align: size_t, bytes: size_t) -> *mut c_void {
     match placed(bytes, align) {
         Some(block) => block.as_ptr(),
-        None => call_next!(ALIGNED_ALLOC, fn(size_t, size_t) -> *mut c_void, align, bytes),
+        None => noted(call_next!(ALIGNED_ALLOC, fn(size_t, size_t) -> *mut c_void, align, bytes), bytes),
     }
 }
 
@@ -304,7 +393,14 @@ pub unsafe extern "C" fn posix_memalign(to: *mut *mut c_void, align: size_t, byt
             unsafe { to.write(block.as_ptr()) };
             0
         }
-        None => call_next!(POSIX_MEMALIGN, fn(*mut *mut c_void, size_t, size_t) -> c_int, to, align, bytes),
+        None => {
+            let status = call_next!(POSIX_MEMALIGN, fn(*mut *mut c_void, size_t, size_t) -> c_int, to, align, bytes);
+            if status == 0 && bytes >= FROM.load(Ordering::Relaxed) {
+                // SAFETY: says the caller; the next allocator has written it.
+                note(unsafe { *to }, bytes);
+            }
+            status
+        }
     }
 }
 
@@ -313,7 +409,7 @@ pub unsafe extern "C" fn posix_memalign(to: *mut *mut c_void, align: size_t, byt
 pub extern "C" fn memalign(align: size_t, bytes: size_t) -> *mut c_void {
     match placed(bytes, align) {
         Some(block) => block.as_ptr(),
-        None => call_next!(MEMALIGN, fn(size_t, size_t) -> *mut c_void, align, bytes),
+        None => noted(call_next!(MEMALIGN, fn(size_t, size_t) -> *mut c_void, align, bytes), bytes),
     }
 }
 
@@ -323,7 +419,7 @@ pub extern "C" fn valloc(bytes: size_t) -> *mut c_void {
     // All placed blocks begin with a page.
     match placed(bytes, 16) {
         Some(block) => block.as_ptr(),
-        None => call_next!(VALLOC, fn(size_t) -> *mut c_void, bytes),
+        None => noted(call_next!(VALLOC, fn(size_t) -> *mut c_void, bytes), bytes),
     }
 }
 
@@ -332,7 +428,7 @@ pub extern "C" fn valloc(bytes: size_t) -> *mut c_void {
 pub extern "C" fn pvalloc(bytes: size_t) -> *mut c_void {
     match placed(bytes, 16) {
         Some(block) => block.as_ptr(),
-        None => call_next!(PVALLOC, fn(size_t) -> *mut c_void, bytes),
+        None => noted(call_next!(PVALLOC, fn(size_t) -> *mut c_void, bytes), bytes),
     }
 }
 
@@ -345,4 +441,43 @@ pub unsafe extern "C" fn malloc_usable_size(block: *mut c_void) -> size_t {
         Some((_, bytes)) => bytes,
         None => call_next!(USABLE, fn(*mut c_void) -> size_t, block),
     }
+}
+
+/// # Safety
+/// As the system call: the program uses these addresses no more.
+#[expect(unsafe_code, reason = "a name of the C library, which unmaps memory")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn munmap(start: *mut c_void, bytes: size_t) -> c_int {
+    gone(start, bytes);
+    // SAFETY: the caller's promise. By the number of the call: whatever the loader unmaps comes before its own
+    // functions can be found.
+    unsafe { libc::syscall(libc::SYS_munmap, start, bytes) as c_int }
+}
+
+/// The fifth argument is read with one of the flags only, as by the C library.
+///
+/// # Safety
+/// As the system call: the program uses the old addresses no more.
+#[expect(unsafe_code, reason = "a name of the C library, which moves mappings")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mremap(
+    start: *mut c_void,
+    before: size_t,
+    bytes: size_t,
+    flags: c_int,
+    to: *mut c_void,
+) -> *mut c_void {
+    gone(start, before);
+    if flags & libc::MREMAP_FIXED != 0 {
+        gone(to, bytes);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { libc::syscall(libc::SYS_mremap, start, before, bytes, flags, to) as *mut c_void }
+}
+
+/// `libvicus_omp.so` finds out by this name that this library is there, and has it look for placed blocks from now on.
+#[expect(unsafe_code, reason = "a name that is looked for")]
+#[unsafe(no_mangle)]
+pub extern "C" fn vicus_malloc_begin() {
+    placer();
 }

@@ -31,6 +31,7 @@ mod checks;
 mod device;
 mod exports;
 mod gomp;
+mod intense;
 mod kmpc;
 mod locks;
 mod memory;

@@ -23,7 +23,8 @@ struct Allocator {
     /// What is done when there is no memory: 11 the default allocator, 12 null, 13 the process ends, 14 another allocator.
     fallback: usize,
     other: usize,
-    /// How its memory lies over the nodes: 15 as elsewhere, 16 near to the thread, 17 in equal parts, 18 page by page in turn.
+    /// How its memory lies over the nodes: 15 as elsewhere, 16 near to the thread, 17 in equal parts, 18 page by page
+    /// in turn, [`COARSE`] as a whole on the next node.
     partition: usize,
     /// Whether its memory stays in the machine's, and is never written to a disk instead.
     is_pinned: bool,
@@ -101,6 +102,7 @@ fn take(bytes: usize, own: Option<&Allocator>) -> (*mut libc::c_void, bool) {
         let how = match partition {
             BLOCKED => Distribution::Blocked,
             INTERLEAVED => Distribution::Fine,
+            COARSE => Distribution::Coarse,
             NEAREST => placed::near_here(),
             _ => Distribution::Standard,
         };
@@ -123,6 +125,8 @@ const ENVIRONMENT: usize = 15;
 const NEAREST: usize = 16;
 const BLOCKED: usize = 17;
 const INTERLEAVED: usize = 18;
+/// `VICUS_OMP_ATV_COARSE` of `vicus_omp.h`: OpenMP has no value for it.
+const COARSE: usize = 0x7601;
 
 fn allocate_zeros(align: usize, bytes: usize, allocator: usize) -> *mut u8 {
     let at = allocate(align, bytes, allocator);
@@ -249,7 +253,7 @@ exports! {
                 5 => new.fallback = *value,
                 6 => new.other = *value,
                 7 => new.is_pinned = *value == 1,
-                8 if (ENVIRONMENT..=INTERLEAVED).contains(value) => new.partition = *value,
+                8 if (ENVIRONMENT..=INTERLEAVED).contains(value) || *value == COARSE => new.partition = *value,
                 _ => {}
             }
         }

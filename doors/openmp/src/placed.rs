@@ -1,5 +1,6 @@
-//! Memory that lies over the nodes as the user or the program says, in whole pages: what `libvicus_malloc.so` asks for, and what `omp_alloc`
-//! gives by an allocator with traits.
+//! Memory that lies over the nodes as the user or the program says, in whole pages: what `libvicus_malloc.so` asks for,
+//! what `omp_alloc` gives by an allocator with traits, and what `omp_malloc` gives. And what that library tells of the
+//! C library's large blocks.
 //!
 //! The process's memory (`vicus::memory`) is installed when a block is first wanted, which takes some milliseconds: the machine is looked at.
 //! Whatever is allocated meanwhile, by this thread for that or by others, is the C library's. What places a block may allocate, too, and
@@ -14,10 +15,14 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use vicus::memory::{Distribution, Memory, Placed, process_memory};
+use vicus::memory::{Distribution, Memory, PlaceError, Placed, distribution, process_memory};
 
 /// The blocks in use, by their addresses.
 static BLOCKS: Guarded<BTreeMap<usize, Placed>> = Guarded::new(BTreeMap::new());
+
+/// The C library's large blocks in use, as far as `libvicus_malloc.so` tells: where they begin, and how many bytes they
+/// have.
+static LARGE: Guarded<BTreeMap<usize, usize>> = Guarded::new(BTreeMap::new());
 
 /// Where all blocks lie, for `libvicus_malloc.so`: the first address, and the one behind the last.
 #[unsafe(no_mangle)]
@@ -68,19 +73,32 @@ pub(crate) fn near_here() -> Distribution {
 
 /// A block of whole pages, zeroed, that lies so. Null if there is none to be had here.
 pub(crate) fn place(bytes: usize, align: usize, how: &Distribution) -> *mut u8 {
+    place_by(bytes, align, |memory, layout| memory.place(layout, Some(how)))
+}
+
+/// The same by a function that takes the block from the memory.
+fn place_by(
+    bytes: usize,
+    align: usize,
+    take: impl FnOnce(&Arc<Memory>, Layout) -> Result<Placed, PlaceError>,
+) -> *mut u8 {
     let _errno = crate::wait::KeepErrno::new();
     if IS_INSIDE.replace(true) {
         return ptr::null_mut();
     }
-    let block = place_here(bytes, align, how);
+    let block = place_here(bytes, align, take);
     IS_INSIDE.set(false);
     block.unwrap_or(ptr::null_mut())
 }
 
-fn place_here(bytes: usize, align: usize, how: &Distribution) -> Option<*mut u8> {
+fn place_here(
+    bytes: usize,
+    align: usize,
+    take: impl FnOnce(&Arc<Memory>, Layout) -> Result<Placed, PlaceError>,
+) -> Option<*mut u8> {
     let memory = memory()?;
     let layout = Layout::from_size_align(bytes, align).ok()?;
-    let mut placed = match memory.place(layout, Some(how)) {
+    let mut placed = match take(memory, layout) {
         Ok(placed) => placed,
         Err(error) => {
             static SAID: AtomicBool = AtomicBool::new(false);
@@ -93,6 +111,10 @@ fn place_here(bytes: usize, align: usize, how: &Distribution) -> Option<*mut u8>
     if let Some(range) = memory.placed_addresses() {
         vicus_omp_placed_range[0].store(range.start, Ordering::Relaxed);
         vicus_omp_placed_range[1].store(range.end, Ordering::Relaxed);
+    }
+    static HAS_PLACED: AtomicBool = AtomicBool::new(false);
+    if !HAS_PLACED.swap(true, Ordering::Relaxed) {
+        begin_malloc();
     }
     let at = placed.bytes_mut().as_mut_ptr();
     BLOCKS.with(|all| all.insert(at.addr(), placed));
@@ -109,16 +131,136 @@ pub(crate) fn free(at: *mut u8) -> bool {
     let outer = IS_INSIDE.replace(true);
     let placed = BLOCKS.with(|all| all.remove(&at.addr()));
     let was_one = placed.is_some();
-    if was_one {
-        crate::sections::forget(at.addr());
+    if let Some(placed) = &placed {
+        crate::sections::forget(at.addr()..at.addr() + placed.bytes().len());
     }
     drop(placed);
     IS_INSIDE.set(outer);
     was_one
 }
 
-/// The block that an address is in.
+/// Memory of the C library that is not placed, whatever the environment says of its blocks.
+pub(crate) fn unplaced(bytes: usize) -> *mut u8 {
+    let outer = IS_INSIDE.replace(true);
+    let block = unsafe { libc::malloc(bytes) };
+    IS_INSIDE.set(outer);
+    block.cast()
+}
+
+/// Says once, where a distribution was asked for, that `malloc` does not follow it because the library for that is not
+/// loaded.
+pub(crate) fn tell_of_unplaced() {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if get().distribution.is_none() || SAID.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    if !begin_malloc() {
+        complain(
+            "the distribution of VICUS_DATA_DISTRIBUTION or OMP_DATA_DISTRIBUTION is that of omp_malloc alone: \
+             for malloc as well, load libvicus_malloc.so before libvicus_omp.so (LD_PRELOAD)",
+        );
+    }
+}
+
+/// Has `libvicus_malloc.so` look for placed blocks among those that are freed. Whether it is there.
+fn begin_malloc() -> bool {
+    let begin = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"vicus_malloc_begin".as_ptr()) };
+    if !begin.is_null() {
+        let begin: extern "C" fn() = unsafe { std::mem::transmute(begin) };
+        begin();
+    }
+    !begin.is_null()
+}
+
+/// `VICUS_ERROR_ARGUMENT` and `VICUS_ERROR_SYSTEM` of `vicus.h`.
+const MIGRATE_ARGUMENT: i32 = -1;
+const MIGRATE_SYSTEM: i32 = -5;
+
+/// A policy of the program's: `vicus_policy_fn` of `vicus_omp.h`.
+type PolicyFn = unsafe extern "C-unwind" fn(*mut libc::c_void, usize, usize, *mut u32) -> i32;
+
+crate::exports::exports! {
+    "VERSION":
+    fn omp_malloc(bytes: usize) -> *mut u8 {
+        tell_of_unplaced();
+        let Some(how) = &get().distribution else { return unsafe { libc::malloc(bytes).cast() } };
+        let block = place(bytes, 16, how);
+        if block.is_null() { unplaced(bytes) } else { block }
+    }
+
+    "VERSION":
+    fn omp_malloc_specific(bytes: usize, policy: i32) -> *mut u8 {
+        let how = match policy {
+            0 => return unplaced(bytes),
+            1 => Distribution::Fine,
+            2 => Distribution::Coarse,
+            3 => Distribution::Blocked,
+            _ => {
+                static SAID: AtomicBool = AtomicBool::new(false);
+                if !SAID.swap(true, Ordering::Relaxed) {
+                    complain(&format!(
+                        "omp_malloc_specific: there is no policy {policy}; its memory lies as that of omp_malloc"
+                    ));
+                }
+                return unsafe { omp_malloc(bytes) };
+            }
+        };
+        let block = place(bytes, 16, &how);
+        if block.is_null() { unplaced(bytes) } else { block }
+    }
+
+    "VERSION":
+    fn omp_malloc_by(bytes: usize, policy: Option<PolicyFn>, data: *mut libc::c_void) -> *mut u8 {
+        let Some(policy) = policy else { return ptr::null_mut() };
+        let data = data.expose_provenance();
+        let listed = distribution::Listed(move |locations, units: &mut [u32]| {
+            let data = ptr::with_exposed_provenance_mut(data);
+            match unsafe { policy(data, units.len(), locations, units.as_mut_ptr()) } {
+                0 => Ok(()),
+                status => Err(format!("a policy has returned {status}")),
+            }
+        });
+        place_by(bytes, 16, |memory, layout| memory.place_by(layout, &listed))
+    }
+
+    "VERSION":
+    fn vicus_migrate(address: *mut u8, bytes: usize, node: i32) -> i32 {
+        let _errno = crate::wait::KeepErrno::new();
+        let range = address.addr()..address.addr().saturating_add(bytes);
+        // Nodes are known with the process's memory.
+        if memory().is_none() {
+            return MIGRATE_SYSTEM;
+        }
+        match (usize::try_from(node), node) {
+            (Ok(node), _) => match vicus::memory::migrate(range, vicus::NodeId::new(node)) {
+                Ok(_) => 0,
+                Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => MIGRATE_ARGUMENT,
+                Err(_) => MIGRATE_SYSTEM,
+            },
+            (_, -1) => vicus::memory::migrate_at_next_touch(range).map_or(MIGRATE_SYSTEM, |()| 0),
+            _ => MIGRATE_ARGUMENT,
+        }
+    }
+
+    "VERSION":
+    fn omp_malloc_free(at: *mut u8) {
+        if !at.is_null() && !free(at) {
+            unsafe { libc::free(at.cast()) };
+        }
+    }
+}
+
+/// The block that an address is in, as far as blocks are known: a placed one, or a large one of the C library's.
 pub(crate) fn block_of(address: usize) -> Option<Range<usize>> {
+    placed_block_of(address).or_else(|| {
+        LARGE.with(|all| {
+            let (&start, &bytes) = all.range(..=address).next_back()?;
+            Some(start..start + bytes).filter(|block| block.contains(&address))
+        })
+    })
+}
+
+fn placed_block_of(address: usize) -> Option<Range<usize>> {
     let [low, high] = &vicus_omp_placed_range;
     if !(low.load(Ordering::Relaxed)..high.load(Ordering::Relaxed)).contains(&address) {
         return None;
@@ -132,21 +274,24 @@ pub(crate) fn block_of(address: usize) -> Option<Range<usize>> {
 /// Whether an address is where blocks lie, and in none.
 pub(crate) fn is_freed(address: usize) -> bool {
     let [low, high] = &vicus_omp_placed_range;
-    (low.load(Ordering::Relaxed)..high.load(Ordering::Relaxed)).contains(&address) && block_of(address).is_none()
+    (low.load(Ordering::Relaxed)..high.load(Ordering::Relaxed)).contains(&address) && placed_block_of(address).is_none()
 }
 
 /// A fork begins or is over in the parent: no other thread is at work on the list of blocks meanwhile.
 pub(crate) fn lock_for_fork() {
     BLOCKS.lock.lock();
+    LARGE.lock.lock();
 }
 
 pub(crate) fn unlock_after_fork() {
+    LARGE.lock.unlock();
     BLOCKS.lock.unlock();
 }
 
 /// In the child.
 pub(crate) fn begin_anew() {
     BLOCKS.lock.init();
+    LARGE.lock.init();
     // Another thread may have been looking at the machine.
     if STATE.load(Ordering::Acquire) == TRYING && !IS_INSIDE.get() {
         STATE.store(TRIED, Ordering::Release);
@@ -179,5 +324,22 @@ pub(crate) extern "C" fn vicus_omp_free_placed(at: *mut u8) -> bool {
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn vicus_omp_placed_bytes(at: *const u8) -> usize {
     let at = at.addr();
-    block_of(at).filter(|block| block.start == at).map_or(0, |block| block.len())
+    placed_block_of(at).filter(|block| block.start == at).map_or(0, |block| block.len())
+}
+
+/// The C library has given out a large block.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn vicus_omp_note_block(at: *const u8, bytes: usize) {
+    let _errno = crate::wait::KeepErrno::new();
+    LARGE.with(|all| all.insert(at.addr(), bytes));
+}
+
+/// Such a block is about to be freed, or its addresses are about to be unmapped.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn vicus_omp_forget_block(at: *const u8, bytes: usize) {
+    let _errno = crate::wait::KeepErrno::new();
+    let block = at.addr()..at.addr().saturating_add(bytes);
+    LARGE.with(|all| all.remove(&block.start));
+    crate::sections::forget(block.clone());
+    vicus::memory::forget_at(block);
 }

@@ -7,7 +7,7 @@
 //! The report is made when the process ends, by the thread that ends it. The others may still run: an account has a lock, and the time of an
 //! entry that is open counts up to then. A forked child makes no report.
 
-mod symbols;
+pub(crate) mod symbols;
 
 use crate::settings::{complain, get};
 use crate::tasks::Record;
@@ -142,6 +142,7 @@ pub(crate) fn events() -> Option<usize> {
 
 /// A team was made.
 pub(crate) fn keep_team(team: &Team) {
+    crate::placed::tell_of_unplaced();
     if is_on() || IS_TRACED.load(Ordering::Relaxed) {
         KEPT.with(|kept| kept.teams.push(team.clone()));
     }
@@ -427,7 +428,8 @@ fn shown(teams: &[Team], sums: &BTreeMap<Spent, Sums>, sources: &BTreeMap<usize,
     ));
     if bytes.bare > 0 {
         line(format_args!(
-            "{} addresses came without a length: {} were given that of the block or section around, {} count for nothing",
+            "{} addresses came without a length: {} were given that of the section or block around, {} count for \
+             one page",
             bytes.bare,
             bytes.found,
             bytes.bare - bytes.found

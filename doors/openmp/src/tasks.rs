@@ -340,7 +340,11 @@ fn is_alone(thread: &Thread) -> bool {
 /// for, and it does not matter which data a task uses.
 #[inline]
 pub(crate) fn runs_all_as_calls(thread: &Thread) -> bool {
-    thread.is_seated && is_alone(thread) && !report::is_on() && !crate::checks::is_on()
+    thread.is_seated
+        && is_alone(thread)
+        && !report::is_on()
+        && !crate::checks::is_on()
+        && !vicus::memory::awaits_touch()
 }
 
 /// Begins a task that runs as a call, on top of the one that makes it. Its seat is told of it when it first needs one of its own: children of the
@@ -502,8 +506,8 @@ pub(crate) fn spawn(record: *mut Record, said: Said) {
     let affinity = unsafe { std::mem::take(&mut (*record).affinity) };
     if !affinity.is_empty() {
         new = new.touches(&affinity);
-        if report::is_on() {
-            // For the summary, when it runs.
+        if report::is_on() || vicus::memory::awaits_touch() {
+            // For the summary, and for what is to move, when it runs.
             unsafe { (*record).affinity = affinity };
         }
     }
@@ -607,8 +611,11 @@ unsafe fn run(thread: &mut Thread, record: *mut Record) {
             let group = thread.team().groups.get(thread.number as usize).map_or(0, |group| group + 1);
             place.store(group, Ordering::Relaxed);
         }
-        if report::is_on() && !(*record).affinity.is_empty() {
-            report::note_bytes(report::function_of(record), &(*record).affinity);
+        if !(*record).affinity.is_empty() {
+            vicus::memory::touch(&(*record).affinity);
+            if report::is_on() {
+                report::note_bytes(report::function_of(record), &(*record).affinity);
+            }
         }
         report::in_task(
             || report::function_of(record),

@@ -13,6 +13,7 @@
 //! | `VICUS_SUMMARY_ALONE_MS` | how long its regions and tasks work with one thread, for the work inflation in that summary | unknown |
 //! | `VICUS_TRACE` | the file to which an OpenMP program writes its trace at its end | none |
 //! | `VICUS_CHECK` | `1`: an OpenMP program is told of tasks that depend on freed memory, and of locks that are unset by others; a Qthreads program where the threads of a deadlock wait | not |
+//! | `VICUS_INTENSE` | the file that lists, line by line, functions of an OpenMP program's tasks that use the first item of their `depend` clause intensely | none |
 //! | `VICUS_DEADLOCK` | what is done when lightweight threads wait for one another: `report`, `unwind`, `abort` or `ignore` ([`OnDeadlock`]) | `report` |
 //! | `VICUS_HASH_SEED` | the key of the hashes of terms and rows, of `vicus query`; the same number gives the same tables | a random number |
 //!
@@ -125,6 +126,11 @@ pub fn checks() -> Option<Result<bool, String>> {
         "0" => Ok(false),
         _ => Err("VICUS_CHECK: expected 1 or 0".to_owned()),
     })
+}
+
+/// The file of functions that `VICUS_INTENSE` names.
+pub fn intense() -> Option<PathBuf> {
+    variable("VICUS_INTENSE").map(PathBuf::from)
 }
 
 fn allocator_places() -> Option<Result<bool, String>> {

@@ -188,7 +188,8 @@ pub mod team {
 /// | `replicated` | a copy on each location | what is only read |
 pub mod memory {
     pub use vicus_machine::{
-        Everywhere, SystemPages, block_on, footprint, footprint_of, forget, free_bytes, here, node_of, process_memory,
+        Everywhere, SystemPages, awaits_touch, block_on, footprint, footprint_of, forget, forget_at, free_bytes, here,
+        migrate, migrate_at_next_touch, node_of, process_memory, touch,
     };
     pub use vicus_memory::distribution::{self, Distribution, DistributionError};
     pub use vicus_memory::{

@@ -151,13 +151,13 @@ fn install(
 
 thread_local! {
     /// The memory's locks, while this thread forks.
-    static LOCKS: RefCell<Option<Locks<'static>>> = const { RefCell::new(None) };
+    static LOCKS: RefCell<Option<(crate::migrate::Locks, Locks<'static>)>> = const { RefCell::new(None) };
 }
 
 /// Lets the child of a fork use the memory: the locks are held meanwhile, so that they are free in the child.
 fn survive_forks() {
     extern "C" fn before() {
-        let locks = process().map(|process| process.memory.lock());
+        let locks = process().map(|process| (crate::migrate::lock(), process.memory.lock()));
         let _ = LOCKS.try_with(|held| held.replace(locks));
     }
     extern "C" fn after() {
@@ -197,6 +197,11 @@ fn reserve(topology: &Topology, mut options: MemoryOptions) -> Result<Arc<Memory
 const SMALLEST_RANGE: usize = 1 << 30;
 
 impl Process {
+    /// The system's number of a node of this memory.
+    pub(crate) fn number(&self, node: NodeId) -> Option<u32> {
+        self.numbers.get(node.index()).copied()
+    }
+
     /// The node of this memory that has this number in the system.
     pub(crate) fn node(&self, number: u32) -> Option<NodeId> {
         self.numbers.iter().position(|&own| own == number).map(NodeId::new)

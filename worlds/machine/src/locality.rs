@@ -1,12 +1,11 @@
 //! Where memory lies: our own by arithmetic, other memory by the kernel's answer.
 //!
 //! Muddukrishna et al. could not see where pages lay that others had placed; here the kernel is asked, for many pages at a time,
-//! and its answers are kept until the caller says that the memory was freed.
+//! and its answers count for a while ([`crate::known`]).
 
 use crate::heaps::{Process, node_of_thread, process};
-use std::collections::HashMap;
+use crate::{known, migrate};
 use std::ops::Range;
-use std::sync::{Mutex, OnceLock};
 use vicus_memory::{Footprint, NodeBytes, Region, Rows};
 use vicus_schedule::{Access, Whereabouts};
 use vicus_topology::NodeId;
@@ -24,10 +23,12 @@ pub fn here() -> Option<NodeId> {
 }
 
 /// How many bytes of some memory lie on each node: for our own memory as it was asked for; for other memory, and for memory with
-/// the standard distribution, by the kernel's answer when it was first asked. Untouched memory is unknown if there are several
+/// the standard distribution, by the kernel's answer. Untouched memory is unknown if there are several
 /// nodes, and so is all before the first runtime has started.
 ///
-/// The kernel's answers about others' memory are kept, for a million pages. [`forget`] them when that memory is freed.
+/// The kernel's answers are kept, for a million pages. Each counts for a second or for a thousand calls that begin with
+/// its page, whichever ends first: so a page that the kernel has moved is noticed, and so is other memory at the same
+/// addresses. [`forget`] says at once that memory was freed.
 ///
 /// ```
 /// use vicus_machine::{Runtime, footprint};
@@ -52,7 +53,7 @@ impl Whereabouts for Everywhere {
     }
 
     fn tell(&mut self, stretch: Range<usize>, cycle: usize, tell: &mut dyn FnMut(NodeId, usize, u64)) {
-        tell_where(stretch, cycle, &mut |NodeBytes { node, home, bytes }| {
+        tell_where(stretch, cycle, &mut |NodeBytes { node, home, bytes, .. }| {
             if let Some(node) = node {
                 tell(node, home, bytes as u64);
             }
@@ -61,12 +62,17 @@ impl Whereabouts for Everywhere {
 
     fn tell_all(&mut self, access: &Access, cycle: usize, tell: &mut dyn FnMut(NodeId, usize, u64)) {
         let &Access { start, bytes, rows, stride, .. } = access;
-        let together = process().filter(|_| rows > 1).zip(start.checked_add(bytes)).is_some_and(|(process, end)| {
-            let rows = Rows { first: start..end, count: rows, stride };
-            process.memory.tell_rows(&rows, cycle, &mut |NodeBytes { node, home, bytes }| {
-                tell(node.expect("it is known of all of them"), home, bytes as u64);
-            })
-        });
+        let is_moved = |_: &&Process| migrate::was_moved(&(start..start.saturating_add(rows.saturating_mul(stride))));
+        let together = process()
+            .filter(|_| rows > 1)
+            .filter(|process| !is_moved(process))
+            .zip(start.checked_add(bytes))
+            .is_some_and(|(process, end)| {
+                let rows = Rows { first: start..end, count: rows, stride };
+                process.memory.tell_rows(&rows, cycle, &mut |NodeBytes { node, home, bytes, .. }| {
+                    tell(node.expect("it is known of all of them"), home, bytes as u64);
+                })
+            });
         if !together {
             access.stretches().for_each(|stretch| self.tell(stretch, cycle, tell));
         }
@@ -100,65 +106,60 @@ pub(crate) fn footprint_at(range: Range<usize>) -> Footprint {
     footprint
 }
 
-/// Tells where the bytes of a range lie, as [`vicus_memory::Memory::tell`] does; the kernel is asked about unknown parts. In
-/// others' memory, the number of a page is its home number.
+/// Tells where the bytes of a range lie, as [`vicus_memory::Memory::tell`] does; the kernel is asked about parts that
+/// were left to the first touch. In others' memory, the number of a page is its home number.
 fn tell_where(range: Range<usize>, cycle: usize, tell: &mut dyn FnMut(NodeBytes)) {
     let Some(process) = process() else {
-        return tell(NodeBytes { node: None, home: 0, bytes: range.len() });
+        return tell(NodeBytes { node: None, home: 0, bytes: range.len(), is_learned: false });
     };
     let memory = &process.memory;
-    // Told at once up to the first unknown part: dealing asks about many short ranges, which a list would double the cost of.
-    let (mut from, mut unknown) = (range.start, false);
+    let is_one_node = memory.nodes() == 1;
+    if !is_one_node && migrate::was_moved(&range) {
+        return tell_stretch(process, range, Class::Moved, known::now(), cycle, tell);
+    }
+    // Told at once up to the first part that the kernel knows about: dealing asks about many short ranges, which a list
+    // would double the cost of.
+    let (mut from, mut unsettled) = (range.start, false);
     memory.tell(range.clone(), cycle, &mut |part| {
-        unknown |= part.node.is_none();
-        if !unknown {
+        unsettled |= part.node.is_none() || (part.is_learned && !is_one_node);
+        if !unsettled {
             from += part.bytes;
             tell(part);
         }
     });
-    if !unknown {
+    if !unsettled {
         return;
     }
     let range = from..range.end;
-    if memory.nodes() > 1 {
+    if !is_one_node {
         return tell_pages(process, range, cycle, tell);
     }
     // There is only one node, also for untouched memory.
     let node = Some(NodeId::new(0));
     if cycle == 1 {
-        return tell(NodeBytes { node, home: 0, bytes: range.len() });
+        return tell(NodeBytes { node, home: 0, bytes: range.len(), is_learned: false });
     }
     for (home, part) in parts(range, memory.pages().page_bytes()) {
-        tell(NodeBytes { node, home, bytes: part.len() });
+        tell(NodeBytes { node, home, bytes: part.len(), is_learned: false });
     }
 }
 
 /// Notes that memory which is not ours was freed: the next question about its addresses goes to the kernel.
 pub fn forget<T>(of: &[T]) {
-    let Some(process) = process() else { return };
     let range = of.as_ptr_range();
-    let pages = pages(range.start.addr()..range.end.addr(), process.memory.pages().page_bytes());
-    let mut known = known().lock().expect("nothing panics under this lock");
-    if pages.len() < known.len() {
-        for page in pages {
-            known.remove(&page);
-        }
-    } else {
-        known.retain(|page, _| !pages.contains(page));
+    forget_at(range.start.addr()..range.end.addr());
+}
+
+/// As [`forget`], of a range of addresses. It waits for no lock, so that allocators may call it.
+pub fn forget_at(range: Range<usize>) {
+    if let Some(process) = process().filter(|process| process.memory.nodes() > 1) {
+        migrate::forget(&range);
+        known::forget(pages(range, process.memory.pages().page_bytes()));
     }
 }
 
 /// How many pages the kernel is asked about at once.
 const BATCH: usize = 512;
-
-/// The most pages whose nodes are kept: 4 GB of usual ones.
-const MOST_PAGES: usize = 1 << 20;
-
-/// The nodes of pages of others' memory, by page number.
-fn known() -> &'static Mutex<HashMap<usize, NodeId>> {
-    static KNOWN: OnceLock<Mutex<HashMap<usize, NodeId>>> = OnceLock::new();
-    KNOWN.get_or_init(Mutex::default)
-}
 
 /// The numbers of the pages that a range touches.
 fn pages(range: Range<usize>, page_bytes: usize) -> Range<usize> {
@@ -172,43 +173,116 @@ fn parts(range: Range<usize>, page_bytes: usize) -> impl Iterator<Item = (usize,
     pages(start..end, page_bytes).map(part)
 }
 
-/// Goes page by page through memory of which a part was not placed. The kernel's answers about our own memory stay with it until
-/// it is freed.
+/// What is known of a stretch without the kernel.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    /// It was asked to lie there.
+    Settled,
+    /// It is ours, and a part of it was moved ([`migrate`]).
+    Moved,
+    /// It is not ours.
+    Others,
+    /// It is ours, was left to the first touch, and the kernel has said where it lies.
+    Learned,
+    /// The kernel has not: what it said of these addresses was about memory that they belonged to before.
+    Unlearned,
+}
+
+/// Goes through memory of which a part was not placed.
 fn tell_pages(process: &Process, range: Range<usize>, cycle: usize, tell: &mut dyn FnMut(NodeBytes)) {
     let memory = &process.memory;
-    let page_bytes = memory.pages().page_bytes();
-    let Range { start, end } = range;
-    let mut known = known().lock().expect("nothing panics under this lock");
-    let all: Vec<(usize, Range<usize>)> = parts(start..end, page_bytes).collect();
-    for batch in all.chunks(BATCH) {
-        let ours = |at: usize| std::ptr::without_provenance::<u8>(at);
-        let told = |known: &HashMap<usize, NodeId>, page: usize, at: usize| match memory.owns(ours(at)) {
-            true => memory.node_of(ours(at)),
-            false => known.get(&page).copied(),
+    let mut stretches: Vec<(Class, NodeBytes)> = Vec::new();
+    let mut at = range.start;
+    memory.tell(range.clone(), cycle, &mut |part| {
+        let class = match part.node {
+            Some(_) if !part.is_learned => Class::Settled,
+            Some(_) => Class::Learned,
+            None if memory.owns(std::ptr::without_provenance(at)) => Class::Unlearned,
+            None => Class::Others,
         };
-        // In order, and only now: the callback expects the beginning of the range first.
-        let mut nodes: Vec<Option<NodeId>> = batch.iter().map(|(page, part)| told(&known, *page, part.start)).collect();
-        let open: Vec<usize> = (0..batch.len()).filter(|&at| nodes[at].is_none()).collect();
-        let addresses: Vec<usize> = open.iter().map(|&at| batch[at].1.start).collect();
-        // A full map is emptied; the kernel is asked again.
-        if known.len() + open.len() > MOST_PAGES {
-            known.clear();
+        at += part.bytes;
+        match stretches.last_mut() {
+            Some((last, sum)) if *last == class && class != Class::Settled => sum.bytes += part.bytes,
+            _ => stretches.push((class, part)),
         }
-        for (&at, node) in open.iter().zip(memory.pages().truth(&addresses)) {
-            let (page, part) = &batch[at];
-            nodes[at] = node;
-            match node {
-                Some(node) if memory.owns(ours(part.start)) => memory.learn(part.start, node),
-                Some(node) => _ = known.insert(*page, node),
-                None => {}
+    });
+    let (mut at, now) = (range.start, known::now());
+    for (class, part) in stretches {
+        let stretch = at..at + part.bytes;
+        at = stretch.end;
+        match class {
+            Class::Settled => tell(part),
+            _ => tell_stretch(process, stretch, class, now, cycle, tell),
+        }
+    }
+}
+
+/// Goes page by page through memory that the kernel knows about. Pages of one node are told together if they have no
+/// homes.
+fn tell_stretch(
+    process: &Process,
+    stretch: Range<usize>,
+    class: Class,
+    now: u64,
+    cycle: usize,
+    tell: &mut dyn FnMut(NodeBytes),
+) {
+    let memory = &process.memory;
+    let page_bytes = memory.pages().page_bytes();
+    let all = pages(stretch.clone(), page_bytes);
+    let asks_all = class == Class::Unlearned || known::look(all.start);
+    let mut run: Option<NodeBytes> = None;
+    for first in all.clone().step_by(BATCH) {
+        let batch = first..(first + BATCH).min(all.end);
+        let mut nodes = [None; BATCH];
+        let mut open = Vec::new();
+        for (page, node) in batch.clone().zip(&mut nodes) {
+            *node = if asks_all { None } else { known::node(page, now) };
+            if node.is_none() {
+                open.push(page);
             }
         }
-        for ((page, part), node) in batch.iter().zip(nodes) {
-            let mut home = *page;
-            if cycle > 1 && memory.owns(ours(part.start)) {
-                memory.tell(part.start..part.start + 1, cycle, &mut |part| home = part.home);
-            }
-            tell(NodeBytes { node, home, bytes: part.len() });
+        if !open.is_empty() {
+            ask(process, &open, class != Class::Others, now, |page, node| nodes[page - first] = node);
         }
+        for (page, node) in batch.zip(nodes) {
+            let part = (page * page_bytes).max(stretch.start)..((page + 1) * page_bytes).min(stretch.end);
+            let mut told = NodeBytes { node, home: page, bytes: part.len(), is_learned: node.is_some() };
+            if cycle > 1 {
+                if class != Class::Others {
+                    memory.tell(part.start..part.start + 1, cycle, &mut |part| told.home = part.home);
+                }
+                tell(told);
+                continue;
+            }
+            match &mut run {
+                Some(run) if run.node == node => run.bytes += told.bytes,
+                run => {
+                    if let Some(before) = run.replace(told) {
+                        tell(before);
+                    }
+                }
+            }
+        }
+    }
+    run.into_iter().for_each(tell);
+}
+
+/// Asks the kernel about pages, keeps its answers, and calls `f` with each.
+#[cold]
+fn ask(process: &Process, pages: &[usize], are_ours: bool, now: u64, mut f: impl FnMut(usize, Option<NodeId>)) {
+    let memory = &process.memory;
+    let page_bytes = memory.pages().page_bytes();
+    let before = known::forgotten();
+    let addresses: Vec<usize> = pages.iter().map(|page| page * page_bytes).collect();
+    for ((&page, &address), node) in pages.iter().zip(&addresses).zip(memory.pages().truth(&addresses)) {
+        known::keep(page, node, now, before);
+        if let Some(node) = node
+            && are_ours
+            && memory.node_of(std::ptr::without_provenance(address)) != Some(node)
+        {
+            memory.learn(address, node);
+        }
+        f(page, node);
     }
 }

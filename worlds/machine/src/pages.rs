@@ -261,6 +261,38 @@ pub(crate) fn prefer_node(start: usize, bytes: usize, number: u32) {
     let _ = unsafe { libc::syscall(libc::SYS_mbind, start, bytes, MPOL_PREFERRED, mask.as_ptr(), bits, 0) };
 }
 
+/// How many pages the kernel is asked to move at once.
+const BATCH: usize = 512;
+
+/// Moves the pages with these numbers to the node of this number in the system. Returns how many lie there then; the
+/// others were never touched, or are shared with other processes, or the node is full.
+pub(crate) fn migrate(pages: std::ops::Range<usize>, page_bytes: usize, number: u32) -> io::Result<usize> {
+    let addresses: Vec<usize> = pages.map(|page| page * page_bytes).collect();
+    addresses.chunks(BATCH).map(|batch| migrate_batch(batch, number)).sum()
+}
+
+fn migrate_batch(addresses: &[usize], number: u32) -> io::Result<usize> {
+    let to = [number as libc::c_int; BATCH];
+    let mut numbers = [libc::c_int::MIN; BATCH];
+    #[expect(unsafe_code, reason = "libc has no wrapper of move_pages")]
+    // SAFETY: the three lists have at least as many elements as the count says. The kernel looks the addresses up
+    // without following them, and moves contents as they are.
+    let left = unsafe {
+        let (to, numbers) = (to.as_ptr(), numbers.as_mut_ptr());
+        libc::syscall(libc::SYS_move_pages, 0, addresses.len(), addresses.as_ptr(), to, numbers, MPOL_MF_MOVE)
+    };
+    match left {
+        ..0 => Err(io::Error::last_os_error()),
+        // It has stopped at a page that could not be moved: the others are moved without that one.
+        1.. if addresses.len() > 1 => {
+            let (first, second) = addresses.split_at(addresses.len() / 2);
+            Ok(migrate_batch(first, number)? + migrate_batch(second, number)?)
+        }
+        1.. => Ok(0),
+        0 => Ok(numbers[..addresses.len()].iter().filter(|&&now| u32::try_from(now) == Ok(number)).count()),
+    }
+}
+
 /// Why mbind failed just now.
 fn refusal(placement: Placement<'_>) -> PageError {
     match placement {
@@ -350,6 +382,7 @@ unsafe impl Pages for SystemPages {
     }
 
     unsafe fn decommit(&self, start: NonNull<u8>, bytes: usize, _node: NodeId) {
+        crate::migrate::forget_moved(start.addr().get()..start.addr().get() + bytes, self.page_bytes);
         // SAFETY: the part is committed and not used any more, by the caller's promise; its pages go, and its addresses stay.
         unsafe {
             if libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_DONTNEED) != 0 {

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "check.h"
 
@@ -39,6 +40,43 @@ static void by_pointer(const vicus::runtime &runtime) {
     CHECK_ERROR(vicus_alloc(runtime.get(), 100, 8, "on:1000", &memory), VICUS_ERROR_SETTING, "1000");
     CHECK_ERROR(vicus_alloc(runtime.get(), std::size_t(1) << 60, 8, "fine", &memory), VICUS_ERROR_NO_MEMORY, "");
     CHECK_ERROR(vicus_alloc(runtime.get(), 100, 8, "fine", nullptr), VICUS_ERROR_ARGUMENT, "`memory` is null");
+    auto alternate = [](void *data, std::size_t units, std::size_t locations,
+                        std::uint32_t *location_of_unit) -> std::int32_t {
+        *static_cast<std::size_t *>(data) = units;
+        for (std::size_t unit = 0; unit < units; ++unit) location_of_unit[unit] = std::uint32_t((unit + 1) % locations);
+        return VICUS_OK;
+    };
+    std::size_t units = 0;
+    CHECK(vicus_alloc_by(runtime.get(), 10 * 4096 - 5, 0, alternate, &units, &memory) == VICUS_OK && units == 10);
+    std::memset(memory, 1, 10 * 4096 - 5);
+    std::int32_t first = -2;
+    std::size_t end = 0;
+    CHECK(vicus_memory_stretch(memory, 0, &first, &end) == VICUS_OK && first == vicus_node_of(memory) && end >= 4096);
+    CHECK(vicus_free(memory) == VICUS_OK);
+    auto refuses = [](void *, std::size_t, std::size_t, std::uint32_t *) -> std::int32_t {
+        return vicus_fail(7, "not here", nullptr, nullptr);
+    };
+    CHECK_ERROR(vicus_alloc_by(runtime.get(), 100, 0, refuses, nullptr, &memory), 7, "not here");
+    auto beyond = [](void *, std::size_t, std::size_t locations, std::uint32_t *at) -> std::int32_t {
+        *at = std::uint32_t(locations);
+        return VICUS_OK;
+    };
+    CHECK_ERROR(vicus_alloc_by(runtime.get(), 100, 0, beyond, nullptr, &memory), VICUS_ERROR_SETTING, "counted from 0");
+    CHECK_ERROR(vicus_alloc_by(runtime.get(), 100, 0, nullptr, nullptr, &memory), VICUS_ERROR_ARGUMENT, "`policy` is null");
+    std::vector<unsigned char> moving(1 << 20, 7);
+    CHECK(vicus_migrate(moving.data(), moving.size(), 0) == VICUS_OK);
+    CHECK(vicus_migrate(moving.data(), moving.size(), VICUS_NEXT_TOUCH) == VICUS_OK);
+    runtime.run([&] {
+        vicus_access all = {moving.data(), moving.size(), 0, 0, VICUS_READ, 0};
+        vicus_task_options options = VICUS_TASK_OPTIONS_INIT;
+        options.touches = &all;
+        options.touches_count = 1;
+        auto sum = [](void *of) -> std::int32_t { return *static_cast<unsigned char *>(of) == 7 ? VICUS_OK : 5; };
+        CHECK(vicus_spawn(sum, moving.data(), nullptr, &options) == VICUS_OK && vicus_wait() == VICUS_OK);
+    });
+    CHECK(moving.front() + moving.back() == 14);
+    CHECK_ERROR(vicus_migrate(moving.data(), moving.size(), 1000), VICUS_ERROR_ARGUMENT, "no node 1000");
+    CHECK_ERROR(vicus_migrate(moving.data(), moving.size(), -2), VICUS_ERROR_ARGUMENT, "no node -2");
     int own = 0;
     CHECK_ERROR(vicus_free(&own), VICUS_ERROR_ARGUMENT, "is not where memory");
     CHECK(vicus_free(nullptr) == VICUS_OK);

@@ -297,9 +297,11 @@ unsafe fn said(
         let priority = if flags & PRIORITY != 0 { priority } else { 0 };
         let mut sections = Vec::new();
         if !accesses.is_empty() && crate::sections::matter(here()) {
-            sections = crate::sections::of(&accesses);
+            let known;
+            (sections, known) = crate::sections::of(function as usize, &accesses);
+            crate::intense::mark(function as usize, &mut sections);
             if crate::report::is_on() {
-                crate::report::note_bare(function as usize, accesses.len() as u64, sections.len() as u64);
+                crate::report::note_bare(function as usize, sections.len() as u64, known as u64);
             }
         }
         let record = record(here(), function, data);

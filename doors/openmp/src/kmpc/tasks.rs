@@ -287,8 +287,9 @@ exports! {
                 tasks::run_at_once(record);
                 return 0;
             }
-            let (accesses, touched) = accesses(count, depends, more, others);
+            let (accesses, mut touched) = accesses(count, depends, more, others);
             if !touched.is_empty() {
+                crate::intense::mark(report::function_of(record), &mut touched);
                 (*record).affinity.extend(touched);
             }
             tasks::spawn(record, Said { priority: priority(record), accesses, ..Said::default() });
@@ -371,7 +372,13 @@ exports! {
         unsafe {
             let all = (0..count.max(0) as usize).map(|index| *affinity.add(index));
             let all = all.map(|one| Access::new(one.address, one.bytes.max(1), Mode::ReadWrite));
-            (*record_of(task)).affinity.extend(all);
+            let own = &mut (*record_of(task)).affinity;
+            let is_first = own.is_empty();
+            own.extend(all);
+            // The clause's order is the program's: what it names first decides, where a strategy goes by one datum.
+            if let Some(first) = own.first_mut().filter(|_| is_first) {
+                first.intense = true;
+            }
         }
         0
     }

@@ -15,17 +15,17 @@ use std::ptr;
 type Functions = Vec<(u64, u64, String)>;
 
 /// Symbol tables that were read.
-pub(super) struct Symbols {
+pub(crate) struct Symbols {
     files: RefCell<BTreeMap<PathBuf, Functions>>,
 }
 
 impl Symbols {
-    pub(super) fn new() -> Symbols {
+    pub(crate) fn new() -> Symbols {
         Symbols { files: RefCell::new(BTreeMap::new()) }
     }
 
     /// The name of the function at an address; the file and the place in it if it has none.
-    pub(super) fn of(&self, address: usize) -> String {
+    pub(crate) fn of(&self, address: usize) -> String {
         let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
         let info = unsafe {
             if libc::dladdr(ptr::without_provenance(address), info.as_mut_ptr()) == 0 {
@@ -49,6 +49,17 @@ impl Symbols {
                 let file = named.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
                 format!("{file}+{:#x}", address as u64 - base)
             }
+        }
+    }
+}
+
+impl Symbols {
+    /// How far an address is from where its file is mapped.
+    pub(crate) fn distance(&self, address: usize) -> Option<u64> {
+        let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
+        unsafe {
+            let found = libc::dladdr(ptr::without_provenance(address), info.as_mut_ptr()) != 0;
+            found.then(|| address as u64 - info.assume_init().dli_fbase.addr() as u64)
         }
     }
 }

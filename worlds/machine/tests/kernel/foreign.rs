@@ -12,10 +12,10 @@ use vicus_memory::{Footprint, WhenFull};
 use vicus_topology::NodeId;
 
 /// Not a whole number of pages.
-const BYTES: usize = 1_000_001;
+pub(crate) const BYTES: usize = 1_000_001;
 
 /// Memory from the C library or the kernel, not from Vicus.
-struct Foreign {
+pub(crate) struct Foreign {
     start: NonNull<u8>,
     free: fn(NonNull<u8>),
 }
@@ -48,6 +48,8 @@ impl DerefMut for Foreign {
 
 impl Drop for Foreign {
     fn drop(&mut self) {
+        // The next test may get these addresses.
+        forget(self);
         (self.free)(self.start);
     }
 }
@@ -65,7 +67,7 @@ impl Foreign {
     }
 
     /// A mapping whose pages the kernel puts on the node with this number, or where they are first touched.
-    fn mapped(number: Option<u32>) -> Foreign {
+    pub(crate) fn mapped(number: Option<u32>) -> Foreign {
         const MPOL_DEFAULT: libc::c_int = 0;
         const MPOL_BIND: libc::c_int = 2;
         let (mode, on) = number.map_or((MPOL_DEFAULT, u32::MAX), |number| (MPOL_BIND, number));
@@ -101,7 +103,7 @@ impl Foreign {
 }
 
 /// Moves the calling thread to these CPUs.
-fn run_on(cpus: &Cpus) {
+pub(crate) fn run_on(cpus: &Cpus) {
     let mut mask = [0u64; 16];
     cpus.iter().for_each(|&cpu| mask[cpu as usize / 64] |= 1 << (cpu % 64));
     #[expect(unsafe_code, reason = "libc's wrapper takes a type of its own")]
@@ -203,32 +205,184 @@ fn a_footprint_of_standard_memory_is_where_it_was_touched_first() {
     }
 }
 
-#[test]
-fn what_is_known_of_others_memory_is_kept_until_it_is_forgotten() {
+/// Memory that the kernel moves and changes behind our backs.
+pub(crate) struct Moving<'a> {
+    pub(crate) page: usize,
+    /// The kernel's numbers of our nodes.
+    pub(crate) nodes: Vec<u32>,
+    /// Two nodes with memory; the same one twice if there is no other.
+    pub(crate) numbers: [u32; 2],
+    pub(crate) topology: &'a vicus_topology::Topology,
+}
+
+impl Moving<'_> {
+    /// How memory lies, by the kernel's answer for each page of it.
+    pub(crate) fn truth(&self, of: &Foreign) -> Footprint {
+        Footprint { nodes: of.truth(self.page, &self.nodes), unknown: 0 }
+    }
+
+    /// Moves every page of the second half to this node.
+    fn migrate(&self, of: &[u8], number: u32) {
+        let start = (of.as_ptr().addr() + of.len() / 2).next_multiple_of(self.page);
+        let pages: Vec<usize> = (start..of.as_ptr().addr() + of.len()).step_by(self.page).collect();
+        let to = vec![number as libc::c_int; pages.len()];
+        let mut status = vec![0 as libc::c_int; pages.len()];
+        const MPOL_MF_MOVE: libc::c_int = 2;
+        #[expect(unsafe_code, reason = "libc has no wrapper of move_pages")]
+        // SAFETY: the lists have as many elements as the count says, and the pages are this process's.
+        let done = unsafe {
+            let (count, pages, to, status) = (pages.len(), pages.as_ptr(), to.as_ptr(), status.as_mut_ptr());
+            libc::syscall(libc::SYS_move_pages, 0, count, pages, to, status, MPOL_MF_MOVE)
+        };
+        assert!(done >= 0, "{}", std::io::Error::last_os_error());
+    }
+
+    /// Asserts that the truth is known within so many look-ups.
+    fn notices(&self, of: &Foreign, what: &str) {
+        let truth = self.truth(of);
+        assert!((0..1000).any(|_| footprint(of) == truth), "{what}: {:?} after a thousand looks", footprint(of));
+        assert_eq!(footprint(of), truth, "{what}: it stays");
+    }
+
+    /// The same within a second.
+    fn notices_in_time(&self, of: &Foreign, what: &str) {
+        std::thread::sleep(std::time::Duration::from_millis(1020));
+        assert_eq!(footprint(of), self.truth(of), "{what}");
+    }
+}
+
+pub(crate) fn moving(f: impl FnOnce(&Moving<'_>)) {
     let Some(at) = placeable(WhenFull::Preferred) else { return };
-    let _runtime = Runtime::builder().topology(this_machine().topology).threads(1).quiet().start();
-    let [first, last] = [at.numbers[0], at.numbers[at.numbers.len() - 1]].map(|number| number as u32);
-    let [on_first, on_last] = [0, at.numbers.len() - 1].map(|location| {
-        let mut nodes = vec![0; at.memory.nodes()];
-        nodes[at.memory.locations()[location].index()] = BYTES;
-        Footprint { nodes, unknown: 0 }
-    });
-    let mut mapped = Foreign::mapped(Some(first));
-    mapped.fill(1);
-    assert_eq!(footprint(&mapped), on_first);
-    // Other pages come to the same addresses without our notice.
-    let other = Foreign::mapped(Some(last));
+    let topology = this_machine().topology;
+    let _runtime = Runtime::builder().topology(topology.clone()).threads(1).quiet().start();
+    let numbers = [at.numbers[0], at.numbers[at.numbers.len() - 1]].map(|number| number as u32);
+    let nodes = topology.nodes.iter().map(|node| node.os_index).collect();
+    f(&Moving { page: at.memory.pages().page_bytes(), nodes, numbers, topology: &topology });
+}
+
+/// Puts another mapping in the place of one, without our notice.
+fn replace(old: &Foreign, new: Foreign) {
     #[expect(unsafe_code, reason = "moves a mapping")]
-    // SAFETY: both mappings are this test's; nothing points to the second one's addresses afterwards.
+    // SAFETY: both mappings are the test's; nothing points to the second one's addresses afterwards.
     let moved = unsafe {
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-        libc::mremap(other.start.as_ptr().cast(), BYTES, BYTES, flags, mapped.start.as_ptr())
+        libc::mremap(new.start.as_ptr().cast(), BYTES, BYTES, flags, old.start.as_ptr())
     };
-    assert_eq!(moved, mapped.start.as_ptr().cast(), "{}", std::io::Error::last_os_error());
-    std::mem::forget(other);
-    mapped.fill(2);
-    assert_eq!(footprint(&mapped), on_first, "what was learnt stays");
-    forget(&mapped);
-    assert_eq!(footprint(&mapped), on_last, "and is asked for again");
-    forget(&mapped);
+    assert_eq!(moved, old.start.as_ptr().cast(), "{}", std::io::Error::last_os_error());
+    std::mem::forget(new);
+}
+
+/// A mapping on a node, with its pages.
+fn written(number: u32) -> Foreign {
+    let mut mapped = Foreign::mapped(Some(number));
+    mapped.fill(1);
+    mapped
+}
+
+/// What happened: a block was freed and got again at the same address, with pages of another node. Its tasks were dealt
+/// to the old node, and the summary said that nothing was far.
+#[test]
+fn other_memory_at_the_same_addresses_is_noticed() {
+    moving(|at| {
+        let mapped = written(at.numbers[0]);
+        assert_eq!(footprint(&mapped), at.truth(&mapped));
+        replace(&mapped, written(at.numbers[1]));
+        at.notices(&mapped, "other pages");
+        replace(&mapped, written(at.numbers[0]));
+        at.notices_in_time(&mapped, "other pages");
+        replace(&mapped, written(at.numbers[1]));
+        forget(&mapped);
+        assert_eq!(footprint(&mapped), at.truth(&mapped), "at once, where the free was noticed");
+        forget(&mapped);
+        // Nothing is there.
+        replace(&mapped, Foreign::mapped(Some(at.numbers[0])));
+        let unknown = if at.nodes.len() > 1 { BYTES } else { 0 };
+        assert!((0..=1000).any(|_| footprint(&mapped).unknown == unknown));
+        forget(&mapped);
+    });
+}
+
+#[test]
+fn pages_that_the_kernel_moves_are_noticed() {
+    moving(|at| {
+        let mut mapped = Foreign::mapped(None);
+        mapped.fill(1);
+        for round in 0..4 {
+            let before = at.truth(&mapped);
+            assert_eq!(footprint(&mapped), before, "round {round}");
+            at.migrate(&mapped, at.numbers[round % 2]);
+            if round < 2 {
+                at.notices(&mapped, "moved pages");
+            } else {
+                at.notices_in_time(&mapped, "moved pages");
+            }
+        }
+        forget(&mapped);
+    });
+}
+
+/// The same of our own memory, if it was left to the first touch.
+#[test]
+fn pages_of_standard_memory_that_the_kernel_moves_are_noticed() {
+    moving(|at| {
+        let runtime = Runtime::builder().topology(at.topology.clone()).threads(1).quiet().start();
+        for round in 0..3 {
+            let mut placed = runtime.alloc(Layout::new::<[u8; BYTES]>(), Distribution::Standard).unwrap();
+            placed.bytes_mut().fill(1);
+            let truth = || {
+                let mut nodes = vec![0; at.nodes.len()];
+                for (part, number) in placed.bytes().chunks(at.page).zip(kernel_says(placed.bytes(), at.page)) {
+                    nodes[at.nodes.iter().position(|&node| node as i32 == number).expect("a node")] += part.len();
+                }
+                Footprint { nodes, unknown: 0 }
+            };
+            assert_eq!(footprint(placed.bytes()), truth(), "round {round}: what lay here before is over");
+            at.migrate(placed.bytes(), at.numbers[round % 2]);
+            assert!((0..1000).any(|_| footprint(placed.bytes()) == truth()), "round {round}");
+            at.migrate(placed.bytes(), at.numbers[(round + 1) % 2]);
+            std::thread::sleep(std::time::Duration::from_millis(1020));
+            assert_eq!(footprint(placed.bytes()), truth(), "round {round}");
+            if at.nodes.len() > 1 {
+                let last = &placed.bytes()[BYTES - 1];
+                let node = node_of(last).expect("it is known").index();
+                assert_eq!(at.nodes[node], at.numbers[(round + 1) % 2], "round {round}");
+            }
+        }
+    });
+}
+
+/// A child that writes gets pages of its own.
+#[test]
+fn pages_that_a_forked_child_copies_are_noticed() {
+    let Some(kernel) = Machine::read() else { return left_out("sysfs has no nodes, cores or caches") };
+    moving(|at| {
+        let mut mapped = Foreign::mapped(None);
+        mapped.fill(1);
+        at.migrate(&mapped, at.numbers[0]);
+        assert_eq!(footprint(&mapped), at.truth(&mapped));
+        let home = kernel.nodes.iter().find(|node| node.number == at.numbers[1]).expect("a node of the kernel's");
+        let cpus: Cpus = home.cpus.intersection(&own_cpus()).copied().collect();
+        if cpus.is_empty() {
+            return;
+        }
+        #[expect(unsafe_code, reason = "forks, and ends the child")]
+        // SAFETY: the child only writes its own memory, asks the kernel, and allocates: the C library's allocator
+        // survives a fork.
+        let status = unsafe {
+            let child = libc::fork();
+            assert!(child >= 0, "{}", std::io::Error::last_os_error());
+            if child == 0 {
+                run_on(&cpus);
+                mapped.fill(2);
+                std::thread::sleep(std::time::Duration::from_millis(1020));
+                libc::_exit(i32::from(footprint(&mapped) != at.truth(&mapped)));
+            }
+            let mut status = 0;
+            libc::waitpid(child, &raw mut status, 0);
+            status
+        };
+        assert_eq!(status, 0, "in the child");
+        assert_eq!(footprint(&mapped), at.truth(&mapped), "in the parent");
+        forget(&mapped);
+    });
 }

@@ -9,6 +9,7 @@ mod dealt;
 mod files;
 mod foreign;
 mod heaps;
+mod migrate;
 mod pages;
 mod placed;
 mod spill;

@@ -1,0 +1,94 @@
+//! Which tasks use the first item of their `depend` clause intensely: those whose functions a file of the user's lists
+//! (`VICUS_INTENSE`).
+//!
+//! A strategy may deal a task by the home of such a datum alone (Muddukrishna et al., algorithm 3), for which OpenMP
+//! has no clause. clang passes `affinity` clauses, whose first item counts as intensely used; gcc 12 leaves them out of
+//! its code.
+
+use crate::report::symbols::Symbols;
+use crate::settings::complain;
+use crate::wait::Guarded;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::sync::OnceLock;
+use vicus::tasks::Access;
+
+/// What the file lists: names of functions as the summary has them, and distances from where their file is mapped, `0x`
+/// before them.
+#[derive(Debug, Default, PartialEq)]
+struct Listed {
+    names: BTreeSet<String>,
+    distances: BTreeSet<u64>,
+}
+
+/// The functions that were looked at, and whether they are listed.
+static SEEN: Guarded<BTreeMap<usize, bool>> = Guarded::new(BTreeMap::new());
+
+fn listed() -> Option<&'static Listed> {
+    static LISTED: OnceLock<Option<Listed>> = OnceLock::new();
+    LISTED
+        .get_or_init(|| {
+            let file = vicus::environment::intense()?;
+            let wrong = |error: &str| complain(&format!("VICUS_INTENSE={} is left out: {error}", file.display()));
+            let text = fs::read_to_string(&file).map_err(|error| wrong(&error.to_string())).ok()?;
+            parse(&text).map_err(|error| wrong(&error)).ok()
+        })
+        .as_ref()
+}
+
+/// A function in each line. What follows `#` is a comment.
+fn parse(text: &str) -> Result<Listed, String> {
+    let mut listed = Listed::default();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        match line.strip_prefix("0x") {
+            _ if line.is_empty() => {}
+            None => _ = listed.names.insert(line.to_owned()),
+            Some(digits) => match u64::from_str_radix(digits, 16) {
+                Ok(distance) => _ = listed.distances.insert(distance),
+                Err(_) => return Err(format!("line {}: `{line}` is no number", number + 1)),
+            },
+        }
+    }
+    Ok(listed)
+}
+
+/// Marks the first of a task's data, if the task's function is listed.
+#[inline]
+pub(crate) fn mark(function: usize, data: &mut [Access]) {
+    if let Some(listed) = listed()
+        && let Some(first) = data.first_mut()
+        && is_listed(listed, function)
+    {
+        first.intense = true;
+    }
+}
+
+fn is_listed(listed: &Listed, function: usize) -> bool {
+    let _errno = crate::wait::KeepErrno::new();
+    SEEN.with(|seen| {
+        *seen.entry(function).or_insert_with(|| {
+            let symbols = Symbols::new();
+            listed.names.contains(&symbols.of(function))
+                || symbols.distance(function).is_some_and(|distance| listed.distances.contains(&distance))
+        })
+    })
+}
+
+/// In a forked child.
+pub(crate) fn begin_anew() {
+    SEEN.begin_anew();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_names_a_function_or_says_where_it_is() {
+        let listed = parse("# tasks\n main._omp_fn.1 # the second one\n\n0x1f40\nblock::multiply(double*)\n").unwrap();
+        assert_eq!(listed.names, ["block::multiply(double*)", "main._omp_fn.1"].map(str::to_owned).into());
+        assert_eq!(listed.distances, [0x1f40].into());
+        assert_eq!(parse("a\n0xzz"), Err("line 2: `0xzz` is no number".to_owned()));
+    }
+}
