@@ -653,7 +653,7 @@ mod tests {
                 assert_eq!(deal(&by_default, first, spawned, has_data), expected, "{first}, {spawned}, {has_data}");
             }
             assert_eq!(deal(&plan("vicus:deal_bytes=65536,stretches=0,fan=0"), first, 0, true), far);
-            assert_eq!(deal(&plan("footprint"), first, 0, true).1, far.1, "the paper's deal all");
+            assert_eq!(deal(&plan("footprint:share_bytes=65536"), first, 0, true).1, far.1, "the paper's deal all");
         }
         // Node 2 has no cores, so node 1, which is nearest to it, has its queue: what lies on both is at one place.
         let mut machine = Topology::parse("node:3 core:2").unwrap();

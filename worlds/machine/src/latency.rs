@@ -50,7 +50,8 @@ fn kept_or_measured(
         return None;
     }
     match file.map(|file| read(topology, file)) {
-        Some(Ok(Some(kept))) => return Some(kept),
+        Some(Ok(Some(kept))) if is_plausible(kept.as_rows()) => return Some(kept),
+        Some(Ok(Some(_))) => {}
         Some(Err(reason)) => warnings.push(format!("{reason}; latencies are measured anew")),
         None | Some(Ok(None)) => {}
     }
@@ -61,6 +62,14 @@ fn kept_or_measured(
             return None;
         }
     };
+    if !is_plausible(&measured) {
+        warnings.push(
+            "the measured latencies are not used (a line of some core group takes longer within the group than from another one, as on an emulated \
+             machine): tasks are dealt by the system's distances"
+                .to_owned(),
+        );
+        return None;
+    }
     if let Some(file) = file
         && let Err(error) = write(topology, file, &measured)
     {
@@ -68,6 +77,14 @@ fn kept_or_measured(
         warnings.push(format!("{file}: can't be written ({error}): latencies will be measured again next time"));
     }
     Latencies::new(topology, measured)
+}
+
+/// Whether each core group gets its own lines at least about as soon as those of any other one. On emulated machines, times are those of the emulator: tasks
+/// were dealt away from their data there.
+fn is_plausible(latencies: &[Vec<u32>]) -> bool {
+    let own = |group: usize| u64::from(latencies[group][group]);
+    let is_least = |(group, row): (usize, &Vec<u32>)| row.iter().all(|&other| own(group) * 10 <= u64::from(other) * 11);
+    latencies.iter().enumerate().all(is_least)
 }
 
 /// Identifies a machine in a file: the hash FNV-1a of its description without the name, and without what changes from one start of the
@@ -307,6 +324,24 @@ mod tests {
         assert!(warnings[0].contains("65 core groups"), "{warnings:?}");
         let left: Vec<_> = std::fs::read_dir(file.parent().unwrap()).unwrap().collect();
         assert_eq!(left.len(), 1, "nothing half written is left");
+    }
+
+    /// What happened: in an emulated machine of two nodes, a group's own lines were measured to take longest, and tasks were dealt to the node where their data
+    /// were not.
+    #[test]
+    fn latencies_by_which_a_groups_own_lines_are_far_are_not_used() {
+        let folder = Folder::new("noise");
+        let file = folder.0.join("latency.json");
+        let machine = Topology::parse("node:2 l3:1 core:2").unwrap();
+        let found = |rows: [[u32; 2]; 2]| {
+            let mut warnings = Vec::new();
+            let measure = |_: &Topology| Ok(rows.map(Vec::from).to_vec());
+            let found = kept_or_measured(&machine, Some(&file), measure, &mut warnings).is_some();
+            assert_eq!(warnings.len(), usize::from(!found), "{warnings:?}");
+            (found, file.exists())
+        };
+        assert_eq!(found([[300, 200], [600, 100]]), (false, false), "and none of them is kept");
+        assert_eq!(found([[100, 200], [200, 219]]), (true, true), "a tenth is within what is measured");
     }
 
     #[test]

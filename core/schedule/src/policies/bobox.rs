@@ -7,6 +7,7 @@
 //!
 //! Which tasks are immediate, the report says of vias, which here are no tasks. Its boxes are stolen after they have received data
 //! (Fig. 3, §3.5), so they are relaxed tasks. `boxes=immediate` has them as the flow protocol has them, and then a pipeline stays with one thread.
+//! A thief's other tasks stay relaxed here: with eight long tasks, two thieves would have all of them (`stolen=immediate` is as in the report).
 //! A program's own tasks, which the report does not have, are relaxed ones as well: one thread spawns many of them, and nobody else takes an immediate one.
 
 use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy, Values};
@@ -29,6 +30,14 @@ const BOXES: Parameter = Parameter {
     what: "what a box that has received rows is: a relaxed task, which others steal, or an immediate one",
 };
 
+const STOLEN: Parameter = Parameter {
+    name: "stolen",
+    default: 0,
+    values: Values::Named(&["relaxed", "immediate"]),
+    what: "what becomes of the tasks that a thief takes beside the one that it runs: they stay relaxed, and others may steal them again, or they become immediate ones, \
+           which no other thread takes (§3.4)",
+};
+
 impl Strategy for Bobox {
     fn name(&self) -> &'static str {
         "bobox"
@@ -39,7 +48,7 @@ impl Strategy for Bobox {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[SEVERAL, BOXES, SPARES, SPIN]
+        &[SEVERAL, STOLEN, BOXES, SPARES, SPIN]
     }
 
     fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {
@@ -75,7 +84,7 @@ impl Strategy for Bobox {
             draft.probe_if_free(seat, 2, Scan::List(vec![stealing[domain]]), Take::Oldest);
             draft.probe_if_free(seat, 3, Scan::Ring(victims, 0), Take::Several(End::Youngest, several));
             if let Some(steal) = draft.seats[index].look.iter_mut().find(|probe| probe.rule == 3) {
-                steal.rest_to = Some(immediate[index]);
+                steal.rest_to = Some(if setting.value(STOLEN.name) == 1 { immediate[index] } else { stealing[domain] });
             }
         }
         Plan { defers_boxes: setting.value(BOXES.name) == 0, ..draft.finish(setting, stealing) }

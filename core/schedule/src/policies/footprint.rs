@@ -35,7 +35,7 @@ impl Strategy for Footprint {
                 name: "share_bytes",
                 default: 0,
                 values: Values::ANY,
-                what: "a task with more bytes is dealt; 0 is a core's share of the machine's last-level cache, and 1 MiB at most",
+                what: "a task with more bytes is dealt; 0 is a core's share of the machine's last-level cache, 1 MiB at most, and 1 MiB if none is known",
             };
             let even = Parameter {
                 name: "even",
@@ -128,7 +128,10 @@ impl Strategy for Footprint {
             }
             draft.probe_long(seat, 2, scan, limits);
         }
-        let share = || pus.iter().map(|&pu| cache_bytes(machine, pu).0).max().unwrap_or(0).min(MOST_SHARE_BYTES);
+        let share = || {
+            let known = pus.iter().map(|&pu| cache_bytes(machine, pu).0).filter(|&bytes| bytes > 0);
+            known.max().unwrap_or(MOST_SHARE_BYTES).min(MOST_SHARE_BYTES)
+        };
         let dealing = Dealing {
             more_bytes_than: setting.above_zero("share_bytes").map_or_else(share, u64::from),
             only_uneven: setting.value("even") == 0,

@@ -351,6 +351,14 @@ fn cores<'a>(machine: &Topology, pus: impl IntoIterator<Item = &'a PuId>) -> usi
     pus.into_iter().map(|pu| machine.pus[pu.index()].core).collect::<BTreeSet<_>>().len()
 }
 
+/// The bytes of the smallest private cache of a core, the largest among these PUs' cores. Where no cache of a core is known, those of most cores of today: with a
+/// threshold of none, each task with data would be dealt, however small.
+fn private_bytes(machine: &Topology, pus: &[PuId]) -> u64 {
+    const USUAL: u64 = 32 << 10;
+    let most = pus.iter().map(|&pu| cache_bytes(machine, pu).1).max().unwrap_or(0);
+    if most == 0 { USUAL } else { most }
+}
+
 /// The bytes of a PU's last-level cache for each core that shares it, and of its smallest private cache; 0 where unknown.
 fn cache_bytes(machine: &Topology, pu: PuId) -> (u64, u64) {
     let of_pu = || machine.caches.iter().filter(move |cache| cache.pus.contains(&pu));

@@ -12,7 +12,7 @@
 //! (`undealt=beside`): a program whose tasks name no data then keeps one vicinity of the machine busy.
 
 use super::footprint::{BACK_OFF, BESIDE, UNDEALT, back_off, first_beyond_longest};
-use super::{Draft, Latencies, PIN, Parameter, SPARES, Setting, Strategy, Values, cache_bytes, unbound};
+use super::{Draft, Latencies, PIN, Parameter, SPARES, Setting, Strategy, Values, private_bytes, unbound};
 use crate::{Dealing, Order, Plan, PoolId, QueueId, Scan, Take};
 use vicus_topology::{GroupId, PuId, Topology};
 
@@ -53,7 +53,7 @@ impl Strategy for Vicinity {
                 name: "private_bytes",
                 default: 0,
                 values: Values::ANY,
-                what: "a task with more bytes is dealt; 0 is the machine's private cache",
+                what: "a task with more bytes is dealt; 0 is the machine's private cache, or 32 KiB if none is known",
             };
             [reach, intensity, coarse, private, UNDEALT, PIN, SPARES, first, factor, max, wake]
         };
@@ -130,7 +130,7 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
             draft.probe(seat, 2, Scan::List(others), Take::Oldest);
         }
     }
-    let private = || pus.iter().map(|&pu| cache_bytes(machine, pu).1).max().unwrap_or(0);
+    let private = || private_bytes(machine, pus);
     let dealing = Dealing {
         more_bytes_than: setting.above_zero("private_bytes").map_or_else(private, u64::from),
         intensity_first: setting.value("intensity") == 1,

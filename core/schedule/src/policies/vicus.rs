@@ -55,7 +55,7 @@
 //! any length, or of half as many tasks as cores.
 
 use super::las::{self, by_cache_distance};
-use super::{Draft, Latencies, Parameter, SPARES, SPIN, Setting, Strategy, Values, cache_bytes, cores};
+use super::{Draft, Latencies, Parameter, SPARES, SPIN, Setting, Strategy, Values, cores, private_bytes};
 use crate::{Dealing, End, Order, Plan, PoolId, QueueId, Robber, Scan, SeatId, Take, Warm};
 use vicus_topology::{GroupId, PuId, Topology};
 
@@ -129,7 +129,7 @@ impl Strategy for Vicus {
                 name: "deal_bytes",
                 default: 0,
                 values: Values::ANY,
-                what: "a task with more bytes is dealt; 0 is a core's smallest private cache",
+                what: "a task with more bytes is dealt; 0 is a core's smallest private cache, or 32 KiB if none is known",
             },
             Parameter {
                 name: "memory",
@@ -305,8 +305,7 @@ fn last_level_bytes(draft: &Draft<'_>, pool: PoolId) -> u64 {
 
 /// Tasks with more bytes are dealt.
 fn more_bytes_than(machine: &Topology, pus: &[PuId], setting: &Setting) -> u64 {
-    let private = || pus.iter().map(|&pu| cache_bytes(machine, pu).1).max().unwrap_or(0);
-    setting.above_zero("deal_bytes").map_or_else(private, u64::from)
+    setting.above_zero("deal_bytes").map_or_else(|| private_bytes(machine, pus), u64::from)
 }
 
 /// The immediate queues of some pools, turned so that the seats of a pool don't all visit the same one first.

@@ -520,7 +520,7 @@ fn a_plan_shows_all_its_decisions() {
     let thief = "3. Several(Youngest, 4) of round robin stealing of seat1, stealing of seat2, stealing of seat3";
     assert!(
         bobox.contains(&format!(
-            "\n  {thief}, the rest to immediate of seat0; while it waits for a task, of that task's request alone\n"
+            "\n  {thief}, the rest to stealing of seat0; while it waits for a task, of that task's request alone\n"
         )),
         "{bobox}"
     );

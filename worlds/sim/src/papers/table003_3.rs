@@ -32,7 +32,7 @@ static PIPELINE: LazyLock<Reenactment> = LazyLock::new(|| {
 });
 
 /// The report's scheduler, and the one with which the pipeline runs by default.
-const STRATEGIES: [&str; 2] = ["bobox", "las"];
+const STRATEGIES: [&str; 2] = ["bobox:stolen=immediate", "las"];
 
 fn label(threads: usize) -> String {
     format!("{threads} threads")
