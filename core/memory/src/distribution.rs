@@ -18,6 +18,7 @@ mod listed;
 mod on;
 mod replicated;
 mod standard;
+mod tiles;
 mod weighted;
 
 pub use blocked::Blocked;
@@ -27,6 +28,7 @@ pub use listed::Listed;
 pub use on::On;
 pub use replicated::Replicated;
 pub use standard::Standard;
+pub use tiles::Tiles;
 pub use weighted::Weighted;
 
 use std::fmt;
@@ -41,6 +43,8 @@ use vicus_topology::LocationId;
 pub struct Request<'a> {
     /// How many units the allocation has; the last one may be used in part.
     pub units: usize,
+    /// How many bytes a unit has.
+    pub unit_bytes: usize,
     /// How many locations there are; at least one.
     pub locations: usize,
     /// The next location in turn, for policies that go round: see [`Turns`].
@@ -180,12 +184,15 @@ pub enum Distribution {
     Blocked,
     /// See [`Weighted`].
     Weighted(Arc<[u32]>),
+    /// See [`Tiles`].
+    Tiles(Tiles),
     /// See [`Replicated`].
     Replicated,
 }
 
 /// What a user may write, for messages.
-const NAMES: &str = "standard, fine, coarse, blocked, replicated, on:LOCATION or weighted:W,W,…";
+const NAMES: &str =
+    "standard, fine, coarse, blocked, replicated, on:LOCATION, weighted:W,W,… or tiles:ROW_BYTES,TILE_ROWS,TILE_BYTES";
 
 impl Distribution {
     /// The policy of this name.
@@ -197,6 +204,7 @@ impl Distribution {
             Distribution::On(location) => Box::new(On(*location)),
             Distribution::Blocked => Box::new(Blocked),
             Distribution::Weighted(weights) => Box::new(Weighted(Arc::clone(weights))),
+            Distribution::Tiles(tiles) => Box::new(*tiles),
             Distribution::Replicated => Box::new(Replicated),
         }
     }
@@ -231,6 +239,17 @@ impl FromStr for Distribution {
                     }
                 }
             }
+            ("tiles", Some(value)) => {
+                let numbers: Result<Vec<usize>, _> = value.split(',').map(|number| number.trim().parse()).collect();
+                let tiles = match numbers.as_deref() {
+                    Ok(&[row_bytes, rows, bytes]) => Tiles::new(row_bytes, rows, bytes),
+                    _ => None,
+                };
+                tiles.map(Distribution::Tiles).ok_or_else(|| {
+                    let expected = "the bytes of a row, and the rows and bytes of a tile, are expected, none of them 0";
+                    DistributionError(format!("tiles:{value}: {expected}"))
+                })
+            }
             _ => Err(DistributionError(format!("no distribution is called `{text}`; there are {NAMES}"))),
         }
     }
@@ -245,6 +264,7 @@ impl fmt::Display for Distribution {
                 let weights: Vec<String> = weights.iter().map(ToString::to_string).collect();
                 write!(f, ":{}", weights.join(","))
             }
+            Distribution::Tiles(Tiles { row_bytes, rows, bytes }) => write!(f, ":{row_bytes},{rows},{bytes}"),
             _ => Ok(()),
         }
     }
@@ -266,6 +286,7 @@ impl std::error::Error for DistributionError {}
 #[derive(Debug)]
 pub struct Distributor {
     locations: usize,
+    unit_bytes: usize,
     default: Distribution,
     turns: Turns,
 }
@@ -274,7 +295,14 @@ impl Distributor {
     /// Over so many locations; `default` is for allocations that don't choose. Panics without a location.
     pub fn new(locations: usize, default: Distribution) -> Distributor {
         assert!(locations > 0, "there is no location to distribute data to");
-        Distributor { locations, default, turns: Turns::default() }
+        Distributor { locations, unit_bytes: 4096, default, turns: Turns::default() }
+    }
+
+    /// Of units with so many bytes, in place of 4096.
+    #[must_use]
+    pub fn of_units(mut self, unit_bytes: usize) -> Distributor {
+        self.unit_bytes = unit_bytes;
+        self
     }
 
     /// How many locations there are.
@@ -295,7 +323,8 @@ impl Distributor {
     /// # Errors
     /// As [`Policy::place`].
     pub fn place_by(&self, policy: &dyn Policy, units: usize) -> Result<Arrangement, DistributionError> {
-        policy.place(&Request { units, locations: self.locations, turns: &self.turns })
+        let (unit_bytes, locations) = (self.unit_bytes, self.locations);
+        policy.place(&Request { units, unit_bytes, locations, turns: &self.turns })
     }
 }
 

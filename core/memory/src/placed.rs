@@ -163,7 +163,7 @@ impl Placing {
             atlas: OnceLock::new(),
             making: Mutex::new(()),
             region_bytes: options.placed_bytes,
-            distributor: Distributor::new(locations.len(), options.distribution.clone()),
+            distributor: Distributor::new(locations.len(), options.distribution.clone()).of_units(pages.page_bytes()),
             locations,
             nearest,
             neighbours: Arc::clone(neighbours),

@@ -47,7 +47,9 @@ const MALLOC: &str = "libvicus_malloc.so";
 /// Becomes the program.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let setting = strategy::one_of_tasks(args.strategy.as_ref())?;
-    let is_placed = args.data_distribution.is_some() || environment::distribution().is_some();
+    let is_placed = args.data_distribution.is_some()
+        || environment::distribution().is_some()
+        || environment::distributions_of().is_some();
     let mut preload = OsString::new();
     if is_placed {
         preload.push(library(MALLOC)?);

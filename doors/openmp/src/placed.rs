@@ -53,7 +53,7 @@ fn memory() -> Option<&'static Arc<Memory>> {
         && STATE.compare_exchange(UNTRIED, TRYING, Ordering::AcqRel, Ordering::Acquire).is_ok()
     {
         let (memory, warnings) = process_memory(&vicus::environment::defaults());
-        if get().distribution.is_some() {
+        if is_asked_for() {
             warnings.iter().for_each(|warning| complain(warning));
         }
         let _ = MEMORY.set(memory);
@@ -147,11 +147,26 @@ pub(crate) fn unplaced(bytes: usize) -> *mut u8 {
     block.cast()
 }
 
+/// Whether the environment says how memory lies.
+pub(crate) fn is_asked_for() -> bool {
+    vicus::environment::distribution().is_some() || vicus::environment::distributions_of().is_some()
+}
+
+/// The distribution that is named for blocks of so many bytes.
+fn named(bytes: usize) -> Option<&'static Distribution> {
+    get().distribution_of.iter().find(|&&(of, _)| of == bytes).map(|(_, how)| how)
+}
+
+/// How a block of so many bytes of the program's `malloc` lies; `None`: as the C library has it.
+fn distribution_of(bytes: usize) -> Option<&'static Distribution> {
+    named(bytes).or_else(|| get().distribution.as_ref().filter(|_| bytes >= get().placed_from))
+}
+
 /// Says once, where a distribution was asked for, that `malloc` does not follow it because the library for that is not
 /// loaded.
 pub(crate) fn tell_of_unplaced() {
     static SAID: AtomicBool = AtomicBool::new(false);
-    if get().distribution.is_none() || SAID.swap(true, Ordering::Relaxed) {
+    if !is_asked_for() || SAID.swap(true, Ordering::Relaxed) {
         return;
     }
     if !begin_malloc() {
@@ -183,7 +198,8 @@ crate::exports::exports! {
     "VERSION":
     fn omp_malloc(bytes: usize) -> *mut u8 {
         tell_of_unplaced();
-        let Some(how) = &get().distribution else { return unsafe { libc::malloc(bytes).cast() } };
+        let how = named(bytes).or(get().distribution.as_ref());
+        let Some(how) = how else { return unsafe { libc::malloc(bytes).cast() } };
         let block = place(bytes, 16, how);
         if block.is_null() { unplaced(bytes) } else { block }
     }
@@ -305,12 +321,14 @@ pub(crate) extern "C" fn vicus_omp_placed_from() -> usize {
     if !HAS_BEGUN.load(Ordering::Acquire) {
         return 0;
     }
-    if get().distribution.is_some() { get().placed_from } else { usize::MAX }
+    let of_sizes = get().distribution_of.iter().map(|&(bytes, _)| bytes).min().unwrap_or(usize::MAX);
+    let of_all = if get().distribution.is_some() { get().placed_from } else { usize::MAX };
+    of_sizes.min(of_all)
 }
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn vicus_omp_place(bytes: usize, align: usize) -> *mut u8 {
-    match &get().distribution {
+    match distribution_of(bytes) {
         Some(how) => place(bytes, align, how),
         None => ptr::null_mut(),
     }

@@ -85,6 +85,8 @@ pub(crate) struct Settings {
     pub(crate) takes_tools: bool,
     /// How memory lies that the program allocates, from which size on; `None`: as the machine does it.
     pub(crate) distribution: Option<Distribution>,
+    /// The same of blocks of so many bytes.
+    pub(crate) distribution_of: Vec<(usize, Distribution)>,
     pub(crate) placed_from: usize,
     /// Where the summary goes at the end: `1` is standard error, else a file. And the trace.
     pub(crate) summary: Option<OsString>,
@@ -134,7 +136,7 @@ static BEFORE_MAIN: extern "C" fn(i32, *const *const u8, *const *const u8) = {
         crate::places::allowed();
         // clang's library reads them when it is first called, and its programs may set them until then.
         let is_reported = vicus::environment::summary().is_some() || vicus::environment::trace().is_some();
-        if !crate::objects::is_for_clang() || is_reported || vicus::environment::distribution().is_some() {
+        if !crate::objects::is_for_clang() || is_reported || crate::placed::is_asked_for() {
             get();
             crate::report::begin();
         }
@@ -398,6 +400,7 @@ fn read() -> Settings {
         .unwrap_or(true),
         distribution: distribution(),
         placed_from: vicus::environment::placed_from().and_then(told).unwrap_or(vicus::environment::PLACED_FROM),
+        distribution_of: vicus::environment::distributions_of().and_then(told).unwrap_or_default(),
         summary: vicus::environment::summary(),
         trace: vicus::environment::trace(),
         work_alone: vicus::environment::summary_alone().and_then(told),

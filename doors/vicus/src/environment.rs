@@ -5,6 +5,7 @@
 //! | `VICUS_STRATEGY` | the strategy, such as `footprint:backoff_ns=500` | `vicus`; of queries `las` |
 //! | `VICUS_LEARNED` | the file that `vicus learn` wrote about a program: its strategy, where none is named | none |
 //! | `VICUS_DATA_DISTRIBUTION`, or the paper's `OMP_DATA_DISTRIBUTION` | [how memory lies](crate::memory) | `standard` |
+//! | `VICUS_DATA_DISTRIBUTION_OF` | how an OpenMP program's blocks of certain sizes lie: `BYTES=DISTRIBUTION`, with semicolons between several | as all others |
 //! | `VICUS_DATA_DISTRIBUTION_FROM` | from how many bytes on the blocks of an OpenMP program's `malloc` lie so | 131072 |
 //! | `VICUS_ALLOCATOR` | `vicus`, or `system` to leave all vectors and columns to the system's allocator | `vicus` |
 //! | `VICUS_DECAY_MS` | after how many milliseconds freed memory goes back to the system if it is not used again | 10000 |
@@ -87,6 +88,22 @@ pub fn hash_seed() -> Option<Result<u64, String>> {
 /// The distribution that `VICUS_DATA_DISTRIBUTION` names, or `OMP_DATA_DISTRIBUTION`; or what is wrong with its value.
 pub fn distribution() -> Option<Result<Distribution, String>> {
     parsed("VICUS_DATA_DISTRIBUTION").or_else(|| parsed("OMP_DATA_DISTRIBUTION"))
+}
+
+/// The distributions that `VICUS_DATA_DISTRIBUTION_OF` names for blocks of so many bytes; or what is wrong with its value.
+pub fn distributions_of() -> Option<Result<Vec<(usize, Distribution)>, String>> {
+    const NAME: &str = "VICUS_DATA_DISTRIBUTION_OF";
+    let one = |text: &str| {
+        let (bytes, distribution) = text.split_once('=')?;
+        Some((bytes.trim().parse().ok()?, distribution.parse::<Distribution>()))
+    };
+    let all = text(NAME)?;
+    let all = all.split(';').map(|text| match one(text) {
+        Some((bytes, Ok(distribution))) => Ok((bytes, distribution)),
+        Some((_, Err(wrong))) => Err(format!("{NAME}: {wrong}")),
+        None => Err(format!("{NAME}: `{text}`: expected BYTES=DISTRIBUTION, as in 134217728=tiles:32768,512,4096")),
+    });
+    Some(all.collect())
 }
 
 /// What [`placed_from`] is if nothing is said: below this, glibc keeps blocks together that a program has freed and takes again.

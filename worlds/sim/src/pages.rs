@@ -60,7 +60,7 @@ impl Pages {
         };
         let touched_from = topology.nodes.iter().map(|node| if homes { 0 } else { nearest(node.id) }).collect();
         let unit = if homes { machine.memory.line_bytes } else { machine.memory.page_bytes };
-        let distributor = Distributor::new(places.len(), Distribution::Standard);
+        let distributor = Distributor::new(places.len(), Distribution::Standard).of_units(unit);
         assert!(unit.is_power_of_two(), "pages and lines are powers of two");
         let mut whole = vec![0; places.len()];
         let mut lies = |array: &ArraySpec| {
