@@ -2,7 +2,7 @@
 
 use crate::{engine, machine};
 use std::fmt::Write as _;
-use vicus::{Parameter, Plan, Runtime, STRATEGIES, Setting, Strategy, Topology, Values};
+use vicus::{DEFAULT, DEFAULT_OF_QUERIES, Parameter, Plan, Runtime, STRATEGIES, Setting, Strategy, Topology, Values};
 use vicus_schedule::{Latencies, MOST_THREADS};
 
 /// Show the scheduling strategies, their parameters and their papers; or the plan of one of them.
@@ -25,7 +25,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let shown = match args.plan {
-        None => STRATEGIES.into_iter().map(list).collect(),
+        None => STRATEGIES.into_iter().map(list).chain([defaults()]).collect(),
         Some(setting) => {
             let (machine, plan) = planned(&setting, args.machine.as_deref(), args.threads.map(usize::from))?;
             format!("on {machine}\n{plan}")
@@ -54,6 +54,16 @@ fn planned(setting: &Setting, machine: Option<&str>, threads: Option<usize>) -> 
     engine::check_threads_of(&machine, threads)?;
     let plan = setting.plan_with(&machine, threads, latencies.as_ref());
     Ok((machine.name, plan))
+}
+
+/// Which strategies are the defaults, and why: figures of `vicus simulate grid --quick`, six machines with 22 workloads each.
+fn defaults() -> String {
+    format!(
+        "\n{DEFAULT} is the default of tasks (OpenMP, C, C++, Rust): on six simulated machines with 22 workloads it takes 1.015 times as long as the best other\n\
+         strategy on average (steal 1.129, las 1.147), it deals tasks to the nodes where their data lie, and it lets no node idle beside another one with many\n\
+         tasks (`vicus simulate grid --quick`). {DEFAULT_OF_QUERIES} is the default of queries and networks: their requests begin on every node, and it keeps what a box sends in\n\
+         the caches of its sender; SP2Bench's 17 queries take 5 to 10 percent longer under {DEFAULT} (`vicus bench demo`).\n"
+    )
 }
 
 /// A strategy, with a line for each parameter.

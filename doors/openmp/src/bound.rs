@@ -16,6 +16,18 @@
 use crate::places::{self, Nodes};
 use crate::thread::Thread;
 
+/// For the summary: where the threads of a team of so many run.
+pub(crate) fn told(size: u32) -> &'static str {
+    let (nodes, says) = (places::nodes(), crate::settings::get().says_binding);
+    let all: usize = nodes.iter().map(Vec::len).sum();
+    match (nodes.len(), says) {
+        (_, true) => "as OMP_PROC_BIND and OMP_PLACES say",
+        (1, false) => "wherever the system puts them: the process has the processors of one node",
+        _ if size as usize == all => "each on a processor of its own, if the strategy uses places",
+        _ => "each on a processor of its node, if the strategy uses places",
+    }
+}
+
 /// The places of a team's threads.
 pub(crate) struct Bound {
     /// By the number of a thread, the processor of its seat.

@@ -24,6 +24,11 @@ struct Listed {
 /// The functions that were looked at, and whether they are listed.
 static SEEN: Guarded<BTreeMap<usize, bool>> = Guarded::new(BTreeMap::new());
 
+/// Reads the file, so that its user is told of a wrong one, also where no task is dealt by its data.
+pub(crate) fn begin() {
+    let _ = listed();
+}
+
 fn listed() -> Option<&'static Listed> {
     static LISTED: OnceLock<Option<Listed>> = OnceLock::new();
     LISTED

@@ -53,7 +53,7 @@ fn memory() -> Option<&'static Arc<Memory>> {
         && STATE.compare_exchange(UNTRIED, TRYING, Ordering::AcqRel, Ordering::Acquire).is_ok()
     {
         let (memory, warnings) = process_memory(&vicus::environment::defaults());
-        if is_asked_for() {
+        if is_wanted() {
             warnings.iter().for_each(|warning| complain(warning));
         }
         let _ = MEMORY.set(memory);
@@ -142,9 +142,16 @@ pub(crate) fn free(at: *mut u8) -> bool {
 /// Memory of the C library that is not placed, whatever the environment says of its blocks.
 pub(crate) fn unplaced(bytes: usize) -> *mut u8 {
     let outer = IS_INSIDE.replace(true);
-    let block = unsafe { libc::malloc(bytes) };
+    // The compiler takes `malloc` for a function that reads nothing of the program's, and would leave out what is set around it.
+    let malloc: unsafe extern "C" fn(usize) -> *mut libc::c_void = std::hint::black_box(libc::malloc);
+    let block = unsafe { malloc(bytes) };
     IS_INSIDE.set(outer);
     block.cast()
+}
+
+/// Whether some memory lies as the environment says.
+fn is_wanted() -> bool {
+    get().distribution.is_some() || !get().distribution_of.is_empty()
 }
 
 /// Whether the environment says how memory lies.
@@ -166,7 +173,7 @@ fn distribution_of(bytes: usize) -> Option<&'static Distribution> {
 /// loaded.
 pub(crate) fn tell_of_unplaced() {
     static SAID: AtomicBool = AtomicBool::new(false);
-    if !is_asked_for() || SAID.swap(true, Ordering::Relaxed) {
+    if !is_wanted() || SAID.swap(true, Ordering::Relaxed) {
         return;
     }
     if !begin_malloc() {

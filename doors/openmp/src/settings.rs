@@ -106,6 +106,7 @@ pub(crate) fn get() -> &'static Settings {
         let settings = read();
         let checks = vicus::environment::checks().and_then(told);
         crate::checks::begin(checks == Some(true));
+        crate::intense::begin();
         if let Some(is_verbose) = settings.display {
             eprint!("{}", settings.shown(is_verbose));
         }

@@ -15,8 +15,11 @@ fn stdout(arguments: &[&str]) -> String {
 #[test]
 fn each_strategy_stands_there_with_its_paper_and_parameters() {
     let text = stdout(&[]);
+    let (strategies, defaults) = text.split_once("\n\n").unwrap();
+    assert!(defaults.starts_with("vicus is the default of tasks (OpenMP, C, C++, Rust): "), "{defaults}");
+    assert!(defaults.contains("las is the default of queries"), "{defaults}");
     let names: Vec<&str> =
-        text.lines().filter(|line| !line.starts_with(' ')).filter_map(|line| line.split(' ').next()).collect();
+        strategies.lines().filter(|line| !line.starts_with(' ')).filter_map(|line| line.split(' ').next()).collect();
     let all =
         ["las", "nls", "bobox", "steal", "footprint", "vicinity", "locality-queues", "central", "shepherd", "vicus"];
     assert_eq!(names, all);
