@@ -251,7 +251,7 @@ int32_t vicus_options_new(vicus_options **options);
  *  | name | value |
  *  |---|---|
  *  | `threads` | how many; by default one for each PU that the process may use |
- *  | `strategy` | `las` (the default), `nls`, `bobox`, `steal`, `footprint`, `vicinity`, `locality-queues`, `central`, `shepherd`, `vicus`; with parameters, as `footprint:share_bytes=65536` |
+ *  | `strategy` | `vicus` (the default), `las`, `nls`, `bobox`, `steal`, `footprint`, `vicinity`, `locality-queues`, `central`, `shepherd`; with parameters, as `footprint:share_bytes=65536` |
  *  | `topology` | the machine to plan for, as vicus_topology_describe() takes it |
  *  | `distribution` | how memory lies that is asked for without one: see vicus_alloc() |
  *  | `events` | how many events each thread records for vicus_runtime_trace() |

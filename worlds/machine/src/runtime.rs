@@ -391,7 +391,8 @@ impl Chosen {
         let strategy = strategy.unwrap_or_else(|| DEFAULT.parse().expect("the default strategy exists"));
         // A machine that is only described can't be measured.
         let is_this = || is_found || crate::this_machine().topology == topology;
-        let wants_latencies = strategy.strategy().wants_latencies() && topology.core_groups.len() > 1 && is_this();
+        let wants_latencies =
+            strategy.strategy().wants_latencies(&topology) && topology.core_groups.len() > 1 && is_this();
         let kept = self.defaults.latencies.as_ref();
         let latencies = if wants_latencies { latency::of_this_machine(&topology, kept, warnings) } else { None };
         let threads = self.threads.unwrap_or_else(|| topology.default_threads()).max(1);

@@ -391,7 +391,7 @@ impl Machine {
     /// assert!(costs[0][1] < costs[0][63]); // by hops
     /// ```
     pub fn plan(&self, setting: &Setting, threads: usize) -> Plan {
-        let wanted = setting.strategy().wants_latencies();
+        let wanted = setting.strategy().wants_latencies(&self.topology);
         let latencies = wanted.then(|| Latencies::new(&self.topology, self.group_latencies())).flatten();
         setting.plan_with(&self.topology, threads, latencies.as_ref())
     }

@@ -60,8 +60,8 @@ pub trait Strategy: Sync {
         None
     }
 
-    /// Whether it makes a better plan from measured latencies.
-    fn wants_latencies(&self) -> bool {
+    /// Whether it makes a better plan for this machine from measured latencies.
+    fn wants_latencies(&self, _: &Topology) -> bool {
         false
     }
 

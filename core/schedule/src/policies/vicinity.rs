@@ -72,7 +72,7 @@ impl Strategy for Vicinity {
         })
     }
 
-    fn wants_latencies(&self) -> bool {
+    fn wants_latencies(&self, _: &Topology) -> bool {
         true
     }
 

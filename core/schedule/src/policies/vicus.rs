@@ -154,8 +154,11 @@ impl Strategy for Vicus {
         plan(machine, pus, setting, |from, to| machine.numa_value(node(from), node(to)))
     }
 
-    fn wants_latencies(&self) -> bool {
-        true
+    /// Only where homes are caches: what is far on another node is its memory.
+    fn wants_latencies(&self, machine: &Topology) -> bool {
+        let mut nodes = machine.usable_pus().map(|pu| pu.node);
+        let first = nodes.next();
+        nodes.all(|node| Some(node) == first)
     }
 
     fn plan_with(&self, machine: &Topology, pus: &[PuId], setting: &Setting, latencies: &Latencies) -> Plan {

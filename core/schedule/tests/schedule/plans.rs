@@ -378,7 +378,7 @@ fn vicinity_deals_by_measured_latencies() {
     // With one thread, in the first cache, all homes are its own.
     let alone = setting.plan_with(&machine, 1, Some(&latencies));
     assert!(alone.dealing.unwrap().queues.iter().all(|&queue| queue == alone.seats[0].place[0]));
-    for strategy in ALL.into_iter().filter(|strategy| !strategy.wants_latencies()) {
+    for strategy in ALL.into_iter().filter(|strategy| !strategy.wants_latencies(&machine)) {
         let setting: Setting = strategy.name().parse().unwrap();
         assert_eq!(setting.plan(&machine, 6), setting.plan_with(&machine, 6, Some(&latencies)));
     }
