@@ -12,6 +12,10 @@ program spread
   end interface
   integer, parameter :: tasks = 200
   integer :: at, ran(0:63), cells(tasks)
+  ! The threads are started first: in an emulated machine that takes as long as many tasks.
+  !$omp parallel
+  !$omp barrier
+  !$omp end parallel
   ran = 0
   !$omp parallel
   !$omp single

@@ -126,6 +126,9 @@ int main(int count, char **arguments) {
     }
     const auto where = [&] { return of.where(); };
     if (std::strcmp(arguments[1], "openmp") == 0) {
+        // The threads are started first: in an emulated machine that takes as long as many blocks.
+#pragma omp parallel
+        static_cast<void>(node_here());
         run("OpenMP", of, [&](auto &queues, auto &numbers, auto home, auto body) {
             vicus::omp::for_each(queues, numbers.begin(), numbers.end(), home, where, body);
         });
