@@ -1,0 +1,96 @@
+// What the kernel says of threads, pages and nodes; and a check that ends the program where a fact does not hold.
+#ifndef KERNEL_H
+#define KERNEL_H
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NODES 8
+#define CHECK(fact) \
+  do { \
+    if (!(fact)) { \
+      fflush(stdout); \
+      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #fact); \
+      _exit(1); \
+    } \
+  } while (0)
+
+static inline int node_here(void) {
+  unsigned cpu, node;
+  CHECK(syscall(SYS_getcpu, &cpu, &node, NULL) == 0 && node < NODES);
+  return (int)node;
+}
+
+// The node of a page that has been touched.
+static inline int node_of(const void *address) {
+  void *page = (void *)((size_t)address & ~(size_t)4095);
+  int status = -1;
+  CHECK(syscall(SYS_move_pages, 0, 1UL, &page, NULL, &status, 0) == 0 && status >= 0 && status < NODES);
+  return status;
+}
+
+static inline cpu_set_t own_cpus(void) {
+  cpu_set_t set;
+  CHECK(sched_getaffinity(0, sizeof set, &set) == 0);
+  return set;
+}
+
+// The processors of a set that are of a node.
+static inline cpu_set_t of_node(const cpu_set_t *set, int node) {
+  cpu_set_t found;
+  CPU_ZERO(&found);
+  for (int cpu = 0; cpu < 64; cpu++) {
+    char path[80];
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/node%d", cpu, node);
+    if (CPU_ISSET(cpu, set) && access(path, F_OK) == 0) CPU_SET(cpu, &found);
+  }
+  return found;
+}
+
+// How many nodes have processors of a set.
+static inline int nodes_with(const cpu_set_t *set) {
+  int count = 0;
+  for (int node = 0; node < NODES; node++) {
+    cpu_set_t there = of_node(set, node);
+    count += CPU_COUNT(&there) > 0;
+  }
+  return count;
+}
+
+// The node that is nearest to another one, among those with processors of a set; -1 if several are as near.
+static inline int nearest(const cpu_set_t *set, int home) {
+  char path[80];
+  int best = -1, least = 1 << 30;
+  snprintf(path, sizeof path, "/sys/devices/system/node/node%d/distance", home);
+  FILE *file = fopen(path, "r");
+  CHECK(file != NULL);
+  for (int node = 0, distance; node < NODES && fscanf(file, "%d", &distance) == 1; node++) {
+    cpu_set_t there = of_node(set, node);
+    if (CPU_COUNT(&there) == 0 || distance > least) continue;
+    best = distance < least ? node : -1;
+    least = distance;
+  }
+  fclose(file);
+  return best;
+}
+
+// A task's work. It sleeps: a processor of an emulated machine has turns of a tenth of a second, and keeps its turn while
+// it computes, but hands it on when it has nothing to do. So threads work side by side here as on a real machine.
+static inline void work_ms(long ms) {
+  struct timespec time = {0, ms * 1000000};
+  nanosleep(&time, NULL);
+}
+
+static inline char *fresh_memory(size_t bytes) {
+  void *start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(start != MAP_FAILED);
+  return (char *)start;
+}
+#endif

@@ -1,0 +1,78 @@
+// Whether tasks that name memory run on the node of its pages. The argument says who has placed them: `touch` (the
+// threads of a loop, each on its node) or `malloc` (OMP_DATA_DISTRIBUTION=coarse with libvicus_malloc.so). A node without
+// memory has it on another one. Vectors on a node without processors belong to the nearest node with some, if there is one.
+#include "kernel.h"
+#include <omp.h>
+#include <string.h>
+
+#define VECTORS 32
+#define BYTES (2L << 20)
+#define PASSES 8
+// In the first ones it is learned where pages lie and, for programs of gcc, how long the vectors are.
+#define LEARNING 2
+
+static char *vectors[VECTORS];
+// By vector, the node with processors that is nearest to its pages; -1 if several are.
+static int best[VECTORS];
+// The order of the tasks: one vector of each node in turn. Else only one node has work at first, and the others take it.
+static int order[VECTORS];
+
+static void put_in_order(void) {
+  int found = 0, taken[VECTORS] = {0};
+  for (int node = -1; found < VECTORS; node = node + 1 < NODES ? node + 1 : -1) {
+    int at = 0;
+    while (at < VECTORS && (taken[at] || best[at] != node)) at++;
+    if (at < VECTORS) taken[at] = 1, order[found++] = at;
+  }
+}
+
+int main(int count, char **arguments) {
+  CHECK(count == 2);
+  cpu_set_t allowed = own_cpus();
+  int is_touched = strcmp(arguments[1], "touch") == 0, is_best[NODES] = {0}, bests = 0;
+  for (int at = 0; at < VECTORS; at++) vectors[at] = is_touched ? fresh_memory(BYTES) : malloc(BYTES);
+  if (is_touched) {
+#pragma omp parallel for schedule(static)
+    for (int at = 0; at < VECTORS; at++) memset(vectors[at], 1, BYTES);
+  } else {
+    for (int at = 0; at < VECTORS; at++) memset(vectors[at], 1, BYTES);
+  }
+  for (int at = 0; at < VECTORS; at++) {
+    // By one page in the middle: all of a vector's are on one node, unless that was full.
+    best[at] = nearest(&allowed, node_of(vectors[at] + BYTES / 2));
+    if (best[at] >= 0) bests += is_best[best[at]]++ == 0;
+  }
+  put_in_order();
+  int near = 0, counted = 0;
+  printf("near");
+  for (int pass = 0; pass < PASSES; pass++) {
+    int near_now = 0, counted_now = 0;
+#pragma omp parallel
+#pragma omp single
+    for (int turn = 0; turn < VECTORS; turn++) {
+      int at = order[turn];
+      char *vector = vectors[at];
+#pragma omp task depend(inout : vector[0 : BYTES]) firstprivate(vector, at) shared(near_now, counted_now)
+      {
+        int here = node_here();
+        for (long byte = 0; byte < BYTES; byte += 512) vector[byte]++;
+        work_ms(4);
+        // The threads of other nodes, to which no memory is near, take what they find, and are not counted.
+        __atomic_add_fetch(&counted_now, best[at] >= 0 && is_best[here] > 0, __ATOMIC_RELAXED);
+        __atomic_add_fetch(&near_now, here == best[at], __ATOMIC_RELAXED);
+      }
+    }
+    printf(" %d/%d", near_now, counted_now);
+    if (pass < LEARNING) continue;
+    near += near_now, counted += counted_now;
+  }
+  printf(" in turn, memory near %d of %d nodes\n", bests, nodes_with(&allowed));
+  if (bests < 2) {
+    puts("not checked: all memory is near one node");
+    return 0;
+  }
+  // By chance, one of as many as there are nodes would be near. Threads that have nothing to do take what is far.
+  CHECK(counted * nodes_with(&allowed) * 2 >= VECTORS * (PASSES - LEARNING) * bests);
+  CHECK(near * 4 >= counted * 3);
+  puts("ok");
+}
