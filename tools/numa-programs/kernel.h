@@ -81,8 +81,8 @@ static inline int nearest(const cpu_set_t *set, int home) {
   return best;
 }
 
-// A task's work. It sleeps: a processor of an emulated machine has turns of a tenth of a second, and keeps its turn while
-// it computes, but hands it on when it has nothing to do. So threads work side by side here as on a real machine.
+// A task's work. It sleeps: a processor of an emulated machine has turns of a tenth of a second, keeps its turn while
+// it computes, and hands it on when it has nothing to do. So threads work side by side here as on a real machine.
 static inline void work_ms(long ms) {
   struct timespec time = {0, ms * 1000000};
   nanosleep(&time, NULL);

@@ -1,6 +1,7 @@
 // Whether tasks that name memory run on the node of its pages. The argument says who has placed them: `touch` (the
-// threads of a loop, each on its node) or `malloc` (OMP_DATA_DISTRIBUTION=coarse with libvicus_malloc.so). A node without
-// memory has it on another one. Vectors on a node without processors belong to the nearest node with some, if there is one.
+// threads of a loop, each on its node) or `malloc` (OMP_DATA_DISTRIBUTION=coarse with libvicus_malloc.so). The
+// threads of a node without memory have theirs on another one. Vectors on a node without processors belong to the
+// nearest node with some, if there is one that is nearest.
 #include "kernel.h"
 #include <omp.h>
 #include <string.h>
@@ -14,7 +15,8 @@
 static char *vectors[VECTORS];
 // By vector, the node with processors that is nearest to its pages; -1 if several are.
 static int best[VECTORS];
-// The order of the tasks: one vector of each node in turn. Else only one node has work at first, and the others take it.
+// The order of the tasks: one vector of each node in turn. Otherwise one node has work at first, and the others take
+// it.
 static int order[VECTORS];
 
 static void put_in_order(void) {

@@ -28,8 +28,8 @@ static void tree(int depth) {
 #pragma omp taskwait
 }
 
-// No thread is without a task, and if threads are bound, no node is.
-static void is_spread(const char *construct, int tasks) {
+// Whether no thread is without a task and, if threads are bound, no node.
+static int is_spread(const char *construct, int tasks) {
   int may_idle = in_turn && strcmp(construct, "tree") == 0;
   int all = 0, idle = 0, idle_nodes = 0, threads = omp_get_max_threads();
   printf("%-8s by thread", construct);
@@ -47,41 +47,47 @@ static void is_spread(const char *construct, int tasks) {
   }
   puts("");
   CHECK(all == tasks);
-  CHECK(idle == 0 || may_idle);
-  CHECK(!is_bound || idle_nodes == 0 || may_idle);
   memset(ran, 0, sizeof ran);
   memset(on_node, 0, sizeof on_node);
+  return may_idle || (idle == 0 && (!is_bound || idle_nodes == 0));
 }
 
-// The threads have been started before, in another region: in an emulated machine that takes as long as many tasks.
-static void is_spread_for_each_construct(void) {
-  // gcc does not see that it is used.
-  static char cells[TASKS] __attribute__((unused));
+static void loop(void) {
 #pragma omp parallel
 #pragma omp single
   for (int at = 0; at < TASKS; at++) {
 #pragma omp task
     work();
   }
-  is_spread("single", TASKS);
+}
+
+static void taskloop(void) {
 #pragma omp parallel
 #pragma omp single
   {
 #pragma omp taskloop grainsize(1)
     for (int at = 0; at < TASKS; at++) work();
   }
-  is_spread("taskloop", TASKS);
+}
+
+static void depend(void) {
+  // gcc does not see that it is used.
+  static char cells[TASKS] __attribute__((unused));
 #pragma omp parallel
 #pragma omp single
   for (int at = 0; at < TASKS; at++) {
 #pragma omp task depend(inout : cells[at])
     work();
   }
-  is_spread("depend", TASKS);
+}
+
+static void recursion(void) {
 #pragma omp parallel
 #pragma omp single
   tree(7);
-  is_spread("tree", 128);
+}
+
+static void master(void) {
 #pragma omp parallel
 #pragma omp master
   {
@@ -91,7 +97,15 @@ static void is_spread_for_each_construct(void) {
     }
 #pragma omp taskwait
   }
-  is_spread("master", TASKS);
+}
+
+// In one of three rounds: on a busy host, a processor of an emulated machine may come too late for all of a round.
+static void each(const char *construct, void (*run)(void), int tasks) {
+  for (int round = 1; round <= 3; round++) {
+    run();
+    if (is_spread(construct, tasks)) return;
+  }
+  CHECK(!"all threads and nodes have tasks");
 }
 
 // Where the threads of a team of this size may run.
@@ -152,7 +166,11 @@ int main(int count, char **arguments) {
   int all = CPU_COUNT(&allowed);
   CHECK(omp_get_max_threads() == all && all < THREADS / 2);
   may_run(all);
-  is_spread_for_each_construct();
+  each("single", loop, TASKS);
+  each("taskloop", taskloop, TASKS);
+  each("depend", depend, TASKS);
+  each("tree", recursion, 128);
+  each("master", master, TASKS);
   may_run(all > 2 ? all - 1 : all);
   may_run(2);
   may_run(2 * all);

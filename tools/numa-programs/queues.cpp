@@ -1,5 +1,5 @@
-// Whether blocks run in the domain of their pages by locality queues: under OpenMP (the argument `openmp`), or under oneTBB
-// (`tbb`, if WITH_TBB is set).
+// Whether blocks run in the domain of their pages by locality queues: under OpenMP (the argument `openmp`), or under
+// oneTBB (`tbb`, if WITH_TBB is set).
 #include "kernel.h"
 
 #include <vicus/locality_queues.hpp>
@@ -48,7 +48,8 @@ template <class ForEach> void run(const char *name, memory &of, ForEach for_each
     for (int count : of.in_domain) {
         with_blocks += count > 0;
     }
-    std::printf("%-8s own %d of %d, blocks in %d of %zu domains\n", name, own.load(), counted.load(), with_blocks, of.where.count());
+    std::printf("%-8s own %d of %d, blocks in %d of %zu domains\n", name, own.load(), counted.load(), with_blocks,
+                of.where.count());
     CHECK(all == blocks);
     if (with_blocks < 2) {
         std::puts("not checked: all memory is near one domain");
