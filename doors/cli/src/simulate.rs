@@ -69,7 +69,7 @@ pub(crate) struct Args {
     /// How fast a core of the recording machine moves a task's bytes, in GB/s: used to subtract a task's time for memory.
     #[arg(long, value_name = "GB/S", default_value_t = 10.0, requires = "trace", conflicts_with_all = OF_KERNELS)]
     recorded_gb_per_s: f64,
-    /// The strategies to compare, a list such as las,nls:spares=2,steal; by default those of VICUS_STRATEGY, else vicus.
+    /// The strategies to compare, a list such as las,nls:spares=2,steal; by default those of VICUS_STRATEGY, else vicus, or las for what is enacted again.
     #[arg(long, value_name = "LIST")]
     strategy: Vec<Settings>,
     /// How many threads; by default one for each PU of the machine, and not more.
@@ -198,7 +198,8 @@ pub(crate) fn machine(text: &str) -> anyhow::Result<Machine> {
 }
 
 fn simulate_all(args: &Args) -> anyhow::Result<String> {
-    let strategies = strategy::several(&args.strategy, vicus::DEFAULT)?;
+    let default = if args.mode == Mode::ReEnact { vicus::DEFAULT_OF_QUERIES } else { vicus::DEFAULT };
+    let strategies = strategy::several(&args.strategy, default)?;
     let machine = machine(args.machine.as_deref().expect("clap requires it"))?;
     let threads = args.threads.map_or_else(|| machine.topology.usable_pus().count(), usize::from);
     check_threads(threads, &machine)?;

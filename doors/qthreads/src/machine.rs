@@ -43,11 +43,32 @@ pub(crate) fn has_nodes(real: &Topology) -> bool {
     nodes.any(|node| Some(node) != first)
 }
 
+/// The PU of each worker. A shepherd has the PUs of the core groups that are its part of all, or its part of the PUs of one group. So it lies on one node, unless
+/// its part of the groups lies on several: groups may have unequal numbers of PUs.
+fn pus_of_workers(real: &Topology, Shape { shepherds, workers }: Shape) -> Vec<&Pu> {
+    let usable = |group: &CoreGroup| -> Vec<&Pu> {
+        group.pus.iter().map(|pu| &real.pus[pu.index()]).filter(|pu| pu.usable).collect()
+    };
+    let groups: Vec<Vec<&Pu>> = real.core_groups.iter().map(usable).filter(|group| !group.is_empty()).collect();
+    let mut all = Vec::new();
+    for shepherd in 0..shepherds {
+        let first = shepherd * groups.len() / shepherds;
+        let end = ((shepherd + 1) * groups.len() / shepherds).max(first + 1);
+        let own: Vec<&Pu> = groups[first..end].iter().flatten().copied().collect();
+        // Where several shepherds share a group, each has its part of it.
+        let is_beside = |other: &usize| other * groups.len() / shepherds == first && shepherds > groups.len();
+        let (before, beside) =
+            ((0..shepherd).filter(is_beside).count(), (0..shepherds).filter(is_beside).count().max(1));
+        let at = |worker: usize| (before * workers + worker) * own.len() / (beside * workers);
+        all.extend((0..workers).map(|worker| own[at(worker)]));
+    }
+    all
+}
+
 /// The machine with this shape: neighbouring workers are on neighbouring PUs.
 pub(crate) fn machine(real: &Topology, shape: Shape) -> Topology {
-    let usable: Vec<&Pu> = real.usable_pus().collect();
     let threads = shape.threads();
-    let real_of: Vec<&Pu> = (0..threads).map(|thread| usable[thread * usable.len() / threads]).collect();
+    let real_of = pus_of_workers(real, shape);
     let mut machine = Topology { pus: Vec::new(), cores: Vec::new(), core_groups: Vec::new(), ..real.clone() };
     machine.nodes.iter_mut().for_each(|node| node.pus.clear());
     for shepherd in 0..shape.shepherds {
@@ -101,6 +122,26 @@ mod tests {
         let far = machine.nodes[1].pus.clone();
         far.iter().for_each(|pu| machine.pus[pu.index()].usable = false);
         assert!(!has_nodes(&machine));
+    }
+
+    /// What happened: with a CPU of the last node offline, PUs were dealt out in order, three to each of two shepherds: the second one had workers on both nodes. And of
+    /// four nodes with two CPUs each but for the last one, that had no shepherd.
+    #[test]
+    fn a_shepherd_lies_on_one_node_if_a_processor_is_missing() {
+        for text in ["node:2 l3:1 core:4", "node:4 l3:1 core:2", "node:4 l3:1 core:1 pu:2"] {
+            let mut real = Topology::parse(text).unwrap();
+            for missing in [real.pus.len() - 1, 0] {
+                real.pus[missing].usable = false;
+                let shape = Shape::of(&real, None, None, None);
+                let pus = pus_of_workers(&real, shape);
+                let nodes: Vec<usize> = pus.chunks(shape.workers).map(|own| own[0].node.index()).collect();
+                assert_eq!(nodes, (0..real.nodes.len()).collect::<Vec<_>>(), "{text}");
+                for own in pus.chunks(shape.workers) {
+                    assert!(own.iter().all(|pu| pu.usable && pu.node == own[0].node), "{text}");
+                }
+                machine(&real, shape).assert_valid();
+            }
+        }
     }
 
     #[test]

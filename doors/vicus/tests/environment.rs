@@ -73,11 +73,11 @@ fn refused(variable: (&str, &str), line: &str, expected: &str) {
 #[test]
 fn without_variables_there_are_defaults_and_no_warnings() {
     let text = with(&[]);
-    for line in ["global las", "strategy las", "distribution standard", "allocator vicus", "decay None"] {
+    for line in ["global vicus", "strategy vicus", "distribution standard", "allocator vicus", "decay None"] {
         assert!(text.contains(&format!("\n{line}\n")), "{line}: {text}");
     }
     let empty = with(&ALL.map(|name| (name, "")));
-    assert!(empty.contains("\nstrategy las\n") && empty.contains("\nlatencies None\n"), "{empty}");
+    assert!(empty.contains("\nstrategy vicus\n") && empty.contains("\nlatencies None\n"), "{empty}");
     assert!(ALL.iter().all(|name| !text.contains(name) && !empty.contains(name)), "{text}{empty}");
 }
 
@@ -114,13 +114,13 @@ fn a_wrong_vicus_strategy_is_a_warning_that_says_what_there_is() {
         ("fastest", "no strategy `fastest`; there are las, nls, bobox, steal, footprint, vicinity, locality-queues"),
         (
             "footprint:pauses=3",
-            "has no parameter `pauses`; it has share_bytes, even, distance, undealt, spares, backoff_ns",
+            "has no parameter `pauses`; it has share_bytes, even, distance, undealt, ties, pin, spares, backoff_ns",
         ),
         ("steal:spin_ns=-1", "`spin_ns=-1`: expected a whole number"),
         ("las,nls", "`las,nls` is a list of 2 strategies, and one alone is expected here"),
     ] {
-        refused(("VICUS_STRATEGY", value), "strategy las", expected);
-        refused(("VICUS_STRATEGY", value), "global las", "; it is las now");
+        refused(("VICUS_STRATEGY", value), "strategy vicus", expected);
+        refused(("VICUS_STRATEGY", value), "global vicus", "; it is vicus now");
     }
 }
 
@@ -156,7 +156,7 @@ fn freed_memory_waits_as_long_as_it_is_told_to() {
     assert!(quick.contains("\ndecay Some(Ok(250))\n") && !quick.contains("VICUS_DECAY_MS"), "{quick}");
     let expected = "VICUS_DECAY_MS: expected a number of milliseconds; it stays at 10000";
     for wrong in ["soon", "-1", "0.5"] {
-        refused(("VICUS_DECAY_MS", wrong), "strategy las", expected);
+        refused(("VICUS_DECAY_MS", wrong), "strategy vicus", expected);
     }
 }
 

@@ -152,7 +152,7 @@ fn a_wrong_environment_does_not_affect_commands_without_a_strategy() {
         "{listed}"
     );
     let unset = String::from_utf8(with(&map, "").stdout).unwrap();
-    assert!(unset.lines().any(|line| line.starts_with("map        las ")), "{unset}");
+    assert!(unset.lines().any(|line| line.starts_with("map        vicus ")), "{unset}");
 }
 
 #[test]
