@@ -50,9 +50,9 @@ pub struct BoxSummary {
     pub rows_out: u64,
     /// Bytes of the envelopes that were made.
     pub bytes_created: u64,
-    /// Bytes taken or read on the node of the seat.
+    /// Bytes taken or read on the node of the seat; of tasks that are not boxes, what they said they use, by the seat that ran them.
     pub near_bytes: u64,
-    /// Bytes taken or read on another node.
+    /// The same on another node.
     pub far_bytes: u64,
 }
 
@@ -447,7 +447,7 @@ impl fmt::Display for Table {
 mod tests {
     use super::*;
     use crate::Awaits;
-    use crate::{BoxInfo, Header, Log, ModelInfo, TaskKind};
+    use crate::{BoxInfo, Header, Log, ModelInfo, TaskKind, Use};
 
     const WHO: BoxId = BoxId { request: 1, index: 0 };
 
@@ -577,6 +577,49 @@ mod tests {
             summary.boxes.iter().map(|row| (&row.type_name[..], row.busy_ns, row.spawned)).collect();
         assert_eq!(rows, [("leaf", 40, 0), ("root", 25, 1)]);
         assert_eq!((summary.seats[0].busy_ns, summary.seats[0].idle_ns, summary.seats[0].overhead_ns), (65, 35, 0));
+    }
+
+    /// What happened: the bytes of a task that is not a box were in neither column, because only its maker wrote them down. They are near or far
+    /// by the seat that runs it.
+    #[test]
+    fn bytes_of_a_task_are_near_where_it_runs() {
+        let (root, task) = (BoxId::task(1, 0), BoxId::task(1, 2));
+        let ((high, low), (most, least)) = (What::halves(0x7f00_0010_0000), What::halves(12_288));
+        let (mut maker, mut runner) = (Log::new(100), Log::new(100));
+        // As a team of an OpenMP program has them: its first member spawns a task whose data lie on the second one's node.
+        for (time_ns, what) in [
+            (0, What::Enqueued { who: root, kind: TaskKind::Immediate, by: BoxId::NONE }),
+            (0, What::Taken { who: root, rule: 0, far: false }),
+            (0, What::UserCodeBegins { who: root }),
+            (10, What::Follows { who: task, how: Use::ReadsAndWrites, high, low }),
+            (10, What::UsesBytes { who: task, high: most, low: least }),
+            (10, What::Footprint { who: task, far: true, bytes: 12_288 }),
+            (10, What::Spawned { who: task, by: root.index }),
+            (11, What::Enqueued { who: task, kind: TaskKind::Deferred, by: root.index }),
+            (12, What::WaitBegins { who: root, awaits: Awaits::Team }),
+            (90, What::WaitEnds { who: root }),
+            (95, What::UserCodeEnds { who: root }),
+        ] {
+            maker.record(time_ns, what);
+        }
+        runner.observe(100);
+        for (time_ns, what) in [
+            (20, What::Taken { who: task, rule: 1, far: false }),
+            (20, What::UserCodeBegins { who: task }),
+            (20, What::BytesRead { who: task, far: false, bytes: 12_288 }),
+            (20, What::Named { who: task, function: 0 }),
+            (80, What::UserCodeEnds { who: task }),
+        ] {
+            runner.record(time_ns, what);
+        }
+        let trace = Trace::new(Header::for_seats(2), vec![maker.finish(), runner.finish()]);
+        let trace = trace.with_functions(vec!["stencil".to_owned()]);
+        assert_eq!(trace.check(), []);
+        let summary = trace.summary();
+        let rows: Vec<(&str, u64, u64, u64)> = (summary.boxes.iter())
+            .map(|row| (&row.type_name[..], row.invocations, row.near_bytes, row.far_bytes))
+            .collect();
+        assert_eq!(rows, [("stencil", 1, 12_288, 0), ("(task)", 1, 0, 0)]);
     }
 
     /// Closures have no prologue. A closure counts for the scan that spawned it, even if another task queues it after a wait.

@@ -1,7 +1,7 @@
-//! `vicus learn`: which strategy suits a program on a machine, from traces of its runs.
+//! `vicus learn`: which strategy and which distribution of its data suit a program on a machine, from traces of its runs.
 //!
-//! Each trace is simulated under each strategy, and the strategy `vicus` also with other values of its parameters. What the
-//! simulator predicts decides, and not how long a recorded run took: a run shows one strategy, under that day's load.
+//! Each trace is simulated under each strategy, and the strategy `vicus` also with other values of its parameters. Where tasks say which data
+//! they use, each strategy is tried with each distribution. What the simulator predicts decides, and not how long a recorded run took: a run shows one strategy, under that day's load.
 
 use crate::simulate::jobs::on_all_threads;
 use crate::simulate::{Mode, Task, check_threads, machine, recorded_run};
@@ -11,10 +11,14 @@ use anyhow::{Context, bail};
 use serde::Serialize;
 use std::collections::HashSet;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 use vicus::memory::Distribution;
+use vicus::trace::Trace;
 use vicus::{Learned, STRATEGIES, Setting, Settings, Topology, this_machine};
-use vicus_sim::{Machine, Options, ReplayOptions};
+use vicus_sim::{LeafSums, Machine, Options, Outcome, Program, ReplayOptions, simulate};
+
+mod shown;
 
 /// See `vicus learn --help`.
 #[derive(clap::Args)]
@@ -29,7 +33,8 @@ pub(crate) struct Args {
     /// --output FILE` writes a machine file with this one's costs.
     #[arg(long, value_name = "NAME|FILE|LINE")]
     machine: Option<String>,
-    /// The strategies to try, a list such as las,vicus:memory=20,steal. Of those within a percent of the best, the first one of the list is kept.
+    /// The strategies to try, a list such as las,vicus:memory=20,steal. Of those within a percent of the best, the first one of the list is kept, with
+    /// the first distribution for which one is as good.
     #[arg(long, value_name = "LIST")]
     strategy: Vec<Settings>,
     /// How many threads the program has; by default one for each PU that it may use, as runtimes have.
@@ -38,9 +43,10 @@ pub(crate) struct Args {
     /// How a trace is simulated.
     #[arg(long, value_enum, default_value_t = Mode::Replay)]
     mode: Mode,
-    /// How the store of queries lies, or what tasks use.
-    #[arg(long, value_name = "DISTRIBUTION", default_value_t = Distribution::Blocked)]
-    distribution: Distribution,
+    /// How the arrays lie that tasks use, once for each distribution to try: by default standard, coarse, fine and blocked. Of traces of queries,
+    /// the one distribution of the store; by default blocked.
+    #[arg(long, value_name = "DISTRIBUTION")]
+    distribution: Vec<Distribution>,
     /// The first seed of three. A time is the median of three runs.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -64,6 +70,10 @@ const SEEDS: u64 = 3;
 /// A strategy earlier in the list is kept if it takes at most so many times the least time.
 const AS_GOOD: f64 = 1.01;
 
+/// The distributions that are tried if none is named, in the order in which one is kept among equals: what needs no setting first.
+const DISTRIBUTIONS: [Distribution; 4] =
+    [Distribution::Standard, Distribution::Coarse, Distribution::Fine, Distribution::Blocked];
+
 /// What was found out. In the file it is the part that no run uses.
 #[derive(Serialize)]
 struct Findings {
@@ -71,8 +81,12 @@ struct Findings {
     threads: usize,
     first_seed: u64,
     traces: Vec<String>,
-    /// In the order in which they were tried.
+    /// In the order in which they were tried: by distribution, and there by strategy.
     predicted: Vec<Predicted>,
+    /// Why no distribution is advised, or what is to be known of those that are.
+    of_distributions: String,
+    /// Where distributions were tried, the types of tasks under the best strategy with each of them.
+    types: Vec<TypeAdvice>,
     tasks: Vec<TaskType>,
 }
 
@@ -80,10 +94,36 @@ struct Findings {
 #[derive(Serialize)]
 struct Predicted {
     strategy: String,
+    /// `None`: distributions were not tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    distribution: Option<String>,
     /// By trace.
     ms: Vec<f64>,
-    /// The geometric mean over the traces of its time, divided by the least of all strategies there.
+    /// The geometric mean over the traces of its time, divided by the least of all there.
     ratio: f64,
+}
+
+/// How a type of tasks fares with each distribution, all traces together.
+#[derive(Serialize)]
+struct TypeAdvice {
+    name: String,
+    tasks: u64,
+    /// The distribution with which its tasks work for the shortest time; the first one of those within a percent.
+    best: String,
+    with: Vec<TypeWith>,
+}
+
+/// A type of tasks with a distribution, under the strategy that is the best one with it.
+#[derive(Clone, Serialize)]
+struct TypeWith {
+    distribution: String,
+    strategy: String,
+    /// What its tasks work, all together.
+    busy_ms: f64,
+    /// Bytes from near and far memory.
+    bytes: f64,
+    /// The part of what came from memory that was near.
+    near_share: f64,
 }
 
 /// A type of boxes or tasks, as the traces have it.
@@ -94,10 +134,16 @@ struct TaskType {
     busy_ms: f64,
     /// All together, in queues.
     queued_ms: f64,
-    /// Read by boxes from memory of their seat's node.
+    /// Used by boxes and tasks from memory of their seat's node.
     near_bytes: u64,
     /// From other nodes.
     far_bytes: u64,
+}
+
+/// What a trace is for the simulator: its tasks, and the same with their arrays laid out by each distribution that is tried.
+struct Recorded {
+    task: Task,
+    lying: Vec<Arc<Program>>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -105,34 +151,45 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         // Found out now, not after the work.
         Learned::check_writable(path).with_context(|| format!("{}: can't be written", path.display()))?;
     }
-    let settings = candidates(&args.strategy)?;
+    let traces: Vec<Trace> = args.traces.iter().map(|path| trace::read(path)).collect::<Result<_, _>>()?;
+    let settings = candidates(&args.strategy, traces.iter().all(is_of_tasks))?;
     let (machine, topology) = where_it_runs(args.machine.as_deref())?;
     let threads = args.threads.map_or_else(|| machine.topology.default_threads(), usize::from);
     check_threads(threads, &machine)?;
-    let findings = findings(args, &machine, threads, &settings)?;
+    let (findings, distributions) = findings(args, &traces, &machine, threads, &settings)?;
     let best = suits(&findings.predicted.iter().map(|one| one.ratio).collect::<Vec<_>>());
+    let (setting, distribution) = (&settings[best % settings.len()], distributions.get(best / settings.len()));
     if let Some(path) = &args.output {
         let notes = serde_json::to_value(&findings)?;
-        let learned = Learned { setting: settings[best].clone(), notes };
+        let learned = Learned { setting: setting.clone(), distribution: distribution.cloned(), notes };
         learned.write(path, &topology).with_context(|| format!("{}: can't be written", path.display()))?;
     }
     print(&match args.format {
         Format::Table => findings.table(best, args.output.as_deref()),
         Format::Json => {
-            let strategy = settings[best].to_string();
-            format!("{:#}\n", serde_json::json!({ "strategy": strategy, "findings": findings }))
+            let (strategy, distribution) = (setting.to_string(), distribution.map(Distribution::to_string));
+            let said = serde_json::json!({ "strategy": strategy, "distribution": distribution, "findings": findings });
+            format!("{said:#}\n")
         }
     })
 }
 
-/// What is tried, in the order in which one is kept among equals: the default first, then this project's.
-fn candidates(given: &[Settings]) -> anyhow::Result<Vec<Setting>> {
+/// Whether no box ran.
+fn is_of_tasks(trace: &Trace) -> bool {
+    trace.header().models.is_empty()
+}
+
+/// What is tried, in the order in which one is kept among equals: the default of such programs first, then the other one of the two defaults.
+fn candidates(given: &[Settings], are_tasks: bool) -> anyhow::Result<Vec<Setting>> {
     if !given.is_empty() {
         let mut seen = HashSet::new();
         let given = strategy::several(given, "las")?;
         return Ok(given.into_iter().filter(|setting| seen.insert(setting.to_string())).collect());
     }
-    let first = ["las", "vicus"].map(|name| name.parse().expect("the strategy exists"));
+    let mut first = ["las", "vicus"].map(|name| name.parse().expect("the strategy exists"));
+    if are_tasks {
+        first.reverse();
+    }
     let others = STRATEGIES.iter().map(|strategy| strategy.name().parse().expect("the strategy exists"));
     let mut all = with_variants(first.to_vec());
     let tried: HashSet<String> = all.iter().map(Setting::to_string).collect();
@@ -165,41 +222,51 @@ fn where_it_runs(named: Option<&str>) -> anyhow::Result<(Machine, Topology)> {
     Ok((machine, topology))
 }
 
-fn findings(args: &Args, machine: &Machine, threads: usize, settings: &[Setting]) -> anyhow::Result<Findings> {
-    let mut runs: Vec<Task> = Vec::new();
-    let mut tasks: Vec<TaskType> = Vec::new();
-    for path in &args.traces {
-        let trace = trace::read(path)?;
-        let options = ReplayOptions { store: args.distribution.clone(), ..ReplayOptions::default() };
-        runs.push(recorded_run(path, &trace, args.mode, &options)?);
-        for found in trace.summary().boxes {
-            let name = found.type_name;
-            let at = tasks.iter().position(|task| task.name == name).unwrap_or_else(|| {
-                let (invocations, busy_ms, queued_ms, near_bytes, far_bytes) = Default::default();
-                tasks.push(TaskType { name, invocations, busy_ms, queued_ms, near_bytes, far_bytes });
-                tasks.len() - 1
-            });
-            let task = &mut tasks[at];
-            task.invocations += found.invocations;
-            task.busy_ms += found.busy_ns as f64 / 1e6;
-            task.queued_ms += found.queued_ns as f64 / 1e6;
-            task.near_bytes += found.near_bytes;
-            task.far_bytes += found.far_bytes;
+/// What is predicted, and the distributions that were tried; none if they are left out.
+fn findings(
+    args: &Args,
+    traces: &[Trace],
+    machine: &Machine,
+    threads: usize,
+    settings: &[Setting],
+) -> anyhow::Result<(Findings, Vec<Distribution>)> {
+    let named = (!args.distribution.is_empty()).then_some(&args.distribution[..]);
+    let (distributions, of_distributions) = match which_distributions(traces, machine) {
+        Ok(text) => (named.unwrap_or(&DISTRIBUTIONS).to_vec(), text),
+        Err(text) => {
+            if named.is_some_and(|named| named.len() > 1) {
+                bail!("--distribution: {text}, so there is nothing to try several for");
+            }
+            (Vec::new(), text)
         }
+    };
+    let store = named.map_or(Distribution::Blocked, |named| named[0].clone());
+    let options = ReplayOptions { store, ..ReplayOptions::default() };
+    let mut runs: Vec<Recorded> = Vec::new();
+    for (path, trace) in args.traces.iter().zip(traces) {
+        let task = recorded_run(path, trace, args.mode, &options)?;
+        let lying = distributions.iter().filter_map(|distribution| task.lying(distribution)).collect();
+        runs.push(Recorded { task, lying });
     }
-    let one_of = |(setting, run): &(usize, usize)| -> anyhow::Result<f64> {
+    let options = |seed: u64| Options { parameters: machine.parameters, seed, ..Options::default() };
+    let one_of = |(distribution, setting, run): &(usize, usize, usize)| -> anyhow::Result<f64> {
         let plan = machine.plan(&settings[*setting], threads);
         let mut ms = Vec::new();
         for seed in (0..SEEDS).map(|more| args.seed.wrapping_add(more)) {
-            let options = Options { parameters: machine.parameters, seed, ..Options::default() };
             let what = || format!("{} under {} can't be simulated", args.traces[*run].display(), settings[*setting]);
-            ms.push(runs[*run].wall_ns(machine, &plan, &options).with_context(what)? / 1e6);
+            let wall_ns = match runs[*run].lying.get(*distribution) {
+                Some(program) => simulate(machine, &plan, program, &options(seed)).map(|outcome| outcome.wall_ns),
+                None => runs[*run].task.wall_ns(machine, &plan, &options(seed)),
+            };
+            ms.push(wall_ns.with_context(what)? / 1e6);
         }
         ms.sort_unstable_by(f64::total_cmp);
         Ok(ms[ms.len() / 2])
     };
-    let jobs: Vec<(usize, usize)> =
-        (0..settings.len()).flat_map(|setting| (0..runs.len()).map(move |run| (setting, run))).collect();
+    let jobs: Vec<(usize, usize, usize)> = (0..distributions.len().max(1))
+        .flat_map(|distribution| (0..settings.len()).map(move |setting| (distribution, setting)))
+        .flat_map(|(distribution, setting)| (0..runs.len()).map(move |run| (distribution, setting, run)))
+        .collect();
     let ms = on_all_threads(&jobs, "learning", one_of)?;
     let predicted: Vec<&[f64]> = ms.chunks(runs.len()).collect();
     let least: Vec<f64> =
@@ -209,57 +276,165 @@ fn findings(args: &Args, machine: &Machine, threads: usize, settings: &[Setting]
     }
     let ratio =
         |ms: &[f64]| (ms.iter().zip(&least).map(|(ms, least)| (ms / least).ln()).sum::<f64>() / ms.len() as f64).exp();
-    Ok(Findings {
+    let ratios: Vec<f64> = predicted.iter().map(|ms| ratio(ms)).collect();
+    let mut with = Vec::new();
+    for (at, distribution) in distributions.iter().enumerate() {
+        let best = &settings[suits(&ratios[at * settings.len()..][..settings.len()])];
+        let plan = machine.plan(best, threads);
+        let outcomes = runs.iter().map(|run| -> anyhow::Result<(Outcome, &Program)> {
+            let program = &*run.lying[at];
+            Ok((simulate(machine, &plan, program, &options(args.seed))?, program))
+        });
+        let outcomes = outcomes.collect::<anyhow::Result<Vec<_>>>()?;
+        let sums = outcomes.iter().flat_map(|(outcome, program)| outcome.by_leaf(program)).collect();
+        with.push((distribution.to_string(), best.to_string(), sums));
+    }
+    let of = |at: usize| (at / settings.len(), &settings[at % settings.len()]);
+    let findings = Findings {
         machine: machine.name.clone(),
         threads,
         first_seed: args.seed,
         traces: args.traces.iter().map(|path| path.display().to_string()).collect(),
-        predicted: settings
-            .iter()
-            .zip(&predicted)
-            .map(|(setting, ms)| Predicted { strategy: setting.to_string(), ms: ms.to_vec(), ratio: ratio(ms) })
+        predicted: (predicted.iter().zip(ratios).enumerate())
+            .map(|(at, (ms, ratio))| Predicted {
+                strategy: of(at).1.to_string(),
+                distribution: distributions.get(of(at).0).map(Distribution::to_string),
+                ms: ms.to_vec(),
+                ratio,
+            })
             .collect(),
-        tasks,
-    })
+        of_distributions,
+        types: types(with),
+        tasks: task_types(traces),
+    };
+    Ok((findings, distributions))
 }
 
-impl Findings {
-    fn table(&self, best: usize, file: Option<&Path>) -> String {
-        let Findings { machine, threads, first_seed, traces, predicted, tasks } = self;
-        let s = if *threads == 1 { "" } else { "s" };
-        let mut text =
-            format!("{machine}, {threads} thread{s}; predicted, the median of {SEEDS} seeds from {first_seed} on\n\n");
-        let width = |names: &mut dyn Iterator<Item = usize>, least: usize| names.fold(least, usize::max);
-        let first = width(&mut predicted.iter().map(|one| one.strategy.len()), "strategy".len());
-        write!(text, "{:first$} {:>7}", "strategy", "ratio").expect(FITS);
-        for trace in traces {
-            write!(text, "  {trace:>12} ms").expect(FITS);
+/// What is to be known of the arrays by which distributions are judged; or why they are left out.
+fn which_distributions(traces: &[Trace], machine: &Machine) -> Result<String, String> {
+    if !traces.iter().all(is_of_tasks) {
+        return Err("boxes ran: the store of queries is laid out when it is loaded".to_owned());
+    }
+    let nodes = machine.topology.nodes.iter().filter(|node| machine.topology.has_memory(node.id)).count();
+    if nodes < 2 && machine.homes.is_none() {
+        return Err("the machine has one node with memory, where all distributions are the same".to_owned());
+    }
+    let tables: Vec<Arrays> = traces.iter().map(Arrays::of).collect();
+    let Arrays { blocks, tasks, small, .. } =
+        *tables.iter().max_by_key(|arrays| arrays.bytes).expect("there is a trace");
+    if blocks == 0 {
+        return Err("no task says which data it uses (depend clauses with lengths), so arrays are not known".to_owned());
+    }
+    let table_3 = match (blocks, tasks) {
+        (1, 0..=1) => "standard",
+        (1, _) => "fine",
+        _ => "coarse",
+    };
+    let of = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
+    let named = traces.iter().map(|trace| trace.header().arrays.len()).max().unwrap_or(0);
+    let mut known = match named {
+        0 => {
+            "the traces name no blocks, so arrays are what tasks name in one piece; runs with libvicus_malloc.so name theirs".to_owned()
         }
-        text += "\n";
-        for one in predicted {
-            write!(text, "{:first$} {:>7.3}", one.strategy, one.ratio).expect(FITS);
-            for (ms, trace) in one.ms.iter().zip(traces) {
-                write!(text, "  {ms:>width$.3}", width = trace.len().max(12) + 3).expect(FITS);
-            }
-            text += "\n";
+        _ if named < blocks => format!("{} by the runtime's names, the others what tasks name in one piece", of(named, "block")),
+        _ => "blocks that the traces name".to_owned(),
+    };
+    if small > 0 {
+        let from = vicus::environment::PLACED_FROM;
+        write!(
+            known,
+            "; {small} below {from} bytes, which VICUS_DATA_DISTRIBUTION_FROM={from} leaves to the C library"
+        )
+        .expect("it fits");
+    }
+    Ok(format!(
+        "{}, each used by up to {} ({known}): Muddukrishna et al., Table 3, advise {table_3}",
+        of(blocks, "array"),
+        of(tasks, "task")
+    ))
+}
+
+/// The arrays of a trace, as far as tasks say which data they use.
+#[derive(Clone, Copy, Default)]
+struct Arrays {
+    /// How many there are.
+    blocks: usize,
+    /// How many tasks use the one that most of them use.
+    tasks: usize,
+    /// How many are too small to be placed, unless the program's user says otherwise.
+    small: usize,
+    bytes: usize,
+}
+
+impl Arrays {
+    fn of(trace: &Trace) -> Arrays {
+        let program = vicus_sim::Replay::of(trace, &ReplayOptions::default()).map(|replay| replay.program);
+        // What is wrong with it is told when it is to be simulated.
+        let Ok(program) = program else { return Arrays::default() };
+        let mut users = vec![0; program.arrays.len()];
+        for task in program.tasks.iter().skip(1) {
+            let mut used: Vec<usize> = task.accesses.iter().map(|access| access.start).collect();
+            used.iter_mut().for_each(|at| *at = program.arrays.partition_point(|array| array.base <= *at) - 1);
+            used.sort_unstable();
+            used.dedup();
+            used.into_iter().for_each(|array| users[array] += 1);
         }
-        let first = width(&mut tasks.iter().map(|task| task.name.len()), "recorded".len());
-        let titles = ["invocations", "busy ms", "queued ms", "near bytes", "far bytes"];
-        write!(text, "\n{:first$}", "recorded").expect(FITS);
-        titles.iter().for_each(|title| write!(text, " {title:>14}").expect(FITS));
-        text += "\n";
-        for TaskType { name, invocations, busy_ms, queued_ms, near_bytes, far_bytes } in tasks {
-            let row = format!(
-                "{name:first$} {invocations:>14} {busy_ms:>14.3} {queued_ms:>14.3} {near_bytes:>14} {far_bytes:>14}"
-            );
-            writeln!(text, "{row}").expect(FITS);
-        }
-        writeln!(text, "\nlearned: {}", predicted[best].strategy).expect(FITS);
-        if let Some(file) = file {
-            writeln!(text, "for runs of the program: VICUS_LEARNED={}", file.display()).expect(FITS);
-        }
-        text
+        let bytes = program.arrays.iter().map(|array| array.bytes).sum();
+        let small = program.arrays.iter().filter(|array| array.bytes < vicus::environment::PLACED_FROM).count();
+        Arrays { blocks: users.len(), tasks: users.into_iter().max().unwrap_or(0), small, bytes }
     }
 }
 
-const FITS: &str = "a string takes everything";
+/// The types of tasks, those with most bytes first; types without bytes are left out.
+fn types(with: Vec<(String, String, Vec<LeafSums>)>) -> Vec<TypeAdvice> {
+    let mut types: Vec<TypeAdvice> = Vec::new();
+    for (distribution, strategy, sums) in &with {
+        for sum in sums {
+            let at = types.iter().position(|one| one.name == sum.name).unwrap_or_else(|| {
+                types.push(TypeAdvice { name: sum.name.clone(), tasks: 0, best: String::new(), with: Vec::new() });
+                types.len() - 1
+            });
+            let memory = sum.near_bytes + sum.far_bytes;
+            let one = &mut types[at];
+            // Of several traces, the sums are added up.
+            if one.with.last().is_none_or(|last| last.distribution != *distribution) {
+                let (distribution, strategy) = (distribution.clone(), strategy.clone());
+                one.with.push(TypeWith { distribution, strategy, busy_ms: 0.0, bytes: 0.0, near_share: 0.0 });
+                one.tasks = 0;
+            }
+            one.tasks += sum.tasks;
+            let last = one.with.last_mut().expect("it was made");
+            let near = last.near_share * last.bytes + if memory > 0.0 { sum.near_bytes } else { 0.0 };
+            last.bytes += memory;
+            last.near_share = if last.bytes > 0.0 { near / last.bytes } else { 0.0 };
+            last.busy_ms += sum.busy_ns / 1e6;
+        }
+    }
+    types.retain(|one| one.with.iter().any(|with| with.bytes > 0.0));
+    for one in &mut types {
+        let times: Vec<f64> = one.with.iter().map(|with| with.busy_ms).collect();
+        one.best = one.with[suits(&times)].distribution.clone();
+    }
+    types.sort_by(|a, b| b.with[0].busy_ms.total_cmp(&a.with[0].busy_ms));
+    types
+}
+
+/// The types of boxes and tasks, as all traces together have them.
+fn task_types(traces: &[Trace]) -> Vec<TaskType> {
+    let mut tasks: Vec<TaskType> = Vec::new();
+    for found in traces.iter().flat_map(|trace| trace.summary().boxes) {
+        let name = found.type_name;
+        let at = tasks.iter().position(|task| task.name == name).unwrap_or_else(|| {
+            let (invocations, busy_ms, queued_ms, near_bytes, far_bytes) = Default::default();
+            tasks.push(TaskType { name, invocations, busy_ms, queued_ms, near_bytes, far_bytes });
+            tasks.len() - 1
+        });
+        let task = &mut tasks[at];
+        task.invocations += found.invocations;
+        task.busy_ms += found.busy_ns as f64 / 1e6;
+        task.queued_ms += found.queued_ns as f64 / 1e6;
+        task.near_bytes += found.near_bytes;
+        task.far_bytes += found.far_bytes;
+    }
+    tasks
+}

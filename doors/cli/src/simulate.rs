@@ -302,6 +302,14 @@ impl Task {
         Ok(self.simulate(machine, plan, options, &mut |_| true)?.0.wall_ns)
     }
 
+    /// The same tasks with their arrays laid out in this way; `None` if the distribution is that of a store.
+    pub(crate) fn lying(&self, distribution: &Distribution) -> Option<Arc<Program>> {
+        let Task::Program(program) = self else { return None };
+        let mut program = Program::clone(program);
+        program.arrays.iter_mut().for_each(|array| array.distribution = distribution.clone());
+        Some(Arc::new(program))
+    }
+
     /// Simulates it. `watch` is told how many tasks are done.
     fn simulate(
         &self,

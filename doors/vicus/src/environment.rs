@@ -3,7 +3,7 @@
 //! | variable | what it says | else |
 //! |---|---|---|
 //! | `VICUS_STRATEGY` | the strategy, such as `footprint:backoff_ns=500` | `vicus`; of queries `las` |
-//! | `VICUS_LEARNED` | the file that `vicus learn` wrote about a program: its strategy, where none is named | none |
+//! | `VICUS_LEARNED` | the file that `vicus learn` wrote about a program: its strategy, and how its memory lies, where these are not named | none |
 //! | `VICUS_DATA_DISTRIBUTION`, or the paper's `OMP_DATA_DISTRIBUTION` | [how memory lies](crate::memory) | `standard` |
 //! | `VICUS_DATA_DISTRIBUTION_OF` | how an OpenMP program's blocks of certain sizes lie: `BYTES=DISTRIBUTION`, with semicolons between several | as all others |
 //! | `VICUS_DATA_DISTRIBUTION_FROM` | from how many bytes on the blocks of an OpenMP program's `malloc` lie so | 131072 |
@@ -57,7 +57,7 @@ pub fn defaults() -> Defaults {
 
 /// The strategy that `VICUS_STRATEGY` names, else the one in the file of `VICUS_LEARNED`; or what is wrong with them.
 pub fn strategy() -> Option<Result<Setting, String>> {
-    parsed(STRATEGY).or_else(learned)
+    parsed(STRATEGY).or_else(|| Some(learned()?.map(|learned| learned.setting)))
 }
 
 /// The strategies that `VICUS_STRATEGY` names, for a program that compares several.
@@ -66,13 +66,11 @@ pub fn strategies() -> Option<Result<Settings, String>> {
 }
 
 /// The file is read once: each runtime of the process has the same.
-fn learned() -> Option<Result<Setting, String>> {
-    static READ: OnceLock<Result<Setting, String>> = OnceLock::new();
+fn learned() -> Option<Result<Learned, String>> {
+    static READ: OnceLock<Result<Learned, String>> = OnceLock::new();
     let file = variable(LEARNED).map(PathBuf::from)?;
-    let read = || {
-        let learned = Learned::read(&file, &vicus_machine::this_machine().topology);
-        learned.map(|learned| learned.setting).map_err(|wrong| format!("{LEARNED}: {wrong}"))
-    };
+    let read =
+        || Learned::read(&file, &vicus_machine::this_machine().topology).map_err(|wrong| format!("{LEARNED}: {wrong}"));
     Some(READ.get_or_init(read).clone())
 }
 
@@ -85,9 +83,15 @@ pub fn hash_seed() -> Option<Result<u64, String>> {
     Some(seed.map_err(|_| "VICUS_HASH_SEED: expected a whole number from 0 to 18446744073709551615".to_owned()))
 }
 
-/// The distribution that `VICUS_DATA_DISTRIBUTION` names, or `OMP_DATA_DISTRIBUTION`; or what is wrong with its value.
+/// The distribution that `VICUS_DATA_DISTRIBUTION` names, or `OMP_DATA_DISTRIBUTION`, else the one in the file of `VICUS_LEARNED`; or what is wrong
+/// with them.
 pub fn distribution() -> Option<Result<Distribution, String>> {
-    parsed("VICUS_DATA_DISTRIBUTION").or_else(|| parsed("OMP_DATA_DISTRIBUTION"))
+    let named = parsed("VICUS_DATA_DISTRIBUTION").or_else(|| parsed("OMP_DATA_DISTRIBUTION"));
+    named.or_else(|| match learned()? {
+        Ok(learned) => learned.distribution.map(Ok),
+        // Where no strategy is named, [`strategy`] tells what is wrong with the file.
+        Err(wrong) => text(STRATEGY).map(|_| Err(wrong)),
+    })
 }
 
 /// The distributions that `VICUS_DATA_DISTRIBUTION_OF` names for blocks of so many bytes; or what is wrong with its value.

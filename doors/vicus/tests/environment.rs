@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 use vicus::memory::{Distribution, node_of};
-use vicus::{Defaults, LatencyFile, Runtime, Topology, environment, tasks};
+use vicus::{Defaults, LatencyFile, Learned, Runtime, Topology, environment, tasks, this_machine};
 
 #[global_allocator]
 static ALLOCATOR: vicus::Allocator = vicus::Allocator::new();
@@ -40,8 +40,9 @@ fn a_runtime_says_what_it_does() {
     assert!(!is_measured, "a described machine is not measured");
 }
 
-const ALL: [&str; 9] = [
+const ALL: [&str; 10] = [
     "VICUS_STRATEGY",
+    "VICUS_LEARNED",
     "VICUS_DATA_DISTRIBUTION",
     "OMP_DATA_DISTRIBUTION",
     "VICUS_ALLOCATOR",
@@ -79,6 +80,39 @@ fn without_variables_there_are_defaults_and_no_warnings() {
     let empty = with(&ALL.map(|name| (name, "")));
     assert!(empty.contains("\nstrategy vicus\n") && empty.contains("\nlatencies None\n"), "{empty}");
     assert!(ALL.iter().all(|name| !text.contains(name) && !empty.contains(name)), "{text}{empty}");
+}
+
+/// What nothing else names, the file of `VICUS_LEARNED` says.
+#[test]
+fn what_was_learned_is_what_is_not_named() {
+    let file = std::env::temp_dir().join(format!("vicus-environment-{}.json", std::process::id()));
+    let (setting, distribution) = ("nls".parse().unwrap(), Some(Distribution::Coarse));
+    let learned = Learned { setting, distribution, notes: Default::default() };
+    let machine = this_machine().topology;
+    learned.write(&file, &machine).unwrap();
+    let learned_there = ("VICUS_LEARNED", file.to_str().unwrap());
+    let says = |variables: &[(&str, &str)], strategy: &str, distribution: &str| {
+        let text = with(variables);
+        for line in [format!("strategy {strategy}"), format!("distribution {distribution}")] {
+            assert!(text.contains(&format!("\n{line}\n")), "{variables:?}: {line}: {text}");
+        }
+        text
+    };
+    says(&[learned_there], "nls", "coarse");
+    says(&[learned_there, ("VICUS_STRATEGY", "steal")], "steal", "coarse");
+    says(&[learned_there, ("VICUS_DATA_DISTRIBUTION", "fine")], "nls", "fine");
+    says(&[learned_there, ("OMP_DATA_DISTRIBUTION", "blocked")], "nls", "blocked");
+    // Files that were written before distributions were learned.
+    Learned { distribution: None, ..learned }.write(&file, &machine).unwrap();
+    says(&[learned_there], "nls", "standard");
+    // What is wrong with a file is told once, also if a strategy is named.
+    std::fs::write(&file, "{").unwrap();
+    for variables in [&[learned_there][..], &[learned_there, ("VICUS_STRATEGY", "steal")]] {
+        let text = with(variables);
+        let global = text.split("\nstrategy ").next().unwrap();
+        assert_eq!(global.matches("\nwarning VICUS_LEARNED").count(), 1, "{text}");
+    }
+    std::fs::remove_file(&file).unwrap();
 }
 
 /// Programs that load data ask for it; a runtime has no such setting, and does not warn.

@@ -1,12 +1,13 @@
-//! What past runs of a program have taught: the strategy that suits it on a machine, kept in a file.
+//! What past runs of a program have taught: the strategy and the distribution that suit it on a machine, kept in a file.
 
 use crate::latency::key;
 use serde_json::{Value, json};
 use std::path::Path;
+use vicus_memory::distribution::Distribution;
 use vicus_schedule::Setting;
 use vicus_topology::Topology;
 
-/// The version of the file.
+/// The version of the file. A distribution came later, and may be missing; earlier programs leave it out.
 const VERSION: u64 = 1;
 
 /// What was learned about a program on a machine. `vicus learn` finds it out from traces.
@@ -17,8 +18,11 @@ const VERSION: u64 = 1;
 ///
 /// let machine = Topology::parse("node:2 core:4")?;
 /// let file = std::env::temp_dir().join(format!("vicus-learned-{}.json", std::process::id()));
-/// Learned { setting: "vicus:memory=20".parse()?, notes: serde_json::Value::Null }.write(&file, &machine)?;
-/// assert_eq!(Learned::read(&file, &machine)?.setting.to_string(), "vicus:memory=20");
+/// let (setting, distribution) = ("vicus:memory=20".parse()?, Some("coarse".parse()?));
+/// Learned { setting, distribution, notes: serde_json::Value::Null }.write(&file, &machine)?;
+/// let learned = Learned::read(&file, &machine)?;
+/// assert_eq!(learned.setting.to_string(), "vicus:memory=20");
+/// assert_eq!(learned.distribution, Some("coarse".parse()?));
 ///
 /// let other = Topology::parse("node:4 core:4")?;
 /// assert!(Learned::read(&file, &other).unwrap_err().contains("another machine"));
@@ -29,6 +33,8 @@ const VERSION: u64 = 1;
 pub struct Learned {
     /// The strategy that suits it.
     pub setting: Setting,
+    /// How its memory should lie; `None` if its traces say nothing of that.
+    pub distribution: Option<Distribution>,
     /// Why: for people and other programs. No run uses it.
     pub notes: Value,
 }
@@ -37,8 +43,8 @@ impl Learned {
     /// Reads a file that [`Learned::write`] has written about this machine.
     ///
     /// # Errors
-    /// The file can't be read, ends too early, has another version, names no strategy, or is about another machine. The message
-    /// begins with the file's name.
+    /// The file can't be read, ends too early, has another version, names no strategy or an unknown distribution, or is about another machine.
+    /// The message begins with the file's name.
     pub fn read(file: &Path, machine: &Topology) -> Result<Learned, String> {
         let wrong = |what: &str| format!("{}: {what}", file.display());
         let text = std::fs::read_to_string(file).map_err(|error| wrong(&format!("can't be read ({error})")))?;
@@ -61,7 +67,12 @@ impl Learned {
         }
         let setting = json["strategy"].as_str().ok_or_else(|| wrong("has no `strategy`"))?;
         let setting = setting.parse().map_err(|error| wrong(&format!("strategy: {error}")))?;
-        Ok(Learned { setting, notes: json["notes"].take() })
+        let distribution = match &json["distribution"] {
+            Value::Null => None,
+            Value::String(text) => Some(text.parse().map_err(|error| wrong(&format!("distribution: {error}")))?),
+            _ => return Err(wrong("distribution: expected a text, such as \"coarse\"")),
+        };
+        Ok(Learned { setting, distribution, notes: json["notes"].take() })
     }
 
     /// Finds out whether a file can be written, and leaves all as it is.
@@ -81,13 +92,16 @@ impl Learned {
     /// # Errors
     /// The file can't be written.
     pub fn write(&self, file: &Path, machine: &Topology) -> std::io::Result<()> {
-        let json = json!({
+        let mut json = json!({
             "version": VERSION,
             "topology": key(machine),
             "machine": machine.name,
             "strategy": self.setting.to_string(),
             "notes": self.notes,
         });
+        if let Some(distribution) = &self.distribution {
+            json["distribution"] = distribution.to_string().into();
+        }
         crate::latency::replace(file, &format!("{json:#}\n"))
     }
 }
@@ -102,9 +116,14 @@ mod tests {
         let machine = Topology::parse("node:2 core:4").unwrap();
         let read = || Learned::read(&file, &machine).map(|learned| learned.setting.to_string());
         assert!(read().unwrap_err().contains("can't be read"));
-        let learned = Learned { setting: "steal".parse().unwrap(), notes: json!({"why": 1}) };
+        let learned = Learned { setting: "steal".parse().unwrap(), distribution: None, notes: json!({"why": 1}) };
         learned.write(&file, &machine).unwrap();
         assert_eq!(read().as_deref(), Ok("steal"));
+        assert!(!std::fs::read_to_string(&file).unwrap().contains("distribution"), "as files were before");
+        assert_eq!(Learned::read(&file, &machine).unwrap().distribution, None);
+        let learned = Learned { distribution: Some(Distribution::Fine), ..learned };
+        learned.write(&file, &machine).unwrap();
+        assert_eq!(Learned::read(&file, &machine).unwrap().distribution, Some(Distribution::Fine));
         assert_eq!(Learned::read(&file, &machine).unwrap().notes, learned.notes);
         let text = std::fs::read_to_string(&file).unwrap();
         // Cut off anywhere, it is no whole JSON value.
@@ -120,6 +139,8 @@ mod tests {
             ("\"topology\"", "\"topologie\"", "has no `topology`"),
             ("\"strategy\"", "\"strategie\"", "has no `strategy`"),
             ("\"steal\"", "\"fastest\"", "strategy: there is no strategy `fastest`"),
+            ("\"fine\"", "\"finest\"", "distribution: "),
+            ("\"fine\"", "1", "distribution: expected a text"),
         ] {
             std::fs::write(&file, text.replace(from, to)).unwrap();
             let error = read().unwrap_err();

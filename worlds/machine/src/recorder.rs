@@ -282,6 +282,12 @@ pub(crate) fn name_of_box(instance: &Instance, index: BoxId) -> TaskName {
     TaskName { request: instance.id(), number: index.index() as u32, is_box: true }
 }
 
+/// The bytes of an event each for those that are near and those that are far, if there are any.
+fn near_first(near: usize, far: usize) -> impl Iterator<Item = (bool, u32)> {
+    let bytes = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
+    [(false, bytes(near)), (true, bytes(far))].into_iter().filter(|&(_, bytes)| bytes > 0)
+}
+
 /// Numbers that are unique among all counters.
 struct Numbers {
     next: u32,
@@ -518,10 +524,16 @@ impl Recorder {
     pub(crate) fn task_uses(&mut self, request: RequestId, number: u32, near: usize, far: usize) {
         if let Some(on) = &mut self.0 {
             let who = vicus_trace::BoxId::task(request.0 as u32, number);
-            for (far, bytes) in [(false, near), (true, far)].into_iter().filter(|(_, bytes)| *bytes > 0) {
-                let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+            for (far, bytes) in near_first(near, far) {
                 on.record(What::Footprint { who, far, bytes });
             }
+        }
+    }
+
+    /// The running task of this request, which has just begun, uses so many bytes near this seat, and so many elsewhere.
+    pub(crate) fn running_uses(&mut self, request: RequestId, near: usize, far: usize) {
+        for (far, bytes) in near_first(near, far) {
+            self.record_of_running(request, |who| What::BytesRead { who, far, bytes });
         }
     }
 

@@ -66,4 +66,4 @@ pub use recorder::Recorder;
 pub use reenact::{Reenacted, Reenactment};
 pub use rehearsal::Rehearsal;
 pub use replay::{Replay, ReplayError, ReplayOptions};
-pub use report::{Counts, Outcome, TaskRecord, Utilisation};
+pub use report::{Counts, LeafSums, Outcome, TaskRecord, Utilisation};

@@ -2,6 +2,7 @@
 
 use crate::memory::Resource;
 use crate::parameters::{ParameterSet, Parameters};
+use crate::{Program, Step};
 use std::collections::BTreeMap;
 use std::fmt;
 use vicus_schedule::Decision;
@@ -92,9 +93,55 @@ pub struct TaskRecord {
     pub end_ns: f64,
     /// How long its cores waited for a line on average, in nanoseconds, contention included; 0 without memory.
     pub latency_ns: f64,
+    /// How long it worked, in nanoseconds: without the time for which it waited for others, or spawned them.
+    pub busy_ns: f64,
+    /// Bytes between its core and near memory, as in [`Counts::near_bytes`].
+    pub near_bytes: f64,
+    /// Bytes between its core and far memory.
+    pub far_bytes: f64,
+    /// Bytes that it found in a cache.
+    pub cached_bytes: f64,
+}
+
+/// Sums over the tasks of one leaf, in the whole run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LeafSums {
+    /// The leaf, as in [`Program::leaves`].
+    pub name: String,
+    /// How many tasks work first of all on this leaf.
+    pub tasks: u64,
+    /// As in [`TaskRecord`].
+    pub busy_ns: f64,
+    /// As in [`TaskRecord`].
+    pub near_bytes: f64,
+    /// As in [`TaskRecord`].
+    pub far_bytes: f64,
+    /// As in [`TaskRecord`].
+    pub cached_bytes: f64,
 }
 
 impl Outcome {
+    /// The sums over the tasks of each leaf that has some, in the order of the leaves. A task counts for the leaf of its first piece of work.
+    /// The first task, which spawns all others, is left out. `program` is the one that ran.
+    pub fn by_leaf(&self, program: &Program) -> Vec<LeafSums> {
+        let mut sums: Vec<LeafSums> =
+            program.leaves.iter().map(|name| LeafSums { name: name.clone(), ..LeafSums::default() }).collect();
+        for (task, record) in program.tasks.iter().zip(&self.tasks).skip(1) {
+            let first = task.steps.iter().find_map(|step| match step {
+                Step::Work(work) => Some(work.leaf as usize),
+                _ => None,
+            });
+            let Some(sum) = first.and_then(|leaf| sums.get_mut(leaf)) else { continue };
+            sum.tasks += 1;
+            sum.busy_ns += record.busy_ns;
+            sum.near_bytes += record.near_bytes;
+            sum.far_bytes += record.far_bytes;
+            sum.cached_bytes += record.cached_bytes;
+        }
+        sums.retain(|sum| sum.tasks > 0);
+        sums
+    }
+
     /// The speed-up over this run of the same program, for instance on one core.
     pub fn speedup_over(&self, other: &Outcome) -> f64 {
         other.wall_ns / self.wall_ns

@@ -82,6 +82,11 @@ pub(crate) struct Frame {
     /// Bytes, and bytes times the time that a core waits for one of their lines.
     pub(crate) bytes: f64,
     pub(crate) waited: f64,
+    /// Of these bytes, those from near and from far memory.
+    pub(crate) near: f64,
+    pub(crate) far: f64,
+    /// The time in its pieces of work.
+    pub(crate) worked: Time,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

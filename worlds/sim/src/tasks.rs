@@ -2,7 +2,8 @@
 //!
 //! Each task keeps what it has said of its data, the time that it worked, and where it spawned others and waited for them. Siblings
 //! are ordered anew by their data, so that the order is that of the program and not of the recorded run. Arrays are the ranges of bytes
-//! that tasks have named; those that touch are one, unless the trace knows that another array begins between them.
+//! that tasks have named; those that touch are one, unless the trace knows that another array begins between them. An array that tasks
+//! read before one writes it was written by the program itself: the first seat touches its pages before the measured part begins.
 //!
 //! The members of a team are one task each between two barriers, on the seat of their number: loops are divided as they were for the
 //! recorded threads. A barrier waits for all tasks of its team. What the first thread did between two regions is work of the
@@ -368,6 +369,11 @@ impl<'a> Writer<'a> {
             ended.push((region.ends, last));
         }
         let (tasks, arrays) = (self.tasks.len(), self.arrays.specs(self.options));
+        let written = self.arrays.written_before(self.recorded);
+        if !written.is_empty() {
+            let touch = Work { leaf: 1, cost: Cost::Nanos(0.0), accesses: written };
+            self.tasks[0].steps.insert(0, Step::Work(touch));
+        }
         Replay {
             program: Program {
                 name: self.name,
@@ -564,6 +570,18 @@ impl Arrays {
         Access { start: access.start - self.recorded[at].start + self.bases[at], ..*access }
     }
 
+    /// Writes to the arrays that tasks read before one of them writes there.
+    fn written_before(&self, tasks: &[Task]) -> Vec<Access> {
+        let mut reads_first: Vec<Option<bool>> = vec![None; self.recorded.len()];
+        for access in tasks.iter().flat_map(|task| &task.uses) {
+            let at = self.recorded.partition_point(|range| range.start <= access.start) - 1;
+            reads_first[at].get_or_insert(access.mode != Mode::Write);
+        }
+        let arrays = self.recorded.iter().zip(&self.bases).zip(reads_first);
+        let written = arrays.filter(|(_, reads_first)| *reads_first == Some(true));
+        written.map(|((range, &base), _)| Access::new(base, range.len(), Mode::Write)).collect()
+    }
+
     fn specs(&self, options: &ReplayOptions) -> Vec<ArraySpec> {
         let array = |(range, &base): (&Range<usize>, &usize)| ArraySpec {
             base,
@@ -577,6 +595,7 @@ impl Arrays {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vicus_memory::distribution::Distribution;
     use vicus_trace::{Header, Log};
 
     fn named(number: u32) -> BoxId {
@@ -666,6 +685,7 @@ mod tests {
         // What is spawned and never runs is no step: the work before and behind it stays as recorded.
         assert_eq!(tasks[1].steps, expected);
         assert_eq!(arrays.iter().map(|array| array.bytes).collect::<Vec<_>>(), [3 * 4096]);
+        assert_eq!(tasks[0].steps[0], Step::Start, "a task writes the array before others read it");
         let Step::Work(leaf) = &tasks[2].steps[0] else { panic!("{:?}", tasks[2].steps) };
         assert_eq!((leaves[leaf.leaf as usize].as_str(), leaf.cost), ("leaf", Cost::Nanos(2000.0 - 8192.0 / 8.0)));
         assert_eq!(tasks[4].accesses[0].start - tasks[2].accesses[0].start, 4096);
@@ -674,6 +694,26 @@ mod tests {
             "{}",
             replay.recorded_ns
         );
+    }
+
+    /// A program that fills its data by itself: their pages are the first thread's, unless they are distributed.
+    #[test]
+    fn what_tasks_read_first_was_written_before() {
+        let mut events = vec![(0, 0, queued(0, None)), (0, 0, begins(0))];
+        for (number, how, address) in [(1, Use::ReadsAndWrites, 0x10_0000), (2, Use::Writes, 0x20_0000)] {
+            events.extend(follows(number, how, address, 65_536).map(|what| (0, 10, what)));
+            events.extend([(0, 20, queued(number, Some(0))), (0, 30, begins(number)), (0, 90, ends(number))]);
+        }
+        events.push((0, 100, ends(0)));
+        let options = ReplayOptions { store: Distribution::Standard, ..ReplayOptions::default() };
+        let replay = Replay::of(&trace(1, &events), &options).unwrap();
+        replay.program.check().unwrap();
+        let [first, second] = &replay.program.arrays[..] else { panic!("{:?}", replay.program.arrays) };
+        let [Step::Work(touch), Step::Start, ..] = &replay.program.tasks[0].steps[..] else {
+            panic!("{:?}", replay.program.tasks[0])
+        };
+        assert_eq!(touch.accesses, [Access::new(first.base, first.bytes, Mode::Write)]);
+        assert_eq!((first.bytes, second.bytes), (65_536, 65_536));
     }
 
     /// A task whose spawner waits for it at once, and a wait within a group: neither waits for the task that was spawned before.

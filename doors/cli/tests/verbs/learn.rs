@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use vicus_trace::{Awaits, BoxId, Header, Log, TaskKind, Trace, Use, What};
 
 const DATA: &str = "<http://e/a> <http://e/p> <http://e/b> .\n<http://e/b> <http://e/p> <http://e/c> .\n";
 const QUERY: &str = "SELECT ?x WHERE { ?x <http://e/p> ?y . ?y <http://e/p> ?z }";
@@ -145,4 +146,95 @@ fn a_file_of_another_machine_or_cut_off_is_refused_with_its_place() {
     }
     let few = ["learn", text(&trace), "--machine", "core:2", "--threads", "3"];
     assert!(error(&few).contains("--threads 3: ") && error(&few).contains("has 2 PUs"));
+}
+
+/// Writes a trace as an OpenMP program does: one thread spawns sixteen tasks, twice, each of which works for a millisecond on a megabyte of its
+/// own, if they say so.
+fn of_tasks(name: &str, says: bool) -> PathBuf {
+    let mut log = Log::new(1000);
+    let root = BoxId::task(1, 0);
+    let mut now = 0;
+    let mut record = |after: u64, what: What| {
+        now += after;
+        log.record(now, what);
+    };
+    record(0, What::Enqueued { who: root, kind: TaskKind::Immediate, by: BoxId::NONE });
+    record(0, What::UserCodeBegins { who: root });
+    for round in 0..2 {
+        let tasks = (0..16).map(|at| (BoxId::task(1, 1 + round * 16 + at), (1 << 30) + (u64::from(at) << 21)));
+        for (who, address) in tasks.clone() {
+            let ((high, low), (most, least)) = (What::halves(address), What::halves(1 << 20));
+            if says {
+                record(100, What::Follows { who, how: Use::ReadsAndWrites, high, low });
+                record(0, What::UsesBytes { who, high: most, low: least });
+            }
+            record(100, What::Enqueued { who, kind: TaskKind::Deferred, by: root.index });
+        }
+        record(100, What::WaitBegins { who: root, awaits: Awaits::Children });
+        for (who, _) in tasks {
+            record(100, What::UserCodeBegins { who });
+            record(0, What::Named { who, function: 0 });
+            record(200_000, What::UserCodeEnds { who });
+        }
+        record(100, What::WaitEnds { who: root });
+    }
+    record(100, What::UserCodeEnds { who: root });
+    let trace = Trace::new(Header::for_seats(1), vec![log.finish()]).with_functions(vec!["scale".to_owned()]);
+    let arrays = if says { (0..16).map(|at| (1 << 30) + (at << 21)).collect() } else { Vec::new() };
+    let mut file = Vec::new();
+    trace.with_arrays(arrays).write_to(&mut file).unwrap();
+    let path = path(&format!("{name}.trace"));
+    std::fs::write(&path, file).unwrap();
+    path
+}
+
+/// All arrays lie on the first thread's node if nothing is said; each on one node, the tasks of each node are near.
+#[test]
+fn distributions_are_advised_where_tasks_say_what_they_use() {
+    let (trace, learned) = (of_tasks("advised", true), path("advised.json"));
+    let learn = |more: &[&str]| {
+        let arguments =
+            [&["learn", text(&trace), "--strategy", "steal,footprint:share_bytes=65536"][..], more].concat();
+        printed(&vicus(&arguments, &[]))
+    };
+    let machine = ["--machine", "node:4 core:2", "--output", text(&learned)];
+    let said = learn(&machine);
+    assert!(said.contains("learned: footprint:share_bytes=65536, distribution coarse\n"), "{said}");
+    assert!(
+        said.contains("16 arrays, each used by up to 2 tasks (blocks that the traces name): ")
+            && said.contains(", Table 3, advise coarse\n"),
+        "{said}"
+    );
+    let file: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&learned).unwrap()).unwrap();
+    assert_eq!(file["distribution"], "coarse");
+    let found: serde_json::Value =
+        serde_json::from_str(&learn(&[&machine[..], &["--format", "json"]].concat())).unwrap();
+    let predicted = found["findings"]["predicted"].as_array().unwrap();
+    let ratio = |strategy: &str, distribution: &str| {
+        let one = predicted.iter().find(|one| one["strategy"] == strategy && one["distribution"] == distribution);
+        one.and_then(|one| one["ratio"].as_f64()).unwrap_or_else(|| panic!("{strategy}, {distribution}: {said}"))
+    };
+    assert_eq!(predicted.len(), 2 * 4);
+    assert!(ratio("steal", "standard") > ratio("steal", "fine"), "one node's memory is slower than all: {said}");
+    assert!(
+        ratio("steal", "fine") > ratio("footprint:share_bytes=65536", "coarse"),
+        "near is quicker than far: {said}"
+    );
+    let types = found["findings"]["types"].as_array().unwrap();
+    assert_eq!((types.len(), &types[0]["name"], types[0]["tasks"].as_u64()), (1, &"scale".into(), Some(32)), "{said}");
+    let with = types[0]["with"].as_array().unwrap();
+    let near = |at: usize| with[at]["near_share"].as_f64().unwrap();
+    assert_eq!((with.len(), &with[1]["distribution"], &types[0]["best"]), (4, &"coarse".into(), &"coarse".into()));
+    assert!(near(1) > 0.9 && near(2) < 0.5, "coarse {}, fine {}", near(1), near(2));
+    // One that is named is the one that is tried.
+    let fine = learn(&[&machine[..], &["--distribution", "fine"]].concat());
+    assert!(fine.contains(", distribution fine\n") && !fine.contains("coarse "), "{fine}");
+    // Where there is nothing to choose, that is said.
+    let alone = learn(&["--machine", "node:1 core:8", "--output", text(&learned)]);
+    assert!(alone.contains("no distribution is advised: the machine has one node with memory"), "{alone}");
+    let file = std::fs::read_to_string(&learned).unwrap();
+    assert!(!file.contains("\"distribution\""), "{file}");
+    let silent = of_tasks("silent", false);
+    let said = printed(&vicus(&["learn", text(&silent), "--machine", "node:4 core:2"], &[]));
+    assert!(said.contains("no distribution is advised: no task says which data it uses"), "{said}");
 }

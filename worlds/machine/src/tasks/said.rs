@@ -192,19 +192,18 @@ impl Worker {
         let is_sent = queue.is_some() || place.is_some();
         let kind_or = |unsaid| if is_sent { Kind::Deferred } else { kind.unwrap_or(unsaid) };
         let kind = kind_or(Kind::Deferred);
-        let data = (self.shared.plan.divides(&accesses), self.uses(&accesses));
         let f = move |context| {
             by_address.check();
             f(context);
         };
         if ordered.is_empty() {
             // SAFETY: the caller's promise.
-            let task = unsafe { self.task_with(context, data, f) };
+            let task = unsafe { self.task_with(context, &accesses, f) };
             self.record_footprint(task, &[], &accesses, &dealt);
             return self.queue(ReadyTask { task, kind, queue, priority });
         }
         // SAFETY: as above.
-        let (unspawned, task) = unsafe { self.ordered_task(context, ordered, data, f) };
+        let (unspawned, task) = unsafe { self.ordered_task(context, ordered, &accesses, f) };
         self.record_footprint(task, ordered, &accesses, &dealt);
         // The tasks that it follows may have run on other seats, and be over.
         self.recorder.observe_tasks();
@@ -215,7 +214,8 @@ impl Worker {
         }
     }
 
-    /// Makes a task of this context, with or without data by which its children are dealt, that marks these uses when it begins. Only a task that marks some carries them.
+    /// Makes a task of this context with this footprint, which says whether its children are dealt by data, and which uses it marks when it
+    /// begins. Only a task that marks some carries them, and its footprint only where events are kept.
     ///
     /// # Safety
     /// As for [`Job::task`].
@@ -223,11 +223,23 @@ impl Worker {
     unsafe fn task_with(
         &mut self,
         context: *const Context,
-        (has_data, uses): (bool, Uses),
+        accesses: &[Access],
         f: impl FnOnce(ContextRef) + Send,
     ) -> TaskRef {
+        let (has_data, uses) = (self.shared.plan.divides(accesses), self.uses(accesses));
         // SAFETY: the caller's promise.
         unsafe {
+            if self.recorder.keeps_events() && !accesses.is_empty() {
+                let accesses: Box<[Access]> = accesses.into();
+                return Job::task(self, context, has_data, move |context| {
+                    in_task(|worker| {
+                        worker.begin_uses(&uses);
+                        worker.record_begun(&accesses);
+                    });
+                    drop(accesses);
+                    f(context);
+                });
+            }
             if uses.is_none() {
                 return Job::task(self, context, has_data, f);
             }
@@ -247,7 +259,7 @@ impl Worker {
         &mut self,
         context: *const Context,
         ordered: &[Access],
-        data: (bool, Uses),
+        accesses: &[Access],
         f: impl FnOnce(ContextRef) + Send,
     ) -> (Unspawned, TaskRef) {
         // SAFETY: the caller's promise.
@@ -255,7 +267,7 @@ impl Worker {
         let turn = Turn { node: Arc::clone(unspawned.node()), is_under_way: false };
         let ordered_f = Ordered { f, turn };
         // SAFETY: as above.
-        let task = unsafe { self.task_with(context, data, move |context| ordered_f.run(context)) };
+        let task = unsafe { self.task_with(context, accesses, move |context| ordered_f.run(context)) };
         (unspawned, task)
     }
 
@@ -270,9 +282,8 @@ impl Worker {
         said: Said,
         f: impl FnOnce(ContextRef) + Send,
     ) -> Held {
-        let data = (self.shared.plan.divides(&said.accesses), self.uses(&said.accesses));
         // SAFETY: the caller's promise.
-        let (unspawned, task) = unsafe { self.ordered_task(context, said.ordered(), data, f) };
+        let (unspawned, task) = unsafe { self.ordered_task(context, said.ordered(), said.accesses(), f) };
         self.recorder.task_spawned(task);
         let ready = ReadyTask { task, kind: Kind::Immediate, queue: None, priority: said.priority };
         Held { unspawned, ready, shared: Arc::clone(&self.shared) }
@@ -320,11 +331,23 @@ impl Worker {
     #[cold]
     fn record_bytes(&mut self, number: u32, ordered: &[Access], accesses: &[Access]) {
         self.recorder.task_says(self.frame.request, number, ordered, accesses);
+        let (near, far) = self.near_and_far(accesses);
+        self.recorder.task_uses(self.frame.request, number, near, far);
+    }
+
+    /// Records where the data of a task lie that begins here: another seat may have made it.
+    #[cold]
+    fn record_begun(&mut self, accesses: &[Access]) {
+        let (near, far) = self.near_and_far(accesses);
+        self.recorder.running_uses(self.frame.request, near, far);
+    }
+
+    /// How many of these bytes lie on the node where this seat is, and how many on others.
+    fn near_and_far(&self, accesses: &[Access]) -> (usize, usize) {
         let own = self.shared.plan.seats[self.state.stands().index()].node.index();
         let nodes = locality::footprint_of(accesses).nodes;
         let near = nodes.get(own).copied().unwrap_or(0);
-        let far = nodes.iter().sum::<usize>() - near;
-        self.recorder.task_uses(self.frame.request, number, near, far);
+        (near, nodes.iter().sum::<usize>() - near)
     }
 
     /// The queue for tasks that are to run near a place; `None` if the plan has none for places.

@@ -213,6 +213,7 @@ impl Engine<'_> {
         let frame = self.top(seat);
         let bytes = work.near + work.far + work.cached;
         frame.bytes += bytes;
+        (frame.near, frame.far, frame.worked) = (frame.near + work.near, frame.far + work.far, frame.worked + took);
         // Each delay is one of all lines that were under way.
         let delayed_ns = took.saturating_sub(work.alone) as f64 / 1000.0;
         frame.waited += bytes * work.latency_ns + delayed_ns * work.window;
@@ -238,6 +239,10 @@ impl Engine<'_> {
             start_ns: frame.start as f64 / 1000.0,
             end_ns: now as f64 / 1000.0,
             latency_ns: if frame.bytes > 0.0 { frame.waited / frame.bytes } else { 0.0 },
+            busy_ns: frame.worked as f64 / 1000.0,
+            near_bytes: frame.near,
+            far_bytes: frame.far,
+            cached_bytes: frame.bytes - frame.near - frame.far,
         };
         self.counts.tasks += 1;
         self.fruitless = 0;

@@ -278,6 +278,9 @@ impl Engine<'_> {
             start: self.now,
             bytes: 0.0,
             waited: 0.0,
+            near: 0.0,
+            far: 0.0,
+            worked: 0,
         };
         self.seats[seat].stack.push(frame);
     }
