@@ -43,8 +43,9 @@ pub(super) fn figure() -> Figure {
         Setup::of(strategy, ("core-i7-860", threads), Input::Network(&PIPELINE)).under(strategy, label(threads))
     };
     let claim = |strategy: &'static str, (threads, speedup): (usize, f64)| {
+        let name = strategy.split(':').next().unwrap_or(strategy);
         let claim = Claim::new(
-            format!("{strategy}, {threads} threads: speed-up {speedup}"),
+            format!("{name}, {threads} threads: speed-up {speedup}"),
             "the speed-up; within 10 %",
             0.9 * speedup..=1.1 * speedup,
             move |results| results.ratio(strategy, &label(1), &label(threads)),

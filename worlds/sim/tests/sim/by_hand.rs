@@ -254,14 +254,14 @@ fn dealing_costs_time_for_each_access_and_for_its_further_rows() {
         let array = world.array::<u64>(MB / 8, &Distribution::Fine);
         let start = array.reads(0..1).start;
         world.push(Step::Start);
-        // Too little to be dealt, which is known when all rows were looked up.
+        // They lie evenly over the two nodes, so they are not dealt; all rows are looked up for that.
         let touches = [Access::new(start, 64, Mode::Read).rows(11, 4096), Access::new(start, 64, Mode::Write)];
         let task = (Task::new(touches), || world.work(Leaf { name: "none", flops: 0 }, &[], || ()));
         world.tasks(Order::Free, std::iter::once(task));
         world.push(Step::End);
     });
     let parameters = Parameters { deal_cycles: 300.0, stretch_cycles: 30.0, ..free() };
-    let outcome = run(&machine, "footprint", 1, &program, &Options { parameters, ..Options::default() });
+    let outcome = run(&machine, "footprint:share_bytes=1", 1, &program, &Options { parameters, ..Options::default() });
     // At 3 GHz: 100 ns for each access, and 10 for each of ten further rows.
     assert_near(outcome.wall_ns, 2.0 * 100.0 + 10.0 * 10.0);
 }
@@ -599,7 +599,7 @@ fn a_kernels_own_task_waits_as_others_do() {
     // What happened: while the first task waited, its seat was free, and robbed several tasks at once. On threads, a waiting
     // task takes the tasks that it may run one by one.
     let machine = machine("node:1 core:2");
-    let two = plan(&machine, "bobox:several=2", 2);
+    let two = plan(&machine, "bobox:several=2,stolen=immediate", 2);
     let work = |ns| Step::Work(Work { leaf: 0, cost: Cost::Nanos(ns), accesses: Vec::new() });
     let task = |steps: Vec<Step>, pinned| TaskSpec { steps, pinned, ..TaskSpec::default() };
     let takes = |request: u64| {
