@@ -447,6 +447,7 @@ int32_t vicus_reduce(vicus_runtime *runtime, size_t begin, size_t end, vicus_map
  *  | `on:N` | on node N | data of one neighbourhood |
  *  | `blocked` | equal contiguous parts, one for each node | arrays that are worked on part by part |
  *  | `weighted:A,B,...` | contiguous parts of these proportions | nodes of unequal speed |
+ *  | `tiles:ROW_BYTES,TILE_ROWS,TILE_BYTES` | the tiles of a matrix, round a grid of the locations | matrices that are worked on tile by tile |
  *  | `replicated` | a copy on each node | what is only read |
  *
  *  @param runtime       whose machine it is; `NULL` is the one with the default settings

@@ -185,13 +185,14 @@ pub mod team {
 /// | `on:N` | on one location | data of one neighbourhood |
 /// | `blocked` | equal contiguous parts, one for each location | arrays that are worked on part by part |
 /// | `weighted:A,B,…` | contiguous parts of these proportions | nodes of unequal speed |
+/// | `tiles:ROW_BYTES,TILE_ROWS,TILE_BYTES` | the tiles of a matrix, round a grid of the locations | matrices that are worked on tile by tile |
 /// | `replicated` | a copy on each location | what is only read |
 pub mod memory {
     pub use vicus_machine::{
         Everywhere, SystemPages, awaits_touch, block_on, footprint, footprint_of, forget, forget_at, free_bytes, here,
         migrate, migrate_at_next_touch, node_of, process_memory, touch,
     };
-    pub use vicus_memory::distribution::{self, Distribution, DistributionError};
+    pub use vicus_memory::distribution::{self, Distribution, DistributionError, Tiles};
     pub use vicus_memory::{
         AllocError, ArrayError, ArrayOptions, Audit, Burst, Call, Closed, Consumer, DistArray, DistOptions, DistPool,
         DistQueue, Exhausted, FakePages, Footprint, Foreign, Frees, Heap, Iter, LfQueue, Locations, LocationsError,
