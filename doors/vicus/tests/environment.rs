@@ -148,7 +148,7 @@ fn a_wrong_vicus_strategy_is_a_warning_that_says_what_there_is() {
         ("fastest", "no strategy `fastest`; there are las, nls, bobox, steal, footprint, vicinity, locality-queues"),
         (
             "footprint:pauses=3",
-            "has no parameter `pauses`; it has share_bytes, even, distance, undealt, spares, backoff_ns",
+            "has no parameter `pauses`; it has share_bytes, even, distance, undealt, ties, pin, spares, backoff_ns",
         ),
         ("steal:spin_ns=-1", "`spin_ns=-1`: expected a whole number"),
         ("las,nls", "`las,nls` is a list of 2 strategies, and one alone is expected here"),
