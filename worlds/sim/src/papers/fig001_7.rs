@@ -30,11 +30,12 @@ const APART: &str = "map's tasks are not dealt, and in the authors' runtime unde
                      that it loses (001-fig7)";
 
 /// Why no kernel gains half.
-const FACTOR: &str = "interleaved pages are on average 1.19 times as far as near ones (§2) and use all controllers alike; that much a kernel gains at most, unless it \
-                      waits for more than the text tells";
+const FACTOR: &str = "interleaved pages are on average 1.19 times as far as near ones (§2) and use all controllers \
+                      alike; that much a kernel gains at most, unless it waits for more than the text tells";
 
 /// What is missing where the published map does not depend on places.
-const ROOTS: &str = "the map that the authors published takes roots, which last longer than its bytes, wherever these lie (001-fig7 has the text's)";
+const ROOTS: &str = "the map that the authors published takes roots, which last longer than its bytes, wherever \
+                     these lie (001-fig7 has the text's)";
 
 /// Why fine is as good as numactl.
 const ROUND: &str = "both have pages go round all nodes, and stealing does not look at them";
@@ -115,7 +116,8 @@ fn of(after: After) -> Figure {
         );
         claims.push(breaking.missing(GEMM));
     }
-    // Of matmul above; the text itself says that map, coarse, loses under stealing, and that SparseLU is the same with both.
+    // Of matmul above; the text itself says that map, coarse, loses under stealing, and that SparseLU is the same with
+    // both.
     let violations = [
         ("steal", "jacobi2d"),
         ("steal", "reduction"),
@@ -152,7 +154,8 @@ fn of(after: After) -> Figure {
     }
     let most = Claim::new(
         "the locality-aware scheduler is better by up to 50 %",
-        "the largest ratio of the times of steal, numactl and of footprint as advised; half to one and a half of the paper's gain",
+        "the largest ratio of the times of steal, numactl and of footprint as advised; half to one and a half of the \
+         paper's gain",
         1.25..=1.75,
         |results| largest(KERNELS.map(|(name, _)| results.ratio(name, NUMACTL, &advised(name)))),
     );

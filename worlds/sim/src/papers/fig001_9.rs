@@ -26,7 +26,8 @@ const PHASES: &str = "before each phase of SparseLU workers have found nothing, 
                       as steal";
 
 /// What is missing where stealing does not depend on the distribution.
-const ANYWHERE: &str = "a thief's task is as far on average from one home cache as from all of them, and the text does not say what else differs";
+const ANYWHERE: &str = "a thief's task is as far on average from one home cache as from all of them, and the text \
+                        does not say what else differs";
 
 /// The distribution that Table 4 advises.
 fn advised(after: After, name: &'static str) -> Distribution {
@@ -93,7 +94,8 @@ fn of(after: After) -> Figure {
     ));
     claims.push(Claim::new(
         "the locality-aware scheduler is better by up to 88 %",
-        "the largest ratio of the times of steal, fine and of vicinity as advised, in the best one; half to one and a half of the paper's gain",
+        "the largest ratio of the times of steal, fine and of vicinity as advised, in the best one; half to one and a \
+         half of the paper's gain",
         1.44..=2.32,
         move |results| largest(KERNELS.map(|name| 1.0 / best(results, name, &advised(after, name)))),
     ));

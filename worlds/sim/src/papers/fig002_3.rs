@@ -15,16 +15,19 @@ pub(super) const WAYS: [(&str, Schedule, BlockOrder); 4] = [
     ("s-1 kji", Schedule::Chunks(1), BlockOrder::Kji),
 ];
 
-/// Intel's runtime, of which the paper says that it keeps 256 tasks: it has a deque for each thread, and a thread whose deque is full runs what it submits.
+/// Intel's runtime, of which the paper says that it keeps 256 tasks: it has a deque for each thread, and a thread whose
+/// deque is full runs what it submits.
 const INTEL: &str = "steal:capacity=256";
 
 /// Which blocks a thread submits, if all do. §2.1 does not say it.
 const SUBMITTED: [(&str, Schedule); 2] = [("parts", Schedule::Static), ("in turn", Schedule::Chunks(1))];
 
 /// What is missing where the way of submission matters.
-const ALL_SUBMIT: &str = "threads that submit the parts that they have touched run these by themselves, so that pages are as near as in a loop, and with one \
-                          submitter tasks of one node come one after the other; one pool of 256 tasks in place of a deque of 256 for each thread makes the same \
-                          of it (0.24 to 0.77), so the paper's runtime hands tasks out in another way, of which the text says nothing";
+const ALL_SUBMIT: &str = "threads that submit the parts that they have touched run these by themselves, so that \
+                          pages are as near as in a loop, and with one submitter tasks of one node come one after \
+                          the other; one pool of 256 tasks in place of a deque of 256 for each thread makes the same \
+                          of it (0.24 to 0.77), so the paper's runtime hands tasks out in another way, of \
+                          which the text says nothing";
 
 /// What is missing where tasks are faster than round robin.
 const FULL_LINKS: &str = "probes and half of the bytes fill the links between the two sockets; a task whose block is near waits for probes alone, while with round robin \

@@ -4,8 +4,8 @@
 //! range that the paper gives for it. The model knows nothing of figures and claims. A claim that holds is *robust* if it still
 //! holds when any of the free parameters, or of the machine's bandwidths outside of its caches ([`Machine::BANDWIDTHS`]), is a
 //! quarter smaller or larger, and *fragile* otherwise; a claim of "never slower" is tested with twenty seeds as well. Where the
-//! model disagrees with a paper, the report says so; if what is missing is known, that claim is not varied. A claim that follows from what the
-//! model is given, such as a latency in a machine's file, says so, and is not counted.
+//! model disagrees with a paper, the report says so; if what is missing is known, that claim is not varied. A claim
+//! that follows from what the model is given, such as a latency in a machine's file, says so, and is not counted.
 //!
 //! A figure of queries replays recordings: it says which [`Recording`]s it needs, and the caller makes them
 //! ([`Figure::replay`]).

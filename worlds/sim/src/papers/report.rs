@@ -67,7 +67,8 @@ pub struct Verdict {
     pub holds: bool,
     /// If it does not hold: what the model lacks, or what in the paper contradicts it. `None` if it holds, or nobody has found out.
     pub missing: Option<String>,
-    /// If it follows from what the model is given: from what. Such a claim tests nothing, and is not counted among those that hold.
+    /// If it follows from what the model is given: from what. Such a claim tests nothing, and is not counted among
+    /// those that hold.
     pub by_construction: Option<String>,
     /// Whether that is still so when the parameters vary.
     pub robust: Robust,
