@@ -277,8 +277,9 @@ pub enum What {
         /// Whether it ends the stream.
         pill: bool,
     },
-    /// An invocation took or read data. A task that is not a box has begun, and these are the bytes that it said it uses, by where they lie
-    /// then. There is one event for the seat's own node, and one for all other nodes; untouched pages are in neither.
+    /// An invocation took or read data. A task that is not a box has begun, and these are the bytes that it said it
+    /// uses, by where they lie then. There is one event for the seat's own node, and one for all other nodes; untouched
+    /// pages are in neither.
     BytesRead {
         /// The box or task.
         who: BoxId,
@@ -295,9 +296,9 @@ pub enum What {
         /// The bytes in all; greater sizes are recorded as four billion.
         bytes: u32,
     },
-    /// The declared footprint of a task that is not a box, recorded by the seat that makes it, which may not be the one that runs it
-    /// ([`What::BytesRead`] is by that seat). There is one event for bytes on the seat's own node, and one for bytes elsewhere; untouched
-    /// pages are in neither.
+    /// The declared footprint of a task that is not a box, recorded by the seat that makes it, which may not be the one
+    /// that runs it ([`What::BytesRead`] is by that seat). There is one event for bytes on the seat's own node, and one
+    /// for bytes elsewhere; untouched pages are in neither.
     Footprint {
         /// The task.
         who: BoxId,

@@ -50,7 +50,8 @@ pub struct BoxSummary {
     pub rows_out: u64,
     /// Bytes of the envelopes that were made.
     pub bytes_created: u64,
-    /// Bytes taken or read on the node of the seat; of tasks that are not boxes, what they said they use, by the seat that ran them.
+    /// Bytes taken or read on the node of the seat; of tasks that are not boxes, what they said they use, by the seat
+    /// that ran them.
     pub near_bytes: u64,
     /// The same on another node.
     pub far_bytes: u64,
@@ -579,14 +580,15 @@ mod tests {
         assert_eq!((summary.seats[0].busy_ns, summary.seats[0].idle_ns, summary.seats[0].overhead_ns), (65, 35, 0));
     }
 
-    /// What happened: the bytes of a task that is not a box were in neither column, because only its maker wrote them down. They are near or far
-    /// by the seat that runs it.
+    /// What happened: the bytes of a task that is not a box were in neither column, because only its maker wrote them
+    /// down. They are near or far by the seat that runs it.
     #[test]
     fn bytes_of_a_task_are_near_where_it_runs() {
         let (root, task) = (BoxId::task(1, 0), BoxId::task(1, 2));
         let ((high, low), (most, least)) = (What::halves(0x7f00_0010_0000), What::halves(12_288));
         let (mut maker, mut runner) = (Log::new(100), Log::new(100));
-        // As a team of an OpenMP program has them: its first member spawns a task whose data lie on the second one's node.
+        // As a team of an OpenMP program has them: its first member spawns a task whose data lie on the second one's
+        // node.
         for (time_ns, what) in [
             (0, What::Enqueued { who: root, kind: TaskKind::Immediate, by: BoxId::NONE }),
             (0, What::Taken { who: root, rule: 0, far: false }),

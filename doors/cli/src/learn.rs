@@ -1,7 +1,9 @@
-//! `vicus learn`: which strategy and which distribution of its data suit a program on a machine, from traces of its runs.
+//! `vicus learn`: which strategy and which distribution of its data suit a program on a machine, from traces of its
+//! runs.
 //!
-//! Each trace is simulated under each strategy, and the strategy `vicus` also with other values of its parameters. Where tasks say which data
-//! they use, each strategy is tried with each distribution. What the simulator predicts decides, and not how long a recorded run took: a run shows one strategy, under that day's load.
+//! Each trace is simulated under each strategy, and the strategy `vicus` also with other values of its parameters.
+//! Where tasks say which data they use, each strategy is tried with each distribution. What the simulator predicts
+//! decides, and not how long a recorded run took: a run shows one strategy, under that day's load.
 
 use crate::simulate::jobs::on_all_threads;
 use crate::simulate::{Mode, Task, check_threads, machine, recorded_run};
@@ -33,8 +35,8 @@ pub(crate) struct Args {
     /// --output FILE` writes a machine file with this one's costs.
     #[arg(long, value_name = "NAME|FILE|LINE")]
     machine: Option<String>,
-    /// The strategies to try, a list such as las,vicus:memory=20,steal. Of those within a percent of the best, the first one of the list is kept, with
-    /// the first distribution for which one is as good.
+    /// The strategies to try, a list such as las,vicus:memory=20,steal. Of those within a percent of the best, the
+    /// first one of the list is kept, with the first distribution for which one is as good.
     #[arg(long, value_name = "LIST")]
     strategy: Vec<Settings>,
     /// How many threads the program has; by default one for each PU that it may use, as runtimes have.
@@ -43,8 +45,8 @@ pub(crate) struct Args {
     /// How a trace is simulated.
     #[arg(long, value_enum, default_value_t = Mode::Replay)]
     mode: Mode,
-    /// How the arrays lie that tasks use, once for each distribution to try: by default standard, coarse, fine and blocked. Of traces of queries,
-    /// the one distribution of the store; by default blocked.
+    /// How the arrays lie that tasks use, once for each distribution to try: by default standard, coarse, fine and
+    /// blocked. Of traces of queries, the one distribution of the store; by default blocked.
     #[arg(long, value_name = "DISTRIBUTION")]
     distribution: Vec<Distribution>,
     /// The first seed of three. A time is the median of three runs.
@@ -70,7 +72,8 @@ const SEEDS: u64 = 3;
 /// A strategy earlier in the list is kept if it takes at most so many times the least time.
 const AS_GOOD: f64 = 1.01;
 
-/// The distributions that are tried if none is named, in the order in which one is kept among equals: what needs no setting first.
+/// The distributions that are tried if none is named, in the order in which one is kept among equals: what needs no
+/// setting first.
 const DISTRIBUTIONS: [Distribution; 4] =
     [Distribution::Standard, Distribution::Coarse, Distribution::Fine, Distribution::Blocked];
 
@@ -140,7 +143,8 @@ struct TaskType {
     far_bytes: u64,
 }
 
-/// What a trace is for the simulator: its tasks, and the same with their arrays laid out by each distribution that is tried.
+/// What a trace is for the simulator: its tasks, and the same with their arrays laid out by each distribution that is
+/// tried.
 struct Recorded {
     task: Task,
     lying: Vec<Arc<Program>>,
@@ -179,7 +183,8 @@ fn is_of_tasks(trace: &Trace) -> bool {
     trace.header().models.is_empty()
 }
 
-/// What is tried, in the order in which one is kept among equals: the default of such programs first, then the other one of the two defaults.
+/// What is tried, in the order in which one is kept among equals: the default of such programs first, then the other
+/// one of the two defaults.
 fn candidates(given: &[Settings], are_tasks: bool) -> anyhow::Result<Vec<Setting>> {
     if !given.is_empty() {
         let mut seen = HashSet::new();
@@ -333,10 +338,12 @@ fn which_distributions(traces: &[Trace], machine: &Machine) -> Result<String, St
     let of = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
     let named = traces.iter().map(|trace| trace.header().arrays.len()).max().unwrap_or(0);
     let mut known = match named {
-        0 => {
-            "the traces name no blocks, so arrays are what tasks name in one piece; runs with libvicus_malloc.so name theirs".to_owned()
+        0 => "the traces name no blocks, so arrays are what tasks name in one piece; runs with libvicus_malloc.so \
+             name theirs"
+            .to_owned(),
+        _ if named < blocks => {
+            format!("{} by the runtime's names, the others what tasks name in one piece", of(named, "block"))
         }
-        _ if named < blocks => format!("{} by the runtime's names, the others what tasks name in one piece", of(named, "block")),
         _ => "blocks that the traces name".to_owned(),
     };
     if small > 0 {

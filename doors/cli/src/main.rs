@@ -77,9 +77,10 @@ enum Command {
     /// Find out which strategy suits a program, and which distribution of its data, from traces of its runs.
     ///
     /// Traces come from `vicus run --trace` and `vicus query --trace`. Each is simulated under `las`, `vicus`, `vicus` with other values of its parameters,
-    /// and all other strategies; where tasks say which data they use, each of them with each distribution. The first pair whose time is within a
-    /// percent of the least is kept: the default, if it is among them. Runs use the file of `--output` if the variable VICUS_LEARNED names it: its
-    /// strategy where nothing names one, and its distribution where VICUS_DATA_DISTRIBUTION and OMP_DATA_DISTRIBUTION are not set.
+    /// and all other strategies; where tasks say which data they use, each of them with each distribution. The first
+    /// pair whose time is within a percent of the least is kept: the default, if it is among them. Runs use the file of
+    /// `--output` if the variable VICUS_LEARNED names it: its strategy where nothing names one, and its distribution
+    /// where VICUS_DATA_DISTRIBUTION and OMP_DATA_DISTRIBUTION are not set.
     Learn(learn::Args),
     /// Measure what things cost on this machine, for `simulate`.
     Calibrate(calibrate::Args),

@@ -493,6 +493,9 @@ fn a_program_is_told_what_its_tasks_cost() {
                     let rows = trace.summary().boxes;
                     let task = if compiler.name == "gcc" { "main._omp_fn.1" } else { ".omp_task_entry." };
                     assert!(rows.iter().any(|row| row.type_name.starts_with(task)), "{what}: {rows:?}");
+                    // What its tasks say they use is counted where they run.
+                    let bytes: u64 = rows.iter().map(|row| row.near_bytes + row.far_bytes).sum();
+                    assert!(bytes > 0 || compiler.name == "gcc", "{what}: {rows:?}");
                 }
             }
         }
@@ -506,8 +509,8 @@ fn a_program_is_told_what_its_tasks_cost() {
 fn the_sections_of_a_placed_block_are_known() {
     let Some(gcc) = for_c().iter().find(|compiler| compiler.name == "gcc") else { return };
     let program = compile(gcc, "sections.c").expect("it can be compiled");
-    let summary = scratch("sections");
-    let (preload, path) = (libraries(), summary.display().to_string());
+    let (summary, trace) = (scratch("sections"), scratch("sections-trace"));
+    let (preload, path, traced) = (libraries(), summary.display().to_string(), trace.display().to_string());
     for strategy in STRATEGIES {
         for threads in [1, 2, 3, 8] {
             let variables = [
@@ -515,6 +518,7 @@ fn the_sections_of_a_placed_block_are_known() {
                 ("VICUS_DATA_DISTRIBUTION", "blocked"),
                 ("VICUS_DATA_DISTRIBUTION_FROM", "65536"),
                 ("VICUS_SUMMARY", path.as_str()),
+                ("VICUS_TRACE", traced.as_str()),
             ];
             let what = format!("{strategy}, {threads} threads");
             assert_eq!(run(&program, strategy, threads, &variables), (Some(0), "ok\n".to_owned()), "{what}");
@@ -530,9 +534,15 @@ fn the_sections_of_a_placed_block_are_known() {
             // Blocks that are placed begin with a page.
             assert_eq!(numbers[..3].iter().sum::<usize>(), 31 * 65536 + 4096, "{what}:\n{said}");
             assert_eq!(numbers[3..], [32, 32], "{what}:\n{said}");
+            // The trace says the same of the seats that ran the tasks.
+            let bytes = fs::read(&trace).expect("it writes a trace");
+            let rows = vicus::trace::Trace::read_from(&mut &bytes[..]).expect("a trace can be read").summary().boxes;
+            let sum = |of: fn(&vicus::trace::BoxSummary) -> u64| rows.iter().map(of).sum::<u64>() as usize;
+            let told = [sum(|row| row.near_bytes), sum(|row| row.far_bytes)];
+            assert_eq!(told, numbers[..2], "{what}:\n{said}");
         }
     }
-    let _ = fs::remove_file(summary);
+    let _ = (fs::remove_file(summary), fs::remove_file(trace));
 }
 
 /// What happened: of 32 sections of 4 MB, gcc's first pass gave the first task all the rest, and without placed memory

@@ -83,8 +83,8 @@ pub fn hash_seed() -> Option<Result<u64, String>> {
     Some(seed.map_err(|_| "VICUS_HASH_SEED: expected a whole number from 0 to 18446744073709551615".to_owned()))
 }
 
-/// The distribution that `VICUS_DATA_DISTRIBUTION` names, or `OMP_DATA_DISTRIBUTION`, else the one in the file of `VICUS_LEARNED`; or what is wrong
-/// with them.
+/// The distribution that `VICUS_DATA_DISTRIBUTION` names, or `OMP_DATA_DISTRIBUTION`, else the one in the file of
+/// `VICUS_LEARNED`; or what is wrong with them.
 pub fn distribution() -> Option<Result<Distribution, String>> {
     let named = parsed("VICUS_DATA_DISTRIBUTION").or_else(|| parsed("OMP_DATA_DISTRIBUTION"));
     named.or_else(|| match learned()? {

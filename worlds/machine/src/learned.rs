@@ -1,4 +1,5 @@
-//! What past runs of a program have taught: the strategy and the distribution that suit it on a machine, kept in a file.
+//! What past runs of a program have taught: the strategy and the distribution that suit it on a machine, kept in a
+//! file.
 
 use crate::latency::key;
 use serde_json::{Value, json};
@@ -43,8 +44,8 @@ impl Learned {
     /// Reads a file that [`Learned::write`] has written about this machine.
     ///
     /// # Errors
-    /// The file can't be read, ends too early, has another version, names no strategy or an unknown distribution, or is about another machine.
-    /// The message begins with the file's name.
+    /// The file can't be read, ends too early, has another version, names no strategy or an unknown distribution, or is
+    /// about another machine. The message begins with the file's name.
     pub fn read(file: &Path, machine: &Topology) -> Result<Learned, String> {
         let wrong = |what: &str| format!("{}: {what}", file.display());
         let text = std::fs::read_to_string(file).map_err(|error| wrong(&format!("can't be read ({error})")))?;

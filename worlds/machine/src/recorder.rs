@@ -530,7 +530,8 @@ impl Recorder {
         }
     }
 
-    /// The running task of this request, which has just begun, uses so many bytes near this seat, and so many elsewhere.
+    /// The running task of this request, which has just begun, uses so many bytes near this seat, and so many
+    /// elsewhere.
     pub(crate) fn running_uses(&mut self, request: RequestId, near: usize, far: usize) {
         for (far, bytes) in near_first(near, far) {
             self.record_of_running(request, |who| What::BytesRead { who, far, bytes });

@@ -121,8 +121,8 @@ pub struct LeafSums {
 }
 
 impl Outcome {
-    /// The sums over the tasks of each leaf that has some, in the order of the leaves. A task counts for the leaf of its first piece of work.
-    /// The first task, which spawns all others, is left out. `program` is the one that ran.
+    /// The sums over the tasks of each leaf that has some, in the order of the leaves. A task counts for the leaf of
+    /// its first piece of work. The first task, which spawns all others, is left out. `program` is the one that ran.
     pub fn by_leaf(&self, program: &Program) -> Vec<LeafSums> {
         let mut sums: Vec<LeafSums> =
             program.leaves.iter().map(|name| LeafSums { name: name.clone(), ..LeafSums::default() }).collect();

@@ -2,8 +2,9 @@
 //!
 //! Each task keeps what it has said of its data, the time that it worked, and where it spawned others and waited for them. Siblings
 //! are ordered anew by their data, so that the order is that of the program and not of the recorded run. Arrays are the ranges of bytes
-//! that tasks have named; those that touch are one, unless the trace knows that another array begins between them. An array that tasks
-//! read before one writes it was written by the program itself: the first seat touches its pages before the measured part begins.
+//! that tasks have named; those that touch are one, unless the trace knows that another array begins between them. An
+//! array that tasks read before one writes it was written by the program itself: the first seat touches its pages
+//! before the measured part begins.
 //!
 //! The members of a team are one task each between two barriers, on the seat of their number: loops are divided as they were for the
 //! recorded threads. A barrier waits for all tasks of its team. What the first thread did between two regions is work of the

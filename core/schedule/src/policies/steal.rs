@@ -2,8 +2,11 @@
 //!
 //! Muddukrishna, Jonsson, Brorsson, "Locality-Aware Task Scheduling and Data Distribution for OpenMP Programs on NUMA
 //! Systems and Manycore Processors", 2015, §5: a Chase-Lev deque per core, own work first, victims round robin.
+//!
+//! With a capacity, a seat whose deque is full runs what it spawns at once, as OpenMP runtimes with a deque for each
+//! thread do: that of Intel's compilers holds 256 tasks. Such a deque is a queue with a lock.
 
-use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy};
+use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy, Values};
 use crate::{Order, Plan, PoolId, QueueId, Scan, Take};
 use vicus_topology::{PuId, Topology};
 
@@ -19,7 +22,16 @@ impl Strategy for Steal {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[SPARES, SPIN]
+        &[
+            Parameter {
+                name: "capacity",
+                default: 0,
+                values: Values::ANY,
+                what: "how many tasks each deque holds; 0 is any number",
+            },
+            SPARES,
+            SPIN,
+        ]
     }
 
     fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {
@@ -32,6 +44,7 @@ impl Strategy for Steal {
                 draft.queue(format!("deque of {seat:?}"), Some(seat), Order::Deque, home, everyone.clone())
             })
             .collect();
+        deques.iter().for_each(|deque| draft.queues[deque.index()].capacity = setting.above_zero("capacity"));
         let home = draft.pool_node(PoolId::new(0));
         let entry = draft.queue("entry".to_owned(), None, Order::Deque, home, everyone);
         for seat in draft.seat_ids() {

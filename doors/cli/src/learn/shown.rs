@@ -22,7 +22,8 @@ impl Findings {
             Some(_) => {
                 self.strategies_and_distributions(best, &mut text);
                 writeln!(text, "\n{of_distributions}").expect(FITS);
-                text += "standard: pages lie where they are touched first; what tasks read first, the first thread has touched\n";
+                text += "standard: pages lie where they are touched first; what tasks read first, the first thread has \
+                         touched\n";
                 self.by_type(&mut text);
             }
         }
@@ -39,8 +40,8 @@ impl Findings {
                 let all = others.join(", ");
                 writeln!(
                     text,
-                    "a program has one strategy, and one distribution for blocks that VICUS_DATA_DISTRIBUTION_OF does not name; another \
-                     one is better for {all}"
+                    "a program has one strategy, and one distribution for blocks that VICUS_DATA_DISTRIBUTION_OF does \
+                     not name; another one is better for {all}"
                 )
                 .expect(FITS);
             }
@@ -98,7 +99,8 @@ impl Findings {
         let columns = self.distributions();
         let first = self.types.iter().map(|one| one.name.len()).max().unwrap_or(0).max("task".len());
         let width = columns.iter().map(|name| name.len()).max().unwrap_or(0).max(23);
-        *text += "\nby type of task, under the best strategy with each distribution: ms of work, its ratio to the first column, near bytes\n";
+        *text += "\nby type of task, under the best strategy with each distribution: ms of work, its ratio to the \
+                  first column, near bytes\n";
         write!(text, "{:first$} {:>8} {:>14}", "task", "tasks", "bytes").expect(FITS);
         columns.iter().for_each(|name| write!(text, " {name:>width$} ").expect(FITS));
         *text += "\n";

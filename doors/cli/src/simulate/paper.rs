@@ -135,9 +135,19 @@ fn table(report: &Report) -> String {
         text += "nodes: how many nodes boxes keep to; 1 if a box's node is left to chance\n";
     }
     text += "\n";
-    report.verdicts.iter().for_each(|verdict| text += &shown(verdict));
-    let held = report.verdicts.iter().filter(|verdict| verdict.holds).count();
-    text + &format!("{held} of {} claims hold\n", report.verdicts.len())
+    let (given, tested): (Vec<&Verdict>, Vec<&Verdict>) =
+        report.verdicts.iter().partition(|verdict| verdict.by_construction.is_some());
+    tested.iter().for_each(|verdict| text += &shown(verdict));
+    if !given.is_empty() {
+        text += "\nnot counted, because they follow from what the model is given:\n";
+        given.iter().for_each(|verdict| text += &shown(verdict));
+        text += "\n";
+    }
+    let held = tested.iter().filter(|verdict| verdict.holds).count();
+    if tested.is_empty() {
+        return text + "none of its claims tests the model\n";
+    }
+    text + &format!("{held} of {} claims hold\n", tested.len())
 }
 
 /// A claim in one line, its figures in a second one, and what is missing if it does not hold.
@@ -158,7 +168,7 @@ fn shown(verdict: &Verdict) -> String {
     let farthest = verdict.farthest.map(|farthest| {
         format!("    as shown it holds; with other seeds (single runs, of smaller inputs where the figure has them) the farthest is {farthest:.3}\n")
     });
-    let missing = match &verdict.missing {
+    let missing = match verdict.missing.as_ref().or(verdict.by_construction.as_ref()) {
         Some(missing) => farthest.unwrap_or_default() + &format!("    {missing}\n"),
         None if verdict.holds => String::new(),
         None => farthest.unwrap_or_else(|| "    what is missing is not known\n".to_owned()),

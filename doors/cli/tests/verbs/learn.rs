@@ -148,8 +148,8 @@ fn a_file_of_another_machine_or_cut_off_is_refused_with_its_place() {
     assert!(error(&few).contains("--threads 3: ") && error(&few).contains("has 2 PUs"));
 }
 
-/// Writes a trace as an OpenMP program does: one thread spawns sixteen tasks, twice, each of which works for a millisecond on a megabyte of its
-/// own, if they say so.
+/// Writes a trace as an OpenMP program does: one thread spawns sixteen tasks, twice, each of which works for a
+/// millisecond on a megabyte of its own, if they say so.
 fn of_tasks(name: &str, says: bool) -> PathBuf {
     let mut log = Log::new(1000);
     let root = BoxId::task(1, 0);

@@ -214,8 +214,9 @@ impl Worker {
         }
     }
 
-    /// Makes a task of this context with this footprint, which says whether its children are dealt by data, and which uses it marks when it
-    /// begins. Only a task that marks some carries them, and its footprint only where events are kept.
+    /// Makes a task of this context with this footprint, which says whether its children are dealt by data, and which
+    /// uses it marks when it begins. Only a task that marks some carries them, and its footprint only where events are
+    /// kept.
     ///
     /// # Safety
     /// As for [`Job::task`].
@@ -230,7 +231,9 @@ impl Worker {
         // SAFETY: the caller's promise.
         unsafe {
             if self.recorder.keeps_events() && !accesses.is_empty() {
-                let accesses: Box<[Access]> = accesses.into();
+                // A single byte is an address by which tasks are ordered.
+                let used = accesses.iter().filter(|access| access.total_bytes() > 1).copied();
+                let accesses: Box<[Access]> = used.collect();
                 return Job::task(self, context, has_data, move |context| {
                     in_task(|worker| {
                         worker.begin_uses(&uses);

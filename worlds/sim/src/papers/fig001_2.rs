@@ -69,6 +69,13 @@ fn others<'r>(results: &'r Results, what: &'static str, count: usize) -> impl It
     (1..count).map(move |location| results.ratio(what, &label(what, location), &label(what, 0)))
 }
 
+/// Why these claims test nothing.
+const FROM_FILE: &str = "the machine's file has these latencies by distance, and from this text";
+
+fn by_construction(claims: Vec<Claim>) -> Vec<Claim> {
+    claims.into_iter().map(|claim| claim.by_construction(FROM_FILE)).collect()
+}
+
 pub(super) fn fig2() -> Figure {
     let claims = vec![
         Claim::new("remote nodes are expensive", "the least time of another node to that of node 0", MORE, |results| {
@@ -83,7 +90,7 @@ pub(super) fn fig2() -> Figure {
     ];
     let title = "Memory of each node, read from node 0 of an eight-node Opteron 6172";
     let source = "Muddukrishna, Jonsson, Brorsson, Scientific Programming 2015, Fig. 2 and §2";
-    figure_of(("001-fig2", title, source), "opteron-6172", ("node", NODES), read_node, claims)
+    figure_of(("001-fig2", title, source), "opteron-6172", ("node", NODES), read_node, by_construction(claims))
 }
 
 pub(super) fn fig5() -> Figure {
@@ -100,7 +107,7 @@ pub(super) fn fig5() -> Figure {
     ];
     let title = "Home caches, read from tile 0 of a TILEPro64";
     let source = "Muddukrishna, Jonsson, Brorsson, Scientific Programming 2015, Fig. 5 and §2";
-    figure_of(("001-fig5", title, source), "tilepro64", ("tile", TILES), read_home, claims)
+    figure_of(("001-fig5", title, source), "tilepro64", ("tile", TILES), read_home, by_construction(claims))
 }
 
 #[cfg(test)]

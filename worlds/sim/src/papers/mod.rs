@@ -4,7 +4,8 @@
 //! range that the paper gives for it. The model knows nothing of figures and claims. A claim that holds is *robust* if it still
 //! holds when any of the free parameters, or of the machine's bandwidths outside of its caches ([`Machine::BANDWIDTHS`]), is a
 //! quarter smaller or larger, and *fragile* otherwise; a claim of "never slower" is tested with twenty seeds as well. Where the
-//! model disagrees with a paper, the report says so; if what is missing is known, that claim is not varied.
+//! model disagrees with a paper, the report says so; if what is missing is known, that claim is not varied. A claim
+//! that follows from what the model is given, such as a latency in a machine's file, says so, and is not counted.
 //!
 //! A figure of queries replays recordings: it says which [`Recording`]s it needs, and the caller makes them
 //! ([`Figure::replay`]).
@@ -233,6 +234,8 @@ pub struct Claim {
     pub always: Option<Vec<(&'static str, String)>>,
     /// If it is known not to hold: what the model lacks, or what in the paper contradicts it.
     pub missing: Option<&'static str>,
+    /// If it follows from what the model is given and is no test of it: from what.
+    pub by_construction: Option<&'static str>,
     /// Computes the ratio.
     measure: Box<dyn Fn(&Results) -> f64 + Send + Sync>,
 }
@@ -245,7 +248,7 @@ impl Claim {
         measure: impl Fn(&Results) -> f64 + Send + Sync + 'static,
     ) -> Claim {
         let (text, measure) = (text.into(), Box::new(measure));
-        Claim { text, ratio, expected, published: None, always: None, missing: None, measure }
+        Claim { text, ratio, expected, published: None, always: None, missing: None, by_construction: None, measure }
     }
 
     /// Says that the ratio is that of what is predicted to this published figure.
@@ -256,6 +259,11 @@ impl Claim {
     /// Says what the model lacks, or what in the paper contradicts the claim, if it does not hold.
     fn missing(self, missing: &'static str) -> Claim {
         Claim { missing: Some(missing), ..self }
+    }
+
+    /// Says that it follows from what the model is given: it is shown, and is not counted among those that hold.
+    fn by_construction(self, why: &'static str) -> Claim {
+        Claim { by_construction: Some(why), ..self }
     }
 
     /// Makes it a claim of every seed, about these runs.
@@ -383,6 +391,13 @@ impl Results {
     /// The time of one run of a group, divided by that of another.
     fn ratio(&self, group: &str, label: &str, to: &str) -> f64 {
         self.point(group, label).wall_ns() / self.point(group, to).wall_ns()
+    }
+
+    /// The share of a run's bytes that came from another node, or another's home cache.
+    fn far_share(&self, group: &str, label: &str) -> f64 {
+        let point = self.point(group, label);
+        let bytes = point.near + point.far;
+        if bytes > 0.0 { point.far / bytes } else { 0.0 }
     }
 }
 

@@ -67,6 +67,9 @@ pub struct Verdict {
     pub holds: bool,
     /// If it does not hold: what the model lacks, or what in the paper contradicts it. `None` if it holds, or nobody has found out.
     pub missing: Option<String>,
+    /// If it follows from what the model is given: from what. Such a claim tests nothing, and is not counted among
+    /// those that hold.
+    pub by_construction: Option<String>,
     /// Whether that is still so when the parameters vary.
     pub robust: Robust,
     /// The number of seeds with which it was tested, and of those with which it held; `None` if it need not hold for all,
@@ -139,6 +142,7 @@ impl Verdict {
             }),
             holds,
             missing: claim.missing.filter(|_| !holds).map(ToOwned::to_owned),
+            by_construction: claim.by_construction.map(ToOwned::to_owned),
             robust,
             seeds: (always && asked > 1).then_some((asked, held)),
             farthest,

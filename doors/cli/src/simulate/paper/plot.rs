@@ -61,7 +61,11 @@ fn figure(body: &mut String, report: &Report, y: f64) -> (f64, f64) {
     }
     let mut end = base + NAMES + LINE;
     for verdict in &report.verdicts {
-        let holds = if verdict.holds { "holds" } else { "does not hold" };
+        let holds = match (verdict.holds, &verdict.by_construction) {
+            (true, Some(_)) => "by construction",
+            (true, None) => "holds",
+            (false, _) => "does not hold",
+        };
         text(body, LEFT, end, &format!("{holds} ({:.3}): {}", verdict.value, verdict.claim));
         end += LINE;
     }
