@@ -13,7 +13,7 @@
 //! thread that may use a part of the process's processors alone. There, under a strategy with a parameter `pin`, each thread asks where it runs before it looks for a
 //! task (`pin=off`).
 
-use crate::places::{self, Nodes};
+use crate::places::{self, Nodes, set_affinity, set_of};
 use crate::thread::Thread;
 
 /// For the summary: where the threads of a team of so many run.
@@ -102,21 +102,6 @@ impl Bound {
             set_affinity(&self.sets[0]);
             set_affinity(&own);
         }
-    }
-}
-
-fn set_of(cpus: &[usize]) -> libc::cpu_set_t {
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        cpus.iter().for_each(|&cpu| libc::CPU_SET(cpu, &mut set));
-        set
-    }
-}
-
-/// A system that refuses it, to a sandbox for instance, leaves the thread where it likes.
-fn set_affinity(set: &libc::cpu_set_t) {
-    unsafe {
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const *set);
     }
 }
 

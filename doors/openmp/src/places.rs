@@ -28,6 +28,22 @@ pub(crate) fn own_set() -> libc::cpu_set_t {
     }
 }
 
+/// These processors, as the system has them.
+pub(crate) fn set_of(cpus: &[usize]) -> libc::cpu_set_t {
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        cpus.iter().for_each(|&cpu| libc::CPU_SET(cpu, &mut set));
+        set
+    }
+}
+
+/// The calling thread may run on these processors from now on. A system that refuses it, to a sandbox for instance, leaves the thread where it likes.
+pub(crate) fn set_affinity(set: &libc::cpu_set_t) {
+    unsafe {
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const *set);
+    }
+}
+
 /// Where the thread of this number in a team begins: the processors of the calling thread in turn, behind the one on which this is. The system
 /// would choose by what it knows of their load some time ago, and often let it begin beside the calling thread; it moves threads that
 /// share a processor after some milliseconds. `None` if the team has not all of them: then the system knows better which are free.
@@ -281,11 +297,7 @@ impl Binding {
         thread.partition = partition;
         if thread.place != place as i32 {
             thread.place = place as i32;
-            unsafe {
-                let mut set: libc::cpu_set_t = std::mem::zeroed();
-                places()[place as usize].iter().for_each(|&cpu| libc::CPU_SET(cpu, &mut set));
-                libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
-            }
+            set_affinity(&set_of(&places()[place as usize]));
         }
     }
 }

@@ -392,7 +392,7 @@ impl Dock {
 extern "C" fn serve(dock: *mut libc::c_void) -> *mut libc::c_void {
     let dock = unsafe { &*dock.cast::<Dock>() };
     // It has begun on a processor that was chosen, and may go on where others may.
-    unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const dock.processors) };
+    crate::places::set_affinity(&dock.processors);
     let thread = here();
     thread.free = Some(dock.processors);
     let mut seen = 0;

@@ -13,7 +13,7 @@
 //! A core's share of the last-level cache was 1 MiB on the authors' machine. Where it is larger today, the limit stays there: the caches have grown, and the price of
 //! distance has not fallen.
 
-use super::{Draft, PIN, Parameter, SPARES, Setting, Strategy, Values, cache_bytes, cores, unbound};
+use super::{Draft, PIN, Parameter, SPARES, Setting, Strategy, Values, cache_bytes, cores};
 use crate::{Dealing, Idle, Order, Plan, PoolId, QueueId, Robber, Scan, Take};
 use vicus_topology::{NodeId, PuId, Topology};
 
@@ -140,8 +140,7 @@ impl Strategy for Footprint {
             ..draft.deal_to_nodes(&queues)
         };
         let homes = draft.homes(&queues);
-        let plan = Plan { homes, dealing: Some(dealing), ..draft.finish(setting, undealt) };
-        if setting.value(PIN.name) == 0 { unbound(plan) } else { plan }
+        Plan { homes, dealing: Some(dealing), ..draft.finish(setting, undealt) }
     }
 }
 

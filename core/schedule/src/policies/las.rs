@@ -9,12 +9,12 @@
 //! The rules for immediate tasks are those of boxes: a request's first boxes are deferred, so each request begins on another node, and rule 5 keeps
 //! what it sends on that node. A program's own tasks begin on one seat, and with these rules the seats of all other nodes would idle. So on a machine with
 //! several nodes each seat has a second queue for immediate tasks that are no boxes ([`SeatPlan::tasks`]). Its own node treats these as immediate boxes; seats of
-//! other nodes take the oldest of them when they find nothing else, near nodes first (rule 6). Deferred ones in their place, which leave a node by rule 4, were up to
-//! 30 times as slow in simulations: small tasks then wait for the locks of the groups' queues.
+//! other nodes take the oldest of them when they find nothing else, near nodes first (rule 6). Deferred ones in their place, which leave a node by rule 4, were more
+//! than 100 times as slow in a simulation (fib on 72 cores): small tasks then wait for the locks of the groups' queues.
 //!
 //! [`SeatPlan`]: crate::SeatPlan
 
-use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy, Values, unbound};
+use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy, Values};
 use crate::{Order, Plan, PoolId, QueueId, Scan, SeatId, Take};
 use vicus_topology::{PuId, Topology};
 
@@ -94,7 +94,7 @@ impl Strategy for Las {
             draft.probe(seat, 6, Scan::Ring(tasks_of(&far), 1), Take::Oldest);
         }
         let homes = draft.homes(&deferred);
-        bound(Plan { homes, ..draft.finish(setting, deferred) }, setting)
+        Plan { homes, ..draft.finish(setting, deferred) }
     }
 }
 
@@ -109,12 +109,6 @@ pub(super) const PIN: Parameter = Parameter {
 
 const AUTO: u32 = 0;
 const GROUP: u32 = 1;
-const OFF: u32 = 3;
-
-/// The plan, for threads that are bound unless the setting says that they are not.
-pub(super) fn bound(plan: Plan, setting: &Setting) -> Plan {
-    if setting.value(PIN.name) == OFF { unbound(plan) } else { plan }
-}
 
 /// Gives seats the affinity that the setting says.
 pub(super) fn pin(draft: &mut Draft<'_>, pus: &[PuId], setting: &Setting) {

@@ -9,7 +9,7 @@
 //! With `pin=off` threads run where the system puts them, and a thread's domain is that where it runs, which §4 of the paper leaves to
 //! later work. What is recorded of distances counts a thread as where its seat is.
 
-use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy, Values, unbound};
+use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy, Values};
 use crate::{Dealing, Order, Plan, QueueId, Scan, Take, Tokens};
 use vicus_topology::{GroupId, PuId, Topology};
 
@@ -78,7 +78,6 @@ impl Strategy for LocalityQueues {
         let dealing = Dealing { intensity_first: true, ..to_domains };
         let homes = draft.homes(&queues);
         let tokens = Some(Tokens { capacity: setting.above_zero("capacity") });
-        let plan = Plan { homes, dealing: Some(dealing), tokens, ..draft.finish(setting, queues) };
-        if setting.value("pin") == 0 { unbound(plan) } else { plan }
+        Plan { homes, dealing: Some(dealing), tokens, ..draft.finish(setting, queues) }
     }
 }

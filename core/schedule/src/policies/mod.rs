@@ -120,16 +120,6 @@ const SPARES: Parameter = Parameter {
     what: "how many threads each pool of threads may lend for blocked ones, at most one for each of its threads",
 };
 
-/// Makes a plan one of threads that are not bound ([`Plan::roams`]).
-fn unbound(mut plan: Plan) -> Plan {
-    plan.roams = true;
-    for seat in &mut plan.seats {
-        seat.affinity.clear();
-        seat.is_alone = false;
-    }
-    plan
-}
-
 /// Whether threads of a strategy that deals tasks are bound, for those that have no other way to say it.
 const PIN: Parameter = Parameter {
     name: "pin",
@@ -327,6 +317,14 @@ impl<'a> Draft<'a> {
         if let Some(spin_ns) = setting.find(SPIN.name) {
             self.seats.iter_mut().for_each(|seat| seat.idle = Idle::Sleep { spin_ns });
         }
+        // Threads that are not bound may meet on a PU.
+        let roams = setting.is(PIN.name, "off");
+        if roams {
+            for seat in &mut self.seats {
+                seat.affinity.clear();
+                seat.is_alone = false;
+            }
+        }
         Plan {
             strategy,
             queues: self.queues,
@@ -337,7 +335,7 @@ impl<'a> Draft<'a> {
             in_turn: Vec::new(),
             defers_boxes: false,
             spills: false,
-            roams: false,
+            roams,
             dealing: None,
             tokens: None,
             warm: None,

@@ -148,6 +148,15 @@ impl Setting {
         at.map(|at| self.values[at])
     }
 
+    /// Whether the strategy has a parameter of this name, and its value is the one of that name.
+    pub(super) fn is(&self, name: &str, value: &str) -> bool {
+        let parameters = self.strategy.parameters().iter().zip(&self.values);
+        parameters.filter(|(parameter, _)| parameter.name == name).any(|(parameter, &at)| match parameter.values {
+            Values::Named(names) => names.get(at as usize) == Some(&value),
+            _ => false,
+        })
+    }
+
     /// The value of a parameter for which 0 means another default.
     pub(super) fn above_zero(&self, name: &str) -> Option<u32> {
         Some(self.value(name)).filter(|&value| value > 0)

@@ -12,7 +12,7 @@
 //! (`undealt=beside`): a program whose tasks name no data then keeps one vicinity of the machine busy.
 
 use super::footprint::{BACK_OFF, BESIDE, UNDEALT, back_off, first_beyond_longest};
-use super::{Draft, Latencies, PIN, Parameter, SPARES, Setting, Strategy, Values, private_bytes, unbound};
+use super::{Draft, Latencies, PIN, Parameter, SPARES, Setting, Strategy, Values, private_bytes};
 use crate::{Dealing, Order, Plan, PoolId, QueueId, Scan, Take};
 use vicus_topology::{GroupId, PuId, Topology};
 
@@ -138,8 +138,7 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
         ..draft.deal_to_groups(&queues, &cost)
     };
     let homes = draft.homes(&queues);
-    let plan = Plan { homes, dealing: Some(dealing), ..draft.finish(setting, undealt) };
-    if setting.value(PIN.name) == 0 { unbound(plan) } else { plan }
+    Plan { homes, dealing: Some(dealing), ..draft.finish(setting, undealt) }
 }
 
 /// All pools by what a byte of their caches costs a seat of this one, which comes first; at equal costs cyclically from it.

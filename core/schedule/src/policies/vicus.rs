@@ -250,10 +250,7 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
     let data_homes = draft.homes(&data_homes);
     let dealing = homes.dealing(&draft, pus, setting, &dealt_by_pool, &cost);
     let spills = setting.value(SPILL.name) == 1;
-    las::bound(
-        Plan { homes: data_homes, dealing: Some(dealing), warm, spills, ..draft.finish(setting, deferred) },
-        setting,
-    )
+    Plan { homes: data_homes, dealing: Some(dealing), warm, spills, ..draft.finish(setting, deferred) }
 }
 
 /// A queue for each pool, for tasks whose data the pool has in its caches. Another pool takes one of them when the queue is longer than its limit. `None` if there is a single pool, if no cache's size
