@@ -33,6 +33,7 @@ mod shown;
 mod sleepers;
 mod sync;
 mod task;
+mod turns;
 mod valid;
 
 pub use access::{Access, Mode};
@@ -55,3 +56,4 @@ pub use queue::Queue;
 pub use seat::{After, OWN_TURN, Put, Rest, Run, Seat, WOKEN_TURN, YIELDED_TURN};
 pub use sleepers::{Sleeper, Sleepers, Wake};
 pub use task::{Kind, RequestId, RunTask, TaskClass, TaskHeader, TaskRef};
+pub use turns::TURN_NS;

@@ -25,6 +25,14 @@ pub trait QueuesByRequest: Queues {
     /// oldest of the request's, from the end that `take` names.
     fn take_of(&mut self, request: RequestId, queue: QueueId, take: Take, longer_than: u32) -> Option<Self::Task>;
 
+    /// Takes the youngest task of a request from the seat's own lock-free queue. Others' may change places with younger ones of the request.
+    fn take_own_of(&mut self, queue: QueueId, request: RequestId) -> Option<Self::Task> {
+        self.take_of(request, queue, Take::Youngest, 0)
+    }
+
+    /// The request of a task.
+    fn request_of(&self, task: &Self::Task) -> RequestId;
+
     /// Whether the seat may begin this task now. The other functions give no other ones.
     #[inline]
     fn may_begin(&self, _: &Self::Task) -> bool {
@@ -50,6 +58,16 @@ impl<Q: QueuesByRequest> QueuesByRequest for &mut Q {
     #[inline]
     fn take_of(&mut self, request: RequestId, queue: QueueId, take: Take, longer_than: u32) -> Option<Q::Task> {
         (**self).take_of(request, queue, take, longer_than)
+    }
+
+    #[inline]
+    fn take_own_of(&mut self, queue: QueueId, request: RequestId) -> Option<Q::Task> {
+        (**self).take_own_of(queue, request)
+    }
+
+    #[inline]
+    fn request_of(&self, task: &Q::Task) -> RequestId {
+        (**self).request_of(task)
     }
 
     #[inline]
@@ -143,9 +161,32 @@ pub fn look_waiting<Q: QueuesByRequest>(
     })
 }
 
+/// As [`look`], for tasks of one request alone. No ring goes on.
+pub(crate) fn look_of<Q: QueuesByRequest>(
+    probes: &[Probe],
+    queues: &mut Q,
+    request: RequestId,
+) -> Option<Found<Q::Task>> {
+    probes.iter().find_map(|probe| {
+        let limit = |at: usize| match &probe.when {
+            When::NotEmpty => 0,
+            When::LongerThan(limits) => limits[at],
+        };
+        let mut list = probe.scan.queues().iter().enumerate();
+        list.find_map(|(at, &queue)| {
+            let task = queues.take_of(request, queue, probe.take, limit(at))?;
+            Some(Found { task, rule: probe.rule, queue })
+        })
+    })
+}
+
 /// Asks the queues of a probe, each with its threshold, until one gives a task.
 #[inline]
-fn scan<T>(probe: &Probe, cursors: &mut [usize], mut take: impl FnMut(QueueId, u32) -> Option<T>) -> Option<Found<T>> {
+pub(crate) fn scan<T>(
+    probe: &Probe,
+    cursors: &mut [usize],
+    mut take: impl FnMut(QueueId, u32) -> Option<T>,
+) -> Option<Found<T>> {
     let (list, start) = match &probe.scan {
         Scan::List(list) => (list, 0),
         // A seat that is not bound may look around another ring than the last time.

@@ -13,6 +13,8 @@
 //! 4. what it has *kept*: tasks that a full queue refused, and those that it spawned on a deep stack;
 //! 5. the plan's probes.
 //!
+//! While several requests run, each has [turns](crate::TURN_NS), which go before all this.
+//!
 //! After many tasks in a row out of its own queue, which is the first probe's, the other probes have a turn ([`OWN_TURN`]). A first probe of several queues that
 //! others use as well gives the second one of them a turn then.
 //!
@@ -23,6 +25,7 @@
 //! The hot path is [`Seat::find`] and [`Seat::activated`]: they allocate nothing.
 
 use crate::front::{FRONT_RULE, FRONT_TAKE, FRONT_TURN_NS};
+use crate::turns::Turns;
 use crate::{
     Access, DEEP, Dealing, Dealt, Found, Idle, Kind, LastUses, Plan, Probe, QueueId, QueuesByRequest, RequestId, Scan,
     SeatId, SeatPlan, Shares, Sleeper, Spawner, Take, Wake, Way, When, Whereabouts, Why, look, look_waiting,
@@ -72,25 +75,25 @@ pub struct Seat<T> {
     id: SeatId,
     /// The lock-free queue into which this seat puts immediate tasks and from which it takes the youngest first (rule 1 of most
     /// strategies), if the plan has such a queue.
-    own: Option<QueueId>,
+    pub(crate) own: Option<QueueId>,
     /// The way of a task out of that queue.
-    own_way: Way,
+    pub(crate) own_way: Way,
     /// Whether it takes them while a task waits.
     own_while_waiting: bool,
     /// How many tasks in a row it has taken out of it; without one, out of the first queue that it looks into.
     own_in_row: u32,
     /// How many of the plan's probes only look into that queue: the first one, or none.
-    own_probes: usize,
+    pub(crate) own_probes: usize,
     /// Of a seat without such a queue, the one out of which it takes the oldest task before it looks elsewhere, if the plan has such a queue, and the
     /// way of a task out of it.
     first: Option<(QueueId, Way)>,
     /// The cursors of the plan's rings.
-    cursors: Vec<usize>,
+    pub(crate) cursors: Vec<usize>,
     /// The task to run next: in the own queue it would be pushed and popped again at once. Other seats don't see it; it is run
     /// before the seat looks for another task.
-    next: Option<Found<T>>,
+    pub(crate) next: Option<Found<T>>,
     /// Tasks that this seat runs itself, the youngest first.
-    kept: Vec<T>,
+    pub(crate) kept: Vec<T>,
     /// Suspended tasks that have to go on, if there are any.
     resumed: Resumed<T>,
     /// The tasks that wait on its stack: each with the request whose tasks may run meanwhile, or `None` for any.
@@ -117,9 +120,13 @@ pub struct Seat<T> {
     /// So many deferred tasks more go into its own queue, since the one where they would go was in use.
     spills: u32,
     /// The plan's front.
-    front: Option<QueueId>,
+    pub(crate) front: Option<QueueId>,
     /// How long it has worked at tasks from there, in nanoseconds, since it last had another one.
-    front_ns: u64,
+    pub(crate) front_ns: u64,
+    /// Whether it leaves the front alone now.
+    pub(crate) front_rests: bool,
+    /// The turns of requests, while several run.
+    pub(crate) turns: Turns,
 }
 
 /// The suspended tasks of a seat that have to go on.
@@ -137,6 +144,8 @@ struct Resumed<T> {
     turns: u32,
     /// One that yielded went on last: before the next one, the queue into which the seat looks first has a turn.
     is_nears_turn: bool,
+    /// While several requests run: one that was woken went on last.
+    is_yieldeds_turn: bool,
 }
 
 impl<T> Resumed<T> {
@@ -148,6 +157,7 @@ impl<T> Resumed<T> {
             in_row: 0,
             turns: 0,
             is_nears_turn: false,
+            is_yieldeds_turn: false,
         }
     }
 
@@ -262,6 +272,8 @@ impl<T> Seat<T> {
             spills: 0,
             front: plan.front,
             front_ns: 0,
+            front_rests: false,
+            turns: Turns::new(),
         }
     }
 
@@ -332,11 +344,17 @@ impl<T> Seat<T> {
         } else {
             self.look_beyond(self.waits_for(), plan, queues)?
         };
+        Some(self.found(task, way))
+    }
+
+    /// The seat has found a task.
+    #[inline(always)]
+    pub(crate) fn found(&mut self, task: T, way: Way) -> Run<T> {
         self.pause_ns = 0;
         if self.front_ns > 0 && way.queue() != self.front {
             self.front_ns = 0;
         }
-        Some(Run { task, way, leaves: self.woken.is_some() && self.drop_own_wake(way) })
+        Run { task, way, leaves: self.woken.is_some() && self.drop_own_wake(way) }
     }
 
     /// As the rest of [`Seat::find`], for a seat with suspended tasks that have to go on.
@@ -421,6 +439,19 @@ impl<T> Seat<T> {
         self.resumed.count > 0
     }
 
+    /// A suspended task that has to go on, one that was woken and one that has yielded in turn.
+    pub(crate) fn take_suspended(&mut self) -> Option<T> {
+        if self.resumed.count == 0 {
+            return None;
+        }
+        self.resumed.is_yieldeds_turn = !self.resumed.is_yieldeds_turn;
+        if self.resumed.is_yieldeds_turn {
+            self.resumed.take_yielded().or_else(|| self.resumed.take_woken())
+        } else {
+            self.resumed.take_woken().or_else(|| self.resumed.take_yielded())
+        }
+    }
+
     /// How many woken ones have not gone on yet.
     #[inline]
     pub fn woken_count(&self) -> usize {
@@ -441,14 +472,17 @@ impl<T> Seat<T> {
         let is_turn = self.resumed.count == 0 || self.resumed.is_nears_turn && self.resumed.woken.is_empty();
         let is_usual =
             is_turn && self.next.is_none() && self.kept.is_empty() && self.woken.is_none() && !self.is_others_turn();
-        is_usual && self.front.is_none() && (self.own_while_waiting || self.waits_for().is_none())
+        is_usual
+            && !self.turns.are_on()
+            && self.front.is_none()
+            && (self.own_while_waiting || self.waits_for().is_none())
     }
 
     /// As [`Seat::is_own_next`], for a seat without such a queue: whether [`Seat::find`] would take what the plan's probes find.
     #[inline]
     pub fn is_look_next(&self) -> bool {
         let has_none = self.resumed.count == 0 && self.next.is_none() && self.kept.is_empty() && self.woken.is_none();
-        has_none && self.front.is_none() && self.waits_for().is_none()
+        has_none && !self.turns.are_on() && self.front.is_none() && self.waits_for().is_none()
     }
 
     /// A task was taken from its own queue, by [`Seat::is_own_next`].
@@ -462,7 +496,7 @@ impl<T> Seat<T> {
     /// the next without looking into queues but the one where it looks first. It ends with `None` after a while.
     #[inline]
     pub fn next_resumed(&mut self, is_first_empty: impl FnOnce() -> bool) -> Option<T> {
-        if self.resumed.count == 0 {
+        if self.resumed.count == 0 || self.turns.are_on() {
             return None;
         }
         if self.resumed.in_row < WOKEN_TURN
@@ -482,12 +516,12 @@ impl<T> Seat<T> {
 
     /// A task from the front, before all else. A seat on which a task waits finds those of its request by the plan's last probe.
     #[inline]
-    fn find_front<Q>(&mut self, queues: &mut Q) -> Option<(T, Way)>
+    pub(crate) fn find_front<Q>(&mut self, queues: &mut Q) -> Option<(T, Way)>
     where
         Q: QueuesByRequest<Task = T>,
     {
         let front = self.front?;
-        if self.front_ns >= FRONT_TURN_NS || self.waits_for().is_some() {
+        if self.front_ns >= FRONT_TURN_NS || self.front_rests || self.waits_for().is_some() {
             return None;
         }
         Some((queues.take(front, FRONT_TAKE, 0, None)?, Way::new(FRONT_RULE, front)))
@@ -690,7 +724,7 @@ impl<T> Seat<T> {
 
     /// Whether so many tasks wait on its stack that it keeps the tasks that it spawns.
     #[inline]
-    fn is_deep(&self) -> bool {
+    pub fn is_deep(&self) -> bool {
         self.waits.len() >= DEEP
     }
 

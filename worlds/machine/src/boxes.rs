@@ -161,6 +161,12 @@ impl Worker {
         self.frame.current.as_ref().is_some_and(|current| current.id() == request)
     }
 
+    /// Whether there is a current request, and another one.
+    #[inline]
+    pub(crate) fn is_at_other(&self, request: RequestId) -> bool {
+        self.frame.current.as_ref().is_some_and(|current| current.id() != request)
+    }
+
     /// A box of the current request was taken out of its queue. Gives the desk for its invocation, unless the request no longer
     /// needs the box, and the index by which this seat counts.
     #[inline]

@@ -331,6 +331,30 @@ impl QueuesByRequest for Reach<'_> {
         queues.locked(queue, take).flatten()
     }
 
+    fn take_own_of(&mut self, _: QueueId, request: RequestId) -> Option<TaskRef> {
+        let own = self.own?;
+        let is_its = |task: &TaskRef| task.header().request == request && self.may_begin(task);
+        let youngest = own.pop()?;
+        if is_its(&youngest) {
+            return Some(youngest);
+        }
+        // Its tasks come to this end, so that the next look finds them at once.
+        let mut all: Vec<TaskRef> = std::iter::once(youngest).chain(std::iter::from_fn(|| own.pop())).collect();
+        all.reverse();
+        all.sort_by_key(is_its);
+        let found = all.pop_if(|task| is_its(task));
+        for task in all {
+            own.push(task).unwrap_or_else(|_| unreachable!("its place is free"));
+        }
+        own.share(true);
+        found
+    }
+
+    #[inline]
+    fn request_of(&self, task: &TaskRef) -> RequestId {
+        task.header().request
+    }
+
     #[inline]
     fn may_begin(&self, task: &TaskRef) -> bool {
         self.below.is_none_or(|context| is_below(task, context))

@@ -456,7 +456,7 @@ fn entry(shared: Weak<Shared>) -> Entry {
 }
 
 /// What a thread's stack may grow to; a page is taken when it is touched. A task that waits runs others on top of itself.
-const STACK_BYTES: usize = 16 << 20;
+pub(crate) const STACK_BYTES: usize = 16 << 20;
 
 /// What a thread that starts takes beside its stack, with room for other threads that start at the same time. The standard library
 /// ends the process if a thread can't have its stack for signals, and the C library if it can't note a destructor of the thread's
@@ -588,7 +588,7 @@ impl Shared {
         self.change_requests(|requests| {
             if !state.is_known.swap(true, Ordering::Relaxed) {
                 requests.insert(state.instance.id(), Arc::clone(state));
-                self.open.begin();
+                self.open_request(state.instance.id());
             }
         });
     }
@@ -761,7 +761,7 @@ impl Shared {
         let state = self.change_requests(|requests| requests.remove(&id));
         self.stopped.remove(id);
         if let Some(state) = state {
-            self.open.end();
+            self.open.end(id);
             let mut answer = state.lock();
             answer.result = Some(result);
             let waiting = std::mem::take(&mut answer.waiting);

@@ -426,17 +426,44 @@ impl Worker {
     fn find(&mut self, shared: &Shared, last: bool) -> Option<Run<TaskRef>> {
         let mut reach = self.reach(shared, last);
         let plan = self.stand(shared);
+        if shared.are_several() {
+            if let Some(run) = self.find_in_turn(shared, plan, &mut reach) {
+                return Some(run);
+            }
+        } else {
+            self.state.end_turns();
+        }
         let mut found = self.state.find(plan, &mut reach, || shared.inbox(self.seat).take());
         if found.is_none() && self.state.stands() != self.seat {
             found = self.state.find_at_home(&shared.plan.seats[self.seat.index()], &mut reach);
         }
         if reach.below.is_some() {
             found = found.or_else(|| find_below(shared, &mut reach, self.frame.request));
+        } else if found.is_none() && self.helps_others(shared) {
+            found = self.state.help(plan, &mut reach).map(|(task, way)| Run { task, way, leaves: false });
         }
         if let Some(task) = reach.refused {
             shared.put_task_at_entry(task);
         }
         found
+    }
+
+    /// Whether a seat whose task waits may run any task meanwhile: several requests run, and there is nothing to do for the one that waits.
+    #[inline]
+    fn helps_others(&self, shared: &Shared) -> bool {
+        shared.are_several() && self.state.waits_for().is_some() && !self.state.is_deep() && !self.is_tied
+    }
+
+    /// A task of the request whose turn it is, while several run.
+    #[cold]
+    #[inline(never)]
+    fn find_in_turn(&mut self, shared: &Shared, plan: &SeatPlan, reach: &mut Reach<'_>) -> Option<Run<TaskRef>> {
+        // A tied task that waits may have its own descendants run alone.
+        if self.is_tied || !self.below.is_null() || self.state.is_deep() {
+            return None;
+        }
+        let next = |last| shared.open.next_after(last);
+        self.state.find_in_turn(plan, reach, || shared.inbox(self.seat).take(), now_ns(), next)
     }
 
     /// The queues as this seat reaches them.
@@ -582,6 +609,10 @@ impl<'a> Seated<'a> {
             if let Some((task, way)) = find(shared) {
                 if idle_since.take().is_some() {
                     self.end_idle();
+                }
+                // What runs now may have no end, and the request whose last box ran here is over.
+                if in_task(|worker| worker.is_at_other(task.header().request)) {
+                    leave();
                 }
                 run(task, way);
                 continue;
@@ -758,6 +789,18 @@ pub(crate) fn run_on_top(task: TaskRef, way: Way) {
     }
 }
 
+/// Runs a task on top of one that waits. While several requests run, a closure of another request than the waiting one's gets a stack of its own: when it
+/// waits, the task beneath can go on.
+fn run_while_waiting(shared: &Shared, task: TaskRef, way: Way) {
+    let is_closure = || task.header().class.runs_inline && !Core::is(task) && !fibres::is_fibre(task);
+    let is_apart = shared.are_several() && in_task(|worker| worker.frame.request) != task.header().request;
+    if !is_apart || !is_closure() {
+        run_on_top(task, way);
+    } else if let Err(task) = crate::threads::run_aside(task, way) {
+        run_on_top(task, way);
+    }
+}
+
 impl Frame {
     /// Of a task that begins, which is counted nowhere.
     pub(crate) fn new(request: RequestId) -> Frame {
@@ -902,7 +945,7 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
             if idle_since.take().is_some() {
                 Seated::of_this_thread(shared).end_idle();
             }
-            run_on_top(task, way);
+            run_while_waiting(shared, task, way);
             yields = 0;
             continue;
         }
@@ -941,7 +984,9 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
                 std::thread::yield_now();
             }
             Rest::Sleep { sleeper, .. } => {
-                let is_widened = || is_narrow && shared.threads_here.any();
+                let helps = !is_tied && shared.are_several();
+                let sleeper = if helps { Sleeper::Free } else { sleeper };
+                let is_widened = || is_narrow && (shared.threads_here.any() || !helps && shared.are_several());
                 let is_called = || awaited.is_done() || seated.inbox().is_waiting() || is_widened();
                 if shared.threads_here.any() {
                     crate::threads::give_stacks();
@@ -952,7 +997,7 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
                 let found = seated.sleep(sleeper, sleeps);
                 seated.end_idle();
                 if let Some((task, way)) = found {
-                    run_on_top(task, way);
+                    run_while_waiting(shared, task, way);
                 }
                 (idle_since, yields) = (None, 0);
             }

@@ -198,6 +198,8 @@ struct Engine<'a> {
     of_boxes: BTreeSet<RequestId>,
     /// The number of requests that were submitted and are not over.
     open: usize,
+    /// Those of them that take turns: all but that of a first task that only submits the others, as a caller from outside.
+    in_turn: BTreeSet<RequestId>,
     /// The number of tasks that came from outside.
     entered: usize,
     left: usize,
@@ -328,6 +330,7 @@ impl<'a> Engine<'a> {
             requests,
             of_boxes,
             open: 0,
+            in_turn: BTreeSet::new(),
             entered: 0,
             left: program.tasks.len(),
             late_wakes: options

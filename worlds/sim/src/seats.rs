@@ -214,6 +214,14 @@ impl ReadyQueues {
         })
     }
 
+    fn remove_of(&mut self, request: RequestId, queue: QueueId, take: Take) -> Option<Waiting> {
+        let ready = &mut self.queues[queue.index()];
+        let task = ready.tasks.remove(request, take.end(), |_| true)?;
+        ready.count(request, -1);
+        self.count -= 1;
+        Some(task)
+    }
+
     /// Whether only one seat at a time may use a queue.
     pub(crate) fn is_locked(&self, queue: QueueId) -> bool {
         self.queues[queue.index()].locked
@@ -265,10 +273,15 @@ impl QueuesByRequest for ReadyQueues {
         if ready.tasks.len() <= longer_than as usize || !ready.has(request) {
             return None;
         }
-        let task = ready.tasks.remove(request, take.end(), |_| true)?;
-        ready.count(request, -1);
-        self.count -= 1;
-        Some(task)
+        self.remove_of(request, queue, take)
+    }
+
+    fn take_own_of(&mut self, queue: QueueId, request: RequestId) -> Option<Waiting> {
+        self.remove_of(request, queue, Take::Youngest)
+    }
+
+    fn request_of(&self, task: &Waiting) -> RequestId {
+        task.1
     }
 }
 

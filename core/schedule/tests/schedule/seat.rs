@@ -2,7 +2,7 @@
 
 use vicus_schedule::{
     ALL, After, DEEP, FRONT_RULE, FRONT_TURN_NS, Kind, Plan, Put, QueueId, Queues, QueuesByRequest, RequestId, Rest,
-    Seat, SeatId, Setting, Sleeper, Take, Wake, Way, YIELDED_TURN,
+    Seat, SeatId, Setting, Sleeper, TURN_NS, Take, Wake, Way, YIELDED_TURN,
 };
 use vicus_topology::Topology;
 
@@ -34,6 +34,10 @@ impl QueuesByRequest for Lists {
             _ => of.position(|task| task.0 == request.0),
         };
         at.map(|at| tasks.remove(at))
+    }
+
+    fn request_of(&self, task: &Task) -> RequestId {
+        RequestId(task.0)
     }
 }
 
@@ -403,4 +407,36 @@ fn a_thread_that_leaves_its_seat_leaves_its_tasks_to_others() {
     world.seat.begin_wait(Some(RequestId(1)));
     assert_eq!(world.activated((1, 4), Kind::Immediate, true), None);
     assert_eq!(world.seat.end_wait(), Some(((1, 4), world.place(Kind::Immediate))));
+}
+
+/// So many milliseconds, in nanoseconds.
+fn ms(number: u64) -> u64 {
+    number * 1_000_000
+}
+
+#[test]
+fn requests_take_turns_of_a_seats_time() {
+    let mut world = World::new("las");
+    let [own, shared] = world.plan.seats[0].place;
+    // The oldest request always has a task in the seat's own queue, the others have theirs where rule 3 would find the oldest request's.
+    world.queues.0[own.index()] = vec![(1, 0); 10];
+    world.queues.0[shared.index()] = vec![(3, 0), (2, 0), (2, 1), (3, 1)];
+    let mut find = |now_ns| {
+        let World { plan, seat, queues, .. } = &mut world;
+        let next = |last: RequestId| Some(RequestId(last.0 % 3 + 1));
+        seat.find_in_turn(&plan.seats[0], &mut *queues, || None, now_ns, next).map(|run| run.task)
+    };
+    assert_eq!(TURN_NS, ms(4));
+    assert_eq!([find(ms(0)), find(ms(3))], [None; 2], "the strategy's turn");
+    // No task is suspended. First one beyond the seat's own queue, of whichever request, and then those of the first request.
+    assert_eq!([find(ms(4)), find(ms(5))], [Some((3, 0)), Some((1, 0))]);
+    assert_eq!([find(ms(6)), find(ms(7))], [Some((1, 0)), Some((1, 0))]);
+    assert_eq!([find(ms(8)), find(ms(11))], [None; 2], "the strategy's turn");
+    assert_eq!(
+        [find(ms(12)), find(ms(13)), find(ms(14))],
+        [Some((2, 0)), Some((2, 1)), None],
+        "and then it has no more"
+    );
+    assert_eq!(find(ms(15)), None, "so it is the strategy's turn until the time is over");
+    assert_eq!(find(ms(16)), Some((3, 1)));
 }

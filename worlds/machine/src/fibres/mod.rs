@@ -839,6 +839,11 @@ unsafe fn move_words(from: *const Frame, to: *mut Frame) {
 
 const _: () = assert!(size_of::<Frame>().is_multiple_of(size_of::<usize>()));
 
+/// Whether a task is a fibre that goes on.
+pub(crate) fn is_fibre(task: TaskRef) -> bool {
+    ptr::eq(task.header().class, &raw const FIBRE)
+}
+
 /// Starts a thread, which came this way, on a fibre of the calling thread's seat. Gives the task back if there is no stack for it.
 pub(crate) fn start(task: TaskRef, class: stack::Class, way: Option<Way>) -> Result<(), TaskRef> {
     let begun = in_task(|worker| {

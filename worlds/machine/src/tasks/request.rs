@@ -9,8 +9,9 @@ use crate::runtime::{Runtime, Shared};
 use crate::sync::Padded;
 use crate::worker::{Worker, in_task, outside, with_worker};
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -83,7 +84,7 @@ impl Runtime {
         let id = RequestId(shared.next_request.fetch_add(1, Ordering::Relaxed));
         let answer = Arc::new(Answer(Mutex::new(State { is_over: false, result: None, waiting: Vec::new() })));
         shared.requests_of_tasks.begin(id, Arc::clone(&answer) as _);
-        shared.open.begin();
+        shared.open_request(id);
         shared.accounts.begin(id, Account::new(budget));
         let queue = self.next_of(&shared.plan.entry);
         let number = shared.recording.as_ref().map_or(TaskHeader::UNNUMBERED, |recording| recording.task_submitted(id));
@@ -246,15 +247,35 @@ impl Requests {
 
 /// How many requests there are of all kinds: boxes, closures, and callers that wait for a task of theirs.
 #[derive(Default)]
-pub(crate) struct OpenRequests(Padded<AtomicUsize>);
+pub(crate) struct OpenRequests {
+    /// How many, in a line that is written only when one begins or ends. Changed under the lock of `ids`.
+    count: Padded<AtomicUsize>,
+    ids: Mutex<BTreeSet<RequestId>>,
+}
 
 impl OpenRequests {
-    pub(crate) fn begin(&self) {
-        self.0.0.fetch_add(1, Ordering::Relaxed);
+    /// How many there are then.
+    fn begin(&self, id: RequestId) -> usize {
+        self.change(|ids| ids.insert(id))
     }
 
-    pub(crate) fn end(&self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    pub(crate) fn end(&self, id: RequestId) {
+        self.change(|ids| ids.remove(&id));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut BTreeSet<RequestId>) -> bool) -> usize {
+        let mut ids = self.ids.lock().expect("nothing panics under this lock");
+        let is_changed = change(&mut ids);
+        debug_assert!(is_changed, "a request begins once and ends once");
+        // SeqCst: a seat that falls asleep as one that waits for its own request alone sees the second request, or is asked.
+        self.count.0.store(ids.len(), Ordering::SeqCst);
+        ids.len()
+    }
+
+    /// The request that follows this one by number, or the first one after the last.
+    pub(crate) fn next_after(&self, id: RequestId) -> Option<RequestId> {
+        let ids = self.ids.lock().expect("nothing panics under this lock");
+        ids.range((Bound::Excluded(id), Bound::Unbounded)).next().or_else(|| ids.first()).copied()
     }
 }
 
@@ -262,7 +283,25 @@ impl Shared {
     /// How many requests there are, but for lightweight threads. It decides only where tasks lie.
     #[inline]
     pub(crate) fn requests(&self) -> usize {
-        self.open.0.0.load(Ordering::Relaxed)
+        self.open.count.0.load(Ordering::Relaxed)
+    }
+
+    /// A request is there, whose tasks may be queued from now on.
+    pub(crate) fn open_request(&self, id: RequestId) {
+        if self.open.begin(id) == 2 {
+            // Seats that sleep while their tasks wait would only be woken for the first one.
+            self.ask_all();
+        }
+    }
+
+    /// Whether a seat may have tasks of several requests, or of one and of lightweight threads, so that they take turns.
+    #[inline]
+    pub(crate) fn are_several(&self) -> bool {
+        match self.requests() {
+            0 => false,
+            1 => self.threads_here.any(),
+            _ => true,
+        }
     }
 
     /// Whether there is at most one request, and no lightweight thread, of which each that was spawned from outside is one. It decides only where tasks lie.
@@ -314,7 +353,7 @@ unsafe fn run<F: FnOnce() -> R, R>(task: TaskRef) {
     let result: Result<Option<R>, Box<dyn Any + Send>> = with_descendants(catch_unwind(work));
     end_task(&header);
     shared.requests_of_tasks.end(header.request, &shared.stopped);
-    shared.open.end();
+    shared.open.end(header.request);
     shared.accounts.end(header.request);
     answer.set(result.transpose());
     // If no handle is left, the result is dropped here.

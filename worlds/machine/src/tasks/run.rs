@@ -87,7 +87,7 @@ impl Shared {
         if is_given_up {
             self.stopped.add(request);
         }
-        self.open.begin();
+        self.open_request(request);
         let done = Done::new();
         let number =
             self.recording.as_ref().map_or(TaskHeader::UNNUMBERED, |recording| recording.task_submitted(request));
@@ -100,7 +100,7 @@ impl Shared {
         }
         // `None`: the closure runs in another runtime, otherwise there would be no need to wait.
         done.wait(None);
-        self.open.end();
+        self.open.end(request);
         self.stopped.remove(request);
         job.result.expect("it was run").unwrap_or_else(|panic| resume_unwind(panic))
     }

@@ -65,7 +65,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use vicus_schedule::{Kind, Put, QueueId, ReadyTask, RequestId, SeatId, TaskHeader, TaskRef};
+use vicus_schedule::{Kind, Put, QueueId, ReadyTask, RequestId, SeatId, TaskHeader, TaskRef, Way};
 use vicus_topology::{NoSuchPlace, Place, Topology};
 
 /// Sets how many bytes the stacks of all lightweight threads of the process may have together; by default as many as there is memory for.
@@ -729,6 +729,41 @@ fn begin_wait(whose: Waits) {
 /// That wait is over.
 fn end_wait(whose: Waits) {
     in_task(|worker| add_one(&worker.shared.threads_here.counts[worker.seat.index()].0.waits[whose as usize][1]));
+}
+
+/// The stack of a task that runs aside, as large as a seat's own.
+const ASIDE_BYTES: usize = crate::runtime::STACK_BYTES;
+
+/// Runs a task that came this way on a stack of its own, as a lightweight thread without a handle: a wait in it leaves the calling thread's stack to what is
+/// beneath. Gives it back if there is no memory for that, or the runtime ends.
+pub(crate) fn run_aside(task: TaskRef, way: Way) -> Result<(), TaskRef> {
+    let class = Class::of(ASIDE_BYTES).expect("there are stacks of this size");
+    let core = in_task(|worker| {
+        if worker.shared.threads_here.is_ending() {
+            return Err(task);
+        }
+        let id = worker.shared.threads_here.next_number(worker.seat);
+        let described = Described {
+            request: task.header().request,
+            number: TaskHeader::UNNUMBERED,
+            id,
+            name: None,
+            class,
+            follows: false,
+            spawned_at: Location::caller(),
+            is_detached: true,
+        };
+        let runs = move || crate::worker::run(task, way);
+        let core = self::core::new(Some(&mut worker.cells), described, runs).map_err(|_| task)?;
+        worker.shared.threads_here.spawned(worker.seat);
+        Ok(core)
+    })?;
+    if fibres::start(Core::task(core), class, Some(way)).is_err() {
+        in_task(|worker| worker.shared.threads_here.ended(worker.seat));
+        self::core::discard(core);
+        return Err(task);
+    }
+    Ok(())
 }
 
 impl Shared {

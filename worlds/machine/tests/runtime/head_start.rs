@@ -103,8 +103,10 @@ fn a_short_request_waits_for_one_invocation_of_a_long_one_under_every_strategy()
     }
 }
 
-/// What happened: beside two long queries, which took a second each, one of a millisecond took a second.
+/// What happened: beside two long queries, which took a second each, one of a millisecond took a second. Requests without a head start take turns
+/// (`shares.rs`), but a short one waits for its turn.
 #[test]
-fn without_a_head_start_the_oldest_request_goes_first() {
-    assert_eq!(taken_before_the_end_of_a_short_one("las", Duration::ZERO), ENVELOPES);
+fn without_a_head_start_the_long_request_goes_on_meanwhile() {
+    let taken = (0..5).map(|_| taken_before_the_end_of_a_short_one("las", Duration::ZERO));
+    assert!(taken.max() > Some(BEFORE));
 }

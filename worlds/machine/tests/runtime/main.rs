@@ -24,6 +24,7 @@ mod places;
 mod priority;
 mod random_networks;
 mod roaming;
+mod shares;
 mod shepherds;
 mod siblings;
 mod soak;

@@ -4,6 +4,7 @@ use super::{Engine, picoseconds};
 use crate::fluid::Time;
 use crate::options::Fault;
 use crate::seats::{Doing, Thread, Waiting};
+use std::ops::Bound;
 use vicus_schedule::{Decision, QueueId, RequestId, Rest, Run, Way};
 use vicus_trace::What;
 
@@ -23,10 +24,20 @@ impl Engine<'_> {
 
     /// Looks for a task for a seat and begins it; if there is none, the seat idles.
     pub(super) fn find(&mut self, seat: usize) {
-        let Engine { plan, seats, queues, program, .. } = self;
+        let Engine { plan, seats, queues, program, in_turn, now, .. } = self;
         let Thread { state, pinned, .. } = &mut seats[seat];
-        let called = || pinned.pop_front().map(|task| (task, program.tasks[task as usize].request));
-        let Some(Run { task, way, leaves }) = state.find(&plan.seats[seat], queues, called) else {
+        let mut called = || pinned.pop_front().map(|task| (task, program.tasks[task as usize].request));
+        let mut found = None;
+        if in_turn.len() <= 1 {
+            state.end_turns();
+        } else if !state.is_waiting() {
+            // On threads a task of another request gets a stack of its own, and the one that waits goes on when it can. There are none here.
+            let next = |last| {
+                in_turn.range((Bound::Excluded(last), Bound::Unbounded)).next().or_else(|| in_turn.first()).copied()
+            };
+            found = state.find_in_turn(&plan.seats[seat], &mut *queues, &mut called, *now / 1000, next);
+        }
+        let Some(Run { task, way, leaves }) = found.or_else(|| state.find(&plan.seats[seat], queues, called)) else {
             return self.idle(seat);
         };
         self.seats[seat].idle_since = None;

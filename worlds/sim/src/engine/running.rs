@@ -252,6 +252,7 @@ impl Engine<'_> {
         requested.left -= 1;
         if requested.left == 0 {
             self.open -= 1;
+            self.in_turn.remove(&request);
             self.of_boxes.remove(&request);
             self.note(seat, || diary::ended(request.0 as u32));
         }

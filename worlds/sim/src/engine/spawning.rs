@@ -16,6 +16,9 @@ impl Engine<'_> {
         let requested = self.requests.get_mut(&request).expect("each request was counted");
         if !std::mem::replace(&mut requested.submitted, true) {
             self.open += 1;
+            if self.requests.len() == 1 || self.program.tasks[0].request != request {
+                self.in_turn.insert(request);
+            }
             self.note(seat, || What::RequestSubmitted { request: request.0 as u32 });
         }
     }
