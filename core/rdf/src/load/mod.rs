@@ -26,6 +26,7 @@ pub(crate) mod crafted;
 mod edition;
 mod flow;
 mod guard;
+mod jsonld;
 mod merge;
 mod ntriples;
 mod plain;
@@ -38,7 +39,7 @@ mod turtle;
 
 pub use chunk::{Chunk, Chunker};
 pub use compress::{AssembledTerms, CompressedKeys, join_keys};
-pub use flow::{Load, LoadError, LoadOptions, Loaded, Malformed, Phase, Progress, Source, Spill};
+pub use flow::{Load, LoadError, LoadOptions, Loaded, Malformed, Phase, Progress, Room, Source, Spill};
 pub use merge::{Assembled, MergedTerms, Numbering, SortedTerms, assemble, cut_terms, merge_terms};
 pub use ntriples::{parse_lines_into, parse_ntriples};
 pub use pulled::PulledReader;
@@ -61,6 +62,16 @@ use vicus_flow::{Grow, NoMemory};
 
 /// So many terms or rows pass between two looks whether the request was cancelled.
 const BETWEEN_LOOKS: usize = 1 << 14;
+
+/// The longest IRI by default.
+pub const LONGEST_IRI: usize = 64 << 10;
+
+/// The error of an IRI that is longer.
+fn too_long_iri(most: usize) -> String {
+    format!(
+        "an IRI has more than {most} bytes when it is written out: a prefix or the base is too long, or --longest-iri too small"
+    )
+}
 
 /// A syntax of RDF.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -173,6 +184,8 @@ pub struct Parsed {
     encoder: Encoder,
     /// Whether what only RDF 1.2 has is taken, and not an error.
     rdf_12: bool,
+    /// What was noted of it with all that is being loaded, in bytes.
+    noted: u64,
     /// The number of skipped lines (of syntaxes without lines: errors).
     pub skipped: u64,
     /// The first skipped error.
@@ -212,7 +225,7 @@ impl Parsed {
 
     fn with_secrets(secrets: RapidSecrets) -> Parsed {
         let (terms, encoder) = (Terms::new(secrets), Encoder::default());
-        Parsed { terms, quads: Quads::default(), encoder, rdf_12: false, skipped: 0, first_skipped: None }
+        Parsed { terms, quads: Quads::default(), encoder, rdf_12: false, noted: 0, skipped: 0, first_skipped: None }
     }
 
     /// Takes everything out; what is parsed later is hashed with the same key.

@@ -2,18 +2,19 @@
 //! and ends a statement that is too long.
 
 use super::edition::Found;
-use super::guard::{Beyond, Guard, MOST_ELEMENTS, MOST_LEVELS};
-use super::statements::Statements;
+use super::guard::{Beyond, Guard, MOST_ELEMENTS};
+use super::jsonld::{self, Fault};
+use super::statements::{Grown, Statements};
 use super::turtle::no_base;
-use super::{OnError, Parsed, Syntax, SyntaxError, Unparsed, could_have, is_of_rdf_12};
+use super::{OnError, Parsed, Syntax, SyntaxError, Unparsed, could_have, is_of_rdf_12, too_long_iri};
 use crate::triple::{MOST_NESTED, levels_of};
 use memchr::memchr;
-use oxjsonld::{JsonLdParseError, JsonLdParser, ReaderJsonLdParser};
-use oxrdf::{GraphNameRef, Literal, QuadRef, Term, TermRef};
+use oxiri::Iri;
+use oxrdf::{GraphNameRef, QuadRef, TermRef};
 use oxrdfxml::{RdfXmlParseError, RdfXmlParser, ReaderRdfXmlParser};
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, MutexGuard};
-use vicus_flow::NoMemory;
+use vicus_flow::{Grow, NoMemory};
 
 /// Parses a file of RDF/XML or JSON-LD, some statements at a time. Panics if there is not enough memory.
 ///
@@ -38,7 +39,14 @@ pub struct PulledReader {
 /// What reads the grammar.
 enum Parser {
     Xml(Box<ReaderRdfXmlParser<Watched>>),
-    Json(Box<ReaderJsonLdParser<Watched>>),
+    Json(Box<Document>),
+}
+
+/// A document of JSON-LD, which is read as a whole.
+struct Document {
+    source: Watched,
+    base: Option<String>,
+    text: Vec<u8>,
 }
 
 /// Why a file was not parsed further.
@@ -48,6 +56,7 @@ pub(crate) enum Ended {
     Unreadable(io::Error),
     /// About on this line there are more bytes without a statement than may be, of JSON-LD more bytes.
     TooLong(u64),
+    Stopped,
 }
 
 impl<E: Into<Unparsed>> From<E> for Ended {
@@ -71,7 +80,8 @@ struct Place {
     most: usize,
     /// Memory that the parser needs for each of these bytes, about.
     copies: usize,
-    guard: Guard,
+    /// Of RDF/XML.
+    guard: Option<Guard>,
     /// Why the last read failed.
     failed: Option<Failed>,
 }
@@ -138,7 +148,8 @@ impl Read for Watched {
             (place.before, place.lines, place.line_bytes) = (place.bytes(), place.lines + 1, 0);
             place.line.clear();
         }
-        let longer = match place.guard.look(now) {
+        let looked = place.guard.as_mut().map_or(Ok(0), |guard| guard.look(now));
+        let longer = match looked {
             Ok(longer) => longer,
             Err(beyond) => {
                 place.failed = Some(Failed::Beyond(beyond));
@@ -171,21 +182,14 @@ impl Read for Watched {
 }
 
 /// Why a triple of RDF/XML is not taken.
-fn unfit(quad: QuadRef<'_>, rdf_12: bool) -> Option<String> {
+fn unfit(quad: QuadRef<'_>, statements: &Statements) -> Option<String> {
+    let rdf_12 = statements.parsed.rdf_12;
     match quad.object {
         TermRef::Triple(triple) if levels_of(triple) > MOST_NESTED => Some(Found::TooDeep.refusal()),
         TermRef::Triple(_) if !rdf_12 => Some(Found::TripleTerm.refusal()),
         _ if is_of_rdf_12(quad) && !rdf_12 => Some(Found::Direction.refusal()),
+        _ if statements.has_long(quad) => Some(too_long_iri(statements.longest_iri)),
         _ => None,
-    }
-}
-
-/// JSON-LD 1.1 has directions, of which RDF 1.1 takes no notice.
-fn drop_direction(term: &mut Term) {
-    if let Term::Literal(literal) = term
-        && let (Some(_), Some(language)) = (literal.direction(), literal.language())
-    {
-        *literal = Literal::new_language_tagged_literal_unchecked(literal.value(), language);
     }
 }
 
@@ -200,7 +204,7 @@ impl PulledReader {
         base: Option<&str>,
         on_error: OnError,
     ) -> Result<PulledReader, SyntaxError> {
-        let (copies, guard) = if syntax == Syntax::JsonLd { (8, Guard::json()) } else { (3, Guard::xml()) };
+        let (copies, guard) = if syntax == Syntax::JsonLd { (8, None) } else { (3, Some(Guard::default())) };
         let (before, lines, line, line_bytes, since, most) = (0, 0, Vec::new(), 0, 0, usize::MAX);
         let place = Place { before, lines, line, line_bytes, since, most, copies, guard, failed: None };
         let place = Arc::new(Mutex::new(place));
@@ -215,12 +219,11 @@ impl PulledReader {
                 Parser::Xml(Box::new(parser.for_reader(watched)))
             }
             Syntax::JsonLd => {
-                let parser = JsonLdParser::new();
-                let parser = match base {
-                    Some(base) => parser.with_base_iri(base).map_err(|error| no_base(file, error))?,
-                    None => parser,
-                };
-                Parser::Json(Box::new(parser.for_reader(watched)))
+                if let Some(base) = base {
+                    Iri::parse(base).map_err(|error| no_base(file, error))?;
+                }
+                let base = base.map(str::to_owned);
+                Parser::Json(Box::new(Document { source: watched, base, text: Vec::new() }))
             }
             other => panic!("{other:?} is not read by its parser"),
         };
@@ -237,6 +240,18 @@ impl PulledReader {
     /// read.
     pub fn with_rdf_12(mut self, rdf_12: bool) -> PulledReader {
         self.statements.parsed.rdf_12 = rdf_12;
+        self
+    }
+
+    /// The same reader, which refuses longer IRIs; by default those of more than [`LONGEST_IRI`](super::LONGEST_IRI) bytes.
+    pub fn with_longest_iri(mut self, bytes: usize) -> PulledReader {
+        self.statements.longest_iri = bytes;
+        self
+    }
+
+    /// The same reader, which tells that what was parsed has grown by much.
+    pub(super) fn telling(mut self, grown: Grown) -> PulledReader {
+        self.statements.tell(grown);
         self
     }
 
@@ -264,13 +279,13 @@ impl PulledReader {
 
     /// Parses the rest of the file.
     pub fn finish(mut self) -> Result<Parsed, SyntaxError> {
-        while self.pull(usize::MAX).map_err(|ended| match ended {
+        while self.pull(usize::MAX, &|| false).map_err(|ended| match ended {
             Ended::Unparsed(error) => error.malformed(),
             Ended::Unreadable(error) => {
                 let (line, column) = self.here();
                 SyntaxError::new(self.statements.file, line, column, &error.to_string())
             }
-            Ended::TooLong(_) => unreachable!("there is no limit"),
+            Ended::TooLong(_) | Ended::Stopped => unreachable!("there is no limit, and nothing stops it"),
         })? {}
         Ok(self.statements.parsed)
     }
@@ -285,7 +300,7 @@ impl PulledReader {
     }
 
     /// Parses up to `count` statements; false at the end of the file. Reading may block.
-    pub(crate) fn pull(&mut self, count: usize) -> Result<bool, Ended> {
+    pub(crate) fn pull(&mut self, count: usize, stopped: &dyn Fn() -> bool) -> Result<bool, Ended> {
         for _ in 0..count {
             let refused = match &mut self.parser {
                 Parser::Xml(parser) => match parser.next() {
@@ -293,41 +308,68 @@ impl PulledReader {
                     Some(Ok(triple)) => {
                         let quad = triple.as_ref().in_graph(GraphNameRef::DefaultGraph);
                         lock(&self.place).since = 0;
-                        match unfit(quad, self.statements.parsed.rdf_12) {
+                        match unfit(quad, &self.statements) {
                             None => {
                                 self.statements.push(quad)?;
                                 continue;
                             }
-                            Some(why) => (why, None),
+                            Some(why) => why,
                         }
                     }
                     Some(Err(RdfXmlParseError::Io(error))) => return Err(self.unreadable(error)),
-                    Some(Err(RdfXmlParseError::Syntax(error))) => (error.to_string(), None),
+                    Some(Err(RdfXmlParseError::Syntax(error))) => error.to_string(),
                 },
-                Parser::Json(parser) => match parser.next() {
-                    None => return Ok(false),
-                    Some(Ok(mut quad)) => {
-                        if !self.statements.parsed.rdf_12 {
-                            drop_direction(&mut quad.object);
-                        }
-                        self.statements.push(quad.as_ref())?;
-                        continue;
-                    }
-                    Some(Err(JsonLdParseError::Io(error))) => return Err(self.unreadable(error)),
-                    Some(Err(JsonLdParseError::Syntax(error))) => {
-                        let place = error.location().map(|location| location.start);
-                        (error.to_string(), place.map(|place| (place.line + 1, place.column + 1)))
-                    }
-                },
+                Parser::Json(_) => return self.document(stopped).map(|()| false),
             };
-            let (message, place) = refused;
-            let (line, column) = place.unwrap_or_else(|| self.here());
-            let error = SyntaxError::new(self.statements.file, line, column, &message);
+            let (line, column) = self.here();
+            let error = SyntaxError::new(self.statements.file, line, column, &refused);
             self.statements.refuse(error, self.statements.on_error)?;
             // What follows can't be understood.
             return Ok(false);
         }
         Ok(true)
+    }
+
+    /// Reads a whole document of JSON-LD.
+    fn document(&mut self, stopped: &dyn Fn() -> bool) -> Result<(), Ended> {
+        let Parser::Json(document) = &mut self.parser else { unreachable!("the caller has seen that it is JSON-LD") };
+        let Document { source, base, text } = &mut **document;
+        let mut piece = vec![0; READ_BYTES];
+        loop {
+            if stopped() {
+                return Err(Ended::Stopped);
+            }
+            let read = match source.read(&mut piece) {
+                Ok(0) => break,
+                Ok(read) => read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(self.unreadable(error)),
+            };
+            text.grow(read)?;
+            text.extend_from_slice(&piece[..read]);
+        }
+        let (text, base) = (std::mem::take(text), base.take());
+        let (bytes, utf8) = match str::from_utf8(&text) {
+            Ok(text) => (text, Ok(())),
+            Err(error) => (str::from_utf8(&text[..error.valid_up_to()]).expect("it is valid up to there"), Err(())),
+        };
+        let whole = bytes.strip_prefix('\u{FEFF}').unwrap_or(bytes);
+        let outcome = jsonld::read(whole, base.as_deref(), &mut self.statements, stopped);
+        let (message, at) = match outcome {
+            Ok(()) if utf8.is_ok() => return Ok(()),
+            Ok(()) => ("this is no UTF-8".to_owned(), None),
+            Err(Fault::Wrong(_, Some(at))) if utf8.is_err() && at + 3 >= whole.len() => {
+                ("this is no UTF-8".to_owned(), None)
+            }
+            Err(Fault::Wrong(message, at)) => (message, at),
+            Err(Fault::Stopped) => return Err(Ended::Stopped),
+            Err(Fault::Ended(ended)) => return Err(ended),
+        };
+        let before = &whole[..at.unwrap_or(whole.len())];
+        let line = before.bytes().filter(|&byte| byte == b'\n').count() as u64 + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() as u64 + 1;
+        let error = SyntaxError::new(self.statements.file, line, column, &message);
+        Ok(self.statements.refuse(error, self.statements.on_error)?)
     }
 
     /// Where the parser is. JSON-LD doesn't say it exactly: at the end of what was read.
@@ -346,10 +388,7 @@ impl PulledReader {
             Some(Failed::NoMemory(error)) => Ended::Unparsed(error.into()),
             Some(Failed::Beyond(beyond)) => {
                 let message = match beyond {
-                    Beyond::Nested if matches!(self.parser, Parser::Xml(_)) => {
-                        format!("elements are nested more than {MOST_ELEMENTS} levels deep")
-                    }
-                    Beyond::Nested => format!("objects and lists are nested more than {MOST_LEVELS} levels deep"),
+                    Beyond::Nested => format!("elements are nested more than {MOST_ELEMENTS} levels deep"),
                     Beyond::Declaration => "the declaration of an entity is too long".to_owned(),
                 };
                 let (line, column) = place.of(place.bytes());

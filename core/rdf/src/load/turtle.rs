@@ -1,8 +1,8 @@
 //! Turtle and TriG, which can't be cut: oxttl is given one buffer after the other, and the parsed pieces are taken out in between.
 
 use super::edition::{Edition, Found};
-use super::statements::Statements;
-use super::{OnError, Parsed, SyntaxError, Unparsed, could_have, is_of_rdf_12};
+use super::statements::{Grown, Statements};
+use super::{OnError, Parsed, SyntaxError, Unparsed, could_have, is_of_rdf_12, too_long_iri};
 use memchr::{memchr_iter, memrchr};
 use oxrdf::{GraphNameRef, QuadRef};
 use oxttl::trig::LowLevelTriGParser;
@@ -115,6 +115,18 @@ impl TurtleReader {
     /// read.
     pub fn with_rdf_12(mut self, rdf_12: bool) -> TurtleReader {
         self.statements.parsed.rdf_12 = rdf_12;
+        self
+    }
+
+    /// The same reader, which refuses longer IRIs; by default those of more than [`LONGEST_IRI`](super::LONGEST_IRI) bytes.
+    pub fn with_longest_iri(mut self, bytes: usize) -> TurtleReader {
+        self.statements.longest_iri = bytes;
+        self
+    }
+
+    /// The same reader, which tells that what was parsed has grown by much.
+    pub(super) fn telling(mut self, grown: Grown) -> TurtleReader {
+        self.statements.tell(grown);
         self
     }
 
@@ -272,6 +284,11 @@ impl TurtleReader {
     fn push(&mut self, quad: QuadRef<'_>) -> Result<(), Unparsed> {
         if !self.statements.parsed.rdf_12 && is_of_rdf_12(quad) {
             return Ok(());
+        }
+        if self.statements.has_long(quad) {
+            let (line, message) = (self.lines + self.unfinished_lines + 1, too_long_iri(self.statements.longest_iri));
+            let error = SyntaxError::new(self.statements.file, line, 1, &message);
+            return Ok(self.statements.refuse(error, self.statements.on_error)?);
         }
         Ok(self.statements.push(quad)?)
     }

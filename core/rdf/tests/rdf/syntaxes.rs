@@ -202,6 +202,106 @@ fn deeply_nested_documents_have_a_verdict() {
     }
 }
 
+/// Objects of contexts in which each of so many terms is written with the next, in the ways there are.
+fn chains(terms: usize) -> Vec<String> {
+    let each = |one: &dyn Fn(usize) -> String| (0..terms).map(one).collect::<Vec<_>>().join(",");
+    let last = format!("\"t{terms}\":\"http://e/\"");
+    let of = |one: &dyn Fn(usize) -> String| format!("{{\"@context\":{{{},{last}}},\"http://e/p\":1}}", each(one));
+    let mut all = vec![
+        of(&|n| format!("\"t{n}\":\"t{}\"", n + 1)),
+        of(&|n| format!("\"t{n}\":\"t{}:x\"", n + 1)),
+        of(&|n| format!("\"t{n}\":{{\"@id\":\"t{}:x\"}}", n + 1)),
+        of(&|n| format!("\"t{n}\":{{\"@reverse\":\"t{}:x\"}}", n + 1)),
+        of(&|n| format!("\"t{n}\":{{\"@id\":\"http://e/{n}\",\"@type\":\"t{}:x\"}}", n + 1)),
+        of(&|n| format!("\"t{n}\":{{\"@id\":\"http://e/{n}\",\"@container\":\"@index\",\"@index\":\"t{}:x\"}}", n + 1)),
+        // In a circle, and within the context of a term.
+        format!("{{\"@context\":{{{},\"t{terms}\":\"t0:x\"}}}}", each(&|n| format!("\"t{n}\":\"t{}:x\"", n + 1))),
+    ];
+    let scoped = all[1].replacen("{\"@context\":", "{\"@context\":{\"s\":{\"@id\":\"http://e/s\",\"@context\":", 1);
+    all.push(scoped.replacen("},\"http://e/p\":1}", "}}},\"s\":{\"t0\":1}}", 1));
+    all
+}
+
+/// What happened: a context in which each of 12,500 terms is written with the next overflowed the stack, which ended the process.
+#[test]
+fn terms_that_are_written_with_each_other_have_a_limit() {
+    let mut taken = 0;
+    for terms in [1, 40, 12_500, 100_000] {
+        for text in chains(terms) {
+            match load(Syntax::JsonLd, text.as_bytes(), OnError::Fail) {
+                Ok(_) => taken += 1,
+                Err(error) if terms <= 40 => assert!(error.message.contains("by itself"), "{error}"),
+                Err(error) => assert!(
+                    error.message.contains("more than 64 levels deep") || error.message.contains("by itself"),
+                    "{error}"
+                ),
+            }
+        }
+    }
+    assert!(taken >= 14, "{taken}");
+    // Contexts over contexts, in lists, in terms, in types, in nodes, and what takes one away again.
+    let many = 100_000;
+    for text in [
+        format!("{{\"@context\":[{}{{\"a\":\"http://e/a\"}}],\"a\":1}}", "null,{\"@propagate\":false},".repeat(many)),
+        format!(
+            "{{\"@context\":{{\"T\":{{\"@id\":\"http://e/T\",\"@context\":[{}null]}}}},\"@type\":\"T\"}}",
+            "null,".repeat(many)
+        ),
+        format!("{}{{}}{}", "{\"@context\":{\"a\":{\"@id\":\"http://e/a\",\"@context\":".repeat(60), "}}}".repeat(60)),
+        format!("{}1{}", "{\"@context\":[null,{\"a\":\"http://e/a\"}],\"a\":".repeat(200), "}".repeat(200)),
+        format!("{{\"@context\":{}}}", "{\"a\":{\"@context\":".repeat(100) + "1" + &"}}".repeat(100)),
+    ] {
+        if let Err(error) = load(Syntax::JsonLd, text.as_bytes(), OnError::Fail) {
+            assert!(error.message.len() < 500, "{error}");
+        }
+    }
+}
+
+/// What happened: many types with contexts of their own, beside a context of many terms, took time in the product of both.
+#[test]
+fn a_context_costs_what_it_says_itself() {
+    let many = 50_000;
+    let terms: String = (0..many).map(|n| format!("\"t{n}\":\"http://e/{n}\",")).collect();
+    let nodes = "{\"@context\":{\"a\":\"http://e/a\"},\"a\":{\"t1\":2}},".repeat(many);
+    let text = format!("{{\"@context\":{{{terms}\"@vocab\":\"http://e/\"}},\"@graph\":[{nodes}{{}}]}}");
+    let (snapshot, _) = load(Syntax::JsonLd, text.as_bytes(), OnError::Fail).unwrap();
+    assert_eq!(snapshot.len(), 2 * many);
+    let types: String = (0..1000)
+        .map(|n| format!("\"T{n}\":{{\"@id\":\"http://e/T{n}\",\"@context\":{{\"x\":\"http://e/x\"}}}},"))
+        .collect();
+    let names = (0..1000).map(|n| format!("\"T{n}\"")).collect::<Vec<_>>().join(",");
+    let text = format!("{{\"@context\":{{{types}{terms}\"@vocab\":\"http://e/\"}},\"@type\":[{names}],\"x\":1}}");
+    assert_eq!(load(Syntax::JsonLd, text.as_bytes(), OnError::Fail).unwrap().0.len(), 1001);
+}
+
+/// JSON-LD 1.1, §4.6.2 and §4.9.1; JSON-LD 1.1 Syntax, §9.5.
+#[test]
+fn containers_of_json_ld_keep_their_values() {
+    for (text, expected) in [
+        (
+            r#"{"@context":{"p":{"@id":"http://e/p","@container":"@type"}},"@id":"http://e/s","p":{"http://e/T":{"@id":"http://e/o"}}}"#,
+            "<http://e/o> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <http://e/T> .\n<http://e/s> <http://e/p> <http://e/o> .",
+        ),
+        (
+            r#"{"@context":{"p":{"@id":"http://e/p","@container":"@set"}},"@id":"http://e/s","p":[{"@list":[{"@value":"b","@language":"en"}]}]}"#,
+            "<http://e/s> <http://e/p> _:l .\n_:l <http://www.w3.org/1999/02/22-rdf-syntax-ns#first> \"b\"@en .\n_:l <http://www.w3.org/1999/02/22-rdf-syntax-ns#rest> <http://www.w3.org/1999/02/22-rdf-syntax-ns#nil> .",
+        ),
+        (
+            r#"{"@context":{"@language":"de"},"@id":"http://e/s","http://e/p":{"@value":"b","@language":null}}"#,
+            "<http://e/s> <http://e/p> \"b\" .",
+        ),
+    ] {
+        let found = load(Syntax::JsonLd, text.as_bytes(), OnError::Fail).unwrap().0;
+        let graph = |text: &str| -> Graph {
+            let mut graph: Graph = oxttl::NTriplesParser::new().for_slice(text).collect::<Result<_, _>>().unwrap();
+            graph.canonicalize(CanonicalizationAlgorithm::Unstable);
+            graph
+        };
+        let written: String = lines(&found).into_iter().map(|line| line + " .\n").collect();
+        assert_eq!(graph(&written), graph(expected), "{text}");
+    }
+}
+
 #[test]
 fn trig_without_names_is_turtle() {
     let text = b"@prefix : <http://e/> . { :a :b [ :c ( 1 2 ) ] } :d :e :f .";
