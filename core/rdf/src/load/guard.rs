@@ -9,6 +9,11 @@ pub(super) const MOST_LEVELS: usize = 256;
 /// The deepest nesting of elements in RDF/XML. At each element, oxrdfxml looks through all that it stands in for the version of RDF.
 pub(super) const MOST_ELEMENTS: usize = 2048;
 
+/// How many attributes an element of RDF/XML may have, and how many namespaces may be declared where it stands. oxrdfxml compares each
+/// attribute with all before it, and looks for a namespace among all.
+pub(super) const MOST_ATTRIBUTES: usize = 1024;
+pub(super) const MOST_NAMESPACES: usize = 1024;
+
 /// The longest declaration of an entity, and the longest name of one that is looked for.
 const LONGEST_DECLARATION: usize = 16 << 10;
 const LONGEST_NAME: usize = 256;
@@ -21,6 +26,8 @@ pub(super) struct Guard(Box<Entities>, Elements);
 #[derive(Debug)]
 pub(super) enum Beyond {
     Nested,
+    Attributes,
+    Namespaces,
     Declaration,
 }
 
@@ -28,6 +35,12 @@ pub(super) enum Beyond {
 #[derive(Default)]
 pub(super) struct Elements {
     open: usize,
+    /// The namespaces that each of them declares, and all together.
+    declared: Vec<u32>,
+    namespaces: usize,
+    /// Attributes of the tag at hand, and the name of the one at hand as far as it may be `xmlns`.
+    attributes: usize,
+    name: usize,
     place: Place,
 }
 
@@ -63,17 +76,24 @@ impl Elements {
             (Place::Opening, b'?') => Place::Other,
             (Place::Opening, _) => {
                 self.open += 1;
+                self.declared.push(0);
+                (self.attributes, self.name) = (0, 0);
                 Place::Start(None, false)
             }
             (Place::Start(None, is_empty), b'>') => {
-                self.open -= usize::from(is_empty);
+                if is_empty {
+                    self.close();
+                }
                 Place::Text
             }
             (Place::Start(None, _), b'"' | b'\'') => Place::Start(Some(byte), false),
-            (Place::Start(None, _), _) => Place::Start(None, byte == b'/'),
+            (Place::Start(None, _), _) => {
+                self.look_at_name(byte);
+                Place::Start(None, byte == b'/')
+            }
             (Place::Start(Some(mark), _), _) => Place::Start((byte != mark).then_some(mark), false),
             (Place::End, b'>') => {
-                self.open = self.open.saturating_sub(1);
+                self.close();
                 Place::Text
             }
             (Place::Declaration, b'-') => Place::Comment(0),
@@ -87,6 +107,33 @@ impl Elements {
             (Place::End, _) => Place::End,
         };
         self.open
+    }
+
+    fn close(&mut self) {
+        self.open = self.open.saturating_sub(1);
+        self.namespaces -= self.declared.pop().unwrap_or(0) as usize;
+    }
+
+    /// Counts attributes by their equals signs, and those that declare namespaces.
+    fn look_at_name(&mut self, byte: u8) {
+        const XMLNS: &[u8] = b"xmlns";
+        match byte {
+            b'=' => {
+                self.attributes += 1;
+                if self.name >= XMLNS.len() {
+                    self.namespaces += 1;
+                    if let Some(declared) = self.declared.last_mut() {
+                        *declared += 1;
+                    }
+                }
+                self.name = 0;
+            }
+            b' ' | b'\t' | b'\n' | b'\r' if self.name < XMLNS.len() => self.name = 0,
+            // Behind `xmlns`, the name goes on to the equals sign.
+            _ if self.name >= XMLNS.len() => {}
+            _ if byte == XMLNS[self.name] => self.name += 1,
+            _ => self.name = 0,
+        }
     }
 }
 
@@ -122,6 +169,12 @@ impl Guard {
             longer += entities.next(byte)?;
             if elements.next(byte) > MOST_ELEMENTS {
                 return Err(Beyond::Nested);
+            }
+            if elements.attributes > MOST_ATTRIBUTES {
+                return Err(Beyond::Attributes);
+            }
+            if elements.namespaces > MOST_NAMESPACES {
+                return Err(Beyond::Namespaces);
             }
         }
         Ok(longer)

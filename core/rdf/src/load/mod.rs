@@ -69,7 +69,7 @@ pub const LONGEST_IRI: usize = 64 << 10;
 /// The error of an IRI that is longer.
 fn too_long_iri(most: usize) -> String {
     format!(
-        "an IRI has more than {most} bytes when it is written out: a prefix or the base is too long, or --longest-iri too small"
+        "an IRI has more than {most} bytes when it is written out: a prefix or the base is too long, or the limit (--max-iri) too low"
     )
 }
 
@@ -186,6 +186,8 @@ pub struct Parsed {
     rdf_12: bool,
     /// What was noted of it with all that is being loaded, in bytes.
     noted: u64,
+    /// Bytes that the text of the file takes that is being read, beside what was parsed of it.
+    beside: u64,
     /// The number of skipped lines (of syntaxes without lines: errors).
     pub skipped: u64,
     /// The first skipped error.
@@ -225,7 +227,16 @@ impl Parsed {
 
     fn with_secrets(secrets: RapidSecrets) -> Parsed {
         let (terms, encoder) = (Terms::new(secrets), Encoder::default());
-        Parsed { terms, quads: Quads::default(), encoder, rdf_12: false, noted: 0, skipped: 0, first_skipped: None }
+        Parsed {
+            terms,
+            quads: Quads::default(),
+            encoder,
+            rdf_12: false,
+            noted: 0,
+            beside: 0,
+            skipped: 0,
+            first_skipped: None,
+        }
     }
 
     /// Takes everything out; what is parsed later is hashed with the same key.
@@ -262,7 +273,7 @@ impl Parsed {
     fn bytes_to_build(&self) -> u64 {
         let (terms, quads) = (self.terms.len() as u64, &self.quads);
         let rows = (3 * quads.triples.len() + 8 * quads.named.len()) as u64;
-        2 * self.terms.text_bytes() + 48 * terms + 28 * rows
+        2 * self.terms.text_bytes() + 48 * terms + 28 * rows + self.beside
     }
 
     /// Makes room for one quad whose terms have this many bytes of text together.

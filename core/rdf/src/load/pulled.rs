@@ -2,7 +2,7 @@
 //! and ends a statement that is too long.
 
 use super::edition::Found;
-use super::guard::{Beyond, Guard, MOST_ELEMENTS};
+use super::guard::{Beyond, Guard, MOST_ATTRIBUTES, MOST_ELEMENTS, MOST_NAMESPACES};
 use super::jsonld::{self, Fault};
 use super::statements::{Grown, Statements};
 use super::turtle::no_base;
@@ -125,8 +125,14 @@ struct Watched {
     filled: usize,
 }
 
+/// Between two looks whether reading is stopped, so many statements are read.
+const BETWEEN_STOPS: usize = 64;
+
 /// Bytes that are read at once.
 const READ_BYTES: usize = 64 << 10;
+
+/// The bytes of a document of JSON-LD as a tree, for each byte of its text, if that is not made to need many.
+const TREE_COPIES: u64 = 12;
 
 /// Memory is checked each time that this many bytes have come without a statement.
 const CHECKED_BYTES: usize = 1 << 20;
@@ -301,7 +307,10 @@ impl PulledReader {
 
     /// Parses up to `count` statements; false at the end of the file. Reading may block.
     pub(crate) fn pull(&mut self, count: usize, stopped: &dyn Fn() -> bool) -> Result<bool, Ended> {
-        for _ in 0..count {
+        for number in 0..count {
+            if number.is_multiple_of(BETWEEN_STOPS) && stopped() {
+                return Err(Ended::Stopped);
+            }
             let refused = match &mut self.parser {
                 Parser::Xml(parser) => match parser.next() {
                     None => return Ok(false),
@@ -354,7 +363,9 @@ impl PulledReader {
             Err(error) => (str::from_utf8(&text[..error.valid_up_to()]).expect("it is valid up to there"), Err(())),
         };
         let whole = bytes.strip_prefix('\u{FEFF}').unwrap_or(bytes);
+        self.statements.set_beside(TREE_COPIES * text.len() as u64)?;
         let outcome = jsonld::read(whole, base.as_deref(), &mut self.statements, stopped);
+        self.statements.parsed.beside = 0;
         let (message, at) = match outcome {
             Ok(()) if utf8.is_ok() => return Ok(()),
             Ok(()) => ("this is no UTF-8".to_owned(), None),
@@ -389,6 +400,8 @@ impl PulledReader {
             Some(Failed::Beyond(beyond)) => {
                 let message = match beyond {
                     Beyond::Nested => format!("elements are nested more than {MOST_ELEMENTS} levels deep"),
+                    Beyond::Attributes => format!("an element has more than {MOST_ATTRIBUTES} attributes"),
+                    Beyond::Namespaces => format!("more than {MOST_NAMESPACES} namespaces are declared in one place"),
                     Beyond::Declaration => "the declaration of an entity is too long".to_owned(),
                 };
                 let (line, column) = place.of(place.bytes());

@@ -61,6 +61,15 @@ impl Statements {
         self.grown = Some(grown);
     }
 
+    /// Says how many bytes the text takes that is being read.
+    pub(super) fn set_beside(&mut self, bytes: u64) -> Result<(), NoMemory> {
+        self.parsed.beside = bytes;
+        match &mut self.grown {
+            Some(grown) => grown(&mut self.parsed),
+            None => Ok(()),
+        }
+    }
+
     /// Whether an IRI of a quad is too long.
     pub(super) fn has_long(&self, quad: QuadRef<'_>) -> bool {
         let is_long = |term: TermRef<'_>| match term {

@@ -302,6 +302,27 @@ fn containers_of_json_ld_keep_their_values() {
     }
 }
 
+/// What happened: 100,000 attributes of an element took half a minute, since each was compared with all before it, and no time limit could
+/// end that. A million would take an hour.
+#[test]
+fn attributes_and_namespaces_of_an_element_have_a_limit() {
+    let head = "<r:RDF xmlns:r='http://www.w3.org/1999/02/22-rdf-syntax-ns#' xmlns:e='http://e/'";
+    let each = |one: &dyn Fn(usize) -> String| (0..1_000_000).map(one).collect::<String>();
+    let nested = |n: usize| format!("<e:T xmlns:a{n}='http://e/{n}'><e:p>").repeat(800);
+    for (text, limit) in [
+        (format!("{head}><e:T {}/></r:RDF>", each(&|n| format!("e:a{n}='' "))), "more than 1024 attributes"),
+        (format!("{head} {}/>", each(&|n| format!("xmlns:a{n}='http://e/{n}' "))), "more than 1024"),
+        (format!("{head} {}/>", each(&|n| format!("xmlns:a{n} = 'http://e/{n}'\n"))), "more than 1024"),
+        (format!("{head}>{}", (0..2).map(nested).collect::<String>()), "more than 1024 namespaces"),
+    ] {
+        let error = load(Syntax::RdfXml, text.as_bytes(), OnError::Fail).unwrap_err();
+        assert!(error.message.contains(limit), "{error}");
+    }
+    let some: String = (0..1000).map(|n| format!("e:a{n}='' ")).collect();
+    let text = format!("{head}><e:T {some}/><e:T {some}/></r:RDF>");
+    assert_eq!(load(Syntax::RdfXml, text.as_bytes(), OnError::Fail).unwrap().0.len(), 2002);
+}
+
 #[test]
 fn trig_without_names_is_turtle() {
     let text = b"@prefix : <http://e/> . { :a :b [ :c ( 1 2 ) ] } :d :e :f .";
