@@ -25,12 +25,12 @@ mod compress;
 pub(crate) mod crafted;
 mod edition;
 mod flow;
-mod guard;
 mod jsonld;
 mod merge;
 mod ntriples;
 mod plain;
 mod pulled;
+mod rdfxml;
 mod runs;
 mod segment;
 mod statements;
@@ -62,6 +62,9 @@ use vicus_flow::{Grow, NoMemory};
 
 /// So many terms or rows pass between two looks whether the request was cancelled.
 const BETWEEN_LOOKS: usize = 1 << 14;
+
+/// The mark of UTF-8 that a text may begin with (Unicode, §23.8).
+const MARK: &[u8] = "\u{FEFF}".as_bytes();
 
 /// The longest IRI by default.
 pub const LONGEST_IRI: usize = 64 << 10;

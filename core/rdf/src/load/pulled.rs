@@ -1,17 +1,13 @@
-//! RDF/XML and JSON-LD. Their parsers read from the source themselves, so a reader of ours stands in between: it says where they are,
-//! and ends a statement that is too long.
+//! RDF/XML and JSON-LD, whose parsers read from the source themselves. What stands in between ends a statement that is too long.
 
-use super::edition::Found;
-use super::guard::{Beyond, Guard, MOST_ATTRIBUTES, MOST_ELEMENTS, MOST_NAMESPACES};
 use super::jsonld::{self, Fault};
+use super::rdfxml::RdfXmlReader;
 use super::statements::{Grown, Statements};
 use super::turtle::no_base;
-use super::{OnError, Parsed, Syntax, SyntaxError, Unparsed, could_have, is_of_rdf_12, too_long_iri};
-use crate::triple::{MOST_NESTED, levels_of};
+use super::{OnError, Parsed, Syntax, SyntaxError, Unparsed, could_have};
 use memchr::memchr;
 use oxiri::Iri;
-use oxrdf::{GraphNameRef, QuadRef, TermRef};
-use oxrdfxml::{RdfXmlParseError, RdfXmlParser, ReaderRdfXmlParser};
+use std::cell::Cell;
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, MutexGuard};
 use vicus_flow::{Grow, NoMemory};
@@ -38,7 +34,7 @@ pub struct PulledReader {
 
 /// What reads the grammar.
 enum Parser {
-    Xml(Box<ReaderRdfXmlParser<Watched>>),
+    Xml(Box<RdfXmlReader<Watched>>),
     Json(Box<Document>),
 }
 
@@ -80,8 +76,6 @@ struct Place {
     most: usize,
     /// Memory that the parser needs for each of these bytes, about.
     copies: usize,
-    /// Of RDF/XML.
-    guard: Option<Guard>,
     /// Why the last read failed.
     failed: Option<Failed>,
 }
@@ -89,7 +83,6 @@ struct Place {
 /// Why reading ended early.
 enum Failed {
     TooLong,
-    Beyond(Beyond),
     NoMemory(NoMemory),
 }
 
@@ -154,15 +147,7 @@ impl Read for Watched {
             (place.before, place.lines, place.line_bytes) = (place.bytes(), place.lines + 1, 0);
             place.line.clear();
         }
-        let looked = place.guard.as_mut().map_or(Ok(0), |guard| guard.look(now));
-        let longer = match looked {
-            Ok(longer) => longer,
-            Err(beyond) => {
-                place.failed = Some(Failed::Beyond(beyond));
-                return Err(io::Error::other("too much"));
-            }
-        };
-        let (checked, since) = (place.since / CHECKED_BYTES, place.since.saturating_add(now.len() + longer));
+        let (checked, since) = (place.since / CHECKED_BYTES, place.since.saturating_add(now.len()));
         place.since = since;
         if since > place.most {
             place.failed = Some(Failed::TooLong);
@@ -187,18 +172,6 @@ impl Read for Watched {
     }
 }
 
-/// Why a triple of RDF/XML is not taken.
-fn unfit(quad: QuadRef<'_>, statements: &Statements) -> Option<String> {
-    let rdf_12 = statements.parsed.rdf_12;
-    match quad.object {
-        TermRef::Triple(triple) if levels_of(triple) > MOST_NESTED => Some(Found::TooDeep.refusal()),
-        TermRef::Triple(_) if !rdf_12 => Some(Found::TripleTerm.refusal()),
-        _ if is_of_rdf_12(quad) && !rdf_12 => Some(Found::Direction.refusal()),
-        _ if statements.has_long(quad) => Some(too_long_iri(statements.longest_iri)),
-        _ => None,
-    }
-}
-
 impl PulledReader {
     /// A reader of this source, which is file number `file` (below 1,112,064). Relative IRIs are resolved against `base`; it is an
     /// error (of line 0) if that is not an IRI. With [`OnError::Skip`] the first error in a file's grammar ends the file without
@@ -210,19 +183,16 @@ impl PulledReader {
         base: Option<&str>,
         on_error: OnError,
     ) -> Result<PulledReader, SyntaxError> {
-        let (copies, guard) = if syntax == Syntax::JsonLd { (8, None) } else { (3, Some(Guard::default())) };
+        let copies = if syntax == Syntax::JsonLd { 8 } else { 3 };
         let (before, lines, line, line_bytes, since, most) = (0, 0, Vec::new(), 0, 0, usize::MAX);
-        let place = Place { before, lines, line, line_bytes, since, most, copies, guard, failed: None };
+        let place = Place { before, lines, line, line_bytes, since, most, copies, failed: None };
         let place = Arc::new(Mutex::new(place));
         let watched = Watched { source, place: Arc::clone(&place), buffer: vec![0; READ_BYTES], passed: 0, filled: 0 };
         let parser = match syntax {
             Syntax::RdfXml => {
-                let parser = RdfXmlParser::new();
-                let parser = match base {
-                    Some(base) => parser.with_base_iri(base).map_err(|error| no_base(file, error))?,
-                    None => parser,
-                };
-                Parser::Xml(Box::new(parser.for_reader(watched)))
+                let base = base.map(|base| Iri::parse(base.to_owned())).transpose();
+                let base = base.map_err(|error| no_base(file, error))?;
+                Parser::Xml(Box::new(RdfXmlReader::new(watched, base)))
             }
             Syntax::JsonLd => {
                 if let Some(base) = base {
@@ -270,7 +240,11 @@ impl PulledReader {
     /// The same reader, for which more bytes than this without a statement are an error, of JSON-LD more bytes at all.
     pub(crate) fn with_longest(self, most: usize) -> PulledReader {
         lock(&self.place).most = most;
-        self
+        let mut reader = self;
+        if let Parser::Xml(parser) = &mut reader.parser {
+            parser.set_most_longer(most);
+        }
+        reader
     }
 
     /// What was parsed so far.
@@ -307,31 +281,31 @@ impl PulledReader {
 
     /// Parses up to `count` statements; false at the end of the file. Reading may block.
     pub(crate) fn pull(&mut self, count: usize, stopped: &dyn Fn() -> bool) -> Result<bool, Ended> {
-        for number in 0..count {
-            if number.is_multiple_of(BETWEEN_STOPS) && stopped() {
+        let Parser::Xml(parser) = &mut self.parser else { return self.document(stopped).map(|()| false) };
+        let (place, found) = (Arc::clone(&self.place), Cell::new(0));
+        let mut told = || {
+            lock(&place).since = 0;
+            found.set(found.get() + 1);
+        };
+        for step in 0_usize.. {
+            if step.is_multiple_of(BETWEEN_STOPS) && stopped() {
                 return Err(Ended::Stopped);
             }
-            let refused = match &mut self.parser {
-                Parser::Xml(parser) => match parser.next() {
-                    None => return Ok(false),
-                    Some(Ok(triple)) => {
-                        let quad = triple.as_ref().in_graph(GraphNameRef::DefaultGraph);
-                        lock(&self.place).since = 0;
-                        match unfit(quad, &self.statements) {
-                            None => {
-                                self.statements.push(quad)?;
-                                continue;
-                            }
-                            Some(why) => why,
-                        }
-                    }
-                    Some(Err(RdfXmlParseError::Io(error))) => return Err(self.unreadable(error)),
-                    Some(Err(RdfXmlParseError::Syntax(error))) => error.to_string(),
-                },
-                Parser::Json(_) => return self.document(stopped).map(|()| false),
+            if found.get() >= count {
+                return Ok(true);
+            }
+            let message = match parser.step(&mut self.statements, &mut told) {
+                Ok(true) => continue,
+                Ok(false) => return Ok(false),
+                Err(stop) => stop.message(),
             };
-            let (line, column) = self.here();
-            let error = SyntaxError::new(self.statements.file, line, column, &refused);
+            let message = match message {
+                Ok(message) => message,
+                Err(Ended::Unreadable(error)) => return Err(self.unreadable(error)),
+                Err(ended) => return Err(ended),
+            };
+            let (line, column) = parser.place();
+            let error = SyntaxError::new(self.statements.file, line, column, &message);
             self.statements.refuse(error, self.statements.on_error)?;
             // What follows can't be understood.
             return Ok(false);
@@ -383,13 +357,15 @@ impl PulledReader {
         Ok(self.statements.refuse(error, self.statements.on_error)?)
     }
 
-    /// Where the parser is. JSON-LD doesn't say it exactly: at the end of what was read.
+    /// Where the parser is.
     fn here(&self) -> (u64, u64) {
-        let place = lock(&self.place);
-        place.of(match &self.parser {
-            Parser::Xml(parser) => parser.buffer_position(),
-            Parser::Json(_) => place.bytes(),
-        })
+        match &self.parser {
+            Parser::Xml(parser) => parser.place(),
+            Parser::Json(_) => {
+                let place = lock(&self.place);
+                place.of(place.bytes())
+            }
+        }
     }
 
     fn unreadable(&self, error: io::Error) -> Ended {
@@ -397,16 +373,6 @@ impl PulledReader {
         match place.failed.take() {
             Some(Failed::TooLong) => Ended::TooLong(place.lines + 1),
             Some(Failed::NoMemory(error)) => Ended::Unparsed(error.into()),
-            Some(Failed::Beyond(beyond)) => {
-                let message = match beyond {
-                    Beyond::Nested => format!("elements are nested more than {MOST_ELEMENTS} levels deep"),
-                    Beyond::Attributes => format!("an element has more than {MOST_ATTRIBUTES} attributes"),
-                    Beyond::Namespaces => format!("more than {MOST_NAMESPACES} namespaces are declared in one place"),
-                    Beyond::Declaration => "the declaration of an entity is too long".to_owned(),
-                };
-                let (line, column) = place.of(place.bytes());
-                Ended::Unparsed(SyntaxError::new(self.statements.file, line, column, &message).into())
-            }
             None => Ended::Unreadable(error),
         }
     }

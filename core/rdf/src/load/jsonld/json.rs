@@ -1,6 +1,7 @@
 //! JSON (RFC 8259) as a tree. It has a limit on its levels, so that what walks it may recurse.
 
-use super::super::guard::MOST_LEVELS;
+/// The deepest nesting of objects and lists, which is walked by recursion.
+const MOST_LEVELS: usize = 256;
 
 /// A value. An object keeps its members in the text's order.
 #[derive(Clone, PartialEq, Debug)]
