@@ -225,6 +225,11 @@ fn chains(terms: usize) -> Vec<String> {
 /// What happened: a context in which each of 12,500 terms is written with the next overflowed the stack, which ended the process.
 #[test]
 fn terms_that_are_written_with_each_other_have_a_limit() {
+    let thread = std::thread::Builder::new().stack_size(4 << 20).spawn(read_chains).expect("there is a thread");
+    thread.join().expect("it ends well");
+}
+
+fn read_chains() {
     let mut taken = 0;
     for terms in [1, 40, 12_500, 100_000] {
         for text in chains(terms) {
@@ -254,6 +259,38 @@ fn terms_that_are_written_with_each_other_have_a_limit() {
         if let Err(error) = load(Syntax::JsonLd, text.as_bytes(), OnError::Fail) {
             assert!(error.message.len() < 500, "{error}");
         }
+    }
+}
+
+/// A thread of the runtime has 16 MiB of stack; a quarter of that is enough for each construct that contains itself.
+#[test]
+fn the_deepest_documents_need_little_stack() {
+    let nest = |count: usize, before: &str, core: &str, after: &str| before.repeat(count) + core + &after.repeat(count);
+    let of_map = |container: &str| {
+        let context = format!("{{\"@context\":{{\"p\":{{\"@id\":\"http://e/p\",\"@container\":{container}}}}},\"p\":");
+        format!("{context}{}}}", nest(80, "{\"http://e/k\":[{\"p\":", "{}", "}]}"))
+    };
+    let texts = [
+        nest(255, "{\"http://e/p\":", "1", "}"),
+        nest(250, "[", "{\"http://e/p\":1}", "]"),
+        nest(127, "{\"http://e/p\":[", "1", "]}"),
+        format!("{{\"http://e/p\":{}}}", nest(125, "{\"@list\":[", "1", "]}")),
+        format!("{{\"http://e/p\":{}}}", nest(125, "{\"@set\":[", "1", "]}")),
+        format!("{{\"http://e/p\":{{\"@type\":\"@json\",\"@value\":{}}}}}", nest(250, "[", "1", "]")),
+        nest(250, "{\"@graph\":", "{}", "}"),
+        nest(250, "{\"@included\":", "{}", "}"),
+        nest(250, "{\"@nest\":", "{\"http://e/p\":1}", "}"),
+        nest(120, "{\"@reverse\":{\"http://e/p\":", "{}", "}}"),
+        nest(120, "{\"@context\":[null,{\"@vocab\":\"http://e/\"}],\"a\":", "1", "}"),
+        of_map("\"@index\""),
+        of_map("\"@id\""),
+        of_map("\"@type\""),
+        of_map("[\"@graph\",\"@id\"]"),
+    ];
+    for text in texts {
+        let read = move || load(Syntax::JsonLd, text.as_bytes(), OnError::Fail).map(drop);
+        let thread = std::thread::Builder::new().stack_size(4 << 20).spawn(read).expect("there is a thread");
+        thread.join().expect("it ends well").unwrap();
     }
 }
 
