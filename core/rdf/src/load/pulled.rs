@@ -302,6 +302,7 @@ impl PulledReader {
             let message = match message {
                 Ok(message) => message,
                 Err(Ended::Unreadable(error)) => return Err(self.unreadable(error)),
+                Err(Ended::TooLong(_)) => return Err(Ended::TooLong(parser.place().0)),
                 Err(ended) => return Err(ended),
             };
             let (line, column) = parser.place();

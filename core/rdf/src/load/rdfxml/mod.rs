@@ -630,6 +630,8 @@ impl Stop {
         match self {
             Stop::Wrong(Wrong::Text(message)) => Ok(message),
             Stop::Wrong(Wrong::Io(error)) => Err(Ended::Unreadable(error)),
+            // The caller knows the line.
+            Stop::Wrong(Wrong::TooLong) => Err(Ended::TooLong(0)),
             Stop::Ended(ended) => Err(ended),
         }
     }

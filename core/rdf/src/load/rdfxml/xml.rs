@@ -41,6 +41,8 @@ pub(super) struct Name {
 pub(in crate::load) enum Wrong {
     Text(String),
     Io(io::Error),
+    /// Entities stand for more bytes than may be.
+    TooLong,
 }
 
 impl From<io::Error> for Wrong {
@@ -705,7 +707,7 @@ impl<R: Read> Reader<R> {
                         };
                         self.longer = self.longer.saturating_add(value.len().max(1));
                         if self.longer > self.most_longer {
-                            return wrong("entities stand for too many characters");
+                            return Err(Wrong::TooLong);
                         }
                         self.replace(&value, into, depth + 1, is_attribute)?;
                     }
