@@ -295,7 +295,14 @@ pub(crate) fn bytes_of(triple: &Triple) -> usize {
 }
 
 /// How many triples are within each other, this one included, as far as [`MOST_NESTED`] and one more.
-pub(crate) fn levels_of(triple: &Triple) -> usize {
+///
+/// ```
+/// use oxrdf::{NamedNode, Triple};
+/// let iri = NamedNode::new_unchecked("http://e/x");
+/// let inner = Triple::new(iri.clone(), iri.clone(), iri.clone());
+/// assert_eq!(vicus_rdf::triple::levels_of(&Triple::new(iri.clone(), iri, inner)), 2);
+/// ```
+pub fn levels_of(triple: &Triple) -> usize {
     let (mut levels, mut inner) = (1, triple);
     while let oxrdf::Term::Triple(next) = &inner.object
         && levels <= MOST_NESTED

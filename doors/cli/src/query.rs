@@ -132,6 +132,9 @@ pub(crate) struct Args {
     /// one, such as all of /dev/zero, is an error, because it must fit in memory as a whole.
     #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = bytes)]
     max_line: u64,
+    /// The longest IRI of data when it is written out: 2K, 64K. A long prefix or base makes many short names long.
+    #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = bytes)]
+    max_iri: u64,
     /// The key of the hashes of terms and rows; by default random, so that data and queries can't be made to slow the tables
     /// down. The same number gives the same tables. VICUS_HASH_SEED sets it, too.
     #[arg(long, value_name = "N")]
@@ -166,6 +169,7 @@ impl Args {
                 rdf_12: self.rdf_12,
             },
             base: self.base.clone(),
+            longest_iri: usize::try_from(self.max_iri).unwrap_or(usize::MAX),
             plan: PlanOptions {
                 envelope_rows: self.envelope_rows,
                 hash_seed: self.hash_seed.expect("it was chosen"),
@@ -429,8 +433,10 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
         None => {
             let on_error = if args.skip_malformed { OnError::Skip } else { OnError::Fail };
             let longest_line = usize::try_from(args.max_line).unwrap_or(usize::MAX);
+            let longest_iri = usize::try_from(args.max_iri).unwrap_or(usize::MAX);
             let rdf_12 = args.rdf_12;
-            let options = LoadOptions { on_error, longest_line, hash_seed, rdf_12, ..LoadOptions::default() };
+            let options =
+                LoadOptions { on_error, longest_line, longest_iri, hash_seed, rdf_12, ..LoadOptions::default() };
             let loaded = engine::load(&service, sources, &reading, options)?;
             if let Some(first) = &loaded.first_skipped {
                 tell(format_args!("vicus: {} malformed lines were left out; the first: {first}", loaded.skipped));

@@ -90,6 +90,9 @@ pub(crate) struct Args {
     /// The most bytes of a request's body when it is unpacked, such as a graph's document.
     #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "1G")]
     max_body: u64,
+    /// The longest IRI of data and documents when it is written out: 2K, 64K. A long prefix or base makes many short names long.
+    #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = bytes)]
+    max_iri: u64,
     /// How many connections may be open at once.
     #[arg(long, value_name = "N", default_value_t = ClientLimits::default().connections)]
     max_connections: usize,
@@ -133,6 +136,7 @@ impl Args {
                 rdf_12: self.rdf_12,
                 ..ParseOptions::default()
             },
+            longest_iri: usize::try_from(self.max_iri).unwrap_or(usize::MAX),
             plan: PlanOptions {
                 hash_seed: by_chance(),
                 default_graph: self.default_graph.planned(),
@@ -230,7 +234,8 @@ fn data(args: &Args, service: &Service, hash_seed: u64) -> anyhow::Result<Data> 
             interrupt::listen();
             let syntax: Option<Syntax> = args.syntax.map(SyntaxName::syntax);
             let (sources, reading) = input::open(&args.data, syntax)?;
-            let options = LoadOptions { hash_seed, rdf_12: args.rdf_12, ..LoadOptions::default() };
+            let longest_iri = usize::try_from(args.max_iri).unwrap_or(usize::MAX);
+            let options = LoadOptions { longest_iri, hash_seed, rdf_12: args.rdf_12, ..LoadOptions::default() };
             Ok(Data::Memory(engine::load(service, sources, &reading, options)?.dataset))
         }
     }

@@ -30,6 +30,7 @@ use vicus::{BoxCounts, Budget, FlowError, Model, Request, RequestOptions, Totals
 use vicus_language::{
     Answer, Language, PlanNode, Planned as _, RunOperators, Runnable, TextError, TextErrorKind, TextLimits, Watch,
 };
+use vicus_rdf::load::LONGEST_IRI;
 use vicus_sparql::{Form, Moment, ParseOptions, PlanOptions, Sparql, parse_with, parsing_bytes_with};
 
 /// What a call may take.
@@ -55,6 +56,8 @@ pub struct SessionOptions {
     pub parse: ParseOptions<'static>,
     /// What relative IRIs are resolved against until the text has a BASE of its own.
     pub base: Option<String>,
+    /// The longest IRI of a document of LOAD when it is written out.
+    pub longest_iri: usize,
     /// The graphs that queries and the patterns of updates read, whatever their texts say.
     pub graphs: Option<ReadGraphs>,
     /// A document that LOAD finds under this IRI, such as the body of a request.
@@ -88,6 +91,7 @@ impl Default for SessionOptions {
         SessionOptions {
             parse: ParseOptions::default(),
             base: None,
+            longest_iri: LONGEST_IRI,
             graphs: None,
             document: None,
             plan: PlanOptions::default(),

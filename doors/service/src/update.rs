@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use vicus::{BoxError, Totals, Turn};
 use vicus_language::TextError;
 use vicus_rdf::Snapshot;
-use vicus_rdf::load::{LoadOptions, Progress};
+use vicus_rdf::load::{LoadOptions, Room};
 use vicus_sparql::{
     Change, Filled, Filling, Load, Moment, Operation, Parsed, Step, Update, UpdateError, parse_update_with,
     parsing_bytes_with,
@@ -312,14 +312,14 @@ impl Running<'_> {
     }
 
     fn loaded(&self, load: Load<'_>, filling: &Filling) -> Result<Change, Error> {
-        let SessionOptions { web, folder, parse, plan, document, .. } = &*self.options;
+        let SessionOptions { web, folder, parse, plan, document, longest_iri, .. } = &*self.options;
         let Ticket { cancel, until, .. } = &self.ticket;
         let holding = Arc::new(Holding {
             ticket: self.ticket.clone(),
             text_bytes: self.text_bytes,
-            progress: OnceLock::new(),
             refused: OnceLock::new(),
             read: AtomicU64::new(0),
+            parsed: AtomicU64::new(0),
         });
         let book = |inner| Held { inner, holding: Arc::clone(&holding), booked: 0 };
         let given = document.as_ref().filter(|document| document.iri() == load.from);
@@ -330,9 +330,19 @@ impl Running<'_> {
             }
         };
         let sources = opened.map_err(|error| Error::Failed { name: "load".to_owned(), error: error.into() })?;
-        let load_options = LoadOptions { hash_seed: plan.hash_seed, rdf_12: parse.rdf_12, ..LoadOptions::default() };
+        let booked = Arc::clone(&holding);
+        let room = move |bytes| {
+            booked.parsed.store(bytes, Ordering::Relaxed);
+            booked.book().is_ok()
+        };
+        let load_options = LoadOptions {
+            hash_seed: plan.hash_seed,
+            rdf_12: parse.rdf_12,
+            longest_iri: *longest_iri,
+            room: Some(Room(Arc::new(room))),
+            ..LoadOptions::default()
+        };
         let mut loading = self.service.load(sources, load_options, cancel);
-        let _ = holding.progress.set(loading.progress());
         if let Some(until) = until {
             loading.end_at(*until, self.service).map_err(|error| Error::NoThread(Arc::new(error)))?;
         }
@@ -353,22 +363,29 @@ impl Running<'_> {
 struct Holding {
     ticket: Ticket,
     text_bytes: u64,
-    /// Once loading has begun.
-    progress: OnceLock<Arc<Progress>>,
     /// Why no more may be held.
     refused: OnceLock<Error>,
     /// Bytes that were read, of all its parts.
     read: AtomicU64,
+    /// What loading says that it needs for what was parsed.
+    parsed: AtomicU64,
 }
-
-/// What loading holds for a triple beside its text: its ids as they were read, sorted, and in the indexes.
-const TRIPLE_BYTES: u64 = 64;
 
 impl Holding {
     /// Books so many bytes for the document.
     fn hold(&self, bytes: u64) -> Result<(), Error> {
         let holders = [("its text", self.text_bytes), ("the document", bytes)];
         self.ticket.hold(self.text_bytes.saturating_add(bytes), holders)
+    }
+
+    /// Books what was read and parsed so far. If there is no room, that is noted.
+    fn book(&self) -> Result<(), ()> {
+        let (read, parsed) = (self.read.load(Ordering::Relaxed), self.parsed.load(Ordering::Relaxed));
+        // What was parsed is there beside what is built of it.
+        let holds = read.max(parsed.saturating_add(parsed / 2));
+        self.hold(holds).map_err(|error| {
+            let _ = self.refused.set(error);
+        })
     }
 }
 
@@ -388,9 +405,7 @@ impl<R: Read> Read for Held<R> {
         let read = self.holding.read.fetch_add(count as u64, Ordering::Relaxed) + count as u64;
         if read >= self.booked + PIECE || count == 0 {
             self.booked = read;
-            let triples = self.holding.progress.get().map_or(0, |progress| progress.triples());
-            if let Err(error) = self.holding.hold(read.saturating_add(TRIPLE_BYTES.saturating_mul(triples))) {
-                let _ = self.holding.refused.set(error);
+            if self.holding.book().is_err() {
                 return Err(io::Error::other("more than the update may hold"));
             }
         }

@@ -25,11 +25,12 @@ mod compress;
 pub(crate) mod crafted;
 mod edition;
 mod flow;
-mod guard;
+mod jsonld;
 mod merge;
 mod ntriples;
 mod plain;
 mod pulled;
+mod rdfxml;
 mod runs;
 mod segment;
 mod statements;
@@ -38,7 +39,7 @@ mod turtle;
 
 pub use chunk::{Chunk, Chunker};
 pub use compress::{AssembledTerms, CompressedKeys, join_keys};
-pub use flow::{Load, LoadError, LoadOptions, Loaded, Malformed, Phase, Progress, Source, Spill};
+pub use flow::{Load, LoadError, LoadOptions, Loaded, Malformed, Phase, Progress, Room, Source, Spill};
 pub use merge::{Assembled, MergedTerms, Numbering, SortedTerms, assemble, cut_terms, merge_terms};
 pub use ntriples::{parse_lines_into, parse_ntriples};
 pub use pulled::PulledReader;
@@ -61,6 +62,19 @@ use vicus_flow::{Grow, NoMemory};
 
 /// So many terms or rows pass between two looks whether the request was cancelled.
 const BETWEEN_LOOKS: usize = 1 << 14;
+
+/// The mark of UTF-8 that a text may begin with (Unicode, §23.8).
+const MARK: &[u8] = "\u{FEFF}".as_bytes();
+
+/// The longest IRI by default.
+pub const LONGEST_IRI: usize = 64 << 10;
+
+/// The error of an IRI that is longer.
+fn too_long_iri(most: usize) -> String {
+    format!(
+        "an IRI has more than {most} bytes when it is written out: a prefix or the base is too long, or the limit (--max-iri) too low"
+    )
+}
 
 /// A syntax of RDF.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -173,6 +187,10 @@ pub struct Parsed {
     encoder: Encoder,
     /// Whether what only RDF 1.2 has is taken, and not an error.
     rdf_12: bool,
+    /// What was noted of it with all that is being loaded, in bytes.
+    noted: u64,
+    /// Bytes that the text of the file takes that is being read, beside what was parsed of it.
+    beside: u64,
     /// The number of skipped lines (of syntaxes without lines: errors).
     pub skipped: u64,
     /// The first skipped error.
@@ -212,7 +230,16 @@ impl Parsed {
 
     fn with_secrets(secrets: RapidSecrets) -> Parsed {
         let (terms, encoder) = (Terms::new(secrets), Encoder::default());
-        Parsed { terms, quads: Quads::default(), encoder, rdf_12: false, skipped: 0, first_skipped: None }
+        Parsed {
+            terms,
+            quads: Quads::default(),
+            encoder,
+            rdf_12: false,
+            noted: 0,
+            beside: 0,
+            skipped: 0,
+            first_skipped: None,
+        }
     }
 
     /// Takes everything out; what is parsed later is hashed with the same key.
@@ -249,7 +276,7 @@ impl Parsed {
     fn bytes_to_build(&self) -> u64 {
         let (terms, quads) = (self.terms.len() as u64, &self.quads);
         let rows = (3 * quads.triples.len() + 8 * quads.named.len()) as u64;
-        2 * self.terms.text_bytes() + 48 * terms + 28 * rows
+        2 * self.terms.text_bytes() + 48 * terms + 28 * rows + self.beside
     }
 
     /// Makes room for one quad whose terms have this many bytes of text together.

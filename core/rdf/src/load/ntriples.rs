@@ -3,7 +3,7 @@
 use super::chunk::Chunk;
 use super::edition::{Edition, Found};
 use super::plain::{Plain, PlainLines};
-use super::{OnError, Parsed, Syntax, SyntaxError, Unparsed, could_have};
+use super::{MARK, OnError, Parsed, Syntax, SyntaxError, Unparsed, could_have};
 use memchr::memchr;
 use oxrdf::{GraphName, Quad};
 use oxttl::{NQuadsParser, NTriplesParser, TurtleSyntaxError};
@@ -63,7 +63,8 @@ pub(super) fn parse_lines(
     let quads = syntax == Syntax::NQuads;
     let mut plain = PlainLines::default();
     let mut number = chunk.first_line;
-    let mut rest = chunk.bytes;
+    // A mark at the file's beginning is no part of the text.
+    let mut rest = if number == 1 { chunk.bytes.strip_prefix(MARK).unwrap_or(chunk.bytes) } else { chunk.bytes };
     while !rest.is_empty() {
         let (line, tail) = rest.split_at(memchr(b'\n', rest).map_or(rest.len(), |at| at + 1));
         let known = parsed.terms.len();

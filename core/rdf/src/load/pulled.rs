@@ -1,19 +1,16 @@
-//! RDF/XML and JSON-LD. Their parsers read from the source themselves, so a reader of ours stands in between: it says where they are,
-//! and ends a statement that is too long.
+//! RDF/XML and JSON-LD, whose parsers read from the source themselves. What stands in between ends a statement that is too long.
 
-use super::edition::Found;
-use super::guard::{Beyond, Guard, MOST_ELEMENTS, MOST_LEVELS};
-use super::statements::Statements;
+use super::jsonld::{self, Fault};
+use super::rdfxml::RdfXmlReader;
+use super::statements::{Grown, Statements};
 use super::turtle::no_base;
-use super::{OnError, Parsed, Syntax, SyntaxError, Unparsed, could_have, is_of_rdf_12};
-use crate::triple::{MOST_NESTED, levels_of};
+use super::{OnError, Parsed, Syntax, SyntaxError, Unparsed, could_have};
 use memchr::memchr;
-use oxjsonld::{JsonLdParseError, JsonLdParser, ReaderJsonLdParser};
-use oxrdf::{GraphNameRef, Literal, QuadRef, Term, TermRef};
-use oxrdfxml::{RdfXmlParseError, RdfXmlParser, ReaderRdfXmlParser};
+use oxiri::Iri;
+use std::cell::Cell;
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, MutexGuard};
-use vicus_flow::NoMemory;
+use vicus_flow::{Grow, NoMemory};
 
 /// Parses a file of RDF/XML or JSON-LD, some statements at a time. Panics if there is not enough memory.
 ///
@@ -37,8 +34,15 @@ pub struct PulledReader {
 
 /// What reads the grammar.
 enum Parser {
-    Xml(Box<ReaderRdfXmlParser<Watched>>),
-    Json(Box<ReaderJsonLdParser<Watched>>),
+    Xml(Box<RdfXmlReader<Watched>>),
+    Json(Box<Document>),
+}
+
+/// A document of JSON-LD, which is read as a whole.
+struct Document {
+    source: Watched,
+    base: Option<String>,
+    text: Vec<u8>,
 }
 
 /// Why a file was not parsed further.
@@ -48,6 +52,7 @@ pub(crate) enum Ended {
     Unreadable(io::Error),
     /// About on this line there are more bytes without a statement than may be, of JSON-LD more bytes.
     TooLong(u64),
+    Stopped,
 }
 
 impl<E: Into<Unparsed>> From<E> for Ended {
@@ -71,7 +76,6 @@ struct Place {
     most: usize,
     /// Memory that the parser needs for each of these bytes, about.
     copies: usize,
-    guard: Guard,
     /// Why the last read failed.
     failed: Option<Failed>,
 }
@@ -79,7 +83,6 @@ struct Place {
 /// Why reading ended early.
 enum Failed {
     TooLong,
-    Beyond(Beyond),
     NoMemory(NoMemory),
 }
 
@@ -115,8 +118,14 @@ struct Watched {
     filled: usize,
 }
 
+/// Between two looks whether reading is stopped, so many statements are read.
+const BETWEEN_STOPS: usize = 64;
+
 /// Bytes that are read at once.
 const READ_BYTES: usize = 64 << 10;
+
+/// The bytes of a document of JSON-LD as a tree, for each byte of its text, if that is not made to need many.
+const TREE_COPIES: u64 = 12;
 
 /// Memory is checked each time that this many bytes have come without a statement.
 const CHECKED_BYTES: usize = 1 << 20;
@@ -138,14 +147,7 @@ impl Read for Watched {
             (place.before, place.lines, place.line_bytes) = (place.bytes(), place.lines + 1, 0);
             place.line.clear();
         }
-        let longer = match place.guard.look(now) {
-            Ok(longer) => longer,
-            Err(beyond) => {
-                place.failed = Some(Failed::Beyond(beyond));
-                return Err(io::Error::other("too much"));
-            }
-        };
-        let (checked, since) = (place.since / CHECKED_BYTES, place.since.saturating_add(now.len() + longer));
+        let (checked, since) = (place.since / CHECKED_BYTES, place.since.saturating_add(now.len()));
         place.since = since;
         if since > place.most {
             place.failed = Some(Failed::TooLong);
@@ -170,25 +172,6 @@ impl Read for Watched {
     }
 }
 
-/// Why a triple of RDF/XML is not taken.
-fn unfit(quad: QuadRef<'_>, rdf_12: bool) -> Option<String> {
-    match quad.object {
-        TermRef::Triple(triple) if levels_of(triple) > MOST_NESTED => Some(Found::TooDeep.refusal()),
-        TermRef::Triple(_) if !rdf_12 => Some(Found::TripleTerm.refusal()),
-        _ if is_of_rdf_12(quad) && !rdf_12 => Some(Found::Direction.refusal()),
-        _ => None,
-    }
-}
-
-/// JSON-LD 1.1 has directions, of which RDF 1.1 takes no notice.
-fn drop_direction(term: &mut Term) {
-    if let Term::Literal(literal) = term
-        && let (Some(_), Some(language)) = (literal.direction(), literal.language())
-    {
-        *literal = Literal::new_language_tagged_literal_unchecked(literal.value(), language);
-    }
-}
-
 impl PulledReader {
     /// A reader of this source, which is file number `file` (below 1,112,064). Relative IRIs are resolved against `base`; it is an
     /// error (of line 0) if that is not an IRI. With [`OnError::Skip`] the first error in a file's grammar ends the file without
@@ -200,27 +183,23 @@ impl PulledReader {
         base: Option<&str>,
         on_error: OnError,
     ) -> Result<PulledReader, SyntaxError> {
-        let (copies, guard) = if syntax == Syntax::JsonLd { (8, Guard::json()) } else { (3, Guard::xml()) };
+        let copies = if syntax == Syntax::JsonLd { 8 } else { 3 };
         let (before, lines, line, line_bytes, since, most) = (0, 0, Vec::new(), 0, 0, usize::MAX);
-        let place = Place { before, lines, line, line_bytes, since, most, copies, guard, failed: None };
+        let place = Place { before, lines, line, line_bytes, since, most, copies, failed: None };
         let place = Arc::new(Mutex::new(place));
         let watched = Watched { source, place: Arc::clone(&place), buffer: vec![0; READ_BYTES], passed: 0, filled: 0 };
         let parser = match syntax {
             Syntax::RdfXml => {
-                let parser = RdfXmlParser::new();
-                let parser = match base {
-                    Some(base) => parser.with_base_iri(base).map_err(|error| no_base(file, error))?,
-                    None => parser,
-                };
-                Parser::Xml(Box::new(parser.for_reader(watched)))
+                let base = base.map(|base| Iri::parse(base.to_owned())).transpose();
+                let base = base.map_err(|error| no_base(file, error))?;
+                Parser::Xml(Box::new(RdfXmlReader::new(watched, base)))
             }
             Syntax::JsonLd => {
-                let parser = JsonLdParser::new();
-                let parser = match base {
-                    Some(base) => parser.with_base_iri(base).map_err(|error| no_base(file, error))?,
-                    None => parser,
-                };
-                Parser::Json(Box::new(parser.for_reader(watched)))
+                if let Some(base) = base {
+                    Iri::parse(base).map_err(|error| no_base(file, error))?;
+                }
+                let base = base.map(str::to_owned);
+                Parser::Json(Box::new(Document { source: watched, base, text: Vec::new() }))
             }
             other => panic!("{other:?} is not read by its parser"),
         };
@@ -240,6 +219,18 @@ impl PulledReader {
         self
     }
 
+    /// The same reader, which refuses longer IRIs; by default those of more than [`LONGEST_IRI`](super::LONGEST_IRI) bytes.
+    pub fn with_longest_iri(mut self, bytes: usize) -> PulledReader {
+        self.statements.longest_iri = bytes;
+        self
+    }
+
+    /// The same reader, which tells that what was parsed has grown by much.
+    pub(super) fn telling(mut self, grown: Grown) -> PulledReader {
+        self.statements.tell(grown);
+        self
+    }
+
     /// The same reader, which adds to what was parsed of other files. Call it before the first statement is read.
     pub(crate) fn adding_to(mut self, parsed: Parsed) -> PulledReader {
         self.statements.parsed = parsed;
@@ -249,7 +240,11 @@ impl PulledReader {
     /// The same reader, for which more bytes than this without a statement are an error, of JSON-LD more bytes at all.
     pub(crate) fn with_longest(self, most: usize) -> PulledReader {
         lock(&self.place).most = most;
-        self
+        let mut reader = self;
+        if let Parser::Xml(parser) = &mut reader.parser {
+            parser.set_most_longer(most);
+        }
+        reader
     }
 
     /// What was parsed so far.
@@ -264,13 +259,13 @@ impl PulledReader {
 
     /// Parses the rest of the file.
     pub fn finish(mut self) -> Result<Parsed, SyntaxError> {
-        while self.pull(usize::MAX).map_err(|ended| match ended {
+        while self.pull(usize::MAX, &|| false).map_err(|ended| match ended {
             Ended::Unparsed(error) => error.malformed(),
             Ended::Unreadable(error) => {
                 let (line, column) = self.here();
                 SyntaxError::new(self.statements.file, line, column, &error.to_string())
             }
-            Ended::TooLong(_) => unreachable!("there is no limit"),
+            Ended::TooLong(_) | Ended::Stopped => unreachable!("there is no limit, and nothing stops it"),
         })? {}
         Ok(self.statements.parsed)
     }
@@ -285,43 +280,32 @@ impl PulledReader {
     }
 
     /// Parses up to `count` statements; false at the end of the file. Reading may block.
-    pub(crate) fn pull(&mut self, count: usize) -> Result<bool, Ended> {
-        for _ in 0..count {
-            let refused = match &mut self.parser {
-                Parser::Xml(parser) => match parser.next() {
-                    None => return Ok(false),
-                    Some(Ok(triple)) => {
-                        let quad = triple.as_ref().in_graph(GraphNameRef::DefaultGraph);
-                        lock(&self.place).since = 0;
-                        match unfit(quad, self.statements.parsed.rdf_12) {
-                            None => {
-                                self.statements.push(quad)?;
-                                continue;
-                            }
-                            Some(why) => (why, None),
-                        }
-                    }
-                    Some(Err(RdfXmlParseError::Io(error))) => return Err(self.unreadable(error)),
-                    Some(Err(RdfXmlParseError::Syntax(error))) => (error.to_string(), None),
-                },
-                Parser::Json(parser) => match parser.next() {
-                    None => return Ok(false),
-                    Some(Ok(mut quad)) => {
-                        if !self.statements.parsed.rdf_12 {
-                            drop_direction(&mut quad.object);
-                        }
-                        self.statements.push(quad.as_ref())?;
-                        continue;
-                    }
-                    Some(Err(JsonLdParseError::Io(error))) => return Err(self.unreadable(error)),
-                    Some(Err(JsonLdParseError::Syntax(error))) => {
-                        let place = error.location().map(|location| location.start);
-                        (error.to_string(), place.map(|place| (place.line + 1, place.column + 1)))
-                    }
-                },
+    pub(crate) fn pull(&mut self, count: usize, stopped: &dyn Fn() -> bool) -> Result<bool, Ended> {
+        let Parser::Xml(parser) = &mut self.parser else { return self.document(stopped).map(|()| false) };
+        let (place, found) = (Arc::clone(&self.place), Cell::new(0));
+        let mut told = || {
+            lock(&place).since = 0;
+            found.set(found.get() + 1);
+        };
+        for step in 0_usize.. {
+            if step.is_multiple_of(BETWEEN_STOPS) && stopped() {
+                return Err(Ended::Stopped);
+            }
+            if found.get() >= count {
+                return Ok(true);
+            }
+            let message = match parser.step(&mut self.statements, &mut told) {
+                Ok(true) => continue,
+                Ok(false) => return Ok(false),
+                Err(stop) => stop.message(),
             };
-            let (message, place) = refused;
-            let (line, column) = place.unwrap_or_else(|| self.here());
+            let message = match message {
+                Ok(message) => message,
+                Err(Ended::Unreadable(error)) => return Err(self.unreadable(error)),
+                Err(Ended::TooLong(_)) => return Err(Ended::TooLong(parser.place().0)),
+                Err(ended) => return Err(ended),
+            };
+            let (line, column) = parser.place();
             let error = SyntaxError::new(self.statements.file, line, column, &message);
             self.statements.refuse(error, self.statements.on_error)?;
             // What follows can't be understood.
@@ -330,13 +314,59 @@ impl PulledReader {
         Ok(true)
     }
 
-    /// Where the parser is. JSON-LD doesn't say it exactly: at the end of what was read.
+    /// Reads a whole document of JSON-LD.
+    fn document(&mut self, stopped: &dyn Fn() -> bool) -> Result<(), Ended> {
+        let Parser::Json(document) = &mut self.parser else { unreachable!("the caller has seen that it is JSON-LD") };
+        let Document { source, base, text } = &mut **document;
+        let mut piece = vec![0; READ_BYTES];
+        loop {
+            if stopped() {
+                return Err(Ended::Stopped);
+            }
+            let read = match source.read(&mut piece) {
+                Ok(0) => break,
+                Ok(read) => read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(self.unreadable(error)),
+            };
+            text.grow(read)?;
+            text.extend_from_slice(&piece[..read]);
+        }
+        let (text, base) = (std::mem::take(text), base.take());
+        let (bytes, utf8) = match str::from_utf8(&text) {
+            Ok(text) => (text, Ok(())),
+            Err(error) => (str::from_utf8(&text[..error.valid_up_to()]).expect("it is valid up to there"), Err(())),
+        };
+        let whole = bytes.strip_prefix('\u{FEFF}').unwrap_or(bytes);
+        self.statements.set_beside(TREE_COPIES * text.len() as u64)?;
+        let outcome = jsonld::read(whole, base.as_deref(), &mut self.statements, stopped);
+        self.statements.parsed.beside = 0;
+        let (message, at) = match outcome {
+            Ok(()) if utf8.is_ok() => return Ok(()),
+            Ok(()) => ("this is no UTF-8".to_owned(), None),
+            Err(Fault::Wrong(_, Some(at))) if utf8.is_err() && at + 3 >= whole.len() => {
+                ("this is no UTF-8".to_owned(), None)
+            }
+            Err(Fault::Wrong(message, at)) => (message, at),
+            Err(Fault::Stopped) => return Err(Ended::Stopped),
+            Err(Fault::Ended(ended)) => return Err(ended),
+        };
+        let before = &whole[..at.unwrap_or(whole.len())];
+        let line = before.bytes().filter(|&byte| byte == b'\n').count() as u64 + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() as u64 + 1;
+        let error = SyntaxError::new(self.statements.file, line, column, &message);
+        Ok(self.statements.refuse(error, self.statements.on_error)?)
+    }
+
+    /// Where the parser is.
     fn here(&self) -> (u64, u64) {
-        let place = lock(&self.place);
-        place.of(match &self.parser {
-            Parser::Xml(parser) => parser.buffer_position(),
-            Parser::Json(_) => place.bytes(),
-        })
+        match &self.parser {
+            Parser::Xml(parser) => parser.place(),
+            Parser::Json(_) => {
+                let place = lock(&self.place);
+                place.of(place.bytes())
+            }
+        }
     }
 
     fn unreadable(&self, error: io::Error) -> Ended {
@@ -344,17 +374,6 @@ impl PulledReader {
         match place.failed.take() {
             Some(Failed::TooLong) => Ended::TooLong(place.lines + 1),
             Some(Failed::NoMemory(error)) => Ended::Unparsed(error.into()),
-            Some(Failed::Beyond(beyond)) => {
-                let message = match beyond {
-                    Beyond::Nested if matches!(self.parser, Parser::Xml(_)) => {
-                        format!("elements are nested more than {MOST_ELEMENTS} levels deep")
-                    }
-                    Beyond::Nested => format!("objects and lists are nested more than {MOST_LEVELS} levels deep"),
-                    Beyond::Declaration => "the declaration of an entity is too long".to_owned(),
-                };
-                let (line, column) = place.of(place.bytes());
-                Ended::Unparsed(SyntaxError::new(self.statements.file, line, column, &message).into())
-            }
             None => Ended::Unreadable(error),
         }
     }

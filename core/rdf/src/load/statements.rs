@@ -1,6 +1,6 @@
 //! The statements that a parser of others finds in one file, whose nameless blank nodes have random names.
 
-use super::{OnError, Parsed, SyntaxError, text_bytes};
+use super::{LONGEST_IRI, OnError, Parsed, SyntaxError, text_bytes};
 use crate::term::{push_blank, push_nameless};
 use hashbrown::HashMap;
 use oxrdf::{BlankNodeRef, GraphNameRef, NamedOrBlankNodeRef, QuadRef, TermRef, Triple};
@@ -17,11 +17,22 @@ fn random_name(node: BlankNodeRef<'_>) -> Option<u128> {
     node.unique_id().filter(|&id| id >= LEAST_RANDOM)
 }
 
+/// Is told when the terms that came have so many bytes of text more.
+pub(super) type Grown = Box<dyn FnMut(&mut Parsed) -> Result<(), NoMemory> + Send>;
+
+const GROWN_BYTES: usize = 4 << 20;
+
 /// What was found so far.
 pub(super) struct Statements {
     pub(super) file: u32,
     pub(super) on_error: OnError,
     pub(super) parsed: Parsed,
+    /// The longest IRI that is taken, written out.
+    pub(super) longest_iri: usize,
+    /// What is told when much has come, so that it can book, or spill what was parsed.
+    grown: Option<Grown>,
+    /// Bytes of text of the terms that came since.
+    since: usize,
     /// The numbers of nameless blank nodes, by their random names. Those names must not become visible, as results must not
     /// depend on randomness.
     nameless: HashMap<u128, u32, HashKey>,
@@ -29,7 +40,15 @@ pub(super) struct Statements {
 
 impl Statements {
     pub(super) fn new(file: u32, on_error: OnError) -> Statements {
-        Statements { file, on_error, parsed: Parsed::default(), nameless: HashMap::default() }
+        Statements {
+            file,
+            on_error,
+            parsed: Parsed::default(),
+            longest_iri: LONGEST_IRI,
+            grown: None,
+            since: 0,
+            nameless: HashMap::default(),
+        }
     }
 
     /// With another key for its hashes; see [`Parsed::of_seed`].
@@ -38,9 +57,43 @@ impl Statements {
         Statements { parsed, nameless: HashMap::with_hasher(HashKey::of_seed(seed)), ..self }
     }
 
+    pub(super) fn tell(&mut self, grown: Grown) {
+        self.grown = Some(grown);
+    }
+
+    /// Says how many bytes the text takes that is being read.
+    pub(super) fn set_beside(&mut self, bytes: u64) -> Result<(), NoMemory> {
+        self.parsed.beside = bytes;
+        match &mut self.grown {
+            Some(grown) => grown(&mut self.parsed),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether an IRI of a quad is too long.
+    pub(super) fn has_long(&self, quad: QuadRef<'_>) -> bool {
+        let is_long = |term: TermRef<'_>| match term {
+            TermRef::NamedNode(node) => node.as_str().len() > self.longest_iri,
+            TermRef::Literal(literal) => literal.datatype().as_str().len() > self.longest_iri,
+            TermRef::BlankNode(_) => false,
+            TermRef::Triple(triple) => self.has_long(triple.as_ref().in_graph(GraphNameRef::DefaultGraph)),
+        };
+        let graph = matches!(quad.graph_name, GraphNameRef::NamedNode(node) if node.as_str().len() > self.longest_iri);
+        graph || is_long(quad.subject.into()) || is_long(quad.predicate.into()) || is_long(quad.object)
+    }
+
     /// Adds a quad.
     pub(super) fn push(&mut self, quad: QuadRef<'_>) -> Result<(), NoMemory> {
-        self.parsed.make_room(text_bytes(quad))?;
+        let bytes = text_bytes(quad);
+        self.parsed.make_room(bytes)?;
+        self.since += bytes;
+        if self.since > GROWN_BYTES
+            && let Some(grown) = &mut self.grown
+        {
+            self.since = 0;
+            grown(&mut self.parsed)?;
+            self.parsed.make_room(bytes)?;
+        }
         if self.nameless.capacity() - self.nameless.len() < 3 {
             let bytes = 2 * self.nameless.len() * size_of::<(u128, u32)>();
             vicus_flow::refusable(|| self.nameless.try_reserve(3)).map_err(|_| NoMemory { bytes: bytes as u64 })?;

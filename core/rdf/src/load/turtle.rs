@@ -1,8 +1,8 @@
 //! Turtle and TriG, which can't be cut: oxttl is given one buffer after the other, and the parsed pieces are taken out in between.
 
 use super::edition::{Edition, Found};
-use super::statements::Statements;
-use super::{OnError, Parsed, SyntaxError, Unparsed, could_have, is_of_rdf_12};
+use super::statements::{Grown, Statements};
+use super::{MARK, OnError, Parsed, SyntaxError, Unparsed, could_have, is_of_rdf_12, too_long_iri};
 use memchr::{memchr_iter, memrchr};
 use oxrdf::{GraphNameRef, QuadRef};
 use oxttl::trig::LowLevelTriGParser;
@@ -46,6 +46,8 @@ pub struct TurtleReader {
     /// The line feeds before those.
     lines: u64,
     edition: Edition,
+    /// How many bytes of a mark at the beginning were seen; none is looked for any more if it is `None`.
+    mark: Option<usize>,
     /// The characters on the last line so far.
     column: u64,
 }
@@ -101,6 +103,7 @@ impl TurtleReader {
             unfinished_lines: 0,
             lines: 0,
             edition: Edition::default(),
+            mark: Some(0),
             column: 0,
         }
     }
@@ -118,6 +121,18 @@ impl TurtleReader {
         self
     }
 
+    /// The same reader, which refuses longer IRIs; by default those of more than [`LONGEST_IRI`](super::LONGEST_IRI) bytes.
+    pub fn with_longest_iri(mut self, bytes: usize) -> TurtleReader {
+        self.statements.longest_iri = bytes;
+        self
+    }
+
+    /// The same reader, which tells that what was parsed has grown by much.
+    pub(super) fn telling(mut self, grown: Grown) -> TurtleReader {
+        self.statements.tell(grown);
+        self
+    }
+
     /// The same reader, which adds to what was parsed of other files. Call it before [`TurtleReader::feed`].
     pub(crate) fn adding_to(mut self, parsed: Parsed) -> TurtleReader {
         self.statements.parsed = parsed;
@@ -131,7 +146,7 @@ impl TurtleReader {
 
     /// As [`TurtleReader::feed`]; lack of memory is an error.
     pub(crate) fn try_feed(&mut self, bytes: &[u8]) -> Result<(), Unparsed> {
-        for part in bytes.chunks(FEED_BYTES) {
+        for part in self.behind_mark(bytes).chunks(FEED_BYTES) {
             self.waiting.grow(part.len())?;
             self.waiting.extend_from_slice(part);
             if self.waiting.len() >= self.unfinished {
@@ -139,6 +154,20 @@ impl TurtleReader {
             }
         }
         Ok(())
+    }
+
+    /// The bytes that are no mark at the beginning, which is no part of the text.
+    fn behind_mark<'a>(&mut self, mut bytes: &'a [u8]) -> &'a [u8] {
+        while let (Some(seen), Some((&first, rest))) = (self.mark, bytes.split_first()) {
+            if first != MARK[seen] {
+                self.waiting.extend_from_slice(&MARK[..seen]);
+                self.mark = None;
+                break;
+            }
+            bytes = rest;
+            self.mark = Some(seen + 1).filter(|&seen| seen < MARK.len());
+        }
+        bytes
     }
 
     /// Parses the waiting bytes.
@@ -232,6 +261,10 @@ impl TurtleReader {
 
     /// As [`TurtleReader::finish`]; lack of memory is an error.
     pub(crate) fn try_finish(mut self) -> Result<Parsed, Unparsed> {
+        // A part of a mark is none.
+        if let Some(seen) = self.mark.take() {
+            self.waiting.extend_from_slice(&MARK[..seen]);
+        }
         self.pass_on()?;
         match &mut self.parser {
             Parser::Turtle(parser) => parser.end(),
@@ -272,6 +305,11 @@ impl TurtleReader {
     fn push(&mut self, quad: QuadRef<'_>) -> Result<(), Unparsed> {
         if !self.statements.parsed.rdf_12 && is_of_rdf_12(quad) {
             return Ok(());
+        }
+        if self.statements.has_long(quad) {
+            let (line, message) = (self.lines + self.unfinished_lines + 1, too_long_iri(self.statements.longest_iri));
+            let error = SyntaxError::new(self.statements.file, line, 1, &message);
+            return Ok(self.statements.refuse(error, self.statements.on_error)?);
         }
         Ok(self.statements.push(quad)?)
     }

@@ -129,6 +129,8 @@ fn read_as<T>(
     options: &ParseOptions<'_>,
     read: impl Fn(&mut Parser<'_>) -> Result<T>,
 ) -> std::result::Result<T, QueryError> {
+    // A mark at the beginning is no part of the text.
+    let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
     let limit = options.bytes.min(u32::MAX as usize);
     if text.len() > limit {
         return Err(QueryError {

@@ -391,3 +391,13 @@ fn an_iri_between_two_expressions_is_an_error_at_its_place() {
         assert!(error.message.starts_with(&format!("`{token}` is an IRI")), "{error}");
     }
 }
+
+/// Unicode, §23.8: the mark of UTF-8 at the beginning of a text is no part of it.
+#[test]
+fn a_mark_at_the_beginning_is_passed_over() {
+    let read = |text: &str| crate::parse(text).map(drop).map_err(|error| (error.line, error.column));
+    assert_eq!(read("\u{FEFF}ASK { ?s ?p ?o }"), Ok(()));
+    assert_eq!(read("\u{FEFF}\nASK ?s"), read("\nASK ?s"));
+    assert!(read("\u{FEFF}\u{FEFF}ASK { ?s ?p ?o }").is_err());
+    assert!(crate::parse_update("\u{FEFF}CLEAR ALL").is_ok());
+}

@@ -40,6 +40,9 @@ pub(crate) struct Args {
     /// The longest line of data, in Turtle, TriG and RDF/XML the longest statement, in JSON-LD the longest file: 64K, 10M, 2G.
     #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = bytes)]
     max_line: u64,
+    /// The longest IRI of data when it is written out: 2K, 64K. A long prefix or base makes many short names long.
+    #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = bytes)]
+    max_iri: u64,
     /// About how many bytes of memory may be held: 500M, 2G. What needs more is loaded in parts, which lie in temporary files in the
     /// store's folder meanwhile. By default half of the memory that is free.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
@@ -71,6 +74,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let options = LoadOptions {
         on_error: if args.skip_malformed { OnError::Skip } else { OnError::Fail },
         longest_line: usize::try_from(args.max_line).unwrap_or(usize::MAX),
+        longest_iri: usize::try_from(args.max_iri).unwrap_or(usize::MAX),
         graph,
         hash_seed: by_chance(),
         rdf_12: args.rdf_12,

@@ -50,6 +50,9 @@ pub(crate) struct Args {
     /// The folder in which LOAD may read files, by file: URLs; by default none.
     #[arg(long, value_name = "DIR")]
     load_folder: Option<PathBuf>,
+    /// The longest IRI of documents of LOAD when it is written out: 2K, 64K. A long prefix or base makes many short names long.
+    #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = bytes)]
+    max_iri: u64,
     /// Reads SPARQL 1.2, which is not final yet, and RDF 1.2 in documents of LOAD: triple terms, base directions, and what goes with
     /// them. Without it, a text that uses them is refused.
     #[arg(long = "rdf-12")]
@@ -61,6 +64,7 @@ impl Args {
         Ok(SessionOptions {
             parse: ParseOptions { rdf_12: self.rdf_12, ..ParseOptions::default() },
             base: self.base.clone(),
+            longest_iri: usize::try_from(self.max_iri).unwrap_or(usize::MAX),
             plan: PlanOptions { hash_seed: by_chance(), ..PlanOptions::default() },
             web: self.web.web(),
             folder: self.load_folder.clone(),

@@ -6,12 +6,15 @@
 
 mod csv;
 mod exchange;
+mod nesting;
 mod permit;
+mod tsv;
 
 pub use permit::Permit;
 
 use crate::document::RDF;
 use exchange::{Head, Incoming, Question};
+use nesting::Watched;
 use oxrdf::Term;
 use sparesults::{QueryResultsFormat, QueryResultsParseError, QueryResultsParser, ReaderQueryResultsParserOutput};
 use std::error::Error;
@@ -20,6 +23,7 @@ use std::io::{self, Read};
 use std::sync::OnceLock;
 use std::time::Duration;
 use ureq::Agent;
+use vicus_rdf::triple::{MOST_NESTED, levels_of};
 use vicus_sparql::{Endpoints, Found};
 
 /// How the web is asked.
@@ -155,7 +159,12 @@ impl Web {
         let read = match media_type.as_deref().and_then(QueryResultsFormat::from_media_type) {
             None => return Err(WebError::WrongType { media_type, line: incoming.first_line() }),
             Some(QueryResultsFormat::Csv) => csv::read(&mut incoming, found).map_err(QueryResultsParseError::Io),
-            Some(format) => read_solutions(format, &mut incoming, found),
+            Some(QueryResultsFormat::Tsv) => tsv::read(&mut incoming, found).map_err(QueryResultsParseError::Io),
+            Some(QueryResultsFormat::Xml) => {
+                read_solutions(QueryResultsFormat::Xml, Watched::xml(&mut incoming), found)
+            }
+            // JSON; the formats are no closed list.
+            Some(format) => read_solutions(format, Watched::json(&mut incoming), found),
         };
         read.map_err(|error| match error {
             QueryResultsParseError::Io(error) => match error.downcast() {
@@ -185,6 +194,10 @@ fn read_solutions(
     };
     for solution in &mut solutions {
         let solution = solution?;
+        let is_deep = |term: &Term| matches!(term, Term::Triple(triple) if levels_of(triple) > MOST_NESTED);
+        if solution.iter().any(|(_, term)| is_deep(term)) {
+            return Err(io::Error::other(nesting::too_deep()).into());
+        }
         let bound = solution.iter().map(|(variable, term)| (variable.as_str(), term.clone()));
         found(&bound.collect::<Vec<(&str, Term)>>());
     }

@@ -350,3 +350,40 @@ fn a_document_counts_by_its_unpacked_bytes_and_against_the_memory_limit() {
     let load = format!("LOAD <file://{}/a.nt.gz>", folder.display());
     assert_eq!(update(&service, &of(&[]), &load, options).unwrap().0.len(), 100_000);
 }
+
+/// What happened: names with a long prefix or base took thousands of times the memory of their text, however little the update might hold.
+#[test]
+fn names_that_are_much_longer_than_their_text_count_against_the_memory_limit() {
+    let long = |bytes: usize| format!("http://e/{}/", "x".repeat(bytes));
+    let turtle = |prefix: String| {
+        let names: String = (0..5000).map(|n| format!("a:s{n} a:p a:o{n} .\n")).collect();
+        (vicus_rdf::load::Syntax::Turtle, format!("@prefix a: <{prefix}> .\n{names}"))
+    };
+    let xml = |base: String| {
+        let names: String = (0..5000).map(|n| format!("<e:T rdf:about='s{n}'/>\n")).collect();
+        let head = "<rdf:RDF xmlns:rdf='http://www.w3.org/1999/02/22-rdf-syntax-ns#' xmlns:e='http://e/'";
+        (vicus_rdf::load::Syntax::RdfXml, format!("{head} xml:base='{base}'>\n{names}</rdf:RDF>"))
+    };
+    let json = |base: String| {
+        let names: String = (0..5000).map(|n| format!("{{\"@id\":\"s{n}\",\"p\":1}},\n")).collect();
+        let context = format!("{{\"@vocab\":\"{base}\",\"@base\":\"{base}\"}}");
+        (vicus_rdf::load::Syntax::JsonLd, format!("{{\"@context\":{context},\"@graph\":[{names}{{}}]}}"))
+    };
+    let service = service("las", 1 << 30);
+    let load = |(syntax, text): (vicus_rdf::load::Syntax, String), memory: u64| {
+        let document = vicus_service::Document::new("a:d".to_owned(), syntax, None, std::io::Cursor::new(text));
+        let limits = Limits { memory: Some(memory), ..Limits::default() };
+        let options = SessionOptions { document: Some(document), limits, ..SessionOptions::default() };
+        let mut draft = Draft::of(&dataset());
+        service.update("LOAD <a:d>", &mut draft, options).map(drop)
+    };
+    for text in [turtle, xml, json] {
+        let error = load(text(long(60_000)), 100 << 20).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::MemoryLimit, "{error}");
+        // A share is raised by a quarter at once.
+        assert!(service.memory().most_taken() <= 130 << 20, "{:?}", service.memory());
+        let error = load(text(long(100_000)), 100 << 20).unwrap_err();
+        assert!(error.to_string().contains("an IRI has more than 65536 bytes"), "{error}");
+        load(text(long(60)), 100 << 20).unwrap();
+    }
+}

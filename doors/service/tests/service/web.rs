@@ -375,3 +375,75 @@ fn a_call_that_ends_leaves_an_answer_that_keeps_coming() {
         assert_eq!(running.join().unwrap(), ErrorKind::Cancelled);
     });
 }
+
+/// `count` triple terms within each other, in the syntax of a format.
+fn nested(format: &str, count: usize) -> String {
+    let (before, core, after) = match format {
+        "json" => (
+            r#"{"type":"triple","value":{"subject":{"type":"uri","value":"a:s"},"predicate":{"type":"uri","value":"a:p"},"object":"#,
+            r#"{"type":"uri","value":"a:o"}"#,
+            "}}",
+        ),
+        "xml" => (
+            "<triple><subject><uri>a:s</uri></subject><predicate><uri>a:p</uri></predicate><object>",
+            "<uri>a:o</uri>",
+            "</object></triple>",
+        ),
+        _ => ("<<( <a:s> <a:p> ", "<a:o>", " )>>"),
+    };
+    let term = before.repeat(count) + core + &after.repeat(count);
+    match format {
+        "json" => format!(r#"{{"head":{{"vars":["r"]}},"results":{{"bindings":[{{"r":{term}}}]}}}}"#),
+        "xml" => format!(
+            r#"<sparql><head><variable name="r"/></head><results><result><binding name="r">{term}</binding></result></results></sparql>"#
+        ),
+        _ => format!("?r\n{term}\n"),
+    }
+}
+
+const FORMATS: [(&str, &str); 3] = [
+    ("json", "application/sparql-results+json"),
+    ("xml", "application/sparql-results+xml"),
+    ("tsv", "text/tab-separated-values"),
+];
+
+/// What happened: an answer with some thousand triple terms within each other overflowed the stack of the thread that read it, which ended the
+/// process.
+#[test]
+fn triple_terms_within_each_other_have_a_limit_in_every_format_of_answers() {
+    let service = service("las", 1 << 30);
+    let session = session_with(&service, permitting_all());
+    for (format, media_type) in FORMATS {
+        for count in [1, 64, 65, 70, 5000, 100_000, 1_000_000] {
+            let url = says("200 OK", of_type(media_type), nested(format, count));
+            let answer = tsv(&session, &format!("SELECT ?r {{ SERVICE <{url}> {{ ?s ?p ?r }} }}"));
+            match answer {
+                Ok(found) => assert_eq!((count <= 64, found.matches("<<(").count()), (true, count), "{format}"),
+                Err(error) => {
+                    let error = failure(error);
+                    assert!(count > 64 && error.contains("more than 64 levels deep"), "{format}, {count}: {error}");
+                }
+            }
+        }
+    }
+}
+
+/// What happened: these took time in the square of their number, in which no time limit could end them.
+#[test]
+fn the_variables_and_attributes_of_an_answer_have_a_limit() {
+    let service = service("las", 1 << 30);
+    let session = session_with(&service, permitting_all());
+    let each = |one: &dyn Fn(usize) -> String| (0..1_000_000).map(one).collect::<String>();
+    let json = format!(r#"{{"head":{{"vars":[{}"r"]}},"results":{{"bindings":[]}}}}"#, each(&|n| format!("\"v{n}\",")));
+    let head = format!("<sparql><head>{}</head><results/></sparql>", each(&|n| format!("<variable name='v{n}'/>")));
+    let attributes = format!("<sparql><head {}/></sparql>", each(&|n| format!("a{n}='' ")));
+    for (media_type, answer, limit) in [
+        (FORMATS[0].1, json, "more than 4096 variables"),
+        (FORMATS[1].1, head, "more than 4096 variables"),
+        (FORMATS[1].1, attributes, "more than 256 attributes"),
+    ] {
+        let url = says("200 OK", of_type(media_type), answer);
+        let error = failure(tsv(&session, &asking(&url, "")).unwrap_err());
+        assert!(error.contains(limit), "{error}");
+    }
+}

@@ -24,7 +24,7 @@ mod network;
 mod text;
 
 use super::segment::Segment;
-use super::{OnError, Parsed, Syntax, SyntaxError, Unparsed};
+use super::{LONGEST_IRI, OnError, Parsed, Syntax, SyntaxError, Unparsed};
 use crate::index::Order;
 use crate::placed::Placement;
 use crate::snapshot::Snapshot;
@@ -84,6 +84,8 @@ pub struct LoadOptions {
     /// A longer line of N-Triples or N-Quads, statement of Turtle, TriG or RDF/XML up to its first triple, or text of JSON-LD is an
     /// error, so that an endless one fails before memory runs out.
     pub longest_line: usize,
+    /// A longer IRI, when it is written out, is an error in Turtle, TriG, RDF/XML and JSON-LD: a long prefix or base makes short names long.
+    pub longest_iri: usize,
     /// The key of hash functions over terms; see [`Parsed::of_seed`](super::Parsed::of_seed).
     pub hash_seed: u64,
     /// The name of the graph that all triples without one are put into; by default they are the default graph.
@@ -98,6 +100,18 @@ pub struct LoadOptions {
     pub spill: Option<Spill>,
     /// Whether triple terms, base directions and the syntax of RDF 1.2 are taken; otherwise each is an error.
     pub rdf_12: bool,
+    /// Who is asked for room for what is parsed, as it grows.
+    pub room: Option<Room>,
+}
+
+/// Is asked whether loading may hold about so many bytes all in all. If not, the load fails with [`NoMemory`].
+#[derive(Clone)]
+pub struct Room(pub Arc<dyn Fn(u64) -> bool + Send + Sync>);
+
+impl fmt::Debug for Room {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Room")
+    }
 }
 
 /// How data is loaded that is larger than memory: in parts, which go to temporary files, and so does the store until its owner writes
@@ -111,7 +125,7 @@ pub struct Spill {
 }
 
 impl Default for LoadOptions {
-    /// One worker, failure at the first error, chunks of 1 MiB, lines of up to 64 MiB, no further orders, not laid over nodes, all in memory,
+    /// One worker, failure at the first error, chunks of 1 MiB, lines of up to 64 MiB, IRIs of up to 64 KiB, no further orders, not laid over nodes, all in memory,
     /// RDF 1.1.
     fn default() -> LoadOptions {
         LoadOptions {
@@ -119,12 +133,14 @@ impl Default for LoadOptions {
             on_error: OnError::Fail,
             chunk_bytes: 1 << 20,
             longest_line: 64 << 20,
+            longest_iri: LONGEST_IRI,
             hash_seed: 0,
             graph: None,
             orders: Vec::new(),
             over: None,
             spill: None,
             rdf_12: false,
+            room: None,
         }
     }
 }
@@ -174,8 +190,10 @@ impl Load {
             on_error: options.on_error,
             chunk_bytes: options.chunk_bytes.max(1),
             longest_line: options.longest_line,
+            longest_iri: options.longest_iri,
             hash_seed: options.hash_seed,
             rdf_12: options.rdf_12,
+            room: options.room,
             graph: options.graph,
             over: options.over,
             spilling: options.spill.map(|Spill { memory, scratch }| Spilling { memory, bundle: Bundle::new(scratch) }),
@@ -401,8 +419,10 @@ struct LoadState {
     /// At least 1.
     chunk_bytes: usize,
     longest_line: usize,
+    longest_iri: usize,
     hash_seed: u64,
     rdf_12: bool,
+    room: Option<Room>,
     graph: Option<NamedNode>,
     over: Option<Placement>,
     spilling: Option<Spilling>,
@@ -444,23 +464,34 @@ impl LoadState {
     }
 
     /// Notes what a parser or reader holds, and spills it if all hold too much and this one at least its share of what they may. All that
-    /// hold less than their shares hold less than that together. `noted` is what was noted of it before.
-    fn keep_within(&self, parsed: &mut Parsed, noted: &mut u64) -> Result<(), NoMemory> {
-        let Some(spilling) = &self.spilling else { return Ok(()) };
+    /// hold less than their shares hold less than that together.
+    fn keep_within(&self, parsed: &mut Parsed) -> Result<(), NoMemory> {
+        if self.spilling.is_none() && self.room.is_none() {
+            return Ok(());
+        }
         let holds = parsed.bytes_to_build();
-        let before = self.held.fetch_add(holds.wrapping_sub(*noted), Ordering::Relaxed);
-        let all = before.wrapping_add(holds).wrapping_sub(*noted);
-        *noted = holds;
-        if all > spilling.memory && holds >= spilling.memory / self.parsers {
+        let before = self.held.fetch_add(holds.wrapping_sub(parsed.noted), Ordering::Relaxed);
+        let all = before.wrapping_add(holds).wrapping_sub(parsed.noted);
+        parsed.noted = holds;
+        if let Some(Room(room)) = &self.room
+            && !room(all)
+        {
+            return Err(NoMemory { bytes: all });
+        }
+        if let Some(spilling) = &self.spilling
+            && all > spilling.memory
+            && holds >= spilling.memory / self.parsers
+        {
             self.note_skipped(parsed);
-            self.write_segment(Piece::new(parsed.take(), self)?, std::mem::take(noted))?;
+            self.write_segment(parsed.take())?;
         }
         Ok(())
     }
 
-    /// Spills a piece, of which so much was noted.
-    fn write_segment(&self, piece: Piece, noted: u64) -> Result<(), NoMemory> {
-        let segment = self.segment(piece)?;
+    /// Spills what was parsed.
+    fn write_segment(&self, parsed: Parsed) -> Result<(), NoMemory> {
+        let noted = parsed.noted;
+        let segment = self.segment(Piece::new(parsed, self)?)?;
         self.held.fetch_sub(noted, Ordering::Relaxed);
         let mut segments = self.segments.lock().expect("nothing panics under this lock");
         segments.grow(1)?;

@@ -63,7 +63,6 @@ pub(super) fn read(shared: &Arc<LoadState>, texts: &Handover<Text>, pieces: &Han
         begins: first,
         open: None,
         parsed: shared.parsed(),
-        noted: 0,
     };
     BoxModel::new("read", factory).output(&text_schema()).output(&handle())
 }
@@ -79,8 +78,6 @@ struct Reader {
     /// are cut by size and not by source. Blank nodes stay apart, as their keys have the number of their source; and it has no terms of
     /// N-Triples, which are checked only where they are new.
     parsed: Parsed,
-    /// What was noted of what `parsed` holds.
-    noted: u64,
 }
 
 /// The source that is being read.
@@ -110,11 +107,10 @@ impl Operator for Reader {
             Some(open) => open,
             None => match shared.next_source() {
                 Some((file, source)) => {
-                    Open::new(file, source, &mut self.parsed, shared).map_err(|error| shared.malformed(error))?
+                    Open::new(file, source, &mut self.parsed, &self.shared).map_err(|error| shared.malformed(error))?
                 }
                 None => {
-                    let noted = std::mem::take(&mut self.noted);
-                    hand_on(self.parsed.take(), noted, shared, &self.pieces, 1, turn)?;
+                    hand_on(self.parsed.take(), shared, &self.pieces, 1, turn)?;
                     turn.send_pills();
                     return Ok(());
                 }
@@ -122,7 +118,7 @@ impl Operator for Reader {
         };
         if let Format::Pulled(mut parser) = open.format {
             let goes_on = pull(&mut parser, shared, open.file, turn)?;
-            shared.keep_within(parser.parsed_mut(), &mut self.noted)?;
+            shared.keep_within(parser.parsed_mut())?;
             if goes_on {
                 self.open = Some(Open { format: Format::Pulled(parser), ..open });
             } else {
@@ -157,7 +153,7 @@ impl Operator for Reader {
                     }
                 }
                 shared.progress.add_triples(parser.parsed().quads().len() - known);
-                shared.keep_within(parser.parsed_mut(), &mut self.noted)?;
+                shared.keep_within(parser.parsed_mut())?;
                 buffer.clear();
             }
             Format::Pulled(_) => unreachable!("it reads by itself"),
@@ -168,7 +164,7 @@ impl Operator for Reader {
                 self.parsed = parser.try_finish().map_err(|error| shared.unparsed(error))?;
                 shared.progress.add_triples(self.parsed.quads().len() - known);
                 shared.note_skipped(&mut self.parsed);
-                shared.keep_within(&mut self.parsed, &mut self.noted)?;
+                shared.keep_within(&mut self.parsed)?;
             }
             Format::Lines(..) if ended => {}
             format => self.open = Some(Open { file, reader, buffer, format }),
@@ -181,10 +177,9 @@ impl Operator for Reader {
 /// Statements that a parser reads at once, some milliseconds' worth.
 const PULLED: usize = 4096;
 
-/// Hands the last piece of a parser or reader, if it has one, to `cut terms`, or spills it as others were. `noted` is what was noted of it.
+/// Hands the last piece of a parser or reader, if it has one, to `cut terms`, or spills it as others were.
 fn hand_on(
     mut parsed: Parsed,
-    noted: u64,
     shared: &LoadState,
     pieces: &Handover<Piece>,
     output: usize,
@@ -194,24 +189,26 @@ fn hand_on(
     if parsed.term_count() == 0 {
         return Ok(());
     }
-    let piece = Piece::new(parsed, shared)?;
     if shared.has_spilled() {
-        return shared.write_segment(piece, noted);
+        return shared.write_segment(parsed);
     }
+    let piece = Piece::new(parsed, shared)?;
     turn.send(output, pieces.put(piece));
     Ok(())
 }
 
 /// Has a parser read some statements; whether there are more.
-fn pull(parser: &mut PulledReader, shared: &LoadState, file: u32, turn: &mut Turn<'_>) -> Result<bool, BoxError> {
+fn pull(parser: &mut PulledReader, shared: &LoadState, file: u32, turn: &Turn<'_>) -> Result<bool, BoxError> {
     let (known, bytes) = (parser.parsed().quads().len(), parser.bytes());
-    let goes_on = turn.blocking(|| parser.pull(PULLED)).map_err(|ended| -> BoxError {
-        match ended {
-            Ended::Unparsed(error) => shared.unparsed(error),
-            Ended::Unreadable(error) => shared.unreadable(file, error).into(),
-            Ended::TooLong(line) => shared.too_long(file, line).into(),
-        }
-    })?;
+    let stopped = || turn.is_stopped();
+    let goes_on = match turn.blocking(|| parser.pull(PULLED, &stopped)) {
+        Ok(goes_on) => goes_on,
+        // The request has ended, so what was read is not needed.
+        Err(Ended::Stopped) => false,
+        Err(Ended::Unparsed(error)) => return Err(shared.unparsed(error)),
+        Err(Ended::Unreadable(error)) => return Err(shared.unreadable(file, error).into()),
+        Err(Ended::TooLong(line)) => return Err(shared.too_long(file, line).into()),
+    };
     shared.progress.add_bytes((parser.bytes() - bytes) as usize);
     shared.progress.add_triples(parser.parsed().quads().len() - known);
     Ok(goes_on)
@@ -226,22 +223,29 @@ fn envelope_of(texts: &Handover<Text>, text: Text) -> Envelope {
 
 impl Open {
     /// Opens a source. If it can't be cut, its parser adds to what was parsed.
-    fn new(file: u32, source: Source, parsed: &mut Parsed, shared: &LoadState) -> Result<Open, SyntaxError> {
+    fn new(file: u32, source: Source, parsed: &mut Parsed, shared: &Arc<LoadState>) -> Result<Open, SyntaxError> {
+        let state = Arc::clone(shared);
+        let grown = Box::new(move |parsed: &mut Parsed| state.keep_within(parsed));
         let (mut reader, base, on_error) = (source.reader, source.base.as_deref(), shared.on_error);
         let format = match source.syntax {
             syntax @ (Syntax::NTriples | Syntax::NQuads) => Format::Lines(Chunker::new(usize::MAX), syntax),
             Syntax::Turtle => {
                 let reader = TurtleReader::new(file, base, on_error)?.of_seed(shared.hash_seed);
-                Format::Turtle(Box::new(reader.adding_to(parsed.take())))
+                Format::Turtle(Box::new(
+                    reader.adding_to(parsed.take()).with_longest_iri(shared.longest_iri).telling(grown),
+                ))
             }
             Syntax::TriG => {
                 let reader = TurtleReader::trig(file, base, on_error)?.of_seed(shared.hash_seed);
-                Format::Turtle(Box::new(reader.adding_to(parsed.take())))
+                Format::Turtle(Box::new(
+                    reader.adding_to(parsed.take()).with_longest_iri(shared.longest_iri).telling(grown),
+                ))
             }
             syntax @ (Syntax::RdfXml | Syntax::JsonLd) => {
                 let source = std::mem::replace(&mut reader, Box::new(io::empty()));
                 let reader = PulledReader::new(source, syntax, file, base, on_error)?.of_seed(shared.hash_seed);
-                Format::Pulled(Box::new(reader.adding_to(parsed.take()).with_longest(shared.longest_line)))
+                let reader = reader.adding_to(parsed.take()).with_longest(shared.longest_line);
+                Format::Pulled(Box::new(reader.with_longest_iri(shared.longest_iri).telling(grown)))
             }
         };
         Ok(Open { file, reader, buffer: Vec::new(), format })
@@ -335,11 +339,11 @@ pub(super) fn parse(
     let (shared, texts, pieces, loads) = (Arc::clone(shared), texts.clone(), pieces.clone(), Arc::clone(loads));
     let factory = move || {
         let (shared, texts, pieces, loads) = (Arc::clone(&shared), texts.clone(), pieces.clone(), Arc::clone(&loads));
-        let (mut parsed, mut noted) = (shared.parsed(), 0);
+        let mut parsed = shared.parsed();
         move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
             match turn.take(0) {
                 Some(pill) if pill.is_pill() => {
-                    hand_on(parsed.take(), std::mem::take(&mut noted), &shared, &pieces, 0, turn)?;
+                    hand_on(parsed.take(), &shared, &pieces, 0, turn)?;
                     turn.send_pill(0);
                 }
                 Some(envelope) => {
@@ -351,7 +355,7 @@ pub(super) fn parse(
                         .map_err(|error| shared.unparsed(error))?;
                     shared.progress.add_triples(parsed.quads().len() - known);
                     shared.note_skipped(&mut parsed);
-                    shared.keep_within(&mut parsed, &mut noted)?;
+                    shared.keep_within(&mut parsed)?;
                     loads[number].fetch_sub(bytes.len(), Ordering::Relaxed);
                     shared.give_back(bytes);
                 }

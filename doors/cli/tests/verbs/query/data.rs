@@ -172,7 +172,7 @@ fn what_parsers_can_not_bound_is_bounded() {
     }
     let bomb = XML.replace("<rdf:RDF", &format!("<!DOCTYPE r [{entities}]>\n<rdf:RDF")).replace(">x<", ">&e11;<");
     let data = file("bomb.rdf", &bomb);
-    fails(&["query", "--data", &data, ALL], &["bomb.rdf:2: more than 67108864 bytes", "--max-line"]);
+    fails(&["query", "--data", &data, ALL], &["bomb.rdf:4: more than 67108864 bytes", "--max-line"]);
     let repeated = XML.replace("<rdf:RDF", &format!("<!DOCTYPE r [<!ENTITY e \"{}\">]>\n<rdf:RDF", "x".repeat(10_000)));
     let data = file("repeated.rdf", repeated.replace(">x<", &format!(">{}<", "&e;".repeat(10_000))));
     fails(&["query", "--data", &data, ALL], &["repeated.rdf:4: more than 67108864 bytes"]);
