@@ -25,6 +25,12 @@ pub enum StoreError {
     NotPublished(NotPublished),
     /// There is not enough memory.
     NoMemory(NoMemory),
+    /// A change goes beyond a limit of what can be read when the store is opened again: a triple term has too many levels, say. Nothing of
+    /// its transaction happens, and the store goes on.
+    NotKept(
+        /// The limit.
+        &'static str,
+    ),
     /// A change of the transaction had failed, so nothing of the transaction can happen.
     Broken,
 }
@@ -71,6 +77,7 @@ impl fmt::Display for StoreError {
                 write!(f, "{error}; the new base may be found when the store is opened again")
             }
             StoreError::NoMemory(error) => error.fmt(f),
+            StoreError::NotKept(limit) => write!(f, "the store can't keep a change: {limit}"),
             StoreError::Broken => f.write_str("a change of this transaction has failed, so nothing of it happens"),
         }
     }

@@ -2,6 +2,7 @@
 
 mod crashes;
 mod damage;
+mod kept;
 mod model;
 mod opening;
 mod writers;
