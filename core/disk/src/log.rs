@@ -21,8 +21,9 @@
 mod read;
 mod segment;
 
+pub use read::{Broken, FramePlace, Torn};
 pub(crate) use read::{Tail, read_log};
-pub(crate) use segment::number_of;
+pub(crate) use segment::{name_of, number_of};
 
 use crate::error::DiskError;
 use crate::manifest::Manifest;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use vicus_disk::{Damage, DiskError, NotPublished, Refusal};
+use vicus_disk::{Broken, Damage, DiskError, NotPublished, Refusal};
 use vicus_files::FileError;
 use vicus_flow::{BoxError, NoMemory};
 
@@ -21,6 +21,8 @@ pub enum StoreError {
         /// What is wrong.
         what: String,
     },
+    /// The log can't be read from this place on. The data before it can be: [`crate::read_up_to`], [`crate::repair`].
+    Unread(Box<Unread>),
     /// The new base file was written and can't be published.
     NotPublished(NotPublished),
     /// There is not enough memory.
@@ -34,6 +36,30 @@ pub enum StoreError {
     /// A change of the transaction had failed, so nothing of the transaction can happen.
     Broken,
 }
+
+/// A place in the log from which on it can't be read, though it was written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unread(pub(crate) Broken);
+
+impl Unread {
+    /// The sequence number of the first record that can't be read.
+    pub fn number(&self) -> u64 {
+        self.0.number
+    }
+
+    /// The file, where in it that record begins or those that were written together with it, and what is wrong.
+    pub fn damage(&self) -> &Damage {
+        &self.0.damage
+    }
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the log can't be read from record {} on: {}", self.0.number, self.0.damage)
+    }
+}
+
+impl std::error::Error for Unread {}
 
 impl StoreError {
     /// Whether the disk is full.
@@ -72,6 +98,9 @@ impl fmt::Display for StoreError {
             StoreError::Disk(error) => error.fmt(f),
             StoreError::Unreadable(error) => error.fmt(f),
             StoreError::Record { number, what } => write!(f, "record {number} of the log can't be understood: {what}"),
+            StoreError::Unread(unread) => {
+                write!(f, "{unread}; what is before it can be read, and `vicus check --repair` keeps the rest aside")
+            }
             StoreError::NotPublished(NotPublished { error, in_doubt: false }) => error.fmt(f),
             StoreError::NotPublished(NotPublished { error, in_doubt: true }) => {
                 write!(f, "{error}; the new base may be found when the store is opened again")

@@ -5,4 +5,5 @@ mod damage;
 mod kept;
 mod model;
 mod opening;
+mod unread;
 mod writers;
