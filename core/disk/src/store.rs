@@ -164,7 +164,7 @@ pub struct StoreFiles {
     /// The generation that is written next. No file of it or a later one is there.
     next_generation: u64,
     log: Log,
-    _lock: Box<dyn Lock>,
+    lock: Arc<dyn Lock>,
 }
 
 /// A store that was read to be written to, as by the only process: nothing of it has been changed yet.
@@ -172,7 +172,7 @@ pub struct StoreFiles {
 pub struct Opening {
     directory: Arc<dyn Directory>,
     kind: [u8; 8],
-    lock: Box<dyn Lock>,
+    lock: Arc<dyn Lock>,
     tail: Tail,
     /// What its files hold.
     pub recovered: Recovered,
@@ -193,7 +193,7 @@ impl Opening {
     pub fn begin(directory: Arc<dyn Directory>, kind: [u8; 8]) -> Result<Opening, DiskError> {
         // Before the lock is made in a directory that is none of ours.
         manifest_of(&*directory)?;
-        let lock = directory.lock(LOCK)?;
+        let lock: Arc<dyn Lock> = directory.lock(LOCK)?.into();
         let manifest = manifest_of(&*directory)?;
         let (recovered, tail) = Recovered::follow(&*directory, kind, &manifest)?;
         Ok(Opening { directory, kind, lock, tail, recovered })
@@ -250,8 +250,8 @@ impl Opening {
         let manifest = recovered.manifest.clone();
         let names = directory.list()?;
         let last = names.iter().filter_map(|name| generation_of(name)).fold(manifest.generation, u64::max);
-        let log = Log::resume(directory.clone(), &manifest, tail)?;
-        let files = StoreFiles { directory, kind, manifest, next_generation: last + 1, log, _lock: lock };
+        let log = Log::resume(directory.clone(), lock.clone(), &manifest, tail)?;
+        let files = StoreFiles { directory, kind, manifest, next_generation: last + 1, log, lock };
         files.publish_manifest(files.manifest.clone()).map_err(|error| error.error)?;
         files.remove_strays(true);
         Ok((files, recovered))
@@ -346,7 +346,7 @@ impl StoreFiles {
         if Manifest::read(&*directory)?.is_none() {
             refuse_others(&*directory)?;
         }
-        let lock = directory.lock(LOCK)?;
+        let lock: Arc<dyn Lock> = directory.lock(LOCK)?.into();
         if Manifest::read(&*directory)?.is_some() {
             return Err(DiskError::IsStore(directory.path("")));
         }
@@ -361,8 +361,8 @@ impl StoreFiles {
             directory.remove(part)?;
         }
         let manifest = Manifest { store, generation: 0, included: 0, log: 1, files: Vec::new() };
-        let log = Log::create(directory.clone(), store);
-        Ok(StoreFiles { directory, kind, manifest, next_generation: 1, log, _lock: lock })
+        let log = Log::create(directory.clone(), lock.clone(), store);
+        Ok(StoreFiles { directory, kind, manifest, next_generation: 1, log, lock })
     }
 
     /// Opens a store to write to it.
@@ -378,6 +378,7 @@ impl StoreFiles {
     /// # Errors
     /// The system refuses.
     pub fn remove(self) -> Result<(), DiskError> {
+        self.lock.check()?;
         let names = self.directory.list()?;
         let has = |wanted: &str| names.iter().any(|name| name == wanted);
         // One that was begun is no store yet.
@@ -417,6 +418,7 @@ impl StoreFiles {
     /// # Errors
     /// The system refuses. Then, or if the writer fails, the whole generation is to be given up: [`StoreFiles::give_up`].
     pub fn write_base(&self, name: &str) -> Result<(String, BaseWriter), DiskError> {
+        self.lock.check()?;
         let name = format!("base-{:08}-{name}", self.next_generation);
         let writer = BaseWriter::create(&*self.directory, &format!("{name}{UNFINISHED}"), self.kind)?;
         Ok((name, writer))
@@ -469,6 +471,10 @@ impl StoreFiles {
     /// Removes all base files of a generation that the store does not use. Those that can't be removed now are found again when the store
     /// is opened.
     fn remove_generation(&self, generation: u64) {
+        if self.lock.check().is_err() {
+            // They may be another process's.
+            return;
+        }
         for name in self.directory.list().unwrap_or_default() {
             if generation_of(&name) == Some(generation) {
                 let _ = self.directory.remove(&name);
@@ -490,7 +496,10 @@ impl StoreFiles {
     fn publish_manifest(&self, manifest: Manifest) -> Result<(), NotPublished> {
         let refused = |error| NotPublished { error, in_doubt: false };
         let in_doubt = |error: vicus_files::FileError| NotPublished { error: error.into(), in_doubt: true };
+        let check = || self.lock.check().map_err(|error| refused(error.into()));
+        check()?;
         manifest.write_next(&*self.directory).map_err(refused)?;
+        check()?;
         self.directory.rename(NEXT, CURRENT).map_err(in_doubt)?;
         self.directory.sync().map_err(in_doubt)
     }
@@ -498,6 +507,10 @@ impl StoreFiles {
     /// Removes files of the kinds written here that aren't the store's. Base files of the next generation are being
     /// written, unless the store has just been opened.
     fn remove_strays(&self, opened: bool) {
+        if self.lock.check().is_err() {
+            // They may be another process's.
+            return;
+        }
         // A file that can't be removed now is found again when the store is opened.
         for name in self.directory.list().unwrap_or_default() {
             let is_needed = match (number_of(&name), generation_of(&name)) {

@@ -23,6 +23,8 @@ pub enum Operation {
     SyncDirectory,
     /// [`Directory::lock`](crate::Directory::lock)
     Lock,
+    /// [`Lock::check`](crate::Lock::check)
+    KeepLock,
     /// [`File::len`](crate::File::len)
     Measure,
     /// [`File::read_at`](crate::File::read_at)
@@ -46,6 +48,7 @@ impl fmt::Display for Operation {
             Operation::List => "list",
             Operation::SyncDirectory => "sync the directory",
             Operation::Lock => "lock",
+            Operation::KeepLock => "rely on",
             Operation::Measure => "measure",
             Operation::Read => "read",
             Operation::Write => "write",
@@ -70,6 +73,12 @@ impl FileError {
     /// An operation on a file that failed.
     pub fn new(file: String, operation: Operation, cause: io::Error) -> FileError {
         FileError { file, operation, cause: Arc::new(cause) }
+    }
+
+    /// The file of a lock is not the one that was locked.
+    pub fn lock_lost(file: String, cause: impl fmt::Display) -> FileError {
+        let what = format!("{cause}: another process may write here now; start this one anew");
+        FileError::new(file, Operation::KeepLock, io::Error::other(what))
     }
 
     /// Whether there is no such file.
