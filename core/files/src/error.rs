@@ -91,9 +91,10 @@ impl FileError {
         self.cause.kind() == io::ErrorKind::UnexpectedEof
     }
 
-    /// Whether the disk, or what the user may use of it, is full.
+    /// Whether the disk, or what the user may use of it, is full; or the file would be longer than the user's may be.
     pub fn is_full(&self) -> bool {
-        matches!(self.cause.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+        let kind = self.cause.kind();
+        matches!(kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
     }
 }
 

@@ -71,6 +71,16 @@ impl StoreError {
         }
     }
 
+    /// The damage, or the refusal of a file, for which a box or a reader gave up; `None` if it gave up for another reason.
+    pub fn of_reader(error: &(dyn std::error::Error + 'static)) -> Option<StoreError> {
+        let damage = error.downcast_ref::<Damage>().map(|damage| DiskError::Damaged(Box::new(damage.clone())));
+        let boxed = || error.downcast_ref::<Box<Damage>>().map(|damage| DiskError::Damaged(damage.clone()));
+        let disk = || error.downcast_ref::<DiskError>().cloned();
+        let file = || error.downcast_ref::<FileError>().cloned().map(DiskError::File);
+        let found = damage.or_else(boxed).or_else(disk).or_else(file).map(StoreError::Disk);
+        found.or_else(|| error.downcast_ref::<StoreError>().cloned())
+    }
+
     /// An error that data was left with, on its way through code that can't return it.
     pub(crate) fn given_up(error: BoxError) -> StoreError {
         let error = match error.downcast::<Damage>() {
@@ -154,6 +164,17 @@ impl CommitError {
     /// been committed.
     pub fn in_doubt(&self) -> bool {
         matches!(self, CommitError::Refused(refusal) if refusal.in_doubt)
+    }
+}
+
+impl CommitError {
+    /// Whether the disk is full.
+    pub fn is_full(&self) -> bool {
+        match self {
+            CommitError::Refused(refusal) => refusal.error.is_full(),
+            CommitError::BuiltOnRefused => false,
+            CommitError::Failed(error) => error.is_full(),
+        }
     }
 }
 
