@@ -81,7 +81,7 @@ impl<'a> TripleView<'a> {
     pub(crate) fn flaw(key: &str) -> Option<&'static str> {
         let mut next = Some(key);
         for _ in 0..MOST_NESTED {
-            let Some(key) = next.take() else { return None };
+            let key = next.take()?;
             let Some(triple) = TripleView::read(key) else { return Some(NO_TRIPLE) };
             if !matches!(triple.subject.0, Kind::Blank | Kind::Iri) {
                 return Some(NO_TRIPLE);

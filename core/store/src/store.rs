@@ -169,12 +169,15 @@ pub(crate) fn replayed<'a>(
     }
 }
 
+/// A record that makes no sense: its number, and what is wrong.
+type Senseless = (u64, String);
+
 /// As [`replayed`], up to the first record that makes no sense: it is returned, with what is wrong.
 fn replayed_up_to<'a>(
     snapshot: Arc<Snapshot>,
     hash_key: HashKey,
     records: impl Iterator<Item = (&'a [u8], u64)>,
-) -> Result<(Arc<Snapshot>, Option<(u64, String)>), StoreError> {
+) -> Result<(Arc<Snapshot>, Option<Senseless>), StoreError> {
     let found = HashMap::with_hasher(hash_key);
     let (fresh, ids) = (snapshot.fresh().behind(), Vec::new());
     let mut replay = Replay { fresh, snapshot, changes: Vec::new(), found, ids };
@@ -483,7 +486,8 @@ impl Store {
                 match state.staging.act(waiter, || self.waiting.now_ns()) {
                     Act::Fly => {
                         let snapshot = state.staging.take_off();
-                        Next::Fly(state.files.log().take_off().expect("what is ready is staged"), snapshot)
+                        let flight = state.files.log().take_off().expect("what is ready is staged");
+                        Next::Fly(Box::new(flight), snapshot)
                     }
                     Act::Apply => Next::Apply(state.staging.begin_applying()),
                     Act::WaitAtMost(ns) => Next::WaitAtMost(ns),
@@ -492,7 +496,7 @@ impl Store {
             };
             let act = || lock(&self.state).staging.act(waiter, || self.waiting.now_ns());
             match next {
-                Next::Fly(flight, snapshot) => self.fly(flight, snapshot),
+                Next::Fly(flight, snapshot) => self.fly(*flight, snapshot),
                 Next::Apply(coming) => self.apply_for_all(waiter, &coming),
                 Next::WaitAtMost(ns) => {
                     let mut ready = || waiter.is_told() || matches!(act(), Act::Fly | Act::Apply);
@@ -576,7 +580,7 @@ impl Store {
 
 /// As [`Act`], with what it takes.
 enum Next {
-    Fly(Flight, Arc<Snapshot>),
+    Fly(Box<Flight>, Arc<Snapshot>),
     Apply(Coming),
     WaitAtMost(u64),
     Wait,
