@@ -131,6 +131,38 @@ fn a_store_whose_log_is_damaged_is_served_without_updates() {
     assert_eq!(std::fs::read(&log).unwrap(), bytes);
 }
 
+/// What happened: LOCK or the folder was removed under a server, and it went on to acknowledge updates, which were lost.
+#[test]
+fn a_server_whose_store_was_removed_or_whose_lock_was_acknowledges_nothing() {
+    let here = folder("serve-lock");
+    let insert = |n: u32| Ask::update(&format!("INSERT DATA {{ <http://e/{n}> <http://e/p> {n} }}"));
+    for removes_all in [false, true] {
+        let store = empty(&here);
+        let server = Served::start(&["--store", &store, "--open-updates"]);
+        assert_eq!(insert(1).send(server.address).status, 204);
+        if removes_all {
+            std::fs::remove_dir_all(&store).unwrap();
+        } else {
+            std::fs::remove_file(Path::new(&store).join("LOCK")).unwrap();
+            // Another process writes, since nothing holds it off.
+            good(&["update", "--store", &store, "INSERT DATA { <http://e/2> <http://e/p> 2 }"]);
+        }
+        for n in [3, 4] {
+            let refused = insert(n).send(server.address);
+            assert_eq!(refused.status, 500, "{refused:?}");
+            assert!(refused.text().contains("LOCK") && refused.text().contains("start this one anew"), "{refused:?}");
+        }
+        assert_eq!(server.number(ALL), 1, "queries go on");
+        server.signal(libc::SIGTERM);
+        server.end();
+        if !removes_all {
+            let dump = good(&["dump", "--store", &store, "--output", "-"]);
+            assert!(dump.lines().count() == 2 && dump.contains("e/2>"), "{dump}");
+            std::fs::remove_dir_all(&store).unwrap();
+        }
+    }
+}
+
 /// What happened: damage was told as a mistake of the client (400), and a full disk as one of ours (500).
 #[test]
 fn damage_is_told_as_500_and_a_full_disk_as_507() {
