@@ -18,7 +18,7 @@
 //! looks for it before it writes, and again before its records are acknowledged.
 //!
 //! **Opening** never cuts or changes a segment. Only the last frame of the last segment may never have been synced, even if it can be
-//! read: it is written again, as the first frame of a new segment. All other frames are proven by what follows them. A segment
+//! read: it is written again, as the first frame of a new segment. What is behind it and no frame is copied to a file of its own before. All other frames are proven by what follows them. A segment
 //! gets its name when its header and its first frame are durable, so a new one never takes the place of a frame that it doesn't have.
 
 mod read;
