@@ -27,6 +27,6 @@ mod store;
 
 pub use base::{BaseFile, BaseWriter, Fingerprint, PAGE, Section};
 pub use error::{Damage, DiskError};
-pub use log::{Flight, Landing, Log, Refusal};
+pub use log::{Broken, Flight, FramePlace, Landing, Log, Refusal, Torn};
 pub use manifest::{BaseEntry, Manifest};
-pub use store::{NotPublished, Recovered, StoreFiles};
+pub use store::{NotPublished, Opening, Recovered, StoreFiles, kept_aside};

@@ -14,15 +14,19 @@
 //! because they may build on them. The next flight begins a new segment, whose header says with which sequence number it goes on;
 //! what an older segment has from there on is not part of the log any more.
 //!
+//! **A lock that was lost**, because its file or the directory was removed or replaced by hand, lets another process write. So each flight
+//! looks for it before it writes, and again before its records are acknowledged.
+//!
 //! **Opening** never cuts or changes a segment. Only the last frame of the last segment may never have been synced, even if it can be
-//! read: it is written again, as the first frame of a new segment. All other frames are proven by what follows them. A segment
+//! read: it is written again, as the first frame of a new segment. What is behind it and no frame is copied to a file of its own before. All other frames are proven by what follows them. A segment
 //! gets its name when its header and its first frame are durable, so a new one never takes the place of a frame that it doesn't have.
 
 mod read;
 mod segment;
 
+pub use read::{Broken, FramePlace, Torn};
 pub(crate) use read::{Tail, read_log};
-pub(crate) use segment::number_of;
+pub(crate) use segment::{name_of, number_of};
 
 use crate::error::DiskError;
 use crate::manifest::Manifest;
@@ -30,7 +34,7 @@ use segment::{Header, Writing};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-use vicus_files::Directory;
+use vicus_files::{Directory, Lock};
 
 /// A segment that is longer than this is followed by another one.
 const SEGMENT_BYTES: u64 = 64 << 20;
@@ -39,6 +43,7 @@ const SEGMENT_BYTES: u64 = 64 << 20;
 #[derive(Debug)]
 pub struct Log {
     directory: Arc<dyn Directory>,
+    lock: Arc<dyn Lock>,
     store: u64,
     /// The segments that hold acknowledged records, oldest first: their number, and the first sequence number in them. It ascends.
     holding: Vec<(u64, u64)>,
@@ -65,6 +70,7 @@ pub struct Log {
 #[derive(Debug)]
 pub struct Flight {
     directory: Arc<dyn Directory>,
+    lock: Arc<dyn Lock>,
     /// Where the frame goes; `None` if that is a new segment.
     segment: Option<Writing>,
     /// A segment that is not written any more.
@@ -111,9 +117,10 @@ impl std::error::Error for Refusal {}
 
 impl Log {
     /// The log of a new store. No file is created before the first flight.
-    pub(crate) fn create(directory: Arc<dyn Directory>, store: u64) -> Log {
+    pub(crate) fn create(directory: Arc<dyn Directory>, lock: Arc<dyn Lock>, store: u64) -> Log {
         Log {
             directory,
+            lock,
             store,
             holding: Vec::new(),
             current: None,
@@ -129,9 +136,14 @@ impl Log {
     }
 
     /// Goes on with a log that was read to its end. The last frame is written again.
-    pub(crate) fn resume(directory: Arc<dyn Directory>, manifest: &Manifest, tail: Tail) -> Result<Log, DiskError> {
+    pub(crate) fn resume(
+        directory: Arc<dyn Directory>,
+        lock: Arc<dyn Lock>,
+        manifest: &Manifest,
+        tail: Tail,
+    ) -> Result<Log, DiskError> {
         let included = manifest.included;
-        let mut log = Log::create(directory, manifest.store);
+        let mut log = Log::create(directory, lock, manifest.store);
         (log.holding, log.next_number) = (tail.holding, manifest.log.max(tail.highest + 1));
         log.durable = tail.last.max(included);
         let Some((first, records)) = tail.unproven.filter(|_| tail.last > included) else { return Ok(log) };
@@ -180,7 +192,8 @@ impl Log {
         let records = std::mem::take(&mut self.staged);
         let tickets = self.taken..self.next_ticket;
         self.taken = self.next_ticket;
-        Flight { directory: self.directory.clone(), segment, finished, header, records, tickets, outcome: None }
+        let (directory, lock) = (self.directory.clone(), self.lock.clone());
+        Flight { directory, lock, segment, finished, header, records, tickets, outcome: None }
     }
 
     /// Notes what became of a flight.
@@ -256,12 +269,13 @@ impl Flight {
     }
 
     fn fly(&mut self) -> Result<(), Refusal> {
+        let check = |in_doubt| self.lock.check().map_err(|error| Refusal { error: error.into(), in_doubt });
+        check(false)?;
         match &mut self.segment {
-            Some(segment) => segment.append(self.header.first, &self.records),
-            none => {
-                *none = Some(Writing::create(&*self.directory, &self.header, &self.records)?);
-                Ok(())
-            }
+            Some(segment) => segment.append(self.header.first, &self.records)?,
+            none => *none = Some(Writing::create(&*self.directory, &self.header, &self.records)?),
         }
+        // Another process that has opened the store meanwhile has read the frame, or goes on without it.
+        check(true)
     }
 }

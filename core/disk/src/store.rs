@@ -16,8 +16,8 @@
 //! again then. A reader may see records that are on their way to the disk, and not yet acknowledged.
 
 use crate::base::{BaseFile, BaseWriter};
-use crate::error::DiskError;
-use crate::log::{Log, Tail, number_of, read_log};
+use crate::error::{Damage, DiskError};
+use crate::log::{Broken, FramePlace, Log, Tail, Torn, name_of, number_of, read_log};
 use crate::manifest::{BaseEntry, CURRENT, Manifest, NEXT};
 use std::fmt;
 use std::sync::Arc;
@@ -72,18 +72,24 @@ pub struct Recovered {
     pub manifest: Manifest,
     /// The base files, in the manifest's order.
     pub bases: Vec<Arc<BaseFile>>,
-    /// All records that the base does not include, in order.
+    /// All records that the base does not include, in order, up to the first one that can't be read.
     pub records: Vec<Vec<u8>>,
+    /// From where on records can't be read, though they were written.
+    pub broken: Option<Broken>,
+    /// What a write that did not end has left behind the last record.
+    pub torn: Option<Torn>,
+    /// Where the frames of its log lie, in order.
+    pub frames: Vec<FramePlace>,
 }
 
 impl Recovered {
     /// Reads a store beside a process that may be writing to it. `kind` is that of its base files.
     ///
     /// # Errors
-    /// There is no store, it is damaged or newer, or the system refuses.
+    /// There is no store, it is damaged or newer, or the system refuses. Damage of records is no error ([`Recovered::broken`]).
     pub fn read(directory: &dyn Directory, kind: [u8; 8]) -> Result<Recovered, DiskError> {
         let mut manifest = manifest_of(directory)?;
-        let mut found = None;
+        let (mut found, mut broken, mut torn) = (None, None, None);
         loop {
             let followed = Recovered::follow(directory, kind, &manifest);
             // A writer removes files only when another manifest is the current one. So if this one still is, all of its files were there.
@@ -93,7 +99,16 @@ impl Recovered {
                     // A frame of the log that was read before it was written whole, and what was written behind it meanwhile, look like
                     // damage. What is damaged is so again.
                     Err(DiskError::Damaged(damage)) if found.as_ref() != Some(&damage) => found = Some(damage),
-                    followed => return followed.map(|(recovered, _)| recovered),
+                    Ok((recovered, _)) if recovered.broken.is_some() && recovered.broken != broken => {
+                        broken = recovered.broken;
+                    }
+                    // The same for a frame that is being written. A writer that is busy writes another one the next time.
+                    Ok((recovered, _)) if recovered.torn.is_some() && torn.is_none() => torn = recovered.torn,
+                    Ok((recovered, _)) => {
+                        let is_same = recovered.torn == torn;
+                        return Ok(Recovered { torn: torn.filter(|_| is_same), ..recovered });
+                    }
+                    Err(error) => return Err(error),
                 }
             }
             manifest = current;
@@ -105,8 +120,17 @@ impl Recovered {
         let bases = manifest.files.iter().map(open).collect::<Result<_, _>>()?;
         let mut records = Vec::new();
         let mut show = |_, record: &[u8]| records.push(record.to_vec());
-        let tail = read_log(directory, manifest, &mut show)?;
-        Ok((Recovered { manifest: manifest.clone(), bases, records }, tail))
+        let mut tail = read_log(directory, manifest, &mut show)?;
+        let (frames, broken, torn) = (std::mem::take(&mut tail.frames), tail.broken.take(), tail.torn.take());
+        Ok((Recovered { manifest: manifest.clone(), bases, records, broken, torn, frames }, tail))
+    }
+
+    /// What is broken if this record, which was read, makes no sense to its reader.
+    pub fn senseless(&self, directory: &dyn Directory, number: u64, what: String) -> Broken {
+        let at = self.frames.partition_point(|frame| frame.first <= number) - 1;
+        let FramePlace { segment, offset, .. } = self.frames[at];
+        let damage = Damage { file: directory.path(&name_of(segment)), offset, what };
+        Broken { number, segment, damage }
     }
 }
 
@@ -140,7 +164,134 @@ pub struct StoreFiles {
     /// The generation that is written next. No file of it or a later one is there.
     next_generation: u64,
     log: Log,
-    _lock: Box<dyn Lock>,
+    lock: Arc<dyn Lock>,
+}
+
+/// A store that was read to be written to, as by the only process: nothing of it has been changed yet.
+#[derive(Debug)]
+pub struct Opening {
+    directory: Arc<dyn Directory>,
+    kind: [u8; 8],
+    lock: Arc<dyn Lock>,
+    tail: Tail,
+    /// What its files hold.
+    pub recovered: Recovered,
+}
+
+/// How the name begins of a file in which a part of the log was kept aside.
+const ASIDE: &str = "aside-";
+
+/// How much of a file is copied at once.
+const COPIED_AT_ONCE: usize = 1 << 20;
+
+impl Opening {
+    /// Locks a store, and reads it.
+    ///
+    /// # Errors
+    /// There is none, it is damaged or newer, another process writes to it, or the system refuses. Damage of records is no error
+    /// ([`Recovered::broken`]).
+    pub fn begin(directory: Arc<dyn Directory>, kind: [u8; 8]) -> Result<Opening, DiskError> {
+        // Before the lock is made in a directory that is none of ours.
+        manifest_of(&*directory)?;
+        let lock: Arc<dyn Lock> = directory.lock(LOCK)?.into();
+        let manifest = manifest_of(&*directory)?;
+        let (recovered, tail) = Recovered::follow(&*directory, kind, &manifest)?;
+        Ok(Opening { directory, kind, lock, tail, recovered })
+    }
+
+    /// Goes on with the log behind its last record. What a write that did not end has left there is kept aside.
+    ///
+    /// # Errors
+    /// A record can't be read, or the system refuses, as a full disk does.
+    pub fn resume(mut self) -> Result<(StoreFiles, Recovered), DiskError> {
+        if let Some(broken) = self.recovered.broken {
+            return Err(Box::new(broken.damage).into());
+        }
+        if let Some(Torn { segment, offset, bytes, kept, .. }) = &mut self.recovered.torn {
+            *kept = Some(keep_aside(&*self.directory, *segment, *offset, Some(*bytes))?);
+            self.directory.sync()?;
+        }
+        self.go_on()
+    }
+
+    /// Cuts the log before the first record that can't be read. All from the frame of that record on is copied to other files before, whose
+    /// paths are returned.
+    ///
+    /// # Errors
+    /// The system refuses, as a full disk does: the store is as it was, but there may be such files.
+    pub fn cut(mut self, broken: &Broken) -> Result<(StoreFiles, Recovered, Vec<String>), DiskError> {
+        let names = self.directory.list()?;
+        let mut later: Vec<u64> = names.iter().filter_map(|name| number_of(name)).filter_map(finished).collect();
+        later.retain(|&number| number > broken.segment);
+        later.sort_unstable();
+        let mut kept = vec![keep_aside(&*self.directory, broken.segment, broken.damage.offset, None)?];
+        for number in later {
+            kept.push(keep_aside(&*self.directory, number, 0, None)?);
+        }
+        self.directory.sync()?;
+        // What could be read is written again, as the first frame of a segment that goes on from the base.
+        let included = self.recovered.manifest.included;
+        let last = included.max(broken.number - 1);
+        self.recovered.records.truncate((last - included) as usize);
+        (self.recovered.broken, self.recovered.torn) = (None, None);
+        let mut records = Vec::new();
+        for record in &self.recovered.records {
+            records.extend_from_slice(&(record.len() as u64).to_le_bytes());
+            records.extend_from_slice(record);
+        }
+        let highest = self.tail.highest.max(self.recovered.manifest.log);
+        self.tail = Tail { last, highest, unproven: Some((included + 1, records)), ..Tail::default() };
+        self.recovered.manifest.log = highest + 1;
+        self.go_on().map(|(files, recovered)| (files, recovered, kept))
+    }
+
+    fn go_on(self) -> Result<(StoreFiles, Recovered), DiskError> {
+        let Opening { directory, kind, lock, tail, recovered } = self;
+        let manifest = recovered.manifest.clone();
+        let names = directory.list()?;
+        let last = names.iter().filter_map(|name| generation_of(name)).fold(manifest.generation, u64::max);
+        let log = Log::resume(directory.clone(), lock.clone(), &manifest, tail)?;
+        let files = StoreFiles { directory, kind, manifest, next_generation: last + 1, log, lock };
+        files.publish_manifest(files.manifest.clone()).map_err(|error| error.error)?;
+        files.remove_strays(true);
+        Ok((files, recovered))
+    }
+}
+
+/// The number of a segment that was finished.
+fn finished((number, is_finished): (u64, bool)) -> Option<u64> {
+    is_finished.then_some(number)
+}
+
+/// Copies a segment of the log, from a place on and so many bytes or up to its end, to a file of its own, and returns that one's path.
+fn keep_aside(directory: &dyn Directory, segment: u64, offset: u64, bytes: Option<u64>) -> Result<String, DiskError> {
+    let from = directory.open(&name_of(segment), Access::Read)?;
+    let end = bytes.map_or(from.len()?, |bytes| offset + bytes);
+    let names = directory.list()?;
+    let first = format!("{ASIDE}{}-{offset}", name_of(segment));
+    let others = (2..).map(|number| format!("{first}-{number}"));
+    let name = std::iter::once(first.clone()).chain(others).find(|name| !names.contains(name));
+    let name = name.expect("there are more numbers than files");
+    let to = directory.create(&name)?;
+    let mut buffer = vec![0; COPIED_AT_ONCE];
+    let mut at = offset;
+    while at < end {
+        let part = &mut buffer[..(end - at).min(COPIED_AT_ONCE as u64) as usize];
+        from.read_at(at, part)?;
+        to.write_at(at - offset, part)?;
+        at += part.len() as u64;
+    }
+    to.sync()?;
+    Ok(directory.path(&name))
+}
+
+/// The paths of files in a store's directory in which parts of its log were kept aside.
+///
+/// # Errors
+/// The system refuses.
+pub fn kept_aside(directory: &dyn Directory) -> Result<Vec<String>, DiskError> {
+    let names = directory.list()?;
+    Ok(names.iter().filter(|name| name.starts_with(ASIDE)).map(|name| directory.path(name)).collect())
 }
 
 /// Why a generation was not published.
@@ -195,7 +346,7 @@ impl StoreFiles {
         if Manifest::read(&*directory)?.is_none() {
             refuse_others(&*directory)?;
         }
-        let lock = directory.lock(LOCK)?;
+        let lock: Arc<dyn Lock> = directory.lock(LOCK)?.into();
         if Manifest::read(&*directory)?.is_some() {
             return Err(DiskError::IsStore(directory.path("")));
         }
@@ -210,8 +361,8 @@ impl StoreFiles {
             directory.remove(part)?;
         }
         let manifest = Manifest { store, generation: 0, included: 0, log: 1, files: Vec::new() };
-        let log = Log::create(directory.clone(), store);
-        Ok(StoreFiles { directory, kind, manifest, next_generation: 1, log, _lock: lock })
+        let log = Log::create(directory.clone(), lock.clone(), store);
+        Ok(StoreFiles { directory, kind, manifest, next_generation: 1, log, lock })
     }
 
     /// Opens a store to write to it.
@@ -219,18 +370,7 @@ impl StoreFiles {
     /// # Errors
     /// There is none, it is damaged or newer, another process writes to it, or the system refuses, as a full disk does.
     pub fn open(directory: Arc<dyn Directory>, kind: [u8; 8]) -> Result<(StoreFiles, Recovered), DiskError> {
-        // Before the lock is made in a directory that is none of ours.
-        manifest_of(&*directory)?;
-        let lock = directory.lock(LOCK)?;
-        let manifest = manifest_of(&*directory)?;
-        let (recovered, tail) = Recovered::follow(&*directory, kind, &manifest)?;
-        let names = directory.list()?;
-        let last = names.iter().filter_map(|name| generation_of(name)).fold(manifest.generation, u64::max);
-        let log = Log::resume(directory.clone(), &manifest, tail)?;
-        let files = StoreFiles { directory, kind, manifest, next_generation: last + 1, log, _lock: lock };
-        files.publish_manifest(files.manifest.clone()).map_err(|error| error.error)?;
-        files.remove_strays(true);
-        Ok((files, recovered))
+        Opening::begin(directory, kind)?.resume()
     }
 
     /// Removes all of the store's files: the manifest first, so that what is left by a failure is no store.
@@ -238,6 +378,7 @@ impl StoreFiles {
     /// # Errors
     /// The system refuses.
     pub fn remove(self) -> Result<(), DiskError> {
+        self.lock.check()?;
         let names = self.directory.list()?;
         let has = |wanted: &str| names.iter().any(|name| name == wanted);
         // One that was begun is no store yet.
@@ -277,6 +418,7 @@ impl StoreFiles {
     /// # Errors
     /// The system refuses. Then, or if the writer fails, the whole generation is to be given up: [`StoreFiles::give_up`].
     pub fn write_base(&self, name: &str) -> Result<(String, BaseWriter), DiskError> {
+        self.lock.check()?;
         let name = format!("base-{:08}-{name}", self.next_generation);
         let writer = BaseWriter::create(&*self.directory, &format!("{name}{UNFINISHED}"), self.kind)?;
         Ok((name, writer))
@@ -329,6 +471,10 @@ impl StoreFiles {
     /// Removes all base files of a generation that the store does not use. Those that can't be removed now are found again when the store
     /// is opened.
     fn remove_generation(&self, generation: u64) {
+        if self.lock.check().is_err() {
+            // They may be another process's.
+            return;
+        }
         for name in self.directory.list().unwrap_or_default() {
             if generation_of(&name) == Some(generation) {
                 let _ = self.directory.remove(&name);
@@ -350,7 +496,10 @@ impl StoreFiles {
     fn publish_manifest(&self, manifest: Manifest) -> Result<(), NotPublished> {
         let refused = |error| NotPublished { error, in_doubt: false };
         let in_doubt = |error: vicus_files::FileError| NotPublished { error: error.into(), in_doubt: true };
+        let check = || self.lock.check().map_err(|error| refused(error.into()));
+        check()?;
         manifest.write_next(&*self.directory).map_err(refused)?;
+        check()?;
         self.directory.rename(NEXT, CURRENT).map_err(in_doubt)?;
         self.directory.sync().map_err(in_doubt)
     }
@@ -358,6 +507,10 @@ impl StoreFiles {
     /// Removes files of the kinds written here that aren't the store's. Base files of the next generation are being
     /// written, unless the store has just been opened.
     fn remove_strays(&self, opened: bool) {
+        if self.lock.check().is_err() {
+            // They may be another process's.
+            return;
+        }
         // A file that can't be removed now is found again when the store is opened.
         for name in self.directory.list().unwrap_or_default() {
             let is_needed = match (number_of(&name), generation_of(&name)) {

@@ -123,6 +123,17 @@ fn one_value_has_the_lock(directory: &dyn Directory) {
     let LockError::Held { file, by: Some(pid) } = &refused else { panic!("{refused:?}") };
     assert_eq!(*file, directory.path("lock"));
     assert!(refused.to_string().contains(&format!("process {pid}")), "{refused}");
+    lock.check().unwrap();
     drop(lock);
-    drop(directory.lock("lock").expect("the lock has ended"));
+    let lock = directory.lock("lock").expect("the lock has ended");
+    lock.check().unwrap();
+    // By hand, say: then the lock holds nobody off.
+    directory.remove("lock").unwrap();
+    let lost = lock.check().expect_err("its file was removed");
+    assert_eq!((&lost.file, lost.operation), (&directory.path("lock"), Operation::KeepLock));
+    let other = directory.lock("lock").expect("there is no such file");
+    other.check().unwrap();
+    assert!(lock.check().is_err(), "another file has its name");
+    drop(lock);
+    other.check().unwrap();
 }

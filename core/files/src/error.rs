@@ -23,6 +23,8 @@ pub enum Operation {
     SyncDirectory,
     /// [`Directory::lock`](crate::Directory::lock)
     Lock,
+    /// [`Lock::check`](crate::Lock::check)
+    KeepLock,
     /// [`File::len`](crate::File::len)
     Measure,
     /// [`File::read_at`](crate::File::read_at)
@@ -46,6 +48,7 @@ impl fmt::Display for Operation {
             Operation::List => "list",
             Operation::SyncDirectory => "sync the directory",
             Operation::Lock => "lock",
+            Operation::KeepLock => "rely on",
             Operation::Measure => "measure",
             Operation::Read => "read",
             Operation::Write => "write",
@@ -72,6 +75,12 @@ impl FileError {
         FileError { file, operation, cause: Arc::new(cause) }
     }
 
+    /// The file of a lock is not the one that was locked.
+    pub fn lock_lost(file: String, cause: impl fmt::Display) -> FileError {
+        let what = format!("{cause}: another process may write here now; start this one anew");
+        FileError::new(file, Operation::KeepLock, io::Error::other(what))
+    }
+
     /// Whether there is no such file.
     pub fn is_missing(&self) -> bool {
         self.cause.kind() == io::ErrorKind::NotFound
@@ -82,9 +91,10 @@ impl FileError {
         self.cause.kind() == io::ErrorKind::UnexpectedEof
     }
 
-    /// Whether the disk, or what the user may use of it, is full.
+    /// Whether the disk, or what the user may use of it, is full; or the file would be longer than the user's may be.
     pub fn is_full(&self) -> bool {
-        matches!(self.cause.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+        let kind = self.cause.kind();
+        matches!(kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
     }
 }
 

@@ -274,6 +274,7 @@ impl State {
         };
         if happens {
             self.forget(to);
+            self.locks.remove(to);
             self.names.rename(from, to);
         }
         failure.map_or(Ok(()), |failure| Err(failure.error()))
@@ -283,6 +284,7 @@ impl State {
         self.begin_whole(epoch)?;
         self.find(name)?;
         self.forget(name);
+        self.locks.remove(name);
         self.names.unlink(name);
         Ok(())
     }
@@ -468,7 +470,15 @@ struct FakeLock {
     number: u64,
 }
 
-impl Lock for FakeLock {}
+impl Lock for FakeLock {
+    fn check(&self) -> Result<(), FileError> {
+        let state = self.disk.state();
+        match state.locks.get(&self.name) {
+            Some(&(_, number)) if number == self.number => Ok(()),
+            _ => Err(FileError::lock_lost(format!("fake/{}", self.name), "it was removed or replaced")),
+        }
+    }
+}
 
 impl Drop for FakeLock {
     fn drop(&mut self) {

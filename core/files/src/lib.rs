@@ -45,7 +45,16 @@ pub enum Access {
 pub type Mapping = Arc<dyn Deref<Target = [u8]> + Send + Sync>;
 
 /// A lock on a directory; it ends when this value is dropped, when the process ends, and when the machine does.
-pub trait Lock: fmt::Debug + Send + Sync {}
+///
+/// A user who removes or replaces the file, or its directory, lets another process have a lock beside this one. So what may be done by one
+/// process alone is preceded, and its success too, by [`Lock::check`].
+pub trait Lock: fmt::Debug + Send + Sync {
+    /// Whether the directory still has the file that was locked, by its name. Takes a microsecond or two.
+    ///
+    /// # Errors
+    /// It was removed or replaced, or the directory was: the lock holds no other process off any more.
+    fn check(&self) -> Result<(), FileError>;
+}
 
 /// A directory of files without directories in it. All names are plain: letters, digits, `.`, `-` and `_` ([`is_plain`]).
 ///

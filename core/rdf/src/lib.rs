@@ -48,5 +48,5 @@ pub use search::{Cursor, Reader, Searcher};
 pub use snapshot::{Snapshot, SnapshotMemory};
 pub use statistics::Statistics;
 pub use term::{BlankView, Encoded, Encoder, TermView, inline};
-pub use triple::TripleView;
+pub use triple::{MOST_NESTED, TripleView, levels_of};
 pub use unranked::{FreshTerms, Unranked};

@@ -330,6 +330,41 @@ pub enum Encoded<'a> {
     Key(Kind, &'a str),
 }
 
+impl Encoded<'_> {
+    /// Why this is no term that a store can keep and read again; `None` if it is one. All that an [`Encoder`] makes is one, but for triple terms of
+    /// more than [`MOST_NESTED`](crate::triple::MOST_NESTED) levels and texts of 4 GiB.
+    ///
+    /// ```
+    /// use vicus_rdf::{Encoded, Encoder, Kind};
+    /// assert_eq!(Encoder::default().language_string("", "en").flaw(), None);
+    /// assert!(Encoded::Key(Kind::LangString, "no language").flaw().is_some());
+    /// ```
+    pub fn flaw(self) -> Option<&'static str> {
+        let (kind, key) = match self {
+            Encoded::Inlined(id) => {
+                return TermView::inlined(id).is_none().then_some("an id is not that of a number or a truth value");
+            }
+            Encoded::Key(kind, key) => (kind, key),
+        };
+        if u32::try_from(key.len()).is_err() {
+            return Some("the text of a term has 4 GiB or more");
+        }
+        let before_separator = || memchr::memchr(SEPARATOR as u8, key.as_bytes()).map(|at| &key[..at]);
+        match kind {
+            Kind::Iri | Kind::String => None,
+            Kind::Blank => key.is_empty().then_some("the key of a blank node is empty"),
+            Kind::LangString => before_separator().is_none().then_some("the key of a literal has no language"),
+            Kind::Typed => before_separator().is_none().then_some("the key of a literal has no datatype"),
+            Kind::DirString => {
+                let has_direction = before_separator().is_some_and(|tag| directed(tag).is_some());
+                (!has_direction).then_some("the key of a literal has no direction")
+            }
+            Kind::Triple => TripleView::flaw(key),
+            Kind::Unbound | Kind::Boolean | Kind::Integer => Some("a term of this kind has no key"),
+        }
+    }
+}
+
 impl Encoder {
     /// Makes room for keys of up to this many bytes, so that encoding them allocates nothing.
     #[inline]

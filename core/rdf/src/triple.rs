@@ -6,12 +6,15 @@
 //! keys is that of subjects, then predicates, then objects. An object may be a triple term itself, up to [`MOST_NESTED`] levels.
 
 use crate::ids::{Id, Kind};
-use crate::term::{Encoded, Encoder, TermView, directed, file_character, file_of};
+use crate::term::{Encoded, Encoder, TermView, file_character, file_of};
 use oxrdf::{BlankNodeRef, NamedOrBlankNodeRef, TermRef, Triple};
 use std::fmt;
 
 /// The greatest number of triple terms within each other, the outermost included.
 pub const MOST_NESTED: usize = 64;
+
+const NO_TRIPLE: &str = "the key of a triple term does not have a subject, a predicate and an object";
+const TOO_DEEP: &str = "triple terms are within each other more than 64 levels deep";
 
 const SEPARATOR: char = '\0';
 
@@ -71,31 +74,25 @@ impl<'a> TripleView<'a> {
 
     /// Whether this is the key of a triple term, for keys that may be damaged.
     pub fn is_key(key: &str) -> bool {
+        TripleView::flaw(key).is_none()
+    }
+
+    /// Why this is no key of a triple term; `None` if it is one.
+    pub(crate) fn flaw(key: &str) -> Option<&'static str> {
         let mut next = Some(key);
         for _ in 0..MOST_NESTED {
-            let Some(key) = next.take() else { return true };
-            let Some(triple) = TripleView::read(key) else { return false };
-            let is_node = matches!(triple.subject.0, Kind::Blank | Kind::Iri);
-            if let Encoded::Key(Kind::Triple, inner) = triple.object {
-                next = Some(inner);
+            let key = next.take()?;
+            let Some(triple) = TripleView::read(key) else { return Some(NO_TRIPLE) };
+            if !matches!(triple.subject.0, Kind::Blank | Kind::Iri) {
+                return Some(NO_TRIPLE);
             }
-            let has_two = |kind, key: &str| {
-                let end = key.find(SEPARATOR);
-                !matches!(kind, Kind::LangString | Kind::DirString | Kind::Typed) || end.is_some()
-            };
-            let is_object = match triple.object {
-                Encoded::Key(kind @ Kind::DirString, key) => {
-                    has_two(kind, key) && key.split(SEPARATOR).next().is_some_and(|tag| directed(tag).is_some())
-                }
-                Encoded::Key(Kind::Blank, key) => !key.is_empty(),
-                Encoded::Key(kind, key) => has_two(kind, key),
-                Encoded::Inlined(id) => TermView::inlined(id).is_some(),
-            };
-            if !is_node || !is_object {
-                return false;
+            match triple.object {
+                Encoded::Key(Kind::Triple, inner) => next = Some(inner),
+                object if object.flaw().is_some() => return Some(NO_TRIPLE),
+                _ => {}
             }
         }
-        next.is_none()
+        next.map(|_| TOO_DEEP)
     }
 
     /// An IRI or a blank node.

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use vicus_flow::library::HashKey;
 use vicus_flow::{BoxError, OverBudget, Turn, give_up};
-use vicus_rdf::{Encoded, Encoder, Id, Kept, Kind, Snapshot, TermView, Unranked};
+use vicus_rdf::{Encoded, Encoder, Id, Kept, Kind, MOST_NESTED, Snapshot, TermView, Unranked, levels_of};
 
 /// A store, the other terms that the query mentions, and those that one run of it computes.
 ///
@@ -84,6 +84,11 @@ const FEWEST_KEPT: u64 = 4 << 10;
 
 /// The greatest number of bytes of a computed string. Functions of longer ones would delay a cancelled request too long.
 const LONGEST: usize = 1 << 26;
+
+/// Whether it is a triple term with more levels than there can be.
+pub(crate) fn is_too_deep(term: TermRef<'_>) -> bool {
+    matches!(term, TermRef::Triple(triple) if levels_of(triple) > MOST_NESTED)
+}
 
 /// Books a box's computed terms in its request's budget.
 #[derive(Default, Debug)]
@@ -363,10 +368,14 @@ impl Terms {
         self.run.kept.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The id of any term. A term that the store lacks is added, but one that is too long gets the unbound id. Takes a binary
-    /// search and a lock.
+    /// The id of any term. A term that the store lacks is added, but one that is too long, or a triple term with too many levels, gets the
+    /// unbound id. Takes a binary search and a lock.
     pub(crate) fn id<'a>(&self, term: impl Into<TermRef<'a>>) -> Id {
-        match Encoder::default().term(term.into()) {
+        let term = term.into();
+        if is_too_deep(term) {
+            return Id::UNBOUND;
+        }
+        match Encoder::default().term(term) {
             Encoded::Inlined(id) => id,
             Encoded::Key(kind, key) => self.id_of_key(kind, key),
         }

@@ -36,6 +36,6 @@ pub use error::{Place, SqlError, SqlErrorKind};
 pub use module::Sql;
 pub use parse::{ParseOptions, Parsed, parse};
 pub use plan::{Plan, plan};
-pub use table::{Catalogue, ColumnRange, MemoryTable, Scan, Table, TableColumn, Tables};
+pub use table::{Catalogue, ColumnRange, MemoryTable, Scan, Table, TableColumn, Tables, UnreadableTable};
 pub use types::{SqlType, Value};
 pub use vicus_language::{PlanNode, PlanOptions, Watch};

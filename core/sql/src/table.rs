@@ -81,6 +81,21 @@ pub trait Table: Send + Sync {
     }
 }
 
+/// A table can't be read, because its file is damaged, say. The error of a [`Scan`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnreadableTable(
+    /// The table, the place in it, and what is wrong.
+    pub String,
+);
+
+impl std::fmt::Display for UnreadableTable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UnreadableTable {}
+
 /// A part of a table that is being read.
 pub trait Scan: Send {
     /// The next rows, at most so many; `None` at the end. An envelope without rows means that more may come. The columns are of the [flow types](SqlType::flow_type) of those that

@@ -6,7 +6,7 @@ use crate::store::KIND;
 use rustc_hash::FxBuildHasher;
 use std::fmt;
 use std::hash::BuildHasher;
-use vicus_disk::Recovered;
+use vicus_disk::{Recovered, Torn};
 use vicus_files::Directory;
 use vicus_flow::{BoxError, or_given_up};
 use vicus_rdf::{Id, Kind, Order, Position, Snapshot, TripleView};
@@ -22,12 +22,16 @@ pub struct Checked {
     pub quads: usize,
     /// The terms of the base.
     pub terms: usize,
+    /// What a write that did not end has left at the end of the log.
+    pub torn: Option<Torn>,
+    /// The files beside it in which parts of its log were kept when they could not be read.
+    pub aside: Vec<String>,
 }
 
 impl fmt::Display for Checked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes: u64 = self.files.iter().map(|(_, bytes)| bytes).sum();
-        let Checked { files, records, quads, terms } = self;
+        let Checked { files, records, quads, terms, torn, aside } = self;
         let several = |count: usize| if count == 1 { "" } else { "s" };
         write!(
             f,
@@ -35,7 +39,11 @@ impl fmt::Display for Checked {
             files.len(),
             several(files.len()),
             several(*records),
-        )
+        )?;
+        if let Some(torn) = torn {
+            write!(f, "\nnote: {torn}")?;
+        }
+        aside.iter().try_for_each(|file| write!(f, "\nnote: {file} has what was cut off the log before"))
     }
 }
 
@@ -71,16 +79,16 @@ pub fn check(directory: &dyn Directory, pause: &mut dyn FnMut(u64, u64)) -> Resu
         compare(snapshot, &mut one)
     };
     count(&base, total)?;
-    let quads = if records == 0 {
+    let quads = if records == 0 && recovered.broken.is_none() {
         base.len()
     } else {
-        let snapshot = crate::store::snapshot_of(&recovered)?;
+        let snapshot = crate::store::snapshot_of(directory, &recovered)?;
         total = of_base + rows(&snapshot);
         count(&snapshot, total)?;
         snapshot.len()
     };
     pause(total, total);
-    Ok(Checked { files, records, quads, terms })
+    Ok(Checked { files, records, quads, terms, torn: recovered.torn, aside: vicus_disk::kept_aside(directory)? })
 }
 
 /// Compares the parts of a snapshot with each other. `one` is called for each row.

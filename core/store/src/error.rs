@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use vicus_disk::{Damage, DiskError, NotPublished, Refusal};
+use vicus_disk::{Broken, Damage, DiskError, NotPublished, Refusal};
 use vicus_files::FileError;
 use vicus_flow::{BoxError, NoMemory};
 
@@ -21,13 +21,45 @@ pub enum StoreError {
         /// What is wrong.
         what: String,
     },
+    /// The log can't be read from this place on. The data before it can be: [`crate::read_up_to`], [`crate::repair`].
+    Unread(Box<Unread>),
     /// The new base file was written and can't be published.
     NotPublished(NotPublished),
     /// There is not enough memory.
     NoMemory(NoMemory),
+    /// A change goes beyond a limit of what can be read when the store is opened again: a triple term has too many levels, say. Nothing of
+    /// its transaction happens, and the store goes on.
+    NotKept(
+        /// The limit.
+        &'static str,
+    ),
     /// A change of the transaction had failed, so nothing of the transaction can happen.
     Broken,
 }
+
+/// A place in the log from which on it can't be read, though it was written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unread(pub(crate) Broken);
+
+impl Unread {
+    /// The sequence number of the first record that can't be read.
+    pub fn number(&self) -> u64 {
+        self.0.number
+    }
+
+    /// The file, where in it that record begins or those that were written together with it, and what is wrong.
+    pub fn damage(&self) -> &Damage {
+        &self.0.damage
+    }
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the log can't be read from record {} on: {}", self.0.number, self.0.damage)
+    }
+}
+
+impl std::error::Error for Unread {}
 
 impl StoreError {
     /// Whether the disk is full.
@@ -37,6 +69,16 @@ impl StoreError {
             StoreError::NotPublished(error) => error.error.is_full(),
             _ => false,
         }
+    }
+
+    /// The damage, or the refusal of a file, for which a box or a reader gave up; `None` if it gave up for another reason.
+    pub fn of_reader(error: &(dyn std::error::Error + 'static)) -> Option<StoreError> {
+        let damage = error.downcast_ref::<Damage>().map(|damage| DiskError::Damaged(Box::new(damage.clone())));
+        let boxed = || error.downcast_ref::<Box<Damage>>().map(|damage| DiskError::Damaged(damage.clone()));
+        let disk = || error.downcast_ref::<DiskError>().cloned();
+        let file = || error.downcast_ref::<FileError>().cloned().map(DiskError::File);
+        let found = damage.or_else(boxed).or_else(disk).or_else(file).map(StoreError::Disk);
+        found.or_else(|| error.downcast_ref::<StoreError>().cloned())
     }
 
     /// An error that data was left with, on its way through code that can't return it.
@@ -66,11 +108,15 @@ impl fmt::Display for StoreError {
             StoreError::Disk(error) => error.fmt(f),
             StoreError::Unreadable(error) => error.fmt(f),
             StoreError::Record { number, what } => write!(f, "record {number} of the log can't be understood: {what}"),
+            StoreError::Unread(unread) => {
+                write!(f, "{unread}; what is before it can be read, and `vicus check --repair` keeps the rest aside")
+            }
             StoreError::NotPublished(NotPublished { error, in_doubt: false }) => error.fmt(f),
             StoreError::NotPublished(NotPublished { error, in_doubt: true }) => {
                 write!(f, "{error}; the new base may be found when the store is opened again")
             }
             StoreError::NoMemory(error) => error.fmt(f),
+            StoreError::NotKept(limit) => write!(f, "the store can't keep a change: {limit}"),
             StoreError::Broken => f.write_str("a change of this transaction has failed, so nothing of it happens"),
         }
     }
@@ -118,6 +164,17 @@ impl CommitError {
     /// been committed.
     pub fn in_doubt(&self) -> bool {
         matches!(self, CommitError::Refused(refusal) if refusal.in_doubt)
+    }
+}
+
+impl CommitError {
+    /// Whether the disk is full.
+    pub fn is_full(&self) -> bool {
+        match self {
+            CommitError::Refused(refusal) => refusal.error.is_full(),
+            CommitError::BuiltOnRefused => false,
+            CommitError::Failed(error) => error.is_full(),
+        }
     }
 }
 

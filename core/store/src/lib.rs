@@ -33,7 +33,8 @@ mod turn;
 
 pub use base::copy;
 pub use check::{Checked, check};
-pub use error::{CommitError, StoreError};
-pub use store::{Store, read};
+pub use error::{CommitError, StoreError, Unread};
+pub use store::{Repaired, Store, read, read_up_to, repair};
 pub use transaction::{Batch, Committed, Transaction};
 pub use turn::{NoWaiting, Waiting};
+pub use vicus_disk::Torn;

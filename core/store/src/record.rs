@@ -25,7 +25,7 @@
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
 use vicus_flow::library::HashKey;
-use vicus_rdf::{Encoded, Graphs, Id, Kind, TripleView};
+use vicus_rdf::{Encoded, Graphs, Id, Kind};
 
 /// A record whose steps are quads alone, of terms that RDF 1.1 has: what knows no other form reads it.
 const PLAIN: u8 = 1;
@@ -53,6 +53,13 @@ fn raise(form: &mut u8, kind: Kind) {
 /// A quad by the numbers of its terms; 0 stands for the default graph.
 pub(crate) type Numbers = [u32; 4];
 
+/// Why a record that is written could not be read again: a limit of [`Record::read`] that a change goes beyond. A record that is finished has
+/// no flaw, so it can be acknowledged.
+pub(crate) type Flaw = &'static str;
+
+const TOO_MANY: Flaw = "a transaction has 2^32 terms or more";
+const NO_TERM: Flaw = "a quad lacks its subject, predicate or object";
+
 /// Writes a record.
 #[derive(Debug)]
 pub(crate) struct Writer {
@@ -65,6 +72,8 @@ pub(crate) struct Writer {
     step_count: u64,
     /// Where the steps begin that speak of graphs, and those of quads, for what they are.
     marks: Vec<(usize, u8)>,
+    /// The first one.
+    flaw: Option<Flaw>,
 }
 
 fn put(mut number: u64, into: &mut Vec<u8>) {
@@ -86,6 +95,7 @@ impl Writer {
             steps: Vec::new(),
             step_count: 0,
             marks: Vec::new(),
+            flaw: None,
         }
     }
 
@@ -95,14 +105,17 @@ impl Writer {
         let mut numbers: HashMap<Id, u64, HashKey> = HashMap::with_hasher(self.hash_key);
         for quads in [deletes, inserts] {
             put(quads.len() as u64, &mut self.steps);
-            for &id in quads.as_flattened() {
+            for (place, &id) in quads.as_flattened().iter().enumerate() {
                 if id.is_unbound() {
+                    if place % 4 < 3 {
+                        self.flaw.get_or_insert(NO_TERM);
+                    }
                     put(0, &mut self.steps);
                     continue;
                 }
                 let number = *numbers.entry(id).or_insert_with(|| {
                     raise(&mut self.form, id.kind());
-                    put_term(id, &key, &mut self.terms);
+                    put_term(id, &key, &mut self.terms, &mut self.flaw);
                     self.count += 1;
                     self.count
                 });
@@ -144,7 +157,7 @@ impl Writer {
             return put(0, &mut self.steps);
         }
         raise(&mut self.form, graph.kind());
-        put_term(graph, &key, &mut self.terms);
+        put_term(graph, &key, &mut self.terms, &mut self.flaw);
         self.count += 1;
         put(self.count, &mut self.steps);
     }
@@ -154,8 +167,14 @@ impl Writer {
         self.step_count == 0
     }
 
-    /// The record.
+    /// Why a change since the record was begun can't be read again, if there is one: then there is no record.
+    pub(crate) fn flaw(&self) -> Option<Flaw> {
+        self.flaw.or((self.count > u32::MAX.into()).then_some(TOO_MANY))
+    }
+
+    /// The record. It has no flaw.
     pub(crate) fn finish(self) -> Vec<u8> {
+        debug_assert_eq!(self.flaw(), None, "a transaction with a flaw is broken");
         let mut record = vec![self.form];
         put(self.count, &mut record);
         record.extend_from_slice(&self.terms);
@@ -174,10 +193,15 @@ impl Writer {
 }
 
 /// `key` passes on the key of an id that is not its own term.
-fn put_term(id: Id, key: impl Fn(Id, &mut dyn FnMut(&str)), into: &mut Vec<u8>) {
+fn put_term(id: Id, key: impl Fn(Id, &mut dyn FnMut(&str)), into: &mut Vec<u8>, flaw: &mut Option<Flaw>) {
+    let mut check = |term: Encoded<'_>| *flaw = flaw.or_else(|| term.flaw());
     if id.kind().section().is_some() {
-        key(id, &mut |key| put_key(id.kind(), key, into));
+        key(id, &mut |key| {
+            check(Encoded::Key(id.kind(), key));
+            put_key(id.kind(), key, into);
+        });
     } else {
+        check(Encoded::Inlined(id));
         into.extend_from_slice(&id.bits().to_be_bytes());
     }
 }
@@ -193,6 +217,8 @@ pub(crate) struct Editor {
     numbers: BTreeMap<Box<[u8]>, u32>,
     /// What becomes of quads.
     quads: BTreeMap<Numbers, bool>,
+    /// The first one.
+    flaw: Option<Flaw>,
 }
 
 /// Among so many terms, one is found faster by comparing it with each: most have different lengths.
@@ -200,8 +226,8 @@ const FEW: usize = 12;
 
 impl Default for Editor {
     fn default() -> Editor {
-        let (terms, starts, numbers, quads) = Default::default();
-        Editor { form: PLAIN, terms, starts, numbers, quads }
+        let (terms, starts, numbers, quads, flaw) = Default::default();
+        Editor { form: PLAIN, terms, starts, numbers, quads, flaw }
     }
 }
 
@@ -209,6 +235,7 @@ impl Editor {
     /// The number of a term.
     pub(crate) fn number(&mut self, term: Encoded<'_>) -> u32 {
         let start = self.terms.len();
+        self.flaw = self.flaw.or_else(|| term.flaw());
         match term {
             Encoded::Key(kind, key) => {
                 raise(&mut self.form, kind);
@@ -219,6 +246,11 @@ impl Editor {
         if let Some(number) = self.find(start) {
             self.terms.truncate(start);
             return number;
+        }
+        if u32::try_from(self.starts.len() + 1).is_err() {
+            self.flaw.get_or_insert(TOO_MANY);
+            self.terms.truncate(start);
+            return 1;
         }
         self.starts.push(start);
         let number = number_of(self.starts.len() - 1);
@@ -258,9 +290,15 @@ impl Editor {
     }
 
     /// The record; `None` if there are no changes.
-    pub(crate) fn finish(self) -> Option<Vec<u8>> {
+    ///
+    /// # Errors
+    /// A change can't be read again.
+    pub(crate) fn finish(self) -> Result<Option<Vec<u8>>, Flaw> {
+        if let Some(flaw) = self.flaw {
+            return Err(flaw);
+        }
         if self.quads.is_empty() {
-            return None;
+            return Ok(None);
         }
         // A few bytes for each count, and for most numbers one.
         let mut record = Vec::with_capacity(self.terms.len() + 16 + 8 * self.quads.len());
@@ -273,7 +311,7 @@ impl Editor {
             put(quads.clone().count() as u64, &mut record);
             quads.flatten().for_each(|&number| put(number.into(), &mut record));
         }
-        Some(record)
+        Ok(Some(record))
     }
 }
 
@@ -346,13 +384,13 @@ impl<'a> Reader<'a> {
         let &tag = self.0.first()?;
         let kind = Kind::ALL.into_iter().find(|&kind| kind as u8 == tag && kind != Kind::Unbound)?;
         if kind.section().is_none() {
-            let bits = u64::from_be_bytes(self.bytes(8)?.try_into().ok()?);
-            return Some(NamedTerm::Itself(Id::from_bits(bits)));
+            let id = Id::from_bits(u64::from_be_bytes(self.bytes(8)?.try_into().ok()?));
+            return Encoded::Inlined(id).flaw().is_none().then_some(NamedTerm::Itself(id));
         }
         self.bytes(1)?;
         let length = self.count(1)?;
         let key = str::from_utf8(self.bytes(length)?).ok()?;
-        (kind != Kind::Triple || TripleView::is_key(key)).then_some(NamedTerm::Key(kind, key))
+        Encoded::Key(kind, key).flaw().is_none().then_some(NamedTerm::Key(kind, key))
     }
 
     /// The number of a graph.
@@ -437,9 +475,9 @@ mod tests {
 
         let form_of = |kind: Kind| {
             let mut editor = Editor::default();
-            let number = editor.number(Encoded::Key(kind, "a"));
+            let number = editor.number(Encoded::Key(kind, "en--ltr\0a"));
             editor.set([number, number, number, 0], true);
-            editor.finish().unwrap()[0]
+            editor.finish().unwrap().unwrap()[0]
         };
         assert_eq!([Kind::String, Kind::DirString].map(form_of), [1, 2]);
 
@@ -450,7 +488,7 @@ mod tests {
         }
         editor.set([1, 2, number_of(FEW), 0], true);
         editor.set([1, 1, 1, 0], false);
-        let record = editor.finish().unwrap();
+        let record = editor.finish().unwrap().unwrap();
         let record = Record::read(&record).unwrap();
         assert_eq!(record.terms.len(), 3 * FEW / 2);
         assert_eq!(record.terms[FEW], NamedTerm::Key(Kind::Iri, &FEW.to_string()));

@@ -1,7 +1,7 @@
 //! The store itself: what is durable, what is on its way there, and which caller may write.
 
 use crate::base;
-use crate::error::{CommitError, StoreError};
+use crate::error::{CommitError, StoreError, Unread};
 use crate::mutant::{Mutant, Planted};
 use crate::record::{NamedTerm, Record, Step};
 use crate::staging::{Act, Coming, Staged, Staging};
@@ -12,7 +12,7 @@ use hashbrown::HashMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock, PoisonError};
-use vicus_disk::{Flight, Landing, Recovered, StoreFiles};
+use vicus_disk::{Flight, Landing, Opening, Recovered, StoreFiles, Torn};
 use vicus_files::Directory;
 use vicus_flow::library::HashKey;
 use vicus_flow::{NoMemory, or_given_up};
@@ -35,6 +35,7 @@ pub struct Store {
     /// How many bytes building a base file may hold.
     pub(crate) memory: u64,
     pub(crate) state: Mutex<State>,
+    torn: Option<Torn>,
     /// What is called after commits.
     watcher: Mutex<Option<Watcher>>,
     pub(crate) planted: Planted,
@@ -98,15 +99,62 @@ impl Drop for Writing<'_> {
 /// # Errors
 /// There is no store, it is damaged or newer, or the system refuses.
 pub fn read(directory: &dyn Directory) -> Result<Arc<Snapshot>, StoreError> {
-    snapshot_of(&Recovered::read(directory, KIND)?)
+    snapshot_of(directory, &Recovered::read(directory, KIND)?)
+}
+
+/// As [`read`], up to the first record of the log that can't be read, if there is one: it is returned as well.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_up_to(directory: &dyn Directory) -> Result<(Arc<Snapshot>, Option<Unread>), StoreError> {
+    snapshot_up_to(directory, &Recovered::read(directory, KIND)?)
+}
+
+/// What was repaired.
+#[derive(Clone, Debug)]
+pub struct Repaired {
+    /// From where on the log could not be read.
+    pub unread: Unread,
+    /// The files with all of the log from there on.
+    pub kept: Vec<String>,
+}
+
+/// Cuts the log before the first record that can't be read, so that the store can be written to again. What is behind it is kept in files
+/// beside it. `None` if all records can be read: then nothing is changed.
+///
+/// # Errors
+/// There is no store, a base file is damaged, another process writes to it, or the system refuses.
+pub fn repair(directory: Arc<dyn Directory>) -> Result<Option<Repaired>, StoreError> {
+    let opening = Opening::begin(Arc::clone(&directory), KIND)?;
+    let (_, unread) = snapshot_up_to(&*directory, &opening.recovered)?;
+    let Some(unread) = unread else { return Ok(None) };
+    let (_, _, kept) = opening.cut(&unread.0)?;
+    Ok(Some(Repaired { unread, kept }))
 }
 
 /// The data of a store's files.
-pub(crate) fn snapshot_of(recovered: &Recovered) -> Result<Arc<Snapshot>, StoreError> {
+pub(crate) fn snapshot_of(directory: &dyn Directory, recovered: &Recovered) -> Result<Arc<Snapshot>, StoreError> {
+    let (snapshot, unread) = snapshot_up_to(directory, recovered)?;
+    unread.map_or(Ok(snapshot), |unread| Err(StoreError::Unread(Box::new(unread))))
+}
+
+/// The data of a store's files, as far as the log can be read.
+fn snapshot_up_to(
+    directory: &dyn Directory,
+    recovered: &Recovered,
+) -> Result<(Arc<Snapshot>, Option<Unread>), StoreError> {
     let base = base::open(&recovered.bases, &recovered.manifest)?;
     let first = recovered.manifest.included + 1;
     let records = recovered.records.iter().zip(first..).map(|(record, number)| (&record[..], number));
-    replayed(Arc::new(base), HashKey::of_seed(recovered.manifest.store), records)
+    let (snapshot, senseless) = replayed_up_to(Arc::new(base), HashKey::of_seed(recovered.manifest.store), records)?;
+    let broken = match senseless {
+        Some((number, what)) => {
+            let what = StoreError::Record { number, what }.to_string();
+            Some(recovered.senseless(directory, number, what))
+        }
+        None => recovered.broken.clone(),
+    };
+    Ok((snapshot, broken.map(Unread)))
 }
 
 /// Applies records with their numbers: those that follow each other and speak of no graphs, all at once. `hash_key` is the store's.
@@ -115,25 +163,47 @@ pub(crate) fn replayed<'a>(
     hash_key: HashKey,
     records: impl Iterator<Item = (&'a [u8], u64)>,
 ) -> Result<Arc<Snapshot>, StoreError> {
+    match replayed_up_to(snapshot, hash_key, records)? {
+        (snapshot, None) => Ok(snapshot),
+        (_, Some((number, what))) => Err(StoreError::Record { number, what }),
+    }
+}
+
+/// A record that makes no sense: its number, and what is wrong.
+type Senseless = (u64, String);
+
+/// As [`replayed`], up to the first record that makes no sense: it is returned, with what is wrong.
+fn replayed_up_to<'a>(
+    snapshot: Arc<Snapshot>,
+    hash_key: HashKey,
+    records: impl Iterator<Item = (&'a [u8], u64)>,
+) -> Result<(Arc<Snapshot>, Option<Senseless>), StoreError> {
     let found = HashMap::with_hasher(hash_key);
     let (fresh, ids) = (snapshot.fresh().behind(), Vec::new());
     let mut replay = Replay { fresh, snapshot, changes: Vec::new(), found, ids };
-    let mut records = records.peekable();
-    while records.peek().is_some() {
+    let (mut records, mut senseless) = (records.peekable(), None);
+    while records.peek().is_some() && senseless.is_none() {
         let (mut read, mut terms) = (Vec::new(), 0);
         while terms < AT_ONCE
             && let Some((record, number)) = records.next()
         {
-            let record = Record::read(record).map_err(|what| StoreError::Record { number, what })?;
-            terms += record.terms.len();
-            read.push(record);
+            match Record::read(record) {
+                Ok(record) => {
+                    terms += record.terms.len();
+                    read.push(record);
+                }
+                Err(what) => {
+                    senseless = Some((number, what));
+                    break;
+                }
+            }
         }
         replay.records(&read)?;
     }
     if !replay.changes.is_empty() {
         replay.apply()?;
     }
-    Ok(replay.snapshot)
+    Ok((replay.snapshot, senseless))
 }
 
 /// About so many terms of records are looked up at once: in their order, a dictionary finds many in a small part of the time.
@@ -282,9 +352,12 @@ impl Store {
     /// # Errors
     /// There is none, it is damaged or newer, another process writes to it, or the system refuses, as a full disk does.
     pub fn open(directory: Arc<dyn Directory>, waiting: Arc<dyn Waiting>) -> Result<Store, StoreError> {
-        let (files, recovered) = StoreFiles::open(directory, KIND)?;
+        let opening = Opening::begin(Arc::clone(&directory), KIND)?;
+        // Before anything is written.
+        let snapshot = snapshot_of(&*directory, &opening.recovered)?;
+        let (files, recovered) = opening.resume()?;
         let log_bytes = recovered.records.iter().map(|record| record.len() as u64).sum();
-        Ok(Store::of(files, log_bytes, snapshot_of(&recovered)?, waiting))
+        Ok(Store { torn: recovered.torn, ..Store::of(files, log_bytes, snapshot, waiting) })
     }
 
     fn of(files: StoreFiles, log_bytes: u64, snapshot: Arc<Snapshot>, waiting: Arc<dyn Waiting>) -> Store {
@@ -292,7 +365,13 @@ impl Store {
         let hash_key = HashKey::of_seed(state.files.manifest().store);
         let (writers, bases, watcher, planted) = Default::default();
         let (published, memory) = (Mutex::new(snapshot), base::BUILT_IN_MEMORY);
-        Store { waiting, hash_key, published, writers, bases, memory, state: Mutex::new(state), watcher, planted }
+        let (torn, state) = (None, Mutex::new(state));
+        Store { waiting, hash_key, published, writers, bases, memory, state, torn, watcher, planted }
+    }
+
+    /// What was cut off the log when the store was opened, because it was not all of a record.
+    pub fn torn(&self) -> Option<&Torn> {
+        self.torn.as_ref()
     }
 
     /// The data as it is now: of all transactions that are durable. Never waits.
@@ -368,7 +447,10 @@ impl Store {
         snapshot: Arc<Snapshot>,
         refused: u64,
     ) -> Result<Arc<Waiter>, CommitError> {
-        debug_assert_eq!(Record::read(&record).err(), None, "a record can be read when the store is opened again");
+        // The last line of defence: what is acknowledged is read when the store is opened again. A batch is read before it is applied.
+        if let Err(what) = Record::read(&record) {
+            return Err(StoreError::Record { number: 0, what }.into());
+        }
         let mut state = lock(&self.state);
         if state.staging.refused() != refused {
             return Err(CommitError::BuiltOnRefused);
@@ -382,7 +464,6 @@ impl Store {
 
     /// Stages a record that looks at nothing, for [`Store::land`]; if another caller has the turn to change data, behind what that does.
     pub(crate) fn hand_in(&self, record: Vec<u8>) -> Result<Arc<Waiter>, CommitError> {
-        debug_assert_eq!(Record::read(&record).err(), None, "a record can be read when the store is opened again");
         let mut state = lock(&self.state);
         let (staged, waiter) = state.staging.begin(record);
         if let Some(staged) = state.staging.aside(staged) {
@@ -405,7 +486,8 @@ impl Store {
                 match state.staging.act(waiter, || self.waiting.now_ns()) {
                     Act::Fly => {
                         let snapshot = state.staging.take_off();
-                        Next::Fly(state.files.log().take_off().expect("what is ready is staged"), snapshot)
+                        let flight = state.files.log().take_off().expect("what is ready is staged");
+                        Next::Fly(Box::new(flight), snapshot)
                     }
                     Act::Apply => Next::Apply(state.staging.begin_applying()),
                     Act::WaitAtMost(ns) => Next::WaitAtMost(ns),
@@ -414,7 +496,7 @@ impl Store {
             };
             let act = || lock(&self.state).staging.act(waiter, || self.waiting.now_ns());
             match next {
-                Next::Fly(flight, snapshot) => self.fly(flight, snapshot),
+                Next::Fly(flight, snapshot) => self.fly(*flight, snapshot),
                 Next::Apply(coming) => self.apply_for_all(waiter, &coming),
                 Next::WaitAtMost(ns) => {
                     let mut ready = || waiter.is_told() || matches!(act(), Act::Fly | Act::Apply);
@@ -498,7 +580,7 @@ impl Store {
 
 /// As [`Act`], with what it takes.
 enum Next {
-    Fly(Flight, Arc<Snapshot>),
+    Fly(Box<Flight>, Arc<Snapshot>),
     Apply(Coming),
     WaitAtMost(u64),
     Wait,

@@ -1,7 +1,7 @@
 //! One writer's changes: seen by itself at once, by others when they are durable.
 
 use crate::error::{CommitError, StoreError};
-use crate::record::{Editor, Writer};
+use crate::record::{Editor, Flaw, Writer};
 use crate::store::{Store, Writing};
 use oxrdf::{GraphNameRef, QuadRef, TermRef};
 use std::fmt;
@@ -48,7 +48,7 @@ impl<'a> Transaction<'a> {
     /// The data with all changes so far.
     ///
     /// # Errors
-    /// There is not enough memory, or data that is needed is damaged.
+    /// There is not enough memory, data that is needed is damaged, or a change is none that the store can keep.
     pub fn snapshot(&mut self) -> Result<Arc<Snapshot>, StoreError> {
         // Terms that no quad needed are forgotten with it.
         let fresh = std::mem::replace(&mut self.fresh, self.snapshot.fresh().behind());
@@ -65,15 +65,19 @@ impl<'a> Transaction<'a> {
         let of = |there: bool| changes.iter().filter(|(_, is)| *is == there).map(|(quad, _)| *quad).collect::<Vec<_>>();
         let (deletes, inserts) = (of(false), of(true));
         drop(changes);
-        let made = or_given_up(|| -> Result<Snapshot, NoMemory> {
+        let made = or_given_up(|| -> Result<Result<Snapshot, Flaw>, NoMemory> {
             let key = |id: Id, look: &mut dyn FnMut(&str)| match fresh.has(id) && id.is_computed() {
                 true => look(fresh.key(id)),
                 false => self.snapshot.key(id, look),
             };
             self.record.step(&deletes, &inserts, key);
-            self.snapshot.with(Changes { fresh, inserts, deletes })
+            match self.record.flaw() {
+                Some(flaw) => Ok(Err(flaw)),
+                None => self.snapshot.with(Changes { fresh, inserts, deletes }).map(Ok),
+            }
         });
-        self.snapshot = Arc::new(made.map_err(StoreError::given_up)??);
+        let made = made.map_err(StoreError::given_up)?;
+        self.snapshot = Arc::new(made?.map_err(StoreError::NotKept)?);
         self.fresh = self.snapshot.fresh().behind();
         Ok(())
     }
@@ -106,9 +110,12 @@ impl<'a> Transaction<'a> {
     /// As [`Transaction::id`], by the key of the term ([`vicus_rdf::term`]).
     ///
     /// # Errors
-    /// As [`Transaction::snapshot`].
+    /// As [`Transaction::snapshot`]; or this is no key of such a term.
     pub fn id_of_key(&mut self, kind: Kind, key: &str) -> Result<Id, StoreError> {
-        self.sound(|this| id_of(&this.snapshot, &mut this.fresh, kind, key))
+        self.sound(|this| match Encoded::Key(kind, key).flaw() {
+            Some(flaw) => Err(StoreError::NotKept(flaw)),
+            None => id_of(&this.snapshot, &mut this.fresh, kind, key),
+        })
     }
 
     /// From now on the quad (subject, predicate, object, graph or [`Id::UNBOUND`]) is there.
@@ -186,6 +193,9 @@ impl<'a> Transaction<'a> {
 
     /// Goes on with a snapshot that the record leads to.
     fn follow(&mut self, snapshot: Snapshot) -> Result<(), StoreError> {
+        if let Some(flaw) = self.record.flaw() {
+            return Err(StoreError::NotKept(flaw));
+        }
         self.snapshot = Arc::new(snapshot);
         self.fresh = self.snapshot.fresh().behind();
         Ok(())
@@ -317,7 +327,7 @@ impl Batch {
     /// # Errors
     /// As [`Transaction::commit`].
     pub fn commit(self, store: &Store) -> Result<Option<u64>, CommitError> {
-        let Some(record) = self.editor.finish() else { return Ok(None) };
+        let Some(record) = self.editor.finish().map_err(StoreError::NotKept)? else { return Ok(None) };
         let waiter = store.hand_in(record)?;
         store.land(&waiter).map(Some)
     }

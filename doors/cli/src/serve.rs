@@ -2,7 +2,7 @@
 
 use crate::query::{DefaultGraph, SyntaxName, by_chance, bytes, duration, table, tables};
 use crate::spill::SpillArgs;
-use crate::store::of;
+use crate::store::{self, of};
 use crate::tell::{print, tell};
 use crate::web::WebArgs;
 use crate::{engine, input, interrupt, memory, strategy};
@@ -15,7 +15,7 @@ use std::time::Duration;
 use vicus::{Runtime, Setting};
 use vicus_rdf::load::{LoadOptions, Syntax};
 use vicus_server::{Access, AccessLog, ClientLimits, Data, Options, Server};
-use vicus_service::{Dataset, Limits, MemoryBudget, Service, SessionOptions, open_store, read_store};
+use vicus_service::{Limits, MemoryBudget, Service, SessionOptions, StoreError, open_store};
 use vicus_sparql::{ParseOptions, PlanOptions};
 
 /// See `vicus serve --help`.
@@ -193,7 +193,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         body_bytes: args.max_body,
         ..ClientLimits::default()
     };
-    let options = Options {
+    let mut options = Options {
         session: args.session()?,
         access: args.access()?,
         log: args.log()?,
@@ -211,6 +211,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let memory = MemoryBudget::new(args.total_memory.unwrap_or_else(memory::free_limit));
     let service = Service::new(engine::start(builder, args.threads)?, memory);
     let data = data(&args, &service, options.session.plan.hash_seed)?;
+    if args.store.is_some() && !args.read_only && matches!(data, Data::Memory(_)) {
+        options.access.is_read_only = true;
+        tell("vicus: the server is read-only, as with --read-only");
+    }
     let server = Server::bind(&args.bind, service, data, options)?;
     stop_on_signals(&server)?;
     let scheme = if args.tls_cert.is_some() { "https" } else { "http" };
@@ -221,9 +225,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 
 fn data(args: &Args, service: &Service, hash_seed: u64) -> anyhow::Result<Data> {
     match &args.store {
-        Some(path) if args.read_only => Ok(Data::Memory(Dataset::new(read_store(path).with_context(|| of(path))?))),
+        Some(path) if args.read_only => Ok(Data::Memory(store::read(path)?)),
         Some(path) => {
-            let store = Arc::new(open_store(path).with_context(|| of(path))?);
+            let store = match open_store(path) {
+                // What was acknowledged and can't be read must not be written over.
+                Err(StoreError::Unread(_)) => return Ok(Data::Memory(store::read(path)?)),
+                opened => Arc::new(opened.with_context(|| of(path))?),
+            };
+            store::tell_torn(path, &store);
             let keeper = service.keep(&store).map_err(|error| anyhow!("no thread for merging: {error}"))?;
             Ok(Data::Store { store, keeper: Some(keeper) })
         }

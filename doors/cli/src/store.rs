@@ -8,19 +8,24 @@ use crate::doing::Doing;
 use crate::interrupt::{self, Interrupted};
 use crate::memory;
 use crate::query::bytes;
+use crate::tell::tell;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Write as _};
 use std::path::{Path, PathBuf};
 use vicus::give_up;
-use vicus_service::{Dataset, check_store, copy_store, open_store, read_store};
+use vicus_service::{Dataset, Repaired, Store, check_store, copy_store, open_store, read_store_up_to, repair_store};
 
 /// See `vicus check --help`.
 #[derive(clap::Args)]
 pub(crate) struct CheckArgs {
-    /// The folder of the store. Another process may be writing to it.
+    /// The folder of the store. Another process may be writing to it, but with --repair.
     #[arg(long, value_name = "DIR")]
     store: PathBuf,
+    /// If records of the log can't be read, cuts the log before the first of them, so that the store can be written to again. All from there on
+    /// is kept in files of the folder, whose names begin with `aside-`.
+    #[arg(long)]
+    repair: bool,
 }
 
 /// See `vicus compact --help`.
@@ -55,12 +60,44 @@ pub(crate) fn of(path: &Path) -> String {
     format!("store {}", path.display())
 }
 
-/// The data of a store.
+/// The data of a store. Says so if it is not all of it.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Dataset> {
-    read_store(path).map(Dataset::new).with_context(|| of(path))
+    let (snapshot, unread) = read_store_up_to(path).with_context(|| of(path))?;
+    if let Some(unread) = unread {
+        tell(format_args!(
+            "vicus: {}: {unread}; what is before it is read; to write to the store again, see vicus check --repair",
+            of(path)
+        ));
+    }
+    Ok(Dataset::new(snapshot))
+}
+
+/// Opens a store to write to it. Says so if a part of its log was cut off.
+pub(crate) fn open(path: &Path) -> anyhow::Result<Store> {
+    let store = open_store(path).with_context(|| of(path))?;
+    tell_torn(path, &store);
+    Ok(store)
+}
+
+pub(crate) fn tell_torn(path: &Path, store: &Store) {
+    if let Some(torn) = store.torn() {
+        tell(format_args!("vicus: {}: {torn}", of(path)));
+    }
 }
 
 pub(crate) fn check(args: CheckArgs) -> anyhow::Result<()> {
+    if args.repair {
+        let shown = args.store.display();
+        match repair_store(&args.store).with_context(|| of(&args.store))? {
+            Some(Repaired { unread, kept }) => {
+                show(&format!(
+                    "{shown}: {unread}; the log was cut there, and the rest is kept in {}\n",
+                    kept.join(" and ")
+                ))?;
+            }
+            None => show(&format!("{shown}: all records can be read: nothing was repaired\n"))?,
+        }
+    }
     let bar = Bar::new("checking", 0, Unit::Rows);
     let checked =
         check_store(&args.store, &mut |done, total| bar.set_of(done, total)).with_context(|| of(&args.store))?;
@@ -72,7 +109,7 @@ pub(crate) fn compact(args: CompactArgs) -> anyhow::Result<()> {
     interrupt::listen();
     let _doing = Doing::Loading.begin();
     let memory = args.memory_limit.unwrap_or_else(memory::free_limit);
-    let store = open_store(&args.store).with_context(|| of(&args.store))?.within(memory);
+    let store = open(&args.store)?.within(memory);
     let bar = Bar::new("compacting", bytes_of(&args.store), Unit::Bytes);
     let merged = store.merge(&mut writing(&bar)).with_context(|| of(&args.store)).map_err(unless_interrupted)?;
     bar.end();
@@ -85,10 +122,10 @@ pub(crate) fn compact(args: CompactArgs) -> anyhow::Result<()> {
 pub(crate) fn backup(args: BackupArgs) -> anyhow::Result<()> {
     interrupt::listen();
     let _doing = Doing::Loading.begin();
-    let snapshot = read_store(&args.store).with_context(|| of(&args.store))?;
+    let dataset = read(&args.store)?;
     let bar = Bar::new("copying", bytes_of(&args.store), Unit::Bytes);
     let memory = args.memory_limit.unwrap_or_else(memory::free_limit);
-    let copied = copy_store(&snapshot, &args.output, memory, &mut writing(&bar));
+    let copied = copy_store(dataset.snapshot(), &args.output, memory, &mut writing(&bar));
     let copied = copied.with_context(|| of(&args.output)).map_err(unless_interrupted)?;
     bar.end();
     show(&format!("{}: {copied} quads\n", args.output.display()))

@@ -62,7 +62,8 @@ impl Place {
 impl Failure {
     pub(crate) fn new(status: StatusCode, kind: &'static str, message: impl Into<String>) -> Failure {
         let mut message = message.into();
-        if status == StatusCode::INTERNAL_SERVER_ERROR || kind == "failed" {
+        let is_ours = matches!(status, StatusCode::INTERNAL_SERVER_ERROR | StatusCode::INSUFFICIENT_STORAGE);
+        if is_ours || kind == "failed" {
             message = without_folders(&message);
         }
         Failure { status, kind, message, place: None, retry_after: None, allow: None }
@@ -100,6 +101,7 @@ impl Failure {
             // Somebody has stopped it; its own client would not read this.
             ErrorKind::Cancelled => (StatusCode::from_u16(499).expect("it is in range"), "cancelled"),
             ErrorKind::Sink => (StatusCode::NOT_ACCEPTABLE, "format"),
+            ErrorKind::Store if error.is_full() => (StatusCode::INSUFFICIENT_STORAGE, "full"),
             ErrorKind::Store => (StatusCode::INTERNAL_SERVER_ERROR, "store"),
             _ => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
         };

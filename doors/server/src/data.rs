@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vicus_rdf::Snapshot;
 use vicus_service::{Dataset, Draft, Error, Keeper, NotStored, Service, SessionOptions};
-use vicus_store::{CommitError, Store};
+use vicus_store::{CommitError, Store, StoreError};
 
 /// Data, which updates may change while queries read it.
 pub enum Data {
@@ -123,7 +123,7 @@ pub(crate) struct Updated {
 /// Why an update was not carried out.
 pub(crate) enum NotUpdated {
     Update(Error),
-    Store(Arc<dyn std::error::Error + Send + Sync>),
+    Store(Error),
     /// It may have been carried out, or not.
     InDoubt(CommitError),
 }
@@ -138,9 +138,13 @@ impl From<NotStored> for NotUpdated {
     fn from(error: NotStored) -> NotUpdated {
         match error {
             NotStored::Update(error) => NotUpdated::Update(error),
-            NotStored::Store(error) => NotUpdated::Store(Arc::new(error)),
+            // What the update wants is beyond a limit.
+            NotStored::Commit(CommitError::Failed(error @ StoreError::NotKept(_))) => {
+                NotUpdated::Update(Error::Failed { name: "update".to_owned(), error: Arc::new(error) })
+            }
+            NotStored::Store(error) => NotUpdated::Store(Error::Store(Arc::new(error))),
             NotStored::Commit(error) if error.in_doubt() => NotUpdated::InDoubt(error),
-            NotStored::Commit(error) => NotUpdated::Store(Arc::new(error)),
+            NotStored::Commit(error) => NotUpdated::Store(Error::Store(Arc::new(error))),
         }
     }
 }

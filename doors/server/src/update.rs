@@ -78,7 +78,7 @@ async fn run(shared: &Arc<Shared>, change: Change, begun: &Begun) -> Result<Upda
             }
             failure
         }
-        NotUpdated::Store(error) => Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "store", error.to_string()),
+        NotUpdated::Store(error) => Failure::of(&error, &change.text),
         NotUpdated::InDoubt(error) => {
             let message = format!("it is not known whether the update was carried out: {error}");
             Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "in-doubt", message)

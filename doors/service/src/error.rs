@@ -7,6 +7,8 @@ use std::io;
 use std::sync::Arc;
 use vicus::{BoxError, FlowError, NoMemory, OverBudget};
 use vicus_language::{TextError, TextErrorKind};
+use vicus_sql::UnreadableTable;
+use vicus_store::{CommitError, StoreError};
 
 /// Why a call has no answer. Other calls are not touched.
 #[derive(Clone, Debug)]
@@ -56,7 +58,7 @@ pub enum Error {
         /// Why not.
         error: Arc<Error>,
     },
-    /// What keeps the data can't change it: its disk is full, say.
+    /// What keeps the data can't change or read it: its disk is full, say, or a file is damaged.
     Store(Arc<dyn std::error::Error + Send + Sync>),
     /// A mistake of ours: a box panicked, or the boxes waited for each other.
     Internal(FlowError),
@@ -72,7 +74,7 @@ pub enum Error {
 /// | `TimeLimit` | the same | 408 |
 /// | `Busy`, `NoMemory`, `NoThread` | asking again later | 503 |
 /// | `Cancelled`, `Sink` | the client has gone | – |
-/// | `Store` | a look at the disk | 500 |
+/// | `Store` | a look at the disk | 500, or 507 if it [is full](Error::is_full) |
 /// | `Internal` | a report to us | 500 |
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[expect(missing_docs, reason = "the table says it")]
@@ -164,6 +166,32 @@ impl Error {
         }
     }
 
+    /// Of a box, or of what reads data outside of boxes: damage and full disks are the store's, and not of what is asked.
+    pub(crate) fn of_reader(name: String, error: Arc<dyn std::error::Error + Send + Sync>) -> Error {
+        if let Some(error) = error.downcast_ref::<NoMemory>() {
+            return Error::NoMemory { name, error: *error };
+        }
+        if let Some(error) = error.downcast_ref::<UnreadableTable>() {
+            return Error::Store(Arc::new(error.clone()));
+        }
+        match StoreError::of_reader(&*error) {
+            Some(error) => Error::Store(Arc::new(error)),
+            None => Error::Failed { name, error },
+        }
+    }
+
+    /// Whether it has failed because a disk is full, or what the user may use of it.
+    pub fn is_full(&self) -> bool {
+        match self {
+            Error::Operation { error, .. } => error.is_full(),
+            Error::Store(error) => {
+                let store = error.downcast_ref::<StoreError>().map(StoreError::is_full);
+                store.or_else(|| error.downcast_ref::<CommitError>().map(CommitError::is_full)).unwrap_or(false)
+            }
+            _ => false,
+        }
+    }
+
     /// Of writing what the sink has kept to the end.
     pub(crate) fn of_sink(error: io::Error) -> Error {
         Error::Sink(Arc::new(SinkFailed(error.into())))
@@ -188,12 +216,9 @@ impl From<FlowError> for Error {
                 if let Some(error) = error.downcast_ref::<TooManyRows>() {
                     return Error::RowLimit(*error);
                 }
-                if let Some(error) = error.downcast_ref::<NoMemory>() {
-                    return Error::NoMemory { name, error: *error };
-                }
                 match error.downcast_ref::<SharedSinkFailed>() {
                     Some(SharedSinkFailed(failed)) => Error::Sink(Arc::clone(failed)),
-                    None => Error::Failed { name, error },
+                    None => Error::of_reader(name, error),
                 }
             }
             error => Error::Internal(error),

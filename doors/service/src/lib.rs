@@ -44,7 +44,11 @@ pub use sink::{
     Batch, BrokenOff, Count, DumpError, Each, EachTaker, Format, Pace, Reader, Sink, Solutions, StreamReader,
     StreamWriter, Taker, TextSink, TextTaker, TooManyRows, Unwritable, WrongFormat, dump, text_stream,
 };
-pub use store::{NewStore, back_up_store, check_store, copy_store, create_store, graph_name, open_store, read_store};
+pub use store::{
+    NewStore, back_up_store, check_store, copy_store, create_store, graph_name, open_store, read_store,
+    read_store_up_to, repair_store,
+};
 pub use temporary::TemporaryFolder;
 pub use update::{Draft, NotStored, Stored, Updated, Updating, check_update};
+pub use vicus_store::{Repaired, Store, StoreError, Torn, Unread};
 pub use web::{Permit, Web, WebError, WebOptions};

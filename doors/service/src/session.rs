@@ -440,7 +440,7 @@ impl Call {
 
 /// Calls what reads data outside of boxes: a page of a mapped file may be found damaged there, too.
 fn reading<R>(name: &str, read: impl FnOnce() -> R) -> Result<R, Error> {
-    vicus::or_given_up(read).map_err(|error| Error::Failed { name: name.to_owned(), error: error.into() })
+    vicus::or_given_up(read).map_err(|error| Error::of_reader(name.to_owned(), error.into()))
 }
 
 /// The moment that the clock says. Of two in the same millisecond, RAND and UUID begin differently.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use vicus_machine::SystemDirectory;
 use vicus_rdf::Snapshot;
-use vicus_store::{Checked, Store, StoreError, Waiting};
+use vicus_store::{Checked, Repaired, Store, StoreError, Unread, Waiting};
 
 /// Lets threads sleep until another one has done something.
 #[derive(Debug)]
@@ -163,6 +163,23 @@ pub fn open_store(path: &Path) -> Result<Store, StoreError> {
 /// There is no store, it is damaged or newer, or the system refuses.
 pub fn read_store(path: &Path) -> Result<Arc<Snapshot>, StoreError> {
     vicus_store::read(&*folder(path)?)
+}
+
+/// As [`read_store`], up to the first record of its log that can't be read, if there is one: it is returned as well.
+///
+/// # Errors
+/// As [`read_store`].
+pub fn read_store_up_to(path: &Path) -> Result<(Arc<Snapshot>, Option<Unread>), StoreError> {
+    vicus_store::read_up_to(&*folder(path)?)
+}
+
+/// Cuts a store's log before the first record that can't be read, and keeps the rest in files beside it, so that the store can be opened.
+/// `None` if there is no such record.
+///
+/// # Errors
+/// There is no store, a base file is damaged, another process writes to it, or the system refuses.
+pub fn repair_store(path: &Path) -> Result<Option<Repaired>, StoreError> {
+    vicus_store::repair(folder(path)?)
 }
 
 /// Checks a store, beside a process that may be writing to it. `pause` is called now and then with the rows that were compared so far, and

@@ -1,9 +1,13 @@
 //! Why a file is no table.
 
+use std::any::Any;
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
+use vicus_flow::{BoxError, Envelope, NoMemory, OverBudget};
+use vicus_sql::{ColumnRange, Scan, Table, TableColumn, UnreadableTable};
 
 /// Why a file is no table.
 #[derive(Debug)]
@@ -81,6 +85,103 @@ impl std::error::Error for TableError {
     }
 }
 
+/// A table whose reader may panic, or fail without saying where: what fails is told with the file and the part of it.
+pub(crate) struct Guarded<T> {
+    pub(crate) table: T,
+    pub(crate) path: PathBuf,
+    pub(crate) format: &'static str,
+    /// What a part of such a file is called.
+    pub(crate) part: &'static str,
+}
+
+impl<T: Table> Table for Guarded<T> {
+    fn columns(&self) -> &[TableColumn] {
+        self.table.columns()
+    }
+
+    fn rows(&self) -> Option<u64> {
+        self.table.rows()
+    }
+
+    fn parts(&self) -> usize {
+        self.table.parts()
+    }
+
+    fn scan(&self, columns: &[usize], part: usize, filters: &[ColumnRange]) -> Box<dyn Scan> {
+        let place = format!("{} {}", self.part, part + 1);
+        let (path, format) = (self.path.clone(), self.format);
+        // What a file says of its parts is looked at here.
+        let scan = catch_unwind(AssertUnwindSafe(|| self.table.scan(columns, part, filters)));
+        let scan = scan.map_err(|panic| text_of(panic).to_string());
+        Box::new(GuardedScan { scan, path, format, place })
+    }
+
+    fn blocks(&self) -> bool {
+        self.table.blocks()
+    }
+
+    fn loads(&self) -> bool {
+        self.table.loads()
+    }
+
+    fn held_bytes(&self) -> u64 {
+        self.table.held_bytes()
+    }
+}
+
+struct GuardedScan {
+    /// Or why it could not be begun.
+    scan: Result<Box<dyn Scan>, String>,
+    path: PathBuf,
+    format: &'static str,
+    place: String,
+}
+
+impl GuardedScan {
+    fn told<R>(&mut self, act: impl FnOnce(&mut dyn Scan) -> Result<R, BoxError>) -> Result<R, BoxError> {
+        let outcome = match &mut self.scan {
+            Ok(scan) => catch_unwind(AssertUnwindSafe(|| act(&mut **scan))).unwrap_or_else(|panic| {
+                let text = text_of(panic);
+                Err(text.into())
+            }),
+            Err(text) => Err(text.clone().into()),
+        };
+        outcome.map_err(|error| {
+            // Of these, the file is not the cause.
+            if error.is::<NoMemory>() || error.is::<OverBudget>() {
+                return error;
+            }
+            let reason = format!("{}: {error}", self.place);
+            UnreadableTable(TableError::format(&self.path, self.format, reason).to_string()).into()
+        })
+    }
+}
+
+impl Scan for GuardedScan {
+    fn next(&mut self, most_rows: usize) -> Result<Option<Envelope>, BoxError> {
+        self.told(|scan| scan.next(most_rows))
+    }
+
+    fn load(&mut self) -> Result<(), BoxError> {
+        self.told(|scan| scan.load())
+    }
+
+    fn held_bytes(&self) -> u64 {
+        self.scan.as_ref().map_or(0, |scan| scan.held_bytes())
+    }
+}
+
+/// What a panic says. One that is no text is none of a reader's: it goes on.
+fn text_of(panic: Box<dyn Any + Send>) -> Cow<'static, str> {
+    match panic.downcast::<String>() {
+        Ok(text) => Cow::Owned(*text),
+        Err(panic) => match panic.downcast::<&'static str>() {
+            Ok(text) => Cow::Borrowed(*text),
+            Err(panic) => resume_unwind(panic),
+        },
+    }
+}
+
 /// Opens a file by a reader of others. Those index what a file says without looking, so a damaged file makes them panic: then it is
 /// the file that is wrong.
 pub(crate) fn guarded<R>(
@@ -88,8 +189,5 @@ pub(crate) fn guarded<R>(
     format: &'static str,
     open: impl FnOnce() -> Result<R, TableError>,
 ) -> Result<R, TableError> {
-    catch_unwind(AssertUnwindSafe(open)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(TableError::format(path, format, text.unwrap_or("its reader failed")))
-    })
+    catch_unwind(AssertUnwindSafe(open)).unwrap_or_else(|panic| Err(TableError::format(path, format, text_of(panic))))
 }

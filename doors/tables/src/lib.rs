@@ -17,7 +17,7 @@ mod parquet;
 pub use csv::CsvOptions;
 pub use error::TableError;
 
-use error::guarded;
+use error::{Guarded, guarded};
 use std::path::Path;
 use std::sync::Arc;
 use vicus_sql::Table;
@@ -58,7 +58,8 @@ pub fn open(path: impl AsRef<Path>) -> Result<Arc<dyn Table>, TableError> {
 /// As [`open`].
 pub fn open_parquet(path: impl AsRef<Path>) -> Result<Arc<dyn Table>, TableError> {
     let path = path.as_ref();
-    Ok(Arc::new(guarded(path, "Parquet", || parquet::ParquetTable::open(path))?))
+    let table = guarded(path, "Parquet", || parquet::ParquetTable::open(path))?;
+    Ok(Arc::new(Guarded { table, path: path.to_owned(), format: "Parquet", part: "row group" }))
 }
 
 /// Opens a file of values with a delimiter between them, a row a line.
@@ -76,5 +77,6 @@ pub fn open_csv(path: impl AsRef<Path>, options: &CsvOptions) -> Result<Arc<dyn 
 /// As [`open`].
 pub fn open_arrow(path: impl AsRef<Path>) -> Result<Arc<dyn Table>, TableError> {
     let path = path.as_ref();
-    Ok(Arc::new(guarded(path, "Arrow", || arrow::ArrowTable::open(path))?))
+    let table = guarded(path, "Arrow", || arrow::ArrowTable::open(path))?;
+    Ok(Arc::new(Guarded { table, path: path.to_owned(), format: "Arrow", part: "record batch" }))
 }

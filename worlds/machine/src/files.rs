@@ -4,7 +4,8 @@
 //! last. What the drive does with its own cache is between the kernel and the drive; a drive that lies loses data here as well.
 //!
 //! **The lock** is `flock` on a file of its own: the kernel drops it when the process ends in any way. (`fcntl`'s own locks are
-//! dropped when *any* descriptor of the file is closed.) The process's id in the file is for messages; the lock alone decides.
+//! dropped when *any* descriptor of the file is closed.) The process's id in the file is for messages; the lock alone decides. A file that
+//! was removed by hand stays locked and holds no other process off: so a writer compares the file's number with that of its name.
 //!
 //! **Mappings.** Memory that is mapped from a file changes when the file is written, and a read behind its new end after it was
 //! shortened ends the process by a signal (`SIGBUS`). So what is mapped must never be written or shortened. Vicus maps base files
@@ -21,7 +22,7 @@ use memmap2::Mmap;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Once};
 use vicus_files::scratch::{create_and_remove, temporary_path};
@@ -218,7 +219,11 @@ impl Directory for SystemDirectory {
             Err(cause) if cause.kind() != io::ErrorKind::StorageFull => {
                 Err(self.failed(name, Operation::Lock)(cause).into())
             }
-            _ => Ok(Box::new(SystemLock { _file: file })),
+            _ => {
+                let about = file.metadata().map_err(self.failed(name, Operation::Lock))?;
+                let locked = (about.dev(), about.ino());
+                Ok(Box::new(SystemLock { path: self.inside(name), locked, _file: file }))
+            }
         }
     }
 }
@@ -226,10 +231,25 @@ impl Directory for SystemDirectory {
 /// The kernel drops the lock when the last descriptor of the open file is closed.
 #[derive(Debug)]
 struct SystemLock {
+    path: PathBuf,
+    /// The file's device and number there.
+    locked: (u64, u64),
     _file: fs::File,
 }
 
-impl Lock for SystemLock {}
+impl Lock for SystemLock {
+    fn check(&self) -> Result<(), FileError> {
+        let lost = |cause: &dyn std::fmt::Display| Err(FileError::lock_lost(text_of(&self.path), cause));
+        match fs::symlink_metadata(&self.path) {
+            Ok(about) if (about.dev(), about.ino()) == self.locked => Ok(()),
+            Ok(_) => lost(&"it was replaced"),
+            Err(cause) if matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                lost(&"it was removed")
+            }
+            Err(cause) => lost(&cause),
+        }
+    }
+}
 
 #[derive(Debug)]
 struct SystemFile {

@@ -2,8 +2,9 @@
 
 use super::segment::{FRAME_HEADER, Form, FrameHeader, HEADER, Header, name_of, number_of, whiten};
 use crate::base::u64_at;
-use crate::error::DiskError;
+use crate::error::{Damage, DiskError};
 use crate::manifest::Manifest;
+use std::fmt;
 use std::sync::Arc;
 use vicus_files::{Access, Directory, File};
 
@@ -18,6 +19,63 @@ pub(crate) struct Tail {
     pub(crate) highest: u64,
     /// The last frame of the last segment: its first sequence number, and its records.
     pub(crate) unproven: Option<(u64, Vec<u8>)>,
+    /// Where frames lie whose records were shown, in order.
+    pub(crate) frames: Vec<FramePlace>,
+    /// From where on records can't be read, though they were written.
+    pub(crate) broken: Option<Broken>,
+    /// What is behind the last frame, and no frame.
+    pub(crate) torn: Option<Torn>,
+}
+
+/// Where a frame of the log lies.
+#[derive(Clone, Copy, Debug)]
+pub struct FramePlace {
+    /// The sequence number of its first record.
+    pub first: u64,
+    /// The number of its segment.
+    pub segment: u64,
+    /// Where it begins in the segment's file.
+    pub offset: u64,
+}
+
+/// A place in the log from which on records can't be read, though they were written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// The sequence number of the first record that can't be read.
+    pub number: u64,
+    /// The number of the segment in whose file that is.
+    pub(crate) segment: u64,
+    /// The file, where in it the record's frame begins, and what is wrong.
+    pub damage: Damage,
+}
+
+/// Bytes behind the last frame of the log that are not all of a frame. A write that did not end leaves such bytes: then its records were
+/// not acknowledged. Damage of the last frame by which a part of it became zeros looks the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Torn {
+    /// The path of the segment's file.
+    pub file: String,
+    /// The number of the segment.
+    pub(crate) segment: u64,
+    /// Where these bytes begin.
+    pub offset: u64,
+    /// How many they are, without zeros at their end.
+    pub bytes: u64,
+    /// The sequence number of the first record that they belong to.
+    pub number: u64,
+    /// The path of the file in which they were kept aside, if the store was opened for writing.
+    pub kept: Option<String>,
+}
+
+impl fmt::Display for Torn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Torn { file, offset, bytes, number, kept, .. } = self;
+        write!(
+            f,
+            "{file} ends with {bytes} bytes from byte {offset} on that are not all of record {number}: it was not acknowledged, unless the file was damaged later"
+        )?;
+        kept.as_ref().map_or(Ok(()), |kept| write!(f, "; they were cut off, and kept in {kept}"))
+    }
 }
 
 /// A segment that belongs to the log.
@@ -28,11 +86,11 @@ struct Reading {
     form: Form,
 }
 
-/// Reads the log of a store, and shows all records that its base does not include with their sequence numbers, in order. Another
-/// process may be appending to it: what it has not finished is left out.
+/// Reads the log of a store, and shows all records that its base does not include with their sequence numbers, in order, up to the first one
+/// that is damaged ([`Tail::broken`]). Another process may be appending to it: what it has not finished is left out.
 ///
 /// # Errors
-/// The system refuses, or a segment is missing, damaged, or of a newer version. Records may have been shown before that.
+/// The system refuses, or a segment is missing, damaged where it says what it is, or of a newer version.
 pub(crate) fn read_log(
     directory: &dyn Directory,
     manifest: &Manifest,
@@ -47,7 +105,15 @@ pub(crate) fn read_log(
     let chain = newest.max().map_or(Ok(Vec::new()), |newest| chain(directory, manifest, newest))?;
     for (at, segment) in chain.iter().enumerate() {
         let end = chain.get(at + 1).map(|next| next.header.first);
-        read_segment(segment, end, manifest.included, show, &mut tail)?;
+        match read_segment(segment, end, manifest.included, show, &mut tail) {
+            Err(DiskError::Damaged(damage)) => {
+                // Records before that belong to segments whose first record is this one at most.
+                let number = tail.last.max(segment.header.first - 1) + 1;
+                tail.broken = Some(Broken { number, segment: segment.header.number, damage: *damage });
+                break;
+            }
+            read => read?,
+        }
     }
     Ok(tail)
 }
@@ -122,10 +188,15 @@ fn read_segment(
         };
         let records = match records {
             Frame::Records(records) => records,
-            Frame::End if end.is_none() => return Ok(()),
-            Frame::End => return Err(damaged(format!("records from {next} on are missing"))),
+            Frame::End(bytes) if end.is_none() => {
+                let (file, segment) = (segment.path.clone(), segment.header.number);
+                tail.torn = (bytes > 0).then_some(Torn { file, segment, offset: at, bytes, number: next, kept: None });
+                return Ok(());
+            }
+            Frame::End(_) => return Err(damaged(format!("records from {next} on are missing"))),
         };
         let first = next;
+        let mut shown: Vec<(u64, &[u8])> = Vec::new();
         let mut rest = &records[..];
         while !rest.is_empty() {
             let split = rest.split_at_checked(8).and_then(|(length, rest)| {
@@ -134,13 +205,15 @@ fn read_segment(
             });
             let Some((record, others)) = split else { return Err(damaged("a record is longer than its frame".into())) };
             if next > included {
-                show(next, record);
+                shown.push((next, record));
             }
             (next, rest) = (next + 1, others);
         }
         if end.is_some_and(|end| next > end) {
             return Err(damaged(format!("it holds record {}, with which a later segment goes on", next - 1)));
         }
+        shown.into_iter().for_each(|(number, record)| show(number, record));
+        tail.frames.push(FramePlace { first, segment: segment.header.number, offset: at });
         if first == segment.header.first {
             tail.holding.push((segment.header.number, first));
         }
@@ -154,8 +227,8 @@ fn read_segment(
 
 enum Frame {
     Records(Vec<u8>),
-    /// There is no frame there that was finished, nor behind it.
-    End,
+    /// There is no frame there that was finished, nor behind it; so many bytes are there up to the last one that is not zero.
+    End(u64),
 }
 
 /// The frame at a place, whose first record must be `next`, in a segment that is this long.
@@ -189,7 +262,7 @@ fn read_frame(segment: &Reading, at: u64, length: u64, next: u64) -> Result<Fram
     }
     // A segment has its name only when its first frame is durable.
     match at > HEADER as u64 && segment.form.is_torn(&rest, at) {
-        true => Ok(Frame::End),
+        true => Ok(Frame::End(rest.iter().rposition(|&byte| byte != 0).map_or(0, |last| last as u64 + 1))),
         false => damaged(&format!("record {next} is not as it was written, though all of it was")),
     }
 }

@@ -44,7 +44,7 @@ const LAST: u8 = 0xff;
 const ROOM: RangeInclusive<u64> = 16 << 10..=256 << 10;
 
 /// The name of a segment's file.
-pub(super) fn name_of(number: u64) -> String {
+pub(crate) fn name_of(number: u64) -> String {
     format!("log-{number:08}")
 }
 

@@ -45,7 +45,11 @@ pub(crate) fn all_of(recovered: &Recovered) -> Result<Records, DiskError> {
 
 /// Reads a store without writing to it.
 pub(crate) fn read(directory: &FakeDirectory) -> Result<Records, DiskError> {
-    all_of(&Recovered::read(directory, KIND)?)
+    let recovered = Recovered::read(directory, KIND)?;
+    match &recovered.broken {
+        Some(broken) => Err(Box::new(broken.damage.clone()).into()),
+        None => all_of(&recovered),
+    }
 }
 
 /// What a program did to a store, and what it knows of it.
@@ -107,9 +111,9 @@ impl Run {
         let directory = Arc::new(self.disk.process(1));
         let opened = match StoreFiles::open(directory.clone(), KIND) {
             Err(DiskError::NoStore(_)) if !self.is_created => StoreFiles::create(directory, KIND, 4711).map(|store| {
-                let recovered =
-                    Recovered { manifest: store.manifest().clone(), bases: Vec::new(), records: Vec::new() };
-                (store, recovered)
+                let (bases, records, frames) = Default::default();
+                let manifest = store.manifest().clone();
+                (store, Recovered { manifest, bases, records, frames, broken: None, torn: None })
             }),
             opened => opened,
         };

@@ -8,7 +8,7 @@
 use super::Pace;
 use super::join::{Core, JoinSpec, Probe, ProbeState};
 use crate::service::ServiceFailed;
-use crate::terms::{Booking, Terms};
+use crate::terms::{Booking, Terms, is_too_deep};
 use hashbrown::HashMap;
 use oxrdf::Term;
 use std::cell::Cell;
@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use vicus_flow::library::HashKey;
 use vicus_flow::{BoxError, Envelope, Operator, Room, Turn};
-use vicus_rdf::{Id, TermView};
+use vicus_rdf::{Id, MOST_NESTED, TermView};
 
 /// What an endpoint is asked.
 #[derive(Clone, PartialEq, Debug)]
@@ -260,6 +260,7 @@ impl Asker {
             let terms = &self.terms;
             let variables = &self.spec.variables;
             let held = Cell::new(answers.bytes());
+            let too_deep = Cell::new(false);
             let mut found = |solution: &[(&str, Term)]| {
                 answers.columns.iter_mut().for_each(|column| column.push(0));
                 for (name, term) in solution {
@@ -269,7 +270,10 @@ impl Asker {
                         Term::BlankNode(node) => *blanks
                             .entry(node.as_str().to_owned())
                             .or_insert_with(|| Terms::fresh_blank(terms.fresh_blanks(1))),
-                        term => terms.id(term),
+                        term => {
+                            too_deep.set(too_deep.get() || is_too_deep(term.as_ref()));
+                            terms.id(term)
+                        }
                     };
                     answers.columns[place][answers.rows as usize] = id.bits();
                 }
@@ -279,6 +283,13 @@ impl Asker {
             // Asked before each piece of an answer, which may be more than the request may hold.
             let stopped = || self.booking.poll(terms, turn, held.get());
             let asked = turn.blocking(|| endpoints.ask(&endpoint, &query, &stopped, &mut found));
+            let asked = asked.and_then(|()| match too_deep.get() {
+                false => Ok(()),
+                true => {
+                    let most = format!("more than {MOST_NESTED} levels deep");
+                    Err(format!("its answer has triple terms that are within each other {most}").into())
+                }
+            });
             asked.map_err(|error| ServiceFailed { endpoint, error }.into())
         });
         match asked {

@@ -12,6 +12,7 @@ use crate::expression::Function;
 use oxrdf::NamedNode;
 use oxrdf::vocab::rdf;
 use std::sync::Arc;
+use vicus_rdf::{MOST_NESTED, levels_of};
 
 /// Where a triple stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,6 +30,19 @@ pub(super) struct Template {
     pub(super) blanks: bool,
     /// The template's name in errors.
     pub(super) name: &'static str,
+}
+
+fn too_deep(at: usize) -> Box<Wrong> {
+    Wrong::new(at, format!("triple terms are within each other more than {MOST_NESTED} levels deep"))
+}
+
+/// Whether this may be the object of a triple term, which begins at this place.
+fn may_contain(object: &Term, at: usize) -> Result<()> {
+    let (mut levels, mut inner) = (1, object);
+    while let Term::Triple(triple) = inner {
+        (levels, inner) = (levels + 1, &triple.object);
+    }
+    if levels > MOST_NESTED { Err(too_deep(at)) } else { Ok(()) }
 }
 
 /// The number of paths of any length in a triple's path.
@@ -393,12 +407,14 @@ impl<'a> Parser<'a> {
     /// A triple term of a pattern or a template.
     fn triple_term(&mut self, whose: Where) -> Result<Term> {
         self.note_newer(self.place(), "a triple term, `<<( s p o )>>`,");
+        let at = self.place();
         self.skip();
         self.deeper(|parser| {
             let subject = parser.term_part(whose, "the subject of a triple term")?;
             let predicate = parser.term_verb(whose)?;
             let object = parser.term_part(whose, "the object of a triple term")?;
             parser.need(Kind::TermClose, "`)>>`")?;
+            may_contain(&object, at)?;
             Ok(Term::Triple(Arc::new(TripleTerm { subject, predicate, object })))
         })
     }
@@ -431,11 +447,13 @@ impl<'a> Parser<'a> {
     /// A reified triple; returns its reifier.
     fn reified(&mut self, triples: &mut Triples) -> Result<Term> {
         self.note_newer(self.place(), "a reified triple, `<< s p o >>`,");
+        let at = self.place();
         self.skip();
         self.deeper(|parser| {
             let subject = parser.reified_part(triples, "the subject of a reified triple")?;
             let predicate = parser.term_verb(triples.whose)?;
             let object = parser.reified_part(triples, "the object of a reified triple")?;
+            may_contain(&object, at)?;
             let reifier = parser.reifier(triples.whose)?;
             parser.need(Kind::ReifiedClose, "`>>` or `~`")?;
             let reifier = match reifier {
@@ -496,6 +514,7 @@ impl<'a> Parser<'a> {
                     _ => return Err(Wrong::new(at, "a path is no triple: it can't have a reifier or an annotation")),
                 },
             };
+            may_contain(&triple.object, at)?;
             let (subject, object) = ((*triple.subject).clone(), triple.object.clone());
             let term = TripleTerm { subject, predicate, object };
             if let Some(reifier) = self.reifier(triples.whose)? {
@@ -522,6 +541,7 @@ impl<'a> Parser<'a> {
     /// A triple term in an expression.
     pub(super) fn expression_triple(&mut self) -> Result<Expression> {
         self.note_newer(self.place(), "a triple term, `<<( s p o )>>`,");
+        let place = self.place();
         self.skip();
         self.deeper(|parser| {
             let simple = |parser: &mut Self, expected: &str| -> Result<Option<Expression>> {
@@ -546,6 +566,13 @@ impl<'a> Parser<'a> {
                 },
             };
             parser.need(Kind::TermClose, "`)>>`")?;
+            let (mut levels, mut inner) = (1, &object);
+            while let Expression::Call(Function::Triple, parts) = inner {
+                (levels, inner) = (levels + 1, &parts[2]);
+            }
+            if levels > MOST_NESTED {
+                return Err(too_deep(place));
+            }
             Ok(Expression::Call(Function::Triple, vec![subject, predicate, object]))
         })
     }
@@ -553,6 +580,7 @@ impl<'a> Parser<'a> {
     /// A triple term in a table.
     fn triple_value(&mut self) -> Result<oxrdf::Triple> {
         self.note_newer(self.place(), "a triple term, `<<( s p o )>>`,");
+        let at = self.place();
         self.skip();
         self.deeper(|parser| {
             let subject = parser.need_iri()?;
@@ -568,7 +596,8 @@ impl<'a> Parser<'a> {
                 },
             };
             parser.need(Kind::TermClose, "`)>>`")?;
-            Ok(oxrdf::Triple::new(subject, predicate, object))
+            let triple = oxrdf::Triple::new(subject, predicate, object);
+            if levels_of(&triple) > MOST_NESTED { Err(too_deep(at)) } else { Ok(triple) }
         })
     }
 

@@ -25,7 +25,7 @@ fn record(subject: usize) -> Vec<u8> {
     let mut number = |iri: &str| editor.number(encoder.term(NamedNodeRef::new_unchecked(iri).into()));
     let quad = [number(&iri), number("http://example.org/q"), number("http://example.org/new"), 0];
     editor.set(quad, true);
-    editor.finish().expect("there are changes")
+    editor.finish().expect("its term has no flaw").expect("there are changes")
 }
 
 /// A base of some pages, of which this one is damaged. Opened anew, unless opening finds the damage; `None` behind the last page.

@@ -2,6 +2,8 @@
 
 mod crashes;
 mod damage;
+mod kept;
 mod model;
 mod opening;
+mod unread;
 mod writers;

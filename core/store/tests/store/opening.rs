@@ -501,3 +501,47 @@ fn a_clear_of_nothing_has_no_record() {
     transaction.clear(Graphs::All).unwrap();
     assert_eq!(transaction.commit().unwrap().number, None);
 }
+
+/// What happened: LOCK was removed by hand, a second process opened the store, and what the first one acknowledged then was lost.
+#[test]
+fn a_writer_whose_lock_was_removed_acknowledges_nothing() {
+    for reopened in [false, true] {
+        let disk = FakeDisk::new(1);
+        let store = create(&disk);
+        let mut inserted = std::collections::BTreeSet::from([insert(&store, 1)]);
+        disk.process(7).remove("LOCK").unwrap();
+        let second = reopened.then(|| open(&disk, 2).expect("nothing holds it off"));
+        if let Some(second) = &second {
+            inserted.insert(insert(second, 2));
+        }
+        let names = disk.names();
+        for is_batch in [true, false] {
+            let quad = quad(&mut Dice::new(3));
+            let refused = if is_batch {
+                let mut batch = Batch::new();
+                batch.insert(quad.as_ref());
+                batch.commit(&store).unwrap_err()
+            } else {
+                let mut transaction = store.write().unwrap();
+                transaction.insert_quad(quad.as_ref()).unwrap();
+                transaction.commit().unwrap_err()
+            };
+            assert!(!refused.in_doubt() && refused.to_string().contains("fake/LOCK: it was removed"), "{refused}");
+        }
+        for refused in [
+            store.merge(&mut |_| {}).map(drop),
+            store.load(Snapshot::of_ntriples(b"<http://e/s> <http://e/p> <http://e/o> .").unwrap(), &mut |_| {}),
+        ] {
+            assert!(refused.unwrap_err().to_string().contains("fake/LOCK: it was removed"));
+        }
+        drop(store);
+        assert_eq!(disk.names(), names, "the files are the other one's");
+        if let Some(second) = &second {
+            inserted.insert(insert(second, 4));
+            second.merge(&mut |_| {}).unwrap();
+        }
+        drop(second);
+        disk.crash(3);
+        assert_eq!(quads(&open(&disk, 4).unwrap().snapshot()), inserted);
+    }
+}

@@ -1,6 +1,6 @@
 //! `vicus load`: files of RDF become a store, or are added to one.
 
-use super::{Bar, Unit, bytes_of, of, show, unless_interrupted, writing};
+use super::{Bar, Unit, bytes_of, of, open, show, unless_interrupted, writing};
 use crate::query::{SyntaxName, by_chance, bytes};
 use crate::tell::tell;
 use crate::{engine, input, interrupt, memory, strategy};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use vicus::{Runtime, Setting};
 use vicus_rdf::load::{LoadOptions, OnError, Spill};
-use vicus_service::{NewStore, graph_name, open_store};
+use vicus_service::{NewStore, graph_name};
 
 /// See `vicus load --help`.
 #[derive(clap::Args)]
@@ -67,7 +67,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let memory = args.memory_limit.unwrap_or_else(memory::free_limit);
     let (new, old) = match args.store.join("CURRENT").exists() {
         false => (Some(NewStore::create(&args.store).with_context(|| of(&args.store))?.within(memory)), None),
-        true => (None, Some(open_store(&args.store).with_context(|| of(&args.store))?.within(memory))),
+        true => (None, Some(open(&args.store)?.within(memory))),
     };
     let store = new.as_deref().or(old.as_ref()).expect("it was made or opened");
     let service = engine::serve(Runtime::builder().strategy(strategy), args.threads)?;

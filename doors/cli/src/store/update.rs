@@ -1,17 +1,17 @@
 //! `vicus update`: SPARQL updates of a store, each durable when the command says so.
 
-use super::{Bar, Unit, bytes_of, of, show};
+use super::{Bar, Unit, bytes_of, of, open, show};
 use crate::query::{by_chance, bytes, duration, with_caret};
 use crate::spill::SpillArgs;
 use crate::tell::tell;
 use crate::topology::count;
 use crate::web::WebArgs;
 use crate::{engine, interrupt, memory, strategy};
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{anyhow, ensure};
 use std::path::PathBuf;
 use std::time::Duration;
 use vicus::{Runtime, Setting};
-use vicus_service::{Error, MemoryBudget, NotStored, Service, SessionOptions, check_update, open_store};
+use vicus_service::{Error, MemoryBudget, NotStored, Service, SessionOptions, check_update};
 use vicus_sparql::{ParseOptions, PlanOptions};
 
 /// See `vicus update --help`.
@@ -89,7 +89,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     for (name, text) in &texts {
         check_update(text, &memory, &options).map_err(|error| failed(name, text, error))?;
     }
-    let store = open_store(&args.store).with_context(|| of(&args.store))?;
+    let store = open(&args.store)?;
     let service = Service::new(engine::start(Runtime::builder().strategy(strategy), args.threads)?, memory);
     for (name, text) in &texts {
         let before = store.snapshot().len();

@@ -130,3 +130,67 @@ fn results_have_triple_terms_in_each_format() {
     let annotated = "PREFIX : <http://e/> SELECT ?r ?w { :a :p :b ~ ?r {| :source ?w |} }";
     assert_eq!(ask("tsv", annotated), "?r\t?w\n<http://e/r>\t<http://e/w>\n");
 }
+
+/// What happened: an update with a triple term of 65 levels was acknowledged, and the store was never opened again.
+#[test]
+fn triple_terms_of_more_than_64_levels_are_refused_wherever_they_come_from() {
+    let here = folder("rdf-12-deep");
+    let store = here.join("db");
+    let store = text(&store);
+    let data = file(&here, "a.nt", "<http://e/a> <http://e/p> <http://e/b> .\n");
+    good(&["load", "--store", store, "--data", &data]);
+    let nested = |levels: usize| {
+        let (opening, closing) = ("<<( <http://e/s> <http://e/p> ".repeat(levels), " )>>".repeat(levels));
+        format!("{opening}<http://e/o>{closing}")
+    };
+    // By the functions, each level is a BIND of its own.
+    let made = |levels: usize| {
+        let binds = (1..=levels).map(|n| {
+            format!(
+                "BIND(TRIPLE(<http://e/s>, <http://e/p>, {}) AS ?t{n}) ",
+                if n == 1 { "1".to_owned() } else { format!("?t{}", n - 1) }
+            )
+        });
+        format!("INSERT {{ <http://e/made> <http://e/q> ?t{levels} }} WHERE {{ {} }}", binds.collect::<String>())
+    };
+    let updates: [&dyn Fn(usize) -> String; 7] = [
+        &|levels| format!("INSERT DATA {{ <http://e/data> <http://e/q> {} }}", nested(levels)),
+        &|levels| format!("INSERT {{ <http://e/where> <http://e/q> {} }} WHERE {{}}", nested(levels)),
+        &|levels| {
+            format!("INSERT {{ <http://e/values> <http://e/q> ?t }} WHERE {{ VALUES ?t {{ {} }} }}", nested(levels))
+        },
+        &|levels| format!("INSERT {{ <http://e/bind> <http://e/q> ?t }} WHERE {{ BIND({} AS ?t) }}", nested(levels)),
+        &|levels| format!("INSERT DATA {{ << <http://e/s> <http://e/p> {} >> <http://e/q> 1 }}", nested(levels - 1)),
+        &|levels| format!("INSERT DATA {{ <http://e/s> <http://e/p> {} {{| <http://e/q> 2 |}} }}", nested(levels - 1)),
+        &|levels| {
+            format!(
+                "INSERT {{ <http://e/template> <http://e/q> <<( ?s <http://e/p> {} )>> }} WHERE {{ ?s <http://e/p> <http://e/b> }}",
+                nested(levels - 1)
+            )
+        },
+    ];
+    for update in updates {
+        good(&["update", "--store", store, "--rdf-12", &update(64)]);
+        let before = quads(store);
+        for levels in [65, 66, 90] {
+            let error = ["line 1, column ", "more than 64 levels deep"];
+            fails(&["update", "--store", store, "--rdf-12", &update(levels)], &error);
+        }
+        assert_eq!(quads(store), before);
+    }
+    good(&["update", "--store", store, "--rdf-12", &made(64)]);
+    let before = quads(store);
+    // A function whose value is an error: there is none, and no quad (SPARQL 1.1, section 10.1).
+    good(&["update", "--store", store, "--rdf-12", &made(65)]);
+    let turtle = file(&here, "deep.nt", &format!("<http://e/doc> <http://e/q> {} .\n", nested(65)));
+    let load = format!("LOAD <file://{turtle}>");
+    fails(
+        &["update", "--store", store, "--rdf-12", "--load-folder", text(&here), &load],
+        &["more than 64 levels deep"],
+    );
+    fails(&["load", "--store", store, "--rdf-12", "--data", &turtle], &["more than 64 levels deep"]);
+    assert_eq!(quads(store), before);
+    good(&["compact", "--store", store]);
+    good(&["check", "--store", store]);
+    assert_eq!(quads(store), before);
+}

@@ -101,6 +101,108 @@ fn numbers(folder: &Path, count: usize) -> String {
 }
 
 const ALL: &str = "SELECT (COUNT(*) AS ?n) { ?s ?p ?o }";
+/// What happened: of a damaged store, nothing could be served.
+#[test]
+fn a_store_whose_log_is_damaged_is_served_without_updates() {
+    let here = folder("serve-unread");
+    let store = empty(&here);
+    let update = |n| file(&here, &format!("{n}.ru"), &format!("INSERT DATA {{ <http://e/{n}> <http://e/p> {n} }}"));
+    let updates = [0, 1, 2].map(update);
+    let mut args = vec!["update", "--store", &store];
+    updates.iter().for_each(|update| args.extend(["--update", update]));
+    good(&args);
+    let logs = std::fs::read_dir(&store).unwrap().map(|entry| entry.unwrap().path());
+    let log = logs.filter(|path| text(path).contains("/log-")).max().unwrap();
+    let mut bytes = std::fs::read(&log).unwrap();
+    let end = bytes.iter().rposition(|&byte| byte != 0).unwrap();
+    let before_last = bytes[..end].iter().rposition(|&byte| byte == 0xFF).unwrap();
+    bytes[before_last - 20] ^= 1;
+    std::fs::write(&log, &bytes).unwrap();
+    let server = Served::start(&["--store", &store, "--open-updates"]);
+    assert_eq!(server.number(ALL), 1);
+    let refused = Ask::update("INSERT DATA { <http://e/x> <http://e/p> 1 }").send(server.address);
+    assert_eq!((refused.status, refused.text().contains("read-only")), (403, true), "{refused:?}");
+    assert_eq!(server.number(ALL), 1);
+    server.signal(libc::SIGTERM);
+    let (_, said) = server.end();
+    for part in ["the log can't be read from record 2 on", text(&log), "read-only"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert_eq!(std::fs::read(&log).unwrap(), bytes);
+}
+
+/// What happened: LOCK or the folder was removed under a server, and it went on to acknowledge updates, which were lost.
+#[test]
+fn a_server_whose_store_was_removed_or_whose_lock_was_acknowledges_nothing() {
+    let here = folder("serve-lock");
+    let insert = |n: u32| Ask::update(&format!("INSERT DATA {{ <http://e/{n}> <http://e/p> {n} }}"));
+    for removes_all in [false, true] {
+        let store = empty(&here);
+        let server = Served::start(&["--store", &store, "--open-updates"]);
+        assert_eq!(insert(1).send(server.address).status, 204);
+        if removes_all {
+            std::fs::remove_dir_all(&store).unwrap();
+        } else {
+            std::fs::remove_file(Path::new(&store).join("LOCK")).unwrap();
+            // Another process writes, since nothing holds it off.
+            good(&["update", "--store", &store, "INSERT DATA { <http://e/2> <http://e/p> 2 }"]);
+        }
+        for n in [3, 4] {
+            let refused = insert(n).send(server.address);
+            assert_eq!(refused.status, 500, "{refused:?}");
+            assert!(refused.text().contains("LOCK") && refused.text().contains("start this one anew"), "{refused:?}");
+        }
+        assert_eq!(server.number(ALL), 1, "queries go on");
+        server.signal(libc::SIGTERM);
+        server.end();
+        if !removes_all {
+            let dump = good(&["dump", "--store", &store, "--output", "-"]);
+            assert!(dump.lines().count() == 2 && dump.contains("e/2>"), "{dump}");
+            std::fs::remove_dir_all(&store).unwrap();
+        }
+    }
+}
+
+/// What happened: damage was told as a mistake of the client (400), and a full disk as one of ours (500).
+#[test]
+fn damage_is_told_as_500_and_a_full_disk_as_507() {
+    let here = folder("serve-faults");
+    let store = here.join("db");
+    let store = text(&store);
+    let lines: String = (0..20_000).map(|n| format!("<http://e/{n}> <http://e/p> \"text {n}\" .\n")).collect();
+    good(&["load", "--store", store, "--data", &file(&here, "a.nt", &lines)]);
+    let server = Served::start(&["--store", store, "--open-updates"]);
+    // A file may not become longer than this, as on a full disk; the answer's connection is no file.
+    let limit = libc::rlimit { rlim_cur: 300, rlim_max: 300 };
+    #[expect(unsafe_code, reason = "limits a child")]
+    // SAFETY: it is a child that was not waited for, and the limit outlives the call.
+    let set = unsafe {
+        libc::prlimit(server.child.id() as libc::pid_t, libc::RLIMIT_FSIZE, &raw const limit, std::ptr::null_mut())
+    };
+    assert_eq!(set, 0);
+    let text_of = "x".repeat(2000);
+    let full = Ask::update(&format!("INSERT DATA {{ <http://e/x> <http://e/p> \"{text_of}\" }}")).send(server.address);
+    assert_eq!(full.status, 507, "{full:?}");
+    assert_eq!(server.number(ALL), 20_000);
+    server.signal(libc::SIGTERM);
+    drop(server.end());
+
+    let base = std::fs::read_dir(store).unwrap().map(|entry| entry.unwrap().path());
+    let base = base.max_by_key(|path| path.metadata().unwrap().len()).unwrap();
+    let mut bytes = std::fs::read(&base).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&base, bytes).unwrap();
+    let server = Served::start(&["--store", store, "--open-updates"]);
+    let name = base.file_name().unwrap().to_str().unwrap();
+    let all = "{ ?s ?p ?o . ?s ?p ?o2 BIND(CONCAT(STR(?s), STR(?o)) AS ?t) }";
+    let damaged = Ask::query(&format!("SELECT (MAX(?t) AS ?m) {all}")).send(server.address);
+    assert_eq!((damaged.status, damaged.text().contains(name)), (500, true), "{damaged:?}");
+    let update = format!("INSERT {{ ?s <http://e/q> ?t }} WHERE {all}");
+    let damaged = Ask::update(&update).send(server.address);
+    assert_eq!((damaged.status, damaged.text().contains(name)), (500, true), "{damaged:?}");
+}
+
 const ENDLESS: &str = "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l }";
 
 /// Killed at any moment, it has kept every update that it acknowledged, and each as a whole.

@@ -83,13 +83,9 @@ fn half_a_store_and_a_log_of_garbage_are_told_with_the_file() {
     open.write_all(&garbage(300)).unwrap();
     let manifest = copied(&whole, "manifest");
     std::fs::write(manifest.join("CURRENT"), garbage(130)).unwrap();
-    for (store, says) in [
-        (&no_base, "base-"),
-        (&no_manifest, "there is no file CURRENT"),
-        (&replaced, name),
-        (&appended, name),
-        (&manifest, "CURRENT"),
-    ] {
+    for (store, says) in
+        [(&no_base, "base-"), (&no_manifest, "there is no file CURRENT"), (&replaced, name), (&manifest, "CURRENT")]
+    {
         let path = text(store);
         for args in [
             &["query", "--store", path, "ASK {}"][..],
@@ -102,7 +98,114 @@ fn half_a_store_and_a_log_of_garbage_are_told_with_the_file() {
             fails(args, &[&format!("store {path}"), says]);
         }
     }
+    // What is before the damage is read.
+    let path = text(&appended);
+    for args in [&["check", "--store", path][..], &["update", "--store", path, "CLEAR ALL"]] {
+        fails(args, &[&format!("store {path}"), name, "the log can't be read from record", "vicus check --repair"]);
+    }
+    assert_eq!(quads(path), before);
     assert_eq!(quads(text(&whole)), before);
+}
+
+/// Inserts quads by one process, each by an update of its own.
+fn inserted(here: &Path, store: &str, numbers: &[u32]) {
+    let update =
+        |n: &u32| file(here, &format!("{n}.ru"), &format!("INSERT DATA {{ <http://e/{n}> <http://e/p> {n} }}"));
+    let updates: Vec<String> = numbers.iter().map(update).collect();
+    let mut args = vec!["update", "--store", store];
+    updates.iter().for_each(|update| args.extend(["--update", update]));
+    good(&args);
+}
+
+/// Runs the command and returns what it says on standard output and standard error.
+fn both(args: &[&str]) -> [String; 2] {
+    let output = Command::new(env!("CARGO_BIN_EXE_vicus")).args(args).stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{args:?}: {output:?}");
+    [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap())
+}
+
+/// What happened: a record that could not be read kept the whole store from being opened, for good.
+#[test]
+fn a_log_that_is_damaged_in_its_middle_is_read_up_to_there_and_repaired() {
+    let here = folder("unread");
+    let store = store(&here);
+    let path = text(&store);
+    for number in 3..6 {
+        good(&["update", "--store", path, &format!("INSERT DATA {{ <http://e/{number}> <http://e/p> {number} }}")]);
+    }
+    // All in one segment, by one process.
+    inserted(&here, path, &[6, 7, 8]);
+    let all = quads(path);
+    assert_eq!(all.len(), 10);
+    let log = files(&store, "log-").pop().unwrap();
+    let mut bytes = std::fs::read(&log).unwrap();
+    let end = bytes.iter().rposition(|&byte| byte != 0).unwrap();
+    // In the frame before the last one.
+    let before_last = bytes[..end].iter().rposition(|&byte| byte == 0xFF).unwrap();
+    bytes[before_last - 20] ^= 1;
+    std::fs::write(&log, &bytes).unwrap();
+    let (name, says) = (log.file_name().unwrap().to_str().unwrap(), "the log can't be read from record 8 on");
+    let without: Vec<String> =
+        all.iter().filter(|quad| !quad.contains("e/7>") && !quad.contains("e/8>")).cloned().collect();
+
+    let dump = here.join("dump.nq");
+    let copy = here.join("copy");
+    for args in [
+        &["query", "--store", path, "SELECT * { ?s ?p ?o }", "--format", "csv"][..],
+        &["dump", "--store", path, "--output", text(&dump)],
+        &["backup", "--store", path, "--output", text(&copy)],
+    ] {
+        let [_, told] = both(args);
+        assert!(
+            [says, name, "byte", "vicus check --repair"].iter().all(|part| told.contains(part)),
+            "{args:?}: {told}"
+        );
+    }
+    assert_eq!(std::fs::read_to_string(&dump).unwrap().lines().count(), without.len());
+    assert_eq!(quads(text(&copy)), without);
+    let more = "INSERT DATA { <http://e/x> <http://e/p> 1 }";
+    for args in [&["check", "--store", path][..], &["update", "--store", path, more], &["compact", "--store", path]] {
+        fails(args, &["store ", says, name, "vicus check --repair"]);
+    }
+    assert_eq!(std::fs::read(&log).unwrap(), bytes);
+
+    let [told, _] = both(&["check", "--repair", "--store", path]);
+    let kept = files(&store, "aside-").pop().expect("the rest is kept");
+    for part in [says, text(&kept), "8 quads"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert!(bytes.ends_with(&std::fs::read(&kept).unwrap()));
+    assert!(good(&["check", "--repair", "--store", path]).contains("nothing was repaired"));
+    good(&["update", "--store", path, more]);
+    good(&["compact", "--store", path]);
+    assert_eq!(quads(path).len(), without.len() + 1);
+    assert!(kept.exists() && good(&["check", "--store", path]).contains(text(&kept)));
+}
+
+/// What happened: a last record whose end had become zeros was left out without a word.
+#[test]
+fn a_log_whose_end_is_not_whole_is_told() {
+    let here = folder("torn");
+    let store = store(&here);
+    let path = text(&store);
+    inserted(&here, path, &[3, 4]);
+    let log = files(&store, "log-").pop().unwrap();
+    let name = log.file_name().unwrap().to_str().unwrap();
+    let mut bytes = std::fs::read(&log).unwrap();
+    let end = bytes.iter().rposition(|&byte| byte != 0).unwrap();
+    bytes[end - 10..].fill(0);
+    std::fs::write(&log, &bytes).unwrap();
+    let checked = good(&["check", "--store", path]);
+    assert!(
+        checked.contains("5 quads") && checked.contains(name) && checked.contains("not all of record"),
+        "{checked}"
+    );
+    let [_, told] = both(&["update", "--store", path, "INSERT DATA { <http://e/5> <http://e/p> 5 }"]);
+    let kept = files(&store, "aside-").pop().expect("the bytes are kept");
+    assert!(told.contains(name) && told.contains(text(&kept)), "{told}");
+    let [_, told] = both(&["update", "--store", path, "INSERT DATA { <http://e/6> <http://e/p> 6 }"]);
+    assert_eq!(told, "");
+    assert_eq!(quads(path).len(), 7);
 }
 
 /// Runs the command with files of so many bytes at most, and perhaps as another user.

@@ -237,6 +237,31 @@ fn what_is_no_answer_is_told_or_left_out_by_silent() {
     }
 }
 
+/// A solution whose only value is a triple term of so many levels.
+fn nested_json(levels: usize) -> String {
+    let part = |name: &str| format!(r#"{{"type":"uri","value":"http://e/{name}"}}"#);
+    let opening = format!(r#"{{"type":"triple","value":{{"subject":{},"predicate":{},"object":"#, part("s"), part("p"));
+    let (opening, closing) = (opening.repeat(levels), "}}".repeat(levels));
+    let term = format!("{opening}{}{closing}", part("o"));
+    format!(r#"{{"head":{{"vars":["r"]}},"results":{{"bindings":[{{"r":{term}}}]}}}}"#)
+}
+
+/// What happened: an update put a triple term of 65 levels from an endpoint's answer into a store, which was never opened again.
+#[test]
+fn an_answer_with_a_triple_term_of_too_many_levels_is_none() {
+    let session = session_with(&service("las", 1 << 30), permitting_all());
+    let ask = |levels: usize, silent: &str| {
+        let url = says("200 OK", of_type("application/sparql-results+json"), nested_json(levels));
+        tsv(&session, &format!("SELECT ?r {{ SERVICE {silent} <{url}> {{ ?s ?p ?r }} }}"))
+    };
+    assert_eq!(ask(64, "").unwrap().matches("<<(").count(), 64);
+    for levels in [65, 66, 120] {
+        let error = ask(levels, "").unwrap_err().to_string();
+        assert!(error.contains("more than 64 levels deep"), "{error}");
+        assert_eq!(ask(levels, "SILENT").unwrap(), "?r\n\n");
+    }
+}
+
 /// The status 303 leads to the answer itself, the others to another endpoint.
 #[test]
 fn redirects_are_followed_as_often_as_is_permitted() {
