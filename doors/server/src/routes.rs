@@ -81,7 +81,7 @@ async fn handle(
     let json = Accepted::of(&parts.headers).prefers_json();
     let is_head = parts.method == Method::HEAD;
     let origin = parts.headers.contains_key(header::ORIGIN);
-    let mut response = match Request::of(parts, arrived).and_then(|request| request.is_for(&shared)) {
+    let mut response = match Request::of(parts, arrived).and_then(|request| request.checked_host(&shared)) {
         Ok(request) => match answer(&shared, &request, body).await {
             Ok(response) => response,
             Err(failure) => {
@@ -217,7 +217,7 @@ impl Request {
     }
 
     /// The request, if it is for this server, whoever's name leads here.
-    fn is_for(self, shared: &Shared) -> Result<Request, Failure> {
+    fn checked_host(self, shared: &Shared) -> Result<Request, Failure> {
         shared.origins.check_host(self.host.as_deref()).map(|()| self)
     }
 
