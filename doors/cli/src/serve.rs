@@ -231,9 +231,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let scheme = if args.tls_cert.is_some() { "https" } else { "http" };
     let address = server.address().context("the server's address")?;
     if args.open_updates && !address.ip().is_loopback() {
-        tell(&format!(
-            "vicus: warning: --open-updates: everybody who reaches {address} may change and delete the data"
-        ));
+        tell(format!("vicus: warning: --open-updates: everybody who reaches {address} may change and delete the data"));
     }
     print(&format!("vicus serves {} at {scheme}://{address}/\n", args.name()))?;
     server.run().context("the server")
