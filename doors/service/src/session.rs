@@ -686,7 +686,7 @@ mod tests {
             let service =
                 Service::new(vicus::Runtime::builder().threads(1).quiet().start(), MemoryBudget::new(1 << 30));
             let moment = Some(Moment { now_ms, seed: 0 });
-            let snapshot = Snapshot::of_ntriples(b"").expect("no triples");
+            let snapshot = vicus_rdf::Snapshot::of_ntriples(b"").expect("no triples");
             let data = Dataset::new(Arc::new(snapshot));
             let session = service.session(&data, SessionOptions { moment, ..SessionOptions::default() });
             let text = "SELECT (NOW() AS ?a) (YEAR(NOW()) AS ?b) (NOW() - NOW() AS ?c) (STR(NOW()) AS ?d) {}";
