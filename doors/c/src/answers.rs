@@ -188,3 +188,48 @@ impl RecordBatchReader for Truth {
         Arc::new(Schema::new(vec![Field::new("answer", DataType::Boolean, false)]))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::cast::AsArray;
+    use std::time::Duration;
+    use vicus::Runtime;
+    use vicus_rdf::Snapshot;
+    use vicus_service::{Dataset, MemoryBudget, Service, SessionOptions};
+
+    /// What happened in another sink: a box that had paused behind a batch wrote the batch once more.
+    #[test]
+    fn each_row_comes_once_at_every_speed() {
+        let service = Service::new(Runtime::builder().threads(3).quiet().start(), MemoryBudget::new(1 << 30));
+        for count in [0, 1, if cfg!(debug_assertions) { 20_000 } else { 200_000 }] {
+            let text: String = (0..count).map(|n| format!("<http://e/{n}> <http://e/p> {n} .\n")).collect();
+            let snapshot = Snapshot::of_turtle(text.as_bytes(), None).expect("good Turtle");
+            let data = Dataset::new(Arc::new(snapshot));
+            let mut expected: Vec<String> = (0..count).map(|n| format!("<http://e/{n}>")).collect();
+            expected.sort_unstable();
+            for (is_late, pause) in [(false, 0), (true, 0), (false, 1), (true, 2)] {
+                let options = SessionOptions { parallel_answers: true, ..SessionOptions::default() };
+                let mut call = service.session(&data, options).call().expect("there is memory");
+                let prepared = call.prepare("SELECT ?s { ?s ?p ?o }").expect("a query");
+                let stream = Stream::new(true);
+                let answer = call.begin(&prepared, ToArrow(Arc::clone(&stream))).expect("it begins");
+                let answer = Answer::new(stream, answer);
+                if is_late {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                let mut seen = Vec::new();
+                for batch in answer {
+                    let batch = batch.expect("it is answered");
+                    let column = batch.column(0).as_dictionary::<arrow_array::types::Int32Type>();
+                    let terms = column.values().as_string::<i32>();
+                    let keys = (0..batch.num_rows()).map(|row| column.key(row).expect("it is bound"));
+                    seen.extend(keys.map(|key| terms.value(key).to_owned()));
+                    std::thread::sleep(Duration::from_millis(pause));
+                }
+                seen.sort_unstable();
+                assert!(seen == expected, "{} of {count} rows: {is_late}, {pause} ms", seen.len());
+            }
+        }
+    }
+}

@@ -5,6 +5,7 @@ mod calibrate;
 mod doing;
 mod engine;
 mod generate;
+mod hangup;
 mod input;
 mod interrupt;
 mod kernel;

@@ -16,7 +16,7 @@ use std::ffi::OsString;
 use std::io::{Stdout, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime};
 use vicus::{Runtime, Setting, Totals, environment};
 use vicus_language::{Answer, TextError, TextErrorKind};
 use vicus_rdf::load::{LoadOptions, OnError, Syntax};
@@ -568,8 +568,7 @@ impl Asking<'_> {
 
     /// All copies of a query have the same moment.
     fn session(&self) -> Session {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        let now_ms = since.map_or(0, |since| since.as_millis() as i64);
+        let now_ms = vicus_service::millis(SystemTime::now());
         let moment = Some(Moment { now_ms, seed: now_ms as u64 });
         self.service.session(self.dataset, SessionOptions { moment, ..self.options.clone() })
     }

@@ -5,7 +5,7 @@ use crate::spill::SpillArgs;
 use crate::store::{self, of};
 use crate::tell::{print, tell};
 use crate::web::WebArgs;
-use crate::{engine, input, interrupt, memory, strategy};
+use crate::{engine, hangup, input, interrupt, memory, strategy};
 use anyhow::{Context, anyhow, bail, ensure};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -46,12 +46,21 @@ pub(crate) struct Args {
     /// Only who sends this token, or one that permits updates, may read. May be given several times.
     #[arg(long, value_name = "TOKEN")]
     read_token: Vec<String>,
-    /// Everybody who reaches the server may update.
+    /// Everybody who reaches the server may update, but for pages of other origins.
     #[arg(long, conflicts_with = "token")]
     open_updates: bool,
-    /// Pages of this origin may read answers (`Access-Control-Allow-Origin`), or of all with `*`. By default, none may.
+    /// Pages of this origin may read answers (`Access-Control-Allow-Origin`) and update as others may, or of all with `*`, which update
+    /// with a token alone. By default, none may.
     #[arg(long, value_name = "ORIGIN")]
     cors: Option<String>,
+    /// Pages of this origin may update as the server's own page may: https://data.example, behind a proxy of that name, say. May be given
+    /// several times.
+    #[arg(long, value_name = "ORIGIN")]
+    allow_origin: Vec<String>,
+    /// On this machine's own address (127.0.0.1, [::1]), requests are also answered for this host, beside localhost and the address: that
+    /// of a proxy, say. May be given several times.
+    #[arg(long, value_name = "NAME")]
+    allow_host: Vec<String>,
     /// A certificate chain as a PEM file: the server then speaks TLS.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
@@ -61,7 +70,7 @@ pub(crate) struct Args {
     /// On Ctrl-C and SIGTERM, requests that run may go on for so long.
     #[arg(long, value_name = "SECONDS", value_parser = duration, default_value = "10")]
     grace: Duration,
-    /// Writes a line of JSON for each request to this file, or to standard error with -.
+    /// Writes a line of JSON for each request to this file, or to standard error with -. On SIGHUP the file is opened anew.
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
     /// The scheduling strategy, with parameters as in las:pin=pu; see `vicus strategies`; by default that of VICUS_STRATEGY, else
@@ -74,6 +83,9 @@ pub(crate) struct Args {
     /// A request is stopped when it takes longer: 30, 1.5s, 500ms. Its `timeout` parameter may ask for less.
     #[arg(long, value_name = "SECONDS", value_parser = duration)]
     timeout: Option<Duration>,
+    /// A client that takes nothing of its answer for so long has it broken off, and its query stopped.
+    #[arg(long, value_name = "SECONDS", value_parser = duration, default_value = "60")]
+    take_timeout: Duration,
     /// The bytes of memory that one request may hold: 500000, 64K, 10M, 2G. By default as much as all together.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory_limit: Option<u64>,
@@ -87,9 +99,10 @@ pub(crate) struct Args {
     /// The most bytes of a query's or an update's text: 500000, 64K, 10M.
     #[arg(long, value_name = "BYTES", value_parser = bytes, default_value_t = ParseOptions::default().bytes as u64)]
     max_query_bytes: u64,
-    /// The most bytes of a request's body when it is unpacked, such as a graph's document.
-    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "1G")]
-    max_body: u64,
+    /// The most bytes of a request's body when it is unpacked, such as a graph's document. By default 1G, or a quarter of --total-memory if
+    /// that is less. All bodies together hold half of --total-memory. A body of which less than 1 KiB comes in a second, over 10 s, is given up.
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    max_body: Option<u64>,
     /// The longest IRI of data and documents when it is written out: 2K, 64K. A long prefix or base makes many short names long.
     #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = bytes)]
     max_iri: u64,
@@ -186,11 +199,13 @@ const HEAD_START: Duration = Duration::from_millis(20);
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     engine::check_threads(args.threads)?;
     let strategy = strategy::one(args.strategy.as_ref())?;
+    let total = args.total_memory.unwrap_or_else(memory::free_limit);
     let clients = ClientLimits {
         connections: args.max_connections,
         requests: args.max_client_requests,
         waiting: args.max_waiting,
-        body_bytes: args.max_body,
+        body_bytes: args.max_body.unwrap_or(ClientLimits::default().body_bytes.min(total / 4)),
+        take_time: args.take_timeout,
         ..ClientLimits::default()
     };
     let mut options = Options {
@@ -199,6 +214,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         log: args.log()?,
         tls: args.tls_cert.clone().zip(args.tls_key.clone()),
         cors: args.cors.clone(),
+        allow_origins: args.allow_origin.clone(),
+        allow_hosts: args.allow_host.clone(),
         grace: args.grace,
         clients,
         plan_cache_bytes: args.plan_cache,
@@ -208,17 +225,22 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         tables: tables(&args.table)?,
     };
     let builder = Runtime::builder().strategy(strategy).count_takes().head_start(HEAD_START);
-    let memory = MemoryBudget::new(args.total_memory.unwrap_or_else(memory::free_limit));
+    let memory = MemoryBudget::new(total);
     let service = Service::new(engine::start(builder, args.threads)?, memory);
     let data = data(&args, &service, options.session.plan.hash_seed)?;
     if args.store.is_some() && !args.read_only && matches!(data, Data::Memory(_)) {
         options.access.is_read_only = true;
         tell("vicus: the server is read-only, as with --read-only");
     }
+    let log = options.log.clone();
     let server = Server::bind(&args.bind, service, data, options)?;
     stop_on_signals(&server)?;
+    hangup::reopens(log)?;
     let scheme = if args.tls_cert.is_some() { "https" } else { "http" };
     let address = server.address().context("the server's address")?;
+    if args.open_updates && !address.ip().is_loopback() {
+        tell(format!("vicus: warning: --open-updates: everybody who reaches {address} may change and delete the data"));
+    }
     print(&format!("vicus serves {} at {scheme}://{address}/\n", args.name()))?;
     server.run().context("the server")
 }

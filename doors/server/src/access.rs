@@ -54,6 +54,11 @@ impl Access {
         }
     }
 
+    /// Whether a request has a token that permits writing, so that its sender was told one.
+    pub(crate) fn knows_write(&self, headers: &HeaderMap) -> bool {
+        bearer(headers).is_some_and(|token| self.write.iter().fold(false, |known, each| known | is_same(each, token)))
+    }
+
     /// How the page tells who may write.
     pub(crate) fn of_updates(&self) -> &'static str {
         match self {
@@ -69,13 +74,13 @@ impl Access {
     }
 }
 
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
 /// Takes the same time for all tokens of one length.
-fn is_same(a: &str, b: &str) -> bool {
+pub(crate) fn is_same(a: &str, b: &str) -> bool {
     a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }
 

@@ -38,19 +38,28 @@ pub(crate) async fn answer(shared: &Arc<Shared>, request: &Request, body: Incomi
     }
     let parts: Vec<&str> = path.split('/').collect();
     let answer = match (request.method.as_str(), &parts[..]) {
-        ("GET" | "HEAD", ["info"]) => json_answer(&info(shared)),
+        ("GET" | "HEAD", ["info"]) => {
+            json_answer(&info(shared, shared.options.access.check(Right::Read, &request.headers).is_ok()))
+        }
         ("GET", ["load"]) => load(shared),
         ("POST", ["complete"]) => completion(shared, request, body).await?,
         ("POST", ["check"]) => checked(shared, request, body).await?,
         ("GET" | "HEAD", ["requests"]) => {
-            json_answer(&Value::Array(shared.requests.all().iter().map(|entry| entry.json(request.client)).collect()))
+            let writes = shared.options.access.check(Right::Write, &request.headers).is_ok();
+            let shown = |entry: &Arc<Entry>| {
+                // What is written into data shows it.
+                let is_shown = entry.kind == "query" || writes || entry.is_of(request.client, &request.headers);
+                entry.json(request.client, is_shown)
+            };
+            json_answer(&Value::Array(shared.requests.all().iter().map(shown).collect()))
         }
         ("DELETE", ["requests", id]) => {
             let entry =
                 shared.requests.get(id).filter(|entry| entry.ended().is_none()).ok_or_else(|| no_request(id))?;
-            if entry.client != request.client {
+            if !entry.is_of(request.client, &request.headers) {
                 shared.options.access.check(Right::Write, &request.headers)?;
             }
+            request.is_own(shared)?;
             entry.cancel.cancel();
             short(StatusCode::NO_CONTENT, "", Vec::new())
         }
@@ -80,12 +89,14 @@ fn entry(shared: &Shared, id: &str) -> Result<Arc<Entry>, Failure> {
     shared.requests.get(id).ok_or_else(|| no_request(id))
 }
 
-fn info(shared: &Shared) -> Value {
+/// What the page needs to begin. Without the right to read, it has nothing of the data or the machine.
+fn info(shared: &Shared, reads: bool) -> Value {
     let (options, runtime) = (&shared.options, shared.service.runtime());
     let (version, topology) = (shared.data.now(), runtime.topology());
     let nodes: Vec<Value> = topology
         .nodes
         .iter()
+        .filter(|_| reads)
         .map(|node| {
             let groups = topology.core_groups.iter().filter(|group| group.node == node.id).map(|group| {
                 let cores = topology.cores.iter().filter(|core| core.pus.iter().any(|pu| group.pus.contains(pu)));
@@ -102,7 +113,7 @@ fn info(shared: &Shared) -> Value {
         })
         .collect();
     let prefixes: Vec<Value> = KNOWN_PREFIXES.iter().map(|(name, iri)| json!({ "name": name, "iri": iri })).collect();
-    let names = vicus_sql::Catalogue::names(&options.tables);
+    let names = if reads { vicus_sql::Catalogue::names(&options.tables) } else { Vec::new() };
     let tables: Vec<Value> = names
         .iter()
         .filter_map(|name| {
@@ -118,8 +129,9 @@ fn info(shared: &Shared) -> Value {
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "dataset": {
-            "kind": if shared.data.is_store() { "store" } else { "files" }, "name": options.name, "quads": version.snapshot.len(),
-            "graphs": version.snapshot.graphs().len(), "version": shared.data.tag(version.number), "readOnly": options.access.is_read_only,
+            "kind": if shared.data.is_store() { "store" } else { "files" }, "name": if reads { &*options.name } else { "" },
+            "quads": if reads { version.snapshot.len() } else { 0 }, "graphs": if reads { version.snapshot.graphs().len() } else { 0 },
+            "version": if reads { shared.data.tag(version.number) } else { String::new() }, "readOnly": options.access.is_read_only,
         },
         "threads": runtime.plan().threads(), "strategy": runtime.plan().strategy, "languages": ["sparql", "sql"], "tables": tables,
         "limits": {
@@ -127,7 +139,10 @@ fn info(shared: &Shared) -> Value {
             "memoryBytes": limits.memory.unwrap_or_else(|| shared.service.memory().total()).min(shared.service.memory().total()),
         },
         "update": options.access.of_updates(), "query": options.access.of_queries(), "prefixes": prefixes,
-        "topology": { "pus": topology.pus.len(), "nodes": nodes, "distances": topology.distances },
+        "topology": {
+            "pus": if reads { topology.pus.len() } else { 0 }, "nodes": nodes,
+            "distances": if reads { &*topology.distances } else { &[] },
+        },
     })
 }
 
@@ -233,8 +248,8 @@ struct Written {
 }
 
 async fn written(shared: &Shared, request: &Request, body: Incoming) -> Result<Written, Failure> {
-    let bound = Bound { bytes: TEXT_BYTES, pause: shared.options.clients.body_time };
-    let body = body::read(&request.headers, body, bound, &shared.bodies).await?;
+    let bound = Bound { bytes: TEXT_BYTES, stretch: shared.options.clients.body_time };
+    let body = body::read(&request.headers, body, bound, shared.bodies.begin(request.client)).await?;
     serde_json::from_slice(&body.bytes).map_err(|error| Failure::bad(format!("the body is not as expected: {error}")))
 }
 

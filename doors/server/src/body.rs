@@ -3,17 +3,19 @@
 use crate::answer::Failure;
 use crate::answers::Kept;
 use crate::coding::Coding;
+use crate::requests::Entry;
 use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
+use std::collections::BTreeMap;
 use std::io::{self, Read};
+use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use vicus_service::{BrokenOff, StreamReader};
+use vicus_service::{BrokenOff, StreamReader, StreamWatch};
 
 /// The body of an answer.
 pub(crate) enum Body {
@@ -27,6 +29,26 @@ pub(crate) enum Body {
     /// Events that a page listens to.
     Events(tokio::sync::mpsc::Receiver<Bytes>),
 }
+
+/// Stops a request whose client takes nothing of its answer for so long. Neither a connection that is full nor a window of HTTP/2 that stays
+/// closed asks for the next piece, so a task of its own looks at the stream.
+pub(crate) fn watch(stream: StreamWatch, entry: Arc<Entry>, most: Duration) {
+    tokio::spawn(async move {
+        while !stream.is_over() {
+            let untaken = stream.untaken();
+            if untaken >= most {
+                entry.give_up(most);
+                // After the cancel, so that its boxes end without an error of their own.
+                return stream.give_up();
+            }
+            // A stream that is taken soon is over before a long sleep is.
+            tokio::time::sleep((most - untaken).min(LOOK)).await;
+        }
+    });
+}
+
+/// A stream is looked at each time after so long at the latest, so that a task does not outlive it for long.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// A text that is written while it is sent.
 pub(crate) struct Stream {
@@ -101,51 +123,105 @@ impl http_body::Body for Body {
     }
 }
 
-/// How much of a request's body is read, and how long a client may send nothing of it.
+/// How much of a request's body is read, and how long a client may take for a part of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bound {
     pub(crate) bytes: u64,
-    pub(crate) pause: Duration,
+    /// In each stretch of this length but for the first one, so much must come that it is [`SLOWEST`] on average.
+    pub(crate) stretch: Duration,
 }
 
-/// A client that sends without a pause, but fewer bytes in a second than this, is as one that pauses.
-const SLOWEST: u32 = 1 << 10;
+/// Bytes of a body that come in a second at the least.
+const SLOWEST: f64 = 1024.0;
 
 /// Bytes of bodies, of all requests together.
+///
+/// One client's bodies hold a quarter of what there is, and more only while bodies hold less than half of it or than one body may: so a
+/// client that sends many leaves room for others.
 #[derive(Debug)]
 pub(crate) struct Bodies {
-    held: AtomicU64,
+    held: Mutex<Held>,
     most: u64,
+    /// A body within its limit finds room when it is alone.
+    one: u64,
+}
+
+/// Invariant: `all` is the sum of what clients hold, each of which is more than nothing.
+#[derive(Default, Debug)]
+struct Held {
+    all: u64,
+    of_clients: BTreeMap<IpAddr, u64>,
 }
 
 /// What one request holds of them.
 #[derive(Debug)]
 pub(crate) struct HeldBytes {
     bodies: Arc<Bodies>,
+    client: IpAddr,
     bytes: u64,
 }
 
 impl Bodies {
-    pub(crate) fn new(most: u64) -> Arc<Bodies> {
-        Arc::new(Bodies { held: AtomicU64::new(0), most })
+    /// So many bytes together, of which one body may have so many.
+    pub(crate) fn new(most: u64, one: u64) -> Arc<Bodies> {
+        Arc::new(Bodies { held: Mutex::default(), most, one })
+    }
+
+    /// For a body that begins.
+    pub(crate) fn begin(self: &Arc<Self>, client: IpAddr) -> HeldBytes {
+        HeldBytes { bodies: Arc::clone(self), client, bytes: 0 }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl HeldBytes {
     fn grow(&mut self, bytes: usize) -> Result<(), Failure> {
-        let (bytes, most) = (bytes as u64, self.bodies.most);
-        let grown = |held: u64| held.checked_add(bytes).filter(|held| *held <= most);
-        let held = &self.bodies.held;
-        held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown)
-            .map_err(|_| Failure::busy("bodies of other requests hold all the memory there is for them"))?;
+        let (bytes, most, one) = (bytes as u64, self.bodies.most, self.bodies.one);
+        let mut held = self.bodies.lock();
+        let all = held.all.saturating_add(bytes);
+        if all > most {
+            return Err(Failure::busy("bodies of other requests hold all the memory there is for them"));
+        }
+        let of_client = held.of_clients.get(&self.client).copied().unwrap_or(0) + bytes;
+        if of_client > most / 4 && all > one.max(most / 2) {
+            let message = format!("the bodies that this address sends hold {} bytes, which is its share", most / 4);
+            return Err(Failure::busy(message));
+        }
+        held.all = all;
+        held.of_clients.insert(self.client, of_client);
         self.bytes += bytes;
         Ok(())
+    }
+
+    /// Makes room for so many bytes more, and books it: what has come, and a quarter of it for what may come.
+    fn make_room(&mut self, text: &mut Vec<u8>, more: usize) -> Result<(), Failure> {
+        let (len, capacity) = (text.len(), text.capacity());
+        if capacity - len >= more {
+            return Ok(());
+        }
+        let wanted = (len + more).max(len + len / 4);
+        self.grow(wanted - capacity)?;
+        let no_memory = |_| Failure::busy("there is no memory for the body");
+        text.try_reserve_exact(wanted - len).map_err(no_memory)
     }
 }
 
 impl Drop for HeldBytes {
     fn drop(&mut self) {
-        self.bodies.held.fetch_sub(self.bytes, Ordering::Relaxed);
+        if self.bytes == 0 {
+            return;
+        }
+        let mut held = self.bodies.lock();
+        held.all -= self.bytes;
+        if let Some(of_client) = held.of_clients.get_mut(&self.client) {
+            *of_client -= self.bytes;
+            if *of_client == 0 {
+                held.of_clients.remove(&self.client);
+            }
+        }
     }
 }
 
@@ -183,16 +259,25 @@ where
         return Err(too_long(bound, ""));
     }
     let (mut body, mut bytes, began) = (body, Vec::new(), Instant::now());
+    // Of the stretch that goes on: its end, and the bytes that are there by then at the least.
+    let (mut end, mut least) = (began + bound.stretch, 0);
     loop {
-        // At the slowest, it could have sent for so long by now.
-        let fair = bound.pause + Duration::from_secs(1) * (bytes.len() as u32 / SLOWEST);
-        let left = fair.saturating_sub(began.elapsed()).min(bound.pause);
+        let left = end.saturating_duration_since(Instant::now());
         let frame = match tokio::time::timeout(left, body.frame()).await {
             Ok(Some(Ok(frame))) => frame,
             Ok(Some(Err(error))) => return Err(Failure::bad(format!("the body can't be read: {error}"))),
             Ok(None) => return Ok(bytes),
+            Err(_) if bytes.len() >= least => {
+                end += bound.stretch;
+                least = bytes.len() + (SLOWEST * bound.stretch.as_secs_f64()) as usize;
+                continue;
+            }
             Err(_) => {
-                let message = format!("too little of the body came: {} bytes in {:?}", bytes.len(), began.elapsed());
+                let message = format!(
+                    "too little of the body came: {} bytes in {:.1?}; at least {SLOWEST} in a second are expected",
+                    bytes.len(),
+                    began.elapsed()
+                );
                 return Err(Failure::new(StatusCode::REQUEST_TIMEOUT, "time", message));
             }
         };
@@ -200,20 +285,19 @@ where
             if bytes.len() as u64 + data.len() as u64 > bound.bytes {
                 return Err(too_long(bound, ""));
             }
-            held.grow(data.len())?;
+            held.make_room(&mut bytes, data.len())?;
             bytes.extend_from_slice(&data);
         }
     }
 }
 
 /// Reads and unpacks a request's body.
-pub(crate) async fn read<B>(headers: &HeaderMap, body: B, bound: Bound, bodies: &Arc<Bodies>) -> Result<Whole, Failure>
+pub(crate) async fn read<B>(headers: &HeaderMap, body: B, bound: Bound, mut held: HeldBytes) -> Result<Whole, Failure>
 where
     B: http_body::Body<Data = Bytes> + Unpin,
     B::Error: std::fmt::Display,
 {
     let coding = coding(headers)?;
-    let mut held = HeldBytes { bodies: Arc::clone(bodies), bytes: 0 };
     let packed = packed(body, bound, &mut held).await?;
     if coding == Coding::Identity {
         return Ok(Whole { bytes: packed, held });
@@ -234,7 +318,7 @@ fn unpacked(coding: Coding, packed: Vec<u8>, bound: Bound, mut held: HeldBytes) 
         if bytes.len() as u64 + count as u64 > bound.bytes {
             return Err(too_long(bound, " when it is unpacked"));
         }
-        held.grow(count)?;
+        held.make_room(&mut bytes, count)?;
         bytes.extend_from_slice(&piece[..count]);
     }
 }

@@ -1,5 +1,6 @@
 //! Connections: accepted within a bound, with TLS or without, each served by a task of its own.
 
+use crate::half::{Ended, Exchange, Told};
 use crate::routes::{Arrived, kept};
 use crate::server::ServerError;
 use crate::shared::Shared;
@@ -11,21 +12,23 @@ use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use socket2::SockRef;
-use std::io::{self, IoSlice};
+use std::io::{self, ErrorKind::TimedOut, IoSlice};
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Sleep;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use tokio_rustls::rustls::time_provider::TimeProvider;
 
 /// The head of a request has no more bytes: its URL and its header fields.
 const HEAD_BYTES: usize = 64 << 10;
@@ -60,6 +63,9 @@ pub(crate) async fn accept(
         };
         // Small answers leave at once.
         let _ = stream.set_nodelay(true);
+        // So that a client that takes its answer slowly is soon seen to take it: else the system says so when megabytes are gone.
+        #[cfg(target_os = "linux")]
+        let _ = SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT);
         let (tls, shared, builder, watcher) =
             (tls.clone(), Arc::clone(&shared), Arc::clone(&builder), graceful.watcher());
         let (routes, time) = (routes.clone(), shared.options.clients.head_time);
@@ -82,9 +88,17 @@ pub(crate) async fn accept(
 
 fn builder(head_time: Duration) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(head_time).max_buf_size(HEAD_BYTES).max_headers(128);
+    // hyper's own date is a panic where the clock has passed the year 9999.
+    builder
+        .http1()
+        .auto_date_header(false)
+        .timer(TokioTimer::new())
+        .header_read_timeout(head_time)
+        .max_buf_size(HEAD_BYTES)
+        .max_headers(128);
     builder
         .http2()
+        .auto_date_header(false)
         .timer(TokioTimer::new())
         .max_header_list_size(HEAD_BYTES as u32)
         .max_concurrent_streams(64)
@@ -100,17 +114,33 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     routes: Router,
     time: Duration,
 ) {
-    let stream = Opening { inner: stream, seen: 0, late: Some(Box::pin(tokio::time::sleep(time))) };
+    let late = Some(Box::pin(tokio::time::sleep(time)));
+    let exchange = Arc::new(Exchange::default());
+    let stream = Opening {
+        inner: stream,
+        seen: 0,
+        late,
+        full: None,
+        take_time: shared.options.clients.take_time,
+        exchange: Arc::clone(&exchange),
+        ended: None,
+    };
     let routes = TowerToHyperService::new(routes.layer(Extension(arrived)));
-    let service = service_fn(move |mut request| {
+    let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+        let exchange = (request.version() == hyper::Version::HTTP_11).then(|| Arc::clone(&exchange));
+        if let Some(exchange) = &exchange {
+            exchange.begin();
+        }
+        let mut request = request.map(|body| Told::request(body, exchange.clone()));
         let kept = kept(&shared, arrived, &mut request);
         let asked = if kept.is_none() { Some(routes.call(request)) } else { None };
         async move {
-            match (kept, asked) {
+            let answer = match (kept, asked) {
                 (Some(kept), _) => Ok(kept),
                 (None, Some(asked)) => asked.await,
                 (None, None) => unreachable!("what is not kept is asked for"),
-            }
+            };
+            answer.map(|answer| answer.map(|body| Told::answer(body, exchange)))
         }
     });
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
@@ -121,33 +151,58 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 /// So many connections may have been made that were not accepted yet. Where the queue is full, a client's packets are dropped, and it sends
 /// them again after a second; the standard library's 128 is less than many clients open at once.
 const ARRIVING: i32 = 4096;
+/// The system takes bytes while it has not sent so many.
+#[cfg(target_os = "linux")]
+const UNSENT: u32 = 256 << 10;
 /// How HTTP/2 begins (RFC 9113, §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// A connection that fails if its first bytes come too late.
+/// A connection that fails if its first bytes come too late, or if its client takes nothing for too long.
 ///
-/// Until they tell HTTP/1.1 from HTTP/2, hyper waits without a limit; then the time for a head begins.
+/// Until the first bytes tell HTTP/1.1 from HTTP/2, hyper waits without a limit; then the time for a head begins. A client that takes nothing it
+/// waits for without a limit as well.
 struct Opening<S> {
     inner: S,
     /// So many bytes of [`PREFACE`] have come.
     seen: usize,
     /// Until it is known what the connection speaks.
     late: Option<Pin<Box<Sleep>>>,
+    /// While the connection takes no bytes: until when it is waited for.
+    full: Option<Pin<Box<Sleep>>>,
+    take_time: Duration,
+    exchange: Arc<Exchange>,
+    /// The client sends no more, though its request is not answered yet.
+    ended: Option<Ended>,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Opening<S> {
+impl<S> Opening<S> {
+    /// Whether a write that has to wait is waited for too long. One that has not, ends the wait.
+    fn is_stuck(&mut self, waits: bool, context: &mut Context<'_>) -> bool {
+        if !waits {
+            if self.full.take().is_some() && self.ended.is_some() {
+                // The end of what the client sent may be told now.
+                context.waker().wake_by_ref();
+            }
+            return false;
+        }
+        let full = self.full.get_or_insert_with(|| Box::pin(tokio::time::sleep(self.take_time)));
+        full.as_mut().poll(context).is_ready()
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Opening<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        let Some(late) = &mut this.late else { return Pin::new(&mut this.inner).poll_read(context, buffer) };
+        let Some(late) = &mut this.late else { return this.poll_more(context, buffer) };
         if late.as_mut().poll(context).is_ready() {
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            return Poll::Ready(Err(TimedOut.into()));
         }
         let before = buffer.filled().len();
-        std::task::ready!(Pin::new(&mut this.inner).poll_read(context, buffer))?;
+        ready!(Pin::new(&mut this.inner).poll_read(context, buffer))?;
         let new = &buffer.filled()[before..];
         this.seen += new.len();
         let is_open = !new.is_empty() && PREFACE.get(this.seen - new.len()..this.seen) == Some(new);
@@ -158,13 +213,41 @@ impl<S: AsyncRead + Unpin> AsyncRead for Opening<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Opening<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> Opening<S> {
+    /// Reads on. The end of what comes is told when the request is answered, or if its client has gone.
+    fn poll_more(&mut self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.inner).poll_read(context, buffer))?;
+        let is_end = buffer.filled().len() == before && buffer.remaining() > 0;
+        if !is_end || (self.ended.is_none() && !self.exchange.is_open()) {
+            return Poll::Ready(Ok(()));
+        }
+        let ended = self.ended.get_or_insert_with(Ended::new);
+        ready!(ended.poll(&self.exchange, &mut self.inner, context))?;
+        // The end of the answer may wait to be written.
+        if self.full.is_some() { Poll::Pending } else { Poll::Ready(Ok(())) }
+    }
+
+    /// What comes before something of an answer is written.
+    fn poll_before(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.exchange.writes();
+        match &mut self.ended {
+            Some(ended) => ended.poll_left(&mut self.inner, context),
+            None => Poll::Ready(Ok(())),
+        }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Opening<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(context, bytes)
+        ready!(self.poll_before(context))?;
+        let written = Pin::new(&mut self.inner).poll_write(context, bytes);
+        if self.is_stuck(written.is_pending(), context) { Poll::Ready(Err(TimedOut.into())) } else { written }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(context)
+        let flushed = Pin::new(&mut self.inner).poll_flush(context);
+        if self.is_stuck(flushed.is_pending(), context) { Poll::Ready(Err(TimedOut.into())) } else { flushed }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -180,7 +263,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Opening<S> {
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write_vectored(context, pieces)
+        ready!(self.poll_before(context))?;
+        let written = Pin::new(&mut self.inner).poll_write_vectored(context, pieces);
+        if self.is_stuck(written.is_pending(), context) { Poll::Ready(Err(TimedOut.into())) } else { written }
     }
 }
 
@@ -194,6 +279,16 @@ pub(crate) fn listen(address: &str) -> Result<std::net::TcpListener, ServerError
     Ok(listener)
 }
 
+/// The machine's clock; rustls' own panics where it says a time before 1970.
+#[derive(Debug)]
+struct Clock;
+
+impl TimeProvider for Clock {
+    fn current_time(&self) -> Option<UnixTime> {
+        SystemTime::now().duration_since(UNIX_EPOCH).ok().map(UnixTime::since_unix_epoch)
+    }
+}
+
 /// What speaks TLS with a certificate.
 pub(crate) fn tls(certificate: &Path, key: &Path) -> Result<TlsAcceptor, ServerError> {
     let wrong = |path: &Path, why: String| ServerError::Certificate { path: path.to_owned(), why };
@@ -204,7 +299,9 @@ pub(crate) fn tls(certificate: &Path, key: &Path) -> Result<TlsAcceptor, ServerE
         return Err(wrong(certificate, "there is no certificate in it".to_owned()));
     }
     let private = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, error.to_string()))?;
-    let mut config = ServerConfig::builder()
+    let mut config = ServerConfig::builder_with_details(Arc::new(ring::default_provider()), Arc::new(Clock))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| wrong(certificate, error.to_string()))?
         .with_no_client_auth()
         .with_single_cert(chain, private)
         .map_err(|error| wrong(key, format!("with {}: {error}", certificate.display())))?;

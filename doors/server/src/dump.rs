@@ -1,7 +1,7 @@
 //! The whole data as a document of quads.
 
 use crate::answer::Failure;
-use crate::body::{Body, Sent};
+use crate::body::{Body, Sent, watch};
 use crate::coding::Packer;
 use crate::metrics::Kind;
 use crate::negotiate::{Offer, coding_of};
@@ -68,6 +68,7 @@ pub(crate) async fn answer(shared: &Arc<Shared>, request: &Request) -> Result<Re
         writer.end();
         begun.end("done", None, 0);
     }
+    watch(reader.watch(), Arc::clone(&entry), shared.options.clients.take_time);
     let first = match poll_fn(|context| reader.poll_piece(context)).await {
         Some(Ok(piece)) => Bytes::from(piece),
         None => Bytes::new(),

@@ -121,20 +121,30 @@ async fn get(shared: &Arc<Shared>, request: &Request, graph: Named) -> Result<Re
     Ok(query::answer(shared, asked, begun).await)
 }
 
-/// The body as a document that an update loads, and whether it may say itself which graphs it is about.
+/// The body as a document that an update loads, and whether it may say itself which graphs it is about. If it is to replace all data it must be
+/// of a syntax that has graphs.
 async fn document(
     shared: &Shared,
     request: &Request,
     incoming: Incoming,
-    base: Option<String>,
+    (base, replaces_all): (Option<String>, bool),
 ) -> Result<(bool, Arc<Document>), Failure> {
     let clients = &shared.options.clients;
-    let bound = Bound { bytes: clients.body_bytes, pause: clients.body_time };
+    let bound = Bound { bytes: clients.body_bytes, stretch: clients.body_time };
+    let held = shared.bodies.begin(request.client);
+    let check = |with_graphs: bool| match with_graphs || !replaces_all {
+        true => Ok(()),
+        false => Err(Failure::bad(
+            "a document of one graph does not replace all data: name its graph by `?graph=IRI` or `?default`, or send TriG, N-Quads or \
+             JSON-LD",
+        )),
+    };
     let unsupported = |message| Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "format", message);
     if let Some(boundary) = multipart::boundary(&request.headers)? {
-        let body = body::read(&request.headers, incoming, bound, &shared.bodies).await?;
+        let body = body::read(&request.headers, incoming, bound, held).await?;
         let (parts, held) = (multipart::parts(&body.bytes.into(), &boundary)?, Arc::new(body.held));
         let with_graphs = parts.iter().any(|(syntax, _)| has_graphs(*syntax));
+        check(!parts.is_empty() && parts.iter().all(|(syntax, _)| has_graphs(*syntax)))?;
         let part = |bytes| Box::new(Part { inner: Cursor::new(bytes), _held: Arc::clone(&held) });
         let parts = parts.into_iter().map(|(syntax, bytes)| (syntax, part(bytes) as _)).collect();
         return Ok((with_graphs, Document::of_parts(BODY.to_owned(), base, parts)));
@@ -144,7 +154,8 @@ async fn document(
         None => Syntax::Turtle,
         Some(syntax) => syntax.map_err(unsupported)?,
     };
-    let body = body::read(&request.headers, incoming, bound, &shared.bodies).await?;
+    check(has_graphs(syntax))?;
+    let body = body::read(&request.headers, incoming, bound, held).await?;
     let part = Part { inner: Cursor::new(body.bytes), _held: Arc::new(body.held) };
     Ok((has_graphs(syntax), Document::new(BODY.to_owned(), syntax, base, part)))
 }
@@ -161,7 +172,8 @@ async fn put_graph(
 ) -> Result<Response<Body>, Failure> {
     request.may_write(shared)?;
     let is_new = !graph.is_there(shared);
-    let (_, document) = document(shared, request, incoming, Some(graph.base(request))).await?;
+    let replaces_all = graph == Named::All;
+    let (_, document) = document(shared, request, incoming, (Some(graph.base(request)), replaces_all)).await?;
     let text = match &graph {
         Named::Default => format!("CLEAR DEFAULT ; LOAD <{BODY}>"),
         Named::Graph(graph) => format!("CLEAR SILENT GRAPH {graph} ; LOAD <{BODY}> INTO GRAPH {graph}"),
@@ -179,7 +191,7 @@ async fn post(
 ) -> Result<Response<Body>, Failure> {
     request.may_write(shared)?;
     let is_new = !graph.is_there(shared);
-    let (with_graphs, document) = document(shared, request, incoming, Some(graph.base(request))).await?;
+    let (with_graphs, document) = document(shared, request, incoming, (Some(graph.base(request)), false)).await?;
     let (text, new) = match &graph {
         Named::Default => (format!("LOAD <{BODY}>"), None),
         Named::Graph(graph) => (format!("LOAD <{BODY}> INTO GRAPH {graph}"), None),

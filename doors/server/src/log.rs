@@ -3,7 +3,8 @@
 use serde_json::json;
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,7 +17,16 @@ pub enum AccessLog {
     /// To standard error.
     Stderr,
     /// To a file.
-    File(Arc<Mutex<File>>),
+    File(Arc<LogFile>),
+}
+
+/// A file that is written to under its path, also after another program has moved it away.
+#[derive(Debug)]
+pub struct LogFile {
+    path: PathBuf,
+    file: Mutex<File>,
+    /// Before the next line it is opened anew.
+    is_moved: AtomicBool,
 }
 
 impl AccessLog {
@@ -25,8 +35,15 @@ impl AccessLog {
     /// # Errors
     /// It can't be opened.
     pub fn to_file(path: &Path) -> io::Result<AccessLog> {
-        let file = File::options().create(true).append(true).open(path)?;
-        Ok(AccessLog::File(Arc::new(Mutex::new(file))))
+        let file = Mutex::new(open(path)?);
+        Ok(AccessLog::File(Arc::new(LogFile { path: path.to_owned(), file, is_moved: AtomicBool::new(false) })))
+    }
+
+    /// Opens the file anew before its next line: for programs that move logs away and then say so. A handler of a signal may call this.
+    pub fn reopen(&self) {
+        if let AccessLog::File(file) = self {
+            file.is_moved.store(true, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn is_off(&self) -> bool {
@@ -43,9 +60,22 @@ impl AccessLog {
         match self {
             AccessLog::Off => {}
             AccessLog::Stderr => write(&mut io::stderr()),
-            AccessLog::File(file) => write(&mut *file.lock().unwrap_or_else(PoisonError::into_inner)),
+            AccessLog::File(log) => {
+                let mut file = log.file.lock().unwrap_or_else(PoisonError::into_inner);
+                // Where that fails, the file that was moved away goes on.
+                if log.is_moved.swap(false, Ordering::Relaxed)
+                    && let Ok(new) = open(&log.path)
+                {
+                    *file = new;
+                }
+                write(&mut *file);
+            }
         }
     }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    File::options().create(true).append(true).open(path)
 }
 
 /// One request.

@@ -19,8 +19,14 @@ pub struct Options {
     pub log: AccessLog,
     /// The certificate chain and its key, as PEM files: then it speaks TLS.
     pub tls: Option<(PathBuf, PathBuf)>,
-    /// The value of `Access-Control-Allow-Origin`; without one, pages of other origins can't read answers.
+    /// The value of `Access-Control-Allow-Origin`; without one, pages of other origins can't read answers. Pages of one that is named may also
+    /// change data.
     pub cors: Option<String>,
+    /// Pages of these origins may change data as the server's own may: `https://data.example`.
+    pub allow_origins: Vec<String>,
+    /// Where the server listens on this machine's own address, it answers requests whose `Host` is that or one of these names: pages
+    /// whose name leads here by a trick of its DNS read nothing.
+    pub allow_hosts: Vec<String>,
     /// How long requests that run may go on when the server is told to end.
     pub grace: Duration,
     /// What clients may take.
@@ -46,6 +52,8 @@ impl Default for Options {
             log: AccessLog::Off,
             tls: None,
             cors: None,
+            allow_origins: Vec::new(),
+            allow_hosts: Vec::new(),
             grace: Duration::from_secs(10),
             clients: ClientLimits::default(),
             plan_cache_bytes: 64 << 20,
@@ -76,14 +84,17 @@ pub struct ClientLimits {
     pub body_bytes: u64,
     /// How long a client may take for the head of a request.
     pub head_time: Duration,
-    /// How long a client may send nothing of a request's body.
+    /// In each stretch of this length, but for the first one, a client must send 1 KiB of a request's body for each second.
     pub body_time: Duration,
+    /// How long a client may take nothing of an answer that waits for it. Then the answer is broken off, and its query is stopped.
+    pub take_time: Duration,
     /// Bytes of text that wait for a client to take them, beside what its connection holds.
     pub stream_bytes: usize,
 }
 
 impl Default for ClientLimits {
-    /// 16,384 connections, 1,024 requests of one address, 1,024 that wait, bodies of 1 GiB, 10 s for a head, 30 s for a piece of a body.
+    /// 16,384 connections, 1,024 requests of one address, 1,024 that wait, bodies of 1 GiB, 10 s for a head and for a piece of a body, and
+    /// 60 s for a piece of an answer.
     fn default() -> ClientLimits {
         ClientLimits {
             connections: 16_384,
@@ -91,7 +102,8 @@ impl Default for ClientLimits {
             waiting: 1024,
             body_bytes: 1 << 30,
             head_time: Duration::from_secs(10),
-            body_time: Duration::from_secs(30),
+            body_time: Duration::from_secs(10),
+            take_time: Duration::from_secs(60),
             stream_bytes: 256 << 10,
         }
     }

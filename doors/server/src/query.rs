@@ -2,7 +2,7 @@
 
 use crate::answer::{Failure, short};
 use crate::answers::{self, Lasting, Text};
-use crate::body::{Body, Sent};
+use crate::body::{Body, Sent, watch};
 use crate::coding::{Coding, Packer};
 use crate::data::Version;
 use crate::log::Line;
@@ -448,6 +448,7 @@ async fn stream(shared: &Arc<Shared>, asked: &Asked, streaming: Streaming, begun
         }
     };
     tokio::spawn(finishing);
+    watch(reader.watch(), Arc::clone(&entry), shared.options.clients.take_time);
     // A query that fails before its first row has an error for an answer.
     let first = poll_fn(|context| reader.poll_piece(context)).await;
     let first = match first {
@@ -503,6 +504,7 @@ impl Drop for Sending {
         let bytes = self.entry.bytes.load(Ordering::Relaxed);
         let (status, rows, error) = match self.entry.ended() {
             Some(Ended { state: "done", rows, .. }) => (200, rows, None),
+            Some(Ended { state: "cancelled", rows, message, .. }) => (499, rows, message),
             Some(Ended { message, .. }) => (500, 0, message),
             None => (499, self.entry.rows(), Some("its client has gone".to_owned())),
         };

@@ -1,5 +1,7 @@
 //! The requests that run, and the last ones that did: for those who look at them, and who stop them.
 
+use crate::access::{bearer, is_same};
+use axum::http::HeaderMap;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::IpAddr;
@@ -41,6 +43,8 @@ pub(crate) struct Entry {
     pub(crate) language: &'static str,
     pub(crate) kind: &'static str,
     pub(crate) client: IpAddr,
+    /// The token that its client sent, if any.
+    token: Option<String>,
     pub(crate) began: Instant,
     pub(crate) cancel: Cancel,
     progress: Mutex<Progress>,
@@ -103,7 +107,7 @@ impl Requests {
         name: Option<&str>,
         (kind, language): (&'static str, &'static str),
         text: &Arc<str>,
-        client: IpAddr,
+        (client, headers): (IpAddr, &HeaderMap),
     ) -> Result<Begun, NotBegun> {
         let fits = |name: &str| {
             let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
@@ -126,6 +130,7 @@ impl Requests {
             language,
             kind,
             client,
+            token: bearer(headers).map(str::to_owned),
             began: Instant::now(),
             cancel: Cancel::new(),
             progress: Mutex::default(),
@@ -220,6 +225,12 @@ impl Entry {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// It is stopped, since its client takes nothing of its answer.
+    pub(crate) fn give_up(&self, after: Duration) {
+        self.set_end("cancelled", Some(format!("its client took nothing of the answer for {after:?}")), self.rows());
+        self.cancel.cancel();
+    }
+
     /// It runs from now on.
     pub(crate) fn set_run(&self, plan: &Arc<Prepared>, watching: Watching) {
         self.lock().run = Some((Arc::clone(plan), watching));
@@ -291,10 +302,20 @@ impl Entry {
         Some(Arc::new(crate::query::plan_json(self, &plan, Some(&watching), None)))
     }
 
-    pub(crate) fn json(&self, looks: IpAddr) -> Value {
+    /// Whether a request comes from where this one came from: with the same token, or without one from the same address.
+    pub(crate) fn is_of(&self, client: IpAddr, headers: &HeaderMap) -> bool {
+        match (&self.token, bearer(headers)) {
+            (Some(own), Some(token)) => is_same(own, token),
+            (None, _) => self.client == client,
+            (Some(_), None) => false,
+        }
+    }
+
+    /// What a list has of it, for who looks from an address; without its text if that is not to be shown.
+    pub(crate) fn json(&self, looks: IpAddr, shows_text: bool) -> Value {
         /// Of a long text, the list has the beginning.
         const SHOWN: usize = 2000;
-        let text: String = self.text.chars().take(SHOWN).collect();
+        let text: String = self.text.chars().take(if shows_text { SHOWN } else { 0 }).collect();
         json!({
             "id": &*self.id, "text": text, "language": self.language, "kind": self.kind, "state": self.state(),
             "elapsedMs": self.began.elapsed().as_secs_f64() * 1e3, "rows": self.rows(), "mine": self.client == looks,

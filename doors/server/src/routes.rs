@@ -11,7 +11,8 @@
 use crate::access::Right;
 use crate::answer::{Failure, put, short};
 use crate::answers::{Key, Lasting};
-use crate::body::{self, Body, Bound, Whole};
+use crate::body::{self, Body, Bound, HeldBytes, Whole};
+use crate::date::http_date;
 use crate::log::Line;
 use crate::metrics::{self, Kind};
 use crate::negotiate::{self, Accepted, Wanted, coding_of};
@@ -31,7 +32,7 @@ use oxrdf::NamedNode;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use vicus_service::ReadGraphs;
 
 /// A request's body.
@@ -80,7 +81,7 @@ async fn handle(
     let json = Accepted::of(&parts.headers).prefers_json();
     let is_head = parts.method == Method::HEAD;
     let origin = parts.headers.contains_key(header::ORIGIN);
-    let mut response = match Request::of(parts, arrived) {
+    let mut response = match Request::of(parts, arrived).and_then(|request| request.checked_host(&shared)) {
         Ok(request) => match answer(&shared, &request, body).await {
             Ok(response) => response,
             Err(failure) => {
@@ -101,6 +102,9 @@ async fn handle(
 fn complete(shared: &Shared, response: &mut Response<Body>, origin: bool) {
     shared.awake.answers();
     let headers = response.headers_mut();
+    if let Some(date) = http_date(SystemTime::now()) {
+        headers.insert(header::DATE, date);
+    }
     headers.insert(header::SERVER, HeaderValue::from_static(concat!("vicus/", env!("CARGO_PKG_VERSION"))));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if let Some(cors) = shared.options.cors.as_ref().filter(|_| origin) {
@@ -212,11 +216,24 @@ impl Request {
         time_limit(text).map(Some).ok_or_else(wrong)
     }
 
-    pub(crate) fn may_write(&self, shared: &Shared) -> Result<(), Failure> {
-        Ok(shared.options.access.check(Right::Write, &self.headers)?)
+    /// The request, if it is for this server, whoever's name leads here.
+    fn checked_host(self, shared: &Shared) -> Result<Request, Failure> {
+        shared.origins.check_host(self.host.as_deref()).map(|()| self)
     }
 
-    fn may_read(&self, shared: &Shared) -> Result<(), Failure> {
+    /// Whether it may change data, or what other requests do.
+    pub(crate) fn may_write(&self, shared: &Shared) -> Result<(), Failure> {
+        shared.options.access.check(Right::Write, &self.headers)?;
+        self.is_own(shared)
+    }
+
+    /// No page of another origin has sent it.
+    pub(crate) fn is_own(&self, shared: &Shared) -> Result<(), Failure> {
+        let knows = || shared.options.access.knows_write(&self.headers);
+        shared.origins.check_page(&self.headers, &self.origin(), knows)
+    }
+
+    pub(crate) fn may_read(&self, shared: &Shared) -> Result<(), Failure> {
         Ok(shared.options.access.check(Right::Read, &self.headers)?)
     }
 
@@ -238,7 +255,7 @@ impl Request {
             return Err(Failure::busy("the server is about to end"));
         }
         let name = self.headers.get("vicus-request-id").map(|name| name.to_str().unwrap_or(""));
-        shared.requests.begin(name, what, text, self.client).map_err(|error| match error {
+        shared.requests.begin(name, what, text, (self.client, &self.headers)).map_err(|error| match error {
             NotBegun::NoName(message) => Failure::bad(message),
             NotBegun::Name(message) => Failure::new(StatusCode::CONFLICT, "name", message),
             NotBegun::TooMany(most) => {
@@ -285,9 +302,10 @@ async fn answer(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Resu
             if request.method != Method::POST {
                 return Err(Failure::method("POST, OPTIONS"));
             }
+            request.may_write(shared)?;
             let parsed = parsed(shared, request, body).await?;
             match parsed {
-                Text { update: Some(text), parameters, .. } => change(shared, request, &text, &parameters).await,
+                Text { update: Some(text), parameters, _held, .. } => change(shared, request, &text, &parameters).await,
                 _ => Err(Failure::bad(
                     "there is no update: send it as application/sparql-update, or as `update` in a form",
                 )),
@@ -295,8 +313,10 @@ async fn answer(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Resu
         }
         "/sql" => {
             request.may_read(shared)?;
-            let text = statement(shared, request, body).await?;
-            ask(shared, request, text, &request.parameters, Language::Sql).await
+            let Text { query, parameters, _held, .. } = statement(shared, request, body).await?;
+            let text = query
+                .ok_or_else(|| Failure::bad("there is no statement: send it as the body of a POST, or as `query`"))?;
+            ask(shared, request, text, &parameters, Language::Sql).await
         }
         path if path == "/store" || path.starts_with("/store/") => {
             request.may_read(shared)?;
@@ -344,15 +364,12 @@ struct Text {
     query: Option<String>,
     update: Option<String>,
     parameters: Parameters,
+    /// What the body holds, until its text is no longer needed.
+    _held: Option<HeldBytes>,
 }
 
-/// The query or update of a request, by its method and its body's type (SPARQL 1.1 Protocol, §2.1, §2.2).
-async fn parsed(shared: &Shared, request: &Request, body: Incoming) -> Result<Text, Failure> {
-    let mut parameters = request.parameters.clone();
-    if request.method != Method::POST {
-        let query = parameters.one("query").map_err(Failure::bad)?.map(str::to_owned);
-        return Ok(Text { query, update: None, parameters });
-    }
+/// The type of a body without its parameters, in lower case. A text is UTF-8.
+fn media_type_of(request: &Request) -> Result<String, Failure> {
     let media_type =
         request.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let (media_type, parts) = media_type.split_once(';').unwrap_or((media_type, ""));
@@ -368,54 +385,94 @@ async fn parsed(shared: &Shared, request: &Request, body: Incoming) -> Result<Te
             format!("a text is UTF-8, not `{charset}`"),
         ));
     }
-    let most = shared.options.session.parse.bytes as u64;
-    // In a form, a byte may be three.
-    let form_most = most.saturating_mul(3).saturating_add(1 << 20);
-    let pause = shared.options.clients.body_time;
-    let read = |bytes| body::read(&request.headers, body, Bound { bytes, pause }, &shared.bodies);
-    let text = |body: Whole| String::from_utf8(body.bytes).map_err(|_| Failure::bad("the text is no UTF-8"));
-    match media_type.trim().to_ascii_lowercase().as_str() {
-        "application/sparql-query" => {
-            if parameters.has("query") || parameters.has("update") {
-                return Err(Failure::bad("the text is the body, and is not a parameter as well"));
-            }
-            Ok(Text { query: Some(text(read(most).await?)?), update: None, parameters })
-        }
-        "application/sparql-update" => {
-            if parameters.has("query") || parameters.has("update") {
-                return Err(Failure::bad("the text is the body, and is not a parameter as well"));
-            }
-            Ok(Text { query: None, update: Some(text(read(most).await?)?), parameters })
-        }
-        "application/x-www-form-urlencoded" => {
-            parameters.add(Parameters::parse(&read(form_most).await?.bytes).map_err(Failure::bad)?);
-            let query = parameters.one("query").map_err(Failure::bad)?.map(str::to_owned);
-            let update = parameters.one("update").map_err(Failure::bad)?.map(str::to_owned);
-            Ok(Text { query, update, parameters })
-        }
+    Ok(media_type.trim().to_ascii_lowercase())
+}
+
+/// A body's text, and what it holds.
+fn text_of(body: Whole) -> Result<(String, HeldBytes), Failure> {
+    let text = String::from_utf8(body.bytes).map_err(|_| Failure::bad("the text is no UTF-8"))?;
+    Ok((text, body.held))
+}
+
+const FORM: &str = "application/x-www-form-urlencoded";
+
+/// The query or update of a request, by its method and its body's type (SPARQL 1.1 Protocol, §2.1, §2.2).
+async fn parsed(shared: &Shared, request: &Request, body: Incoming) -> Result<Text, Failure> {
+    let parameters = request.parameters.clone();
+    if request.method != Method::POST {
+        let query = parameters.one("query").map_err(Failure::bad)?.map(str::to_owned);
+        return Ok(Text { query, update: None, parameters, _held: None });
+    }
+    let media_type = media_type_of(request)?;
+    // Before anything of the body is read. A form may hold either; what it holds is looked at when it is there.
+    match media_type.as_str() {
+        "application/sparql-query" => request.may_read(shared)?,
+        "application/sparql-update" => request.may_write(shared)?,
+        FORM => request.may_read(shared).or_else(|denied| request.may_write(shared).map_err(|_| denied))?,
         other => {
             let message = format!(
                 "a body of `{other}` is no query and no update: expected application/sparql-query, application/sparql-update or \
-                 application/x-www-form-urlencoded"
+                 {FORM}"
             );
-            Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "format", message))
+            return Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "format", message));
         }
     }
+    if media_type != FORM && (parameters.has("query") || parameters.has("update")) {
+        return Err(Failure::bad("the text is the body, and is not a parameter as well"));
+    }
+    if media_type == FORM {
+        return form(shared, request, body, parameters).await;
+    }
+    let body = body::read(&request.headers, body, text_bound(shared), shared.bodies.begin(request.client)).await?;
+    let (text, held) = text_of(body)?;
+    let (query, update) =
+        if media_type == "application/sparql-query" { (Some(text), None) } else { (None, Some(text)) };
+    Ok(Text { query, update, parameters, _held: Some(held) })
 }
 
-/// The statement of a request: its body, or the parameter `query`.
-async fn statement(shared: &Shared, request: &Request, body: Incoming) -> Result<String, Failure> {
+fn text_bound(shared: &Shared) -> Bound {
+    Bound { bytes: shared.options.session.parse.bytes as u64, stretch: shared.options.clients.body_time }
+}
+
+/// What the form in a body says.
+async fn form(shared: &Shared, request: &Request, body: Incoming, mut parameters: Parameters) -> Result<Text, Failure> {
+    let Bound { bytes, stretch } = text_bound(shared);
+    // In a form, a byte may be three.
+    let bound = Bound { bytes: bytes.saturating_mul(3).saturating_add(1 << 20), stretch };
+    let Whole { bytes, held } = body::read(&request.headers, body, bound, shared.bodies.begin(request.client)).await?;
+    parameters.add(Parameters::parse(&bytes).map_err(Failure::bad)?);
+    let query = parameters.one("query").map_err(Failure::bad)?.map(str::to_owned);
+    let update = parameters.one("update").map_err(Failure::bad)?.map(str::to_owned);
+    Ok(Text { query, update, parameters, _held: Some(held) })
+}
+
+/// The statement of a request: its body, or the parameter `query` of its URL or its form.
+async fn statement(shared: &Shared, request: &Request, body: Incoming) -> Result<Text, Failure> {
+    let parameters = request.parameters.clone();
     if request.method == Method::POST {
-        let bound = Bound { bytes: shared.options.session.parse.bytes as u64, pause: shared.options.clients.body_time };
-        let whole = body::read(&request.headers, body, bound, &shared.bodies).await?;
-        return String::from_utf8(whole.bytes).map_err(|_| Failure::bad("the text is no UTF-8"));
+        return match media_type_of(request)?.as_str() {
+            FORM => form(shared, request, body, parameters).await,
+            "" | "application/sql" | "text/plain" | "text/sql" | "text/x-sql" => {
+                if parameters.has("query") {
+                    return Err(Failure::bad("the text is the body, and is not a parameter as well"));
+                }
+                let held = shared.bodies.begin(request.client);
+                let body = body::read(&request.headers, body, text_bound(shared), held).await?;
+                let (text, held) = text_of(body)?;
+                Ok(Text { query: Some(text), update: None, parameters, _held: Some(held) })
+            }
+            other => {
+                let message =
+                    format!("a body of `{other}` is no statement: expected application/sql, text/plain or {FORM}");
+                Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "format", message))
+            }
+        };
     }
     if !matches!(request.method, Method::GET | Method::HEAD) {
         return Err(Failure::method("GET, HEAD, POST, OPTIONS"));
     }
-    let text = request.parameters.one("query").map_err(Failure::bad)?;
-    text.map(str::to_owned)
-        .ok_or_else(|| Failure::bad("there is no statement: send it as the body of a POST, or as `query`"))
+    let query = parameters.one("query").map_err(Failure::bad)?.map(str::to_owned);
+    Ok(Text { query, update: None, parameters, _held: None })
 }
 
 async fn sparql(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Result<Response<Body>, Failure> {
@@ -426,11 +483,11 @@ async fn sparql(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Resu
         Text { query: Some(_), update: Some(_), .. } => {
             Err(Failure::bad("a request has a query or an update, not both"))
         }
-        Text { query: Some(text), parameters, .. } => {
+        Text { query: Some(text), parameters, _held, .. } => {
             request.may_read(shared)?;
             ask(shared, request, text, &parameters, Language::Sparql).await
         }
-        Text { update: Some(text), parameters, .. } => change(shared, request, &text, &parameters).await,
+        Text { update: Some(text), parameters, _held, .. } => change(shared, request, &text, &parameters).await,
         Text { parameters, .. } if request.method != Method::POST && !parameters.has("update") => {
             request.may_read(shared)?;
             description::answer(shared, request).await

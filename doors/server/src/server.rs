@@ -8,6 +8,7 @@ use crate::data::{Data, Held};
 use crate::jobs::Jobs;
 use crate::metrics::Metrics;
 use crate::options::Options;
+use crate::origins::Origins;
 use crate::plans::Plans;
 use crate::requests::Requests;
 use crate::routes::routes;
@@ -96,6 +97,8 @@ impl Server {
     pub fn bind(address: &str, service: Service, data: Data, options: Options) -> Result<Server, ServerError> {
         let tls = options.tls.as_ref().map(|(certificate, key)| connection::tls(certificate, key)).transpose()?;
         let listener = connection::listen(address)?;
+        let at = listener.local_addr().map_err(|error| ServerError::Address { address: address.to_owned(), error })?;
+        let origins = Origins::new(address, at.ip(), &options);
         let started = RandomState::new().hash_one("a start");
         let sleeps = service.clone();
         let awake = Arc::new(Awake::new(options.stay_awake, move || sleeps.runtime().is_asleep()));
@@ -103,8 +106,10 @@ impl Server {
         let jobs = Jobs::new(threads, options.clients.waiting, Arc::clone(&awake));
         let shared = Arc::new(Shared {
             data: Held::new(data, started),
-            // A body within its limit finds room when it is alone.
-            bodies: Bodies::new((service.memory().total() / 4).max(options.clients.body_bytes)),
+            bodies: Bodies::new(
+                (service.memory().total() / 2).max(options.clients.body_bytes),
+                options.clients.body_bytes,
+            ),
             jobs: jobs.map_err(ServerError::Threads)?,
             awake,
             plans: Plans::new(options.plan_cache_bytes),
@@ -114,6 +119,7 @@ impl Server {
             freed: Notify::new(),
             is_draining: AtomicBool::new(false),
             service,
+            origins,
             options,
         });
         Ok(Server { listener, tls, shared, stop: watch::Sender::new(false) })

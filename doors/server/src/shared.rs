@@ -7,6 +7,7 @@ use crate::data::Held;
 use crate::jobs::Jobs;
 use crate::metrics::Metrics;
 use crate::options::Options;
+use crate::origins::Origins;
 use crate::plans::Plans;
 use crate::requests::Requests;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ pub(crate) struct Shared {
     pub(crate) service: Service,
     pub(crate) data: Held,
     pub(crate) options: Options,
+    pub(crate) origins: Origins,
     pub(crate) jobs: Jobs,
     pub(crate) awake: Arc<Awake>,
     pub(crate) bodies: Arc<Bodies>,

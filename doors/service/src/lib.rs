@@ -39,10 +39,12 @@ pub use keeper::{Keeper, Kept};
 pub use language::Surroundings;
 pub use load::{Dataset, Loaded, Loading};
 pub use service::Service;
-pub use session::{Call, Limits, Outcome, Prepared, ReadGraphs, Running, Session, SessionOptions, Watching, check};
+pub use session::{
+    Call, Limits, Outcome, Prepared, ReadGraphs, Running, Session, SessionOptions, Watching, check, millis,
+};
 pub use sink::{
     Batch, BrokenOff, Count, DumpError, Each, EachTaker, Format, Pace, Reader, Sink, Solutions, StreamReader,
-    StreamWriter, Taker, TextSink, TextTaker, TooManyRows, Unwritable, WrongFormat, dump, text_stream,
+    StreamWatch, StreamWriter, Taker, TextSink, TextTaker, TooManyRows, Unwritable, WrongFormat, dump, text_stream,
 };
 pub use store::{
     NewStore, back_up_store, check_store, copy_store, create_store, graph_name, open_store, read_store,

@@ -445,9 +445,17 @@ fn reading<R>(name: &str, read: impl FnOnce() -> R) -> Result<R, Error> {
 
 /// The moment that the clock says. Of two in the same millisecond, RAND and UUID begin differently.
 pub(crate) fn now() -> Moment {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now_ms = since.map_or(0, |since| since.as_millis() as i64);
+    let now_ms = millis(SystemTime::now());
     Moment { now_ms, seed: RandomState::new().hash_one(now_ms) }
+}
+
+/// A time as [`Moment::now_ms`] has it, whatever a clock says: before 1970 it is negative, and none is too far away.
+pub fn millis(at: SystemTime) -> i64 {
+    let whole = |since: Duration| i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
+    match at.duration_since(UNIX_EPOCH) {
+        Ok(since) => whole(since),
+        Err(before) => -whole(before.duration()),
+    }
 }
 
 /// A query that is parsed and planned for a dataset, and can be run any number of times, also at once.
@@ -661,6 +669,32 @@ impl<S: Sink> Running<S> {
                 }
             },
             error => error,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: a clock behind the year 9999 ended a thread. A time is a value like others.
+    #[test]
+    fn any_time_of_a_clock_is_a_moment() {
+        let second = Duration::from_secs(1);
+        assert_eq!(millis(UNIX_EPOCH), 0);
+        assert_eq!(millis(UNIX_EPOCH + 2 * second), 2000);
+        assert_eq!(millis(UNIX_EPOCH - second), -1000);
+        let far = Duration::from_secs(i64::MAX as u64 / 4);
+        let times = [UNIX_EPOCH.checked_add(far), UNIX_EPOCH.checked_sub(far), Some(UNIX_EPOCH)];
+        for now_ms in times.into_iter().flatten().map(millis).chain([253_402_300_800_000]) {
+            let service =
+                Service::new(vicus::Runtime::builder().threads(1).quiet().start(), MemoryBudget::new(1 << 30));
+            let moment = Some(Moment { now_ms, seed: 0 });
+            let snapshot = vicus_rdf::Snapshot::of_ntriples(b"").expect("no triples");
+            let data = Dataset::new(Arc::new(snapshot));
+            let session = service.session(&data, SessionOptions { moment, ..SessionOptions::default() });
+            let text = "SELECT (NOW() AS ?a) (YEAR(NOW()) AS ?b) (NOW() - NOW() AS ?c) (STR(NOW()) AS ?d) {}";
+            assert_eq!(session.count(text).expect("it is answered"), 1, "{now_ms}");
         }
     }
 }

@@ -430,3 +430,26 @@ fn requests_are_written_down() {
     assert_eq!(lines[1]["status"], 400);
     assert!(lines[1]["error"].as_str().is_some_and(|error| error.contains("column")), "{lines:?}");
 }
+
+/// What happened: SIGHUP, by which programs that move logs away ask for a new one, ended the server.
+#[test]
+fn a_hangup_opens_the_access_log_anew() {
+    let folder = folder("serve-hangup");
+    let (data, log) = (file(&folder, "data.nt", "<http://e/a> <http://e/b> <http://e/c> .\n"), folder.join("log"));
+    let served = Served::start(&["--data", &data, "--access-log", text(&log)]);
+    let ask = || assert_eq!(served.number("SELECT (COUNT(*) AS ?n) { ?s ?p ?o }"), 1);
+    ask();
+    let moved = folder.join("log.1");
+    std::fs::rename(&log, &moved).unwrap();
+    served.signal(libc::SIGHUP);
+    let began = Instant::now();
+    while !log.exists() {
+        ask();
+        assert!(began.elapsed() < Duration::from_secs(10), "a new log is begun");
+    }
+    let lines = std::fs::read_to_string(&moved).unwrap().lines().count();
+    ask();
+    assert_eq!(std::fs::read_to_string(&moved).unwrap().lines().count(), lines, "the old one is left alone");
+    served.signal(libc::SIGTERM);
+    assert!(served.end().0.success());
+}

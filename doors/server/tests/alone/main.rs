@@ -98,7 +98,7 @@ fn thousands_of_idle_connections_cost_little() {
             let mut stream = connect(server.address);
             // Some have begun a request.
             if number % 2 == 0 {
-                stream.write_all(b"GET /sparql HTTP/1.1\r\nHost: a\r\n").expect("it is sent");
+                stream.write_all(b"GET /sparql HTTP/1.1\r\nHost: localhost\r\n").expect("it is sent");
             }
             held.push(stream);
         }
@@ -239,9 +239,9 @@ fn other_clients_are_served_meanwhile() {
     };
     let mut held = Vec::new();
     for _ in 0..50 {
-        held.push(begun(b"GET /sparql HTTP/1.1\r\nHost: a\r\nX: "));
-        held.push(begun(b"POST /sparql HTTP/1.1\r\nHost: a\r\nContent-Type: application/sparql-query\r\nContent-Length: 100\r\n\r\nASK"));
-        held.push(begun(b"PUT /store?default HTTP/1.1\r\nHost: a\r\nContent-Type: text/turtle\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n#"));
+        held.push(begun(b"GET /sparql HTTP/1.1\r\nHost: localhost\r\nX: "));
+        held.push(begun(b"POST /sparql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/sparql-query\r\nContent-Length: 100\r\n\r\nASK"));
+        held.push(begun(b"PUT /store?default HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/turtle\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n#"));
     }
     for _ in 0..10 {
         held.push(begun(&Ask::query(ENDLESS).bytes()));

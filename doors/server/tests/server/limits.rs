@@ -94,9 +94,14 @@ fn what_finds_no_room_waits_within_a_bound() {
 fn a_connection_that_says_nothing_is_closed() {
     let clients = ClientLimits { head_time: Duration::from_millis(200), ..ClientLimits::default() };
     let server = Running::start("", with_clients(clients));
-    for beginning in
-        ["", "P", "PRI * HTTP/2.0\r\n", "GET", "GET / HTTP/1.1\r\nHost: a\r\n", "GET / HTTP/1.1\r\nHost: a\r\nX: "]
-    {
+    for beginning in [
+        "",
+        "P",
+        "PRI * HTTP/2.0\r\n",
+        "GET",
+        "GET / HTTP/1.1\r\nHost: localhost\r\n",
+        "GET / HTTP/1.1\r\nHost: localhost\r\nX: ",
+    ] {
         let mut stream = connect(server.address);
         stream.write_all(beginning.as_bytes()).expect("it is sent");
         let mut rest = Vec::new();
@@ -130,8 +135,9 @@ fn a_body_that_comes_too_slowly_is_refused() {
     let clients = ClientLimits { body_time: Duration::from_millis(300), ..ClientLimits::default() };
     let server = Running::start("", with_clients(clients));
     for (path, media_type) in [("/sparql", "application/sparql-query"), ("/store?default", "text/turtle")] {
-        let head =
-            format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: {media_type}\r\nContent-Length: 1000000\r\n\r\n");
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {media_type}\r\nContent-Length: 1000000\r\n\r\n"
+        );
         // A pause.
         let mut stream = connect(server.address);
         stream.write_all(head.as_bytes()).expect("it is sent");
@@ -172,7 +178,7 @@ fn bodies_hold_so_much_together() {
     let server = Running::of(service("las", 2 << 20), memory(""), with_clients(clients));
     let size = 900 << 10;
     let head = format!(
-        "PUT /store?default HTTP/1.1\r\nHost: a\r\nContent-Type: text/turtle\r\nContent-Length: {size}\r\n\r\n"
+        "PUT /store?default HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/turtle\r\nContent-Length: {size}\r\n\r\n"
     );
     let mut streams: Vec<_> = (0..4)
         .map(|_| {

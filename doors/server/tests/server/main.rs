@@ -3,10 +3,12 @@
 mod answers;
 mod client;
 mod ending;
+mod gates;
 mod hostile;
 mod limits;
 mod running;
 mod streaming;
+mod takers;
 mod tls;
 mod updates;
 mod w3c;

@@ -2,7 +2,7 @@
 
 use crate::client::{Ask, connect};
 use crate::running::{ENDLESS, Running, SILENT, memory, numbers, open, service};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 /// Unoptimised, two of them; `./dev test release` has all.
@@ -136,4 +136,82 @@ fn a_connection_is_used_again() {
         let reply = Ask::query("ASK").over(&mut stream).expect("it answers");
         assert_eq!(reply.status, 400);
     }
+}
+
+/// What happened: packed or not, an answer in Arrow repeated batches, and one in Turtle of more than 64 KiB could not be read.
+#[test]
+fn answers_are_the_same_in_every_coding_at_every_speed() {
+    let count = 20_000;
+    let mut options = open();
+    (options.clients.stream_bytes, options.answer_cache_bytes) = (4 << 10, 0);
+    let server = Running::of(service("las", 1 << 30), memory(&numbers(count)), options);
+    let select = "SELECT ?s ?o { ?s ?p ?o }";
+    let construct = "CONSTRUCT { ?s ?p ?o } { ?s ?p ?o }";
+    for (text, media_type) in [
+        (select, "text/tab-separated-values"),
+        (select, "application/vnd.apache.arrow.stream"),
+        (construct, "application/n-triples"),
+        (construct, "text/turtle"),
+    ] {
+        for coding in ["identity", "gzip", "zstd"] {
+            for pause in [0, 1] {
+                let ask = Ask::query(text).with("accept", media_type).with("accept-encoding", coding);
+                let mut answer = ask.open(server.address);
+                assert_eq!((answer.head.status, answer.head.media_type()), (200, media_type));
+                let mut body = Vec::new();
+                while let Some(piece) = answer.piece() {
+                    body.extend(piece);
+                    std::thread::sleep(Duration::from_millis(pause));
+                }
+                let body = unpacked(&body, answer.head.header("content-encoding"));
+                let mut seen: Vec<u64> = match media_type {
+                    "application/vnd.apache.arrow.stream" => arrow_numbers(&body),
+                    "text/turtle" => oxttl::TurtleParser::new()
+                        .for_slice(&body)
+                        .map(|triple| number(&triple.expect("Turtle").object.to_string()))
+                        .collect(),
+                    // Of a table without its head; a statement's full stop is no part of its object.
+                    _ => {
+                        let lines = str::from_utf8(&body).expect("it is UTF-8").lines();
+                        let lines = lines.filter(|line| line.starts_with('<'));
+                        lines
+                            .map(|line| number(line.trim_end_matches(" .").split(['\t', ' ']).next_back().unwrap()))
+                            .collect()
+                    }
+                };
+                seen.sort_unstable();
+                assert_eq!(seen.len(), count, "{media_type}, {coding}");
+                assert!(seen.into_iter().eq(0..count as u64), "{media_type}, {coding}");
+            }
+        }
+    }
+}
+
+fn unpacked(body: &[u8], coding: Option<&str>) -> Vec<u8> {
+    let mut unpacked = Vec::new();
+    match coding {
+        Some("gzip") => _ = flate2::read::MultiGzDecoder::new(body).read_to_end(&mut unpacked).expect("gzip"),
+        Some("zstd") => unpacked = zstd::decode_all(body).expect("zstd"),
+        _ => unpacked.extend_from_slice(body),
+    }
+    unpacked
+}
+
+/// The number of a literal.
+fn number(term: &str) -> u64 {
+    let digits = term.trim_start_matches('"').split('"').next().unwrap_or_default();
+    digits.parse().unwrap_or_else(|_| panic!("{term} is a number"))
+}
+
+/// The numbers in the second column.
+fn arrow_numbers(body: &[u8]) -> Vec<u64> {
+    use arrow_array::cast::AsArray;
+    let batches = arrow_ipc::reader::StreamReader::try_new(body, None).expect("a schema");
+    let of = |batch: arrow_array::RecordBatch| {
+        let column = batch.column(1).as_dictionary::<arrow_array::types::Int32Type>();
+        let terms = column.values().as_string::<i32>();
+        let numbers = (0..batch.num_rows()).map(|row| number(terms.value(column.key(row).expect("it is bound"))));
+        numbers.collect::<Vec<_>>()
+    };
+    batches.flat_map(|batch| of(batch.expect("a batch"))).collect()
 }

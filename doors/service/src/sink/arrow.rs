@@ -96,17 +96,25 @@ impl Batches {
         writer(&self.schema).map(|writer| writer.get_ref().clone()).unwrap_or_default()
     }
 
-    /// Writes the rows of an envelope as a batch. Whether the box has been paused.
+    /// Writes the rows of an envelope from one on as a batch. Gives the row from which it wants to go on later, if the box has been paused.
     pub(super) fn take<W: Write + Send + 'static>(
         &self,
         sink: &TextSink<W>,
         reader: &Reader,
-        envelope: &Envelope,
+        (envelope, from): (&Envelope, usize),
         turn: &mut Turn<'_>,
-    ) -> Result<bool, BoxError> {
-        if envelope.rows() == 0 {
-            return Ok(false);
+    ) -> Result<Option<usize>, BoxError> {
+        let rows = envelope.rows();
+        if from == rows {
+            return Ok(None);
         }
+        let left;
+        let envelope = if from == 0 {
+            envelope
+        } else {
+            left = envelope.slice(from..rows);
+            &left
+        };
         let batch = record_batch(&self.schema, reader, envelope)?;
         let mut writer = writer(&self.schema)?;
         writer.write(&batch)?;
@@ -114,7 +122,7 @@ impl Batches {
         turn.book(bytes.len() as u64)?;
         sink.put(&bytes[self.head..], turn)?;
         turn.book(0)?;
-        Ok(sink.pauses(turn))
+        Ok(sink.pauses(turn).then_some(rows))
     }
 }
 

@@ -11,7 +11,7 @@ mod text;
 pub use cells::Reader;
 pub use format::{Format, WrongFormat};
 pub use graph::{DumpError, dump};
-pub use stream::{BrokenOff, Pace, StreamReader, StreamWriter, text_stream};
+pub use stream::{BrokenOff, Pace, StreamReader, StreamWatch, StreamWriter, text_stream};
 pub use text::{TextSink, TextTaker, Unwritable};
 
 use crate::error::{SharedSinkFailed, SinkFailed};

@@ -15,7 +15,7 @@ use std::fmt;
 use std::io::{self, ErrorKind, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use vicus::{Resume, Turn};
 
 /// Slows the boxes that write.
@@ -58,6 +58,8 @@ struct State {
     pieces: VecDeque<Vec<u8>>,
     /// Bytes in them.
     waiting: usize,
+    /// Since when there are pieces of which the reader takes none. Invariant: `None` where there are none.
+    untaken: Option<Instant>,
     end: Option<End>,
     is_gone: bool,
     reader: Option<Waker>,
@@ -132,6 +134,45 @@ impl StreamWriter {
     }
 }
 
+/// Looks at how a reader takes the text, and gives up one that does not. It keeps no text from its end.
+#[derive(Clone)]
+pub struct StreamWatch(Arc<Shared>);
+
+impl StreamWatch {
+    /// For how long the reader has taken nothing, though there was something to take; zero where nothing waits for it.
+    pub fn untaken(&self) -> Duration {
+        self.0.lock().untaken.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    /// Whether nothing more is written, and nothing waits.
+    pub fn is_over(&self) -> bool {
+        let state = self.0.lock();
+        state.is_gone || (state.end.is_some() && state.pieces.is_empty())
+    }
+
+    /// Drops what waits. The reader learns that the text broke off, and writers that it has gone.
+    pub fn give_up(&self) {
+        let mut state = self.0.lock();
+        state.is_gone = true;
+        state.end = Some(End::Broken);
+        (state.waiting, state.untaken) = (0, None);
+        let (pieces, paused) = (std::mem::take(&mut state.pieces), std::mem::take(&mut state.paused));
+        let reader = state.reader.take();
+        drop(state);
+        self.0.taken.notify_all();
+        drop((pieces, paused));
+        if let Some(reader) = reader {
+            reader.wake();
+        }
+    }
+}
+
+impl fmt::Debug for StreamWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamWatch").field("untaken", &self.untaken()).finish_non_exhaustive()
+    }
+}
+
 impl Write for StreamWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut state = self.0.shared.lock();
@@ -139,6 +180,9 @@ impl Write for StreamWriter {
             return Err(ErrorKind::BrokenPipe.into());
         }
         state.waiting += bytes.len();
+        if state.pieces.is_empty() {
+            state.untaken = Some(Instant::now());
+        }
         match state.pieces.back_mut().filter(|piece| piece.len() + bytes.len() <= PIECE_BYTES) {
             Some(piece) => piece.extend_from_slice(bytes),
             None => state.pieces.push_back(bytes.to_vec()),
@@ -202,6 +246,11 @@ impl StreamReader {
         self
     }
 
+    /// What looks at how this takes the text.
+    pub fn watch(&self) -> StreamWatch {
+        StreamWatch(Arc::clone(&self.shared))
+    }
+
     /// The next piece; `None` behind the last.
     pub fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Vec<u8>, BrokenOff>>> {
         let mut state = self.shared.lock();
@@ -216,6 +265,7 @@ impl StreamReader {
             };
         };
         state.waiting -= piece.len();
+        state.untaken = (!state.pieces.is_empty()).then(Instant::now);
         let has_room = state.waiting <= self.shared.most_bytes / 2;
         let resumed = if has_room { std::mem::take(&mut state.paused) } else { Vec::new() };
         drop(state);
@@ -232,7 +282,7 @@ impl StreamReader {
         if state.end != Some(End::Whole) {
             return None;
         }
-        state.waiting = 0;
+        (state.waiting, state.untaken) = (0, None);
         let mut whole = state.pieces.pop_front().unwrap_or_default();
         state.pieces.drain(..).for_each(|piece| whole.extend(piece));
         Some(whole)
@@ -243,6 +293,8 @@ impl Drop for StreamReader {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.is_gone = true;
+        // A dump waits until little is waiting.
+        (state.waiting, state.untaken) = (0, None);
         let has_ended = state.end.is_some();
         let (pieces, paused) = (std::mem::take(&mut state.pieces), std::mem::take(&mut state.paused));
         drop(state);

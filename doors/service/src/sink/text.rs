@@ -203,10 +203,7 @@ impl<W: Write + Send + 'static> Taker for TextTaker<W> {
                 }
             },
             Kind::Triples(triples) => triples.take(&self.sink, batch.solutions.run(), (batch.envelope, row), turn),
-            Kind::Arrow(batches) => {
-                let pauses = batches.take(&self.sink, &batch.solutions.reader, batch.envelope, turn)?;
-                Ok(pauses.then_some(batch.envelope.rows()))
-            }
+            Kind::Arrow(batches) => batches.take(&self.sink, &batch.solutions.reader, (batch.envelope, row), turn),
             Kind::Table { .. } | Kind::Count => Ok(None),
         }
     }

@@ -6,11 +6,18 @@ use oxrdf::{Graph, Literal, NamedNode, Quad, Term, Triple};
 use std::collections::BTreeSet;
 use vicus_service::{Error, ErrorKind, Format};
 
-const RDF: [Format; 6] =
+pub(super) const RDF: [Format; 6] =
     [Format::NTriples, Format::NQuads, Format::Turtle, Format::TriG, Format::RdfXml, Format::JsonLd];
 
 /// What other parsers read from a text, with canonical names of blank nodes.
 fn read(format: Format, text: &[u8]) -> Graph {
+    let mut graph: Graph = parsed(format, text).into_iter().collect();
+    graph.canonicalize(CanonicalizationAlgorithm::Unstable);
+    graph
+}
+
+/// The triples that other parsers read from a text, each as often as it is there.
+pub(super) fn parsed(format: Format, text: &[u8]) -> Vec<Triple> {
     let of_quads = |quads: Result<Vec<Quad>, String>| -> Result<Vec<Triple>, String> {
         quads?
             .into_iter()
@@ -33,10 +40,7 @@ fn read(format: Format, text: &[u8]) -> Graph {
         }
         other => panic!("{other:?} is no RDF"),
     };
-    let triples = triples.unwrap_or_else(|error| panic!("{format:?}: {error}\n{}", String::from_utf8_lossy(text)));
-    let mut graph: Graph = triples.into_iter().collect();
-    graph.canonicalize(CanonicalizationAlgorithm::Unstable);
-    graph
+    triples.unwrap_or_else(|error| panic!("{format:?}: {error}\n{}", String::from_utf8_lossy(text)))
 }
 
 /// A small generator of numbers: Knuth's MMIX.

@@ -155,6 +155,158 @@ fn only_the_first_rows_are_handed_out_where_no_more_are_wanted() {
     });
 }
 
+/// How a reader takes what is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Reading {
+    Fast,
+    Slow,
+    /// It comes when the boxes have written as much as they may.
+    Late,
+}
+
+/// The rows of a text as other parsers read them, each as often as it is there, sorted.
+fn rows_of(format: Format, text: &[u8]) -> Vec<String> {
+    use arrow_array::Array;
+    use sparesults::{QueryResultsFormat, QueryResultsParser, SliceQueryResultsParserOutput};
+    let solutions = |format| {
+        let parser = QueryResultsParser::from_format(format).for_slice(text).expect("a head");
+        let SliceQueryResultsParserOutput::Solutions(solutions) = parser else { panic!("it is a table") };
+        let row = |row: sparesults::QuerySolution| {
+            let cells: Vec<_> = row.iter().map(|(_, term)| term.to_string()).collect();
+            cells.join(" ")
+        };
+        solutions.map(|solution| row(solution.expect("a row"))).collect()
+    };
+    let mut rows: Vec<String> = match format {
+        Format::Arrow => {
+            let batches = arrow_ipc::reader::StreamReader::try_new(text, None).expect("a schema");
+            batches
+                .flat_map(|batch| {
+                    let batch = batch.expect("a batch");
+                    let cell = |column: &Arc<dyn Array>, row: usize| {
+                        use arrow_array::cast::AsArray;
+                        let Some(terms) = column.as_dictionary_opt::<arrow_array::types::Int32Type>() else {
+                            return column.as_primitive::<arrow_array::types::Int64Type>().value(row).to_string();
+                        };
+                        terms.values().as_string::<i32>().value(terms.key(row).expect("it is bound")).to_owned()
+                    };
+                    let row = |row| batch.columns().iter().map(|each| cell(each, row)).collect::<Vec<_>>().join(" ");
+                    (0..batch.num_rows()).map(row).collect::<Vec<_>>()
+                })
+                .collect()
+        }
+        Format::Json => solutions(QueryResultsFormat::Json),
+        Format::Xml => solutions(QueryResultsFormat::Xml),
+        Format::Tsv => {
+            let lines = str::from_utf8(text).expect("it is UTF-8").lines().skip(1);
+            lines.map(|line| line.replace('\t', " ")).collect()
+        }
+        // Its terms have no kind.
+        Format::Csv => {
+            let lines = str::from_utf8(text).expect("it is UTF-8").lines().skip(1);
+            let row = |line: &str| line.split_once(',').map(|(iri, text)| format!("<{iri}> \"{text}\""));
+            lines.map(|line| row(line).expect("two cells")).collect()
+        }
+        format => graphs::parsed(format, text)
+            .into_iter()
+            .map(|triple| format!("{} {}", triple.subject, triple.object))
+            .collect(),
+    };
+    rows.sort_unstable();
+    rows
+}
+
+/// What a reader takes of a stream of a few kilobytes.
+fn taken(running: Answering, mut reader: StreamReader, reading: Reading) -> (Vec<u8>, u64) {
+    if reading == Reading::Late {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let ending = std::thread::spawn(move || finish(running).expect("it is answered"));
+    let (mut streamed, mut pieces) = (Vec::new(), 0);
+    while let Some(piece) = next(&mut reader) {
+        streamed.extend(piece);
+        pieces += 1;
+        match reading {
+            Reading::Slow => std::thread::sleep(Duration::from_micros(500)),
+            Reading::Late if pieces % 16 == 0 => std::thread::sleep(Duration::from_millis(5)),
+            _ => {}
+        }
+    }
+    (streamed, ending.join().expect("no panic"))
+}
+
+/// Begins with a stream of so few bytes that boxes pause after each write.
+fn begin_small(
+    call: vicus_service::Call,
+    prepared: &Arc<vicus_service::Prepared>,
+    format: Format,
+) -> (Answering, StreamReader) {
+    let (writer, reader) = text_stream(4 << 10);
+    let pace = Arc::new(writer.clone());
+    (call.begin(prepared, TextSink::paced(format, writer, pace)).expect("it begins"), reader)
+}
+
+/// What happened: of 50,007 rows as Arrow, 52,055 to 62,357 came. A box that had paused behind a batch wrote the batch once more.
+#[test]
+fn each_row_comes_once_in_every_format_at_every_speed() {
+    const SUBJECT: &str = "<http://e/a-rather-long-name-of-a-subject/";
+    let table = [Format::Json, Format::Xml, Format::Csv, Format::Tsv, Format::Arrow];
+    for count in [0, 1, 2048, if cfg!(debug_assertions) { 5007 } else { 20_007 }] {
+        let text: String = (0..count).map(|n| format!("{SUBJECT}{n}> <http://e/p> \"{n}\" .\n")).collect();
+        let data = Dataset::new(Arc::new(Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples")));
+        let mut expected: Vec<String> = (0..count).map(|n| format!("{SUBJECT}{n}> \"{n}\"")).collect();
+        expected.sort_unstable();
+        for options in [SessionOptions::default(), shared()] {
+            let service = service("las", 1 << 30);
+            let select = table.map(|format| ("SELECT ?s ?o { ?s ?p ?o }", format));
+            let construct = graphs::RDF.map(|format| ("CONSTRUCT { ?s ?p ?o } { ?s ?p ?o }", format));
+            let arrow = [("CONSTRUCT { ?s <http://e/p> ?o } { ?s ?p ?o }", Format::Arrow)];
+            for (text, format) in select.into_iter().chain(construct).chain(arrow) {
+                for reading in [Reading::Fast, Reading::Slow, Reading::Late] {
+                    let session = service.session(&data, options.clone());
+                    let mut call = session.call().expect("there is memory");
+                    let prepared = call.prepare(text).expect("a query");
+                    let (running, reader) = begin_small(call, &prepared, format);
+                    let (streamed, rows) = taken(running, reader, reading);
+                    assert_eq!(rows, count, "{text} as {format:?}, {reading:?}");
+                    let mut streamed = rows_of(format, &streamed);
+                    if text.starts_with('C') && format == Format::Arrow {
+                        let short = |row: String| row.replace("<http://e/p> ", "");
+                        streamed = streamed.into_iter().map(short).collect();
+                    }
+                    assert_eq!(streamed.len(), expected.len(), "{text} as {format:?}, {reading:?}");
+                    assert!(streamed == expected, "{text} as {format:?}, {reading:?}");
+                }
+            }
+        }
+    }
+}
+
+/// The same of many rows that are plain columns: a million of SQL came as 1.07 million.
+#[test]
+fn each_row_of_sql_comes_once_as_arrow() {
+    let count: u64 = if cfg!(debug_assertions) { 50_000 } else { 1_000_000 };
+    let side = count / 1000;
+    let text: String = (0..1000.max(side)).map(|n| format!("<http://e/s{n}> <http://e/p> {n} .\n")).collect();
+    let data = Dataset::new(Arc::new(Snapshot::of_turtle(text.as_bytes(), None).expect("good Turtle")));
+    let service = service("las", 1 << 30);
+    let text = format!(
+        "SELECT a.object * 1000 + b.object AS n FROM \"http://e/p\" a, \"http://e/p\" b WHERE a.object < {side} AND b.object < 1000"
+    );
+    for reading in [Reading::Fast, Reading::Late] {
+        let session = service.session(&data, shared());
+        let mut call = session.call().expect("there is memory");
+        let prepared = call.prepare_sql(&text, &vicus_sql::Tables::default()).expect("a statement");
+        let (running, reader) = begin_small(call, &prepared, Format::Arrow);
+        let (streamed, rows) = taken(running, reader, reading);
+        let mut seen: Vec<u64> =
+            rows_of(Format::Arrow, &streamed).iter().map(|n| n.parse().expect("a number")).collect();
+        seen.sort_unstable();
+        assert_eq!((rows, seen.len() as u64), (count, count), "{reading:?}");
+        assert!(seen.into_iter().eq(0..count), "{reading:?}");
+    }
+}
+
 /// What Arrow's own reader makes of a stream is what N-Triples has, whichever box wrote first.
 #[test]
 fn an_arrow_stream_has_the_same_rows() {

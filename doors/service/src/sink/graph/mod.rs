@@ -52,6 +52,8 @@ enum Syntax {
     },
     /// Turtle, and TriG; the subject and predicate as terms, by their ids.
     TriG {
+        /// One that has written nothing. A serializer goes on behind its end as if the last statement were open.
+        fresh: Box<TriGSerializer>,
         serializer: Box<LowLevelTriGSerializer>,
         graph: GraphName,
         subject: Option<(Id, NamedOrBlankNode)>,
@@ -171,8 +173,9 @@ impl Syntax {
                     // A prefix that is no IRI abbreviates none.
                     serializer = serializer.clone().with_prefix(name, iri).unwrap_or(serializer);
                 }
-                let serializer = Box::new(serializer.low_level());
-                Syntax::TriG { serializer, graph: GraphName::DefaultGraph, subject: None, predicate: None }
+                let fresh = Box::new(serializer);
+                let serializer = Box::new(fresh.as_ref().clone().low_level());
+                Syntax::TriG { fresh, serializer, graph: GraphName::DefaultGraph, subject: None, predicate: None }
             }
             _ => Syntax::Lines(String::new()),
         }
@@ -241,7 +244,7 @@ impl Syntax {
                 }
                 rdfxml::property(names, views[1], views[2], out)?;
             }
-            Syntax::TriG { serializer, graph, subject, predicate } => {
+            Syntax::TriG { serializer, graph, subject, predicate, .. } => {
                 if subject.as_ref().is_none_or(|(id, _)| *id != ids[0]) {
                     let node = match views[0].to_term() {
                         Term::NamedNode(node) => node.into(),
@@ -274,8 +277,9 @@ impl Syntax {
             Syntax::Lines(_) => {}
             Syntax::JsonLd { last, .. } => out.push_str(if last.take().is_some() { jsonld::CLOSING } else { "" }),
             Syntax::RdfXml { last, .. } => out.push_str(if last.take().is_some() { rdfxml::CLOSING } else { "" }),
-            Syntax::TriG { serializer, .. } => {
+            Syntax::TriG { fresh, serializer, .. } => {
                 serializer.finish(Utf8(out)).expect("a string takes everything");
+                **serializer = fresh.as_ref().clone().low_level();
             }
         }
     }

@@ -1,0 +1,29 @@
+//! SIGHUP, by which programs that move logs away tell a server to open its log anew.
+
+use anyhow::{Context, ensure};
+use std::sync::OnceLock;
+use vicus_server::AccessLog;
+
+static LOG: OnceLock<AccessLog> = OnceLock::new();
+
+extern "C" fn on_hangup(_: libc::c_int) {
+    if let Some(log) = LOG.get() {
+        log.reopen();
+    }
+}
+
+/// From here on SIGHUP opens this log anew, and ends nothing. What handles other signals is set before: it would end the process on this one.
+pub(crate) fn reopens(log: AccessLog) -> anyhow::Result<()> {
+    ensure!(LOG.set(log).is_ok(), "a process has one server");
+    let handler = on_hangup as extern "C" fn(libc::c_int);
+    #[expect(unsafe_code, reason = "no safe crate of ours sets the handler of one signal alone")]
+    // SAFETY: sigaction reads a structure that is whole: zeros are no flags and an empty mask, and the handler has the type that is expected without
+    // SA_SIGINFO. The handler loads an initialised OnceLock and stores into an atomic, which signal-safety(7) permits.
+    let set = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as libc::sighandler_t;
+        action.sa_flags = libc::SA_RESTART;
+        libc::sigaction(libc::SIGHUP, &action, std::ptr::null_mut())
+    };
+    if set == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()).context("SIGHUP can't be handled") }
+}
