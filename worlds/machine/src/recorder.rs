@@ -684,7 +684,8 @@ impl Recorder {
 
     #[inline]
     pub(crate) fn task_ends(&mut self, task: &TaskHeader) {
-        if self.is_on() {
+        // One without a number only runs another one, on a stack of its own.
+        if self.is_on() && task.number != TaskHeader::UNNUMBERED {
             self.record_end(task);
         }
     }

@@ -60,6 +60,7 @@ pub(crate) struct Chosen {
     pub(crate) on_deadlock: Option<OnDeadlock>,
     pub(crate) waits_have_backtraces: bool,
     head_start: Duration,
+    without_turns: bool,
     pub(crate) members_spin: Duration,
     defaults: Defaults,
 }
@@ -177,6 +178,13 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
     /// Counts the tasks that are taken; see [`Runtime::takes`]. Each take then costs some nanoseconds more.
     pub fn count_takes(mut self) -> Self {
         self.chosen.counts_takes = true;
+        self
+    }
+
+    /// Requests have no turns ([`TURN_NS`](vicus_schedule::TURN_NS)): tasks go as the strategy says and at no other time. Beside a long request
+    /// others may wait for its end. For comparisons of strategies, and of decisions with those of worlds/sim.
+    pub fn without_turns(mut self) -> Self {
+        self.chosen.without_turns = true;
         self
     }
 
@@ -319,6 +327,7 @@ impl Chosen {
             next_entry: AtomicUsize::new(0),
             callers: Callers::default(),
             caller_works: self.caller_works.unwrap_or(LONG),
+            has_turns: !self.without_turns,
             head_start_ns: u64::try_from(self.head_start.as_nanos()).unwrap_or(u64::MAX),
             requests: Mutex::new(BTreeMap::new()),
             alone: Padded(AtomicU64::new(NO_REQUEST)),
@@ -499,6 +508,8 @@ pub(crate) struct Shared {
     pub(crate) callers: Callers,
     pub(crate) caller_works: Duration,
     head_start_ns: u64,
+    /// Whether requests take turns.
+    pub(crate) has_turns: bool,
     requests: Mutex<BTreeMap<RequestId, Arc<RequestState>>>,
     /// The id of the only one of these; [`NO_REQUEST`] if there are none or several. Changed under their lock.
     alone: Padded<AtomicU64>,

@@ -22,6 +22,8 @@ pub struct Options {
     pub trace: Option<usize>,
     /// Whether what each seat decides is written down ([`Outcome::decisions`](crate::Outcome::decisions)).
     pub decisions: bool,
+    /// Whether requests have no turns, as on a runtime that has none (`RuntimeBuilder::without_turns`).
+    pub without_turns: bool,
 }
 
 /// Something that goes wrong.

@@ -1,7 +1,7 @@
 //! `vicus serve`, started, killed and told to end as users and systems do.
 
 use super::store::{file, folder, good, text, told};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
@@ -72,6 +72,12 @@ impl Served {
     fn number(&self, query: &str) -> u64 {
         let reply = Ask::query(query).with("accept", "text/csv").send(self.address);
         reply.text().lines().nth(1).unwrap_or_else(|| panic!("{reply:?}")).trim().parse().unwrap()
+    }
+
+    /// How many queries run.
+    fn running(&self) -> usize {
+        let requests = Ask::get("/api/requests").send(self.address);
+        serde_json::from_slice::<Vec<serde_json::Value>>(&requests.body).unwrap().len()
     }
 }
 
@@ -452,4 +458,35 @@ fn a_hangup_opens_the_access_log_anew() {
     assert_eq!(std::fs::read_to_string(&moved).unwrap().lines().count(), lines, "the old one is left alone");
     served.signal(libc::SIGTERM);
     assert!(served.end().0.success());
+}
+
+/// What happened: beside two queries without an end on two threads, a scan stood still when its head start was over, and a count gave nothing.
+#[test]
+fn queries_end_beside_endless_ones_under_every_strategy() {
+    const ENDLESS: &str = "SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i FILTER(?c + ?f != ?i) }";
+    let folder = folder("serve-shares");
+    let data = numbers(&folder, 100_000);
+    for strategy in vicus_schedule::ALL {
+        let served = Served::start(&["--data", &data, "--strategy", strategy.name()]);
+        let endless = [ENDLESS; 2].map(|query| {
+            let mut stream = connect(served.address);
+            stream.write_all(&Ask::query(query).bytes()).unwrap();
+            stream
+        });
+        while served.running() < 2 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // Longer than a head start.
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(
+            served.number("SELECT (COUNT(*) AS ?n) { ?s ?p ?o FILTER(?o >= 0) }"),
+            100_000,
+            "{}",
+            strategy.name()
+        );
+        let scan = Ask::query("SELECT * { ?s ?p ?o }").send(served.address);
+        assert_eq!((scan.status, scan.text().lines().count() > 100_000), (200, true), "{}", strategy.name());
+        assert_eq!(served.running(), 2, "{}", strategy.name());
+        drop(endless);
+    }
 }

@@ -97,7 +97,7 @@ fn boxes_are_queued_and_run_in_the_same_order_in_both_worlds() {
             let mut chance = Chance(Pcg64::seed_from_u64(seed));
             let models: Vec<_> = (0..1 + seed % 3).map(|_| network(&mut chance)).collect();
             let topology = Topology::parse("node:2 l3:2 core:2").unwrap();
-            let builder = Runtime::builder().topology(topology.clone()).threads(1).quiet();
+            let builder = Runtime::builder().topology(topology.clone()).threads(1).without_turns().quiet();
             let runtime =
                 builder.strategy(strategy.parse::<Setting>().unwrap()).record(1 << 15).write_decisions().start();
             let requests: Vec<_> =
@@ -109,7 +109,7 @@ fn boxes_are_queued_and_run_in_the_same_order_in_both_worlds() {
             let threads = of_boxes(&decisions[0]);
 
             let reenactment = Reenactment::of(&trace.unwrap(), &ReplayOptions::default()).unwrap();
-            let options = Options { decisions: true, ..Options::default() };
+            let options = Options { decisions: true, without_turns: true, ..Options::default() };
             let machine = Machine::from_topology(topology);
             let (outcome, _) = reenactment.simulate(&machine, &plan, &options, &mut |_| true).unwrap();
             let simulated = of_boxes(&outcome.decisions[0]).split_off(models.len());

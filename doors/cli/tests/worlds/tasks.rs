@@ -229,7 +229,8 @@ enum Did {
 
 fn started(machine: &Topology, strategy: &str, threads: usize) -> Runtime {
     let setting: Setting = strategy.parse().unwrap();
-    let builder = Runtime::builder().topology(machine.clone()).threads(threads).strategy(setting).quiet();
+    let builder =
+        Runtime::builder().topology(machine.clone()).threads(threads).strategy(setting).without_turns().quiet();
     builder.record(1).write_decisions().start()
 }
 
@@ -265,7 +266,7 @@ fn on_a_thread(machine: &Topology, strategy: &str, tasks: Tasks, first: usize) -
 /// The decisions of one virtual core by the same plan.
 fn on_a_virtual_core(machine: &Machine, plan: &Plan, tasks: &Tasks, first: usize) -> Vec<Did> {
     let program = program(tasks, first, false, machine.topology.nodes.len());
-    let options = Options { decisions: true, ..Options::default() };
+    let options = Options { decisions: true, without_turns: true, ..Options::default() };
     let outcome = simulate(machine, plan, &program, &options).unwrap();
     // The first task stands for the callers.
     let task = |number: u32| (number as usize).checked_sub(1);
@@ -354,7 +355,7 @@ fn several_seats_put_the_same_into_the_same_queues() {
             };
             let threads = puts(runtime.recorded().0);
             let program = program(&tasks(), SEATS, true, 3);
-            let options = Options { seed, decisions: true, ..Options::default() };
+            let options = Options { seed, decisions: true, without_turns: true, ..Options::default() };
             let outcome = simulate(&Machine::from_topology(machine), &plan, &program, &options).unwrap();
             assert!(threads.iter().flatten().count() > SEATS, "{strategy}, seed {seed}: some are spawned");
             assert_eq!(threads, puts(outcome.decisions), "{strategy}, seed {seed}");

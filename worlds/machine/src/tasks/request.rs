@@ -299,8 +299,8 @@ impl Shared {
     pub(crate) fn are_several(&self) -> bool {
         match self.requests() {
             0 => false,
-            1 => self.threads_here.any(),
-            _ => true,
+            1 => self.has_turns && self.threads_here.any(),
+            _ => self.has_turns,
         }
     }
 

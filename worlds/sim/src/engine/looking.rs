@@ -24,11 +24,11 @@ impl Engine<'_> {
 
     /// Looks for a task for a seat and begins it; if there is none, the seat idles.
     pub(super) fn find(&mut self, seat: usize) {
-        let Engine { plan, seats, queues, program, in_turn, now, .. } = self;
+        let Engine { plan, seats, queues, program, in_turn, now, options, .. } = self;
         let Thread { state, pinned, .. } = &mut seats[seat];
         let mut called = || pinned.pop_front().map(|task| (task, program.tasks[task as usize].request));
         let mut found = None;
-        if in_turn.len() <= 1 {
+        if in_turn.len() <= 1 || options.without_turns {
             state.end_turns();
         } else if !state.is_waiting() {
             // On threads a task of another request gets a stack of its own, and the one that waits goes on when it can. There are none here.
