@@ -292,6 +292,26 @@ impl Column {
         (0..self.rows).map(|row| self.string(row))
     }
 
+    /// A text column of the parts of one text, which is not copied: row `r` is `text[ends[r]..ends[r + 1]]`. Panics if the ends don't
+    /// begin with 0, fall, are no places between characters, or end before the text or behind it.
+    ///
+    /// ```
+    /// use vicus_flow::Column;
+    ///
+    /// let column = Column::of_text("onetwo".to_owned(), vec![0, 3, 3, 6]);
+    /// assert!(column.texts().eq(["one", "", "two"]));
+    /// ```
+    pub fn of_text(text: String, ends: Vec<i32>) -> Column {
+        let is_end = |&end: &i32| usize::try_from(end).is_ok_and(|end| text.is_char_boundary(end));
+        let is_whole = ends.first() == Some(&0) && ends.last().is_some_and(|&end| end as usize == text.len());
+        assert!(is_whole && ends.is_sorted() && ends.iter().all(is_end), "the rows are the parts of the text");
+        #[expect(unsafe_code, reason = "vectors become a column")]
+        // SAFETY: looked at just now; parts of a text that begin and end between characters are texts.
+        unsafe {
+            of_ends(Type::Text, ends, text.into_bytes())
+        }
+    }
+
     /// A column of strings of bytes. If there is no memory, or more than 2 GiB, it fails by [`give_up`].
     pub fn of_binaries<S: AsRef<[u8]>>(strings: impl IntoIterator<Item = S>) -> Column {
         of_strings(Type::Binary, strings.into_iter())
@@ -455,13 +475,23 @@ fn of_strings<S: AsRef<[u8]>>(kind: Type, strings: impl Iterator<Item = S>) -> C
         ends.grow_or_give_up(1);
         ends.push(i32::try_from(bytes.len()).unwrap_or_else(|_| give_up(TOO_MUCH_TEXT)));
     }
+    #[expect(unsafe_code, reason = "vectors become a column")]
+    // SAFETY: the ends begin with 0 and rise, and the last one is the number of bytes. Those of texts came from texts.
+    unsafe {
+        of_ends(kind, ends, bytes)
+    }
+}
+
+/// A column of texts or of strings of bytes.
+///
+/// # Safety
+/// The ends begin with 0 and don't fall, the last one is the number of bytes, and a text is UTF-8 row by row.
+#[expect(unsafe_code, reason = "the caller promises what lies there")]
+unsafe fn of_ends(kind: Type, ends: Vec<i32>, bytes: Vec<u8>) -> Column {
     let rows = ends.len() - 1;
     let block = Arc::new(Block::of_vec(ends));
-    #[expect(unsafe_code, reason = "vectors become a column")]
-    // SAFETY: the ends begin with 0 and rise, the last one is the number of bytes, and a text is UTF-8 row by row.
-    unsafe {
-        Column::new(Parts { kind, rows, at: block.at(), block, text: Some(bytes.into()), nulls: None })
-    }
+    // SAFETY: by the caller's promise.
+    unsafe { Column::new(Parts { kind, rows, at: block.at(), block, text: Some(bytes.into()), nulls: None }) }
 }
 
 macro_rules! columns_of {

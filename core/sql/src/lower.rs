@@ -15,8 +15,8 @@ use crate::boxes::scan::Scan;
 use crate::boxes::set::SetOperation;
 use crate::boxes::slice::{Single, Slice};
 use crate::boxes::top::Top;
-use crate::error::SqlError;
-use crate::evaluate::{Vector, gathered};
+use crate::error::{Place, SqlError};
+use crate::evaluate::{Room, Vector, gathered};
 use crate::explain::describe;
 use crate::expression::{ColumnId, Expr};
 use crate::plan::BOX_BYTES;
@@ -24,7 +24,7 @@ use crate::relation::{Columns, Join, JoinKind, Op, Relation, SortBy};
 use crate::types::{SqlType, Value};
 use std::sync::Arc;
 use vicus_flow::library::{self, HashKey, SortKey};
-use vicus_flow::{Bound, BoxId, BoxModel, Envelope, Field, Model, ModelBuilder, OutputId, Schema};
+use vicus_flow::{Bound, BoxError, BoxId, BoxModel, Envelope, Field, Model, ModelBuilder, OutputId, Schema};
 use vicus_language::stack::deep;
 use vicus_language::{PlanNode, PlanOptions, Stop};
 
@@ -222,6 +222,7 @@ impl Lowering<'_> {
             }
             Op::Values { rows } => {
                 let envelopes = values(rows, &relation.columns, self.columns, self.limit);
+                let envelopes = envelopes.map_err(|error| SqlError::wrong_type(Place::default(), error.to_string()))?;
                 let source = self.net.source(library::source("values", &schema, move || envelopes.clone()));
                 Ok(vec![self.note(source).output(0)])
             }
@@ -433,14 +434,18 @@ fn places(wanted: &[ColumnId], columns: &[ColumnId]) -> Vec<usize> {
     wanted.iter().map(|id| place(id).unwrap_or_else(|| panic!("{id:?} is one of {columns:?}"))).collect()
 }
 
-fn values(rows: &[Vec<Value>], columns: &[ColumnId], known: &Columns, limit: usize) -> Vec<Envelope> {
+fn values(rows: &[Vec<Value>], columns: &[ColumnId], known: &Columns, limit: usize) -> Result<Vec<Envelope>, BoxError> {
+    // The binder has counted them for the plan.
+    let room = Room::new(&|_| Ok(()));
     let envelope = |rows: &[Vec<Value>]| {
         let column = |(place, &id): (usize, &ColumnId)| {
             let kind = known.kind(id);
-            let singles: Vec<_> = rows.iter().map(|row| Vector::One(row[place].clone()).into_column(kind, 1)).collect();
-            gathered(kind.flow_type(), singles.iter().map(|single| Some((single, 0))))
+            let single = |row: &Vec<Value>| Vector::One(row[place].clone()).into_column(kind, 1, &room);
+            let singles = rows.iter().map(single).collect::<Result<Vec<_>, _>>()?;
+            gathered(kind.flow_type(), singles.iter().map(|single| Some((single, 0))), &room)
         };
-        Envelope::of_rows(columns.iter().enumerate().map(column).collect(), rows.len())
+        let columns = columns.iter().enumerate().map(column).collect::<Result<_, BoxError>>()?;
+        Ok(Envelope::of_rows(columns, rows.len()))
     };
     rows.chunks(limit).map(envelope).collect()
 }

@@ -93,7 +93,8 @@ fn planned(
         nodes: lowered.nodes,
         is_short: lowered.is_short,
         calls_functions: made_bytes.is_some(),
-        bytes: made_bytes.unwrap_or(0).saturating_add(bytes as u64),
+        // What was counted has the texts of VALUES.
+        bytes: made_bytes.unwrap_or(0).saturating_add(bytes as u64).max(stop.spent().bytes),
     })
 }
 

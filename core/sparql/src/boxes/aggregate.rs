@@ -187,7 +187,7 @@ impl State {
         }
     }
 
-    /// Adds a part that stands for `part` values. A single value is a part of its own. Returns by how many bytes a string grew.
+    /// Adds a part that stands for `part` values. A single value is a part of its own. Returns by how many bytes a string's memory grew.
     fn add(&mut self, terms: &Terms, scratch: &Scratch, fold: &Fold, part: u64, id: Id) -> usize {
         let is_failed = part & FAILED != 0 || part == 1 && id.is_unbound();
         match self {
@@ -216,13 +216,13 @@ impl State {
                     *text = None;
                 }
                 if let (Some(text), Fold::Concat(separator), 1..) = (text, fold, part) {
-                    let before = text.len();
+                    let before = text.capacity();
                     if *count > 0 {
                         append(text, separator);
                     }
                     *count += part;
                     terms.view(id, |view| view.write_lexical(&mut Growing(text))).expect("a string takes everything");
-                    let grown = text.len() - before;
+                    let grown = text.capacity() - before;
                     if !terms.check_length(text.len()) {
                         text.clear();
                     }

@@ -78,15 +78,15 @@ impl Evaluator<'_> {
                 let (pattern, by) = (self.simple(&values[1])?, self.simple(&values[2])?);
                 let flags = self.flags(values.get(3))?;
                 let by = Replacement::parse(&by, flags.contains('q'))?;
-                let (terms, stopped) = (self.terms, self.stopped);
+                let (terms, stopped, held) = (self.terms, self.stopped, self.held + text.len());
                 let regex = self.scratch.regexes.get(&pattern, &flags, stopped.unwrap_or(&|_| false))?;
                 // A pattern that matches the empty text is an error (FORX0003).
                 if regex.matches_nothing()? {
                     return None;
                 }
                 // Growing the text may double its memory.
-                let is_too_much = |bytes: usize| stopped.is_some_and(|stopped| stopped(2 * bytes as u64));
-                let fits = |bytes: usize| terms.check_length(bytes) && !(bytes >= LONG && is_too_much(bytes));
+                let is_too_much = |bytes: usize| stopped.is_some_and(|stopped| stopped((held + 2 * bytes) as u64));
+                let fits = |bytes: usize| !(held + bytes >= LONG && is_too_much(bytes)) && terms.check_length(bytes);
                 let made = regex.replaced(&text, &by, &fits)?;
                 Some(self.tagged(made, language))
             }
@@ -275,13 +275,13 @@ impl Evaluator<'_> {
 
     /// Books a string before it is made. False if it would be too long, or its memory is refused.
     fn claim_room(&self, bytes: usize) -> bool {
-        self.terms.check_length(bytes) && !(bytes >= LONG && self.poll(bytes))
+        !self.poll(bytes) && self.terms.check_length(bytes)
     }
 
     fn lexical(&self, value: &Val) -> Option<String> {
         self.terms.view(self.id_of(value.clone()), |view| {
             let bytes = view.as_str().map_or(0, str::len);
-            if bytes >= LONG && self.poll(bytes) {
+            if self.poll(bytes) {
                 return None;
             }
             let mut text = with_room(bytes);

@@ -52,6 +52,8 @@ pub(crate) fn fetch(terms: &Terms, column: &[u64]) {
 pub(crate) struct Evaluator<'a> {
     pub(crate) terms: &'a Arc<Terms>,
     scratch: Scratch,
+    /// Bytes of the strings that operands have as values while others are computed.
+    held: usize,
     /// Asks whether to give up, given the bytes held; called where an expression may take long.
     stopped: Option<&'a dyn Fn(u64) -> bool>,
     /// Whether expressions have so many levels that recursion must ask for more stack.
@@ -60,7 +62,7 @@ pub(crate) struct Evaluator<'a> {
 
 impl<'a> Evaluator<'a> {
     pub(crate) fn new(terms: &'a Arc<Terms>) -> Evaluator<'a> {
-        Evaluator { terms, scratch: Scratch::default(), stopped: None, is_deep: is_deep(terms.levels) }
+        Evaluator { terms, scratch: Scratch::default(), held: 0, stopped: None, is_deep: is_deep(terms.levels) }
     }
 
     /// The same evaluator, which gives up a long evaluation when `stopped` is true for the bytes it holds.
@@ -154,26 +156,31 @@ impl<'a> Evaluator<'a> {
             Expr::Not(inner) => self.truth(inner, row).map(|value| !value),
             Expr::Bound(slot) => Some(row(slot.0) != 0),
             Expr::Compare(operator, a, b) => {
-                let (a, b) = (self.eval(a, row)?, self.eval(b, row)?);
+                let (a, b) = self.both(a, b, row)?;
                 self.compare(*operator, &a, &b)
             }
             Expr::SameTerm(a, b) => {
-                let (a, b) = (self.eval(a, row)?, self.eval(b, row)?);
+                let (a, b) = self.both(a, b, row)?;
                 let (a, b) = (self.id_of(a), self.id_of(b));
                 Some(self.terms.is_same(a, b))
             }
             Expr::In(needle, all) => {
                 let needle = self.eval(needle, row)?;
+                let before = self.hold(&needle);
                 let mut result = Some(false);
                 for candidate in all {
                     let equal =
                         self.eval(candidate, row).and_then(|value| self.compare(Compare::Equal, &needle, &value));
                     match equal {
-                        Some(true) => return Some(true),
+                        Some(true) => {
+                            result = Some(true);
+                            break;
+                        }
                         Some(false) => {}
                         None => result = None,
                     }
                 }
+                self.held = before;
                 result
             }
             Expr::Exists(node, outside) => {
@@ -262,19 +269,10 @@ impl<'a> Evaluator<'a> {
                 self.field(*field, &value)
             }
             Expr::Call(function, operands) => {
-                let value = match &operands[..] {
-                    [operand] => {
-                        let value = self.eval(operand, row)?;
-                        self.call(*function, &[value])?
-                    }
-                    operands => {
-                        let mut values = Vec::with_capacity(operands.len());
-                        for operand in operands {
-                            values.push(self.eval(operand, row)?);
-                        }
-                        self.call(*function, &values)?
-                    }
-                };
+                let before = self.held;
+                let value = self.called(*function, operands, row);
+                self.held = before;
+                let value = value?;
                 let fits = match &value {
                     Val::String(text) => self.terms.check_length(text.len()),
                     Val::Id(id) => !id.is_unbound(),
@@ -293,6 +291,40 @@ impl<'a> Evaluator<'a> {
         }
     }
 
+    /// The value of a call of a function, whose operands are held meanwhile.
+    fn called(&mut self, function: Function, operands: &[Expr], row: &impl Fn(usize) -> u64) -> Option<Val> {
+        if let [operand] = operands {
+            let value = self.eval(operand, row)?;
+            self.hold(&value);
+            return self.call(function, &[value]);
+        }
+        let mut values = Vec::with_capacity(operands.len());
+        for operand in operands {
+            let value = self.eval(operand, row)?;
+            self.hold(&value);
+            values.push(value);
+        }
+        self.call(function, &values)
+    }
+
+    /// Two values, of which the first is held while the second is computed.
+    fn both(&mut self, a: &Expr, b: &Expr, row: &impl Fn(usize) -> u64) -> Option<(Val, Val)> {
+        let a = self.eval(a, row)?;
+        let before = self.hold(&a);
+        let b = self.eval(b, row);
+        self.held = before;
+        Some((a, b?))
+    }
+
+    /// Counts a value that is held. Returns how many bytes were held before.
+    fn hold(&mut self, value: &Val) -> usize {
+        let before = self.held;
+        if let Val::String(text) = value {
+            self.held += text.len();
+        }
+        before
+    }
+
     /// The value as a number, without making it a term; `None` for errors and for other values.
     pub(crate) fn number(&mut self, expr: &Expr, row: &impl Fn(usize) -> u64) -> Option<Number> {
         match self.eval(expr, row)? {
@@ -302,16 +334,18 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Asks whether to give up before `bytes` bytes are made: the request may not hold that much more, or was cancelled.
+    /// Asks whether to give up before `bytes` bytes are made, beside the strings that are held: the request may not hold that much more, or
+    /// was cancelled. Few bytes are not asked for.
     fn poll(&self, bytes: usize) -> bool {
-        self.stopped.is_some_and(|stopped| stopped(bytes as u64))
+        let bytes = bytes.saturating_add(self.held);
+        bytes >= LONG && self.stopped.is_some_and(|stopped| stopped(bytes as u64))
     }
 
     /// The text and the language, if any, of a string literal.
     fn string(&self, value: &Val) -> Option<(String, Option<String>)> {
         let copy = |text: &str, language: Option<&str>| {
             // Twice: the copy, and the result that a function makes of it.
-            let is_too_much = text.len() >= LONG && self.poll(2 * text.len());
+            let is_too_much = self.poll(2 * text.len());
             (!is_too_much).then(|| (copied(text), language.map(str::to_owned)))
         };
         with_string(self.terms, value, copy)?

@@ -2,10 +2,12 @@
 
 use super::{Aggregates, Binder, Bound, Cte, Output, Scope, aggregate, is_name};
 use crate::error::{SqlError, SqlErrorKind};
+use crate::evaluate::{Room, constant};
 use crate::expression::{ColumnId, Expr, Function};
 use crate::relation::{Op, Relation, SortBy};
 use crate::types::{SqlType, Value};
 use sqlparser::ast::{self, Spanned};
+use std::cell::Cell;
 use vicus_language::stack::of_levels;
 
 /// A sort key: an output, by its place, or an expression.
@@ -216,6 +218,14 @@ impl<'a> Binder<'a> {
             })
             .collect();
         let mut rows = Vec::with_capacity(exprs.len());
+        // The plan holds the values.
+        let (stop, asked) = (self.stop, Cell::new(0));
+        let ask =
+            |bytes: u64| match stop.count_bytes(bytes.saturating_sub(asked.replace(bytes.max(asked.get()))) as usize) {
+                true => Err("VALUES has more text than a plan may hold".into()),
+                false => Ok(()),
+            };
+        let room = Room::new(&ask);
         for row in exprs {
             let value = |(expr, output): (Expr, &Output)| {
                 let expr = if expr.is_null_literal() { Expr::null(output.kind) } else { cast(expr, output.kind) };
@@ -223,7 +233,9 @@ impl<'a> Binder<'a> {
                     let message = format!("VALUES can't name the column {}", self.columns.name(*column));
                     return Err(SqlError::wrong_type(place, message));
                 }
-                crate::evaluate::constant(&expr).map_err(|error| SqlError::wrong_type(place, error.to_string()))
+                let value = constant(&expr, &room);
+                stop.check()?;
+                value.map_err(|error| SqlError::wrong_type(place, error.to_string()))
             };
             rows.push(row.into_iter().zip(&outputs).map(value).collect::<Result<Vec<Value>, _>>()?);
         }
@@ -617,7 +629,10 @@ impl<'a> Binder<'a> {
         let scope = self.scopes.pop().expect("it was pushed");
         let bound = bound?;
         if scope.attached.is_empty() && bound.columns().is_empty() {
-            match crate::evaluate::constant(&bound) {
+            /// A number of rows is no long text, and is not made of one.
+            const MOST: u64 = 256 << 10;
+            let ask = |bytes| if bytes > MOST { Err("it is a long text".into()) } else { Ok(()) };
+            match constant(&bound, &Room::new(&ask)) {
                 Ok(Value::Null) => return Ok(None),
                 Ok(Value::BigInt(count)) if count >= 0 => return Ok(Some(count as u64)),
                 _ => {}

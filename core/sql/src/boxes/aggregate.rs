@@ -2,7 +2,7 @@
 
 use super::fold::State;
 use super::keys::{KeyTable, KeyWriter, columns_of};
-use crate::evaluate::{Batch, Vector, evaluate};
+use crate::evaluate::{Batch, Room, Texts, Vector, evaluate};
 use crate::expression::Expr;
 use crate::relation::FoldKind;
 use crate::types::SqlType;
@@ -67,6 +67,7 @@ pub(crate) struct Aggregate {
     stage: Stage,
     keys: KeyTable,
     states: Vec<State>,
+    texts: Texts,
     /// While groups are being sent: how many were, and whether these are the last.
     sending: Option<(usize, bool)>,
 }
@@ -79,6 +80,7 @@ impl Aggregate {
             stage,
             keys: KeyTable::new(spec.seed),
             states: spec.folds.iter().map(state).collect(),
+            texts: Texts::default(),
             sending: None,
         }
     }
@@ -91,22 +93,22 @@ impl Aggregate {
         self.keys.held() + self.states.iter().map(State::held).sum::<u64>()
     }
 
-    fn add(&mut self, envelope: Envelope) -> Result<(), BoxError> {
+    fn add(&mut self, envelope: Envelope, room: &Room<'_>) -> Result<(), BoxError> {
         let spec = &self.spec;
         let rows = envelope.rows();
         let batch = Batch { columns: envelope.into_columns(), rows };
         let column = |place: usize| Vector::Many(batch.columns[place].clone());
         let keys = match self.stage {
             Stage::Results => (0..spec.keys.len()).map(column).collect(),
-            _ => spec.keys.iter().map(|key| evaluate(key, &batch)).collect::<Result<Vec<_>, _>>()?,
+            _ => spec.keys.iter().map(|key| evaluate(key, &batch, room)).collect::<Result<Vec<_>, _>>()?,
         };
         let mut groups = vec![0u32; rows];
         if !spec.keys.is_empty() {
             let kinds = spec.key_kinds();
-            let (writer, mut key) = (KeyWriter::new(&keys, &kinds), Vec::new());
+            let (writer, mut key) = (KeyWriter::new(&keys, &kinds, room)?, Vec::new());
             for (row, group) in groups.iter_mut().enumerate() {
                 writer.write(row, &mut key);
-                *group = self.keys.number(&key)?;
+                *group = self.keys.number(&key, room)?;
             }
         }
         let count = self.groups();
@@ -117,12 +119,12 @@ impl Aggregate {
                 let width = State::part_kinds(fold.kind, fold.argument_kind()).len();
                 let parts: Vec<Vector> = (place..place + width).map(column).collect();
                 place += width;
-                state.add_parts(&parts, &groups)?;
+                state.add_parts(&parts, &groups, room)?;
                 continue;
             }
             match &fold.argument {
-                None => state.add(None, &groups)?,
-                Some(argument) => state.add(Some(&evaluate(argument, &batch)?), &groups)?,
+                None => state.add(None, &groups, room)?,
+                Some(argument) => state.add(Some(&evaluate(argument, &batch, room)?), &groups, room)?,
             }
         }
         Ok(())
@@ -144,16 +146,21 @@ impl Aggregate {
             }
             let groups = next..count.min(next + self.spec.limit);
             let rows = groups.len();
-            let mut columns = match kinds.is_empty() {
-                true => Vec::new(),
-                false => columns_of(groups.clone().map(|group| self.keys.key(group)), &kinds),
-            };
-            for state in &self.states {
-                match self.stage {
-                    Stage::Parts => columns.extend(state.parts(groups.clone())),
-                    _ => columns.push(state.results(groups.clone())?),
+            let mut texts = std::mem::take(&mut self.texts);
+            let mut columns = texts.book(turn, self.held(), |room| {
+                let mut columns = match kinds.is_empty() {
+                    true => Vec::new(),
+                    false => columns_of(groups.clone().map(|group| self.keys.key(group)), &kinds, room)?,
+                };
+                for state in &self.states {
+                    match self.stage {
+                        Stage::Parts => columns.extend(state.parts(groups.clone(), room)?),
+                        _ => columns.push(state.results(groups.clone(), room)?),
+                    }
                 }
-            }
+                Ok(columns)
+            })?;
+            self.texts = texts;
             if self.stage != Stage::Parts {
                 columns = self.spec.wanted.iter().map(|&place| columns[place].clone()).collect();
             }
@@ -178,7 +185,9 @@ impl Operator for Aggregate {
                 None => return Ok(()),
                 Some(pill) if pill.is_pill() => self.sending = Some((0, true)),
                 Some(envelope) => {
-                    self.add(envelope)?;
+                    let mut texts = std::mem::take(&mut self.texts);
+                    texts.book(turn, self.held(), |room| self.add(envelope, room))?;
+                    self.texts = texts;
                     turn.book(self.held())?;
                     if self.stage == Stage::Parts && self.groups() >= PART_GROUPS {
                         self.sending = Some((0, false));

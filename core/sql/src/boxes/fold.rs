@@ -1,7 +1,7 @@
 //! The states of aggregates, a value for each group.
 
 use super::keys::{KeyTable, KeyWriter};
-use crate::evaluate::Vector;
+use crate::evaluate::{Room, Vector};
 use crate::relation::FoldKind;
 use crate::types::{SqlType, canonical, order_doubles};
 use std::cmp::Ordering;
@@ -81,7 +81,7 @@ impl State {
     }
 
     /// Adds a value for each row to the row's group; without values, it counts rows.
-    pub(crate) fn add(&mut self, vector: Option<&Vector>, groups: &[u32]) -> Result<(), BoxError> {
+    pub(crate) fn add(&mut self, vector: Option<&Vector>, groups: &[u32], room: &Room<'_>) -> Result<(), BoxError> {
         let Some(vector) = vector else {
             if let Values::Count(counts) = &mut self.values {
                 groups.iter().for_each(|&group| counts[group as usize] += 1);
@@ -90,7 +90,7 @@ impl State {
         };
         if let Some((seen, kind)) = &mut self.seen {
             let (vectors, kinds) = ([vector.clone()], [*kind]);
-            let (writer, mut value, mut key) = (KeyWriter::new(&vectors, &kinds), Vec::new(), Vec::new());
+            let (writer, mut value, mut key) = (KeyWriter::new(&vectors, &kinds, room)?, Vec::new(), Vec::new());
             let mut rows = Vec::new();
             for (row, group) in groups.iter().enumerate() {
                 if writer.write(row, &mut value) {
@@ -100,16 +100,22 @@ impl State {
                 key.extend_from_slice(&group.to_le_bytes());
                 key.extend_from_slice(&value);
                 let before = seen.len();
-                if seen.number(&key)? as usize == before {
+                if seen.number(&key, room)? as usize == before {
                     rows.push(row);
                 }
             }
-            return self.add_rows(vector, groups, rows.into_iter());
+            return self.add_rows(vector, groups, rows.into_iter(), room);
         }
-        self.add_rows(vector, groups, 0..groups.len())
+        self.add_rows(vector, groups, 0..groups.len(), room)
     }
 
-    fn add_rows(&mut self, vector: &Vector, groups: &[u32], rows: impl Iterator<Item = usize>) -> Result<(), BoxError> {
+    fn add_rows(
+        &mut self,
+        vector: &Vector,
+        groups: &[u32],
+        rows: impl Iterator<Item = usize>,
+        room: &Room<'_>,
+    ) -> Result<(), BoxError> {
         let greatest = self.kind == FoldKind::Greatest;
         let is_better = |order: Ordering| if greatest { order.is_gt() } else { order.is_lt() };
         match &mut self.values {
@@ -185,6 +191,7 @@ impl State {
                     if let Some(text) = texts.get(row) {
                         let known = &mut best[groups[row] as usize];
                         if known.as_deref().is_none_or(|known| is_better(text.as_bytes().cmp(known.as_bytes()))) {
+                            room.take(text.len())?;
                             self.text_bytes += text.len() as u64;
                             self.text_bytes -= known.as_ref().map_or(0, |known| known.len() as u64);
                             *known = Some(text.into());
@@ -208,8 +215,8 @@ impl State {
     }
 
     /// The states of some groups.
-    pub(crate) fn parts(&self, groups: std::ops::Range<usize>) -> Vec<Column> {
-        match &self.values {
+    pub(crate) fn parts(&self, groups: std::ops::Range<usize>, room: &Room<'_>) -> Result<Vec<Column>, BoxError> {
+        Ok(match &self.values {
             Values::Count(counts) => vec![counts[groups].to_vec().into()],
             Values::Doubles(sums, counts) => {
                 vec![sums[groups.clone()].to_vec().into(), counts[groups].to_vec().into()]
@@ -219,12 +226,12 @@ impl State {
                     |shift: u32| sums[groups.clone()].iter().map(|sum| (sum >> shift) as i64).collect::<Vec<i64>>();
                 vec![half(64).into(), half(0).into(), counts[groups.clone()].to_vec().into()]
             }
-            _ => vec![self.best(groups)],
-        }
+            _ => vec![self.best(groups, room)?],
+        })
     }
 
     /// Adds the states of another box, a row for each group.
-    pub(crate) fn add_parts(&mut self, parts: &[Vector], groups: &[u32]) -> Result<(), BoxError> {
+    pub(crate) fn add_parts(&mut self, parts: &[Vector], groups: &[u32], room: &Room<'_>) -> Result<(), BoxError> {
         let integer = |part: usize, row: usize| parts[part].values::<i64>().get(row).unwrap_or(0);
         match &mut self.values {
             Values::Count(counts) => {
@@ -243,13 +250,13 @@ impl State {
                     counts[group as usize] += integer(1, row);
                 }
             }
-            _ => return self.add_rows(&parts[0], groups, 0..groups.len()),
+            _ => return self.add_rows(&parts[0], groups, 0..groups.len(), room),
         }
         Ok(())
     }
 
     /// The results of some groups.
-    pub(crate) fn results(&self, groups: std::ops::Range<usize>) -> Result<Column, BoxError> {
+    pub(crate) fn results(&self, groups: std::ops::Range<usize>, room: &Room<'_>) -> Result<Column, BoxError> {
         let is_average = self.kind == FoldKind::Average;
         Ok(match &self.values {
             Values::Count(counts) => counts[groups].to_vec().into(),
@@ -272,18 +279,23 @@ impl State {
                 let results = sums[groups.clone()].iter().zip(&counts[groups]).map(result);
                 results.collect::<Result<Vec<_>, _>>()?.into()
             }
-            _ => self.best(groups),
+            _ => self.best(groups, room)?,
         })
     }
 
-    fn best(&self, groups: std::ops::Range<usize>) -> Column {
-        match &self.values {
+    fn best(&self, groups: std::ops::Range<usize>, room: &Room<'_>) -> Result<Column, BoxError> {
+        Ok(match &self.values {
             Values::Truth(values) => values[groups].to_vec().into(),
             Values::BestInteger(values) => values[groups].to_vec().into(),
             Values::BestDouble(values) => values[groups].to_vec().into(),
             Values::BestDate(values) => values[groups].to_vec().into(),
-            Values::BestText(values) => values[groups].iter().map(Option::as_deref).collect::<Vec<_>>().into(),
+            Values::BestText(values) => {
+                let texts = || values[groups.clone()].iter().map(Option::as_deref);
+                // The texts while they grow: the old ones and twice as much.
+                room.take(texts().flatten().map(|text| 3 * text.len()).fold(0, usize::saturating_add))?;
+                texts().collect::<Vec<_>>().into()
+            }
             Values::Count(_) | Values::Integers(..) | Values::Doubles(..) => unreachable!("these are no single values"),
-        }
+        })
     }
 }

@@ -5,7 +5,7 @@
 
 use super::keys::{KeyTable, KeyWriter};
 use super::pairs::Pairs;
-use crate::evaluate::{Batch, Vector, evaluate, gather, gathered, nulls, selected};
+use crate::evaluate::{Batch, Room, Texts, Vector, evaluate, gather, gathered, nulls, selected};
 use crate::expression::Expr;
 use crate::relation::JoinKind;
 use crate::types::SqlType;
@@ -79,13 +79,23 @@ impl JoinTable {
     }
 
     /// A column of these rows, or of nulls.
-    fn column(&self, place: usize, kind: SqlType, rows: impl Iterator<Item = Option<u32>>) -> Column {
+    ///
+    /// # Errors
+    /// There is no room for its texts.
+    fn column(
+        &self,
+        place: usize,
+        kind: SqlType,
+        rows: impl Iterator<Item = Option<u32>> + Clone,
+        room: &Room<'_>,
+    ) -> Result<Column, BoxError> {
         gathered(
             kind.flow_type(),
             rows.map(|row| {
                 let (chunk, row) = self.rows[row? as usize];
                 Some((self.chunks[chunk as usize].column(place), row as usize))
             }),
+            room,
         )
     }
 }
@@ -97,6 +107,7 @@ pub(crate) struct JoinBuild {
     /// The group of each row.
     groups: Vec<u32>,
     chunk_bytes: u64,
+    texts: Texts,
 }
 
 impl JoinBuild {
@@ -110,7 +121,7 @@ impl JoinBuild {
             count: 0,
             has_null: false,
         };
-        JoinBuild { spec: Arc::clone(spec), table, groups: Vec::new(), chunk_bytes: 0 }
+        JoinBuild { spec: Arc::clone(spec), table, groups: Vec::new(), chunk_bytes: 0, texts: Texts::default() }
     }
 
     fn held(&self) -> u64 {
@@ -119,15 +130,15 @@ impl JoinBuild {
         self.chunk_bytes + keys.held() + 4 * words as u64
     }
 
-    fn add(&mut self, envelope: Envelope) -> Result<(), BoxError> {
+    fn add(&mut self, envelope: Envelope, room: &Room<'_>) -> Result<(), BoxError> {
         let (table, spec) = (&mut self.table, &self.spec);
         let (rows, keeps) = (envelope.rows(), spec.keeps_rows());
         table.count += rows as u64;
         let envelope = envelope.compact();
         let batch = Batch { columns: envelope.columns().to_vec(), rows };
-        let keys = spec.right_keys.iter().map(|key| evaluate(key, &batch)).collect::<Result<Vec<_>, _>>()?;
+        let keys = spec.right_keys.iter().map(|key| evaluate(key, &batch, room)).collect::<Result<Vec<_>, _>>()?;
         let kinds = spec.key_kinds();
-        let (writer, mut key) = (KeyWriter::new(&keys, &kinds), Vec::new());
+        let (writer, mut key) = (KeyWriter::new(&keys, &kinds, room)?, Vec::new());
         if keeps {
             u32::try_from(table.rows.len() + rows).map_err(|_| "a join's table has more than four billion rows")?;
             self.groups.grow(rows)?;
@@ -138,7 +149,7 @@ impl JoinBuild {
             let is_null = writer.write(row, &mut key);
             table.has_null |= is_null;
             // A null equals nothing.
-            let group = if is_null { NO_GROUP } else { table.keys.number(&key)? };
+            let group = if is_null { NO_GROUP } else { table.keys.number(&key, room)? };
             // Rows without a group are needed by a full join alone.
             if keeps && (group != NO_GROUP || spec.kind == JoinKind::Full) {
                 self.groups.push(group);
@@ -192,7 +203,9 @@ impl Operator for JoinBuild {
                 turn.send_pills();
             }
             Some(envelope) => {
-                self.add(envelope)?;
+                let mut texts = std::mem::take(&mut self.texts);
+                texts.book(turn, self.held(), |room| self.add(envelope, room))?;
+                self.texts = texts;
                 turn.book(self.held())?;
             }
         }
@@ -211,6 +224,7 @@ pub(crate) struct JoinProbe {
     met: Vec<bool>,
     /// Of a full join, once all left rows have come: how many rows of the table were looked at.
     rest: Option<usize>,
+    texts: Texts,
 }
 
 /// An envelope whose rows are being looked up.
@@ -227,17 +241,25 @@ impl JoinProbe {
     pub(crate) fn new(spec: &Arc<JoinSpec>) -> JoinProbe {
         let conditions = spec.residual.iter().chain(&spec.membership);
         let checked = conditions.flat_map(Expr::columns).map(|column| column.0 as usize).collect();
-        JoinProbe { spec: Arc::clone(spec), checked, table: None, current: None, met: Vec::new(), rest: None }
+        JoinProbe {
+            spec: Arc::clone(spec),
+            checked,
+            table: None,
+            current: None,
+            met: Vec::new(),
+            rest: None,
+            texts: Texts::default(),
+        }
     }
 
     /// Begins with an envelope.
-    fn begin(&mut self, envelope: Envelope, table: &JoinTable) -> Result<Current, BoxError> {
+    fn begin(&self, envelope: Envelope, table: &JoinTable, room: &Room<'_>) -> Result<Current, BoxError> {
         let spec = &self.spec;
         let (attached, rows) = (envelope.attached().to_vec(), envelope.rows());
         let batch = Batch { columns: envelope.into_columns(), rows };
-        let keys = spec.left_keys.iter().map(|key| evaluate(key, &batch)).collect::<Result<Vec<_>, _>>()?;
+        let keys = spec.left_keys.iter().map(|key| evaluate(key, &batch, room)).collect::<Result<Vec<_>, _>>()?;
         let kinds = spec.key_kinds();
-        let (writer, mut key) = (KeyWriter::new(&keys, &kinds), Vec::new());
+        let (writer, mut key) = (KeyWriter::new(&keys, &kinds, room)?, Vec::new());
         let (mut groups, mut unknown, mut matched) = (vec![NO_GROUP; rows], vec![false; rows], vec![false; rows]);
         for row in 0..rows {
             let is_null = writer.write(row, &mut key);
@@ -261,24 +283,30 @@ impl JoinProbe {
         left: &Batch,
         rows: (&[u32], &[u32]),
         of: impl Fn(usize) -> bool,
-    ) -> Vec<Column> {
+        room: &Room<'_>,
+    ) -> Result<Vec<Column>, BoxError> {
         let (left_rows, right_rows) = rows;
         let mut columns = Vec::with_capacity(self.spec.left_width + self.spec.right_kinds.len());
         for (place, column) in left.columns.iter().enumerate() {
-            columns.push(if of(place) { gather(column, left_rows) } else { column.slice(0..0) });
+            columns.push(if of(place) { gather(column, left_rows, room)? } else { column.slice(0..0) });
         }
         for (place, kind) in self.spec.right_kinds.iter().enumerate() {
             columns.push(if of(self.spec.left_width + place) {
-                table.column(place, *kind, right_rows.iter().map(|&row| Some(row)))
+                table.column(place, *kind, right_rows.iter().map(|&row| Some(row)), room)?
             } else {
                 nulls(kind.flow_type(), 0)
             });
         }
-        columns
+        Ok(columns)
     }
 
-    /// Looks at some more pairs. Whether there may be more.
-    fn step(&mut self, turn: &mut Turn<'_>, table: &JoinTable, current: &mut Current) -> Result<bool, BoxError> {
+    /// Looks at some more pairs. Whether there may be more, and the rows to be sent.
+    fn step(
+        &mut self,
+        table: &JoinTable,
+        current: &mut Current,
+        room: &Room<'_>,
+    ) -> Result<(bool, Option<Envelope>), BoxError> {
         let spec = Arc::clone(&self.spec);
         let stops_early = !spec.sends_pairs();
         let (mut left, mut right) = (Vec::new(), Vec::new());
@@ -290,14 +318,15 @@ impl JoinProbe {
             &mut right,
         );
         if left.is_empty() {
-            return Ok(more);
+            return Ok((more, None));
         }
         if spec.checks_pairs() {
-            let columns = self.paired(table, &current.batch, (&left, &right), |place| self.checked.contains(&place));
+            let is_checked = |place: usize| self.checked.contains(&place);
+            let columns = self.paired(table, &current.batch, (&left, &right), is_checked, room)?;
             let batch = Batch { columns, rows: left.len() };
-            let mut passed = selected(&spec.residual, &batch)?;
+            let mut passed = selected(&spec.residual, &batch, room)?;
             if let Some(membership) = &spec.membership {
-                let truth: Vector = evaluate(membership, &batch)?;
+                let truth: Vector = evaluate(membership, &batch, room)?;
                 let truth = truth.values::<bool>();
                 for &pair in &passed {
                     if truth.get(pair as usize).is_none() {
@@ -313,54 +342,56 @@ impl JoinProbe {
         if spec.kind == JoinKind::Full {
             right.iter().for_each(|&row| self.met[row as usize] = true);
         }
+        room.settle(0);
+        let mut made = None;
         if spec.sends_pairs() && !left.is_empty() {
             let column = |&place: &usize| match place.checked_sub(spec.left_width) {
-                None => gather(&current.batch.columns[place], &left),
-                Some(place) => table.column(place, spec.right_kinds[place], right.iter().map(|&row| Some(row))),
+                None => gather(&current.batch.columns[place], &left, room),
+                Some(place) => table.column(place, spec.right_kinds[place], right.iter().map(|&row| Some(row)), room),
             };
-            let columns = spec.wanted.iter().map(column).collect();
-            turn.send(0, Envelope::of_rows(columns, left.len()).with(&current.attached));
+            let columns = spec.wanted.iter().map(column).collect::<Result<_, _>>()?;
+            made = Some(Envelope::of_rows(columns, left.len()).with(&current.attached));
         }
-        Ok(more)
+        Ok((more, made))
     }
 
-    /// What is known of the rows of an envelope once all pairs were looked at.
-    fn finish(&self, turn: &mut Turn<'_>, current: Current) {
+    /// What is known of the rows of an envelope once all pairs were looked at, to be sent.
+    fn finish(&self, current: Current, room: &Room<'_>) -> Result<Option<Envelope>, BoxError> {
         let spec = &self.spec;
         let Current { batch, attached, matched, unknown, .. } = current;
         let rows = |keep: &dyn Fn(usize) -> bool| {
             (0..batch.rows).filter(|&row| keep(row)).map(|row| row as u32).collect::<Vec<u32>>()
         };
         let kept = match spec.kind {
-            JoinKind::Inner => return,
+            JoinKind::Inner => return Ok(None),
             JoinKind::Left | JoinKind::Full | JoinKind::Anti => rows(&|row| !matched[row] && !unknown[row]),
             JoinKind::Semi => rows(&|row| matched[row]),
             JoinKind::Mark(_) => rows(&|_| true),
         };
         if kept.is_empty() {
-            return;
+            return Ok(None);
         }
         let all = kept.len() == batch.rows;
         let mark_place = spec.left_width + spec.right_kinds.len();
         let column = |&place: &usize| {
             if place < spec.left_width {
                 let column = &batch.columns[place];
-                return if all { column.clone() } else { gather(column, &kept) };
+                return if all { Ok(column.clone()) } else { gather(column, &kept, room) };
             }
             if place < mark_place {
-                return nulls(spec.right_kinds[place - spec.left_width].flow_type(), kept.len());
+                return Ok(nulls(spec.right_kinds[place - spec.left_width].flow_type(), kept.len()));
             }
             let marks: Column = matched.clone().into();
             let open: Vec<usize> = (0..batch.rows).filter(|&row| unknown[row] && !matched[row]).collect();
-            if open.is_empty() { marks } else { marks.with_nulls(open) }
+            Ok(if open.is_empty() { marks } else { marks.with_nulls(open) })
         };
-        let columns = spec.wanted.iter().map(column).collect();
-        turn.send(0, Envelope::of_rows(columns, kept.len()).with(&attached));
+        let columns = spec.wanted.iter().map(column).collect::<Result<_, BoxError>>()?;
+        Ok(Some(Envelope::of_rows(columns, kept.len()).with(&attached)))
     }
 
     /// The rows of the table that no left row has met. Whether there are more.
-    fn send_rest(&mut self, turn: &mut Turn<'_>, table: &JoinTable) -> bool {
-        let spec = &self.spec;
+    fn send_rest(&mut self, turn: &mut Turn<'_>, table: &JoinTable) -> Result<bool, BoxError> {
+        let spec = Arc::clone(&self.spec);
         let from = self.rest.expect("the left rows have come");
         let mut to = from;
         let mut rows: Vec<u32> = Vec::new();
@@ -372,14 +403,17 @@ impl JoinProbe {
         }
         self.rest = Some(to);
         if !rows.is_empty() {
-            let column = |&place: &usize| match place.checked_sub(spec.left_width) {
-                None => nulls(spec.left_kinds[place].flow_type(), rows.len()),
-                Some(place) => table.column(place, spec.right_kinds[place], rows.iter().map(|&row| Some(row))),
+            let column = |&place: &usize, room: &Room<'_>| match place.checked_sub(spec.left_width) {
+                None => Ok(nulls(spec.left_kinds[place].flow_type(), rows.len())),
+                Some(place) => table.column(place, spec.right_kinds[place], rows.iter().map(|&row| Some(row)), room),
             };
-            let columns = spec.wanted.iter().map(column).collect();
+            let columns = self.texts.book(turn, 0, |room| {
+                let column = |place| column(place, room);
+                spec.wanted.iter().map(column).collect::<Result<_, BoxError>>()
+            })?;
             turn.send(0, Envelope::of_rows(columns, rows.len()));
         }
-        to < table.rows.len()
+        Ok(to < table.rows.len())
     }
 }
 
@@ -409,7 +443,15 @@ impl Operator for JoinProbe {
             match turn.take(0) {
                 None => return Ok(()),
                 Some(pill) if pill.is_pill() => self.rest = Some(0),
-                Some(envelope) => self.current = Some(self.begin(envelope, table)?),
+                Some(envelope) => {
+                    let mut texts = std::mem::take(&mut self.texts);
+                    self.current = Some(texts.book(turn, 0, |room| {
+                        let current = self.begin(envelope, table, room)?;
+                        room.settle(0);
+                        Ok(current)
+                    })?);
+                    self.texts = texts;
+                }
             }
         }
         if let Some(mut current) = self.current.take() {
@@ -422,11 +464,22 @@ impl Operator for JoinProbe {
                     turn.run_again();
                     return Ok(());
                 }
-                if !self.step(turn, table, &mut current)? {
+                let mut texts = std::mem::take(&mut self.texts);
+                let (more, made) = texts.book(turn, 0, |room| self.step(table, &mut current, room))?;
+                self.texts = texts;
+                if let Some(made) = made {
+                    turn.send(0, made);
+                }
+                if !more {
                     break;
                 }
             }
-            self.finish(turn, current);
+            let mut texts = std::mem::take(&mut self.texts);
+            let made = texts.book(turn, 0, |room| self.finish(current, room))?;
+            self.texts = texts;
+            if let Some(made) = made {
+                turn.send(0, made);
+            }
             // What came before this invocation, and was not taken by it, invokes the box no more.
             if turn.head(0).is_some() {
                 turn.run_again();
@@ -438,7 +491,7 @@ impl Operator for JoinProbe {
                 turn.run_again();
                 return Ok(());
             }
-            if turn.is_stopped() || !self.send_rest(turn, table) {
+            if turn.is_stopped() || !self.send_rest(turn, table)? {
                 break;
             }
         }

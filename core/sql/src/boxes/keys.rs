@@ -1,6 +1,6 @@
 //! Keys of rows as strings of bytes, and a table that numbers those that differ.
 
-use crate::evaluate::Vector;
+use crate::evaluate::{Room, Vector};
 use crate::types::{SqlType, canonical};
 use hashbrown::HashTable;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_nano_inline};
@@ -18,16 +18,21 @@ enum Part<'a> {
 }
 
 impl<'a> KeyWriter<'a> {
-    pub(crate) fn new(vectors: &'a [Vector], kinds: &[SqlType]) -> KeyWriter<'a> {
+    ///
+    /// # Errors
+    /// There is no room for a text that all rows have.
+    pub(crate) fn new(vectors: &'a [Vector], kinds: &[SqlType], room: &Room<'_>) -> Result<KeyWriter<'a>, BoxError> {
         let part = |(vector, &kind): (&'a Vector, &SqlType)| match vector {
-            Vector::Many(column) => (Part::Many(column), kind),
+            Vector::Many(column) => Ok((Part::Many(column), kind)),
             one => {
-                let (column, mut bytes) = (one.clone().into_column(kind, 1), Vec::new());
+                // The column, its key, and a row's key with it.
+                room.take(2 * one.text_bytes())?;
+                let (column, mut bytes) = (one.clone().into_column(kind, 1, room)?, Vec::new());
                 write(&column, kind, 0, &mut bytes);
-                (Part::One(bytes, column.is_null(0)), kind)
+                Ok((Part::One(bytes, column.is_null(0)), kind))
             }
         };
-        KeyWriter { parts: vectors.iter().zip(kinds).map(part).collect() }
+        Ok(KeyWriter { parts: vectors.iter().zip(kinds).map(part).collect::<Result<_, BoxError>>()? })
     }
 
     /// Replaces a key by a row's. Whether one of its values is null.
@@ -70,14 +75,27 @@ fn write(column: &Column, kind: SqlType, row: usize, key: &mut Vec<u8>) -> bool 
 }
 
 /// Reads keys back into columns.
-pub(crate) fn columns_of<'k>(keys: impl Iterator<Item = &'k [u8]>, kinds: &[SqlType]) -> Vec<Column> {
+///
+/// # Errors
+/// There is no room for their texts.
+pub(crate) fn columns_of<'k>(
+    keys: impl Iterator<Item = &'k [u8]> + Clone,
+    kinds: &[SqlType],
+    room: &Room<'_>,
+) -> Result<Vec<Column>, BoxError> {
     enum Read {
         Boolean(Vec<bool>),
         BigInt(Vec<i64>),
         Double(Vec<f64>),
         Date(Vec<i32>),
-        Varchar(String, Vec<usize>),
+        Varchar(String, Vec<i32>),
     }
+    let has_texts = kinds.contains(&SqlType::Varchar);
+    if has_texts {
+        // The texts while they grow: the old ones and twice as much.
+        room.take(keys.clone().map(|key| 3 * key.len()).fold(0, usize::saturating_add))?;
+    }
+    let too_much = || BoxError::from("the texts of one envelope would have more than 2 GiB");
     let empty = |kind: &SqlType| match kind {
         SqlType::Boolean => Read::Boolean(Vec::new()),
         SqlType::BigInt | SqlType::Timestamp => Read::BigInt(Vec::new()),
@@ -97,7 +115,7 @@ pub(crate) fn columns_of<'k>(keys: impl Iterator<Item = &'k [u8]>, kinds: &[SqlT
                     Read::BigInt(values) => values.push(0),
                     Read::Double(values) => values.push(0.0),
                     Read::Date(values) => values.push(0),
-                    Read::Varchar(text, ends) => ends.push(text.len()),
+                    Read::Varchar(_, ends) => ends.push(*ends.last().expect("it begins with 0")),
                 }
                 continue;
             }
@@ -110,7 +128,7 @@ pub(crate) fn columns_of<'k>(keys: impl Iterator<Item = &'k [u8]>, kinds: &[SqlT
                     let length = u32::from_le_bytes(take(&mut key)) as usize;
                     text.push_str(str::from_utf8(&key[..length]).expect("a text was written"));
                     key = &key[length..];
-                    ends.push(text.len());
+                    ends.push(i32::try_from(text.len()).map_err(|_| too_much())?);
                 }
             }
         }
@@ -121,11 +139,11 @@ pub(crate) fn columns_of<'k>(keys: impl Iterator<Item = &'k [u8]>, kinds: &[SqlT
             Read::BigInt(values) => values.into(),
             Read::Double(values) => values.into(),
             Read::Date(values) => values.into(),
-            Read::Varchar(text, ends) => ends.windows(2).map(|ends| &text[ends[0]..ends[1]]).collect(),
+            Read::Varchar(text, ends) => Column::of_text(text, ends),
         };
         if nulls.is_empty() { column } else { column.with_nulls(nulls) }
     };
-    read.into_iter().map(column).collect()
+    Ok(read.into_iter().map(column).collect())
 }
 
 fn take<const N: usize>(key: &mut &[u8]) -> [u8; N] {
@@ -186,13 +204,16 @@ impl KeyTable {
         self.hashes[number as usize] == (hash >> 32) as u32 && self.key(number as usize) == wanted
     }
 
-    /// The number of a key, which is added if it is new.
-    pub(crate) fn number(&mut self, wanted: &[u8]) -> Result<u32, BoxError> {
+    /// The number of a key, which is added if it is new. Room is taken when the keys grow.
+    pub(crate) fn number(&mut self, wanted: &[u8], room: &Room<'_>) -> Result<u32, BoxError> {
         let hash = self.hash(wanted);
         if let Some(&number) = self.table.find(hash, |&number| self.is_key(number, hash, wanted)) {
             return Ok(number);
         }
         let number = u32::try_from(self.ends.len()).map_err(|_| "there are more than four billion groups")?;
+        if self.bytes.capacity() - self.bytes.len() < wanted.len() {
+            room.take((2 * self.bytes.capacity()).max(self.bytes.len() + wanted.len()))?;
+        }
         self.bytes.grow(wanted.len())?;
         self.bytes.extend_from_slice(wanted);
         self.ends.grow(1)?;

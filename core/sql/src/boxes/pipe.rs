@@ -1,6 +1,6 @@
 //! Filters and projections: functions of each envelope.
 
-use crate::evaluate::{Batch, evaluate, gather, selected};
+use crate::evaluate::{Batch, Texts, evaluate, gather, selected};
 use crate::expression::Expr;
 use std::sync::Arc;
 use vicus_flow::{BoxError, Envelope, Operator, Turn};
@@ -9,11 +9,12 @@ use vicus_flow::{BoxError, Envelope, Operator, Turn};
 pub(crate) struct Filter {
     conditions: Arc<[Expr]>,
     wanted: Arc<[usize]>,
+    texts: Texts,
 }
 
 impl Filter {
     pub(crate) fn new(conditions: &Arc<[Expr]>, wanted: &Arc<[usize]>) -> Filter {
-        Filter { conditions: Arc::clone(conditions), wanted: Arc::clone(wanted) }
+        Filter { conditions: Arc::clone(conditions), wanted: Arc::clone(wanted), texts: Texts::default() }
     }
 }
 
@@ -21,19 +22,26 @@ impl Operator for Filter {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         let Some(envelope) = turn.take(0) else { return Ok(()) };
         if envelope.is_pill() {
+            self.texts.book(turn, 0, |_| Ok(()))?;
             turn.send_pill(0);
             return Ok(());
         }
         let attached = envelope.attached().to_vec();
         let rows = envelope.rows();
         let batch = Batch { columns: envelope.into_columns(), rows };
-        let passed = selected(&self.conditions, &batch)?;
-        let columns = match passed.len() {
-            0 => return Ok(()),
-            all if all == rows => self.wanted.iter().map(|&column| batch.columns[column].clone()).collect(),
-            _ => self.wanted.iter().map(|&column| gather(&batch.columns[column], &passed)).collect(),
-        };
-        turn.send(0, Envelope::of_rows(columns, passed.len()).with(&attached));
+        let Filter { conditions, wanted, texts } = self;
+        let (columns, rows) = texts.book(turn, 0, |room| {
+            let passed = selected(conditions, &batch, room)?;
+            room.settle(0);
+            let columns = wanted.iter().map(|&column| match passed.len() {
+                all if all == rows => Ok(batch.columns[column].clone()),
+                _ => gather(&batch.columns[column], &passed, room),
+            });
+            Ok((columns.collect::<Result<Vec<_>, BoxError>>()?, passed.len()))
+        })?;
+        if rows > 0 {
+            turn.send(0, Envelope::of_rows(columns, rows).with(&attached));
+        }
         Ok(())
     }
 }
@@ -41,11 +49,12 @@ impl Operator for Filter {
 /// Computes each of its columns.
 pub(crate) struct Project {
     exprs: Arc<[Expr]>,
+    texts: Texts,
 }
 
 impl Project {
     pub(crate) fn new(exprs: &Arc<[Expr]>) -> Project {
-        Project { exprs: Arc::clone(exprs) }
+        Project { exprs: Arc::clone(exprs), texts: Texts::default() }
     }
 }
 
@@ -53,14 +62,18 @@ impl Operator for Project {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         let Some(envelope) = turn.take(0) else { return Ok(()) };
         if envelope.is_pill() {
+            self.texts.book(turn, 0, |_| Ok(()))?;
             turn.send_pill(0);
             return Ok(());
         }
         let attached = envelope.attached().to_vec();
         let rows = envelope.rows();
         let batch = Batch { columns: envelope.into_columns(), rows };
-        let column = |expr: &Expr| Ok(evaluate(expr, &batch)?.into_column(expr.kind(), rows));
-        let columns = self.exprs.iter().map(column).collect::<Result<Vec<_>, BoxError>>()?;
+        let Project { exprs, texts } = self;
+        let columns = texts.book(turn, 0, |room| {
+            let column = |expr: &Expr| evaluate(expr, &batch, room)?.into_column(expr.kind(), rows, room);
+            exprs.iter().map(column).collect::<Result<Vec<_>, BoxError>>()
+        })?;
         turn.send(0, Envelope::of_rows(columns, rows).with(&attached));
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! INTERSECT and EXCEPT: rows by how often each input has them.
 
 use super::keys::{KeyTable, KeyWriter, columns_of};
-use crate::evaluate::Vector;
+use crate::evaluate::{Room, Texts, Vector};
 use crate::types::SqlType;
 use std::sync::Arc;
 use vicus_flow::{BoxError, Envelope, Grow, Operator, Turn};
@@ -15,6 +15,7 @@ pub(crate) struct SetOperation {
     /// How often each row came from the first and from the second input.
     counts: Vec<[u64; 2]>,
     open: usize,
+    texts: Texts,
     /// The next row to be sent, and how often it was.
     next: (usize, u64),
 }
@@ -29,17 +30,22 @@ impl SetOperation {
             keys: KeyTable::new(seed),
             counts: Vec::new(),
             open: 2,
+            texts: Texts::default(),
             next: (0, 0),
         }
     }
 
-    fn add(&mut self, input: usize, envelope: Envelope) -> Result<(), BoxError> {
+    fn held(&self) -> u64 {
+        self.keys.held() + 16 * self.counts.capacity() as u64
+    }
+
+    fn add(&mut self, input: usize, envelope: Envelope, room: &Room<'_>) -> Result<(), BoxError> {
         let rows = envelope.rows();
         let vectors: Vec<Vector> = envelope.into_columns().into_iter().map(Vector::Many).collect();
-        let (writer, mut key) = (KeyWriter::new(&vectors, &self.kinds), Vec::new());
+        let (writer, mut key) = (KeyWriter::new(&vectors, &self.kinds, room)?, Vec::new());
         for row in 0..rows {
             writer.write(row, &mut key);
-            let number = self.keys.number(&key)? as usize;
+            let number = self.keys.number(&key, room)? as usize;
             if number == self.counts.len() {
                 self.counts.grow(1)?;
                 self.counts.push([0, 0]);
@@ -68,10 +74,14 @@ impl Operator for SetOperation {
                 match turn.take(input) {
                     None => {}
                     Some(pill) if pill.is_pill() => self.open -= 1,
-                    Some(envelope) => self.add(input, envelope)?,
+                    Some(envelope) => {
+                        let mut texts = std::mem::take(&mut self.texts);
+                        texts.book(turn, self.held(), |room| self.add(input, envelope, room))?;
+                        self.texts = texts;
+                    }
                 }
             }
-            turn.book(self.keys.held() + 16 * self.counts.capacity() as u64)?;
+            turn.book(self.held())?;
             if self.open > 0 {
                 return Ok(());
             }
@@ -91,7 +101,10 @@ impl Operator for SetOperation {
                 }
             }
             if !rows.is_empty() {
-                let columns = columns_of(rows.iter().map(|&row| self.keys.key(row)), &self.kinds);
+                let mut texts = std::mem::take(&mut self.texts);
+                let keys = rows.iter().map(|&row| self.keys.key(row));
+                let columns = texts.book(turn, self.held(), |room| columns_of(keys, &self.kinds, room))?;
+                self.texts = texts;
                 turn.send(0, Envelope::of_rows(columns, rows.len()));
             }
         }

@@ -1,6 +1,6 @@
 //! ORDER BY with a LIMIT: the first rows alone are kept.
 
-use crate::evaluate::gathered;
+use crate::evaluate::{Room, Texts, gathered};
 use std::sync::Arc;
 use vicus_flow::library::{SortKey, order_by, sort_unless};
 use vicus_flow::{BoxError, Envelope, Operator, Turn};
@@ -12,6 +12,7 @@ pub(crate) struct Top {
     held: Vec<Envelope>,
     rows: usize,
     bytes: u64,
+    texts: Texts,
     /// The first rows in order, once all have come, and how many were sent.
     sorted: Option<(Envelope, usize)>,
 }
@@ -21,11 +22,20 @@ const SPARE: usize = 1 << 13;
 
 impl Top {
     pub(crate) fn new(by: &Arc<[SortKey]>, most: usize, limit: usize) -> Top {
-        Top { by: Arc::clone(by), most, limit, held: Vec::new(), rows: 0, bytes: 0, sorted: None }
+        Top {
+            by: Arc::clone(by),
+            most,
+            limit,
+            held: Vec::new(),
+            rows: 0,
+            bytes: 0,
+            texts: Texts::default(),
+            sorted: None,
+        }
     }
 
     /// The first rows in order; `None` if the request was stopped.
-    fn first(&mut self, turn: &Turn<'_>) -> Option<Envelope> {
+    fn first(&self, turn: &Turn<'_>, room: &Room<'_>) -> Result<Option<Envelope>, BoxError> {
         let mut places: Vec<(u32, u32)> = Vec::with_capacity(self.rows);
         for (number, envelope) in self.held.iter().enumerate() {
             places.extend((0..envelope.rows() as u32).map(|row| (number as u32, row)));
@@ -35,15 +45,17 @@ impl Top {
             let at = |&(envelope, row): &(u32, u32)| (&self.held[envelope as usize], row as usize);
             compare(at(a), at(b)).then(a.cmp(b))
         };
-        sort_unless(&mut places, 1 << 12, order, &|| turn.is_stopped())?;
+        if sort_unless(&mut places, 1 << 12, order, &|| turn.is_stopped()).is_none() {
+            return Ok(None);
+        }
         places.truncate(self.most);
         let kinds = turn.schema(0).columns().iter().map(|field| field.kind);
         let column = |(place, kind)| {
             let row = |&(envelope, row): &(u32, u32)| Some((self.held[envelope as usize].column(place), row as usize));
-            gathered(kind, places.iter().map(row))
+            gathered(kind, places.iter().map(row), room)
         };
-        let columns = kinds.enumerate().map(column).collect();
-        Some(Envelope::of_rows(columns, places.len()))
+        let columns = kinds.enumerate().map(column).collect::<Result<_, _>>()?;
+        Ok(Some(Envelope::of_rows(columns, places.len())))
     }
 }
 
@@ -59,8 +71,12 @@ impl Operator for Top {
                 self.held.push(envelope);
             }
             if is_last || self.rows >= self.most.saturating_mul(2).saturating_add(SPARE) {
-                turn.book(self.bytes + 16 * self.rows as u64)?;
-                let Some(first) = self.first(turn) else { return Ok(()) };
+                let beside = self.bytes + 16 * self.rows as u64;
+                turn.book(beside)?;
+                let mut texts = std::mem::take(&mut self.texts);
+                let first = texts.book(turn, beside, |room| self.first(turn, room))?;
+                self.texts = texts;
+                let Some(first) = first else { return Ok(()) };
                 (self.rows, self.bytes) = (first.rows(), first.held_bytes());
                 self.held = vec![first];
             }

@@ -1,5 +1,6 @@
 //! Values of one type as values of another.
 
+use super::Room;
 use super::vector::{Scalar, Vector, build, build_texts, map};
 use crate::date::{self, DAY};
 use crate::types::{SqlType, Value};
@@ -18,7 +19,16 @@ pub(crate) fn can_cast(from: SqlType, to: SqlType) -> bool {
     }
 }
 
-pub(super) fn cast(value: &Vector, from: SqlType, to: SqlType, is_try: bool, rows: usize) -> Result<Vector, BoxError> {
+/// The longest text of a value that is none: of a time, with a year of many digits.
+const LONGEST: usize = 40;
+
+pub(super) fn cast(
+    value: &Vector,
+    (from, to): (SqlType, SqlType),
+    is_try: bool,
+    rows: usize,
+    room: &Room<'_>,
+) -> Result<Vector, BoxError> {
     if from == to {
         return Ok(value.clone());
     }
@@ -55,22 +65,28 @@ pub(super) fn cast(value: &Vector, from: SqlType, to: SqlType, is_try: bool, row
             fn written<T: Scalar>(
                 value: &Vector,
                 rows: usize,
+                room: &Room<'_>,
                 write: impl Fn(T, &mut String) -> std::fmt::Result,
             ) -> Result<Vector, BoxError> {
                 let values = value.values::<T>();
-                build_texts(rows, |row, all| {
-                    Ok(match values.get(row) {
-                        Some(value) => Some(write(value, all)?),
-                        None => None,
-                    })
-                })
+                build_texts(
+                    rows,
+                    room,
+                    |_| LONGEST,
+                    |row, all| {
+                        Ok(match values.get(row) {
+                            Some(value) => Some(write(value, all)?),
+                            None => None,
+                        })
+                    },
+                )
             }
             match from {
-                SqlType::Boolean => written::<bool>(value, rows, |value, all| write!(all, "{value}")),
-                SqlType::BigInt => written::<i64>(value, rows, |value, all| write!(all, "{value}")),
-                SqlType::Double => written::<f64>(value, rows, |value, all| write!(all, "{value:?}")),
-                SqlType::Date => written::<i32>(value, rows, |value, all| write!(all, "{}", date::Date(value))),
-                _ => written::<i64>(value, rows, |value, all| write!(all, "{}", date::Timestamp(value))),
+                SqlType::Boolean => written::<bool>(value, rows, room, |value, all| write!(all, "{value}")),
+                SqlType::BigInt => written::<i64>(value, rows, room, |value, all| write!(all, "{value}")),
+                SqlType::Double => written::<f64>(value, rows, room, |value, all| write!(all, "{value:?}")),
+                SqlType::Date => written::<i32>(value, rows, room, |value, all| write!(all, "{}", date::Date(value))),
+                _ => written::<i64>(value, rows, room, |value, all| write!(all, "{}", date::Timestamp(value))),
             }
         }
         (SqlType::Boolean, SqlType::BigInt) => map(rows, value.values::<bool>(), |value| Ok(Some(i64::from(value)))),
@@ -93,7 +109,9 @@ pub(super) fn cast(value: &Vector, from: SqlType, to: SqlType, is_try: bool, row
 
 /// A single value as one of another type.
 pub(crate) fn cast_value(value: &Value, from: SqlType, to: SqlType) -> Result<Value, BoxError> {
-    Ok(cast(&Vector::One(value.clone()), from, to, false, 1)?.value(0, to))
+    // No text that is none yet is long.
+    let room = Room::new(&|_| Ok(()));
+    Ok(cast(&Vector::One(value.clone()), (from, to), false, 1, &room)?.value(0, to))
 }
 
 fn unreadable(text: &str, to: SqlType) -> BoxError {
@@ -111,7 +129,13 @@ fn to_integer(value: f64) -> Option<i64> {
 }
 
 fn parse_boolean(text: &str) -> Option<bool> {
-    match text.trim().to_ascii_lowercase().as_str() {
+    let text = text.trim();
+    // No copy of a long text.
+    const LONGEST: usize = 5;
+    if text.len() > LONGEST {
+        return None;
+    }
+    match text.to_ascii_lowercase().as_str() {
         "true" | "t" | "yes" | "on" | "1" => Some(true),
         "false" | "f" | "no" | "off" | "0" => Some(false),
         _ => None,

@@ -1,18 +1,18 @@
 //! Comparisons and three-valued logic.
 
 use super::vector::{Vector, build, zip};
-use super::{Batch, evaluate};
+use super::{Batch, Room, evaluate};
 use crate::expression::{Comparison, Expr, Set};
 use crate::types::{SqlType, Value, order_doubles};
 use std::cmp::Ordering;
 use vicus_flow::BoxError;
 
 /// AND, or OR: the value that decides is `is_or`.
-pub(super) fn connect(is_or: bool, args: &[Expr], batch: &Batch) -> Result<Vector, BoxError> {
+pub(super) fn connect(is_or: bool, args: &[Expr], batch: &Batch, room: &Room<'_>) -> Result<Vector, BoxError> {
     // For each row: decided, or else null if any argument was.
     let (mut decided, mut unknown) = (vec![false; batch.rows], vec![false; batch.rows]);
     for arg in args {
-        let truth = evaluate(arg, batch)?;
+        let truth = evaluate(arg, batch, room)?;
         let truth = truth.values::<bool>();
         for row in 0..batch.rows {
             match truth.get(row) {

@@ -3,11 +3,13 @@
 mod cast;
 mod logic;
 mod number;
+mod room;
 mod text;
 mod time;
 mod vector;
 
 pub(crate) use cast::{can_cast, cast_value};
+pub(crate) use room::{Room, Texts};
 pub(crate) use vector::{Vector, gather, gathered, nulls};
 
 use crate::expression::{ColumnId, Expr, Function};
@@ -26,33 +28,45 @@ pub(crate) struct Batch {
 
 impl Batch {
     /// Some of its rows: of the columns that are read, copies.
-    fn picked(&self, rows: &[u32], read: &BTreeSet<ColumnId>) -> Batch {
-        let pick = |(place, column): (usize, &Column)| {
-            if read.contains(&ColumnId(place as u32)) { gather(column, rows) } else { column.slice(0..0) }
+    fn picked(&self, rows: &[u32], read: &BTreeSet<ColumnId>, room: &Room<'_>) -> Result<Batch, BoxError> {
+        let pick = |(place, column): (usize, &Column)| match read.contains(&ColumnId(place as u32)) {
+            true => gather(column, rows, room),
+            false => Ok(column.slice(0..0)),
         };
-        Batch { columns: self.columns.iter().enumerate().map(pick).collect(), rows: rows.len() }
+        Ok(Batch { columns: self.columns.iter().enumerate().map(pick).collect::<Result<_, _>>()?, rows: rows.len() })
     }
 }
 
-/// Computes an expression whose columns are the batch's places.
+/// Computes an expression whose columns are the batch's places. There is room for its texts before they are made, and for the result's
+/// when this returns.
 ///
 /// # Errors
-/// A value is out of its type's range, or a text can't be read as what it is cast to.
-pub(crate) fn evaluate(expr: &Expr, batch: &Batch) -> Result<Vector, BoxError> {
+/// A value is out of its type's range, a text can't be read as what it is cast to, or there is no room for a text.
+pub(crate) fn evaluate(expr: &Expr, batch: &Batch, room: &Room<'_>) -> Result<Vector, BoxError> {
     match expr {
         Expr::Column(id, _) => Ok(Vector::Many(batch.columns[id.0 as usize].clone())),
         Expr::Literal(value, _) => Ok(Vector::One(value.clone())),
-        Expr::Call(function, args, kind) => deep(|| call(function, args, *kind, batch)),
+        Expr::Call(function, args, kind) => deep(|| call(function, args, *kind, batch, room)),
     }
 }
 
 /// The value of an expression without columns.
-pub(crate) fn constant(expr: &Expr) -> Result<Value, BoxError> {
-    Ok(evaluate(expr, &Batch { columns: Vec::new(), rows: 1 })?.value(0, expr.kind()))
+///
+/// # Errors
+/// As [`evaluate`].
+pub(crate) fn constant(expr: &Expr, room: &Room<'_>) -> Result<Value, BoxError> {
+    let before = room.held();
+    let value = evaluate(expr, &Batch { columns: Vec::new(), rows: 1 }, room)?;
+    let bytes = if value.is_one() { 0 } else { value.text_bytes() };
+    // The copy.
+    room.take(bytes)?;
+    let value = value.value(0, expr.kind());
+    room.settle(before + bytes as u64);
+    Ok(value)
 }
 
 /// The rows among these for which all conditions are true. Each condition is computed for the rows that passed those before it.
-pub(crate) fn selected(conditions: &[Expr], batch: &Batch) -> Result<Vec<u32>, BoxError> {
+pub(crate) fn selected(conditions: &[Expr], batch: &Batch, room: &Room<'_>) -> Result<Vec<u32>, BoxError> {
     let mut rows: Vec<u32> = (0..batch.rows as u32).collect();
     let mut rest: Option<Batch> = None;
     for (place, condition) in conditions.iter().enumerate() {
@@ -60,35 +74,41 @@ pub(crate) fn selected(conditions: &[Expr], batch: &Batch) -> Result<Vec<u32>, B
             break;
         }
         let batch = rest.as_ref().unwrap_or(batch);
-        let truth = evaluate(condition, batch)?;
+        let truth = evaluate(condition, batch, room)?;
         let truth = truth.values::<bool>();
         let passes: Vec<u32> = (0..batch.rows as u32).filter(|&row| truth.get(row as usize) == Some(true)).collect();
         if passes.len() == batch.rows {
             continue;
         }
         let read = conditions[place + 1..].iter().flat_map(Expr::columns).collect();
-        let picked = batch.picked(&passes, &read);
+        let picked = batch.picked(&passes, &read, room)?;
         rows = passes.iter().map(|&row| rows[row as usize]).collect();
         rest = Some(picked);
     }
     Ok(rows)
 }
 
-fn call(function: &Function, args: &[Expr], kind: SqlType, batch: &Batch) -> Result<Vector, BoxError> {
-    match function {
-        Function::Case => return case(args, kind, batch),
-        Function::Coalesce => return coalesce(args, kind, batch),
-        Function::And | Function::Or => return logic::connect(matches!(function, Function::Or), args, batch),
-        _ => {}
-    }
-    let values = args.iter().map(|arg| evaluate(arg, batch)).collect::<Result<Vec<_>, _>>()?;
-    let rows = batch.rows;
-    // What depends on no row is computed once.
-    if values.iter().all(Vector::is_one) && rows != 1 {
-        let one = computed(function, args, &values, kind, 1)?;
-        return Ok(Vector::One(one.value(0, kind)));
-    }
-    computed(function, args, &values, kind, rows)
+fn call(function: &Function, args: &[Expr], kind: SqlType, batch: &Batch, room: &Room<'_>) -> Result<Vector, BoxError> {
+    let before = room.held();
+    let value = match function {
+        Function::Case => case(args, kind, batch, room)?,
+        Function::Coalesce => coalesce(args, kind, batch, room)?,
+        Function::And | Function::Or => logic::connect(matches!(function, Function::Or), args, batch, room)?,
+        _ => {
+            let values = args.iter().map(|arg| evaluate(arg, batch, room)).collect::<Result<Vec<_>, _>>()?;
+            // What depends on no row is computed once.
+            if values.iter().all(Vector::is_one) && batch.rows != 1 {
+                let one = computed(function, args, &values, kind, 1, room)?;
+                room.take(one.text_bytes())?;
+                Vector::One(one.value(0, kind))
+            } else {
+                computed(function, args, &values, kind, batch.rows, room)?
+            }
+        }
+    };
+    // All but the result is gone.
+    room.settle(before + value.text_bytes() as u64);
+    Ok(value)
 }
 
 fn computed(
@@ -97,6 +117,7 @@ fn computed(
     values: &[Vector],
     kind: SqlType,
     rows: usize,
+    room: &Room<'_>,
 ) -> Result<Vector, BoxError> {
     let of = |place: usize| args[place].kind();
     match function {
@@ -110,7 +131,7 @@ fn computed(
             Ok(Vector::Many((0..rows).map(|row| truth.get(row) == wanted).collect::<Vec<bool>>().into()))
         }
         Function::InSet(set) => logic::in_set(set, &values[0], of(0), rows),
-        Function::Cast(is_try) => cast::cast(&values[0], of(0), kind, *is_try, rows),
+        Function::Cast(is_try) => cast::cast(&values[0], (of(0), kind), *is_try, rows, room),
         Function::Negate
         | Function::Add
         | Function::Subtract
@@ -141,7 +162,7 @@ fn computed(
         | Function::StartsWith
         | Function::Reverse
         | Function::Repeat
-        | Function::Like(_) => text::compute(function, values, rows),
+        | Function::Like(_) => text::compute(function, values, rows, room),
         Function::Extract(_)
         | Function::Truncate(_)
         | Function::AddInterval(_)
@@ -152,7 +173,7 @@ fn computed(
 }
 
 /// Each value is computed for the rows that take it alone, so that what guards a value from an error does.
-fn case(args: &[Expr], kind: SqlType, batch: &Batch) -> Result<Vector, BoxError> {
+fn case(args: &[Expr], kind: SqlType, batch: &Batch, room: &Room<'_>) -> Result<Vector, BoxError> {
     // The rows that no condition has taken yet, and the batch of these.
     let mut rows: Vec<u32> = (0..batch.rows as u32).collect();
     let mut rest = batch.clone();
@@ -168,7 +189,7 @@ fn case(args: &[Expr], kind: SqlType, batch: &Batch) -> Result<Vector, BoxError>
         if rows.is_empty() {
             break;
         }
-        let truth = evaluate(&branch[0], &rest)?;
+        let truth = evaluate(&branch[0], &rest, room)?;
         let truth = truth.values::<bool>();
         let (taken, left): (Vec<u32>, Vec<u32>) =
             (0..rest.rows as u32).partition(|&row| truth.get(row as usize) == Some(true));
@@ -176,23 +197,23 @@ fn case(args: &[Expr], kind: SqlType, batch: &Batch) -> Result<Vector, BoxError>
             continue;
         }
         let of_batch = |picked: &[u32]| picked.iter().map(|&row| rows[row as usize]).collect::<Vec<u32>>();
-        let value = evaluate(&branch[1], &rest.picked(&taken, &branch[1].columns()))?;
+        let value = evaluate(&branch[1], &rest.picked(&taken, &branch[1].columns(), room)?, room)?;
         parts.push((of_batch(&taken), value));
         let read = &later[branches.len() - 2 * (place + 1)];
-        let (left_rows, left_batch) = (of_batch(&left), rest.picked(&left, read));
+        let (left_rows, left_batch) = (of_batch(&left), rest.picked(&left, read, room)?);
         (rows, rest) = (left_rows, left_batch);
     }
     if !rows.is_empty() {
-        let value = evaluate(&otherwise[0], &rest)?;
+        let value = evaluate(&otherwise[0], &rest, room)?;
         if parts.is_empty() {
             return Ok(value);
         }
         parts.push((rows, value));
     }
-    scatter(parts, kind, batch.rows)
+    scatter(parts, kind, batch.rows, room)
 }
 
-fn coalesce(args: &[Expr], kind: SqlType, batch: &Batch) -> Result<Vector, BoxError> {
+fn coalesce(args: &[Expr], kind: SqlType, batch: &Batch, room: &Room<'_>) -> Result<Vector, BoxError> {
     let mut rows: Vec<u32> = (0..batch.rows as u32).collect();
     let mut rest = batch.clone();
     let mut parts: Vec<(Vec<u32>, Vector)> = Vec::new();
@@ -200,7 +221,7 @@ fn coalesce(args: &[Expr], kind: SqlType, batch: &Batch) -> Result<Vector, BoxEr
         if rows.is_empty() {
             break;
         }
-        let value = evaluate(arg, &rest)?;
+        let value = evaluate(arg, &rest, room)?;
         let (nulls, others): (Vec<u32>, Vec<u32>) = (0..rest.rows as u32).partition(|&row| value.is_null(row as usize));
         if parts.is_empty() && (nulls.is_empty() || place + 1 == args.len()) {
             return Ok(value);
@@ -210,16 +231,16 @@ fn coalesce(args: &[Expr], kind: SqlType, batch: &Batch) -> Result<Vector, BoxEr
             parts.push((rows, value));
             break;
         }
-        parts.push((of_batch(&others), value.picked(&others)));
+        parts.push((of_batch(&others), value.picked(&others, room)?));
         let read = args[place + 1..].iter().flat_map(Expr::columns).collect();
-        let (left_rows, left_batch) = (of_batch(&nulls), rest.picked(&nulls, &read));
+        let (left_rows, left_batch) = (of_batch(&nulls), rest.picked(&nulls, &read, room)?);
         (rows, rest) = (left_rows, left_batch);
     }
-    scatter(parts, kind, batch.rows)
+    scatter(parts, kind, batch.rows, room)
 }
 
 /// Puts values back to the rows that they are for; every row has one.
-fn scatter(parts: Vec<(Vec<u32>, Vector)>, kind: SqlType, rows: usize) -> Result<Vector, BoxError> {
+fn scatter(parts: Vec<(Vec<u32>, Vector)>, kind: SqlType, rows: usize, room: &Room<'_>) -> Result<Vector, BoxError> {
     // For each row, its part and its place there.
     let mut from = vec![(0u32, 0u32); rows];
     let mut columns = Vec::with_capacity(parts.len());
@@ -227,8 +248,8 @@ fn scatter(parts: Vec<(Vec<u32>, Vector)>, kind: SqlType, rows: usize) -> Result
         for (place, &row) in of_rows.iter().enumerate() {
             from[row as usize] = (part as u32, place as u32);
         }
-        columns.push(value.into_column(kind, of_rows.len()));
+        columns.push(value.into_column(kind, of_rows.len(), room)?);
     }
     let picked = from.iter().map(|&(part, place)| Some((&columns[part as usize], place as usize)));
-    Ok(Vector::Many(gathered(kind.flow_type(), picked)))
+    Ok(Vector::Many(gathered(kind.flow_type(), picked, room)?))
 }

@@ -1,5 +1,6 @@
 //! Functions of texts, which count characters, not bytes.
 
+use super::Room;
 use super::vector::{Texts, Vector, build, build_texts, map_texts};
 use crate::expression::{Function, Like, Side};
 use vicus_flow::BoxError;
@@ -7,21 +8,17 @@ use vicus_flow::BoxError;
 /// A text that REPEAT makes has at most so many bytes.
 const MOST_REPEATED: usize = 1 << 24;
 
-pub(super) fn compute(function: &Function, args: &[Vector], rows: usize) -> Result<Vector, BoxError> {
+pub(super) fn compute(function: &Function, args: &[Vector], rows: usize, room: &Room<'_>) -> Result<Vector, BoxError> {
     let text = || args[0].texts();
+    let length = |texts: &Texts<'_>, row: usize| texts.get(row).map_or(0, str::len);
     match function {
-        Function::Upper => map_texts(rows, text(), |text, all| {
-            all.extend(text.chars().flat_map(char::to_uppercase));
-            Ok(Some(()))
-        }),
-        Function::Lower => map_texts(rows, text(), |text, all| {
-            all.extend(text.chars().flat_map(char::to_lowercase));
-            Ok(Some(()))
-        }),
-        Function::Reverse => map_texts(rows, text(), |text, all| {
-            all.extend(text.chars().rev());
-            Ok(Some(()))
-        }),
+        Function::Upper => {
+            map_texts(rows, room, text(), 3, |text, all| all.extend(text.chars().flat_map(char::to_uppercase)))
+        }
+        Function::Lower => {
+            map_texts(rows, room, text(), 3, |text, all| all.extend(text.chars().flat_map(char::to_lowercase)))
+        }
+        Function::Reverse => map_texts(rows, room, text(), 1, |text, all| all.extend(text.chars().rev())),
         Function::Length => {
             let texts = text();
             build(rows, |row| Ok(texts.get(row).map(|text| text.chars().count() as i64)))
@@ -29,80 +26,95 @@ pub(super) fn compute(function: &Function, args: &[Vector], rows: usize) -> Resu
         Function::Substring | Function::Left | Function::Right => {
             let (texts, first) = (text(), args[1].values::<i64>());
             let second = args.get(2).map(Vector::values::<i64>);
-            build_texts(rows, |row, all| {
-                let (Some(text), Some(first)) = (texts.get(row), first.get(row)) else { return Ok(None) };
-                let count = match &second {
-                    None => i64::MAX,
-                    Some(values) => match values.get(row) {
-                        Some(count) if count < 0 => {
-                            return Err(format!("a substring of {count} characters can't be had").into());
-                        }
-                        Some(count) => count,
-                        None => return Ok(None),
-                    },
-                };
-                all.push_str(match function {
-                    Function::Substring => substring(text, first, count),
-                    Function::Left => left(text, first),
-                    _ => right(text, first),
-                });
-                Ok(Some(()))
-            })
+            build_texts(
+                rows,
+                room,
+                |row| length(&texts, row),
+                |row, all| {
+                    let (Some(text), Some(first)) = (texts.get(row), first.get(row)) else { return Ok(None) };
+                    let count = match &second {
+                        None => i64::MAX,
+                        Some(values) => match values.get(row) {
+                            Some(count) if count < 0 => {
+                                return Err(format!("a substring of {count} characters can't be had").into());
+                            }
+                            Some(count) => count,
+                            None => return Ok(None),
+                        },
+                    };
+                    all.push_str(match function {
+                        Function::Substring => substring(text, first, count),
+                        Function::Left => left(text, first),
+                        _ => right(text, first),
+                    });
+                    Ok(Some(()))
+                },
+            )
         }
         Function::Trim(side) => {
             let (texts, remove) = (text(), args[1].texts());
-            build_texts(rows, |row, all| {
-                let (Some(text), Some(remove)) = (texts.get(row), remove.get(row)) else { return Ok(None) };
-                let goes = |character: char| remove.contains(character);
-                all.push_str(match side {
-                    Side::Both => text.trim_matches(goes),
-                    Side::Leading => text.trim_start_matches(goes),
-                    Side::Trailing => text.trim_end_matches(goes),
-                });
-                Ok(Some(()))
-            })
+            build_texts(
+                rows,
+                room,
+                |row| length(&texts, row),
+                |row, all| {
+                    let (Some(text), Some(remove)) = (texts.get(row), remove.get(row)) else { return Ok(None) };
+                    let goes = |character: char| remove.contains(character);
+                    all.push_str(match side {
+                        Side::Both => text.trim_matches(goes),
+                        Side::Leading => text.trim_start_matches(goes),
+                        Side::Trailing => text.trim_end_matches(goes),
+                    });
+                    Ok(Some(()))
+                },
+            )
         }
         Function::Replace => {
             let (texts, from, to) = (text(), args[1].texts(), args[2].texts());
-            build_texts(rows, |row, all| {
-                let (Some(text), Some(from), Some(to)) = (texts.get(row), from.get(row), to.get(row)) else {
-                    return Ok(None);
-                };
-                if from.is_empty() {
-                    all.push_str(text);
-                } else {
-                    all.push_str(&text.replace(from, to));
+            let parts = |row| Some((texts.get(row)?, from.get(row)?, to.get(row)?));
+            let most = |row| parts(row).map_or(0, |(text, from, to)| replaced_bytes(text, from, to));
+            build_texts(rows, room, most, |row, all| {
+                let Some((text, from, to)) = parts(row) else { return Ok(None) };
+                let mut rest = 0;
+                if !from.is_empty() {
+                    for (at, _) in text.match_indices(from) {
+                        all.push_str(&text[rest..at]);
+                        all.push_str(to);
+                        rest = at + from.len();
+                    }
                 }
+                all.push_str(&text[rest..]);
                 Ok(Some(()))
             })
         }
         Function::Concat | Function::ConcatAll => {
             let texts: Vec<Texts<'_>> = args.iter().map(Vector::texts).collect();
             let skips = matches!(function, Function::ConcatAll);
-            build_texts(rows, |row, all| {
-                let start = all.len();
-                for texts in &texts {
-                    match texts.get(row) {
-                        Some(text) => all.push_str(text),
-                        None if skips => {}
-                        None => {
-                            all.truncate(start);
-                            return Ok(None);
-                        }
-                    }
+            let is_null = |row| !skips && texts.iter().any(|texts| texts.get(row).is_none());
+            let most = |row| match is_null(row) {
+                true => 0,
+                false => texts.iter().map(|texts| length(texts, row)).fold(0, usize::saturating_add),
+            };
+            build_texts(rows, room, most, |row, all| {
+                if is_null(row) {
+                    return Ok(None);
                 }
+                texts.iter().filter_map(|texts| texts.get(row)).for_each(|text| all.push_str(text));
                 Ok(Some(()))
             })
         }
         Function::Repeat => {
             let (texts, counts) = (text(), args[1].values::<i64>());
-            build_texts(rows, |row, all| {
-                let (Some(text), Some(count)) = (texts.get(row), counts.get(row)) else { return Ok(None) };
-                let count = usize::try_from(count).unwrap_or(0);
+            let parts = |row| Some((texts.get(row)?, usize::try_from(counts.get(row)?).unwrap_or(0)));
+            let most = |row| parts(row).map_or(0, |(text, count)| text.len().saturating_mul(count).min(MOST_REPEATED));
+            build_texts(rows, room, most, |row, all| {
+                let Some((text, count)) = parts(row) else { return Ok(None) };
                 if text.len().saturating_mul(count) > MOST_REPEATED {
                     return Err(format!("{count} times {} bytes of text are more than 16 MiB", text.len()).into());
                 }
-                (0..count).for_each(|_| all.push_str(text));
+                if !text.is_empty() {
+                    (0..count).for_each(|_| all.push_str(text));
+                }
                 Ok(Some(()))
             })
         }
@@ -110,7 +122,7 @@ pub(super) fn compute(function: &Function, args: &[Vector], rows: usize) -> Resu
             pairs(args, rows, |text, part| text.find(part).map_or(0, |at| text[..at].chars().count() as i64 + 1))
         }
         Function::StartsWith => pairs(args, rows, |text, part| text.starts_with(part)),
-        Function::Like(like) => matches(*like, args, rows),
+        Function::Like(like) => matches(*like, args, rows, room),
         other => unreachable!("{other:?} is not of texts"),
     }
 }
@@ -122,6 +134,16 @@ fn pairs<R: vicus_flow::Native>(
 ) -> Result<Vector, BoxError> {
     let (a, b) = (args[0].texts(), args[1].texts());
     build(rows, |row| Ok(a.get(row).zip(b.get(row)).map(|(a, b)| function(a, b))))
+}
+
+/// How many bytes, or a few more, a text has once one part is replaced by another one everywhere.
+fn replaced_bytes(text: &str, from: &str, to: &str) -> usize {
+    /// A text that may be longer has its parts counted before.
+    const SHORT: usize = 1 << 10;
+    let Some(more) = to.len().checked_sub(from.len()).filter(|_| !from.is_empty()) else { return text.len() };
+    let bytes = |count: usize| count.saturating_mul(more).saturating_add(text.len());
+    let most = bytes(text.len() / from.len());
+    if most <= SHORT || more == 0 { most } else { bytes(text.matches(from).count()) }
 }
 
 /// The characters from place `from` on, counted from 1, to before place `from + count`: places before the first are empty.
@@ -150,13 +172,18 @@ fn byte_of(text: &str, character: i64) -> usize {
     text.char_indices().nth(character).map_or(text.len(), |(at, _)| at)
 }
 
-fn matches(like: Like, args: &[Vector], rows: usize) -> Result<Vector, BoxError> {
+fn matches(like: Like, args: &[Vector], rows: usize, room: &Room<'_>) -> Result<Vector, BoxError> {
     let (texts, patterns) = (args[0].texts(), args[1].texts());
     let fold = |text: &str| text.chars().flat_map(char::to_lowercase).collect::<String>();
     // The usual pattern is the same for all rows.
     let mut last: Option<(&str, Vec<Sign>)> = None;
+    let before = room.held();
     build(rows, |row| {
         let (Some(text), Some(pattern)) = (texts.get(row), patterns.get(row)) else { return Ok(None) };
+        // The pattern's signs while they grow and, if case is ignored, both in lower case.
+        let folded = if like.ignores_case { 3 * (text.len() + pattern.len()) } else { pattern.len() };
+        room.settle(before);
+        room.take(3 * size_of::<Sign>() * pattern.len() + folded)?;
         if last.as_ref().is_none_or(|(known, _)| *known != pattern) {
             let folded = if like.ignores_case { fold(pattern) } else { pattern.to_owned() };
             last = Some((pattern, signs(&folded, like.escape)?));

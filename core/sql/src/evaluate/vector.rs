@@ -1,8 +1,9 @@
 //! The values of an expression for the rows of an envelope, and loops over them.
 
+use super::Room;
 use crate::types::{SqlType, Value};
 use std::sync::Arc;
-use vicus_flow::{BoxError, Column, Native, Type};
+use vicus_flow::{BoxError, Column, Native, NoMemory, Type, refusable};
 
 /// The values of an expression: the same for all rows, or a column.
 #[derive(Clone, Debug)]
@@ -121,35 +122,98 @@ impl Vector {
         }
     }
 
-    /// A column of so many rows.
-    pub(crate) fn into_column(self, kind: SqlType, rows: usize) -> Column {
+    /// Bytes of its texts.
+    pub(crate) fn text_bytes(&self) -> usize {
         match self {
+            Vector::One(Value::Varchar(text)) => text.len(),
+            Vector::Many(column) if column.kind() == Type::Text => column.bytes() as usize,
+            _ => 0,
+        }
+    }
+
+    /// A column of so many rows.
+    ///
+    /// # Errors
+    /// There is no room for its texts.
+    pub(crate) fn into_column(self, kind: SqlType, rows: usize, room: &Room<'_>) -> Result<Column, BoxError> {
+        Ok(match self {
             Vector::Many(column) => column,
             Vector::One(Value::Null) => nulls(kind.flow_type(), rows),
             Vector::One(Value::Boolean(value)) => vec![value; rows].into(),
             Vector::One(Value::BigInt(value) | Value::Timestamp(value)) => vec![value; rows].into(),
             Vector::One(Value::Double(value)) => vec![value; rows].into(),
             Vector::One(Value::Date(value)) => vec![value; rows].into(),
-            Vector::One(Value::Varchar(text)) => std::iter::repeat_n(text, rows).collect(),
-        }
+            Vector::One(Value::Varchar(text)) => texts(std::iter::repeat_n(&*text, rows), room)?,
+        })
     }
 
     /// The values of some rows.
-    pub(crate) fn picked(self, rows: &[u32]) -> Vector {
-        match self {
-            Vector::Many(column) => Vector::Many(gather(&column, rows)),
+    pub(crate) fn picked(self, rows: &[u32], room: &Room<'_>) -> Result<Vector, BoxError> {
+        Ok(match self {
+            Vector::Many(column) => Vector::Many(gather(&column, rows, room)?),
             one => one,
-        }
+        })
     }
 }
 
 /// A column of nulls.
 pub(crate) fn nulls(kind: Type, rows: usize) -> Column {
-    gathered(kind, std::iter::repeat_n(None, rows))
+    let room = Room::new(&|_| Ok(()));
+    gathered(kind, std::iter::repeat_n(None, rows), &room).expect("nulls have no texts")
+}
+
+/// A column of these texts, with room for exactly so many bytes.
+fn texts<'t>(all: impl Iterator<Item = &'t str> + Clone, room: &Room<'_>) -> Result<Column, BoxError> {
+    let mut made = Made::of(all.size_hint().0, all.clone().map(str::len), room)?;
+    for text in all {
+        made.text.push_str(text);
+        made.end();
+    }
+    Ok(made.column())
+}
+
+/// The texts of a column that is being made.
+struct Made {
+    text: String,
+    ends: Vec<i32>,
+}
+
+impl Made {
+    /// With room for texts of so many bytes.
+    fn of(rows: usize, bytes: impl Iterator<Item = usize>, room: &Room<'_>) -> Result<Made, BoxError> {
+        let bytes = bytes.fold(0, usize::saturating_add);
+        room.take(bytes)?;
+        if bytes > MOST_TEXT {
+            return Err("the texts of one envelope would have more than 1 GiB".into());
+        }
+        let mut text = String::new();
+        refusable(|| text.try_reserve_exact(bytes)).map_err(|_| NoMemory { bytes: bytes as u64 })?;
+        let mut ends = Vec::with_capacity(rows + 1);
+        ends.push(0);
+        Ok(Made { text, ends })
+    }
+
+    /// A row's text ends here.
+    #[inline]
+    fn end(&mut self) {
+        self.ends.push(self.text.len() as i32);
+    }
+
+    fn column(mut self) -> Column {
+        /// Room that was not needed is given back if it is more.
+        const SPARE: usize = 4 << 10;
+        if self.text.capacity() - self.text.len() > SPARE {
+            self.text.shrink_to_fit();
+        }
+        Column::of_text(self.text, self.ends)
+    }
 }
 
 /// A column of these rows of a column.
-pub(crate) fn gather(column: &Column, rows: &[u32]) -> Column {
+///
+/// # Errors
+/// There is no room for its texts.
+pub(crate) fn gather(column: &Column, rows: &[u32], room: &Room<'_>) -> Result<Column, BoxError> {
     fn copied<T: Native>(column: &Column, rows: &[u32]) -> Column {
         let values = column.values::<T>();
         let picked: Column = rows.iter().map(|&row| values[row as usize]).collect::<Vec<T>>().into();
@@ -158,24 +222,31 @@ pub(crate) fn gather(column: &Column, rows: &[u32]) -> Column {
             _ => picked.with_nulls((0..rows.len()).filter(|&place| column.is_null(rows[place] as usize))),
         }
     }
-    match column.kind() {
+    Ok(match column.kind() {
         Type::Bool => copied::<bool>(column, rows),
         Type::I32 => copied::<i32>(column, rows),
         Type::I64 => copied::<i64>(column, rows),
         Type::F64 => copied::<f64>(column, rows),
         Type::Text => {
-            let picked: Column = rows.iter().map(|&row| column.text_at(row as usize)).collect();
+            let picked = texts(rows.iter().map(|&row| column.text_at(row as usize)), room)?;
             match column.null_count() {
                 0 => picked,
                 _ => picked.with_nulls((0..rows.len()).filter(|&place| column.is_null(rows[place] as usize))),
             }
         }
         other => panic!("a column of {other:?} is of no type of SQL"),
-    }
+    })
 }
 
 /// A column of rows of several columns of one type, or of nulls.
-pub(crate) fn gathered<'c>(kind: Type, rows: impl Iterator<Item = Option<(&'c Column, usize)>>) -> Column {
+///
+/// # Errors
+/// There is no room for its texts.
+pub(crate) fn gathered<'c>(
+    kind: Type,
+    rows: impl Iterator<Item = Option<(&'c Column, usize)>> + Clone,
+    room: &Room<'_>,
+) -> Result<Column, BoxError> {
     fn copied<'c, T: Native>(rows: impl Iterator<Item = Option<(&'c Column, usize)>>) -> Column {
         let mut nulls = Vec::new();
         let mut values: Vec<T> = Vec::with_capacity(rows.size_hint().0);
@@ -190,27 +261,19 @@ pub(crate) fn gathered<'c>(kind: Type, rows: impl Iterator<Item = Option<(&'c Co
         }
         with_nulls(values.into(), nulls)
     }
-    match kind {
+    Ok(match kind {
         Type::Bool => copied::<bool>(rows),
         Type::I32 => copied::<i32>(rows),
         Type::I64 => copied::<i64>(rows),
         Type::F64 => copied::<f64>(rows),
         Type::Text => {
-            let mut nulls = Vec::new();
-            let texts = rows.enumerate().map(|(place, from)| {
-                match from.filter(|(column, row)| column.null_count() == 0 || !column.is_null(*row)) {
-                    Some((column, row)) => column.text_at(row),
-                    None => {
-                        nulls.push(place);
-                        ""
-                    }
-                }
-            });
-            let column: Column = texts.collect();
-            with_nulls(column, nulls)
+            let is_there = |(column, row): &(&Column, usize)| column.null_count() == 0 || !column.is_null(*row);
+            let of = rows.map(|from| from.filter(is_there).map(|(column, row)| column.text_at(row)));
+            let nulls = of.clone().enumerate().filter(|(_, text)| text.is_none()).map(|(place, _)| place).collect();
+            with_nulls(texts(of.map(Option::unwrap_or_default), room)?, nulls)
         }
         other => panic!("a column of {other:?} is of no type of SQL"),
-    }
+    })
 }
 
 fn with_nulls(column: Column, nulls: Vec<usize>) -> Column {
@@ -286,34 +349,42 @@ pub(crate) fn build<R: Native>(
     Ok(Vector::Many(with_nulls(values.into(), nulls)))
 }
 
-/// A text, or null, for each row: the function adds it to what is there.
+/// A text, or null, for each row: the function adds it to what is there. `most` says how many bytes a row's text may have.
 pub(crate) fn build_texts(
     rows: usize,
+    room: &Room<'_>,
+    most: impl Fn(usize) -> usize,
     mut of_row: impl FnMut(usize, &mut String) -> Result<Option<()>, BoxError>,
 ) -> Result<Vector, BoxError> {
-    let (mut all, mut ends, mut nulls) = (String::new(), Vec::with_capacity(rows + 1), Vec::new());
-    ends.push(0);
+    let mut made = Made::of(rows, (0..rows).map(most), room)?;
+    let (mut nulls, reserved) = (Vec::new(), made.text.capacity());
     for row in 0..rows {
-        if of_row(row, &mut all)?.is_none() {
+        if of_row(row, &mut made.text)?.is_none() {
             nulls.push(row);
         }
-        if all.len() > MOST_TEXT {
-            return Err("the texts of one envelope would have more than 1 GiB".into());
-        }
-        ends.push(all.len());
+        made.end();
     }
-    let column: Column = ends.windows(2).map(|ends| &all[ends[0]..ends[1]]).collect();
-    Ok(Vector::Many(with_nulls(column, nulls)))
+    debug_assert!(made.text.len() <= reserved, "{} bytes of text were to be {reserved} at most", made.text.len());
+    Ok(Vector::Many(with_nulls(made.column(), nulls)))
 }
 
 /// A column has at most 2 GiB of text.
 const MOST_TEXT: usize = 1 << 30;
 
-/// The function of each text that is not null, which it adds to what is there.
+/// The function of each text that is not null, which it adds to what is there: at most `times` its bytes if it is not of ASCII, and as
+/// many as it has if it is.
 pub(crate) fn map_texts(
     rows: usize,
+    room: &Room<'_>,
     texts: Texts<'_>,
-    mut function: impl FnMut(&str, &mut String) -> Result<Option<()>, BoxError>,
+    times: usize,
+    mut function: impl FnMut(&str, &mut String),
 ) -> Result<Vector, BoxError> {
-    build_texts(rows, |row, all| texts.get(row).map_or(Ok(None), |text| function(text, all)))
+    let most = |text: &str| if times == 1 || text.is_ascii() { text.len() } else { times * text.len() };
+    build_texts(
+        rows,
+        room,
+        |row| texts.get(row).map_or(0, most),
+        |row, all| Ok(texts.get(row).map(|text| function(text, all))),
+    )
 }

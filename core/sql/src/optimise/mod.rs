@@ -7,7 +7,7 @@ mod prune;
 mod push;
 
 use crate::error::SqlError;
-use crate::evaluate::constant;
+use crate::evaluate::{Room, constant};
 use crate::expression::{ColumnId, Expr, Function};
 use crate::relation::{Columns, Op, Relation};
 use crate::types::{SqlType, Value};
@@ -76,6 +76,18 @@ fn fold_all(relation: &mut Relation, stop: &Stop<'_>) -> Result<(), SqlError> {
     Ok(())
 }
 
+/// Longer texts are left to the rows, where they are booked. So are longer ones than [`SHORT`] that are longer than the literals of which they
+/// are made: a plan's texts are not many times as long as the statement's.
+const MOST_FOLDED: u64 = 256 << 10;
+const SHORT: usize = 64;
+
+/// Bytes of the texts among a call's arguments.
+fn text_bytes(call: &Expr) -> usize {
+    let Expr::Call(_, args, _) = call else { return 0 };
+    let of = |arg: &Expr| if let Expr::Literal(Value::Varchar(text), _) = arg { text.len() } else { 0 };
+    args.iter().map(of).sum()
+}
+
 /// The expression with its constant parts computed. What fails is left to the rows: perhaps there are none.
 pub(crate) fn folded(expr: Expr) -> Expr {
     let Expr::Call(function, args, kind) = expr else { return expr };
@@ -90,7 +102,9 @@ pub(crate) fn folded(expr: Expr) -> Expr {
             if !is_constant {
                 return call;
             }
-            match constant(&call) {
+            let ask = |bytes| if bytes > MOST_FOLDED { Err("it is a long text".into()) } else { Ok(()) };
+            match constant(&call, &Room::new(&ask)) {
+                Ok(Value::Varchar(text)) if text.len() > SHORT.max(text_bytes(&call)) => call,
                 Ok(value) => Expr::Literal(value, kind),
                 Err(_) => call,
             }

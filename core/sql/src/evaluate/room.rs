@@ -1,0 +1,76 @@
+//! Memory for texts, which is booked before they are made: a function of a short text may make a long one, for each row of an envelope.
+
+use std::cell::Cell;
+use vicus_flow::{BoxError, Turn};
+
+/// So many bytes of texts need not be asked for: the usual ones cost no call.
+const LITTLE: u64 = 64 << 10;
+
+/// Counts the texts that an evaluation holds, and asks before it holds more.
+pub(crate) struct Room<'a> {
+    /// Whether so many bytes may be held, all in all.
+    ask: &'a dyn Fn(u64) -> Result<(), BoxError>,
+    held: Cell<u64>,
+    /// The most that was asked for; 0 if nothing was.
+    asked: Cell<u64>,
+}
+
+impl<'a> Room<'a> {
+    pub(crate) fn new(ask: &'a dyn Fn(u64) -> Result<(), BoxError>) -> Room<'a> {
+        Room { ask, held: Cell::new(0), asked: Cell::new(0) }
+    }
+
+    /// About to hold so many bytes more.
+    ///
+    /// # Errors
+    /// There is no memory for them.
+    #[inline]
+    pub(crate) fn take(&self, bytes: usize) -> Result<(), BoxError> {
+        let held = self.held.get().saturating_add(bytes as u64);
+        if held > LITTLE && held > self.asked.get() {
+            (self.ask)(held)?;
+            self.asked.set(held);
+        }
+        self.held.set(held);
+        Ok(())
+    }
+
+    pub(crate) fn held(&self) -> u64 {
+        self.held.get()
+    }
+
+    /// Holds only so many bytes any more, all in all.
+    #[inline]
+    pub(crate) fn settle(&self, held: u64) {
+        self.held.set(held);
+    }
+}
+
+/// What a box has booked for texts: for those of its last envelope it stays booked until the next one is made.
+#[derive(Default)]
+pub(crate) struct Texts {
+    is_booked: bool,
+}
+
+impl Texts {
+    /// Does some work with room for its texts, beside other bytes that the box holds.
+    ///
+    /// # Errors
+    /// Those of the work; also, the request is over its budget.
+    pub(crate) fn book<R>(
+        &mut self,
+        turn: &Turn<'_>,
+        beside: u64,
+        work: impl FnOnce(&Room<'_>) -> Result<R, BoxError>,
+    ) -> Result<R, BoxError> {
+        let ask = |bytes: u64| Ok(turn.book(beside.saturating_add(bytes))?);
+        let room = Room::new(&ask);
+        let done = work(&room)?;
+        let is_asked = room.asked.get() > 0;
+        if is_asked || self.is_booked {
+            turn.book(beside + if is_asked { room.held.get() } else { 0 })?;
+        }
+        self.is_booked = is_asked;
+        Ok(done)
+    }
+}

@@ -1,0 +1,124 @@
+//! Texts that a query computes are booked before they are made: as the allocator counts it, calls hold little more than they may. A
+//! program of its own, because an allocator is the whole program's.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use vicus::Runtime;
+use vicus_rdf::Snapshot;
+use vicus_service::{Count, Dataset, Error, ErrorKind, MemoryBudget, Service, Session, SessionOptions};
+use vicus_sql::Tables;
+
+/// The system's allocator, which counts the bytes that were asked for and not yet given back, and how many they were at most.
+struct Counting;
+
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+#[expect(unsafe_code, reason = "only an allocator knows what is allocated, and its trait is unsafe")]
+// SAFETY: GlobalAlloc asks for blocks that fit their layouts and don't overlap, and for no unwinding. System keeps that,
+// every call is passed on to it unchanged, and adding to an atomic number neither allocates nor unwinds.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let live = LIVE.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        MOST.fetch_max(live, Ordering::Relaxed);
+        // SAFETY: the caller keeps GlobalAlloc::alloc's conditions, which are System's.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the block came from `alloc` above with this layout, that is, from System.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const BUDGET: u64 = 32 << 20;
+
+/// A query may take so many bytes beside what is booked: threads, queues, short texts, and the copy of a text that becomes a term.
+const BESIDE: u64 = 16 << 20;
+
+fn counted(session: &Session, text: &str) -> Result<u64, Error> {
+    let mut call = session.call()?;
+    let prepared = if text.contains('{') { call.prepare(text)? } else { call.prepare_sql(text, &Tables::default())? };
+    Ok(call.answer(&prepared, Count)?.1.rows)
+}
+
+/// A query in which each level has twice the text of the one before it.
+fn doubled(first: &str, levels: usize) -> String {
+    let mut text = format!("WITH t0 AS ({first})");
+    (1..=levels).for_each(|level| text.push_str(&format!(", t{level} AS (SELECT x || x AS x FROM t{})", level - 1)));
+    format!("{text} SELECT LENGTH(x) FROM t{levels}")
+}
+
+/// What happened: `a || a` in 27 levels, 835 bytes of SQL, held 2.8 GB where 300 MB were allowed.
+#[test]
+fn computed_texts_are_booked_before_they_are_made() {
+    let service = Service::new(Runtime::builder().threads(2).quiet().start(), MemoryBudget::new(BUDGET));
+    let text: String = (0..3000).map(|n| format!("<http://e/{}> <http://e/p> \"{n}\" .\n", n % 500)).collect();
+    let dataset = Dataset::new(Arc::new(Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples")));
+    let session = service.session(&dataset, SessionOptions::default());
+    let from = "FROM \"http://e/p\" AS p";
+    let long = "REPEAT('a', 1000000)";
+    let nested = (0..26).fold("'aaaaaaaaaa'".to_owned(), |text, _| format!("SELECT x || x AS x FROM ({text}) AS t"));
+    let nested = nested.replace("('aaaaaaaaaa')", "(SELECT 'aaaaaaaaaa' AS x)");
+    let wide = vec!["REPEAT(p.subject, 1000)"; 40].join(", ");
+    let binds: String = (1..40).map(|n| format!("BIND(CONCAT(?x{0}, ?x{0}) AS ?x{n}) ", n - 1)).collect::<String>()
+        + "FILTER(BOUND(?x39))";
+    // Each is less than a limit of its own, and nothing holds them but the call.
+    let siblings = vec!["ENCODE_FOR_URI(?y)"; 60].join(", ");
+    let small = vec!["CONCAT(?y, ?y)"; 3000].join(", ");
+    let first = |n: usize| (1..n).map(|n| format!("BIND(CONCAT(?x{0}, ?x{0}) AS ?x{n}) ", n - 1)).collect::<String>();
+    for text in [
+        doubled("SELECT 'aaaaaaaaaa' AS x", 24),
+        doubled(&format!("SELECT subject AS x {from}"), 12),
+        nested,
+        format!("SELECT LENGTH(REPEAT(p.subject, 10000)) {from}"),
+        format!("SELECT LENGTH(CONCAT({wide})) {from}"),
+        format!("SELECT LENGTH(REPLACE(p.subject, 'e', {long})) {from}"),
+        format!("SELECT LENGTH(UPPER(REVERSE(p.subject || REPEAT(p.object, 10000)))) {from}"),
+        format!("SELECT p.subject || {long} {from}"),
+        format!("SELECT {long} {from}"),
+        format!("SELECT COUNT(*) {from} WHERE p.subject LIKE REPEAT('a_', 5000000)"),
+        format!("SELECT COUNT(*) {from} GROUP BY p.subject, {long}"),
+        format!("SELECT COUNT(DISTINCT p.subject || REPEAT('a', 20000)) {from}"),
+        format!("SELECT MIN(p.subject || REPEAT('a', 100000)) {from} GROUP BY p.subject"),
+        format!("SELECT p.subject || REPEAT('a', 20000) AS x {from} ORDER BY x LIMIT 2000"),
+        format!("SELECT CASE WHEN p.subject > 'http://e/3' THEN {long} ELSE p.subject END {from}"),
+        format!("SELECT COALESCE(NULLIF(p.object, '7'), {long}, p.subject || 'b') || p.subject || {long} {from}"),
+        format!("SELECT p.subject, l.x {from}, (SELECT {long} AS x) AS l"),
+        format!("SELECT p.subject || REPEAT('a', 20000) {from} EXCEPT SELECT p.object {from}"),
+        format!("SELECT * FROM (VALUES {}) AS v(x)", vec!["(REPEAT('a', 16000000))"; 10].join(", ")),
+        format!("SELECT * {{ VALUES ?x0 {{ \"aaaaaaaaaa\" }} {binds} }}"),
+        format!("SELECT (STRLEN(?x39) AS ?n) {{ ?s <http://e/p> ?o BIND(STR(?s) AS ?x0) {binds} }}"),
+        format!(
+            "SELECT (STRLEN(CONCAT({siblings})) AS ?n) {{ VALUES ?x0 {{ \"ää\" }} {} BIND(?x18 AS ?y) }}",
+            first(19)
+        ),
+        format!("SELECT (STRLEN(CONCAT({small})) AS ?n) {{ VALUES ?x0 {{ \"ää\" }} {} BIND(?x12 AS ?y) }}", first(13)),
+        format!(
+            "SELECT (STRDT(CONCAT({small}), <http://e/t>) AS ?n) {{ VALUES ?x0 {{ \"ää\" }} {} BIND(?x12 AS ?y) }}",
+            first(13)
+        ),
+        format!("SELECT (REPLACE(?y, \"ä\", ?y) AS ?n) {{ VALUES ?x0 {{ \"ää\" }} {} BIND(?x14 AS ?y) }}", first(15)),
+    ] {
+        let before = LIVE.load(Ordering::Relaxed);
+        MOST.store(before, Ordering::Relaxed);
+        let outcome = counted(&session, &text);
+        let most = (MOST.load(Ordering::Relaxed) - before) as u64;
+        let shown: String = text.chars().take(150).collect();
+        let error = outcome.expect_err(&shown);
+        assert_eq!(error.kind(), ErrorKind::MemoryLimit, "{shown}: {error}");
+        assert!(most <= BUDGET + BESIDE, "{shown}: {most} bytes");
+        assert_eq!(service.memory().taken(), 0, "{shown}");
+    }
+    // What has room is answered.
+    assert_eq!(
+        counted(&session, &format!("SELECT * FROM (SELECT LENGTH({long}) AS n) AS t WHERE n = 1000000")).unwrap(),
+        1
+    );
+    assert_eq!(counted(&session, &format!("SELECT p.subject || REPEAT('a', 1000) AS x {from}")).unwrap(), 3000);
+}
