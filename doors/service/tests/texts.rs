@@ -91,7 +91,7 @@ fn computed_texts_are_booked_before_they_are_made() {
         format!("SELECT COALESCE(NULLIF(p.object, '7'), {long}, p.subject || 'b') || p.subject || {long} {from}"),
         format!("SELECT p.subject, l.x {from}, (SELECT {long} AS x) AS l"),
         format!("SELECT p.subject || REPEAT('a', 20000) {from} EXCEPT SELECT p.object {from}"),
-        format!("SELECT * FROM (VALUES {}) AS v(x)", vec!["(REPEAT('a', 16000000))"; 10].join(", ")),
+        format!("SELECT * FROM (VALUES {}) AS v(x)", ["(REPEAT('a', 16000000))"; 10].join(", ")),
         format!("SELECT * {{ VALUES ?x0 {{ \"aaaaaaaaaa\" }} {binds} }}"),
         format!("SELECT (STRLEN(?x39) AS ?n) {{ ?s <http://e/p> ?o BIND(STR(?s) AS ?x0) {binds} }}"),
         format!(
