@@ -115,11 +115,13 @@ fn info(shared: &Shared) -> Value {
         })
         .collect();
     let limits = &options.session.limits;
+    // None if the data is damaged: requests that need it say how.
+    let graphs = version.snapshot.read_by(|| version.snapshot.graphs().len()).ok();
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "dataset": {
             "kind": if shared.data.is_store() { "store" } else { "files" }, "name": options.name, "quads": version.snapshot.len(),
-            "graphs": version.snapshot.graphs().len(), "version": shared.data.tag(version.number), "readOnly": options.access.is_read_only,
+            "graphs": graphs, "version": shared.data.tag(version.number), "readOnly": options.access.is_read_only,
         },
         "threads": runtime.plan().threads(), "strategy": runtime.plan().strategy, "languages": ["sparql", "sql"], "tables": tables,
         "limits": {
@@ -266,7 +268,7 @@ async fn completion(shared: &Arc<Shared>, request: &Request, body: Incoming) -> 
             let snapshot = shared.data.now().snapshot;
             let until = Instant::now() + COMPLETION_TIME;
             let found =
-                vicus::or_given_up(|| complete(&text, byte_at(&text, cursor), &snapshot, &|| Instant::now() >= until));
+                snapshot.read_by(|| complete(&text, byte_at(&text, cursor), &snapshot, &|| Instant::now() >= until));
             found.map(|found| (text, found)).map_err(|error| error.to_string())
         }
     };
