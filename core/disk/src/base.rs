@@ -337,6 +337,15 @@ impl BaseFile {
         self.sections.iter().map(|(name, _)| &name[..])
     }
 
+    /// The damage that the file was shortened since it was opened, or that its drive could not read it: what was read of it may be zeros.
+    /// Asked after a read, it answers for that read. Takes a call of the system.
+    pub fn lost(&self) -> Option<Damage> {
+        let what = "it was shortened while it was open, or its drive can't read it; \
+                    put a copy of the file or of the store in its place, and start this process anew";
+        let damage = |offset| Damage { file: self.path.clone(), offset, what: what.to_owned() };
+        self.bytes.lost_from().map(damage)
+    }
+
     /// Checks all pages, also those that were found right before.
     ///
     /// # Errors
@@ -371,6 +380,9 @@ impl BaseFile {
     fn check_page(&self, page: usize) -> Result<(), Box<Damage>> {
         let bytes = &self.bytes[page * PAGE..((page + 1) * PAGE).min(self.table)];
         if crc32c::crc32c(bytes) != u32_at(&self.bytes, self.checksums + page * 4) {
+            if let Some(lost) = self.lost() {
+                return Err(Box::new(lost));
+            }
             let what = format!("page {page} ({} bytes) does not have its checksum", bytes.len());
             return Err(Box::new(Damage { file: self.path.clone(), offset: (page * PAGE) as u64, what }));
         }

@@ -7,7 +7,7 @@ mod names;
 
 use crate::error::{FileError, LockError, Operation};
 use crate::scratch::create_and_remove;
-use crate::{Access, Directory, File, Lock, Mapping, is_plain};
+use crate::{Access, Directory, File, Lock, MappedBytes, Mapping, is_plain};
 use chance::Chance;
 use content::Content;
 use names::Names;
@@ -578,6 +578,8 @@ impl Aligned {
         Aligned { bytes: room, lead }
     }
 }
+
+impl MappedBytes for Aligned {}
 
 impl Deref for Aligned {
     type Target = [u8];

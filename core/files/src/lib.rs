@@ -42,7 +42,17 @@ pub enum Access {
 ///
 /// A mapping of a real file is of use only while its file is never written or shortened. See the implementation in
 /// worlds/machine for what happens otherwise.
-pub type Mapping = Arc<dyn Deref<Target = [u8]> + Send + Sync>;
+pub trait MappedBytes: Deref<Target = [u8]> + Send + Sync {
+    /// The first byte from which on bytes may have been read as zeros that the file had otherwise when it was mapped: it was shortened, or its
+    /// drive could not read them. `None` if there is none. Asked after bytes were read, it answers for all of these reads. What is lost stays
+    /// lost. Takes a call of the system.
+    fn lost_from(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// A mapped file. Its bytes live as long as one of its owners.
+pub type Mapping = Arc<dyn MappedBytes>;
 
 /// A lock on a directory; it ends when this value is dropped, when the process ends, and when the machine does.
 ///

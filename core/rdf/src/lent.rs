@@ -21,6 +21,12 @@ pub trait Pages: fmt::Debug + Send + Sync {
     fn senseless(&self, at: usize, what: &str) -> BoxError;
 }
 
+/// What keeps the bytes of a snapshot, as mapped files do, and may lose them while they are read.
+pub trait Keeper: fmt::Debug + Send + Sync {
+    /// Why bytes that were read until now may be zeros that were never written. Takes a call of the system for each file.
+    fn lost(&self) -> Option<BoxError>;
+}
+
 /// How many bytes are checked at once.
 const PAGE: usize = 64 << 10;
 

@@ -6,6 +6,7 @@ use crate::delta::{Change, Row};
 use crate::dictionary::Dictionary;
 use crate::ids::{Id, Kind};
 use crate::index::{Index, Order, Position};
+use crate::lent::Keeper;
 use crate::load::{self, Loader, Parsed, SyntaxError};
 use crate::statistics::Statistics;
 use crate::term::{Encoded, Encoder, TermView};
@@ -13,9 +14,10 @@ use crate::unranked::{FreshTerms, Unranked};
 use oxrdf::{Term, TermRef};
 use rapidhash::v3::RapidSecrets;
 use std::cmp::Ordering;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use vicus_flow::library::HashKey;
-use vicus_flow::{Grow, NoMemory};
+use vicus_flow::{BoxError, Grow, NoMemory, or_given_up};
 
 /// A set of quads: a default graph and named graphs. Any number of queries can read it concurrently.
 ///
@@ -45,6 +47,8 @@ pub struct Snapshot {
     statistics: Statistics,
     /// Of all named graphs.
     named: Statistics,
+    /// What keeps the bytes of the dictionary and the indexes, if they are lent.
+    keeper: Option<Arc<dyn Keeper>>,
 }
 
 impl Snapshot {
@@ -100,7 +104,7 @@ impl Snapshot {
             indexes[place] = Some(index);
         }
         let (dictionary, fresh) = (dictionary.into(), FreshTerms::new(RapidSecrets::seed(0)));
-        Snapshot { dictionary, fresh, indexes, statistics, named }
+        Snapshot { dictionary, fresh, indexes, statistics, named, keeper: None }
     }
 
     /// Runs all steps of [`load`] after parsing, one after the other. Panics if there is not enough memory.
@@ -160,7 +164,8 @@ impl Snapshot {
             statistics.with(in_orders(&self.indexes, orders), in_orders(&indexes, orders), [by_subject, by_object])
         };
         let (statistics, named) = (with(&self.statistics, OF_DEFAULT)?, with(&self.named, OF_NAMED)?);
-        Ok(Snapshot { dictionary: Arc::clone(&self.dictionary), fresh, indexes, statistics, named })
+        let (dictionary, keeper) = (Arc::clone(&self.dictionary), self.keeper.clone());
+        Ok(Snapshot { dictionary, fresh, indexes, statistics, named, keeper })
     }
 
     /// The snapshot without the quads of some graphs. If these are a large part of all, takes a time in proportion to the others, and none if
@@ -207,7 +212,50 @@ impl Snapshot {
             .collect::<Result<Vec<_>, NoMemory>>()?;
         let dictionary = Arc::clone(&self.dictionary);
         let made = Snapshot::with_characteristic(dictionary, indexes, sets)?;
-        Ok(Snapshot { fresh: self.fresh.clone(), ..made })
+        Ok(Snapshot { fresh: self.fresh.clone(), keeper: self.keeper.clone(), ..made })
+    }
+
+    /// The same, whose lent bytes this keeps.
+    pub fn kept_by(self, keeper: Arc<dyn Keeper>) -> Snapshot {
+        Snapshot { keeper: Some(keeper), ..self }
+    }
+
+    /// Whether all that was read of it until now was there. To be asked before what was made of it is told or made durable.
+    ///
+    /// # Errors
+    /// What keeps its bytes has lost some: what was made of them may be wrong.
+    pub fn check_kept(&self) -> Result<(), BoxError> {
+        self.keeper.as_ref().and_then(|keeper| keeper.lost()).map_or(Ok(()), Err)
+    }
+
+    /// What a function makes of this data, whose readers may [give up](vicus_flow::give_up). A reader of bytes that were lost may panic: the loss
+    /// is the error then.
+    ///
+    /// # Errors
+    /// The function gave up, or bytes were lost until it had ended.
+    ///
+    /// # Panics
+    /// The function panics, and no bytes were lost.
+    pub fn read_by<R>(&self, function: impl FnOnce() -> R) -> Result<R, BoxError> {
+        let made = self.read_part_by(function);
+        self.check_kept()?;
+        made
+    }
+
+    /// As [`Snapshot::read_by`], for one of many short functions: lost bytes are the error only if it does not end well, so that
+    /// [`Snapshot::check_kept`] is to be asked when all have ended.
+    ///
+    /// # Errors
+    /// The function gave up, or it panicked and bytes were lost.
+    ///
+    /// # Panics
+    /// The function panics, and no bytes were lost.
+    pub fn read_part_by<R>(&self, function: impl FnOnce() -> R) -> Result<R, BoxError> {
+        let made = catch_unwind(AssertUnwindSafe(|| or_given_up(function)));
+        if !matches!(made, Ok(Ok(_))) {
+            self.check_kept()?;
+        }
+        made.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
     /// How many quads were inserted or deleted since its indexes were built.

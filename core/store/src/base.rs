@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use vicus_disk::{BaseEntry, BaseFile, BaseWriter, Manifest, Section, StoreFiles};
 use vicus_files::{Directory, Scratch};
-use vicus_flow::{BoxError, or_given_up};
-use vicus_rdf::lent::Pages;
+use vicus_flow::BoxError;
+use vicus_rdf::lent::{Keeper, Pages};
 use vicus_rdf::stored::Sections;
 use vicus_rdf::{Order, Snapshot, Storage};
 
@@ -49,6 +49,16 @@ impl Pages for Mapped {
     }
 }
 
+/// The base files of a snapshot.
+#[derive(Debug)]
+struct Files(Vec<Arc<BaseFile>>);
+
+impl Keeper for Files {
+    fn lost(&self) -> Option<BoxError> {
+        self.0.iter().find_map(|file| file.lost()).map(BoxError::from)
+    }
+}
+
 /// The data of a store's base files. Reads no more than counts. Terms that come later are hashed with the store's number, which authors of
 /// data don't know.
 pub(crate) fn open(bases: &[Arc<BaseFile>], manifest: &Manifest) -> Result<Snapshot, StoreError> {
@@ -57,7 +67,8 @@ pub(crate) fn open(bases: &[Arc<BaseFile>], manifest: &Manifest) -> Result<Snaps
     }
     let find = |name: &str| bases.iter().find_map(|base| base.section(name));
     let lent = Snapshot::lent(&|name| find(name).map(|section| Arc::new(Mapped(section)) as Arc<dyn Pages>));
-    lent.map(|snapshot| snapshot.hashed_with(manifest.store)).map_err(StoreError::given_up)
+    let kept = |snapshot: Snapshot| snapshot.hashed_with(manifest.store).kept_by(Arc::new(Files(bases.to_vec())));
+    lent.map(kept).map_err(StoreError::given_up)
 }
 
 /// Writes sections to a base file, and lets others work now and then.
@@ -88,7 +99,7 @@ fn write(
 ) -> Result<BaseEntry, StoreError> {
     let (name, writer) = begin()?;
     let mut written = Written { writer, pause, bytes: 0 };
-    let outcome = or_given_up(|| snapshot.write(&mut written)).and_then(|outcome| outcome);
+    let outcome = snapshot.read_by(|| snapshot.write(&mut written)).and_then(|outcome| outcome);
     outcome.map_err(StoreError::given_up)?;
     Ok(BaseEntry { name, fingerprint: written.writer.finish()? })
 }
@@ -107,8 +118,10 @@ fn united(
         true => Storage::Memory,
         false => Storage::Scratch(scratch()),
     };
-    let united = or_given_up(|| Snapshot::united(parts, &storage, &mut || pause(0)));
-    Ok(united.map_err(StoreError::given_up)??)
+    let (first, others) = parts.split_first().expect("there is data to unite");
+    let united = first.read_by(|| Snapshot::united(parts, &storage, &mut || pause(0))).map_err(StoreError::given_up)?;
+    others.iter().try_for_each(|part| part.check_kept()).map_err(StoreError::given_up)?;
+    Ok(united?)
 }
 
 impl Store {

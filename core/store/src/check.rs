@@ -8,7 +8,7 @@ use std::fmt;
 use std::hash::BuildHasher;
 use vicus_disk::{Recovered, Torn};
 use vicus_files::Directory;
-use vicus_flow::{BoxError, or_given_up};
+use vicus_flow::BoxError;
 use vicus_rdf::{Id, Kind, Order, Position, Snapshot, TripleView};
 
 /// A store that is whole, and what was looked at.
@@ -93,7 +93,7 @@ pub fn check(directory: &dyn Directory, pause: &mut dyn FnMut(u64, u64)) -> Resu
 
 /// Compares the parts of a snapshot with each other. `one` is called for each row.
 fn compare(snapshot: &Snapshot, one: &mut dyn FnMut()) -> Result<(), StoreError> {
-    let wrong = or_given_up(|| wrong(snapshot, one)).map_err(StoreError::given_up)?;
+    let wrong = snapshot.read_by(|| wrong(snapshot, one)).map_err(StoreError::given_up)?;
     wrong.map_or(Ok(()), |what| Err(StoreError::Unreadable(BoxError::from(what).into())))
 }
 

@@ -14,8 +14,8 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock, PoisonError};
 use vicus_disk::{Flight, Landing, Opening, Recovered, StoreFiles, Torn};
 use vicus_files::Directory;
+use vicus_flow::NoMemory;
 use vicus_flow::library::HashKey;
-use vicus_flow::{NoMemory, or_given_up};
 use vicus_rdf::{Changes, Graphs, Id, Kind, Snapshot, Unranked};
 
 /// The kind of its base files.
@@ -269,7 +269,7 @@ impl<'a> Replay<'a> {
     /// Appends the ids of terms that no record before had.
     fn look_up(&mut self, terms: &[(Kind, &str)]) -> Result<(), StoreError> {
         if terms.len() >= MANY
-            && let Ok(Ok(ids)) = or_given_up(|| self.snapshot.find_or_add_all(&mut self.fresh, terms))
+            && let Ok(Ok(ids)) = self.snapshot.read_part_by(|| self.snapshot.find_or_add_all(&mut self.fresh, terms))
         {
             self.ids.extend(ids);
             return Ok(());
@@ -320,7 +320,7 @@ impl<'a> Replay<'a> {
 
     fn with(&mut self, make: impl FnOnce(&Snapshot) -> Result<Snapshot, NoMemory>) -> Result<(), StoreError> {
         let snapshot = &self.snapshot;
-        let made = or_given_up(|| make(snapshot)).map_err(StoreError::given_up)??;
+        let made = snapshot.read_by(|| make(snapshot)).map_err(StoreError::given_up)??;
         self.snapshot = Arc::new(made);
         self.fresh = self.snapshot.fresh().behind();
         Ok(())

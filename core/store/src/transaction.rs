@@ -6,7 +6,7 @@ use crate::store::{Store, Writing};
 use oxrdf::{GraphNameRef, QuadRef, TermRef};
 use std::fmt;
 use std::sync::Arc;
-use vicus_flow::{NoMemory, or_given_up};
+use vicus_flow::NoMemory;
 use vicus_rdf::{Changes, Encoded, Encoder, Graphs, Id, Kind, Snapshot, Unranked};
 
 /// Changes that are made together or not at all. Dropped without [`Transaction::commit`], they are not made; nor are they after an error.
@@ -65,7 +65,7 @@ impl<'a> Transaction<'a> {
         let of = |there: bool| changes.iter().filter(|(_, is)| *is == there).map(|(quad, _)| *quad).collect::<Vec<_>>();
         let (deletes, inserts) = (of(false), of(true));
         drop(changes);
-        let made = or_given_up(|| -> Result<Result<Snapshot, Flaw>, NoMemory> {
+        let made = self.snapshot.read_by(|| -> Result<Result<Snapshot, Flaw>, NoMemory> {
             let key = |id: Id, look: &mut dyn FnMut(&str)| match fresh.has(id) && id.is_computed() {
                 true => look(fresh.key(id)),
                 false => self.snapshot.key(id, look),
@@ -157,7 +157,7 @@ impl<'a> Transaction<'a> {
         }
         self.sound(|this| {
             let snapshot = Arc::clone(&this.snapshot);
-            let made = or_given_up(|| {
+            let made = snapshot.read_by(|| {
                 this.record.clear(graphs, |id, look| snapshot.key(id, look));
                 snapshot.cleared(graphs)
             });
@@ -180,7 +180,7 @@ impl<'a> Transaction<'a> {
         }
         self.sound(|this| {
             let snapshot = Arc::clone(&this.snapshot);
-            let made = or_given_up(|| {
+            let made = snapshot.read_by(|| {
                 this.record.copy(from, to, |id, look| match fresh.has(id) && id.is_computed() {
                     true => look(fresh.key(id)),
                     false => snapshot.key(id, look),
@@ -242,7 +242,8 @@ impl<'a> Transaction<'a> {
         match self.encoder.term(term) {
             Encoded::Inlined(id) => Ok(Some(id)),
             Encoded::Key(kind, key) => {
-                let stored = or_given_up(|| self.snapshot.find(kind, key)).map_err(StoreError::given_up);
+                let found = self.snapshot.read_part_by(|| self.snapshot.find(kind, key));
+                let stored = found.map_err(StoreError::given_up);
                 self.is_broken |= stored.is_err();
                 Ok(stored?.or_else(|| self.fresh.find(kind, key)))
             }
@@ -255,6 +256,8 @@ impl<'a> Transaction<'a> {
     /// The changes are not made, as they aren't if a change had failed before; or it is [in doubt](CommitError::in_doubt) whether they are.
     pub fn commit(mut self) -> Result<Committed, CommitError> {
         let snapshot = self.snapshot()?;
+        // Terms may have been looked for in vain where bytes were lost, and quads left out that have them.
+        snapshot.check_kept().map_err(StoreError::given_up)?;
         let Transaction { store, writing, record, refused, .. } = self;
         if record.is_empty() {
             return Ok(Committed { snapshot, number: None });
@@ -283,7 +286,7 @@ pub(crate) fn last_of_each(mut changes: Vec<([Id; 4], bool)>) -> Vec<([Id; 4], b
 
 /// The id of a term with this key, which is added to the fresh ones if the snapshot does not have it.
 pub(crate) fn id_of(snapshot: &Snapshot, fresh: &mut Unranked, kind: Kind, key: &str) -> Result<Id, StoreError> {
-    Ok(or_given_up(|| snapshot.find_or_add(fresh, kind, key)).map_err(StoreError::given_up)??)
+    Ok(snapshot.read_part_by(|| snapshot.find_or_add(fresh, kind, key)).map_err(StoreError::given_up)??)
 }
 
 /// Changes that don't depend on what is there, as those of INSERT DATA and DELETE DATA: quads that shall be there, and quads that shall not.

@@ -126,11 +126,13 @@ fn info(shared: &Shared, reads: bool) -> Value {
         })
         .collect();
     let limits = &options.session.limits;
+    // None if the data is damaged: requests that need it say how.
+    let graphs = version.snapshot.read_by(|| version.snapshot.graphs().len()).ok();
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "dataset": {
             "kind": if shared.data.is_store() { "store" } else { "files" }, "name": if reads { &*options.name } else { "" },
-            "quads": if reads { version.snapshot.len() } else { 0 }, "graphs": if reads { version.snapshot.graphs().len() } else { 0 },
+            "quads": if reads { version.snapshot.len() } else { 0 }, "graphs": if reads { graphs } else { Some(0) },
             "version": if reads { shared.data.tag(version.number) } else { String::new() }, "readOnly": options.access.is_read_only,
         },
         "threads": runtime.plan().threads(), "strategy": runtime.plan().strategy, "languages": ["sparql", "sql"], "tables": tables,
@@ -281,7 +283,7 @@ async fn completion(shared: &Arc<Shared>, request: &Request, body: Incoming) -> 
             let snapshot = shared.data.now().snapshot;
             let until = Instant::now() + COMPLETION_TIME;
             let found =
-                vicus::or_given_up(|| complete(&text, byte_at(&text, cursor), &snapshot, &|| Instant::now() >= until));
+                snapshot.read_by(|| complete(&text, byte_at(&text, cursor), &snapshot, &|| Instant::now() >= until));
             found.map(|found| (text, found)).map_err(|error| error.to_string())
         }
     };

@@ -18,7 +18,9 @@ pub(crate) async fn answer(shared: &Arc<Shared>, request: &Request) -> Result<Re
             "a service description can be text/turtle, application/n-triples, application/rdf+xml, application/ld+json";
         return Err(Failure::new(StatusCode::NOT_ACCEPTABLE, "format", message));
     };
-    let text = turtle(shared, request);
+    let snapshot = shared.data.now().snapshot;
+    let text = snapshot.read_by(|| turtle(shared, request, &snapshot));
+    let text = text.map_err(|damage| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "store", damage.to_string()))?;
     let job = {
         let shared = Arc::clone(shared);
         move || {
@@ -37,8 +39,7 @@ pub(crate) async fn answer(shared: &Arc<Shared>, request: &Request) -> Result<Re
     Ok(response)
 }
 
-fn turtle(shared: &Shared, request: &Request) -> String {
-    let snapshot = shared.data.now().snapshot;
+fn turtle(shared: &Shared, request: &Request, snapshot: &Snapshot) -> String {
     let endpoint = format!("{}/sparql", request.origin());
     let mut text = String::from(
         "@prefix sd: <http://www.w3.org/ns/sparql-service-description#> . @prefix void: <http://rdfs.org/ns/void#> .\n",

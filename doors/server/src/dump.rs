@@ -59,8 +59,9 @@ pub(crate) async fn answer(shared: &Arc<Shared>, request: &Request) -> Result<Re
                 Ok(quads) if out.packer.end().is_ok() => begun.end("done", None, quads as u64),
                 Ok(_) => begun.end("failed", Some("it can't be packed".to_owned()), 0),
                 Err(error) => {
-                    writer.break_off();
+                    // The reader looks for the message as soon as it has broken off.
                     begun.end("failed", Some(error.to_string()), 0);
+                    writer.break_off();
                 }
             }
         });

@@ -76,8 +76,9 @@ impl Named {
         match self {
             Named::Default | Named::All => true,
             Named::Graph(graph) => {
-                let count = |id| vicus::or_given_up(|| snapshot.index(Order::Gspo).count(&[id])).unwrap_or(1);
-                snapshot.id(graph.as_ref().into()).is_some_and(|id| count(id) > 0)
+                let count = |id| snapshot.index(Order::Gspo).count(&[id]);
+                // Why it can't be read is told by what reads it next.
+                snapshot.read_by(|| snapshot.id(graph.as_ref().into()).is_some_and(|id| count(id) > 0)).unwrap_or(true)
             }
         }
     }

@@ -30,6 +30,7 @@ use vicus::{BoxCounts, Budget, FlowError, Model, Request, RequestOptions, Totals
 use vicus_language::{
     Answer, Language, PlanNode, Planned as _, RunOperators, Runnable, TextError, TextErrorKind, TextLimits, Watch,
 };
+use vicus_rdf::Snapshot;
 use vicus_rdf::load::LONGEST_IRI;
 use vicus_sparql::{Form, Moment, ParseOptions, PlanOptions, Sparql, parse_with, parsing_bytes_with};
 
@@ -343,7 +344,8 @@ impl Call {
             ..options.plan.common()
         };
         let planner = Planner { ticket, text_bytes };
-        let plan = reading("planner", || language.plan(parsed, &plan_options, &planner))?;
+        let snapshot = session.dataset.snapshot();
+        let plan = reading(snapshot, "planner", || language.plan(parsed, &plan_options, &planner))?;
         // A plan that was stopped says so, and one that came too late is late all the same.
         ticket.check(Stage::Planning)?;
         let plan = plan.map_err(|error| {
@@ -415,7 +417,8 @@ impl Call {
         let options = &session.options;
         let handed = Arc::new(Handed::new(options.first_rows, options.limits.rows));
         let sink = Arc::new(sink);
-        let (solutions, operators) = reading("start", || {
+        let snapshot = session.dataset.snapshot();
+        let (solutions, operators) = reading(snapshot, "start", || {
             let bytes = ticket.most - beside_boxes;
             // Without a bound, nothing is ever spilled.
             let folder = options.temporary.as_ref().filter(|_| ticket.most < u64::MAX);
@@ -423,7 +426,8 @@ impl Call {
             let moment = options.moment.unwrap_or_else(now);
             let surroundings = Surroundings { moment, web: Arc::clone(&options.web), spill };
             let (mut operators, reader) = plan.begin_any(&surroundings);
-            let solutions = Arc::new(Solutions { reader, prepared: Arc::clone(prepared) });
+            let (prepared, snapshot) = (Arc::clone(prepared), Arc::clone(snapshot));
+            let solutions = Arc::new(Solutions { reader, prepared, snapshot });
             operators.extend(plan.sinks().iter().map(|id| (*id, operator(&sink, &solutions, &handed))));
             (solutions, operators)
         })?;
@@ -438,9 +442,9 @@ impl Call {
     }
 }
 
-/// Calls what reads data outside of boxes: a page of a mapped file may be found damaged there, too.
-fn reading<R>(name: &str, read: impl FnOnce() -> R) -> Result<R, Error> {
-    vicus::or_given_up(read).map_err(|error| Error::of_reader(name.to_owned(), error.into()))
+/// Calls what reads data outside of boxes: a page of a mapped file may be found damaged there, too, or bytes lost until then.
+pub(crate) fn reading<R>(snapshot: &Snapshot, name: &str, read: impl FnOnce() -> R) -> Result<R, Error> {
+    snapshot.read_by(read).map_err(|error| Error::of_reader(name.to_owned(), error.into()))
 }
 
 /// The moment that the clock says. Of two in the same millisecond, RAND and UUID begin differently.
@@ -638,11 +642,17 @@ impl<S: Sink> Running<S> {
             Ok(totals) => totals,
             Err(error) => {
                 self.ticket.give_back();
+                // What failed may have read zeros in place of lost bytes.
+                self.solutions.check_kept()?;
                 return Err(self.reason(error));
             }
         };
         let rows = self.handed.rows();
-        let output = self.sink.finish(&self.solutions, rows).map_err(Error::of_sink)?;
+        self.solutions.check_kept()?;
+        let output = self.sink.finish(&self.solutions, rows).map_err(|error| {
+            let lost = self.solutions.check_kept().err();
+            lost.unwrap_or_else(|| Error::of_sink(error))
+        })?;
         let time = self.began.elapsed();
         let counts = if self.counts { self.submitted.request.counts() } else { Vec::new() };
         let Running { submitted, ticket, .. } = self;

@@ -10,7 +10,7 @@ use crate::document;
 use crate::error::{Error, ErrorKind, Stage};
 use crate::load::Dataset;
 use crate::service::Service;
-use crate::session::{Call, ReadGraphs, Session, SessionOptions, Ticket, now};
+use crate::session::{Call, ReadGraphs, Session, SessionOptions, Ticket, now, reading};
 use crate::sink::{Batch, Sink, Solutions, Taker};
 use std::fmt;
 use std::io::{self, Read};
@@ -274,7 +274,8 @@ impl Drop for Running<'_> {
 impl Running<'_> {
     fn step(&mut self, operation: &Operation, data: &mut dyn Updating, moment: Moment) -> Result<(), Error> {
         let snapshot = data.snapshot().map_err(Error::Store)?;
-        let changes = match operation.step(&snapshot, moment).map_err(of_update)? {
+        let step = reading(&snapshot, "update", || operation.step(&snapshot, moment))?;
+        let changes = match step.map_err(of_update)? {
             Step::Change(changes) => changes,
             Step::Solve(pattern, filling) => vec![self.solve(snapshot, pattern, filling)?],
             Step::Load(load, filling) => match self.load(load, &filling) {

@@ -8,16 +8,18 @@
 //! was removed by hand stays locked and holds no other process off: so a writer compares the file's number with that of its name.
 //!
 //! **Mappings.** Memory that is mapped from a file changes when the file is written, and a read behind its new end after it was
-//! shortened ends the process by a signal (`SIGBUS`). So what is mapped must never be written or shortened. Vicus maps base files
+//! shortened raises a signal (`SIGBUS`). So what is mapped must never be written or shortened. Vicus maps base files
 //! and temporary files of its own, which have no name, alone. Base files are written once under another name, synced and renamed, never opened for writing afterwards, and removed only by
 //! `unlink`, after which the bytes live until the last mapping is gone. The directory's lock keeps other Vicus processes from
-//! writing; the file's rights must keep others from it. A drive that can't read a mapped page any more ends the process by the
-//! same signal: nothing can be computed without that page, and no file is left half written.
+//! writing; the file's rights must keep others from it. If a named file is shortened all the same, or its drive can't read a page of it any more,
+//! the missing bytes are read as zeros, and the mapping says so ([`lost_from`](vicus_files::MappedBytes::lost_from)): see `mapped.rs`. In a temporary file, the
+//! signal ends the process: nothing can be computed without that page, and no file is left half written.
 //!
 //! **Limits of files.** A write beyond the longest file that a process may have (`RLIMIT_FSIZE`) ends the process by a signal, unless it
 //! ignores that: then it is an error, as on a full disk. So the first directory that is opened has the signal ignored, if the process has
 //! not said what it does.
 
+use crate::mapped::{Temporary, Watched};
 use memmap2::Mmap;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -161,7 +163,8 @@ impl Directory for SystemDirectory {
 
     fn map(&self, name: &str) -> Result<Mapping, FileError> {
         let file = OpenOptions::new().read(true).open(self.inside(name));
-        Ok(Arc::new(file.and_then(|file| map(&file)).map_err(self.failed(name, Operation::Map))?))
+        let mapped = file.and_then(|file| Ok(Watched::new(map(&file)?, file)));
+        Ok(Arc::new(mapped.map_err(self.failed(name, Operation::Map))?))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), FileError> {
@@ -277,7 +280,7 @@ impl File for SystemFile {
     }
 
     fn map(&self) -> Result<Mapping, FileError> {
-        Ok(Arc::new(map(&self.file).map_err(self.failed(Operation::Map))?))
+        Ok(Arc::new(Temporary(map(&self.file).map_err(self.failed(Operation::Map))?)))
     }
 
     fn set_len(&self, bytes: u64) -> Result<(), FileError> {

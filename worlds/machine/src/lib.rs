@@ -27,6 +27,7 @@ mod locality;
 mod lock;
 mod lookout;
 pub mod map_reduce;
+mod mapped;
 mod meetings;
 mod migrate;
 mod near;

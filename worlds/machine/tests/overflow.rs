@@ -57,6 +57,16 @@ fn the_child() {
             threads::Builder::new().spawn_on(&runtime, || ()).join().unwrap();
             std::thread::Builder::new().name("own".to_owned()).spawn(|| descend(0)).unwrap().join().unwrap();
         }
+        "temporary" => {
+            // A file without a name can't be shortened by others, so its mappings are not watched.
+            let directory = vicus_machine::SystemDirectory::create(&std::env::temp_dir()).unwrap();
+            let file = vicus_files::Directory::temporary(&directory).unwrap();
+            file.write_at(0, &[1; 10_000]).unwrap();
+            let mapping = file.map().unwrap();
+            threads::Builder::new().spawn_on(&runtime, || ()).join().unwrap();
+            file.set_len(0).unwrap();
+            black_box(mapping[5000]);
+        }
         "limit" => {
             threads::limit_stacks(1 << 20);
             let large = Builder::new().stack_size(2 << 20).try_spawn_on(&runtime, || ()).unwrap_err();
@@ -105,6 +115,16 @@ fn other_faults_end_as_they_did() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.signal().is_some(), "{said}");
     assert!(said.contains("has overflowed its stack") && said.contains("own") && !said.contains("vicus: "), "{said}");
+}
+
+/// Only mapped files that have a name are watched.
+#[test]
+fn other_faults_of_mapped_files_end_as_they_did() {
+    use std::os::unix::process::ExitStatusExt as _;
+    let output = run("temporary");
+    let said = String::from_utf8_lossy(&output.stderr);
+    // SIGBUS
+    assert_eq!(output.status.signal(), Some(7), "{said}");
 }
 
 fn libc_sigsegv() -> i32 {

@@ -1,6 +1,6 @@
 //! `vicus serve`, started, killed and told to end as users and systems do.
 
-use super::store::{file, folder, good, text, told};
+use super::store::{self, file, folder, good, text, told};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -488,5 +488,115 @@ fn queries_end_beside_endless_ones_under_every_strategy() {
         assert_eq!((scan.status, scan.text().lines().count() > 100_000), (200, true), "{}", strategy.name());
         assert_eq!(served.running(), 2, "{}", strategy.name());
         drop(endless);
+    }
+}
+
+/// A store of some 100,000 triples of its base file, and that file.
+fn many_triples(folder: &Path) -> (String, std::path::PathBuf) {
+    let (store, mut lines) = (folder.join("db"), String::new());
+    for number in 0..20_000 {
+        let (other, group) = (number * 7919 % 20_000, number % 300);
+        lines += &format!(
+            "<http://e/s{number}> <http://e/p> {number} ; <http://e/name> \"name of {number}\" ; <http://e/in> <http://e/g{group}> ; \
+             <http://e/to> <http://e/s{other}> ; a <http://e/C{}> .\n",
+            number % 7
+        );
+    }
+    let data = file(folder, "many.ttl", &lines);
+    good(&["load", "--store", text(&store), "--data", &data]);
+    let files = std::fs::read_dir(&store).unwrap().map(|entry| entry.unwrap().path());
+    let base = files.filter(|path| text(path).contains("/base-")).max().unwrap();
+    (text(&store).to_owned(), base)
+}
+
+/// Requests of all kinds that read data.
+fn reading() -> Vec<Ask> {
+    let queries = [
+        ALL,
+        "SELECT * { <http://e/s777> ?p ?o }",
+        "SELECT (COUNT(*) AS ?n) { ?s a <http://e/C3> ; <http://e/in> ?g ; <http://e/name> ?name }",
+        "SELECT ?g (COUNT(*) AS ?n) (MAX(?name) AS ?last) { ?s <http://e/in> ?g ; <http://e/name> ?name } GROUP BY ?g",
+        "SELECT ?name { ?s <http://e/name> ?name FILTER (CONTAINS(?name, \"999\")) } ORDER BY DESC(?name) LIMIT 5",
+        "SELECT DISTINCT ?p ?c { ?s ?p ?o ; a ?c }",
+        "SELECT (COUNT(*) AS ?n) { <http://e/s1> <http://e/to>* ?s }",
+        "SELECT * { ?s ?p ?o }",
+        "CONSTRUCT { ?o ?p ?s } { ?s ?p ?o }",
+        "DESCRIBE <http://e/s5>",
+        "ASK { ?s <http://e/name> \"name of 19999\" }",
+    ];
+    let mut asked: Vec<Ask> = queries.into_iter().map(Ask::query).collect();
+    asked.push(Ask::get("/store"));
+    asked.push(Ask::get("/store?default"));
+    asked.push(Ask::update("INSERT DATA { <http://e/s1> <http://e/p> \"more\" }"));
+    asked.push(Ask::update(
+        "DELETE { ?s <http://e/name> ?n } INSERT { ?s <http://e/q> ?n } WHERE { ?s <http://e/name> ?n }",
+    ));
+    asked.push(Ask::update("DELETE WHERE { ?s <http://e/p> 17 }"));
+    asked
+}
+
+/// What happened: a base file that was shortened ended the server by a signal.
+#[test]
+fn a_base_file_that_is_shortened_is_told_by_each_request_and_the_server_goes_on() {
+    let here = folder("serve-shortened");
+    let (store, base) = many_triples(&here);
+    let whole = std::fs::read(&base).unwrap();
+    let name = base.file_name().unwrap().to_str().unwrap().to_owned();
+    let length = whole.len() as u64;
+    for (left, has_read) in [(length / 2, true), (length / 2, false), (0, true), (0, false), (length - 10, true)] {
+        let served = Served::start(&["--store", &store, "--open-updates"]);
+        if has_read {
+            for (number, ask) in reading().into_iter().take(13).enumerate() {
+                // An answer whose request has a name is not kept for the next that asks the same.
+                let ask = ask.with("vicus-request-id", &format!("first-{number}"));
+                assert_eq!(ask.send(served.address).status, 200, "{ask:?}");
+            }
+        }
+        std::fs::File::options().write(true).open(&base).unwrap().set_len(left).unwrap();
+        for _ in 0..2 {
+            for ask in reading() {
+                let reply = ask.send(served.address);
+                let (status, said) = (reply.status, reply.text());
+                assert!(
+                    status == 500 && said.contains(&name) && said.contains("shortened while it was open"),
+                    "{left}: {ask:?}: {status}: {said:.300}"
+                );
+            }
+        }
+        for other in ["/", "/health"] {
+            let status = Ask::get(other).send(served.address).status;
+            assert!(status == 200, "{other}: {status}");
+        }
+        served.signal(libc::SIGTERM);
+        assert_eq!(served.end().0.code(), Some(0));
+        store::fails(&["query", "--store", &store, "ASK {}"], &["base-"]);
+        std::fs::write(&base, &whole).unwrap();
+    }
+    let served = Served::start(&["--store", &store]);
+    assert_eq!(served.number(ALL), 100_000, "nothing was changed, and a copy of the file is a repair");
+}
+
+/// An answer that has begun breaks off.
+#[test]
+fn an_answer_whose_base_file_is_shortened_meanwhile_is_not_whole() {
+    let here = folder("serve-shortened-meanwhile");
+    let (store, base) = many_triples(&here);
+    let whole = std::fs::read(&base).unwrap();
+    let name = base.file_name().unwrap().to_str().unwrap().to_owned();
+    let cross = "SELECT * { ?s <http://e/p> ?n . ?t <http://e/name> ?name }";
+    for left in [whole.len() as u64 / 2, 0, 1000] {
+        for ask in [Ask::query(cross), Ask::query(cross).with("accept", "text/csv"), Ask::get("/store")] {
+            let served = Served::start(&["--store", &store]);
+            let mut answer = ask.open(served.address);
+            assert_eq!(answer.head.status, 200);
+            assert!(answer.piece().is_some_and(|piece| !piece.is_empty()));
+            std::fs::File::options().write(true).open(&base).unwrap().set_len(left).unwrap();
+            let (_, is_whole) = answer.skip();
+            assert!(!is_whole, "{left}: {ask:?}");
+            let next = Ask::query(ALL).send(served.address);
+            assert!(next.status == 500 && next.text().contains(&name), "{next:?}");
+            drop(served);
+            std::fs::write(&base, &whole).unwrap();
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// A request. Its target is sent as it is, however odd.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Ask {
     method: String,
     target: String,

@@ -14,7 +14,7 @@ pub use graph::{DumpError, dump};
 pub use stream::{BrokenOff, Pace, StreamReader, StreamWatch, StreamWriter, text_stream};
 pub use text::{TextSink, TextTaker, Unwritable};
 
-use crate::error::{SharedSinkFailed, SinkFailed};
+use crate::error::{Error, SharedSinkFailed, SinkFailed};
 use crate::session::Prepared;
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, Schema};
@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use vicus::{BoxError, Envelope, NoMemory, Operator, OverBudget, Turn};
 use vicus_language::Answer;
-use vicus_rdf::TermView;
+use vicus_rdf::{Snapshot, TermView};
 use vicus_sparql::Run;
 
 /// Where the solutions of one answer go.
@@ -111,6 +111,8 @@ pub trait Taker: Send + 'static {
 pub struct Solutions {
     pub(crate) reader: Reader,
     pub(crate) prepared: Arc<Prepared>,
+    /// What was asked.
+    pub(crate) snapshot: Arc<Snapshot>,
 }
 
 impl fmt::Debug for Solutions {
@@ -123,6 +125,11 @@ impl Solutions {
     /// Whether they are a table, a yes or triples, and which columns the table has.
     pub fn form(&self) -> &Answer {
         self.prepared.form()
+    }
+
+    /// Whether all bytes that were read for them until now were there.
+    pub(crate) fn check_kept(&self) -> Result<(), Error> {
+        self.snapshot.check_kept().map_err(|error| Error::of_reader("reader".to_owned(), error.into()))
     }
 
     /// How many boxes hand them out.
@@ -282,6 +289,10 @@ impl<T: Taker> Operator for Rows<T> {
 impl<T: Taker> Rows<T> {
     /// Hands an envelope out, from a row on. Whether there may be more to do in this invocation.
     fn hand_out(&mut self, envelope: Envelope, row: usize, turn: &mut Turn<'_>) -> Result<bool, BoxError> {
+        // A stream may send these rows at once, and others only when all have come.
+        if !envelope.is_pill() {
+            self.solutions.snapshot.check_kept()?;
+        }
         let batch = Batch { solutions: &self.solutions, envelope: &envelope };
         if let Some(row) = self.taker.take_from(&batch, row, turn).map_err(of_sink)? {
             self.rest = Some((envelope, row));

@@ -140,6 +140,8 @@ impl<W: Write + Send + 'static> Sink for TextSink<W> {
                     Reader::Terms(run) => {
                         let names: Vec<String> = variables.iter().map(|name| format!("?{name}")).collect();
                         write_table(&mut out, |at| TermCells::new(run, &table[at]), &names, &table)?;
+                        // These terms were read after the last solution had come.
+                        solutions.check_kept().map_err(io::Error::other)?;
                     }
                     Reader::Values(types) => {
                         write_table(&mut out, |at| ValueCells::new(types, &table[at]), variables, &table)?;

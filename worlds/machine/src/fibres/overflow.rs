@@ -1,7 +1,9 @@
-//! What happens when a fibre's stack overflows: one line that says which thread it was, and the signal's usual end.
+//! What happens when a fibre's stack overflows: one line that says which thread it was, and the signal's usual end. And when a page of a
+//! mapped file is gone: zeros take its place (`mapped.rs`), and the thread goes on.
 
 use super::Fibre;
 use super::stack::fibre_of_guard;
+use crate::mapped::replace_lost;
 use crate::threads::Core;
 use std::fmt::{self, Write};
 use std::mem::MaybeUninit;
@@ -89,6 +91,9 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
     #[expect(unsafe_code, reason = "what the kernel hands to a handler")]
     // SAFETY: the kernel gives a handler with SA_SIGINFO the address that was touched.
     let address = unsafe { (*info).si_addr() }.addr();
+    if signal == libc::SIGBUS && replace_lost(address) {
+        return;
+    }
     if let Some(fibre) = fibre_of_guard(address) {
         report(fibre, "has overflowed its stack");
         set_default(signal);

@@ -138,6 +138,61 @@ fn a_mapping_stays_when_its_file_is_replaced() {
     assert!(mapping.iter().all(|&byte| byte == 1) && mapping.len() == 100_000);
 }
 
+/// What happened: a file that was shortened while it was mapped ended the process by a signal.
+#[test]
+fn bytes_that_a_mapped_file_has_lost_are_zeros_and_are_told() {
+    let fresh = Fresh::new("shortened");
+    let directory = fresh.open();
+    let name = |number: usize| format!("base-{number}");
+    for (number, left) in [1 << 20, (1 << 20) - 10, 600_000, 8192, 1, 0].into_iter().enumerate() {
+        directory.create(&name(number)).unwrap().write_at(0, &[7; 1 << 20]).unwrap();
+        let (mapping, other) = (directory.map(&name(number)).unwrap(), directory.map(&name(number)).unwrap());
+        assert_eq!((mapping.lost_from(), mapping[1 << 19]), (None, 7));
+        directory.open(&name(number), Access::Write).unwrap().set_len(left).unwrap();
+        // On several threads at once, from both ends.
+        std::thread::scope(|scope| {
+            for reader in 0..4 {
+                let mapping = &mapping;
+                scope.spawn(move || {
+                    for at in 0..1 << 20 {
+                        let at = if reader % 2 == 0 { at } else { (1 << 20) - 1 - at };
+                        assert_eq!(mapping[at], if (at as u64) < left { 7 } else { 0 }, "{left}: byte {at}");
+                    }
+                });
+            }
+        });
+        let lost = (left < 1 << 20).then_some(left);
+        // That the file has grown again changes nothing for those who have seen it short.
+        assert_eq!((mapping.lost_from(), other.lost_from()), (lost, lost));
+        directory.open(&name(number), Access::Write).unwrap().set_len(1 << 20).unwrap();
+        assert_eq!((mapping.lost_from(), other.lost_from()), (lost, lost));
+        assert_eq!(directory.map(&name(number)).unwrap().lost_from(), None);
+    }
+    // Zeros were read, and the file is as long as it was when the reader asks.
+    let file = directory.create("grown").unwrap();
+    file.write_at(0, &[7; 100_000]).unwrap();
+    let mapping = directory.map("grown").unwrap();
+    file.set_len(4096).unwrap();
+    assert_eq!(mapping[50_000], 0);
+    file.set_len(100_000).unwrap();
+    assert!(mapping.lost_from().is_some_and(|at| (4096..=50_000).contains(&at)), "{:?}", mapping.lost_from());
+}
+
+/// The table of watched mappings has room for a thousand.
+#[test]
+fn the_places_of_mappings_that_are_gone_are_used_again() {
+    let fresh = Fresh::new("many");
+    let directory = fresh.open();
+    directory.create("base").unwrap().write_at(0, &[7; 5000]).unwrap();
+    directory.create("empty").unwrap();
+    for _ in 0..5 {
+        let mappings: Vec<_> = (0..300).map(|_| directory.map("base").unwrap()).collect();
+        assert!(mappings.iter().all(|mapping| mapping[4999] == 7 && mapping.lost_from().is_none()));
+    }
+    let empty = directory.map("empty").unwrap();
+    assert_eq!((empty.len(), empty.lost_from()), (0, None));
+}
+
 /// The lock's file was opened through the link, and what it led to overwritten with the process's id.
 #[test]
 fn a_lock_that_is_a_symbolic_link_is_refused_and_what_it_leads_to_is_left_alone() {

@@ -79,11 +79,16 @@ pub fn dump(
     if !has_graphs && graph.is_none() && snapshot.graphs().len() > 0 {
         return Err(DumpError::Graphs(format));
     }
-    let written = vicus::or_given_up(|| {
+    let written = snapshot.read_by(|| {
         let prefixes = with_known(prefixes, snapshot);
         write(snapshot, graph, has_graphs, format, &prefixes, out, pause)
     });
     written.map_err(|damage| DumpError::Damaged(damage.into()))?
+}
+
+/// Whether all bytes of which the text was made were there.
+fn kept(snapshot: &Snapshot) -> Result<(), DumpError> {
+    snapshot.check_kept().map_err(|lost| DumpError::Damaged(lost.into()))
 }
 
 fn write(
@@ -120,6 +125,7 @@ fn write(
         });
         written.map_err(|refused| DumpError::Unwritable(refused.told(ids.map(|id| snapshot.view(id, cut)))))?;
         if text.len() >= PIECE_BYTES {
+            kept(snapshot)?;
             out.write_all(&text.as_bytes()[std::mem::take(&mut unwanted)..])?;
             text.clear();
             pause(row + 1 - first)?;
@@ -131,6 +137,7 @@ fn write(
         syntax.enter(None, &mut text);
         syntax.close(&mut text);
     }
+    kept(snapshot)?;
     let text = if count > 0 { &text[unwanted..] } else { &text };
     out.write_all(text.as_bytes())?;
     out.write_all(tail(format).as_bytes())?;

@@ -1,0 +1,147 @@
+//! Mapped files that are shortened while they are mapped, or whose drive fails: their missing bytes are read as zeros, and the mapping
+//! says so.
+//!
+//! A read of a page that its file does not have any more raises `SIGBUS` on the reading thread. The handler (`fibres/overflow.rs`) asks
+//! [`replace_lost`], which finds the mapping in a table, notes that bytes are lost, and maps zeros from that page to the mapping's end; the
+//! read is then tried again. So a reader goes on with zeros, and asks [`lost_from`](MappedBytes::lost_from) before it tells what it has made of
+//! them. The rest of a file's last page raises no signal: it is found by the file's length.
+
+use crate::fibres::overflow;
+use memmap2::Mmap;
+use std::fs::File;
+use std::ops::{Deref, Range};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use vicus_files::MappedBytes;
+
+/// A mapped file of which missing bytes are noted.
+pub(crate) struct Watched {
+    /// Cleared before the bytes are unmapped.
+    slot: Option<Claimed>,
+    bytes: Mmap,
+    /// Open for its length.
+    file: File,
+    /// The shortest length that was seen, if it was shorter than the mapping; else `u64::MAX`.
+    shortest: AtomicU64,
+}
+
+impl Watched {
+    pub(crate) fn new(bytes: Mmap, file: File) -> Watched {
+        overflow::watch();
+        let slot = Claimed::new(&bytes);
+        Watched { slot, bytes, file, shortest: AtomicU64::new(u64::MAX) }
+    }
+}
+
+impl Deref for Watched {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl MappedBytes for Watched {
+    fn lost_from(&self) -> Option<u64> {
+        let now = self.file.metadata().map_or(u64::MAX, |about| about.len());
+        if now < self.bytes.len() as u64 {
+            self.shortest.fetch_min(now, Ordering::Relaxed);
+        }
+        // The thread that has read the bytes has handed on what it made of them since, so this thread sees its note.
+        let noted = self.slot.as_ref().map_or(usize::MAX, |claimed| claimed.0.lost_from.load(Ordering::Relaxed));
+        let noted = u64::try_from(noted).unwrap_or(u64::MAX).min(self.shortest.load(Ordering::Relaxed));
+        (noted < self.bytes.len() as u64).then_some(noted)
+    }
+}
+
+/// A mapped file without a name, which no other process can shorten.
+pub(crate) struct Temporary(pub(crate) Mmap);
+
+impl Deref for Temporary {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl MappedBytes for Temporary {}
+
+/// How many mappings are watched at once. Others end the process by the signal, as without a table.
+const SLOTS: usize = 1024;
+
+/// The mappings that are watched. A handler of signals reads it, so it has no lock.
+static TABLE: [Slot; SLOTS] = [const { Slot::new() }; SLOTS];
+
+const FREE: usize = 0;
+/// Its owner writes the other fields.
+const CLAIMED: usize = 1;
+
+struct Slot {
+    /// The address of the first byte, [`FREE`] or [`CLAIMED`].
+    start: AtomicUsize,
+    /// The address behind the last page.
+    end: AtomicUsize,
+    /// The first byte that was replaced by a zero, as a distance from `start`; else `usize::MAX`.
+    lost_from: AtomicUsize,
+}
+
+impl Slot {
+    const fn new() -> Slot {
+        Slot { start: AtomicUsize::new(FREE), end: AtomicUsize::new(0), lost_from: AtomicUsize::new(usize::MAX) }
+    }
+
+    /// The mapping's addresses, if this is one of them.
+    fn around(&self, address: usize) -> Option<Range<usize>> {
+        let start = self.start.load(Ordering::Acquire);
+        let end = self.end.load(Ordering::Acquire);
+        // Another mapping may have taken the slot meanwhile: its owner writes the end after it has claimed the slot.
+        let is_same = self.start.load(Ordering::Acquire) == start;
+        (is_same && start > CLAIMED && (start..end).contains(&address)).then_some(start..end)
+    }
+}
+
+/// A slot, until its mapping is gone.
+struct Claimed(&'static Slot);
+
+impl Claimed {
+    fn new(bytes: &[u8]) -> Option<Claimed> {
+        let claim =
+            |slot: &&Slot| slot.start.compare_exchange(FREE, CLAIMED, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        let slot = TABLE.iter().filter(|_| !bytes.is_empty()).find(claim)?;
+        let start = bytes.as_ptr().addr();
+        slot.lost_from.store(usize::MAX, Ordering::Relaxed);
+        slot.end.store((start + bytes.len()).next_multiple_of(page_bytes()), Ordering::Release);
+        slot.start.store(start, Ordering::Release);
+        Some(Claimed(slot))
+    }
+}
+
+impl Drop for Claimed {
+    fn drop(&mut self) {
+        self.0.start.store(FREE, Ordering::Release);
+    }
+}
+
+/// The size of a page, as the system says it.
+fn page_bytes() -> usize {
+    #[expect(unsafe_code, reason = "a system call that libc has no safe function for")]
+    // SAFETY: it reads a number; a handler may call it.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(bytes).expect("pages have a size")
+}
+
+/// If an address lies in a watched mapping, maps zeros from its page to the mapping's end, and notes that bytes are lost. Returns whether
+/// it did. For the handler of `SIGBUS`, on the thread that has read there: it allocates nothing, takes no lock and does not panic.
+pub(crate) fn replace_lost(address: usize) -> bool {
+    let found = TABLE.iter().find_map(|slot| Some((slot, slot.around(address)?)));
+    let Some((slot, Range { start, end })) = found else { return false };
+    let page = address - address % page_bytes();
+    slot.lost_from.fetch_min(page - start, Ordering::Relaxed);
+    let (access, flags) =
+        (libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE);
+    #[expect(unsafe_code, reason = "replaces pages of a mapping")]
+    // SAFETY: these pages are of a mapping that the interrupted thread reads, so it stays until that read ends, and no other memory lies
+    // there. The mapping is read-only. Its readers are told that bytes from this page on are lost.
+    let mapped = unsafe { libc::mmap(std::ptr::with_exposed_provenance_mut(page), end - page, access, flags, -1, 0) };
+    mapped != libc::MAP_FAILED
+}
