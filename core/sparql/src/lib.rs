@@ -43,7 +43,7 @@ mod value;
 
 pub use boxes::spill::Spill;
 pub use complete::{Completion, KNOWN_PREFIXES, Suggestion, SuggestionKind, complete};
-pub use cost::{parsing_bytes, parsing_bytes_with};
+pub use cost::{parsing_bytes, parsing_bytes_with, update_bytes_with};
 pub use error::{QueryError, QueryErrorKind};
 pub use graphs::DefaultGraph;
 pub use limits::Limits;

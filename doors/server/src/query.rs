@@ -168,7 +168,7 @@ pub(crate) async fn answer(shared: &Arc<Shared>, asked: Asked, begun: Begun) -> 
 }
 
 /// A request waits no longer for memory.
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 fn failed(shared: &Arc<Shared>, asked: &Asked, begun: Begun, failure: &Failure) -> Response<Body> {
     let response = failure.response(asked.wanted.accepted.prefers_json(), Some(&begun.entry.id));

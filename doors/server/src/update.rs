@@ -4,14 +4,14 @@ use crate::answer::{Failure, json as json_answer, short};
 use crate::body::Body;
 use crate::data::{NotUpdated, Updated};
 use crate::metrics::Kind;
-use crate::query::note;
+use crate::query::{LONGEST_WAIT, note};
 use crate::requests::Begun;
 use crate::shared::Shared;
 use axum::http::{Response, StatusCode};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
-use vicus_service::{Document, Limits, ReadGraphs, SessionOptions};
+use vicus_service::{Document, Error, Limits, ReadGraphs, SessionOptions};
 
 /// What a client wants to be changed.
 pub(crate) struct Change {
@@ -57,17 +57,32 @@ async fn run(shared: &Arc<Shared>, change: Change, begun: &Begun) -> Result<Upda
         cancel: begun.entry.cancel.clone(),
         ..session.limits.clone()
     };
+    let patience = limits.time.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT);
     let base = change.base.or_else(|| session.base.clone());
     let options = SessionOptions { base, graphs: change.graphs, document: change.document, limits, ..session.clone() };
-    let (data, text) = (Arc::clone(shared), Arc::clone(&change.text));
-    let done = tokio::task::spawn_blocking(move || {
-        let updated = data.data.update(&data.service, &text, options);
-        data.freed.notify_waiters();
-        updated
-    });
     let mistake =
         |_| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the update failed by a mistake of ours");
-    done.await.map_err(mistake)?.map_err(|error| match error {
+    let done = loop {
+        let freed = shared.freed.notified();
+        let (data, text, options) = (Arc::clone(shared), Arc::clone(&change.text), options.clone());
+        let update = move || {
+            let updated = data.data.update(&data.service, &text, options);
+            data.freed.notify_waiters();
+            updated
+        };
+        let done = tokio::task::spawn_blocking(update).await.map_err(mistake)?;
+        // There was no room for its text, and nothing was done: until another request has given its memory back, or its own time is up.
+        let waits =
+            matches!(&done, Err(NotUpdated::Update(Error::Busy(busy))) if busy.had == 0 && busy.wanted <= busy.total);
+        let left = patience.saturating_sub(begun.entry.began.elapsed());
+        if !waits
+            || shared.requests.running() > shared.options.clients.waiting
+            || tokio::time::timeout(left, freed).await.is_err()
+        {
+            break done;
+        }
+    };
+    done.map_err(|error| match error {
         NotUpdated::Update(error) => {
             let mut failure = Failure::of(&error, &change.text);
             // Who sent a document has written no operations.

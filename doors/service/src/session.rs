@@ -225,11 +225,18 @@ impl Ticket {
     const FIRST_SHARE: u64 = 256 << 10;
 
     pub(crate) fn begin(memory: &Arc<MemoryBudget>, limits: &Limits) -> Result<Ticket, Error> {
+        Ticket::begin_with(memory, limits, 0)
+    }
+
+    /// For a call that takes so many bytes at first: if there is no room for them, it has nothing that others could wait for.
+    pub(crate) fn begin_with(memory: &Arc<MemoryBudget>, limits: &Limits, bytes: u64) -> Result<Ticket, Error> {
         // A time that no clock reaches is none.
         let until = limits.time.and_then(|time| Instant::now().checked_add(time));
         let total = memory.total();
         let most = limits.memory.unwrap_or(total);
-        let first = Self::FIRST_SHARE.min(most).min(total);
+        // What is more than it may have is refused when it is wanted.
+        let bytes = if bytes > most { 0 } else { bytes };
+        let first = Self::FIRST_SHARE.min(most).min(total).max(bytes);
         let share = memory.admit(first, limits.admission, until, &limits.cancel)?;
         Ok(Ticket { share, most, until, cancel: limits.cancel.clone() })
     }

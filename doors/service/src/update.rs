@@ -23,7 +23,7 @@ use vicus_rdf::Snapshot;
 use vicus_rdf::load::{LoadOptions, Room};
 use vicus_sparql::{
     Change, Filled, Filling, Load, Moment, Operation, Parsed, Step, Update, UpdateError, parse_update_with,
-    parsing_bytes_with,
+    update_bytes_with,
 };
 use vicus_store::{self as store, CommitError, Store, StoreError, Transaction};
 
@@ -172,8 +172,7 @@ pub(crate) fn run_in_store(
     options: SessionOptions,
 ) -> Result<Stored, NotStored> {
     let began = Instant::now();
-    let ticket = Ticket::begin(service.memory(), &options.limits)?;
-    let (update, text_bytes) = parse(&ticket, text, &options)?;
+    let (ticket, update, text_bytes) = parse(service.memory(), text, &options)?;
     let data = if text.len() <= LONGEST_BATCH { update.data() } else { None };
     if let Some(data) = data {
         let mut batch = store::Batch::new();
@@ -201,20 +200,20 @@ pub(crate) fn run_in_store(
 /// # Errors
 /// As [`Service::update`], as far as it depends on the text alone.
 pub fn check_update(text: &str, memory: &Arc<MemoryBudget>, options: &SessionOptions) -> Result<(), Error> {
-    let ticket = Ticket::begin(memory, &options.limits)?;
-    parse(&ticket, text, options).map(drop)
+    parse(memory, text, options).map(drop)
 }
 
-/// Parses an update; says how many bytes that takes.
-fn parse(ticket: &Ticket, text: &str, options: &SessionOptions) -> Result<(Update, u64), Error> {
+/// Begins and parses an update; says how many bytes that takes.
+fn parse(memory: &Arc<MemoryBudget>, text: &str, options: &SessionOptions) -> Result<(Ticket, Update, u64), Error> {
     let parse = options.parse_options();
-    let bytes = parsing_bytes_with(text, &parse);
+    let bytes = update_bytes_with(text, &parse);
+    let ticket = Ticket::begin_with(memory, &options.limits, bytes)?;
     let read = || parse_update_with(text, &parse).map_err(TextError::from);
     let mut update: Update = ticket.parse(bytes, read)?;
     if let Some(ReadGraphs { default, named }) = &options.graphs {
         update.set_dataset(default, named).map_err(of_update)?;
     }
-    Ok((update, bytes))
+    Ok((ticket, update, bytes))
 }
 
 pub(crate) fn run(
@@ -224,8 +223,7 @@ pub(crate) fn run(
     options: SessionOptions,
 ) -> Result<Updated, Error> {
     let began = Instant::now();
-    let ticket = Ticket::begin(service.memory(), &options.limits)?;
-    let (update, text_bytes) = parse(&ticket, text, &options)?;
+    let (ticket, update, text_bytes) = parse(service.memory(), text, &options)?;
     let updated = run_parsed(service, &update, (ticket, text_bytes), data, options)?;
     Ok(Updated { time: began.elapsed(), ..updated })
 }

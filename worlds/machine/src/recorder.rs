@@ -684,8 +684,7 @@ impl Recorder {
 
     #[inline]
     pub(crate) fn task_ends(&mut self, task: &TaskHeader) {
-        // One without a number only runs another one, on a stack of its own.
-        if self.is_on() && task.number != TaskHeader::UNNUMBERED {
+        if self.is_on() && task.number != crate::threads::ASIDE {
             self.record_end(task);
         }
     }

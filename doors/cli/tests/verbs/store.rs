@@ -46,6 +46,12 @@ pub(crate) fn file(folder: &Path, name: &str, contents: &str) -> String {
     text(&path).to_owned()
 }
 
+/// Where a log has this text. Records have each byte changed by 0xa5.
+pub(crate) fn place_in_log(log: &[u8], wanted: &str) -> usize {
+    let wanted: Vec<u8> = wanted.bytes().map(|byte| byte ^ 0xa5).collect();
+    log.windows(wanted.len()).position(|window| window == wanted).expect("records have their terms")
+}
+
 /// The quads of a store, sorted.
 pub(crate) fn quads(store: &str) -> Vec<String> {
     let dump = good(&["dump", "--store", store, "--output", "-"]);

@@ -1,7 +1,7 @@
 //! What goes wrong with stores from outside: half a store, logs of garbage, no rights, no room, wrong texts, servers that are none. The
 //! message says what, the status is 1, and nothing is lost.
 
-use super::store::{fails, file, folder, good, quads, text, told};
+use super::store::{fails, file, folder, good, place_in_log, quads, text, told};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -139,10 +139,9 @@ fn a_log_that_is_damaged_in_its_middle_is_read_up_to_there_and_repaired() {
     assert_eq!(all.len(), 10);
     let log = files(&store, "log-").pop().unwrap();
     let mut bytes = std::fs::read(&log).unwrap();
-    let end = bytes.iter().rposition(|&byte| byte != 0).unwrap();
     // In the frame before the last one.
-    let before_last = bytes[..end].iter().rposition(|&byte| byte == 0xFF).unwrap();
-    bytes[before_last - 20] ^= 1;
+    let place = place_in_log(&bytes, "http://e/7");
+    bytes[place] ^= 1;
     std::fs::write(&log, &bytes).unwrap();
     let (name, says) = (log.file_name().unwrap().to_str().unwrap(), "the log can't be read from record 8 on");
     let without: Vec<String> =

@@ -136,7 +136,7 @@ impl Worker {
     #[inline]
     pub(crate) fn begin_task(&mut self, task: TaskRef) {
         self.frame.request = task.header().request;
-        if self.recorder.is_on() && task.header().number != TaskHeader::UNNUMBERED {
+        if self.recorder.is_on() && task.header().number != crate::threads::ASIDE {
             self.record_begins(task);
         }
     }

@@ -152,7 +152,9 @@ impl Operator for Reader {
                         return Err(shared.too_long(file, line).into());
                     }
                 }
-                shared.progress.add_triples(parser.parsed().quads().len() - known);
+                // What was spilled meanwhile is gone from there; progress is shown, and nothing is counted by it.
+                let now = parser.parsed().quads().len();
+                shared.progress.add_triples(now.checked_sub(known).unwrap_or(now));
                 shared.keep_within(parser.parsed_mut())?;
                 buffer.clear();
             }
@@ -210,7 +212,9 @@ fn pull(parser: &mut PulledReader, shared: &LoadState, file: u32, turn: &Turn<'_
         Err(Ended::TooLong(line)) => return Err(shared.too_long(file, line).into()),
     };
     shared.progress.add_bytes((parser.bytes() - bytes) as usize);
-    shared.progress.add_triples(parser.parsed().quads().len() - known);
+    // What was spilled meanwhile is gone from there; progress is shown, and nothing is counted by it.
+    let now = parser.parsed().quads().len();
+    shared.progress.add_triples(now.checked_sub(known).unwrap_or(now));
     Ok(goes_on)
 }
 
