@@ -1,37 +1,14 @@
 //! The memory that a store reports, compared with what the allocator gave out. A program of its own, because all of a program
 //! shares one allocator.
 
-use std::alloc::{GlobalAlloc, Layout, System};
+#[expect(dead_code, reason = "what is held at most is for other tests")]
+mod counting;
+
+use counting::live;
 use std::fmt::Write;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use vicus_flow::sequential;
 use vicus_rdf::load::{Load, LoadOptions, Source, Syntax};
 use vicus_rdf::{Order, Snapshot};
-
-/// The system's allocator, with a count of the bytes that are allocated and not yet freed.
-struct Counting;
-
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-
-#[expect(unsafe_code, reason = "only an allocator knows what is allocated, and its trait is unsafe")]
-// SAFETY: GlobalAlloc asks for blocks that fit their layouts and don't overlap, and for no unwinding. System keeps that,
-// every call is passed on to it unchanged, and adding to an atomic number neither allocates nor unwinds.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller keeps GlobalAlloc::alloc's conditions, which are System's.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the block came from `alloc` above with this layout, that is, from System.
-        unsafe { System.dealloc(block, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Few predicates, many subjects, literals inlined and not.
 fn document(subjects: usize) -> String {
@@ -61,17 +38,17 @@ fn a_store_holds_what_it_says() {
         load.finish().unwrap().snapshot
     };
     for load in [&in_sequence as &dyn Fn(&str) -> Snapshot, &as_a_request] {
-        let before = LIVE.load(Ordering::Relaxed);
+        let before = live();
         let snapshot = load(&text);
         let memory = snapshot.memory();
         let indexes = memory.indexes.len();
-        let held = LIVE.load(Ordering::Relaxed) - before;
+        let held = live() - before;
         // Also allocated: a list of four pairs, and the test thread's own data.
         let difference = held.abs_diff(memory.total());
         assert!(difference < 4096, "{memory:?} is {} bytes, and the allocator counts {held}", memory.total());
         assert_eq!(indexes, Order::USUAL.len());
         assert_eq!(memory.total(), snapshot.heap_bytes());
         drop((snapshot, memory));
-        assert!(LIVE.load(Ordering::Relaxed) - before < 4096, "all of it is given back");
+        assert!(live() - before < 4096, "all of it is given back");
     }
 }

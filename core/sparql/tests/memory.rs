@@ -1,43 +1,17 @@
 //! What parsing and planning a text takes, as the allocator counts it, against what is booked for it. A
 //! program of its own, because an allocator is the whole program's.
 
+#[path = "../../rdf/tests/counting/mod.rs"]
+mod counting;
 mod long;
 
+use counting::{live, peak};
 use long::ALL;
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use vicus_rdf::Snapshot;
 use vicus_sparql::{
     ParseOptions, PlanOptions, QueryErrorKind, parse, parse_update, parsing_bytes, plan, update_bytes_with,
 };
-
-/// The system's allocator, which counts the bytes that were asked for and not yet given back, and how many they were at most.
-struct Counting;
-
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-#[expect(unsafe_code, reason = "only an allocator knows what is allocated, and its trait is unsafe")]
-// SAFETY: GlobalAlloc asks for blocks that fit their layouts and don't overlap, and for no unwinding. System keeps that,
-// every call is passed on to it unchanged, and adding to an atomic number neither allocates nor unwinds.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let live = LIVE.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(live, Ordering::Relaxed);
-        // SAFETY: the caller keeps GlobalAlloc::alloc's conditions, which are System's.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the block came from `alloc` above with this layout, that is, from System.
-        unsafe { System.dealloc(block, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Each construct, as often as fits into so many bytes.
 fn texts(bytes: usize) -> impl Iterator<Item = (&'static str, String)> {
@@ -53,14 +27,6 @@ fn snapshot() -> Arc<Snapshot> {
     Arc::new(Snapshot::of_ntriples((0..1000).map(line).collect::<String>().as_bytes()).unwrap())
 }
 
-/// What was allocated at most while something was done.
-fn peak<R>(work: impl FnOnce() -> R) -> (u64, R) {
-    let before = LIVE.load(Ordering::Relaxed);
-    MOST.store(before, Ordering::Relaxed);
-    let done = work();
-    ((MOST.load(Ordering::Relaxed) - before) as u64, done)
-}
-
 /// Nothing of a text's parse or plan was booked, however large it was; later only what was held in the end, and planning 995
 /// OPTIONALs took 1.3 GB on the way.
 fn parsing_and_planning_take_no_more_than_is_booked() {
@@ -71,7 +37,7 @@ fn parsing_and_planning_take_no_more_than_is_booked() {
         assert!(most <= booked, "{name}: {} bytes of text take {most} to parse", text.len());
         // A limit of the parser may stand before some of them.
         let Ok(parsed) = parsed else { continue };
-        let before = LIVE.load(Ordering::Relaxed);
+        let before = live();
         let options = PlanOptions { threads: 4, sinks: 4, plan_steps: u64::MAX, ..PlanOptions::default() };
         let (most, plan) = peak(|| plan(&snapshot, &parsed, &options));
         let plan = plan.unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -82,7 +48,7 @@ fn parsing_and_planning_take_no_more_than_is_booked() {
             "{name}: planning {} bytes of text takes {most}, and {for_plan} are booked",
             text.len()
         );
-        let held = (LIVE.load(Ordering::Relaxed) - before) as u64;
+        let held = (live() - before) as u64;
         drop(parsed);
         let for_run = booked + plan.bytes();
         assert!(held <= for_run, "{name}: {held} bytes are held, and {for_run} are booked");

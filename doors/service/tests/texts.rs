@@ -1,40 +1,16 @@
 //! Texts that a query computes are booked before they are made: as the allocator counts it, calls hold little more than they may. A
 //! program of its own, because an allocator is the whole program's.
 
-use std::alloc::{GlobalAlloc, Layout, System};
+#[expect(dead_code, reason = "what is held in the end is for other tests")]
+#[path = "../../../core/rdf/tests/counting/mod.rs"]
+mod counting;
+
+use counting::peak;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use vicus::Runtime;
 use vicus_rdf::Snapshot;
 use vicus_service::{Count, Dataset, Error, ErrorKind, MemoryBudget, Service, Session, SessionOptions};
 use vicus_sql::Tables;
-
-/// The system's allocator, which counts the bytes that were asked for and not yet given back, and how many they were at most.
-struct Counting;
-
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-#[expect(unsafe_code, reason = "only an allocator knows what is allocated, and its trait is unsafe")]
-// SAFETY: GlobalAlloc asks for blocks that fit their layouts and don't overlap, and for no unwinding. System keeps that,
-// every call is passed on to it unchanged, and adding to an atomic number neither allocates nor unwinds.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let live = LIVE.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(live, Ordering::Relaxed);
-        // SAFETY: the caller keeps GlobalAlloc::alloc's conditions, which are System's.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the block came from `alloc` above with this layout, that is, from System.
-        unsafe { System.dealloc(block, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 const BUDGET: u64 = 32 << 20;
 
@@ -105,10 +81,7 @@ fn computed_texts_are_booked_before_they_are_made() {
         ),
         format!("SELECT (REPLACE(?y, \"ä\", ?y) AS ?n) {{ VALUES ?x0 {{ \"ää\" }} {} BIND(?x14 AS ?y) }}", first(15)),
     ] {
-        let before = LIVE.load(Ordering::Relaxed);
-        MOST.store(before, Ordering::Relaxed);
-        let outcome = counted(&session, &text);
-        let most = (MOST.load(Ordering::Relaxed) - before) as u64;
+        let (most, outcome) = peak(|| counted(&session, &text));
         let shown: String = text.chars().take(150).collect();
         let error = outcome.expect_err(&shown);
         assert_eq!(error.kind(), ErrorKind::MemoryLimit, "{shown}: {error}");
