@@ -22,9 +22,8 @@ pub(crate) struct Origins {
 impl Origins {
     /// For a server that was told to listen at an address, and does at this one.
     pub(crate) fn new(address: &str, at: IpAddr, options: &Options) -> Origins {
-        let named = address.rsplit_once(':').map_or(address, |(name, _)| name).to_owned();
-        let names = options.allow_hosts.iter().map(|name| name_of(name).to_owned()).chain([named]);
-        let hosts = at.is_loopback().then(|| names.map(|name| name.to_ascii_lowercase()).collect());
+        let names = options.allow_hosts.iter().map(String::as_str).chain([address]);
+        let hosts = at.is_loopback().then(|| names.map(|name| name_of(name).to_ascii_lowercase()).collect());
         let pages = options.allow_origins.iter().chain(options.cors.as_ref().filter(|origin| *origin != "*"));
         let pages = pages.map(|origin| plain(origin)).collect();
         Origins { hosts, pages, is_cors_for_all: options.cors.as_deref() == Some("*") }

@@ -116,12 +116,7 @@ pub(crate) async fn answer(shared: &Arc<Shared>, asked: Asked, begun: Begun) -> 
         };
         match started {
             Ok(Started::Later(failure)) => {
-                // Until another request has given its memory back, or its own time is up.
-                let patience = time_of(shared, &asked).unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT);
-                let left = patience.saturating_sub(began.elapsed());
-                if shared.requests.running() > shared.options.clients.waiting
-                    || tokio::time::timeout(left, freed).await.is_err()
-                {
+                if !shared.waits_for_memory(freed, began, time_of(shared, &asked)).await {
                     break Started::Failed(failure);
                 }
             }
@@ -166,9 +161,6 @@ pub(crate) async fn answer(shared: &Arc<Shared>, asked: Asked, begun: Begun) -> 
         Started::Failed(failure) | Started::Later(failure) => failed(shared, &asked, begun, &failure),
     }
 }
-
-/// A request waits no longer for memory.
-pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 fn failed(shared: &Arc<Shared>, asked: &Asked, begun: Begun, failure: &Failure) -> Response<Body> {
     let response = failure.response(asked.wanted.accepted.prefers_json(), Some(&begun.entry.id));

@@ -12,7 +12,9 @@ use crate::plans::Plans;
 use crate::requests::Requests;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 use vicus_service::Service;
 
 pub(crate) struct Shared {
@@ -31,4 +33,16 @@ pub(crate) struct Shared {
     pub(crate) freed: Notify,
     /// No request may begin any more.
     pub(crate) is_draining: AtomicBool,
+}
+
+/// A request waits no longer for memory.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+impl Shared {
+    /// A request that began then, and may take so long, has found no memory: waits until `freed`, which was got before it asked, says that another one
+    /// has given some back. `false`: too many wait, or its time is up.
+    pub(crate) async fn waits_for_memory(&self, freed: Notified<'_>, began: Instant, time: Option<Duration>) -> bool {
+        let left = time.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT).saturating_sub(began.elapsed());
+        self.requests.running() <= self.options.clients.waiting && tokio::time::timeout(left, freed).await.is_ok()
+    }
 }

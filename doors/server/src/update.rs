@@ -4,7 +4,7 @@ use crate::answer::{Failure, json as json_answer, short};
 use crate::body::Body;
 use crate::data::{NotUpdated, Updated};
 use crate::metrics::Kind;
-use crate::query::{LONGEST_WAIT, note};
+use crate::query::note;
 use crate::requests::Begun;
 use crate::shared::Shared;
 use axum::http::{Response, StatusCode};
@@ -57,7 +57,7 @@ async fn run(shared: &Arc<Shared>, change: Change, begun: &Begun) -> Result<Upda
         cancel: begun.entry.cancel.clone(),
         ..session.limits.clone()
     };
-    let patience = limits.time.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT);
+    let (began, time) = (begun.entry.began, limits.time);
     let base = change.base.or_else(|| session.base.clone());
     let options = SessionOptions { base, graphs: change.graphs, document: change.document, limits, ..session.clone() };
     let mistake =
@@ -71,14 +71,10 @@ async fn run(shared: &Arc<Shared>, change: Change, begun: &Begun) -> Result<Upda
             updated
         };
         let done = tokio::task::spawn_blocking(update).await.map_err(mistake)?;
-        // There was no room for its text, and nothing was done: until another request has given its memory back, or its own time is up.
+        // There was no room for its text, and nothing was done.
         let waits =
             matches!(&done, Err(NotUpdated::Update(Error::Busy(busy))) if busy.had == 0 && busy.wanted <= busy.total);
-        let left = patience.saturating_sub(begun.entry.began.elapsed());
-        if !waits
-            || shared.requests.running() > shared.options.clients.waiting
-            || tokio::time::timeout(left, freed).await.is_err()
-        {
+        if !waits || !shared.waits_for_memory(freed, began, time).await {
             break done;
         }
     };
