@@ -387,8 +387,9 @@ impl Progress {
         self.bytes.fetch_add(more as u64, Ordering::Relaxed);
     }
 
-    fn add_triples(&self, more: usize) {
-        self.triples.fetch_add(more as u64, Ordering::Relaxed);
+    /// So many quads of a parser's were known, and so many are there now. What was spilled meanwhile is no longer there, and is not shown.
+    fn add_parsed(&self, known: usize, now: usize) {
+        self.triples.fetch_add(now.checked_sub(known).unwrap_or(now) as u64, Ordering::Relaxed);
     }
 
     fn enter(&self, phase: Phase) {

@@ -152,9 +152,7 @@ impl Operator for Reader {
                         return Err(shared.too_long(file, line).into());
                     }
                 }
-                // What was spilled meanwhile is gone from there; progress is shown, and nothing is counted by it.
-                let now = parser.parsed().quads().len();
-                shared.progress.add_triples(now.checked_sub(known).unwrap_or(now));
+                shared.progress.add_parsed(known, parser.parsed().quads().len());
                 shared.keep_within(parser.parsed_mut())?;
                 buffer.clear();
             }
@@ -164,7 +162,7 @@ impl Operator for Reader {
             Format::Turtle(parser) if ended => {
                 let known = parser.parsed().quads().len();
                 self.parsed = parser.try_finish().map_err(|error| shared.unparsed(error))?;
-                shared.progress.add_triples(self.parsed.quads().len() - known);
+                shared.progress.add_parsed(known, self.parsed.quads().len());
                 shared.note_skipped(&mut self.parsed);
                 shared.keep_within(&mut self.parsed)?;
             }
@@ -212,9 +210,7 @@ fn pull(parser: &mut PulledReader, shared: &LoadState, file: u32, turn: &Turn<'_
         Err(Ended::TooLong(line)) => return Err(shared.too_long(file, line).into()),
     };
     shared.progress.add_bytes((parser.bytes() - bytes) as usize);
-    // What was spilled meanwhile is gone from there; progress is shown, and nothing is counted by it.
-    let now = parser.parsed().quads().len();
-    shared.progress.add_triples(now.checked_sub(known).unwrap_or(now));
+    shared.progress.add_parsed(known, parser.parsed().quads().len());
     Ok(goes_on)
 }
 
@@ -357,7 +353,7 @@ pub(super) fn parse(
                     let chunk = Chunk { bytes: &bytes, first_line };
                     ntriples::parse_lines(&mut parsed, chunk, syntax, file, shared.on_error)
                         .map_err(|error| shared.unparsed(error))?;
-                    shared.progress.add_triples(parsed.quads().len() - known);
+                    shared.progress.add_parsed(known, parsed.quads().len());
                     shared.note_skipped(&mut parsed);
                     shared.keep_within(&mut parsed)?;
                     loads[number].fetch_sub(bytes.len(), Ordering::Relaxed);
