@@ -9,7 +9,8 @@
 //!
 //! That is feedback by levels (Corbató, Merwin-Daggett, Daley, "An Experimental Time-Sharing System", AFIPS SJCC 1962) with two of
 //! them. We differ: the upper level has a bounded share. A seat that has worked for [`FRONT_TURN_NS`] at what it found in the front does one
-//! task of its strategy's before the next, so an endless row of short requests slows a long one and does not stop it.
+//! task of its strategy's before the next, or leaves the front alone for a [turn](crate::TURN_NS) while requests have these, so an endless row of short requests slows
+//! a long one and does not stop it.
 //!
 //! In the front the oldest request goes first, and of its boxes the youngest: a receiver runs behind its sender, as in a seat's own queue.
 

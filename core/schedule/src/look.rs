@@ -1,6 +1,6 @@
 //! How a seat looks for work: the plan's probes, interpreted. Shared by all worlds.
 
-use crate::{Probe, QueueId, RequestId, Scan, Take, When};
+use crate::{Probe, QueueId, RequestId, Scan, Take};
 use std::fmt;
 
 /// The queues of a world, as seen by one seat.
@@ -168,13 +168,9 @@ pub(crate) fn look_of<Q: QueuesByRequest>(
     request: RequestId,
 ) -> Option<Found<Q::Task>> {
     probes.iter().find_map(|probe| {
-        let limit = |at: usize| match &probe.when {
-            When::NotEmpty => 0,
-            When::LongerThan(limits) => limits[at],
-        };
         let mut list = probe.scan.queues().iter().enumerate();
         list.find_map(|(at, &queue)| {
-            let task = queues.take_of(request, queue, probe.take, limit(at))?;
+            let task = queues.take_of(request, queue, probe.take, probe.when.longer_than(at))?;
             Some(Found { task, rule: probe.rule, queue })
         })
     })
@@ -195,11 +191,7 @@ pub(crate) fn scan<T>(
     for step in 0..list.len() {
         // No division: idle workers scan rings often.
         let at = if start + step < list.len() { start + step } else { start + step - list.len() };
-        let longer_than = match &probe.when {
-            When::NotEmpty => 0,
-            When::LongerThan(limits) => limits[at],
-        };
-        if let Some(task) = take(list[at], longer_than) {
+        if let Some(task) = take(list[at], probe.when.longer_than(at)) {
             if let Scan::Ring(_, cursor) = probe.scan {
                 cursors[cursor] = at;
             }

@@ -247,6 +247,17 @@ pub enum When {
     LongerThan(Vec<u32>),
 }
 
+impl When {
+    /// The scan's queue of this index serves if it holds more tasks than this.
+    #[inline]
+    pub fn longer_than(&self, at: usize) -> u32 {
+        match self {
+            When::NotEmpty => 0,
+            When::LongerThan(limits) => limits[at],
+        }
+    }
+}
+
 /// What a seat does that has found nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Idle {

@@ -6,8 +6,10 @@
 //! gets at least one part in 2 N of a seat's time, and a strategy keeps a half whose order it decides. While one request runs
 //! alone there are no turns.
 //!
-//! A turn begins with one task each that no request's turn would find: a suspended one that has to go on, and one
-//! out of queues that the seat's own keeps it from.
+//! Two kinds of tasks no request's turn would find. Suspended ones that have to go on have every second of the turns that are not the
+//! strategy's, as long as there are any. And a request's turn begins with one task out of queues that the seat's own keeps it from.
+//!
+//! A front goes before both ([`Plan::with_front`](crate::Plan::with_front)); after [`FRONT_TURN_NS`] of it, it rests for a turn.
 
 use crate::front::{FRONT_RULE, FRONT_TAKE, FRONT_TURN_NS};
 use crate::look::{look_of, scan};
@@ -77,16 +79,12 @@ impl Turns {
             return;
         }
         self.ends_ns = now_ns.saturating_add(TURN_NS);
-        self.now = match self.now {
-            Turn::Strategy if self.were_suspended => Turn::Beyond,
-            Turn::Strategy => Turn::Suspended,
-            _ => Turn::Strategy,
-        };
-        match self.now {
-            Turn::Suspended => self.were_suspended = true,
-            Turn::Beyond => self.were_suspended = false,
-            _ => {}
+        if self.now != Turn::Strategy {
+            self.now = Turn::Strategy;
+            return;
         }
+        self.were_suspended = !self.were_suspended;
+        self.now = if self.were_suspended { Turn::Suspended } else { Turn::Beyond };
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::fluid::Time;
 use std::collections::VecDeque;
-use vicus_schedule::{End, Plan, Probe, Queue, QueueId, Queues, QueuesByRequest, RequestId, Seat, Spawner, Take, When};
+use vicus_schedule::{End, Plan, Probe, Queue, QueueId, Queues, QueuesByRequest, RequestId, Seat, Spawner, Take};
 use vicus_topology::{CoreId, NodeId, PuId};
 
 /// A virtual thread.
@@ -204,12 +204,8 @@ impl ReadyQueues {
         probes.iter().any(|probe| {
             let of = waiting.filter(|_| !probe.while_waiting);
             probe.scan.queues().iter().enumerate().any(|(at, queue)| {
-                let longer_than = match &probe.when {
-                    When::NotEmpty => 0,
-                    When::LongerThan(limits) => limits[at] as usize,
-                };
                 let ready = &self.queues[queue.index()];
-                ready.tasks.len() > longer_than && of.is_none_or(|request| ready.has(request))
+                ready.tasks.len() > probe.when.longer_than(at) as usize && of.is_none_or(|request| ready.has(request))
             })
         })
     }

@@ -1,4 +1,4 @@
-//! Each request has a share of the threads, whatever runs beside it, under every strategy: requests of about one and of many milliseconds end beside those
+//! Each request has a share of the threads, whatever runs beside it, under every strategy: requests of few and of many tasks end beside those
 //! that have no end, and these go on meanwhile. What happened: beside two endless networks on two threads a request of three envelopes was not done after 15
 //! seconds under three strategies.
 
@@ -25,7 +25,7 @@ enum Parts {
 
 const PARTS: [Parts; 3] = [Parts::Boxes, Parts::Tasks, Parts::Threads];
 
-/// Some 20 microseconds.
+/// Some microseconds.
 fn work() {
     (0..20_000_u64).for_each(|number| _ = black_box(number));
 }
@@ -123,8 +123,8 @@ impl Drop for Stops {
     }
 }
 
-/// So many milliseconds of each kind beside endless requests of these kinds.
-fn beside(strategy: &str, threads: usize, endless: &[Parts], milliseconds: u64) {
+/// Requests of few and of so many pieces of work, of each kind, beside endless requests of these kinds.
+fn beside(strategy: &str, threads: usize, endless: &[Parts], many: u64) {
     let setting: Setting = strategy.parse().unwrap();
     let runtime = Runtime::builder().strategy(setting).threads(threads).quiet().start();
     let (goes_on, always) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(true)));
@@ -138,7 +138,7 @@ fn beside(strategy: &str, threads: usize, endless: &[Parts], milliseconds: u64) 
     for (count, parts) in counts.iter().zip(endless) {
         until(|| count.load(Ordering::Relaxed) > 50, &(strategy, threads, endless, "begins", parts));
     }
-    for pieces in [50, milliseconds * 50] {
+    for pieces in [50, many] {
         for parts in PARTS {
             let count = Arc::default();
             let is_over = begin(&runtime, parts, pieces, &always, &count);
@@ -163,10 +163,10 @@ fn beside(strategy: &str, threads: usize, endless: &[Parts], milliseconds: u64) 
 fn every_strategy_gives_each_request_a_share_beside_endless_ones() {
     for strategy in ALL {
         for threads in [1, 2, 8] {
-            beside(strategy.name(), threads, &PARTS, 10);
+            beside(strategy.name(), threads, &PARTS, 500);
         }
         for parts in PARTS {
-            beside(strategy.name(), 2, &[parts; 2], 10);
+            beside(strategy.name(), 2, &[parts; 2], 500);
         }
     }
 }
