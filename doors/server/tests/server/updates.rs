@@ -1,9 +1,13 @@
 //! Updates: who may, all or nothing, and what is left of them.
 
 use crate::client::Ask;
-use crate::running::{Running, folder, numbers, open};
+use crate::running::{Running, folder, memory, numbers, open, service};
+use std::sync::Arc;
+use std::time::Duration;
+use vicus_rdf::Snapshot;
 use vicus_server::{Access, Options};
-use vicus_service::create_store;
+use vicus_service::{Dataset, SessionOptions, create_store};
+use vicus_sparql::{ParseOptions, parsing_bytes, update_bytes_with};
 
 const ADD: &str = "INSERT DATA { <http://e/new> <http://e/p> 1 }";
 
@@ -170,4 +174,37 @@ fn graphs_are_documents() {
         assert_eq!(server.ask(&Ask::get(wrong)).status, 400, "{wrong}");
     }
     assert_eq!(server.ask(&Ask::get("/store?graph=http://e/none")).status, 404);
+}
+
+/// What happened: an update asked for 640 bytes for each byte of its text, and for which there was no room at that moment, got 503.
+#[test]
+fn an_update_that_has_no_room_waits_for_it() {
+    let line = |number: usize| format!("<http://example.org/{number}> <http://example.org/p> {number} .\n");
+    let text = format!("INSERT DATA {{\n{}}}", (0..4000).map(line).collect::<String>());
+    let bytes = update_bytes_with(&text, &ParseOptions::default());
+    let service = service("las", bytes * 5 / 2);
+    // A call that takes the memory of two.
+    let empty = Dataset::new(Arc::new(Snapshot::of_ntriples(b"").unwrap()));
+    let mut other = service.session(&empty, SessionOptions::default()).call().unwrap();
+    let mut long = "SELECT * {} #".to_owned();
+    while parsing_bytes(&long) < bytes * 2 {
+        long.push('x');
+    }
+    other.prepare(&long).unwrap();
+    assert!(service.memory().taken() >= bytes * 2);
+
+    let server = Running::of(service, memory(""), open());
+    std::thread::scope(|scope| {
+        let updates = [(); 3].map(|()| scope.spawn(|| server.update(&text)));
+        while server.metric("vicus_requests_running") < 3 {}
+        // Each has asked, and was not refused.
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(updates.iter().all(|update| !update.is_finished()));
+        drop(other);
+        // The end of any request is told to those that wait.
+        while !updates.iter().all(|update| update.is_finished()) {
+            assert_eq!(server.number("SELECT (COUNT(*) AS ?n) {}"), 1);
+        }
+    });
+    assert_eq!(server.number("SELECT (COUNT(*) AS ?n) { ?s ?p ?o }"), 4000);
 }
