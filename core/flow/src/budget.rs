@@ -89,26 +89,57 @@ pub struct Account {
     held: AtomicU64,
     /// Those of them that tasks have reserved.
     reserved: AtomicU64,
+    /// Where all of them are booked as well.
+    outer: Option<Arc<Account>>,
 }
 
 impl Account {
     /// Nothing is held. `None` if anything may be.
     pub fn new(budget: impl Into<Budget>) -> Option<Arc<Account>> {
+        Account::within(budget, None)
+    }
+
+    /// The account of a request that another request has submitted: its bytes are booked with its own budget and with the other one's
+    /// account, so both bounds hold. Without a budget of its own it is that account itself.
+    ///
+    /// ```
+    /// use vicus_flow::{Account, Budget};
+    ///
+    /// let outer = Account::new(1000).expect("it is bounded");
+    /// let inner = Account::within(800, Some(outer.clone())).expect("it is bounded");
+    /// let table = outer.reserve(300)?;
+    /// assert!(inner.reserve(900).is_err(), "its own bound");
+    /// assert!(inner.reserve(750).is_err(), "1050 bytes in the outer one");
+    /// drop(table);
+    /// assert_eq!(inner.reserve(750)?.bytes(), 750);
+    /// assert!(Account::within(Budget::UNBOUNDED, Some(outer)).is_some_and(|account| account.reserve(1001).is_err()));
+    /// # Ok::<(), vicus_flow::OverBudget>(())
+    /// ```
+    pub fn within(budget: impl Into<Budget>, outer: Option<Arc<Account>>) -> Option<Arc<Account>> {
         let budget = budget.into();
+        if budget.is_unbounded() {
+            return outer;
+        }
         let allowed = AtomicU64::new(budget.at_first());
-        let account = Account { budget, allowed, held: AtomicU64::new(0), reserved: AtomicU64::new(0) };
-        (!account.budget.is_unbounded()).then(|| Arc::new(account))
+        Some(Arc::new(Account { budget, allowed, held: AtomicU64::new(0), reserved: AtomicU64::new(0), outer }))
     }
 
     /// Books so many bytes more. The error is how many may be held, and then nothing is booked.
     pub(crate) fn book(&self, more: u64) -> Result<(), u64> {
+        let Some(outer) = &self.outer else { return self.book_here(more) };
+        // What its own bound refuses is not booked with the outer one meanwhile.
+        self.allow(self.held.load(Ordering::Relaxed).saturating_add(more))?;
+        outer.book(more)?;
+        self.book_here(more).inspect_err(|_| outer.give_back(more))
+    }
+
+    /// As [`Account::book`], without the outer account.
+    fn book_here(&self, more: u64) -> Result<(), u64> {
         let mut held = self.held.load(Ordering::Relaxed);
         loop {
             // Booked only once it is allowed: bytes that are refused stand in the way of none that are not.
             let sum = held.saturating_add(more);
-            if sum > self.allowed.load(Ordering::Relaxed) {
-                self.raise(sum)?;
-            }
+            self.allow(sum)?;
             match self.held.compare_exchange_weak(held, sum, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return Ok(()),
                 Err(changed) => held = changed,
@@ -118,6 +149,15 @@ impl Account {
 
     pub(crate) fn give_back(&self, bytes: u64) {
         self.held.fetch_sub(bytes, Ordering::Relaxed);
+        if let Some(outer) = &self.outer {
+            outer.give_back(bytes);
+        }
+    }
+
+    /// Has the budget asked if so many bytes all in all are more than it has allowed so far.
+    #[inline]
+    fn allow(&self, sum: u64) -> Result<(), u64> {
+        if sum > self.allowed.load(Ordering::Relaxed) { self.raise(sum) } else { Ok(()) }
     }
 
     /// Asks the budget for so many bytes all in all.

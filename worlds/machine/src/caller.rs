@@ -12,7 +12,7 @@ use crate::recorder::Recording;
 use crate::request::RequestState;
 use crate::request::{RequestOptions, now_ns};
 use crate::runtime::{Runtime, Shared};
-use crate::tasks::{drop_quietly, seatless};
+use crate::tasks::{drop_quietly, request_here, seatless};
 use crate::worker::{is_seated, outside};
 use crate::{Request, heaps};
 use std::cell::{Cell, RefCell};
@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use vicus_flow::{
     Account, Activation, Blocks, BoxId, Desk, Entry, FlowError, Instance, Model, Operator, Queued, World,
 };
-use vicus_schedule::Kind;
+use vicus_schedule::{Kind, RequestId};
 use vicus_topology::NodeId;
 
 /// How long a caller works for its request before the seats do, by default. Work that is left then wakes threads and finds their
@@ -80,12 +80,13 @@ impl Runtime {
             tasks: RefCell::default(),
             gives_up,
             outer: HERE.get(),
+            within: request_here(),
         };
         // Boxes here spawn into this runtime, whatever runtime the calling thread may belong to.
         let outer = Restore(HERE.replace(Here { runtime: self, caller: ptr::from_ref(&caller).cast() }));
         outside(|| caller.run());
         drop(outer);
-        Request { shared: Arc::clone(shared), state }
+        Request { shared: Arc::clone(shared), state }.nested()
     }
 
     /// The runtime of a thread that sits on no seat: that of the request which it runs.
@@ -145,6 +146,16 @@ fn with_caller<R>(f: impl FnOnce(&Caller<'_>) -> R) -> Option<R> {
 /// Where the tasks of the request book that the calling thread runs without a seat.
 pub(crate) fn account_of_this_thread() -> Option<Arc<Account>> {
     with_caller(|caller| caller.instance().account().cloned()).flatten()
+}
+
+/// The request that the calling thread runs without a seat, and its runtime.
+pub(crate) fn request_of_this_thread() -> Option<(Arc<Shared>, RequestId)> {
+    with_caller(|caller| (Arc::clone(caller.shared), caller.instance().id()))
+}
+
+/// Whether that request was cancelled or has failed, as far as it is known.
+pub(crate) fn has_failed() -> bool {
+    with_caller(|caller| caller.instance().has_failed()).unwrap_or(false)
 }
 
 /// Whether the calling thread runs a request without a seat.
@@ -222,6 +233,8 @@ struct Caller<'a> {
     gives_up: &'a dyn Fn() -> bool,
     /// The request beneath this one on the thread's stack.
     outer: Here,
+    /// The request whose task or box has submitted this one: of a runtime that the calling thread has a seat of, or the one beneath.
+    within: Option<(Arc<Shared>, RequestId)>,
 }
 
 impl Caller<'_> {
@@ -241,6 +254,8 @@ impl Caller<'_> {
             // The question is the caller's: if it asks whether its own task is cancelled, this is about the request beneath.
             let _inner = Restore(HERE.replace(self.outer));
             (self.gives_up)()
+                || is_given_up()
+                || self.within.as_ref().is_some_and(|(shared, id)| shared.stopped.has(*id))
         }))?;
         if is_given_up {
             self.instance().fail(FlowError::Cancelled);
@@ -266,9 +281,11 @@ impl Caller<'_> {
     /// The request has stopped: takes its boxes from the seats, and stops their tasks.
     fn sweep(&self) {
         if self.state.is_known() {
-            self.shared.sweep(self.instance(), Some(self.slot));
-        } else {
-            self.instance().discard_paused(Some(self.slot));
+            return self.shared.sweep(self.instance(), Some(self.slot));
+        }
+        self.instance().discard_paused(Some(self.slot));
+        if self.instance().has_failed() {
+            self.shared.cancel_nested(self.instance().id());
         }
     }
 

@@ -1,11 +1,13 @@
 //! A request as its caller has it: how it runs, and a handle on it.
 
-use crate::runtime::Shared;
-use crate::tasks::Done;
+use crate::runtime::{Runtime, Shared};
+use crate::tasks::{Done, Within, account_here};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-use vicus_flow::{Account, BoxCounts, Budget, FlowError, Instance, Totals};
+use vicus_flow::{Account, BoxCounts, BoxId, Budget, FlowError, Instance, Model, Operator, Totals};
+use vicus_schedule::QueueId;
+use vicus_topology::NodeId;
 
 /// How a request runs.
 ///
@@ -51,8 +53,9 @@ impl From<u64> for RequestOptions {
 }
 
 impl RequestOptions {
+    /// As of a request that the calling task or box submits, if there is one.
     pub(crate) fn accounted(self) -> (Option<Arc<Account>>, bool) {
-        (Account::new(self.budget), self.is_timed)
+        (Account::within(self.budget, account_here()), self.is_timed)
     }
 }
 
@@ -71,7 +74,73 @@ pub(crate) fn worked_ns() -> u64 {
     if failed { now_ns() } else { time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64 }
 }
 
+impl Runtime {
+    /// Submits an instance of a model as a request. Requests are numbered as they come; older ones go first.
+    pub fn submit(&self, model: &Arc<Model>) -> Request {
+        self.submit_with(model, Vec::new())
+    }
+
+    /// Submits an instance of a model, some of whose boxes get operators of this request's own.
+    pub fn submit_with(&self, model: &Arc<Model>, operators: Vec<(BoxId, Box<dyn Operator>)>) -> Request {
+        self.submit_within(model, operators, Budget::UNBOUNDED)
+    }
+
+    /// As [`Runtime::submit_with`]; the request fails when its boxes hold more than this (`Turn::book`): a number of bytes, or
+    /// what they are granted of a larger whole, or [`RequestOptions`] with such a budget.
+    pub fn submit_within(
+        &self,
+        model: &Arc<Model>,
+        operators: Vec<(BoxId, Box<dyn Operator>)>,
+        options: impl Into<RequestOptions>,
+    ) -> Request {
+        let entries = &self.shared.plan.entry;
+        self.submit_to(self.next_of(entries), model, operators, options.into().accounted())
+    }
+
+    /// Submits a request that begins on a node, if the plan has an entry there.
+    pub(crate) fn submit_near(&self, model: &Arc<Model>, node: NodeId) -> Request {
+        let plan = &self.shared.plan;
+        let is_near = |queue: &QueueId| plan.queues[queue.index()].home == node;
+        let near: Vec<QueueId> = plan.entry.iter().copied().filter(is_near).collect();
+        let entries = if near.is_empty() { &plan.entry } else { &near };
+        self.submit_to(self.next_of(entries), model, Vec::new(), RequestOptions::default().accounted())
+    }
+
+    fn submit_to(
+        &self,
+        queue: QueueId,
+        model: &Arc<Model>,
+        operators: Vec<(BoxId, Box<dyn Operator>)>,
+        accounted: (Option<Arc<Account>>, bool),
+    ) -> Request {
+        let shared = &self.shared;
+        let state = shared.new_request(model, operators, accounted);
+        shared.keep(&state);
+        let instance = &state.instance;
+        let first = instance.start(None);
+        if let Some(recording) = &shared.recording {
+            recording.submitted(instance, first.index);
+        }
+        let queue = shared.front_for(instance).unwrap_or(queue);
+        shared.put_into_entry(queue, first.queued.into_task());
+        Request { shared: Arc::clone(shared), state }.nested()
+    }
+}
+
 /// A submitted instance. Dropping the handle lets it run on by itself.
+///
+/// One that a task or a box of another request has submitted is a part of that request: it is cancelled when that one is cancelled or
+/// fails, and books what it holds with the budget of that one, beside its own.
+///
+/// ```
+/// use std::sync::Arc;
+/// use vicus_machine::{Cancelled, Runtime, reserve};
+///
+/// let runtime = Arc::new(Runtime::builder().threads(1).start());
+/// let inner = Arc::clone(&runtime);
+/// let request = runtime.spawn_within(1000, move || inner.spawn(|| reserve(2000).is_ok()).wait());
+/// assert_eq!(request.wait(), Ok(Ok(false)));
+/// ```
 pub struct Request {
     pub(crate) shared: Arc<Shared>,
     pub(crate) state: Arc<RequestState>,
@@ -160,11 +229,29 @@ impl Request {
     /// not begun are dropped, except those of [`join`](crate::join), whose results are needed; those that run may check
     /// [`is_cancelled`](crate::is_cancelled).
     pub fn cancel(&self) {
-        let instance = &self.state.instance;
+        self.shared.cancel(&self.state.instance);
+        self.shared.cancel_nested(self.state.instance.id());
+    }
+
+    /// If a task or a box submits it: it ends with the request of that one.
+    pub(crate) fn nested(self) -> Request {
+        if let Some(within) = self.shared.nest(self.state.instance.id()) {
+            let mut answer = self.state.lock();
+            if answer.result.is_none() {
+                answer.within = Some(within);
+            }
+        }
+        self
+    }
+}
+
+impl Shared {
+    /// Cancels a request of boxes, without those that it has submitted.
+    pub(crate) fn cancel(&self, instance: &Instance) {
         instance.fail(FlowError::Cancelled);
-        self.shared.sweep(instance, None);
-        let outcome = self.shared.settle(instance);
-        if let (Some(outcome), Some(recording)) = (outcome, &self.shared.recording) {
+        self.sweep_boxes(instance, None);
+        let outcome = self.settle(instance);
+        if let (Some(outcome), Some(recording)) = (outcome, &self.recording) {
             recording.ended(instance, outcome);
         }
     }
@@ -186,6 +273,8 @@ pub(crate) struct Answer {
     pub(crate) waiting: Vec<Arc<Done>>,
     /// Called when it is over.
     pub(crate) told: Vec<Told>,
+    /// Until it is over: that it is a part of another request.
+    pub(crate) within: Option<Within>,
 }
 
 /// A function that is told once.

@@ -9,11 +9,11 @@ use crate::last_words::count_refusable_calls;
 use crate::lending::Lent;
 use crate::queues::SharedQueues;
 use crate::recorder::Recording;
-use crate::request::{Request, RequestOptions, RequestState};
+use crate::request::{Request, RequestState};
 use crate::sleep::{Barrier, SleepPool};
 use crate::sync::Padded;
 use crate::takes::Level;
-use crate::tasks::{self, Accounts, Blocks, GroupQueues, OpenRequests, Requests, Stopped, Waits, account_here};
+use crate::tasks::{self, Accounts, Blocks, GroupQueues, Nested, OpenRequests, Requests, Stopped, Waits};
 use crate::team::Gathering;
 use crate::threads::{OnDeadlock, Threads};
 use crate::worker::Worker;
@@ -27,14 +27,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use vicus_flow::{Account, BoxId, Budget, Entry, FlowError, Instance, Model, Operator, Queued, Totals};
+use vicus_flow::{Account, BoxId, Entry, FlowError, Instance, Model, Operator, Queued, Totals};
 use vicus_memory::distribution::{Distribution, Policy};
 use vicus_memory::{Memory, MemoryOptions, PlaceError, Placed};
 use vicus_schedule::{
     DEFAULT, Decision, Kind, LastUses, MOST_THREADS, Plan, PoolId, QueueId, QueueSpec, RequestId, SeatId, Setting,
     TaskRef, Wake,
 };
-use vicus_topology::{NodeId, Place, Topology};
+use vicus_topology::{Place, Topology};
 
 /// What to start a [`Runtime`] with, or what a door makes of one.
 pub struct RuntimeBuilder<R = Runtime> {
@@ -335,6 +335,7 @@ impl Chosen {
             open: OpenRequests::default(),
             stopped: Stopped::default(),
             accounts: Accounts::default(),
+            nested: Nested::default(),
             waits: Waits::default(),
             threads: Mutex::new(Vec::new()),
             warnings: Mutex::new(warnings),
@@ -519,6 +520,8 @@ pub(crate) struct Shared {
     /// Requests of both kinds.
     pub(crate) stopped: Stopped,
     pub(crate) accounts: Accounts,
+    /// Requests that its requests have submitted.
+    pub(crate) nested: Nested,
     /// Its requests that wait for others.
     pub(crate) waits: Waits,
     /// Of a team: how often a member that waits lets others run before it sleeps.
@@ -612,6 +615,11 @@ impl Shared {
         self.put_at_entry(queued);
     }
 
+    /// The request, if it is of boxes and not over.
+    pub(crate) fn boxes_of(&self, request: RequestId) -> Option<Arc<RequestState>> {
+        self.requests.lock().expect("nothing panics under this lock").get(&request).cloned()
+    }
+
     fn change_requests<R>(&self, change: impl FnOnce(&mut BTreeMap<RequestId, Arc<RequestState>>) -> R) -> R {
         let mut requests = self.requests.lock().expect("nothing panics under this lock");
         let result = change(&mut requests);
@@ -642,7 +650,7 @@ impl Shared {
     }
 
     /// Puts a caller's task into an entry queue, and wakes one thread for it.
-    fn put_into_entry(&self, queue: QueueId, task: TaskRef) {
+    pub(crate) fn put_into_entry(&self, queue: QueueId, task: TaskRef) {
         let request = task.header().request;
         // It has no capacity, but a longer queue may need memory.
         self.queues.push(queue, task).unwrap_or_else(|_| panic!("there is no memory for a longer queue of tasks"));
@@ -752,8 +760,16 @@ impl Shared {
     }
 
     /// Takes the boxes of a stopped request out of all queues, but for those that are to run after its end: at once out of the locked
-    /// ones, soon out of the seats'. Stops the tasks of those that run.
+    /// ones, soon out of the seats'. Stops the tasks of those that run, and the requests that these have submitted.
     pub(crate) fn sweep(&self, instance: &Instance, seat: Option<usize>) {
+        self.sweep_boxes(instance, seat);
+        if instance.has_failed() {
+            self.cancel_nested(instance.id());
+        }
+    }
+
+    /// As [`Shared::sweep`], without the requests that it has submitted.
+    pub(crate) fn sweep_boxes(&self, instance: &Instance, seat: Option<usize>) {
         self.stop_tasks(instance);
         instance.discard_paused(seat);
         #[expect(unsafe_code, reason = "asks what a task is")]
@@ -770,14 +786,18 @@ impl Shared {
     /// A request has its result.
     pub(crate) fn done(&self, id: RequestId, result: Result<Totals, FlowError>) {
         let state = self.change_requests(|requests| requests.remove(&id));
+        if state.is_some() {
+            self.open.end(id);
+        }
         self.stopped.remove(id);
         if let Some(state) = state {
-            self.open.end(id);
             let mut answer = state.lock();
             answer.result = Some(result);
             let waiting = std::mem::take(&mut answer.waiting);
             let told = std::mem::take(&mut answer.told);
+            let within = answer.within.take();
             drop(answer);
+            drop(within);
             state.done.notify_all();
             waiting.iter().for_each(|done| done.set());
             told.into_iter().for_each(|tell| tell());
@@ -819,61 +839,9 @@ impl Runtime {
         RuntimeBuilder::new(Defaults::default())
     }
 
-    /// Submits an instance of a model as a request. Requests are numbered as they come; older ones go first.
-    pub fn submit(&self, model: &Arc<Model>) -> Request {
-        self.submit_with(model, Vec::new())
-    }
-
-    /// Submits an instance of a model, some of whose boxes get operators of this request's own.
-    pub fn submit_with(&self, model: &Arc<Model>, operators: Vec<(BoxId, Box<dyn Operator>)>) -> Request {
-        self.submit_within(model, operators, Budget::UNBOUNDED)
-    }
-
-    /// As [`Runtime::submit_with`]; the request fails when its boxes hold more than this (`Turn::book`): a number of bytes, or
-    /// what they are granted of a larger whole, or [`RequestOptions`] with such a budget.
-    pub fn submit_within(
-        &self,
-        model: &Arc<Model>,
-        operators: Vec<(BoxId, Box<dyn Operator>)>,
-        options: impl Into<RequestOptions>,
-    ) -> Request {
-        let entries = &self.shared.plan.entry;
-        self.submit_to(self.next_of(entries), model, operators, options.into().accounted())
-    }
-
-    /// Submits a request that begins on a node, if the plan has an entry there. It books with the calling task's request, of which it
-    /// is a part.
-    pub(crate) fn submit_near(&self, model: &Arc<Model>, node: NodeId) -> Request {
-        let plan = &self.shared.plan;
-        let is_near = |queue: &QueueId| plan.queues[queue.index()].home == node;
-        let near: Vec<QueueId> = plan.entry.iter().copied().filter(is_near).collect();
-        let entries = if near.is_empty() { &plan.entry } else { &near };
-        self.submit_to(self.next_of(entries), model, Vec::new(), (account_here(), false))
-    }
-
     /// As [`Shared::next_of`].
     pub(crate) fn next_of(&self, entries: &[QueueId]) -> QueueId {
         self.shared.next_of(entries)
-    }
-
-    fn submit_to(
-        &self,
-        queue: QueueId,
-        model: &Arc<Model>,
-        operators: Vec<(BoxId, Box<dyn Operator>)>,
-        accounted: (Option<Arc<Account>>, bool),
-    ) -> Request {
-        let shared = &self.shared;
-        let state = shared.new_request(model, operators, accounted);
-        shared.keep(&state);
-        let instance = &state.instance;
-        let first = instance.start(None);
-        if let Some(recording) = &shared.recording {
-            recording.submitted(instance, first.index);
-        }
-        let queue = shared.front_for(instance).unwrap_or(queue);
-        shared.put_into_entry(queue, first.queued.into_task());
-        Request { shared: Arc::clone(shared), state }
     }
 
     /// The plan that its threads follow.
@@ -1008,10 +976,10 @@ impl Runtime {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        if !self.shared.is_here() {
+        if !self.shared.is_here() && !self.shared.is_own_thread() {
             return self.shared.end();
         }
-        // The last owner is a task of its own, for which it can't wait.
+        // The last owner is a task of its own, or a model that one of its threads drops, for which it can't wait.
         let shared = Arc::clone(&self.shared);
         let ender = std::thread::Builder::new().name("vicus end".to_owned()).spawn(move || shared.end());
         if ender.is_err() {
@@ -1038,6 +1006,12 @@ impl Shared {
                 f(&Arc::from_raw(shared))
             }
         }
+    }
+
+    /// Whether the calling thread is one that it has started, also while that does nothing for a seat.
+    fn is_own_thread(&self) -> bool {
+        let here = std::thread::current().id();
+        self.threads.lock().expect("nothing panics under this lock").iter().any(|thread| thread.thread().id() == here)
     }
 
     /// The first seat that is not spare.

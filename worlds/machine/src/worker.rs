@@ -21,7 +21,7 @@ use crate::request::now_ns;
 use crate::runtime::Shared;
 use crate::sleep::{SleepPool, Woken};
 use crate::sync::light_fence;
-use crate::tasks::{Awaited, Slab};
+use crate::tasks::{Awaited, Beneath, Slab};
 use crate::threads::{Core, SeatCells, begin};
 #[cfg(debug_assertions)]
 use std::cell::Cell;
@@ -46,8 +46,8 @@ pub(crate) struct Worker {
     pub(crate) state: Seat<TaskRef>,
     /// The task that runs.
     pub(crate) frame: Frame,
-    /// The requests of the tasks beneath the running one, if it stands on top of a task of another request.
-    pub(crate) beneath: Vec<RequestId>,
+    /// What stands beneath the running task on its stack.
+    pub(crate) beneath: Beneath,
     /// Where C++ keeps the exceptions of the thread of the system.
     pub(crate) caught: Kept,
     /// The fibre that runs; `None` while the thread is on its own stack.
@@ -260,7 +260,7 @@ impl Worker {
             slot: slot.expect("a seat is in its pool"),
             state,
             frame: Frame::new(RequestId(0)),
-            beneath: Vec::new(),
+            beneath: Beneath::default(),
             caught: Kept::Unknown,
             fibre: None,
             waiter: fibres::waiter_of_seat(seat),
@@ -483,14 +483,6 @@ impl Worker {
             below,
             refused: None,
         }
-    }
-
-    /// The requests whose tasks are on this thread's stack.
-    pub(crate) fn requests(&self) -> Vec<RequestId> {
-        let mut requests: Vec<RequestId> = self.beneath.iter().copied().chain([self.frame.request]).collect();
-        requests.sort_unstable();
-        requests.dedup();
-        requests
     }
 
     /// Puts a task into a queue, and wakes one sleeper for it or runs a task at once, as the seat decides.
@@ -772,7 +764,7 @@ pub(crate) fn run_on_top(task: TaskRef, way: Way) {
     let mut outer = in_task(|worker| {
         let outer = worker.frame.put_aside();
         if request != outer.request {
-            worker.beneath.push(outer.request);
+            worker.beneath.requests.push(outer.request);
         }
         outer
     });
@@ -780,7 +772,7 @@ pub(crate) fn run_on_top(task: TaskRef, way: Way) {
     catch_unwind(AssertUnwindSafe(|| run(task, way))).unwrap_or_else(recover);
     let left = in_task(|worker| {
         if request != outer.request {
-            worker.beneath.pop();
+            worker.beneath.requests.pop();
         }
         worker.frame.resume(&mut outer)
     });

@@ -169,7 +169,8 @@ impl Instance {
     }
 
     /// Drops every operator and envelope. So a handle that is kept costs little, and values that an operator owns, such as a
-    /// channel's sender, are gone when the request is over. Gives the first panic.
+    /// channel's sender, are gone when the request is over. What they held is given back to the account, which other requests may have,
+    /// too. Gives the first panic.
     fn release(&self) -> Option<FlowError> {
         let mut first = None;
         for cell in &self.cells {
@@ -200,6 +201,9 @@ impl Instance {
                 let mut envelope = Some(envelope);
                 drops(&mut || drop(envelope.take()));
             }
+        }
+        if let Some(account) = self.account() {
+            account.give_back(self.cells.iter().map(|cell| cell.held.load(Ordering::Relaxed)).sum());
         }
         first
     }

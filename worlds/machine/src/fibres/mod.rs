@@ -19,6 +19,7 @@ mod switch;
 
 use crate::deque::Deque;
 use crate::runtime::Shared;
+use crate::tasks::Beneath;
 use crate::threads::Core;
 use crate::worker::{Frame, Worker, in_task, with_worker};
 use exceptions::Caught;
@@ -93,7 +94,7 @@ pub(crate) struct Fibre {
     /// The worker's frame for what runs on it, while it does not run. Written when it is left.
     frame: UnsafeCell<MaybeUninit<Frame>>,
     /// The worker's, of the task beneath while the fibre runs, and the fibre's own while it does not.
-    beneath: UnsafeCell<Vec<RequestId>>,
+    beneath: UnsafeCell<Beneath>,
     /// The same of C++'s exceptions.
     caught: UnsafeCell<Caught>,
     /// Of a seat that records: how many tasks were open when it was entered, and those of its own while it is suspended.
@@ -136,7 +137,7 @@ impl Fibre {
             state: State::new(),
             shared: AtomicPtr::new(ptr::null_mut()),
             frame: UnsafeCell::new(MaybeUninit::uninit()),
-            beneath: UnsafeCell::new(Vec::new()),
+            beneath: UnsafeCell::default(),
             caught: UnsafeCell::new(Caught::NOTHING),
             recorded: UnsafeCell::new((0, Vec::new())),
             switch: Switch::new(),

@@ -12,6 +12,7 @@ mod job;
 mod join;
 mod latch;
 mod loops;
+mod nested;
 mod place;
 mod priority;
 mod request;
@@ -35,6 +36,7 @@ pub use included::{Held, Included, begin_child, end_child, has_queued, wait_for_
 pub use join::{join, join_or};
 pub(crate) use latch::Latch;
 pub use loops::{for_each, for_each_mut, for_each_piece};
+pub(crate) use nested::{Nested, Within, request_here};
 pub(crate) use place::GroupQueues;
 pub use request::{Cancelled, TaskRequest, is_cancelled};
 pub(crate) use request::{OpenRequests, Requests};
@@ -45,7 +47,7 @@ pub(crate) use scope::drop_quietly;
 pub use scope::{Scope, in_place_scope, scope};
 pub(crate) use slab::{Blocks, Slab};
 pub(crate) use stopped::Stopped;
-pub(crate) use waits::Waits;
+pub(crate) use waits::{Beneath, Waits};
 
 use crate::heaps;
 use crate::worker::{Worker, in_task, outside};

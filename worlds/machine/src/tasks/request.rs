@@ -1,5 +1,7 @@
 //! Closures that run as requests of their own, while their caller goes on.
 
+use super::nested::Within;
+use super::reserve::account_here;
 use super::run::Done;
 use super::scope::drop_quietly;
 use super::seatless;
@@ -74,7 +76,7 @@ impl Runtime {
     }
 
     /// As [`Runtime::spawn`]; its tasks may hold so much together ([`reserve`](crate::reserve)): a number of bytes, or what they
-    /// are granted of a larger whole.
+    /// are granted of a larger whole. In a task or a box it is a part of the request of that one, as a [`Request`](crate::Request) is.
     pub fn spawn_within<R: Send + 'static>(
         &self,
         budget: impl Into<Budget>,
@@ -85,10 +87,11 @@ impl Runtime {
         let answer = Arc::new(Answer(Mutex::new(State { is_over: false, result: None, waiting: Vec::new() })));
         shared.requests_of_tasks.begin(id, Arc::clone(&answer) as _);
         shared.open_request(id);
-        shared.accounts.begin(id, Account::new(budget));
+        shared.accounts.begin(id, Account::within(budget, account_here()));
         let queue = self.next_of(&shared.plan.entry);
         let number = shared.recording.as_ref().map_or(TaskHeader::UNNUMBERED, |recording| recording.task_submitted(id));
-        let task = RequestJob::task(id, number, f, &answer);
+        let within = shared.nest(id);
+        let task = RequestJob::task(id, number, f, &answer, within);
         shared.queues.push(queue, task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
         shared.wake_for(queue, Some(id), true);
         TaskRequest { shared: Arc::clone(shared), id, answer }
@@ -150,6 +153,7 @@ impl<R> TaskRequest<R> {
     /// [`is_cancelled`].
     pub fn cancel(&self) {
         self.shared.requests_of_tasks.stop(self.id, &self.shared.stopped);
+        self.shared.cancel_nested(self.id);
     }
 }
 
@@ -263,6 +267,14 @@ impl OpenRequests {
         self.change(|ids| ids.remove(&id));
     }
 
+    /// Calls `f` if the request is not over, which it does not end meanwhile.
+    pub(crate) fn while_open(&self, id: RequestId, f: impl FnOnce()) {
+        let ids = self.ids.lock().expect("nothing panics under this lock");
+        if ids.contains(&id) {
+            f();
+        }
+    }
+
     fn change(&self, change: impl FnOnce(&mut BTreeSet<RequestId>) -> bool) -> usize {
         let mut ids = self.ids.lock().expect("nothing panics under this lock");
         let is_changed = change(&mut ids);
@@ -318,6 +330,7 @@ struct RequestJob<F, R> {
     header: TaskHeader,
     f: F,
     answer: Arc<Answer<R>>,
+    within: Option<Within>,
 }
 
 impl<F: FnOnce() -> R, R> RequestJob<F, R> {
@@ -325,9 +338,9 @@ impl<F: FnOnce() -> R, R> RequestJob<F, R> {
 }
 
 impl<F: FnOnce() -> R + Send, R: Send> RequestJob<F, R> {
-    fn task(request: RequestId, number: u32, f: F, answer: &Arc<Answer<R>>) -> TaskRef {
+    fn task(request: RequestId, number: u32, f: F, answer: &Arc<Answer<R>>, within: Option<Within>) -> TaskRef {
         let header = TaskHeader { class: Self::CLASS, context: ContextRef::NONE, request, number, has_data: false };
-        let job = Box::into_raw(Box::new(RequestJob { header, f, answer: Arc::clone(answer) }));
+        let job = Box::into_raw(Box::new(RequestJob { header, f, answer: Arc::clone(answer), within }));
         #[expect(unsafe_code, reason = "a task on the heap")]
         // SAFETY: the header is its first field; the job stays in place until it is run; closure and result are `Send` and own
         // their data.
@@ -345,15 +358,17 @@ unsafe fn run<F: FnOnce() -> R, R>(task: TaskRef) {
         Arc::clone(&worker.shared)
     });
     // SAFETY: the job was made of a Box.
-    let RequestJob { header, f, answer } = unsafe { *Box::from_raw(task.as_ptr().as_ptr().cast::<RequestJob<F, R>>()) };
+    let RequestJob { header, f, answer, within } =
+        unsafe { *Box::from_raw(task.as_ptr().as_ptr().cast::<RequestJob<F, R>>()) };
     let work = AssertUnwindSafe(|| -> Option<R> {
         let wanted = !shared.stopped.has(header.request);
         wanted.then(f)
     });
     let result: Result<Option<R>, Box<dyn Any + Send>> = with_descendants(catch_unwind(work));
     end_task(&header);
-    shared.requests_of_tasks.end(header.request, &shared.stopped);
+    drop(within);
     shared.open.end(header.request);
+    shared.requests_of_tasks.end(header.request, &shared.stopped);
     shared.accounts.end(header.request);
     answer.set(result.transpose());
     // If no handle is left, the result is dropped here.

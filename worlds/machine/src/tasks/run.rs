@@ -2,6 +2,7 @@
 
 use super::latch::Latch;
 use super::reserve::account_here;
+use super::waits::Waiting;
 use super::{closure_class, end_task, with_descendants};
 use crate::caller;
 use crate::runtime::{Runtime, Shared};
@@ -80,14 +81,13 @@ impl Shared {
     }
 
     /// Has a closure run as the task that `put` gets, and sleeps until it is over.
-    fn wait_for_task<R: Send>(&self, f: impl FnOnce() -> R + Send, put: impl FnOnce(TaskRef)) -> R {
+    fn wait_for_task<R: Send>(self: &Arc<Shared>, f: impl FnOnce() -> R + Send, put: impl FnOnce(TaskRef)) -> R {
         let request = RequestId(self.next_request.fetch_add(1, Ordering::Relaxed));
         let _booking = self.accounts.lend(request, account_here());
-        let is_given_up = caller::is_given_up();
-        if is_given_up {
-            self.stopped.add(request);
-        }
+        // It is asked before, since what is given up before it begins is cancelled as a part of the caller's request.
+        _ = caller::is_given_up();
         self.open_request(request);
+        let within = self.nest(request);
         let done = Done::new();
         let number =
             self.recording.as_ref().map_or(TaskHeader::UNNUMBERED, |recording| recording.task_submitted(request));
@@ -95,11 +95,9 @@ impl Shared {
         #[expect(unsafe_code, reason = "the task lies in this frame")]
         // SAFETY: the header is its first field; this frame waits until it was run; closure and result are `Send`.
         put(unsafe { TaskRef::new(NonNull::new_unchecked(ptr::from_mut(&mut job).cast())) });
-        if caller::is_caller() && !is_given_up && !done.wait_unless(caller::is_given_up) {
-            self.stopped.add(request);
-        }
         // `None`: the closure runs in another runtime, otherwise there would be no need to wait.
         done.wait(None);
+        drop(within);
         self.open.end(request);
         self.stopped.remove(request);
         job.result.expect("it was run").unwrap_or_else(|panic| resume_unwind(panic))
@@ -142,25 +140,31 @@ impl Done {
     }
 
     /// Called by the thread that made it. A seat that waits for a request of its own runtime runs tasks of that request, and else
-    /// of any.
+    /// of any. A thread without a seat that runs a box asks meanwhile whether the box's request goes on, which may cancel what it waits for.
     pub(crate) fn wait(&self, request: Option<RequestId>) {
+        if !caller::is_caller() || !self.wait_unless(caller::is_given_up) {
+            self.wait_on(request);
+        }
+    }
+
+    fn wait_on(&self, request: Option<RequestId>) {
         match self {
             Done::Thread { is_done, changed } => {
                 let is_done = is_done.lock().expect("nothing panics under this lock");
                 drop(changed.wait_while(is_done, |is_done| !*is_done).expect("nothing panics under this lock"));
             }
             Done::Seat(latch, shared) => {
-                let _waiting = request.map(|request| shared.waits.begin(in_task(|worker| worker.requests()), request));
+                let _waiting = request.map(|request| Waiting::begin(shared, request));
                 worker::wait(request, latch);
             }
         }
     }
 
-    /// As [`Done::wait`] without a request; a thread that sits on no seat asks now and then whether it stops waiting. Whether it is
+    /// As [`Done::wait_on`] without a request; a thread that sits on no seat asks now and then whether it stops waiting. Whether it is
     /// done. `stops` does not panic.
     fn wait_unless(&self, stops: impl Fn() -> bool) -> bool {
         let Done::Thread { is_done, changed } = self else {
-            self.wait(None);
+            self.wait_on(None);
             return true;
         };
         loop {

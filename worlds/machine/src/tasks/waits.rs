@@ -1,102 +1,248 @@
 //! Which requests wait for which: a circle is reported instead of waited in.
+//!
+//! A wait stands on a stack, on top of the tasks that are there. The requests of these tasks can't end before it. A wait costs as much as
+//! there is new on the stack since the wait beneath it, however deep that lies.
 
-use std::sync::Mutex;
+use crate::runtime::Shared;
+use crate::worker::in_task;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
 use vicus_schedule::RequestId;
 
-/// The requests of a runtime a task of which waits for another request, with that one. The wait counts as long as the waiting
-/// task is on its thread's stack, so a request that waits can't end before the other.
+/// The present waits of a runtime's tasks for requests.
 #[derive(Default)]
-pub(crate) struct Waits(Mutex<Vec<(RequestId, RequestId)>>);
+pub(crate) struct Waits(Mutex<Graph>);
+
+#[derive(Default)]
+struct Graph {
+    waits: BTreeMap<WaitId, Wait>,
+    /// By request: the waits that stand on tasks of it, without those that stand on such a wait.
+    on: BTreeMap<RequestId, Vec<WaitId>>,
+    next: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct WaitId(u64);
+
+struct Wait {
+    awaited: RequestId,
+    /// The requests of the tasks on the stack between this wait and the one beneath.
+    requests: Vec<RequestId>,
+    /// The lowest wait on the same stack, perhaps this one.
+    lowest: WaitId,
+    /// The next wait on the same stack, which has to end before this one goes on.
+    above: Option<WaitId>,
+}
+
+/// What stands on a stack beneath the running task.
+#[derive(Default)]
+pub(crate) struct Beneath {
+    /// The requests of tasks, where the task on top is of another one.
+    pub(crate) requests: Vec<RequestId>,
+    /// The waits, the lowest first.
+    waits: Vec<Stood>,
+}
+
+impl Beneath {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.requests.is_empty() && self.waits.is_empty()
+    }
+}
+
+/// A wait on a stack.
+#[derive(Clone, Copy)]
+struct Stood {
+    id: WaitId,
+    /// How many requests lay beneath it, with that of the waiting task.
+    height: usize,
+}
+
+impl Graph {
+    /// A task on top of `beneath` waits, with tasks of these requests since the wait there.
+    ///
+    /// # Errors
+    /// The requests on the circle that this would close, with the first one again at the end.
+    fn begin(
+        &mut self,
+        requests: Vec<RequestId>,
+        beneath: Option<WaitId>,
+        awaited: RequestId,
+    ) -> Result<WaitId, Vec<RequestId>> {
+        let lowest = beneath.map(|beneath| self.waits[&beneath].lowest);
+        if let Some(circle) = self.circle(&requests, lowest, awaited) {
+            return Err(circle);
+        }
+        let id = WaitId(self.next);
+        self.next += 1;
+        for &request in &requests {
+            self.on.entry(request).or_default().push(id);
+        }
+        if let Some(beneath) = beneath {
+            self.waits.get_mut(&beneath).expect("it is on the stack").above = Some(id);
+        }
+        self.waits.insert(id, Wait { awaited, requests, lowest: lowest.unwrap_or(id), above: None });
+        Ok(id)
+    }
+
+    fn end(&mut self, id: WaitId, beneath: Option<WaitId>) {
+        let ended = self.waits.remove(&id).expect("it has begun");
+        for request in &ended.requests {
+            let on = self.on.get_mut(request).expect("it was added when the wait began");
+            on.retain(|wait| *wait != id);
+            if on.is_empty() {
+                self.on.remove(request);
+            }
+        }
+        if let Some(beneath) = beneath {
+            self.waits.get_mut(&beneath).expect("it is on the stack").above = None;
+        }
+    }
+
+    /// A path from one of these requests, or one with a task on the stack of the wait `lowest`, over the awaited one back to it.
+    fn circle(&self, requests: &[RequestId], lowest: Option<WaitId>, awaited: RequestId) -> Option<Vec<RequestId>> {
+        // Each with the one from which it was reached.
+        let (mut reached, mut known) = (vec![(awaited, 0)], BTreeSet::from([awaited]));
+        let (mut next, mut seen) = (0, BTreeSet::new());
+        while let Some(&(request, _)) = reached.get(next) {
+            let on = self.on.get(&request).map_or(&[][..], Vec::as_slice);
+            let is_here = |wait: &WaitId| lowest.is_some_and(|lowest| self.waits[wait].lowest == lowest);
+            if requests.contains(&request) || on.iter().any(is_here) {
+                let mut way = vec![request];
+                let mut at = next;
+                while at > 0 {
+                    at = reached[at].1;
+                    way.push(reached[at].0);
+                }
+                way.push(request);
+                way.reverse();
+                return Some(way);
+            }
+            for &wait in on {
+                let mut above = Some(wait);
+                while let Some(wait) = above.filter(|&wait| seen.insert(wait)) {
+                    let Wait { awaited, above: further, .. } = self.waits[&wait];
+                    if known.insert(awaited) {
+                        reached.push((awaited, next));
+                    }
+                    above = further;
+                }
+            }
+            next += 1;
+        }
+        None
+    }
+}
 
 impl Waits {
-    /// These requests wait for another one as long as the result is held. Panics if that one waits for one of them.
-    pub(crate) fn begin(&self, waiting: Vec<RequestId>, awaited: RequestId) -> Waiting<'_> {
-        let mut pairs = self.0.lock().expect("nothing panics under this lock");
-        let circle = circle(&pairs, &waiting, awaited);
-        if circle.is_none() {
-            pairs.extend(waiting.iter().map(|&request| (request, awaited)));
-        }
-        drop(pairs);
-        if let Some(circle) = circle {
-            let told: Vec<String> = circle.windows(2).map(|pair| format!("{} for {}", pair[0].0, pair[1].0)).collect();
-            panic!("requests wait in a circle, so none of them would end: {}", told.join(", "));
-        }
-        Waiting { waits: self, waiting, awaited }
+    fn lock(&self) -> MutexGuard<'_, Graph> {
+        self.0.lock().expect("nothing panics under this lock")
     }
 }
 
-/// A path from one of the waiting requests over the awaited one back to a waiting one.
-fn circle(pairs: &[(RequestId, RequestId)], waiting: &[RequestId], awaited: RequestId) -> Option<Vec<RequestId>> {
-    // Each with the one from which it was reached.
-    let mut reached = vec![(awaited, 0)];
-    let mut next = 0;
-    while let Some(&(request, _)) = reached.get(next) {
-        if waiting.contains(&request) {
-            let mut way = vec![request];
-            let mut at = next;
-            while at > 0 {
-                at = reached[at].1;
-                way.push(reached[at].0);
-            }
-            way.push(request);
-            way.reverse();
-            return Some(way);
-        }
-        for &(from, to) in pairs {
-            if from == request && reached.iter().all(|&(known, _)| known != to) {
-                reached.push((to, next));
-            }
-        }
-        next += 1;
-    }
-    None
+/// A present wait of the calling task.
+pub(super) struct Waiting<'a> {
+    shared: &'a Arc<Shared>,
+    id: WaitId,
 }
 
-/// A present wait.
-pub(crate) struct Waiting<'a> {
-    waits: &'a Waits,
-    waiting: Vec<RequestId>,
-    awaited: RequestId,
+impl Waiting<'_> {
+    /// The calling task of this runtime waits for a request as long as the result is held. Panics if that one waits for one whose task
+    /// is on the stack.
+    pub(super) fn begin(shared: &Arc<Shared>, awaited: RequestId) -> Waiting<'_> {
+        let begun: Result<WaitId, Vec<RequestId>> = in_task(|worker| {
+            let stood = worker.beneath.waits.last().copied();
+            let frames = worker.beneath.requests.iter().chain([&worker.frame.request]);
+            let mut requests: Vec<RequestId> = frames.skip(stood.map_or(0, |wait| wait.height)).copied().collect();
+            requests.sort_unstable();
+            requests.dedup();
+            let id = shared.waits.lock().begin(requests, stood.map(|wait| wait.id), awaited)?;
+            worker.beneath.waits.push(Stood { id, height: worker.beneath.requests.len() + 1 });
+            Ok(id)
+        });
+        match begun {
+            Ok(id) => Waiting { shared, id },
+            Err(circle) => panic!("requests wait in a circle, so none of them would end: {}", told(&circle)),
+        }
+    }
+}
+
+fn told(circle: &[RequestId]) -> String {
+    let pairs: Vec<String> = circle.windows(2).map(|pair| format!("{} for {}", pair[0].0, pair[1].0)).collect();
+    pairs.join(", ")
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let mut pairs = self.waits.0.lock().expect("nothing panics under this lock");
-        for request in &self.waiting {
-            let at = pairs.iter().position(|pair| *pair == (*request, self.awaited));
-            pairs.swap_remove(at.expect("it was added when the wait began"));
-        }
+        in_task(|worker| {
+            let ended = worker.beneath.waits.pop();
+            debug_assert!(ended.is_some_and(|wait| wait.id == self.id), "waits on a stack end in turn");
+            let beneath = worker.beneath.waits.last().map(|wait| wait.id);
+            self.shared.waits.lock().end(self.id, beneath);
+        });
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use std::panic::{AssertUnwindSafe, catch_unwind};
 
     fn ids<const N: usize>(numbers: [u64; N]) -> Vec<RequestId> {
         numbers.map(RequestId).into()
     }
 
+    impl Graph {
+        fn tells(&mut self, requests: Vec<RequestId>, beneath: Option<WaitId>, awaited: u64) -> Option<String> {
+            match self.begin(requests, beneath, RequestId(awaited)) {
+                Ok(id) => {
+                    self.end(id, beneath);
+                    None
+                }
+                Err(circle) => Some(told(&circle)),
+            }
+        }
+    }
+
     #[test]
     fn a_circle_is_told_with_the_requests_on_it() {
-        let waits = Waits::default();
-        let tells = |waiting, awaited| {
-            let panic = catch_unwind(AssertUnwindSafe(|| drop(waits.begin(waiting, RequestId(awaited))))).err()?;
-            Some(panic.downcast_ref::<String>()?.split_once("would end: ")?.1.to_owned())
-        };
-        assert_eq!(tells(ids([4]), 4).as_deref(), Some("4 for 4"));
-        assert_eq!(tells(ids([1, 4]), 1).as_deref(), Some("1 for 1"), "beneath the one that waits");
-        let first = waits.begin(ids([1, 2]), RequestId(3));
-        let second = waits.begin(ids([3]), RequestId(4));
-        let third = waits.begin(ids([3, 9]), RequestId(5));
-        assert_eq!(tells(ids([4]), 1).as_deref(), Some("4 for 1, 1 for 3, 3 for 4"));
-        assert_eq!(tells(ids([7, 5]), 2).as_deref(), Some("5 for 2, 2 for 3, 3 for 5"));
-        assert_eq!(tells(ids([1]), 5), None, "several ways to the same end");
-        assert_eq!(tells(ids([4]), 9).as_deref(), None, "9 waits for 5");
-        drop(second);
-        assert_eq!(tells(ids([4]), 1), None, "3 doesn't wait for it any more");
-        drop((first, third));
-        assert!(waits.0.lock().unwrap().is_empty());
+        let mut graph = Graph::default();
+        assert_eq!(graph.tells(ids([4]), None, 4).as_deref(), Some("4 for 4"));
+        assert_eq!(graph.tells(ids([1, 4]), None, 1).as_deref(), Some("1 for 1"), "beneath the one that waits");
+        let first = graph.begin(ids([1, 2]), None, RequestId(3)).unwrap();
+        let second = graph.begin(ids([3]), None, RequestId(4)).unwrap();
+        let third = graph.begin(ids([3, 9]), None, RequestId(5)).unwrap();
+        assert_eq!(graph.tells(ids([4]), None, 1).as_deref(), Some("4 for 1, 1 for 3, 3 for 4"));
+        assert_eq!(graph.tells(ids([7, 5]), None, 2).as_deref(), Some("5 for 2, 2 for 3, 3 for 5"));
+        assert_eq!(graph.tells(ids([1]), None, 5), None, "several ways to the same end");
+        assert_eq!(graph.tells(ids([4]), None, 9), None, "9 waits for 5");
+        graph.end(second, None);
+        assert_eq!(graph.tells(ids([4]), None, 1), None, "3 doesn't wait for it any more");
+        graph.end(first, None);
+        graph.end(third, None);
+        assert!(graph.waits.is_empty() && graph.on.is_empty());
+    }
+
+    /// One stack: 1 waits for 2, of which a task is on top and waits for 3, and so on. What lies beneath waits, too.
+    #[test]
+    fn waits_on_one_stack_wait_for_those_above() {
+        let mut graph = Graph::default();
+        let lowest = graph.begin(ids([1]), None, RequestId(2)).unwrap();
+        let middle = graph.begin(ids([2]), Some(lowest), RequestId(3)).unwrap();
+        let top = graph.begin(ids([]), Some(middle), RequestId(4)).unwrap();
+        assert_eq!(graph.tells(ids([5]), Some(top), 1).as_deref(), Some("1 for 1"));
+        assert_eq!(
+            graph.tells(ids([4]), None, 1).as_deref(),
+            Some("4 for 1, 1 for 4"),
+            "1 waits for 4, by what is above"
+        );
+        assert_eq!(graph.tells(ids([6]), None, 1), None);
+        // Another stack, of which a task waits for 1: nothing here may wait for it.
+        let other = graph.begin(ids([7]), None, RequestId(1)).unwrap();
+        assert_eq!(graph.tells(ids([5]), Some(top), 7).as_deref(), Some("1 for 7, 7 for 1"));
+        graph.end(other, None);
+        graph.end(top, Some(middle));
+        assert_eq!(graph.tells(ids([4]), None, 1), None, "that wait is over");
+        graph.end(middle, Some(lowest));
+        graph.end(lowest, None);
+        assert!(graph.waits.is_empty() && graph.on.is_empty());
     }
 }

@@ -16,6 +16,7 @@ mod lending;
 mod library_boxes;
 mod map_reduce;
 mod near;
+mod nested;
 #[path = "../../../../core/flow/tests/flow/networks.rs"]
 mod networks;
 mod one_box;
