@@ -297,7 +297,8 @@ int32_t vicus_run(vicus_runtime *runtime, vicus_task_fn function, void *data);
 /** Runs a function once on each thread, with its number, and waits for all. */
 int32_t vicus_on_each_thread(vicus_runtime *runtime, vicus_thread_fn function, void *data);
 
-/** Runs a function as a request of its own, while the caller goes on.
+/** Runs a function as a request of its own, while the caller goes on. In a task or a box it is a part of the request of that one: it is cancelled
+ *  with it, and what it reserves is booked there as well.
  *  @param[out] request  may be `NULL`: then it runs on by itself */
 int32_t vicus_runtime_spawn(vicus_runtime *runtime, vicus_task_fn function, void *data, vicus_drop_fn drop, vicus_request **request);
 /** The same with a bound on what its tasks may hold together (vicus_reserve()); 0 is none. */
@@ -845,6 +846,10 @@ int32_t vicus_network_add(vicus_network *network, const char *name, const vicus_
 int32_t vicus_network_connect(vicus_network *network, uint32_t from, uint32_t output, uint32_t to, uint32_t input);
 /** The same with a bound of its own for the input: so many tables (1 to 65,536; else 8) and bytes (else 4 MiB), but always one table. */
 int32_t vicus_network_connect_bounded(vicus_network *network, uint32_t from, uint32_t output, uint32_t to, uint32_t input, uint32_t tables, uint64_t bytes);
+/** The same for a receiver that changes columns in place, by their numbers from 0 on: it gets their values for itself, copied where another reader
+ *  may see them, and may write to their `buffers[1]` until it releases or sends them. Texts and truth values stay as they are.
+ *  vicus_network_build() refuses a column that there isn't. */
+int32_t vicus_network_connect_private(vicus_network *network, uint32_t from, uint32_t output, uint32_t to, uint32_t input, const uint32_t *columns, size_t columns_len);
 /** Says that a run is over when this output, and all others of which this was said, has ended. */
 int32_t vicus_network_end(vicus_network *network, uint32_t from, uint32_t output);
 /** Checks the network and makes a model of it; the network is empty after that, and is to be freed.
@@ -853,7 +858,7 @@ int32_t vicus_network_build(vicus_network *network, vicus_model **model);
 void vicus_network_free(vicus_network *network);
 /** Runs keep what they need of it. */
 void vicus_model_free(vicus_model *model);
-/** Runs a model. @param memory_bytes what its boxes may hold together (vicus_turn_book()); 0 is no limit. @param[out] request may be `NULL` */
+/** Runs a model; in a task or a box as a part of its request (vicus_runtime_spawn()). @param memory_bytes what its boxes may hold together (vicus_turn_book()); 0 is no limit. @param[out] request may be `NULL` */
 int32_t vicus_runtime_submit(vicus_runtime *runtime, const vicus_model *model, uint64_t memory_bytes, vicus_request **request);
 
 /** @name What vicus_turn_take() has found @{ */
@@ -863,8 +868,8 @@ int32_t vicus_runtime_submit(vicus_runtime *runtime, const vicus_model *model, u
 #define VICUS_TAKEN_END 2
 /** @} */
 /** Takes what came to an input, at most once in an invocation.
- *  @param[out] rows  a table (a struct of columns), which the caller releases; others may read it as well, so it is not changed. Not copied, but for
- *                    truth values
+ *  @param[out] rows  a table (a struct of columns), which the caller releases; others may read it as well, so it is not changed but for columns
+ *                    that are the input's own (vicus_network_connect_private()). Not copied, but for truth values
  *  @param[out] what  ::VICUS_TAKEN_NOTHING, ::VICUS_TAKEN_ROWS (only then `rows` is written), ::VICUS_TAKEN_END */
 int32_t vicus_turn_take(vicus_turn *turn, uint32_t input, struct ArrowArray *rows, int32_t *what);
 /** Sends rows. They leave when the invocation ends. They are not copied, and released when the last reader has done with them; also if the call fails.

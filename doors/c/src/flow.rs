@@ -283,6 +283,29 @@ pub(crate) unsafe extern "C" fn vicus_network_connect_bounded(
 }
 
 /// # Safety
+/// Rule "Handles". `columns` has `columns_len` readable numbers.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn vicus_network_connect_private(
+    network: *mut Network,
+    from: u32,
+    from_output: u32,
+    to: u32,
+    to_input: u32,
+    columns: *const u32,
+    columns_len: usize,
+) -> i32 {
+    guard(|| {
+        // SAFETY: rule "Handles".
+        let network = unsafe { handle_mut(network, "network") }?;
+        let (from, to) = (network.output(from, from_output)?, network.input(to, to_input)?);
+        // SAFETY: the caller's promise.
+        let columns = unsafe { array(columns, columns_len, "columns") }?;
+        network.builder.connect(from, to).private(columns.iter().map(|&column| column as usize));
+        Ok(())
+    })
+}
+
+/// # Safety
 /// Rule "Handles".
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn vicus_network_end(network: *mut Network, from: u32, from_output: u32) -> i32 {

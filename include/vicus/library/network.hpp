@@ -134,6 +134,11 @@ public:
         capi::check(vicus_network_connect_bounded(own_.get(), from.number, output, to.number, input, tables, bytes));
         return *this;
     }
+    /** The receiver gets these columns for itself and may change them in place. */
+    network &connect_private(box from, std::uint32_t output, box to, std::uint32_t input, const std::vector<std::uint32_t> &columns) {
+        capi::check(vicus_network_connect_private(own_.get(), from.number, output, to.number, input, columns.data(), columns.size()));
+        return *this;
+    }
     network &connect(box from, box to) { return connect(from, 0, to, 0); }
     /** A run is over when this output has ended, and all others of which this was said. */
     network &end(box from, std::uint32_t output = 0) {

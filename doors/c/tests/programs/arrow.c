@@ -92,6 +92,64 @@ static int32_t run_sum(void *state, vicus_turn *turn) {
     return VICUS_OK;
 }
 
+/* Adds up what it reads, and sets it to zero in place. */
+static int32_t run_clear(void *state, vicus_turn *turn) {
+    struct ArrowArray rows;
+    int32_t what;
+    const int32_t status = vicus_turn_take(turn, 0, &rows, &what);
+    if (status) return status;
+    if (what == VICUS_TAKEN_END) return vicus_turn_end_all(turn);
+    if (what == VICUS_TAKEN_ROWS) {
+        const struct ArrowArray *column = rows.children[0];
+        int64_t *values = (int64_t *)column->buffers[1] + column->offset;
+        for (int64_t n = 0; n < column->length; ++n) {
+            atomic_fetch_add((atomic_long *)state, values[n]);
+            values[n] = 0;
+        }
+        rows.release(&rows);
+    }
+    return VICUS_OK;
+}
+
+/* Two readers change the same column in place, each its own; a third one sees what was sent. */
+static void changes(vicus_runtime *runtime) {
+    atomic_long sums[3] = {0};
+    vicus_network *net;
+    vicus_model *model;
+    vicus_request *request;
+    uint32_t from, to;
+    const struct ArrowSchema *one[] = {&numbers}, *none[] = {&nothing};
+    const uint32_t column = 0, no_column = 1;
+    vicus_operator source = VICUS_OPERATOR_INIT;
+    source.create = create_source;
+    source.act = run_source;
+    source.destroy = destroy_source;
+    source.data = &shared;
+    source.drop = drop_shared;
+    for (int wrong = 0; wrong < 2; ++wrong) {
+        CHECK(vicus_network_new("changes", &net) == VICUS_OK);
+        CHECK(vicus_network_add(net, "source", &source, NULL, 0, one, 1, &from) == VICUS_OK);
+        for (int reader = 0; reader < 3; ++reader) {
+            vicus_operator reads = VICUS_OPERATOR_INIT;
+            reads.act = reader < 2 ? run_clear : run_sum;
+            reads.data = &sums[reader];
+            CHECK(vicus_network_add(net, reader == 0 ? "a" : reader == 1 ? "b" : "c", &reads, one, 1, none, 1, &to) == VICUS_OK);
+            if (reader == 2) CHECK(vicus_network_connect(net, from, 0, to, 0) == VICUS_OK);
+            else CHECK(vicus_network_connect_private(net, from, 0, to, 0, wrong ? &no_column : &column, 1) == VICUS_OK);
+            CHECK(vicus_network_end(net, to, 0) == VICUS_OK);
+        }
+        CHECK(vicus_network_connect_private(net, from, 0, to, 1, NULL, 1) == VICUS_ERROR_ARGUMENT);
+        CHECK(vicus_network_build(net, &model) == (wrong ? VICUS_ERROR_NETWORK : VICUS_OK));
+        vicus_network_free(net);
+        if (wrong) continue;
+        CHECK(vicus_runtime_submit(runtime, model, 0, &request) == VICUS_OK);
+        CHECK(vicus_request_wait(request) == VICUS_OK);
+        for (int reader = 0; reader < 3; ++reader) CHECK(sums[reader] == 49995000);
+        vicus_request_free(request);
+        vicus_model_free(model);
+    }
+}
+
 static void network(vicus_runtime *runtime) {
     atomic_long sum = 0;
     vicus_network *net;
@@ -163,6 +221,7 @@ int main(int argc, char **argv) {
     CHECK(vicus_runtime_start(options, &runtime) == VICUS_OK);
     vicus_options_free(options);
     network(runtime);
+    changes(runtime);
     query(runtime);
     vicus_runtime_free(runtime);
     /* All that was made is freed, once. */
