@@ -20,7 +20,7 @@ pub(crate) fn parsing_bytes(text: &str) -> u64 {
         let length = if is_word(byte) {
             let length = rest.iter().position(|byte| !is_word(byte)).unwrap_or(rest.len());
             let is = |word: &&str| word.len() == length && word.as_bytes().eq_ignore_ascii_case(&rest[..length]);
-            queries += u64::from(QUERIES.iter().any(|word| is(word)));
+            queries += u64::from(QUERIES.iter().any(is));
             length
         } else if byte.is_ascii_whitespace() {
             rest.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(rest.len())
