@@ -16,6 +16,7 @@
 
 mod bind;
 mod boxes;
+mod cost;
 mod date;
 mod dialect;
 mod error;

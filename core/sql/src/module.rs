@@ -1,5 +1,6 @@
 //! SQL as a language module.
 
+use crate::cost;
 use crate::error::SqlError;
 use crate::parse::{ParseOptions, Parsed, parse};
 use crate::plan::{Plan, plan};
@@ -24,9 +25,6 @@ pub struct Sql<'a> {
     pub catalogue: &'a dyn Catalogue,
 }
 
-/// A parsed statement holds some ten times its text.
-const FOR_EACH_BYTE: u64 = 16;
-
 impl Language for Sql<'_> {
     type Parsed = Parsed;
     type Plan = Plan;
@@ -37,7 +35,7 @@ impl Language for Sql<'_> {
     }
 
     fn parsing_bytes(&self, text: &str) -> u64 {
-        FOR_EACH_BYTE * text.len() as u64
+        cost::parsing_bytes(text)
     }
 
     fn parse(&self, text: &str, limits: &TextLimits) -> Result<Parsed, SqlError> {

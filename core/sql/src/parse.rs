@@ -31,6 +31,9 @@ const LINKS: usize = 100;
 /// Bytes of stack for a level of the parser.
 const PARSED_LEVEL: usize = 48 << 10;
 
+/// Levels of the parser for a text without brackets.
+const FEW: usize = 64;
+
 /// A statement whose syntax is right.
 pub struct Parsed {
     text: String,
@@ -60,9 +63,10 @@ pub fn parse(text: &str, options: &ParseOptions) -> Result<Parsed, SqlError> {
         return Err(SqlError::new(SqlErrorKind::Syntax, place(text, error.location), error.message));
     }
     let levels = measure(text, &tokens, options)?;
-    // Each bracket takes some calls that the parser counts.
-    let limit = options.depth.saturating_mul(8).saturating_add(64);
-    let statement = of_levels(limit.min(4 * levels.brackets + 64), PARSED_LEVEL, || statement(text, tokens, limit))?;
+    // Each bracket takes some calls that the parser counts. Statements that are no queries may hold others without a bracket (EXPLAIN), and
+    // there is stack for as many levels as these may have.
+    let limit = if begins_query(&tokens) { options.depth.saturating_mul(8).saturating_add(FEW) } else { FEW };
+    let statement = of_levels(limit.min(4 * levels.brackets + FEW), PARSED_LEVEL, || statement(text, tokens, limit))?;
     let levels = levels.brackets + levels.links;
     match statement {
         Statement::Query(query) => Ok(Parsed { text: text.to_owned(), query: Deep::new(levels, query) }),
@@ -73,6 +77,18 @@ pub fn parse(text: &str, options: &ParseOptions) -> Result<Parsed, SqlError> {
             let start = text.len() - text.trim_start().len();
             Err(SqlError::unsupported(Place::at(text, start), format_args!("{verb}: only SELECT can be asked, it")))
         }
+    }
+}
+
+/// Whether a text begins as a query does.
+fn begins_query(tokens: &[TokenWithSpan]) -> bool {
+    let mut tokens = tokens.iter().map(|token| &token.token);
+    match tokens.find(|token| !matches!(token, Token::Whitespace(_) | Token::SemiColon)) {
+        Some(Token::LParen) => true,
+        Some(Token::Word(word)) => {
+            ["SELECT", "WITH", "VALUES", "FROM"].iter().any(|verb| word.value.eq_ignore_ascii_case(verb))
+        }
+        _ => false,
     }
 }
 
@@ -208,6 +224,22 @@ fn place(text: &str, location: Location) -> Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What happened: `EXPLAIN` a hundred thousand times ended the process, since it is parsed within itself without a bracket.
+    #[test]
+    fn statements_within_statements_are_errors() {
+        let options = ParseOptions::default();
+        for verb in
+            ["EXPLAIN", "DESCRIBE", "DESC", "EXPLAIN ANALYZE", "PREPARE a AS", "CREATE VIEW a AS", "EXPLAIN QUERY PLAN"]
+        {
+            for count in [2, 100, 1600, 100_000] {
+                let text = format!("{}SELECT 1", format!("{verb} ").repeat(count));
+                assert!(parse(&text, &options).is_err(), "{count} {verb}");
+                let text = format!("{}{}1{}", format!("{verb} ").repeat(count), "(".repeat(190), ")".repeat(190));
+                assert!(parse(&text, &options).is_err(), "{count} {verb}, brackets");
+            }
+        }
+    }
 
     #[test]
     fn deep_and_long_texts_are_errors() {

@@ -180,6 +180,11 @@ impl Bodies {
 impl HeldBytes {
     fn grow(&mut self, bytes: usize) -> Result<(), Failure> {
         let (bytes, most, one) = (bytes as u64, self.bodies.most, self.bodies.one);
+        let alone = one.max(most / 2).min(most);
+        if self.bytes + bytes > alone {
+            let message = format!("the body takes more than {alone} bytes of memory, which no body may");
+            return Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "limit", message));
+        }
         let mut held = self.bodies.lock();
         let all = held.all.saturating_add(bytes);
         if all > most {

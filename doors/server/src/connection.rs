@@ -4,6 +4,7 @@ use crate::half::{Ended, Exchange, Told};
 use crate::routes::{Arrived, kept};
 use crate::server::ServerError;
 use crate::shared::Shared;
+use crate::taking::{Owed, Taking};
 use axum::Router;
 use axum::extract::Extension;
 use hyper::service::{Service, service_fn};
@@ -126,11 +127,14 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         ended: None,
     };
     let routes = TowerToHyperService::new(routes.layer(Extension(arrived)));
+    let (taking, take_time) = (Arc::new(Taking::new()), shared.options.clients.take_time);
+    let left = Arc::clone(&taking);
     let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
         let exchange = (request.version() == hyper::Version::HTTP_11).then(|| Arc::clone(&exchange));
         if let Some(exchange) = &exchange {
             exchange.begin();
         }
+        let taking = (request.version() == hyper::Version::HTTP_2).then(|| Arc::clone(&taking));
         let mut request = request.map(|body| Told::request(body, exchange.clone()));
         let kept = kept(&shared, arrived, &mut request);
         let asked = if kept.is_none() { Some(routes.call(request)) } else { None };
@@ -140,12 +144,15 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
                 (None, Some(asked)) => asked.await,
                 (None, None) => unreachable!("what is not kept is asked for"),
             };
-            answer.map(|answer| answer.map(|body| Told::answer(body, exchange)))
+            answer.map(|answer| answer.map(|body| Owed::new(Told::answer(body, exchange), taking)))
         }
     });
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-    // What a client does wrong, or that it goes, is its own matter.
-    let _ = watcher.watch(connection.into_owned()).await;
+    tokio::select! {
+        // What a client does wrong, or that it goes, is its own matter.
+        _ = watcher.watch(connection.into_owned()) => {}
+        () = left.is_left(take_time) => {}
+    }
 }
 
 /// So many connections may have been made that were not accepted yet. Where the queue is full, a client's packets are dropped, and it sends

@@ -73,6 +73,12 @@ impl<K: Eq + Hash, V: Clone> Generations<K, V> {
         }
     }
 
+    /// Drops all.
+    pub(crate) fn clear(&self) {
+        let mut state = self.lock();
+        *state = State::new(state.version);
+    }
+
     /// How many there are, and their bytes.
     pub(crate) fn held(&self) -> (usize, u64) {
         let State { young, old, .. } = &*self.lock();

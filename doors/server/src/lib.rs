@@ -47,6 +47,7 @@ mod requests;
 mod routes;
 mod server;
 mod shared;
+mod taking;
 mod timeline;
 mod update;
 

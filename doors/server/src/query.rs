@@ -220,9 +220,9 @@ fn begin(shared: &Arc<Shared>, asked: &Asked, entry: &Arc<Entry>) -> Started {
     match try_begin(shared, asked, entry) {
         Ok(started) => started,
         Err(Stopped::Error(error @ Error::Busy(busy))) if busy.had == 0 => {
-            Started::Later(Failure::of(&error, &asked.text))
+            Started::Later(shared.failure(&error, &asked.text))
         }
-        Err(Stopped::Error(error)) => Started::Failed(Failure::of(&error, &asked.text)),
+        Err(Stopped::Error(error)) => Started::Failed(shared.failure(&error, &asked.text)),
         Err(Stopped::Format(message)) => Started::Failed(Failure::new(StatusCode::NOT_ACCEPTABLE, "format", message)),
     }
 }
@@ -429,7 +429,7 @@ async fn stream(shared: &Arc<Shared>, asked: &Asked, streaming: Streaming, begun
                 }
                 Err(error) => {
                     shared.freed.notify_waiters();
-                    let failure = Failure::of(&error, &text);
+                    let failure = shared.failure(&error, &text);
                     let state = if failure.kind == "cancelled" { "cancelled" } else { "failed" };
                     begun.end(state, Some(failure.message.clone()), 0);
                     failure

@@ -80,6 +80,7 @@ async fn handle(
     let (parts, body) = request.into_parts();
     let json = Accepted::of(&parts.headers).prefers_json();
     let is_head = parts.method == Method::HEAD;
+    let is_framed = is_framed(&parts.headers);
     let origin = parts.headers.contains_key(header::ORIGIN);
     let mut response = match Request::of(parts, arrived).and_then(|request| request.checked_host(&shared)) {
         Ok(request) => match answer(&shared, &request, body).await {
@@ -92,6 +93,10 @@ async fn handle(
         Err(failure) => failure.response(json, None),
     };
     complete(&shared, &mut response, origin);
+    if !is_framed {
+        // Where its body ends is not sure, and so what the next request is.
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     if is_head && let Some(length) = http_body::Body::size_hint(response.body()).exact().filter(|length| *length > 0) {
         put(response.headers_mut(), "content-length", length.to_string());
     }
@@ -164,6 +169,9 @@ impl Request {
         let query = parts.uri.query().map(str::to_owned);
         let parameters = Parameters::parse(query.as_deref().unwrap_or_default().as_bytes()).map_err(Failure::bad)?;
         let host = host(&parts)?;
+        if !is_framed(&parts.headers) {
+            return Err(Failure::bad("the request's Transfer-Encoding is expected to be `chunked`, once"));
+        }
         Ok(Request {
             method: parts.method,
             path: parts.uri.path().to_owned(),
@@ -274,6 +282,13 @@ impl Request {
             _ => Kind::Page,
         }
     }
+}
+
+/// Whether a body that comes in chunks comes in nothing else (RFC 9112, §6.1): others may read the same bytes otherwise.
+fn is_framed(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+    codings.next().is_none_or(|coding| coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked"))
+        && codings.next().is_none()
 }
 
 /// Whom a request is for (RFC 9112, §3.2): HTTP/1.1 has it, once, and others may.

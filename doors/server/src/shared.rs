@@ -1,5 +1,6 @@
 //! What all connections of a server share.
 
+use crate::answer::Failure;
 use crate::answers::Answers;
 use crate::awake::Awake;
 use crate::body::Bodies;
@@ -15,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
-use vicus_service::Service;
+use vicus_service::{Error, ErrorKind, Service};
 
 pub(crate) struct Shared {
     pub(crate) service: Service,
@@ -39,6 +40,15 @@ pub(crate) struct Shared {
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 impl Shared {
+    /// The failure of a request. Where it says that the store can't be read, answers of the time before are no longer sent: the data that
+    /// they are of may be gone.
+    pub(crate) fn failure(&self, error: &Error, text: &str) -> Failure {
+        if error.kind() == ErrorKind::Store && !error.is_full() {
+            self.answers.kept.clear();
+        }
+        Failure::of(error, text)
+    }
+
     /// A request that began then, and may take so long, has found no memory: waits until `freed`, which was got before it asked, says that another one
     /// has given some back. `false`: too many wait, or its time is up.
     pub(crate) async fn waits_for_memory(&self, freed: Notified<'_>, began: Instant, time: Option<Duration>) -> bool {

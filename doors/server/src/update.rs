@@ -80,7 +80,7 @@ async fn run(shared: &Arc<Shared>, change: Change, begun: &Begun) -> Result<Upda
     };
     done.map_err(|error| match error {
         NotUpdated::Update(error) => {
-            let mut failure = Failure::of(&error, &change.text);
+            let mut failure = shared.failure(&error, &change.text);
             // Who sent a document has written no operations.
             if change.kind == Kind::Graph
                 && let Some((_, message)) = failure.message.split_once("LOAD: ")
@@ -89,7 +89,7 @@ async fn run(shared: &Arc<Shared>, change: Change, begun: &Begun) -> Result<Upda
             }
             failure
         }
-        NotUpdated::Store(error) => Failure::of(&error, &change.text),
+        NotUpdated::Store(error) => shared.failure(&error, &change.text),
         NotUpdated::InDoubt(error) => {
             let message = format!("it is not known whether the update was carried out: {error}");
             Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "in-doubt", message)

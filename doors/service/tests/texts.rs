@@ -6,7 +6,7 @@
 mod counting;
 
 use counting::peak;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use vicus::Runtime;
 use vicus_rdf::Snapshot;
 use vicus_service::{Count, Dataset, Error, ErrorKind, MemoryBudget, Service, Session, SessionOptions};
@@ -16,6 +16,9 @@ const BUDGET: u64 = 32 << 20;
 
 /// A query may take so many bytes beside what is booked: threads, queues, short texts, and the copy of a text that becomes a term.
 const BESIDE: u64 = 16 << 20;
+
+/// Held by a test, since the allocator counts what all of them hold.
+static ALONE: Mutex<()> = Mutex::new(());
 
 fn counted(session: &Session, text: &str) -> Result<u64, Error> {
     let mut call = session.call()?;
@@ -33,6 +36,7 @@ fn doubled(first: &str, levels: usize) -> String {
 /// What happened: `a || a` in 27 levels, 835 bytes of SQL, held 2.8 GB where 300 MB were allowed.
 #[test]
 fn computed_texts_are_booked_before_they_are_made() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let service = Service::new(Runtime::builder().threads(2).quiet().start(), MemoryBudget::new(BUDGET));
     let text: String = (0..3000).map(|n| format!("<http://e/{}> <http://e/p> \"{n}\" .\n", n % 500)).collect();
     let dataset = Dataset::new(Arc::new(Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples")));
@@ -94,4 +98,36 @@ fn computed_texts_are_booked_before_they_are_made() {
         1
     );
     assert_eq!(counted(&session, &format!("SELECT p.subject || REPEAT('a', 1000) AS x {from}")).unwrap(), 3000);
+}
+
+/// What happened: a text of SQL was said to hold sixteen times its bytes when it is parsed, and held a thousand times as many: 5.7 GB for 6 MB.
+#[test]
+fn texts_of_sql_are_booked_before_they_are_parsed() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let service = Service::new(Runtime::builder().threads(2).quiet().start(), MemoryBudget::new(BUDGET));
+    let dataset = Dataset::new(Arc::new(Snapshot::of_ntriples(b"").expect("good N-Triples")));
+    let session = service.session(&dataset, SessionOptions::default());
+    let list = |item: &str, count: usize| vec![item; count].join(",");
+    for count in [3_000, 10_000, 100_000] {
+        for text in [
+            format!("SELECT 1 FROM {}", list("t", count)),
+            format!("SELECT {}", list("(SELECT 1)", count)),
+            format!("SELECT {}", list("1", count)),
+            format!("SELECT 1 IN ({})", list("1", count)),
+            format!("SELECT * FROM {}", list("(VALUES(1))", count)),
+            format!("SELECT 1 AS a ORDER BY {}", list("a", count)),
+            format!("WITH {} SELECT 1", (0..count).map(|n| format!("t{n} AS(TABLE t)")).collect::<Vec<_>>().join(",")),
+            format!("VALUES {}", list("(1)", count)),
+            format!("SELECT {}", list("CASE a WHEN 1 THEN 1 END", count)),
+            format!("-- '\nSELECT {}", list("f()OVER()", count)),
+        ] {
+            let (most, _) =
+                peak(|| session.call().and_then(|mut call| call.prepare_sql(&text, &Tables::default())).is_ok());
+            let shown: String = text.chars().take(50).collect();
+            assert!(most <= BUDGET + BESIDE, "{count} {shown}: {most} bytes");
+            assert_eq!(service.memory().taken(), 0, "{shown}");
+        }
+    }
+    let small = format!("SELECT 1 IN ({})", list("1", 5_000));
+    assert_eq!(counted(&session, &small).unwrap(), 1, "lists of ordinary lengths have room");
 }

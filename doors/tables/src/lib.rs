@@ -12,6 +12,7 @@ mod convert;
 mod csv;
 mod error;
 mod file;
+mod footer;
 mod parquet;
 
 pub use csv::CsvOptions;

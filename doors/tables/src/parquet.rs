@@ -3,6 +3,7 @@
 use crate::TableError;
 use crate::convert::{self, Pieces};
 use crate::file::Shared;
+use crate::footer::{self, MOST_NESTED};
 use bytes::{Buf, Bytes};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
@@ -41,6 +42,9 @@ impl ParquetTable {
         }
         if read(file.length - 4)? != MAGIC {
             return Err(wrong("it does not end with PAR1, so its end is missing".to_owned()));
+        }
+        if footer::is_too_deep(&file).map_err(|error| TableError::io(path, error))? {
+            return Err(wrong(format!("it has columns within each other, more than {MOST_NESTED} levels deep")));
         }
         let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new());
         let metadata = metadata.map_err(|error| wrong(error.to_string()))?;

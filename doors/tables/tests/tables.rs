@@ -327,3 +327,28 @@ fn statements_run_on_threads_within_their_budget() {
     // A few rows are enough, so the file is not read to its end, and little is held.
     assert_eq!(on_threads(&file, "SELECT id FROM many LIMIT 10", 3_000_000), Ok(10));
 }
+
+/// What happened: a hundred thousand groups within each other, 600 KB of a footer, ended the process.
+#[test]
+fn parquet_columns_within_each_other_are_refused() {
+    for levels in [2, 99, 101, 100_000] {
+        // The version; the schema: groups of one child each (repetition, name, number of children), and a column (type, repetition, name).
+        let mut footer = vec![0x15, 2, 0x19, 0xfc];
+        let mut count = levels + 1;
+        while count >= 128 {
+            footer.push(count as u8 | 128);
+            count >>= 7;
+        }
+        footer.push(count as u8);
+        (0..levels).for_each(|_| footer.extend([0x35, 0, 0x18, 1, b'a', 0x15, 2, 0]));
+        footer.extend([0x15, 2, 0x25, 0, 0x18, 1, b'b', 0]);
+        // No rows, and no row groups.
+        footer.extend([0x16, 0, 0x19, 0x0c, 0]);
+        let bytes = [&b"PAR1"[..], &footer, &(footer.len() as u32).to_le_bytes(), b"PAR1"].concat();
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("deep-{levels}.parquet"));
+        std::fs::write(&path, bytes).unwrap();
+        let error = open(&path).err().expect("it is refused").to_string();
+        let says = if levels > 100 { "within each other" } else { "Struct" };
+        assert!(error.contains(says), "{levels}: {error}");
+    }
+}

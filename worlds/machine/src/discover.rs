@@ -441,6 +441,22 @@ mod tests {
         assert_eq!(machine.distances, [[10, 20], [20, 10]]);
     }
 
+    /// What happened: a million attributes of one element, which are compared with each other, took an hour.
+    #[test]
+    fn an_element_of_very_many_attributes_is_refused() {
+        let attributes: String = (0..300_000).map(|n| format!("a{n}=\"1\" ")).collect();
+        for file in [
+            format!("<topology {attributes}></topology>"),
+            format!("<topology version=\"2.0\"><object type=\"Machine\" {attributes}/></topology>"),
+            format!(
+                "<topology version=\"2.0\"><object type=\"Machine\"><object type=\"Misc\" {attributes}/></object></topology>"
+            ),
+        ] {
+            let message = xml::clean(&file).unwrap_err();
+            assert!(message.contains("more than 256 attributes"), "{message}");
+        }
+    }
+
     #[test]
     fn errors_say_what_was_expected() {
         let message = describe("node:2 kore:4").unwrap_err().to_string();

@@ -223,6 +223,7 @@ impl TurtleReader {
         }
         self.unfinished += portion.len();
         let found = self.drain()?;
+        self.check_base()?;
         self.unfinished_lines += memchr_iter(b'\n', portion).count() as u64;
         let line = memrchr(b'\n', portion);
         let characters = portion[line.map_or(0, |at| at + 1)..].iter().filter(|&&byte| byte & 0xC0 != 0x80).count();
@@ -232,6 +233,20 @@ impl TurtleReader {
             self.lines += std::mem::take(&mut self.unfinished_lines);
         }
         Ok(())
+    }
+
+    /// Each base is resolved against the one before, so a short one makes it longer, and each of many takes time by its length.
+    fn check_base(&self) -> Result<(), SyntaxError> {
+        let base = match &self.parser {
+            Parser::Turtle(parser) => parser.base_iri(),
+            Parser::TriG(parser) => parser.base_iri(),
+        };
+        if base.is_none_or(|base| base.len() <= self.statements.longest_iri) {
+            return Ok(());
+        }
+        let (line, message) = (self.lines + self.unfinished_lines + 1, too_long_iri(self.statements.longest_iri));
+        let error = SyntaxError::new(self.statements.file, line, 1, &format!("the base: {message}"));
+        Err(error)
     }
 
     /// At most how many bytes of an unfinished triple are kept, and about the line on which it begins: up to a buffer too many,
@@ -371,6 +386,23 @@ mod tests {
             assert!(looks <= 2 + (text.len() / BITE).ilog2(), "{looks} looks");
             assert_eq!(reader.finish().unwrap().quads().len(), 2);
         }
+    }
+
+    /// What happened: a hundred thousand bases, each resolved against the one before, took a minute.
+    #[test]
+    fn a_base_that_grows_is_an_error() {
+        let text = "@base <a/> .\n".repeat(200_000);
+        for make in [TurtleReader::new, TurtleReader::trig] {
+            let mut reader = make(0, Some("http://e/"), OnError::Fail).unwrap();
+            let error =
+                text.as_bytes().chunks(64 << 10).find_map(|bite| reader.feed(bite).err()).expect("it is too long");
+            assert!(error.to_string().contains("base"), "{error}");
+            assert!((10_000..40_000).contains(&error.line), "{error}");
+        }
+        let mut reader = TurtleReader::new(0, Some("http://e/"), OnError::Fail).unwrap();
+        reader.feed("@base <http://e/a/> .\n".repeat(10_000).as_bytes()).unwrap();
+        reader.feed(b"<b> <c> <d> .").unwrap();
+        assert_eq!(reader.finish().unwrap().quads().len(), 1);
     }
 
     #[test]

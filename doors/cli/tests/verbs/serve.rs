@@ -575,6 +575,23 @@ fn a_base_file_that_is_shortened_is_told_by_each_request_and_the_server_goes_on(
     assert_eq!(served.number(ALL), 100_000, "nothing was changed, and a copy of the file is a repair");
 }
 
+/// What happened: answers that were kept before a base file was shortened were sent for as long as the server ran.
+#[test]
+fn answers_of_the_time_before_are_not_sent_when_damage_is_known() {
+    let here = folder("serve-shortened-kept");
+    let (store, base) = many_triples(&here);
+    let served = Served::start(&["--store", &store]);
+    let ask = Ask::query("SELECT ?o { <http://e/17> <http://e/p> ?o }").with("accept", "text/csv");
+    let first = ask.send(served.address);
+    assert_eq!(first.status, 200, "{first:?}");
+    std::fs::File::options().write(true).open(&base).unwrap().set_len(0).unwrap();
+    assert_eq!(ask.send(served.address).text(), first.text(), "it is kept, and nothing is known of the file");
+    let other = Ask::query("SELECT (SUM(?o) AS ?n) { ?s <http://e/p> ?o }").send(served.address);
+    assert_eq!(other.status, 500, "{other:?}");
+    let again = ask.send(served.address);
+    assert_eq!(again.status, 500, "{again:?}");
+}
+
 /// An answer that has begun breaks off.
 #[test]
 fn an_answer_whose_base_file_is_shortened_meanwhile_is_not_whole() {

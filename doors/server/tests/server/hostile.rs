@@ -153,6 +153,28 @@ fn pipelined_requests_are_answered_in_order_until_one_is_none() {
     is_well(&server);
 }
 
+/// What happened: a body that names `chunked` twice was read, and what stood behind it was answered as a request.
+#[test]
+fn a_body_in_chunks_of_chunks_ends_the_connection() {
+    let server = start();
+    let behind = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let twice = "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked";
+    for (coding, expected) in
+        [(twice, 400), ("Transfer-Encoding: chunked, chunked", 400), ("Transfer-Encoding: gzip, chunked", 400)]
+    {
+        let text = format!(
+            "POST /sparql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/sparql-query\r\n{coding}\r\n\r\n6\r\nASK {{}}\r\n0\r\n\r\n{behind}"
+        );
+        let mut stream = connect(server.address);
+        stream.write_all(text.as_bytes()).expect("it is sent");
+        let mut all = String::new();
+        let _ = stream.read_to_string(&mut all);
+        assert!(all.starts_with(&format!("HTTP/1.1 {expected}")), "{coding}: {all}");
+        assert_eq!(all.matches("HTTP/1.1 ").count(), 1, "{coding}: {all}");
+    }
+    is_well(&server);
+}
+
 /// A client may close its half when it has asked.
 #[test]
 fn half_closed_connections_end() {

@@ -18,8 +18,13 @@ fn impatient() -> vicus_server::Options {
     })
 }
 
-/// A request of HTTP/2 whose sender gives no window for its answer (RFC 9113, §6.9.2). It is built here byte by byte.
+/// A request of HTTP/2 whose sender gives no window for its answer (RFC 9113, §6.9.2).
 fn without_window(address: std::net::SocketAddr, path: &str) -> TcpStream {
+    with_window(address, path, 0)
+}
+
+/// One whose sender gives so small a window. It is built here byte by byte.
+fn with_window(address: std::net::SocketAddr, path: &str, window: u8) -> TcpStream {
     let frame = |kind: u8, flags: u8, stream: u32, payload: &[u8]| {
         let length = (payload.len() as u32).to_be_bytes();
         let mut bytes = vec![length[1], length[2], length[3], kind, flags];
@@ -28,8 +33,8 @@ fn without_window(address: std::net::SocketAddr, path: &str) -> TcpStream {
         bytes
     };
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-    // SETTINGS_INITIAL_WINDOW_SIZE = 0.
-    bytes.extend(frame(4, 0, 0, &[0, 4, 0, 0, 0, 0]));
+    // SETTINGS_INITIAL_WINDOW_SIZE.
+    bytes.extend(frame(4, 0, 0, &[0, 4, 0, 0, 0, window]));
     let mut fields = Vec::new();
     for (name, value) in [(":method", "GET"), (":scheme", "http"), (":authority", "localhost"), (":path", path)] {
         // A literal without indexing (RFC 7541, §6.2.2); a length of 127 or more goes on in bytes of seven bits.
@@ -79,6 +84,37 @@ fn a_client_that_takes_nothing_is_broken_off() {
         }
     }
     assert_eq!(lines, 1 + 2000 * 300);
+}
+
+/// What happened: an answer that is there as a whole waited for its client without an end, as did its connection.
+#[test]
+fn a_client_of_http_2_that_leaves_a_short_answer_is_broken_off() {
+    let server = Running::start(
+        &numbers(2000),
+        with_clients(ClientLimits { take_time: Duration::from_millis(500), ..ClientLimits::default() }),
+    );
+    let rows = format!("/sparql?query={}", crate::client::escaped("SELECT * { ?s ?p ?o } LIMIT 100"));
+    let wrong = format!("/sparql?query={}", crate::client::escaped("SELECT"));
+    // The second time, the answer is kept.
+    for path in [&rows, &rows, &wrong, "/", "/metrics"] {
+        for window in [0, 1] {
+            let mut stream = with_window(server.address, path, window);
+            let began = Instant::now();
+            // Until it is closed; a read that takes a minute fails.
+            stream.read_to_end(&mut Vec::new()).unwrap_or_else(|error| panic!("{path}, {window}: {error}"));
+            let took = began.elapsed();
+            assert!(took > Duration::from_millis(400) && took < Duration::from_secs(10), "{path}, {window}: {took:?}");
+        }
+    }
+    // One that has taken all stays, and so does one whose query takes long.
+    let slow = "SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . FILTER(?c * ?f = -1) }";
+    let slow = format!("/sparql?query={}", crate::client::escaped(slow));
+    for path in ["/health", &slow] {
+        let mut stream = with_window(server.address, path, 255);
+        stream.set_read_timeout(Some(Duration::from_secs(2))).expect("it can be limited");
+        let error = stream.read_to_end(&mut Vec::new()).expect_err("it stays open");
+        assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock, "{path}");
+    }
 }
 
 /// Documents of a graph and of all data as well.

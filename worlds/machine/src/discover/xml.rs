@@ -16,6 +16,8 @@ const MOST_NUMBERS: u32 = 1 << 14;
 const MOST_SET_BYTES: usize = 256 << 20;
 /// The deepest nesting of objects.
 const DEEPEST: usize = 64;
+/// The most attributes of an element; hwloc writes some twenty.
+const MOST_ATTRIBUTES: usize = 256;
 /// The most nodes in a matrix of distances.
 const MOST_NODES: usize = 1024;
 /// The largest plausible size of memory or of a cache: 64 PiB.
@@ -245,7 +247,13 @@ impl<'a> Reader<'a> {
             let value = attribute.unescape_value().map_err(|error| self.wrong(error))?;
             Ok((String::from_utf8_lossy(attribute.key.as_ref()).into_owned(), value.into_owned()))
         };
-        tag.attributes().map(attribute).collect()
+        // The reader compares each with all before it.
+        let all: Result<Vec<_>, Wrong> = tag.attributes().take(MOST_ATTRIBUTES + 1).map(attribute).collect();
+        let all = all?;
+        if all.len() > MOST_ATTRIBUTES {
+            return Err(self.wrong(format!("an element has more than {MOST_ATTRIBUTES} attributes")));
+        }
+        Ok(all)
     }
 
     fn topology(&mut self) -> Result<String, Wrong> {

@@ -226,9 +226,19 @@ impl Machine {
     /// The text is not TOML of this shape, a number is missing or not above 0, or its values contradict each other.
     pub fn parse(file: &str, text: &str) -> Result<Machine, MachineError> {
         let error = |message: String| MachineError { file: file.to_owned(), message };
-        let read: File = toml::from_str(text).map_err(|mistake| error(mistake.to_string().trim_end().to_owned()))?;
+        let read: File = toml::from_str(text).map_err(|mistake| error(shown(&mistake.to_string())))?;
         read.machine().map_err(error)
     }
+}
+
+/// A mistake with the line that has it, as far as that is worth showing.
+fn shown(mistake: &str) -> String {
+    const SHOWN: usize = 300;
+    let cut = |line: &str| match line.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    };
+    mistake.trim_end().lines().map(cut).collect::<Vec<_>>().join("\n")
 }
 
 impl File {
@@ -559,6 +569,17 @@ bandwidth = 10e9
     fn mistake(from: &str, to: &str) -> String {
         assert!(GOOD.contains(from), "{from}");
         Machine::parse("two.toml", &GOOD.replacen(from, to, 1)).unwrap_err().to_string()
+    }
+
+    /// What happened: the error of a line of a megabyte was that line, and a line of spaces.
+    #[test]
+    fn a_long_line_is_shown_in_part() {
+        for text in
+            [format!("a = {}", "9".repeat(1_000_000)), format!("a = {}{}", "[".repeat(50_000), "]".repeat(50_000))]
+        {
+            let message = Machine::parse("long.toml", &text).unwrap_err().to_string();
+            assert!(message.starts_with("long.toml: ") && message.len() < 2_000, "{} bytes", message.len());
+        }
     }
 
     #[test]

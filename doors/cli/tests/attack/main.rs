@@ -1,0 +1,24 @@
+//! An attack on `vicus` and `vicus serve`, from the outside as a user runs them: minutes long, over loopback alone, run by `./dev test attack`.
+//!
+//! Each case prints its name, what came of it and whether it held; the others go on after one that failed. Words behind the program's name
+//! choose the cases whose names contain one of them (`ATTACK` in the environment of `./dev test attack` has them).
+
+#[expect(dead_code, reason = "the server's own tests use the rest")]
+#[path = "../../../server/tests/server/client.rs"]
+mod client;
+mod deep;
+mod http;
+mod http2;
+mod served;
+mod suite;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let only: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
+    let mut suite = suite::Suite::new(only);
+    suite.theme("http", http::attack);
+    suite.theme("http2", http2::attack);
+    suite.theme("deep", deep::attack);
+    suite.end()
+}
