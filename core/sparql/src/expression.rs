@@ -174,7 +174,8 @@ pub(crate) enum Expr {
     Not(Box<Expr>),
     Compare(Compare, Box<Expr>, Box<Expr>),
     SameTerm(Box<Expr>, Box<Expr>),
-    In(Box<Expr>, Vec<Expr>),
+    /// Lists may be long: copies share them.
+    In(Box<Expr>, Arc<Vec<Expr>>),
     Arithmetic(Arithmetic, Box<Expr>, Box<Expr>),
     Negate(Box<Expr>),
     Plus(Box<Expr>),
@@ -195,7 +196,7 @@ impl Expr {
             Expr::Or(all) | Expr::And(all) | Expr::Coalesce(all) | Expr::Call(_, all) => all.iter().collect(),
             Expr::Not(a) | Expr::Negate(a) | Expr::Plus(a) | Expr::Has(a) => vec![a],
             Expr::Compare(_, a, b) | Expr::SameTerm(a, b) | Expr::Arithmetic(_, a, b) => vec![a, b],
-            Expr::In(a, all) => std::iter::once(&**a).chain(all).collect(),
+            Expr::In(a, all) => std::iter::once(&**a).chain(all.iter()).collect(),
             Expr::If(a, b, c) => vec![a, b, c],
             Expr::Exists(_, outside) => outside.iter().map(|(_, expr)| expr).collect(),
         }
@@ -207,7 +208,7 @@ impl Expr {
             Expr::Or(all) | Expr::And(all) | Expr::Coalesce(all) | Expr::Call(_, all) => all.iter_mut().collect(),
             Expr::Not(a) | Expr::Negate(a) | Expr::Plus(a) | Expr::Has(a) => vec![a],
             Expr::Compare(_, a, b) | Expr::SameTerm(a, b) | Expr::Arithmetic(_, a, b) => vec![a, b],
-            Expr::In(a, all) => std::iter::once(&mut **a).chain(all).collect(),
+            Expr::In(a, all) => std::iter::once(&mut **a).chain(Arc::make_mut(all)).collect(),
             Expr::If(a, b, c) => vec![a, b, c],
             Expr::Exists(_, outside) => outside.iter_mut().map(|(_, expr)| expr).collect(),
         }

@@ -937,7 +937,7 @@ impl Translator<'_> {
                 other => Expr::Not(Box::new(other)),
             },
             Expression::Compare(operator, a, b) => Expr::Compare(*operator, self.boxed(a, scope), self.boxed(b, scope)),
-            Expression::In(needle, all) => Expr::In(self.boxed(needle, scope), self.expressions(all, scope)),
+            Expression::In(needle, all) => Expr::In(self.boxed(needle, scope), Arc::new(self.expressions(all, scope))),
             Expression::Chain(first, others) => {
                 let mut made = self.expression(first, scope);
                 for (operator, other) in others {

@@ -12,12 +12,26 @@ pub struct TableColumn {
     pub name: String,
     /// The type of its values.
     pub kind: SqlType,
+    /// Why it can't be read, as of a type that SQL has not here. A statement that uses it is refused with this text.
+    pub unreadable: Option<String>,
 }
 
 impl TableColumn {
     /// A column of this name and type.
     pub fn new(name: impl Into<String>, kind: SqlType) -> TableColumn {
-        TableColumn { name: name.into(), kind }
+        TableColumn { name: name.into(), kind, unreadable: None }
+    }
+
+    /// A column that no statement may use, and why.
+    ///
+    /// ```
+    /// use vicus_sql::TableColumn;
+    ///
+    /// let column = TableColumn::unreadable("parts", "it is a list");
+    /// assert_eq!(column.unreadable.as_deref(), Some("it is a list"));
+    /// ```
+    pub fn unreadable(name: impl Into<String>, why: impl Into<String>) -> TableColumn {
+        TableColumn { unreadable: Some(why.into()), ..TableColumn::new(name, SqlType::Varchar) }
     }
 }
 

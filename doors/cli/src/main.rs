@@ -52,6 +52,9 @@ enum Command {
     Generate(generate::Args),
     /// Answer SPARQL queries over RDF files or a store.
     Query(query::Args),
+    /// Answer statements of SQL over files of tables (`SELECT * FROM 'people.csv'`), RDF files or a store: `query
+    /// --language sql`.
+    Sql(query::Args),
     /// Load RDF files into a store on disk.
     Load(store::load::Args),
     /// Change a store by SPARQL updates.
@@ -132,6 +135,7 @@ fn run() -> ExitCode {
     let done = match command {
         Command::Generate(args) => generate::run(args),
         Command::Query(args) => query::run(args),
+        Command::Sql(args) => query::run_sql(args),
         Command::Load(args) => store::load::run(args),
         Command::Update(args) => store::update::run(args),
         Command::Dump(args) => store::dump::run(args),

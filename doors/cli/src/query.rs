@@ -1,6 +1,7 @@
-//! `vicus query`: loads RDF files and answers SPARQL queries.
+//! `vicus query`: loads RDF files and answers SPARQL queries. `vicus sql`: the same for SQL.
 
 mod report;
+mod tables;
 
 use crate::input;
 use crate::interrupt;
@@ -17,6 +18,7 @@ use std::io::{Stdout, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
+pub(crate) use tables::{ColumnTypes, column_types, table, tables};
 use vicus::{Runtime, Setting, Totals, environment};
 use vicus_language::{Answer, TextError, TextErrorKind};
 use vicus_rdf::load::{LoadOptions, OnError, Syntax};
@@ -29,10 +31,10 @@ use vicus_sparql::{Moment, ParseOptions, PlanOptions, QueryError, QueryErrorKind
 /// See `vicus query --help`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A file of RDF, in the syntax of its ending (.nt, .nq, .ttl, .trig, .rdf, .xml, .owl, .jsonld), plain or packed by gzip or zstd,
-    /// with .gz or .zst behind the ending or not; - is standard input. May be given several times: the files are one dataset, whose
-    /// blank nodes are kept apart by file.
-    #[arg(long, value_name = "FILE", required_unless_present_any = ["store", "table"])]
+    /// A file of RDF, in the syntax of its ending (.nt, .nq, .ttl, .trig, .rdf, .xml, .owl, .jsonld), plain or packed
+    /// by gzip, zstd, bzip2 or xz, with .gz, .zst, .bz2 or .xz behind the ending or not; - is standard input. May be
+    /// given several times: the files are one dataset, whose blank nodes are kept apart by file.
+    #[arg(long, value_name = "FILE")]
     data: Vec<OsString>,
     /// The folder of a store, which is asked instead of files: as it is now, beside a process that may be writing to it.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["data", "syntax", "skip_malformed"])]
@@ -40,13 +42,18 @@ pub(crate) struct Args {
     /// The syntax of all data files, whatever their endings; of standard input nt by default.
     #[arg(long, value_enum)]
     syntax: Option<SyntaxName>,
-    /// The language of the queries. In SQL, a table is a file (--table), a predicate of the data by its IRI, with columns subject and object, or
-    /// the solutions of a query, SPARQL('SELECT …').
+    /// The language of the queries. In SQL, a table is a file ('people.csv', or by its name in --table), a predicate of
+    /// the data by its IRI, with columns subject and object, or the solutions of a query, SPARQL('SELECT …').
     #[arg(long, value_enum, default_value_t = Language::Sparql)]
     language: Language,
     /// For SQL, a file as a table of this name: .parquet, .csv, .tsv, .arrow or .arrows. May be given several times.
     #[arg(long, value_name = "NAME=FILE", value_parser = table)]
     table: Vec<(String, PathBuf)>,
+    /// The types of columns of a CSV file: boolean, bigint, double, varchar, date or timestamp; those of the others are
+    /// inferred. NAME is the table's, or the path that the statement has. Without a value, prints the types of all
+    /// tables' columns in this form instead of an answer. May be given several times.
+    #[arg(long, value_name = "NAME=COLUMN:TYPE,…", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = column_types)]
+    table_types: Vec<OptionalTypes>,
     /// A query's file; may be given several times, each is answered in turn.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     query: Vec<PathBuf>,
@@ -203,21 +210,8 @@ enum Language {
     Sql,
 }
 
-/// A table's name and its file.
-pub(crate) fn table(text: &str) -> Result<(String, PathBuf), String> {
-    let parts = text.split_once('=').filter(|(name, file)| !name.is_empty() && !file.is_empty());
-    parts.map(|(name, file)| (name.to_owned(), file.into())).ok_or_else(|| "expected NAME=FILE".to_owned())
-}
-
-/// The tables of files.
-pub(crate) fn tables(given: &[(String, PathBuf)]) -> anyhow::Result<vicus_sql::Tables> {
-    let mut tables = vicus_sql::Tables::default();
-    for (name, path) in given {
-        let table = vicus_tables::open(path).with_context(|| format!("table {name}"))?;
-        tables.add(name.clone(), table);
-    }
-    Ok(tables)
-}
+/// What `--table-types` says: clap takes an `Option` for an option that may be missing.
+type OptionalTypes = std::option::Option<ColumnTypes>;
 
 /// The default graph of queries.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -389,12 +383,24 @@ impl Question {
     }
 }
 
+/// Runs `vicus sql`.
+pub(crate) fn run_sql(mut args: Args) -> anyhow::Result<()> {
+    args.language = Language::Sql;
+    run(args)
+}
+
 pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
+    if args.language == Language::Sparql && args.data.is_empty() && args.store.is_none() && args.table.is_empty() {
+        let missing = "the following required arguments were not provided:\n  --data <FILE>, or --store <DIR>\n";
+        return Err(clap::Error::raw(clap::error::ErrorKind::MissingRequiredArgument, missing).into());
+    }
     interrupt::listen();
     engine::check_threads(args.threads)?;
     let strategy = strategy::one(args.strategy.as_ref())?;
     let hash_seed = args.choose_hash_seed()?;
-    let questions = questions(&args)?;
+    let asks_types = args.table_types.iter().any(Option::is_none);
+    let is_asked = args.text.is_some() || !args.query.is_empty();
+    let questions = if asks_types && !is_asked { Vec::new() } else { questions(&args)? };
     let mut builder = Runtime::builder().strategy(strategy);
     if let Some(path) = &args.trace {
         // Fails now, not after the work.
@@ -444,7 +450,14 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
             (loaded.dataset, loaded.time)
         }
     };
-    let tables = tables(&args.table)?;
+    let is_sql = args.language == Language::Sql;
+    let statements: Vec<&str> = questions.iter().filter(|_| is_sql).map(|question| question.text.as_str()).collect();
+    let types: Vec<ColumnTypes> = args.table_types.iter().flatten().cloned().collect();
+    let tables = tables(&args.table, &types, &statements)?;
+    if asks_types {
+        std::io::stdout().write_all(tables::shown(&tables)?.as_bytes())?;
+        return Ok(());
+    }
     let mut report = Report::new(args.timings);
     let ask = |question: &Question| {
         Asking { question, args: &args, options: &options, service: &service, dataset: &dataset, tables: &tables }

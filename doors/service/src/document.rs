@@ -14,7 +14,7 @@ use std::time::Instant;
 use vicus::BoxError;
 use vicus_rdf::load::{Source, Syntax};
 
-/// The syntax that the ending of a file's name says, with `.gz` or `.zst` behind it or not.
+/// The syntax that the ending of a file's name says, with `.gz`, `.zst`, `.bz2` or `.xz` behind it or not.
 ///
 /// ```
 /// use vicus_rdf::load::Syntax;
@@ -25,7 +25,8 @@ pub fn syntax_by_ending(name: &str) -> Option<Syntax> {
     by_ending(name).0
 }
 
-/// What bytes are when they are unpacked. The first bytes say how they are packed (gzip, Zstandard or not at all), or else the name.
+/// What bytes are when they are unpacked. The first bytes say how they are packed (gzip, Zstandard, bzip2, xz or not at
+/// all), or else the name.
 pub fn unpacked(bytes: impl Read + Send + 'static, name: &str) -> impl Read + Send + 'static {
     Unpacked::new(bytes, by_ending(name).1)
 }
@@ -35,16 +36,16 @@ pub fn unpacked(bytes: impl Read + Send + 'static, name: &str) -> impl Read + Se
 enum Packing {
     Gzip,
     Zstd,
+    Bzip2,
+    Xz,
 }
 
 /// The syntax and the packing that a file's name says.
 fn by_ending(name: &str) -> (Option<Syntax>, Option<Packing>) {
     let lower = name.to_lowercase();
-    let (plain, packing) = match (lower.strip_suffix(".gz"), lower.strip_suffix(".zst")) {
-        (Some(plain), _) => (plain, Some(Packing::Gzip)),
-        (_, Some(plain)) => (plain, Some(Packing::Zstd)),
-        (None, None) => (&*lower, None),
-    };
+    let endings = [(".gz", Packing::Gzip), (".zst", Packing::Zstd), (".bz2", Packing::Bzip2), (".xz", Packing::Xz)];
+    let packed = endings.into_iter().find_map(|(ending, packing)| Some((lower.strip_suffix(ending)?, Some(packing))));
+    let (plain, packing) = packed.unwrap_or((&*lower, None));
     let syntax = match plain.rsplit_once('.') {
         Some((_, "nt")) => Some(Syntax::NTriples),
         Some((_, "nq")) => Some(Syntax::NQuads),
@@ -65,9 +66,23 @@ struct Unpacked {
     unpacked: Option<Box<dyn Read + Send>>,
 }
 
-/// The first bytes of gzip (RFC 1952, §2.3.1) and of Zstandard (RFC 8878, §3.1.1).
+/// The first bytes of gzip (RFC 1952, §2.3.1), of Zstandard (RFC 8878, §3.1.1), of bzip2 (`BZh`, a digit, and the first
+/// of a block or of the end), and of xz ("The .xz File Format" 1.2.1, §2.1.1.1).
 const GZIP: [u8; 2] = [0x1F, 0x8B];
 const ZSTD: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
+const XZ: [u8; 6] = [0xFD, b'7', b'z', b'X', b'Z', 0];
+/// The longest of them.
+const LONGEST: usize = 6;
+
+fn by_first(first: &[u8]) -> Option<Packing> {
+    match first {
+        [b'B', b'Z', b'h', b'1'..=b'9', 0x31 | 0x17, ..] => Some(Packing::Bzip2),
+        _ if first.starts_with(&GZIP) => Some(Packing::Gzip),
+        _ if first.starts_with(&ZSTD) => Some(Packing::Zstd),
+        _ if first.starts_with(&XZ) => Some(Packing::Xz),
+        _ => None,
+    }
+}
 
 /// A packed file is read in pieces of this size.
 const PACKED_BYTES: usize = 1 << 18;
@@ -79,13 +94,9 @@ impl Unpacked {
 
     /// What reads the file, as its first bytes say, or else its name.
     fn begin(mut packed: Box<dyn Read + Send>, by_name: Option<Packing>) -> io::Result<Box<dyn Read + Send>> {
-        let mut first = Vec::with_capacity(ZSTD.len());
-        packed.by_ref().take(ZSTD.len() as u64).read_to_end(&mut first)?;
-        let packing = match (first.starts_with(&GZIP), first.starts_with(&ZSTD)) {
-            (true, _) => Some(Packing::Gzip),
-            (_, true) => Some(Packing::Zstd),
-            (false, false) => by_name,
-        };
+        let mut first = Vec::with_capacity(LONGEST);
+        packed.by_ref().take(LONGEST as u64).read_to_end(&mut first)?;
+        let packing = by_first(&first).or(by_name);
         let whole = io::Cursor::new(first).chain(packed);
         Ok(match packing {
             // Several gzip members in sequence are one text.
@@ -96,6 +107,14 @@ impl Unpacked {
                 decoder.window_log_max(ZSTD_WINDOW_LOG)?;
                 Box::new(decoder)
             }
+            // Several streams in sequence are one text in these as well.
+            Some(Packing::Bzip2) => {
+                Box::new(bzip2::bufread::MultiBzDecoder::new(BufReader::with_capacity(PACKED_BYTES, whole)))
+            }
+            Some(Packing::Xz) => {
+                let buffered = BufReader::with_capacity(PACKED_BYTES, whole);
+                Box::new(lzma_rust2::XzReader::new_mem_limit(buffered, true, XZ_MEMORY_KIB))
+            }
             None => Box::new(whole),
         })
     }
@@ -103,6 +122,9 @@ impl Unpacked {
 
 /// Up to 128 MiB, as `zstd` itself allows by default.
 const ZSTD_WINDOW_LOG: u32 = 27;
+
+/// A dictionary of 128 MiB and what is beside it: `xz -9` has 64 MiB.
+const XZ_MEMORY_KIB: u32 = (128 << 10) + 4096;
 
 impl Read for Unpacked {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -327,4 +349,47 @@ fn unescaped(path: &str) -> Result<String, BoxError> {
         bytes.push(if byte == b'%' { (digit() * 16 + digit()) as u8 } else { byte });
     }
     String::from_utf8(bytes).map_err(|_| format!("`{path}` is no UTF-8").into())
+}
+
+#[cfg(test)]
+mod packing {
+    use super::*;
+
+    /// By Python's bz2: two streams.
+    const BZ2: [u8; 110] = [
+        66, 90, 104, 57, 49, 65, 89, 38, 83, 89, 111, 128, 198, 164, 0, 0, 5, 89, 128, 0, 16, 64, 1, 0, 21, 32, 0, 200,
+        0, 32, 0, 34, 61, 64, 26, 16, 3, 8, 178, 112, 118, 173, 228, 132, 120, 187, 146, 41, 194, 132, 131, 124, 6, 53,
+        32, 66, 90, 104, 57, 49, 65, 89, 38, 83, 89, 31, 85, 131, 55, 0, 0, 5, 89, 128, 0, 16, 64, 1, 0, 21, 32, 0,
+        104, 0, 32, 0, 34, 61, 64, 26, 16, 3, 8, 178, 112, 118, 174, 73, 8, 241, 119, 36, 83, 133, 9, 1, 245, 88, 51,
+        112,
+    ];
+    /// By Python's lzma: two streams.
+    const LZMA: [u8; 160] = [
+        253, 55, 122, 88, 90, 0, 0, 4, 230, 214, 180, 70, 2, 0, 33, 1, 22, 0, 0, 0, 116, 47, 229, 163, 224, 0, 19, 0,
+        18, 93, 0, 30, 24, 67, 71, 101, 65, 222, 142, 90, 123, 227, 98, 171, 213, 215, 169, 144, 0, 0, 0, 0, 101, 144,
+        25, 5, 2, 162, 15, 187, 0, 1, 46, 20, 122, 104, 91, 49, 31, 182, 243, 125, 1, 0, 0, 0, 0, 4, 89, 90, 253, 55,
+        122, 88, 90, 0, 0, 4, 230, 214, 180, 70, 2, 0, 33, 1, 22, 0, 0, 0, 116, 47, 229, 163, 224, 0, 19, 0, 18, 93, 0,
+        30, 24, 67, 71, 101, 65, 222, 142, 90, 123, 227, 122, 15, 110, 254, 12, 76, 0, 0, 0, 0, 165, 44, 218, 179, 238,
+        224, 62, 27, 0, 1, 46, 20, 122, 104, 91, 49, 31, 182, 243, 125, 1, 0, 0, 0, 0, 4, 89, 90,
+    ];
+
+    fn text(bytes: &'static [u8], name: &str) -> io::Result<String> {
+        let mut text = String::new();
+        unpacked(bytes, name).read_to_string(&mut text)?;
+        Ok(text)
+    }
+
+    #[test]
+    fn bzip2_and_xz_are_unpacked_whatever_the_name_says() {
+        for (packed, name) in [(&BZ2[..], "dump.nt.bz2"), (&LZMA, "dump.nt.xz"), (&BZ2, "-"), (&LZMA, "dump.nt")] {
+            assert_eq!(text(packed, name).unwrap(), "<a:s> <a:p> <a:o> .\n<a:s> <a:p> <a:q> .\n", "{name}");
+            // What is cut off is told.
+            assert!(text(&packed[..packed.len() - 5], name).is_err(), "{name}");
+        }
+        for name in ["a.nt.bz2", "a.NT.XZ", "a.nt.gz", "a.nt.zst", "a.nt"] {
+            assert_eq!(syntax_by_ending(name), Some(Syntax::NTriples), "{name}");
+        }
+        // Plain text that begins like bzip2.
+        assert_eq!(text(b"BZh9 is a word", "-").unwrap(), "BZh9 is a word");
+    }
 }

@@ -41,7 +41,7 @@ impl ArrowTable {
         } else {
             (StreamReader::try_new(BufReader::new(file.reader()), None).map_err(wrong)?.schema(), None)
         };
-        Ok(ArrowTable { columns: convert::columns(path, &schema)?, file, batches })
+        Ok(ArrowTable { columns: convert::columns(&schema), file, batches })
     }
 }
 

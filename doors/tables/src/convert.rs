@@ -1,7 +1,6 @@
 //! Arrow's types and columns as those of SQL. Nothing is copied where both lay values out alike: 64-bit integers and doubles, dates in
 //! days, timestamps in microseconds, and texts with 32-bit offsets.
 
-use crate::TableError;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Date32Type, Date64Type, Float32Type, Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType,
@@ -10,22 +9,17 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrowPrimitiveType, PrimitiveArray, RecordBatch};
 use arrow_schema::{DataType, Schema, TimeUnit};
-use std::path::Path;
 use vicus_flow::{BoxError, Column, Envelope};
 use vicus_sql::{SqlType, TableColumn};
 
-/// The columns of a table with this schema.
-///
-/// # Errors
-/// A column is of another type.
-pub(crate) fn columns(path: &Path, schema: &Schema) -> Result<Vec<TableColumn>, TableError> {
+/// The columns of a table with this schema. Those of other types can't be read, and the others can.
+pub(crate) fn columns(schema: &Schema) -> Vec<TableColumn> {
     let column = |field: &std::sync::Arc<arrow_schema::Field>| match kind(field.data_type()) {
-        Some(kind) => Ok(TableColumn::new(field.name(), kind)),
-        None => Err(TableError::Unsupported {
-            path: path.to_owned(),
-            column: field.name().clone(),
-            kind: field.data_type().to_string(),
-        }),
+        Some(kind) => TableColumn::new(field.name(), kind),
+        None => {
+            let why = format!("it is of the type {}, which SQL has not here", field.data_type());
+            TableColumn::unreadable(field.name(), why)
+        }
     };
     schema.fields().iter().map(column).collect()
 }

@@ -1,21 +1,29 @@
-//! Files of values with a delimiter between them, a row a line. The types of columns are inferred from the first rows.
+//! Files of values with a delimiter between them, a row a line. The types of columns are given, or inferred from the
+//! first rows.
+
+mod guess;
+mod quotes;
 
 use crate::TableError;
 use crate::convert::{self, Pieces};
 use crate::file::{Reader, Shared};
+use arrow_array::cast::AsArray;
 use arrow_csv::ReaderBuilder;
 use arrow_csv::reader::{Decoder, Format};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
+use guess::Guess;
+use quotes::Quotes;
+use std::collections::BTreeMap;
 use std::io::{BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vicus_flow::{BoxError, Envelope};
-use vicus_sql::{ColumnRange, Scan, Table, TableColumn};
+use vicus_sql::{ColumnRange, Scan, SqlType, Table, TableColumn};
 
 const FORMAT: &str = "CSV";
 
 /// How a file of values is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CsvOptions {
     /// The sign between two values.
     pub delimiter: u8,
@@ -23,17 +31,20 @@ pub struct CsvOptions {
     pub header: bool,
     /// From so many rows the types of columns are inferred. A value further down that is of another type is an error.
     pub inferred_rows: usize,
+    /// The types of columns by their names; those of the others are inferred.
+    pub types: BTreeMap<String, SqlType>,
 }
 
 impl Default for CsvOptions {
-    /// Commas, a header, and types by the first 10,000 rows.
+    /// Commas, a header, and types by the first 200,000 rows.
     fn default() -> CsvOptions {
-        CsvOptions { delimiter: b',', header: true, inferred_rows: 10_000 }
+        CsvOptions { delimiter: b',', header: true, inferred_rows: 200_000, types: BTreeMap::new() }
     }
 }
 
 /// A file of values as a table of one part.
 pub(crate) struct CsvTable {
+    path: PathBuf,
     file: Shared,
     schema: SchemaRef,
     columns: Vec<TableColumn>,
@@ -46,40 +57,98 @@ impl CsvTable {
         let file = Shared::open(path)?;
         let wrong = |error: ArrowError| TableError::format(path, FORMAT, without_kind(&error));
         let format = Format::default().with_header(options.header).with_delimiter(options.delimiter);
-        let mut counted = Counted { reader: file.reader(), bytes: 0 };
-        let inferred = format.infer_schema(BufReader::new(&mut counted), Some(options.inferred_rows.max(1)));
-        let (inferred, rows) = inferred.map_err(wrong)?;
-        if inferred.fields().is_empty() {
+        // The first row says how many columns there are, and how they are called.
+        let (first, _) = format.infer_schema(BufReader::new(file.reader()), Some(1)).map_err(wrong)?;
+        if first.fields().is_empty() {
             return Err(TableError::format(path, FORMAT, "it is empty: a line with the names of columns was expected"));
         }
-        let field = |(place, field): (usize, &Arc<Field>)| {
-            let kind = match field.data_type() {
-                DataType::Timestamp(..) | DataType::Date64 => DataType::Timestamp(TimeUnit::Microsecond, None),
-                DataType::Null => DataType::Utf8,
-                kind => kind.clone(),
+        let name = |(place, field): (usize, &Arc<Field>)| {
+            if options.header { field.name().clone() } else { format!("column_{}", place + 1) }
+        };
+        let names: Vec<String> = first.fields().iter().enumerate().map(name).collect();
+        if let Some(unknown) = options.types.keys().find(|name| !names.contains(name)) {
+            let reason =
+                format!("it has no column {unknown}, whose type was given; its columns are {}", names.join(", "));
+            return Err(TableError::Types { path: path.to_owned(), reason });
+        }
+        let texts = names.iter().map(|name| Field::new(name, DataType::Utf8, true)).collect::<Vec<_>>();
+        let (guesses, rows, bytes) = inferred(path, &file, Arc::new(Schema::new(texts)), options)?;
+        let field = |(name, guess): (&String, Guess)| {
+            let kind = options.types.get(name).copied().unwrap_or_else(|| guess.kind());
+            let kind = match kind {
+                SqlType::Boolean => DataType::Boolean,
+                SqlType::BigInt => DataType::Int64,
+                SqlType::Double => DataType::Float64,
+                SqlType::Date => DataType::Date32,
+                SqlType::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
+                SqlType::Varchar => DataType::Utf8,
             };
-            let name = if options.header { field.name().clone() } else { format!("column_{}", place + 1) };
             Field::new(name, kind, true)
         };
-        let schema = Schema::new(inferred.fields().iter().enumerate().map(field).collect::<Vec<_>>());
-        let columns = convert::columns(path, &schema)?;
+        let schema = Schema::new(names.iter().zip(guesses).map(field).collect::<Vec<_>>());
+        let columns = convert::columns(&schema);
         // As if the rest looked like the beginning.
-        let rows = (rows as u128 * u128::from(file.length) / u128::from(counted.bytes.max(1))) as u64;
-        Ok(CsvTable { file, schema: Arc::new(schema), columns, options: *options, rows })
+        let rows = (rows as u128 * u128::from(file.length) / u128::from(bytes.max(1))) as u64;
+        let (path, options) = (path.to_owned(), options.clone());
+        Ok(CsvTable { path, file, schema: Arc::new(schema), columns, options, rows })
     }
 }
 
-struct Counted {
-    reader: Reader,
-    bytes: u64,
+/// What the values of the first rows are, how many rows these are, and how many bytes. They are read as all others are,
+/// as texts.
+fn inferred(
+    path: &Path,
+    file: &Shared,
+    texts: SchemaRef,
+    options: &CsvOptions,
+) -> Result<(Vec<Guess>, usize, u64), TableError> {
+    let wrong = |error: ArrowError| TableError::format(path, FORMAT, without_kind(&error));
+    let most = options.inferred_rows.max(1);
+    let mut guesses = vec![Guess::new(); texts.fields().len()];
+    let mut decoder = ReaderBuilder::new(texts)
+        .with_header(options.header)
+        .with_delimiter(options.delimiter)
+        .with_batch_size(BATCH.min(most))
+        .build_decoder();
+    let (mut reader, mut quotes) = (file.reader(), Quotes::new(options.delimiter));
+    let (mut block, mut rows, mut bytes) = (vec![0; BLOCK], 0, 0);
+    while rows < most {
+        let count = reader.read(&mut block).map_err(|error| TableError::io(path, error))?;
+        let mut rest = &block[..count];
+        quotes.see(rest);
+        if let Some(line) = quotes.open().filter(|_| count == 0) {
+            return Err(TableError::format(path, FORMAT, unclosed(line)));
+        }
+        bytes += count as u64;
+        // At the end, the decoder is told so by an empty piece.
+        loop {
+            let used = decoder.decode(rest).map_err(wrong)?;
+            rest = &rest[used..];
+            if !rest.is_empty() && decoder.capacity() > 0 && used > 0 {
+                continue;
+            }
+            if count > 0 && rest.is_empty() && decoder.capacity() > 0 {
+                break;
+            }
+            let Some(batch) = decoder.flush().map_err(wrong)? else { break };
+            rows += batch.num_rows();
+            for (guess, column) in guesses.iter_mut().zip(batch.columns()) {
+                let values = column.as_string::<i32>();
+                values.iter().flatten().filter(|text| !text.is_empty()).for_each(|text| guess.see(text));
+            }
+            if rest.is_empty() || rows >= most {
+                break;
+            }
+        }
+        if count == 0 {
+            break;
+        }
+    }
+    Ok((guesses, rows, bytes))
 }
 
-impl Read for Counted {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let count = self.reader.read(buffer)?;
-        self.bytes += count as u64;
-        Ok(count)
-    }
+fn unclosed(line: u64) -> String {
+    format!("line {line}: a quotation mark at the beginning of a value is never closed")
 }
 
 impl Table for CsvTable {
@@ -111,6 +180,8 @@ impl Table for CsvTable {
             .with_batch_size(BATCH)
             .build_decoder();
         Box::new(CsvScan {
+            path: self.path.clone(),
+            quotes: Quotes::new(self.options.delimiter),
             reader: self.file.reader(),
             decoder,
             schema: Arc::clone(&self.schema),
@@ -132,6 +203,8 @@ const BATCH: usize = 4096;
 const BLOCK: usize = 1 << 18;
 
 struct CsvScan {
+    path: PathBuf,
+    quotes: Quotes,
     reader: Reader,
     decoder: Decoder,
     schema: SchemaRef,
@@ -161,6 +234,10 @@ impl Scan for CsvScan {
             }
         }
         self.block.truncate(filled);
+        self.quotes.see(&self.block);
+        if let Some(line) = self.quotes.open().filter(|_| self.is_at_end) {
+            return Err(format!("{}: {}", self.path.display(), unclosed(line)).into());
+        }
         Ok(())
     }
 
@@ -176,13 +253,13 @@ impl Scan for CsvScan {
                 // The next block comes before the next call.
                 return Ok(Some(nothing_yet()));
             }
-            let count = self.decoder.decode(rest).map_err(|error| explained(&error, &self.schema))?;
+            let count = self.decoder.decode(rest).map_err(|error| explained(&error, &self.path, &self.schema))?;
             self.from += count;
             if is_last || count == 0 || self.decoder.capacity() == 0 {
                 break;
             }
         }
-        match self.decoder.flush().map_err(|error| explained(&error, &self.schema))? {
+        match self.decoder.flush().map_err(|error| explained(&error, &self.path, &self.schema))? {
             Some(batch) => {
                 self.pieces = Pieces::of(convert::envelope(&batch, &self.places)?);
                 Ok(Some(self.pieces.next(most_rows).unwrap_or_else(nothing_yet)))
@@ -202,8 +279,8 @@ fn nothing_yet() -> Envelope {
     Envelope::of_rows(Vec::new(), 0)
 }
 
-/// The error with the column's name instead of its number.
-fn explained(error: &ArrowError, schema: &Schema) -> BoxError {
+/// The error with the file, and with the column's name instead of its number.
+fn explained(error: &ArrowError, path: &Path, schema: &Schema) -> BoxError {
     let text = without_kind(error);
     let named = || {
         let (what, rest) = text.split_once(" for column ")?;
@@ -220,9 +297,12 @@ fn explained(error: &ArrowError, schema: &Schema) -> BoxError {
             DataType::Timestamp(..) => "timestamp",
             _ => "varchar",
         };
-        Some(format!("line {line}, column {}: {value} is no {kind}, as the first rows of the column are", field.name()))
+        let name = field.name();
+        Some(format!(
+            "line {line}, column {name}: {value} is no {kind}, as the first rows of the column are; as varchar all of it can be read"
+        ))
     };
-    named().unwrap_or_else(|| text.clone()).into()
+    format!("{}: {}", path.display(), named().unwrap_or_else(|| text.clone())).into()
 }
 
 fn without_kind(error: &ArrowError) -> String {

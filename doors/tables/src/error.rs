@@ -33,14 +33,12 @@ pub enum TableError {
         /// What is wrong.
         reason: String,
     },
-    /// A column is of a type that SQL has not here.
-    Unsupported {
+    /// The types that were given for its columns don't fit it.
+    Types {
         /// The file.
         path: PathBuf,
-        /// The column.
-        column: String,
-        /// Its type.
-        kind: String,
+        /// What is wrong.
+        reason: String,
     },
 }
 
@@ -66,12 +64,7 @@ impl fmt::Display for TableError {
             TableError::Format { path, format, reason } => {
                 write!(f, "{} is not a whole {format} file: {reason}", path.display())
             }
-            TableError::Unsupported { path, column, kind } => write!(
-                f,
-                "{}: column {column} is of the type {kind}, which SQL has not here; write it as a boolean, integer, double, \
-                 text, date or timestamp",
-                path.display()
-            ),
+            TableError::Types { path, reason } => write!(f, "{}: {reason}", path.display()),
         }
     }
 }

@@ -19,9 +19,10 @@ pub use csv::CsvOptions;
 pub use error::TableError;
 
 use error::{Guarded, guarded};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use vicus_sql::Table;
+use vicus_sql::{SqlType, Table};
 
 /// Opens a file as a table, by the ending of its name.
 ///
@@ -42,12 +43,25 @@ use vicus_sql::Table;
 /// # Errors
 /// The file can't be read, is not of its format, or has a column of a type that SQL has not here.
 pub fn open(path: impl AsRef<Path>) -> Result<Arc<dyn Table>, TableError> {
+    open_as(path, BTreeMap::new())
+}
+
+/// The same. Columns of CSV are of these types, by their names, and the others of those that are inferred.
+///
+/// # Errors
+/// As [`open`]; or there is no such column, or the file's format says the types of columns itself.
+pub fn open_as(path: impl AsRef<Path>, types: BTreeMap<String, SqlType>) -> Result<Arc<dyn Table>, TableError> {
     let path = path.as_ref();
     let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase()).unwrap_or_default();
+    let is_told = !types.is_empty();
     match ending.as_str() {
+        "csv" => open_csv(path, &CsvOptions { types, ..CsvOptions::default() }),
+        "tsv" => open_csv(path, &CsvOptions { delimiter: b'\t', types, ..CsvOptions::default() }),
+        "parquet" | "pq" | "arrow" | "feather" | "ipc" | "arrows" if is_told => {
+            let reason = "the file says the types of its columns itself; only those of CSV can be given".to_owned();
+            Err(TableError::Types { path: path.to_owned(), reason })
+        }
         "parquet" | "pq" => open_parquet(path),
-        "csv" => open_csv(path, &CsvOptions::default()),
-        "tsv" => open_csv(path, &CsvOptions { delimiter: b'\t', ..CsvOptions::default() }),
         "arrow" | "feather" | "ipc" | "arrows" => open_arrow(path),
         _ => Err(TableError::UnknownEnding { path: path.to_owned() }),
     }

@@ -27,6 +27,8 @@ pub(crate) struct ParquetTable {
     file: Shared,
     metadata: ArrowReaderMetadata,
     columns: Vec<TableColumn>,
+    /// For each column, the first of its chunks in a row group.
+    leaves: Vec<usize>,
 }
 
 impl ParquetTable {
@@ -48,11 +50,15 @@ impl ParquetTable {
         }
         let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new());
         let metadata = metadata.map_err(|error| wrong(error.to_string()))?;
-        let columns = convert::columns(path, metadata.schema())?;
-        if metadata.parquet_schema().num_columns() != columns.len() {
-            return Err(wrong("it has nested columns".to_owned()));
+        let columns = convert::columns(metadata.schema());
+        // Nested columns, which have several, can't be read.
+        let mut leaves = vec![0; columns.len()];
+        let schema = metadata.parquet_schema();
+        for leaf in (0..schema.num_columns()).rev() {
+            let root = leaves.get_mut(schema.get_column_root_idx(leaf));
+            *root.ok_or_else(|| wrong("its two schemas differ".to_owned()))? = leaf;
         }
-        Ok(ParquetTable { file, metadata, columns })
+        Ok(ParquetTable { file, metadata, columns, leaves })
     }
 
     fn group(&self, part: usize) -> &RowGroupMetaData {
@@ -95,7 +101,8 @@ impl Table for ParquetTable {
 
     fn scan(&self, columns: &[usize], part: usize, filters: &[ColumnRange]) -> Box<dyn Scan> {
         let group = self.group(part);
-        if filters.iter().any(|range| !may_meet(group.column(range.column), self.columns[range.column].kind, range)) {
+        let chunk = |column: usize| group.column(self.leaves[column]);
+        if filters.iter().any(|range| !may_meet(chunk(range.column), self.columns[range.column].kind, range)) {
             return Box::new(ParquetScan::empty());
         }
         // The reader gives each column once, in the order of the file.
@@ -106,6 +113,7 @@ impl Table for ParquetTable {
         Box::new(ParquetScan {
             state: State::Open(Box::new(Opening {
                 places: columns.iter().map(place).collect(),
+                leaves: read.iter().map(|&column| self.leaves[column]).collect(),
                 file: self.file.clone(),
                 metadata: self.metadata.clone(),
                 read,
@@ -191,6 +199,8 @@ struct Opening {
     metadata: ArrowReaderMetadata,
     /// The columns that are read.
     read: Vec<usize>,
+    /// Their chunks.
+    leaves: Vec<usize>,
     /// For each column that is asked for, its place among these.
     places: Vec<usize>,
     part: usize,
@@ -211,11 +221,11 @@ impl Scan for ParquetScan {
             return Ok(());
         }
         let State::Open(opening) = std::mem::replace(&mut self.state, State::Over) else { return Ok(()) };
-        let Opening { file, metadata, read, places, part } = *opening;
+        let Opening { file, metadata, read, leaves, places, part } = *opening;
         let group = metadata.metadata().row_group(part);
         let mut chunks = Chunks { length: file.length, chunks: Vec::with_capacity(read.len()) };
-        for &column in &read {
-            let chunk = group.column(column);
+        for &leaf in &leaves {
+            let chunk = group.column(leaf);
             let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
             let (start, length) = u64::try_from(start)
                 .ok()

@@ -5,9 +5,11 @@
 //! Leis, Boncz, Kemper, Neumann, "Morsel-driven parallelism", SIGMOD 2014, §4.4.
 
 mod records;
+mod texts;
 mod values;
 
 use self::records::{Spilled, Words};
+use self::texts::{MOST_TEXT, Making, Room, length_of};
 use self::values::Values;
 use super::distinct::Wide;
 use super::parted::{Filter, Parted, Stopped, Table};
@@ -15,13 +17,13 @@ use super::scatter::DEEPEST;
 use super::spill::{Hold, LEAST, RowRun};
 use super::{Growth, Inputs, MOST_ATTACHED_TO_WAITING, attach, envelope_of, had, interleave, slices};
 use crate::algebra::Fold;
-use crate::evaluate::{Evaluator, FETCHED, Scratch, fetch};
+use crate::evaluate::{Evaluator, FETCHED, LONG, Scratch, TextPart, fetch};
 use crate::expression::{Arithmetic, Expr};
+use crate::passing::Passing;
 use crate::terms::{Booking, Terms};
 use crate::value::{Number, extreme_order};
-use std::fmt;
 use std::sync::Arc;
-use vicus_flow::{Attachment, BoxError, Envelope, Grow, NoMemory, Operator, Turn, give_up, refusable};
+use vicus_flow::{Attachment, BoxError, Envelope, Grow, Operator, Turn};
 use vicus_rdf::Id;
 
 /// The keys and the aggregates, as columns of the input.
@@ -38,12 +40,15 @@ pub(crate) struct FoldSpec {
     pub(crate) fold: Fold,
     /// The column that is folded; `None` if its expression fails in each row, or if rows are counted.
     pub(crate) of: Option<usize>,
-    /// The expression that is folded instead of a column: a sum needs its values only, so they never become terms.
+    /// The expression that is folded instead of a column: a sum needs its values only, and GROUP_CONCAT its texts, so
+    /// they never become terms.
     pub(crate) value: Option<Expr>,
     /// Count rows, not values (`COUNT(*)`).
     pub(crate) rows: bool,
     /// DISTINCT: of rows that are equal in these columns, one counts.
     pub(crate) distinct: Option<Vec<usize>>,
+    /// The text that GROUP_CONCAT makes lives as long as the envelopes that have it: see [`crate::passing`].
+    pub(crate) passes: bool,
 }
 
 impl AggregateSpec {
@@ -53,11 +58,13 @@ impl AggregateSpec {
         self.folds.iter().all(|fold| fold.distinct.is_none())
     }
 
-    /// How many rows are added, or groups sent, between two checks of the memory held. Few if a row may make a long string
-    /// longer.
+    /// How many rows are added between two checks of the memory held. Few if a row may make a long string longer.
     fn portion(&self, most: usize) -> usize {
-        let has_text = self.folds.iter().any(|fold| matches!(fold.fold, Fold::Concat(_)));
-        if has_text { most.min(16) } else { most }
+        if self.has_text() { most.min(16) } else { most }
+    }
+
+    fn has_text(&self) -> bool {
+        self.folds.iter().any(|fold| matches!(fold.fold, Fold::Concat(_)))
     }
 
     /// Cuts off the next rows to add before the memory held is checked again: one row if the last ones made strings much
@@ -156,23 +163,6 @@ enum State {
     Text(u64, Option<String>),
 }
 
-/// Appends to a string that may become long.
-fn append(text: &mut String, more: &str) {
-    let bytes = (text.len() + more.len()) as u64;
-    refusable(|| text.try_reserve(more.len())).unwrap_or_else(|_| give_up(NoMemory { bytes }));
-    text.push_str(more);
-}
-
-/// A formatter that appends to a string.
-struct Growing<'a>(&'a mut String);
-
-impl fmt::Write for Growing<'_> {
-    fn write_str(&mut self, more: &str) -> fmt::Result {
-        append(self.0, more);
-        Ok(())
-    }
-}
-
 /// The bit of a part's count that says that the aggregate failed.
 const FAILED: u64 = 1 << 63;
 
@@ -187,8 +177,8 @@ impl State {
         }
     }
 
-    /// Adds a part that stands for `part` values. A single value is a part of its own. Returns by how many bytes a string's memory grew.
-    fn add(&mut self, terms: &Terms, scratch: &Scratch, fold: &Fold, part: u64, id: Id) -> usize {
+    /// Adds a part that stands for `part` values. A single value is a part of its own.
+    fn add(&mut self, terms: &Terms, scratch: &Scratch, fold: &Fold, (part, id): (u64, Id), room: &mut Room<'_>) {
         let is_failed = part & FAILED != 0 || part == 1 && id.is_unbound();
         match self {
             State::Count(count) => *count += if is_failed { 0 } else { part },
@@ -211,26 +201,48 @@ impl State {
                     *sample = terms.kept(id);
                 }
             }
-            State::Text(count, text) => {
+            State::Text(_, text) => {
                 if is_failed || part == 1 && id.is_blank() {
                     *text = None;
                 }
-                if let (Some(text), Fold::Concat(separator), 1..) = (text, fold, part) {
-                    let before = text.capacity();
-                    if *count > 0 {
-                        append(text, separator);
-                    }
-                    *count += part;
-                    terms.view(id, |view| view.write_lexical(&mut Growing(text))).expect("a string takes everything");
-                    let grown = text.capacity() - before;
-                    if !terms.check_length(text.len()) {
-                        text.clear();
-                    }
-                    return grown;
+                if text.is_some() && part > 0 {
+                    terms.view(id, |view| {
+                        let write = |text: &mut String| view.write_lexical(text).expect("a string takes everything");
+                        self.add_text(terms, fold, part, length_of(view), write, room);
+                    });
                 }
             }
         }
-        0
+    }
+
+    /// Adds a text of `bytes` bytes, which stands for `part` values, behind the others.
+    fn add_text(
+        &mut self,
+        terms: &Terms,
+        fold: &Fold,
+        part: u64,
+        bytes: usize,
+        write: impl FnOnce(&mut String),
+        room: &mut Room<'_>,
+    ) {
+        let (State::Text(count, Some(text)), Fold::Concat(separator)) = (self, fold) else { return };
+        let separator = if *count > 0 { &separator[..] } else { "" };
+        if room.make(terms, text, separator.len() + bytes) {
+            *count += part;
+            text.push_str(separator);
+            write(text);
+        }
+    }
+
+    /// Adds the value of the folded expression; `None` if that failed.
+    fn add_part(&mut self, terms: &Terms, scratch: &Scratch, fold: &Fold, part: Option<TextPart>, room: &mut Room<'_>) {
+        match part {
+            None => self.add(terms, scratch, fold, (1, Id::UNBOUND), room),
+            Some(TextPart::Term(id)) => self.add(terms, scratch, fold, (1, id), room),
+            Some(TextPart::Text(part)) => {
+                self.add_text(terms, fold, 1, part.len(), |text| text.push_str(&part), room);
+            }
+        }
     }
 
     /// Adds `part` values with this sum. `None` says that one of them failed, so the whole fails.
@@ -243,10 +255,11 @@ impl State {
         }
     }
 
-    /// This state as a part: a count and a value. The value's term is kept until the query's end. Terms that live as long as
-    /// their envelope took more memory: most groups have few parts, whose terms are often the result's as well, and parts wait
-    /// for their table together with the attachments of their envelopes.
-    fn part(&self, terms: &Arc<Terms>) -> (u64, u64) {
+    /// This state as a part: a count and a value. The value's term is kept until the query's end, but for texts, which
+    /// the parts' reader copies. Terms that live as long as their envelope took more memory: most groups have few
+    /// parts, whose terms are often the result's as well, and parts wait for their table together with the attachments
+    /// of their envelopes.
+    fn part(&self, terms: &Arc<Terms>, making: &Making<'_>) -> (u64, u64) {
         let or_failed = |id: Option<Id>, count: u64| id.map_or((FAILED | count, 0), |id| (count, id.bits()));
         match self {
             State::Count(count) => (*count, Id::boolean(true).bits()),
@@ -256,22 +269,22 @@ impl State {
             // The best of no values is unbound, so the count is 0 or 1.
             State::Best(best) => or_failed(*best, u64::from(best.is_some_and(|best| !best.is_unbound()))),
             State::Sample(sample) => (u64::from(!sample.is_unbound()), sample.bits()),
-            State::Text(count, text) => or_failed(text.as_ref().map(|text| terms.string(text)), *count),
+            State::Text(count, text) => or_failed(text.as_ref().map(|text| making.id(terms, true, text)), *count),
         }
     }
 
-    fn result(&self, terms: &Arc<Terms>, fold: &Fold) -> Id {
+    fn result(&self, terms: &Arc<Terms>, spec: &FoldSpec, making: &Making<'_>) -> Id {
         let number = |number: Option<Number>| number.map_or(Id::UNBOUND, |it| Evaluator::new(terms).number_id(it));
         match self {
             State::Count(count) => number(Some(Number::Integer(*count as i64))),
-            State::Total(count, total) if *fold == Fold::Average && *count > 0 => {
+            State::Total(count, total) if spec.fold == Fold::Average && *count > 0 => {
                 let count = Number::Integer(*count as i64);
                 number(total.as_ref().and_then(|total| total.combine(Arithmetic::Divide, &count)))
             }
             State::Total(_, total) => number(total.clone()),
             State::Best(best) => best.unwrap_or(Id::UNBOUND),
             State::Sample(sample) => *sample,
-            State::Text(_, text) => text.as_ref().map_or(Id::UNBOUND, |text| terms.string(text)),
+            State::Text(_, text) => text.as_ref().map_or(Id::UNBOUND, |text| making.id(terms, spec.passes, text)),
         }
     }
 }
@@ -392,12 +405,13 @@ impl Groups {
         number
     }
 
-    /// Adds a row, if no expression is folded.
-    pub(crate) fn add(&mut self, row: &[u64]) {
-        self.fold(row, None);
+    /// Adds a row, if no expression is folded. Texts ask `stopped` before they grow much.
+    pub(crate) fn add(&mut self, row: &[u64], stopped: Stopped<'_>) {
+        self.fold(row, None, &mut Room::new(stopped));
     }
 
-    fn fold(&mut self, row: &[u64], mut evaluator: Option<&mut Evaluator<'_>>) {
+    fn fold(&mut self, row: &[u64], mut evaluator: Option<&mut Evaluator<'_>>, room: &mut Room<'_>) {
+        let grown = room.grown;
         let mut values = std::mem::take(&mut self.row);
         values.clear();
         values.extend(keys_of(&self.spec, row));
@@ -414,15 +428,22 @@ impl Groups {
             }
             if let Some(expr) = &fold.value {
                 let evaluator = evaluator.as_mut().expect("an evaluator is given if expressions are folded");
-                self.states[first + number].sum_up(1, evaluator.number(expr, &|column| row[column]));
+                let (state, row) = (&mut self.states[first + number], |column: usize| row[column]);
+                if let Fold::Concat(_) = fold.fold {
+                    let part = evaluator.part_of_text(expr, &row);
+                    state.add_part(&self.terms, &self.scratch, &fold.fold, part, room);
+                } else {
+                    state.sum_up(1, evaluator.number(expr, &row));
+                }
                 continue;
             }
-            let (part, id) = match (self.rows, fold.of) {
+            let part = match (self.rows, fold.of) {
                 (Rows::Parts, Some(column)) => (row[column], Id::from_bits(row[column + 1])),
                 _ => (1, single(fold, row)),
             };
-            self.text_bytes += self.states[first + number].add(&self.terms, &self.scratch, &fold.fold, part, id) as u64;
+            self.states[first + number].add(&self.terms, &self.scratch, &fold.fold, part, room);
         }
+        self.text_bytes += room.grown - grown;
         self.row = values;
     }
 
@@ -442,15 +463,36 @@ impl Groups {
     }
 
     /// A group's keys and results.
-    pub(crate) fn row(&self, number: usize) -> impl Iterator<Item = u64> + '_ {
+    fn row<'a>(&'a self, number: usize, making: &'a Making<'_>) -> impl Iterator<Item = u64> + 'a {
         let (keys, states) = self.group_of(number);
-        keys.iter().copied().chain(states.map(|(state, fold)| state.result(&self.terms, &fold.fold).bits()))
+        keys.iter().copied().chain(states.map(|(state, fold)| state.result(&self.terms, fold, making).bits()))
+    }
+
+    /// The same, whose terms are all kept.
+    pub(crate) fn kept_row(&self, number: usize, stopped: Stopped<'_>) -> Vec<u64> {
+        self.row(number, &Making { passing: None, stopped }).collect()
     }
 
     /// A group's keys, and a part for each aggregate.
-    fn part(&self, number: usize) -> impl Iterator<Item = u64> + '_ {
+    fn part<'a>(&'a self, number: usize, making: &'a Making<'_>) -> impl Iterator<Item = u64> + 'a {
         let (keys, states) = self.group_of(number);
-        keys.iter().copied().chain(states.flat_map(|(state, _)| <[u64; 2]>::from(state.part(&self.terms))))
+        keys.iter().copied().chain(states.flat_map(|(state, _)| <[u64; 2]>::from(state.part(&self.terms, making))))
+    }
+
+    /// The end of the groups from `first` on that leave in one envelope: at most `most`, and as few as have long texts.
+    fn end_of_envelope(&self, first: usize, most: usize) -> usize {
+        let end = self.count.min(first.saturating_add(most));
+        if !self.spec.has_text() {
+            return end;
+        }
+        let folds = self.spec.folds.len();
+        let mut bytes = 0;
+        let is_too_long = |&group: &usize| {
+            let states = &self.states[group * folds..(group + 1) * folds];
+            bytes += states.iter().map(State::text_bytes).sum::<u64>();
+            bytes > MOST_TEXT as u64
+        };
+        (first..end).find(is_too_long).map_or(end, |group| group.max(first + 1))
     }
 }
 
@@ -488,12 +530,13 @@ impl Table for Groups {
         self.scratch.forget_made(&self.terms);
         let (terms, spec) = (Arc::clone(&self.terms), Arc::clone(&self.spec));
         let mut evaluator = evaluator_of(&terms, &spec, &mut self.evaluating, stopped);
+        let mut room = Room::new(stopped);
         for rows in rows.chunks(FETCHED * self.width) {
             if evaluator.is_some() && stopped(0) {
                 break;
             }
             spec.fetch(&terms, rows, self.width);
-            rows.chunks_exact(self.width).for_each(|row| self.fold(row, evaluator.as_mut()));
+            rows.chunks_exact(self.width).for_each(|row| self.fold(row, evaluator.as_mut(), &mut room));
         }
         self.evaluating = evaluator.map(Evaluator::into_scratch).unwrap_or_default();
     }
@@ -567,6 +610,8 @@ pub(crate) struct Aggregate {
     next: (usize, usize),
     columns: usize,
     growth: Growth,
+    /// For texts that pass; `None` if there are none.
+    passing: Option<Arc<Terms>>,
 }
 
 /// What an [`Aggregate`] does when its inputs have ended.
@@ -613,6 +658,7 @@ impl Aggregate {
             next: (0, 0),
             columns: spec.keys.len() + spec.folds.len(),
             growth: Growth::new(limit),
+            passing: spec.folds.iter().any(|fold| fold.passes).then(|| terms.passing()),
         }
     }
 
@@ -662,7 +708,8 @@ impl Aggregate {
 
     /// Bytes held when an invocation ends, kept terms not counted.
     fn bytes(&self) -> u64 {
-        self.held() + self.groups.tables().map(Groups::remembered).sum::<u64>()
+        let passing = self.passing.as_ref().and_then(|terms| terms.segment()).map_or(0, Passing::bytes);
+        self.held() + passing + self.groups.tables().map(Groups::remembered).sum::<u64>()
     }
 
     /// Writes groups to files if they take more memory than they may.
@@ -752,8 +799,11 @@ impl Aggregate {
     fn read(&mut self, mut words: Words, turn: &Turn<'_>) -> Result<(), BoxError> {
         for _ in 0..RECORDS / UNCHECKED {
             for _ in 0..UNCHECKED {
+                let held = self.groups.bytes().max(self.hold.booked());
+                let (terms, booking) = (&self.terms, &self.booking);
+                let stopped = |more| booking.poll(terms, turn, held + more);
                 let groups = self.groups.tables_mut().next().expect("there is a table");
-                if !groups.absorb(&mut words)? {
+                if !groups.absorb(&mut words, &mut Room::new(&stopped))? {
                     return self.seal(turn);
                 }
             }
@@ -791,11 +841,18 @@ impl Aggregate {
     fn put_out(&mut self, turn: &mut Turn<'_>) -> bool {
         let (table, first) = self.next;
         let Some(groups) = self.groups.table(table) else { return false };
-        let end = groups.len().min(first + self.spec.portion(self.growth.target));
+        let end = groups.end_of_envelope(first, self.growth.target);
         if end > first {
-            let rows = (first..end).map(|group| groups.row(group));
-            let envelope = envelope_of_rows(turn, rows, self.columns);
-            turn.send(0, envelope);
+            let (held, segment) = (self.held(), self.passing.as_ref().and_then(|terms| terms.segment()));
+            let passing = || segment.map_or(0, Passing::bytes);
+            let envelope = {
+                let stopped = |more| self.booking.poll(&self.terms, turn, held + passing() + more);
+                let making = Making { passing: self.passing.as_ref(), stopped: &stopped };
+                let rows = (first..end).map(|group| groups.row(group, &making));
+                envelope_of_rows(turn, rows, self.columns)
+            };
+            let made: Vec<Attachment> = segment.and_then(Passing::seal).into_iter().collect();
+            turn.send(0, attach(envelope, &made));
             self.growth.grow();
         }
         self.next = if end == groups.len() { (table + 1, 0) } else { (table, end) };
@@ -857,6 +914,8 @@ pub(crate) struct PreAggregate {
     taken: usize,
     /// Pass this many solutions on, each as a part of its own: most groups of the last table had one row.
     directly: usize,
+    /// For texts, whose parts pass; `None` if there are none.
+    passing: Option<Arc<Terms>>,
 }
 
 /// If folding did not pay, this many times as many solutions go by before the next try.
@@ -882,20 +941,28 @@ impl PreAggregate {
             may_grow: true,
             taken: 0,
             directly: 0,
+            passing: spec.has_text().then(|| terms.passing()),
         }
     }
 
     fn put_out(&mut self, turn: &mut Turn<'_>) {
         let width = self.groups.spec.part_columns();
-        let portion = self.groups.spec.portion(self.limit);
+        let segment = self.passing.as_ref().and_then(|terms| terms.segment());
+        let passing = || segment.map_or(0, Passing::bytes);
         let mut first = 0;
         while first < self.groups.len() {
-            if self.booking.poll(&self.groups.terms, turn, self.groups.bytes()) {
+            let held = self.groups.bytes();
+            let stopped = |more| self.booking.poll(&self.groups.terms, turn, held + passing() + more);
+            if stopped(0) {
                 return;
             }
-            let end = self.groups.len().min(first + portion);
-            let envelope = envelope_of_rows(turn, (first..end).map(|group| self.groups.part(group)), width);
-            turn.send(0, envelope);
+            let end = self.groups.end_of_envelope(first, self.limit);
+            let envelope = {
+                let making = Making { passing: self.passing.as_ref(), stopped: &stopped };
+                envelope_of_rows(turn, (first..end).map(|group| self.groups.part(group, &making)), width)
+            };
+            let made: Vec<Attachment> = segment.and_then(Passing::seal).into_iter().collect();
+            turn.send(0, attach(envelope, &made));
             first = end;
         }
         if self.groups.len() * 2 > self.taken {
@@ -905,11 +972,17 @@ impl PreAggregate {
         self.taken = 0;
     }
 
+    /// Bytes of texts that left as parts and are still read.
+    fn passing_bytes(&self) -> u64 {
+        self.passing.as_ref().and_then(|terms| terms.segment()).map_or(0, Passing::bytes)
+    }
+
     /// Sends each solution as a part.
     fn pass(&mut self, turn: &mut Turn<'_>, from: &Envelope) {
         let (terms, spec) = (Arc::clone(&self.groups.terms), Arc::clone(&self.groups.spec));
         let stopped = |more| self.booking.poll(&terms, turn, more);
         let mut evaluator = evaluator_of(&terms, &spec, &mut self.groups.evaluating, &stopped);
+        let texts = self.passing.as_ref().unwrap_or(&terms);
         let (evaluates, mut is_over) = (evaluator.is_some(), false);
         let envelope = envelope_of(turn, spec.part_columns(), from.rows(), |builder| {
             for (place, row) in self.rows.chunks_exact(self.groups.width).enumerate() {
@@ -920,6 +993,17 @@ impl PreAggregate {
                 for (number, fold) in spec.folds.iter().enumerate() {
                     let id = match (&fold.value, &mut evaluator) {
                         (Some(_), Some(_)) if is_over => Id::UNBOUND,
+                        (Some(expr), Some(evaluator)) if matches!(fold.fold, Fold::Concat(_)) => {
+                            match evaluator.part_of_text(expr, &|column| row[column]) {
+                                None => Id::UNBOUND,
+                                Some(TextPart::Term(id)) => id,
+                                Some(TextPart::Text(text)) if text.len() >= LONG && stopped(text.len() as u64) => {
+                                    is_over = true;
+                                    Id::UNBOUND
+                                }
+                                Some(TextPart::Text(text)) => texts.string(&text),
+                            }
+                        }
                         (Some(expr), Some(evaluator)) => {
                             let value = evaluator.number(expr, &|column| row[column]);
                             value.map_or(Id::UNBOUND, |value| evaluator.number_id(value))
@@ -933,7 +1017,9 @@ impl PreAggregate {
             }
         });
         self.groups.evaluating = evaluator.map(Evaluator::into_scratch).unwrap_or_default();
-        turn.send(0, attach(envelope, from.attached()));
+        let mut attached = from.attached().to_vec();
+        attached.extend(self.passing.as_ref().and_then(|terms| terms.segment()).and_then(Passing::seal));
+        turn.send(0, attach(envelope, &attached));
         self.directly = self.directly.saturating_sub(from.rows());
     }
 }
@@ -944,12 +1030,12 @@ impl Operator for PreAggregate {
         if envelope.is_pill() {
             self.put_out(turn);
             turn.send_pill(0);
-            return self.booking.hold(&self.groups.terms, turn, 0);
+            return self.booking.hold(&self.groups.terms, turn, self.passing_bytes());
         }
         rows_of(&envelope, &mut self.rows);
         if self.directly > 0 && self.groups.len() == 0 {
             self.pass(turn, &envelope);
-            return self.booking.hold(&self.groups.terms, turn, self.groups.remembered());
+            return self.booking.hold(&self.groups.terms, turn, self.groups.remembered() + self.passing_bytes());
         }
         let mut fresh = Vec::new();
         let (width, spec, terms) = (self.groups.width, Arc::clone(&self.groups.spec), Arc::clone(&self.groups.terms));
@@ -969,6 +1055,6 @@ impl Operator for PreAggregate {
             }
         }
         self.rows = all;
-        self.booking.hold(&terms, turn, self.groups.bytes() + self.groups.remembered())
+        self.booking.hold(&terms, turn, self.groups.bytes() + self.groups.remembered() + self.passing_bytes())
     }
 }

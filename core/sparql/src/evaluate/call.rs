@@ -7,11 +7,12 @@ use crate::terms::Terms;
 use crate::value::{DateTime, Number, Rounding, Value, Zone, rounded};
 use md5::{Digest, Md5};
 use oxiri::Iri;
+use oxrdf::vocab::xsd;
 use oxrdf::{BaseDirection, Literal, NamedNode, Term};
 use sha1::Sha1;
 use sha2::{Sha256, Sha384, Sha512};
 use std::fmt::Write as _;
-use vicus_rdf::{Kind, TermView};
+use vicus_rdf::{Id, Kind, TermView};
 
 /// A string literal: its text and, if it has one, its language; a direction stands behind that, as in `en--ltr`.
 type Text = (String, Option<String>);
@@ -22,12 +23,12 @@ impl Evaluator<'_> {
         let boolean = |value| Some(Val::Boolean(value));
         match function {
             Function::Str => {
-                let id = self.id_of(values[0].clone());
-                if id.is_blank() || id.is_triple() {
+                if matches!(values[0], Val::Id(id) if id.is_blank() || id.is_triple()) {
                     return None;
                 }
                 self.lexical(&values[0]).map(Val::String)
             }
+            Function::Lang | Function::LangDir if id_in(&values[0]).is_none() => Some(Val::String(String::new())),
             Function::Lang => self.terms.view(self.id_of(values[0].clone()), |view| match view {
                 TermView::LangString { language, .. } | TermView::DirString { language, .. } => {
                     Some(Val::String(language.to_owned()))
@@ -41,10 +42,10 @@ impl Evaluator<'_> {
                 _ => Some(Val::String(String::new())),
             }),
             Function::HasLang => {
-                boolean(matches!(self.id_of(values[0].clone()).kind(), Kind::LangString | Kind::DirString))
+                boolean(id_in(&values[0]).is_some_and(|id| matches!(id.kind(), Kind::LangString | Kind::DirString)))
             }
-            Function::HasLangDir => boolean(self.id_of(values[0].clone()).kind() == Kind::DirString),
-            Function::IsTriple => boolean(self.id_of(values[0].clone()).is_triple()),
+            Function::HasLangDir => boolean(id_in(&values[0]).is_some_and(|id| id.kind() == Kind::DirString)),
+            Function::IsTriple => boolean(id_in(&values[0]).is_some_and(Id::is_triple)),
             Function::Triple => {
                 let [subject, predicate, object] = values else { return None };
                 let ids = [subject, predicate, object].map(|value| self.id_of(value.clone()));
@@ -54,14 +55,17 @@ impl Evaluator<'_> {
             Function::Predicate => self.part(&values[0], 1),
             Function::Object => self.part(&values[0], 2),
             Function::Part(place) => self.part(&values[0], place.into()),
+            Function::Datatype if matches!(values[0], Val::String(_)) => {
+                Some(self.iri(xsd::STRING.as_str().to_owned()))
+            }
             Function::Datatype => {
                 let id = self.id_of(values[0].clone());
                 let datatype = self.terms.view(id, |view| view.datatype().map(str::to_owned))?;
                 Some(self.iri(datatype))
             }
-            Function::IsIri => boolean(self.id_of(values[0].clone()).is_iri()),
-            Function::IsBlank => boolean(self.id_of(values[0].clone()).is_blank()),
-            Function::IsLiteral => boolean(self.id_of(values[0].clone()).is_literal()),
+            Function::IsIri => boolean(id_in(&values[0]).is_some_and(Id::is_iri)),
+            Function::IsBlank => boolean(id_in(&values[0]).is_some_and(Id::is_blank)),
+            Function::IsLiteral => boolean(id_in(&values[0]).is_none_or(Id::is_literal)),
             Function::IsNumeric => boolean(matches!(self.value(&values[0]), Value::Number(_))),
             Function::LangMatches => {
                 let (tag, range) = (self.simple(&values[0])?, self.simple(&values[1])?);
@@ -113,12 +117,18 @@ impl Evaluator<'_> {
                 Some(self.tagged(made, language))
             }
             Function::Contains | Function::StrStarts | Function::StrEnds => {
-                let ((text, _), (part, _)) = self.compatible(&values[0], &values[1])?;
-                boolean(match function {
-                    Function::Contains => text.contains(&part),
-                    Function::StrStarts => text.starts_with(&part),
-                    _ => text.ends_with(&part),
-                })
+                let found = |text: &str, part: &str| match function {
+                    Function::Contains => text.contains(part),
+                    Function::StrStarts => text.starts_with(part),
+                    _ => text.ends_with(part),
+                };
+                // The texts are read where they are.
+                with_string(self.terms, &values[0], |text, language| {
+                    with_string(self.terms, &values[1], |part, other| {
+                        // §17.4.3.1.2: if the second string has a language, the first must have the same one.
+                        (other.is_none() || language == other).then(|| Val::Boolean(found(text, part)))
+                    })?
+                })?
             }
             Function::StrBefore | Function::StrAfter => {
                 let ((text, language), (part, _)) = self.compatible(&values[0], &values[1])?;
@@ -189,8 +199,7 @@ impl Evaluator<'_> {
                 made.map(Val::Number)
             }
             Function::Iri => {
-                let id = self.id_of(values[0].clone());
-                if id.is_iri() {
+                if let Some(id) = id_in(&values[0]).filter(|id| id.is_iri()) {
                     return Some(Val::Id(id));
                 }
                 let text = self.simple(&values[0])?;
@@ -206,12 +215,13 @@ impl Evaluator<'_> {
                 if datatype == oxrdf::vocab::rdf::LANG_STRING || datatype == oxrdf::vocab::rdf::DIR_LANG_STRING {
                     return None;
                 }
-                Some(Val::Id(self.terms.id(&Literal::new_typed_literal(text, datatype))))
+                let bytes = text.len();
+                Some(self.made(bytes, &Literal::new_typed_literal(text, datatype)))
             }
             Function::StrLang => {
                 let (text, language) = (self.simple(&values[0])?, self.simple(&values[1])?);
                 let literal = Literal::new_language_tagged_literal(text, language).ok()?;
-                Some(Val::Id(self.terms.id(&literal)))
+                Some(self.made(literal.value().len(), &literal))
             }
             Function::StrLangDir => {
                 let (text, language) = (self.simple(&values[0])?, self.simple(&values[1])?);
@@ -221,7 +231,7 @@ impl Evaluator<'_> {
                     _ => return None,
                 };
                 let literal = Literal::new_directional_language_tagged_literal(text, language, direction).ok()?;
-                Some(Val::Id(self.terms.id(&literal)))
+                Some(self.made(literal.value().len(), &literal))
             }
             Function::BNode => Some(Val::Id(match values {
                 [] => Terms::fresh_blank(self.terms.fresh_blanks(1)),
@@ -270,7 +280,8 @@ impl Evaluator<'_> {
     }
 
     fn iri(&self, iri: String) -> Val {
-        Val::Id(self.terms.id(&NamedNode::new_unchecked(iri)))
+        let bytes = iri.len();
+        self.made(bytes, &NamedNode::new_unchecked(iri))
     }
 
     /// Books a string before it is made. False if it would be too long, or its memory is refused.
@@ -278,8 +289,26 @@ impl Evaluator<'_> {
         !self.poll(bytes) && self.terms.check_length(bytes)
     }
 
-    fn lexical(&self, value: &Val) -> Option<String> {
-        self.terms.view(self.id_of(value.clone()), |view| {
+    /// The text of a value, which STR returns.
+    pub(super) fn lexical(&self, value: &Val) -> Option<String> {
+        let id = match value {
+            Val::Id(id) => *id,
+            Val::Boolean(value) => return Some(value.to_string()),
+            Val::Number(value) => return Some(value.to_string()),
+            Val::String(text) => {
+                if self.poll(text.len()) {
+                    return None;
+                }
+                let mut copy = with_room(text.len());
+                copy.push_str(text);
+                return Some(copy);
+            }
+            Val::Moment(Value::DateTime(value)) => return Some(value.to_string()),
+            Val::Moment(Value::Date(value)) => return Some(value.to_string()),
+            Val::Moment(Value::Time(value)) => return Some(value.to_string()),
+            Val::Moment(other) => unreachable!("{other:?} is no moment"),
+        };
+        self.terms.view(id, |view| {
             let bytes = view.as_str().map_or(0, str::len);
             if self.poll(bytes) {
                 return None;
@@ -316,7 +345,7 @@ impl Evaluator<'_> {
                         Literal::new_directional_language_tagged_literal_unchecked(text, language, direction)
                     }
                 };
-                Val::Id(self.terms.id(&literal))
+                self.made(literal.value().len(), &literal)
             }
         }
     }
@@ -376,6 +405,11 @@ impl Evaluator<'_> {
         let text = format!("{high:016x}{low:016x}");
         format!("{}-{}-{}-{}-{}", &text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..])
     }
+}
+
+/// The id of a term; `None` for a computed value, which is a literal without a language.
+fn id_in(value: &Val) -> Option<Id> {
+    if let Val::Id(id) = value { Some(*id) } else { None }
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -519,6 +519,7 @@ impl Solver<'_> {
             value: None,
             rows: fold.rows,
             distinct: fold.distinct.then(|| fold.of.iter().map(|slot| slot.0).collect()),
+            passes: false,
         };
         let spec = AggregateSpec {
             keys: group.keys.iter().map(|slot| Some(slot.0)).collect(),
@@ -528,7 +529,7 @@ impl Solver<'_> {
         let nothing = vec![0; self.given.len()];
         let mut before = groups.bytes();
         self.solve(&group.inner, &nothing, &mut |solver, row| {
-            groups.add(row);
+            groups.add(row, solver.stopped);
             solver.book(groups.bytes() - before);
             before = groups.bytes();
             !solver.count_look()
@@ -536,7 +537,7 @@ impl Solver<'_> {
         let slots: Vec<Slot> = group.keys.iter().copied().chain(group.folds.iter().map(|fold| fold.slot)).collect();
         (0..groups.len()).all(|number| {
             let mut row = nothing.clone();
-            slots.iter().zip(groups.row(number)).for_each(|(slot, bits)| row[slot.0] = bits);
+            slots.iter().zip(groups.kept_row(number, self.stopped)).for_each(|(slot, bits)| row[slot.0] = bits);
             emit(self, &row)
         })
     }

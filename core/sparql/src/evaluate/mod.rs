@@ -4,6 +4,7 @@ mod blocks;
 mod call;
 mod cast;
 mod exists;
+mod members;
 mod pattern;
 mod regexes;
 mod scratch;
@@ -15,10 +16,9 @@ use crate::algebra::Slot;
 use crate::expression::{Compare, Expr, Function};
 use crate::terms::Terms;
 use crate::value::{self, Number, Value};
-use oxrdf::LiteralRef;
 use oxrdf::vocab::xsd;
+use oxrdf::{LiteralRef, TermRef};
 use scratch::TextType;
-use std::cmp::Ordering;
 use std::sync::Arc;
 use vicus_flow::{NoMemory, give_up, refusable};
 use vicus_language::stack::{deep, is_deep};
@@ -33,6 +33,12 @@ enum Val {
     String(String),
     /// A date and time, a date, or a time.
     Moment(Value),
+}
+
+/// What GROUP_CONCAT adds to a text.
+pub(crate) enum TextPart {
+    Term(Id),
+    Text(String),
 }
 
 /// How many rows' terms are fetched together: [`fetch`].
@@ -106,6 +112,7 @@ impl<'a> Evaluator<'a> {
         match value {
             Val::Id(id) => id,
             Val::Boolean(value) => Id::boolean(value),
+            Val::String(text) if self.refuses_copies(text.len()) => Id::UNBOUND,
             Val::String(text) => self.scratch.id(TextType::String, &text, || self.terms.string(&text)),
             Val::Number(number) => match &number {
                 Number::Integer(value) => {
@@ -167,17 +174,19 @@ impl<'a> Evaluator<'a> {
             Expr::In(needle, all) => {
                 let needle = self.eval(needle, row)?;
                 let before = self.hold(&needle);
-                let mut result = Some(false);
-                for candidate in all {
+                let members = self.scratch.members(self.terms, all);
+                let mut result = members.as_ref().map_or(Some(false), |members| self.is_in(&needle, members));
+                let rest = members.as_ref().map_or(all.len(), |members| members.rest.len());
+                for place in 0..rest {
+                    if result == Some(true) {
+                        break;
+                    }
+                    let candidate = &all[members.as_ref().map_or(place, |members| members.rest[place])];
                     let equal =
                         self.eval(candidate, row).and_then(|value| self.compare(Compare::Equal, &needle, &value));
                     match equal {
-                        Some(true) => {
-                            result = Some(true);
-                            break;
-                        }
                         Some(false) => {}
-                        None => result = None,
+                        other => result = other,
                     }
                 }
                 self.held = before;
@@ -213,12 +222,14 @@ impl<'a> Evaluator<'a> {
                 {
                     value::equal(self.terms, *a, *b)?
                 }
-                (Val::Id(_), Val::Id(_)) => self.value(a).equals(&self.value(b))?,
-                _ => match self.value(a).compare(&self.value(b)) {
-                    Some(order) => order == Ordering::Equal,
-                    // The values are of different kinds or not comparable: compare the terms.
-                    None => value::equal(self.terms, self.id_of(a.clone()), self.id_of(b.clone()))?,
+                (Val::String(a), Val::String(b)) => a == b,
+                (Val::String(text), Val::Id(id)) | (Val::Id(id), Val::String(text)) => match id.kind() {
+                    Kind::String => self.terms.view(*id, |view| view.as_str() == Some(text)),
+                    Kind::Typed => self.value(&Val::Id(*id)).equals(&Value::String(String::new()))?,
+                    _ => false,
                 },
+                // A computed value is of a known datatype, so `=` of terms is `=` of their values.
+                _ => self.value(a).equals(&self.value(b))?,
             };
             return Some(equal == (operator == Compare::Equal));
         }
@@ -234,6 +245,15 @@ impl<'a> Evaluator<'a> {
             return (number(a) && number(b)).then_some(false);
         };
         Some(operator.is_met_by(order))
+    }
+
+    /// Whether a value is in a long list of constants; `None` is an error.
+    fn is_in(&self, needle: &Val, members: &members::Members) -> Option<bool> {
+        match needle {
+            Val::Id(id) => members.has_term(self.terms, *id, || self.scratch.value(self.terms, *id)),
+            Val::String(text) => members.has_string(self.terms, text),
+            other => members.has_value(self.terms, &self.value(other)),
+        }
     }
 
     /// The value; `None` if the expression fails.
@@ -325,6 +345,27 @@ impl<'a> Evaluator<'a> {
         before
     }
 
+    /// The value for GROUP_CONCAT, which needs its text and no term; `None` if the expression fails.
+    pub(crate) fn part_of_text(&mut self, expr: &Expr, row: &impl Fn(usize) -> u64) -> Option<TextPart> {
+        Some(match self.eval(expr, row)? {
+            Val::Id(id) => TextPart::Term(id),
+            Val::String(text) => TextPart::Text(text),
+            other => TextPart::Text(self.lexical(&other)?),
+        })
+    }
+
+    /// Books the copies of a text of so many bytes that becomes a term: the text, its key, and the key in the
+    /// dictionary. True if they are refused; then the query ends with an error.
+    fn refuses_copies(&self, bytes: usize) -> bool {
+        const COPIES: usize = 3;
+        self.poll(COPIES * bytes)
+    }
+
+    /// The id of a computed term with a text of so many bytes; unbound if its memory is refused.
+    fn made<'t>(&self, bytes: usize, term: impl Into<TermRef<'t>>) -> Val {
+        Val::Id(if self.refuses_copies(bytes) { Id::UNBOUND } else { self.terms.id(term) })
+    }
+
     /// The value as a number, without making it a term; `None` for errors and for other values.
     pub(crate) fn number(&mut self, expr: &Expr, row: &impl Fn(usize) -> u64) -> Option<Number> {
         match self.eval(expr, row)? {
@@ -353,7 +394,7 @@ impl<'a> Evaluator<'a> {
 }
 
 /// Texts of this length are booked, and memory for their results is tried, before a function works on them.
-const LONG: usize = 64 << 10;
+pub(crate) const LONG: usize = 64 << 10;
 
 /// A copy of a text. For a long text, the box gives up if there is no memory for the results of functions on it.
 fn copied(text: &str) -> String {

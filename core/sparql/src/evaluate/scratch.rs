@@ -1,12 +1,15 @@
 //! What an evaluator remembers from row to row: values of terms, ids of computed texts, and compiled patterns.
 
 use super::exists::Memory;
+use super::members::{self, Members};
 use super::regexes::Regexes;
+use crate::expression::Expr;
 use crate::terms::Terms;
 use crate::value::{Number, Value};
 use rustc_hash::FxBuildHasher;
 use std::cell::RefCell;
 use std::hash::BuildHasher as _;
+use std::sync::Arc;
 use vicus_rdf::{Id, Kind};
 
 /// A box keeps this between its invocations.
@@ -22,6 +25,8 @@ pub(crate) struct Scratch {
     constants: RefCell<Vec<(Id, Value)>>,
     /// Ids of short computed texts, each at the place given by its hash: a dictionary lookup takes longer.
     made: RefCell<Vec<(TextType, String, Id)>>,
+    /// The long lists of IN.
+    lists: Vec<Arc<Members>>,
 }
 
 /// The type of a computed text.
@@ -43,6 +48,9 @@ const PLACES: usize = 256;
 /// Further constants are parsed each time.
 const MOST_CONSTANTS: usize = 16;
 
+/// More lists of IN are hashed again.
+const MOST_LISTS: usize = 16;
+
 /// Longer texts are not remembered.
 const LONGEST: usize = 40;
 
@@ -55,7 +63,8 @@ impl Scratch {
     pub(crate) fn bytes(&self) -> u64 {
         let values = self.values.borrow().capacity() + self.constants.borrow().capacity();
         let made = self.made.borrow().capacity() * (size_of::<(TextType, String, Id)>() + LONGEST);
-        self.regexes.bytes() + self.exists.bytes() + (values * size_of::<(Id, Value)>() + made) as u64
+        let lists: u64 = self.lists.iter().map(|list| list.bytes()).sum();
+        lists + self.regexes.bytes() + self.exists.bytes() + (values * size_of::<(Id, Value)>() + made) as u64
     }
 
     /// Forgets the ids of computed terms: they are valid within one invocation only.
@@ -64,6 +73,22 @@ impl Scratch {
         for known in self.values.get_mut().iter_mut().filter(|(id, _)| !terms.snapshot.has(*id)) {
             *known = (Id::UNBOUND, Value::Other);
         }
+    }
+
+    /// The members of a list of IN, to be looked up; `None` if it is short.
+    pub(super) fn members(&mut self, terms: &Terms, list: &Arc<Vec<Expr>>) -> Option<Arc<Members>> {
+        if list.len() < members::FEWEST {
+            return None;
+        }
+        if let Some(known) = self.lists.iter().find(|known| known.is_of(list)) {
+            return Some(Arc::clone(known));
+        }
+        let made = Arc::new(Members::of(terms, list));
+        if self.lists.len() == MOST_LISTS {
+            self.lists.clear();
+        }
+        self.lists.push(Arc::clone(&made));
+        Some(made)
     }
 
     /// Remembers the value of a constant.

@@ -58,6 +58,7 @@ impl Planner<'_> {
             value: fold.of.first().and_then(value),
             rows: fold.rows,
             distinct: (fold.distinct && !is_distinct).then(|| columns(fold)),
+            passes: false,
         });
         // A key that is never bound has no influence, but one key must stay: without keys there would be a group even without
         // rows.
@@ -97,12 +98,13 @@ impl Planner<'_> {
     }
 }
 
-/// Removes the topmost computed values that are only summed up, and returns them. The aggregate computes them itself, so these
-/// numbers never become terms. Making such terms and finding them again took most of the time of `SUM(SECONDS(?at))`.
+/// Removes the topmost computed values that are only summed up or put into one text, and returns them. The aggregate
+/// computes them itself, so they never become terms. Making such terms and finding them again took most of the time of
+/// `SUM(SECONDS(?at))`.
 fn without_summed<'a>(group: &Group, mut inner: &'a Node) -> (&'a Node, Vec<(Slot, &'a Expr)>) {
     let is_summed = |slot: &Slot| {
         let mut folds = group.folds.iter().filter(|fold| fold.of.contains(slot));
-        let is_sum = |fold: &Aggregate| matches!(fold.fold, Fold::Sum | Fold::Average) && !fold.rows;
+        let is_sum = |fold: &Aggregate| matches!(fold.fold, Fold::Sum | Fold::Average | Fold::Concat(_)) && !fold.rows;
         // A value that several aggregates sum up is computed once, below.
         folds.next().is_some_and(is_sum) && folds.next().is_none() && !group.keys.contains(slot)
     };

@@ -4,6 +4,8 @@
 //! Works on the finished plan, because only that says which side of a join is built and which conditions compare ids.
 
 use super::{Op, Physical};
+use crate::algebra::Fold;
+use crate::boxes::aggregate::FoldSpec;
 use crate::boxes::construct::Part;
 use crate::boxes::extend::Make;
 use crate::boxes::index_probe::Source;
@@ -18,11 +20,20 @@ type Kept = Vec<bool>;
 
 /// Lets computed columns pass where possible. The reader of the plan's rows must neither compare nor keep their ids.
 pub(super) fn let_pass(plan: &mut Physical) {
-    if !plan.all().any(|plan| matches!(&plan.op, Op::Extend { makes, .. } if makes.iter().any(is_computed))) {
+    let computes = |op: &Op| match op {
+        Op::Extend { makes, .. } => makes.iter().any(is_computed),
+        Op::Aggregate { spec, .. } => spec.folds.iter().any(makes_text),
+        _ => false,
+    };
+    if !plan.all().any(|plan| computes(&plan.op)) {
         return;
     }
     let kept = vec![false; plan.columns.len()];
     below(plan, kept);
+}
+
+fn makes_text(fold: &FoldSpec) -> bool {
+    matches!(fold.fold, Fold::Concat(_))
 }
 
 fn is_computed(make: &Make) -> bool {
@@ -109,6 +120,13 @@ fn of_operator(plan: &mut Physical, kept: Kept) {
             let mut inner = vec![false; input.columns.len()];
             let distinct = spec.folds.iter().filter_map(|fold| fold.distinct.as_ref()).flatten();
             spec.keys.iter().flatten().chain(distinct).for_each(|&column| inner[column] = true);
+            let folds = spec.keys.len()..;
+            if spec.folds.iter().zip(folds.clone()).any(|(fold, column)| makes_text(fold) && !kept[column]) {
+                let made = Arc::make_mut(spec);
+                for (fold, column) in made.folds.iter_mut().zip(folds) {
+                    fold.passes = makes_text(fold) && !kept[column];
+                }
+            }
             below(input, inner);
         }
         Op::Slice { input, .. } => below(input, kept),

@@ -189,7 +189,7 @@ impl Planner<'_> {
             },
             Expr::In(needle, all) if all.len() <= MOST => {
                 let mut parts = Vec::with_capacity(all.len());
-                for one in all {
+                for one in all.iter() {
                     let Expr::Constant(id) = one else { return None };
                     parts.push(self.compared(Compare::Equal, needle, *id)?);
                 }

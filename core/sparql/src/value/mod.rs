@@ -211,19 +211,24 @@ pub(crate) fn value_key(terms: &Terms, id: Id) -> u64 {
     match id.kind() {
         Kind::Integer if terms.numbers == Numbers::Exact => id.bits(),
         Kind::Integer => number_key(terms, &Number::Integer(id.as_integer().expect("it is inlined"))),
-        Kind::Typed => match terms.view(id, Value::of_view) {
-            Value::Number(number) => number_key(terms, &number),
-            Value::Boolean(value) => Id::boolean(value).bits(),
-            // Several texts may stand for the same moment.
-            Value::DateTime(value) => hash(terms, &value.instant()),
-            Value::Date(value) => hash(terms, &value.start().instant()),
-            Value::Time(value) => hash(terms, &value.instant()),
-            Value::Duration(value) => hash(terms, &value.key()),
-            _ => id.bits(),
-        },
+        Kind::Typed => key_of_value(terms, &terms.view(id, Value::of_view)).unwrap_or_else(|| id.bits()),
         Kind::Triple => hash(terms, &terms.parts(id).map(|part| value_key(terms, part))),
         _ => id.bits(),
     }
+}
+
+/// The join key of a value that several terms may have; `None` for other values.
+pub(crate) fn key_of_value(terms: &Terms, value: &Value) -> Option<u64> {
+    Some(match value {
+        Value::Number(number) => number_key(terms, number),
+        Value::Boolean(value) => Id::boolean(*value).bits(),
+        // Several texts may stand for the same moment.
+        Value::DateTime(value) => hash(terms, &value.instant()),
+        Value::Date(value) => hash(terms, &value.start().instant()),
+        Value::Time(value) => hash(terms, &value.instant()),
+        Value::Duration(value) => hash(terms, &value.key()),
+        _ => return None,
+    })
 }
 
 /// Numbers are compared in the least type that contains both, so the widest type in the data decides which numbers are equal:

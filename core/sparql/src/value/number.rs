@@ -83,9 +83,12 @@ impl Number {
         }
     }
 
-    /// The exact value as a decimal; `None` for NaN and the infinities.
+    /// The value as a decimal: of a float or double with a fraction, the shortest one that is read as the same number,
+    /// as people wrote it; all others exactly. `None` for NaN and the infinities.
     pub(crate) fn to_decimal(&self) -> Option<Decimal> {
         match self {
+            Number::Float(value) if value.is_finite() && value.fract() != 0.0 => Decimal::parse(&value.to_string()),
+            Number::Double(value) if value.is_finite() && value.fract() != 0.0 => Decimal::parse(&value.to_string()),
             Number::Float(value) => Decimal::of_f64(f64::from(*value)),
             Number::Double(value) => Decimal::of_f64(*value),
             _ => self.exact(),

@@ -10,7 +10,7 @@ use oxttl::NTriplesParser;
 use spargebra::{Query, SparqlParser};
 use std::sync::Arc;
 use vicus_rdf::Snapshot;
-use vicus_sparql::{PlanOptions, parse, plan};
+use vicus_sparql::{ParseOptions, PlanOptions, parse, parse_with, plan};
 
 const XSD: &str = "http://www.w3.org/2001/XMLSchema#";
 
@@ -155,6 +155,82 @@ fn values_are_what_the_naive_evaluator_computes() {
     let values: usize = (0..seeds).map(check).sum();
     println!("seeds 0..{seeds}: {values} of {} expressions have a value", 20 * seeds);
     assert!(values as u64 > 4 * seeds, "{values}");
+}
+
+/// What happened: `IN` compared each row with each of 6,000 constants. It means `a = b || a = c || …` (SPARQL 1.1,
+/// §17.4.1.9), which is evaluated one by one: for computed and stored needles, with operands that are no constants
+/// among the others.
+#[test]
+fn a_long_list_of_in_is_the_disjunction_of_its_equalities() {
+    let mut outcomes = [0; 3];
+    let seeds = if cfg!(debug_assertions) { 60 } else { 300 };
+    for seed in 0..seeds {
+        let mut chance = Chance::new(seed);
+        let mut writer = Writer(&mut chance);
+        let constant = |writer: &mut Writer<'_>| match writer.0.below(if seed % 4 == 0 { 6 } else { 9 }) {
+            0 => writer.number(),
+            1 => writer.moment(),
+            2 => writer
+                .0
+                .pick(&["\"abc\"", "\"\"", "\"7\"", "\"abc\"@en", "\"abc\"@de", "true", "\"1\"^^xsd:boolean"])
+                .to_owned(),
+            3 => writer
+                .0
+                .pick(&["<http://e/a>", "<http://e/b>", "\"P1Y\"^^xsd:duration", "\"P12M\"^^xsd:yearMonthDuration"])
+                .to_owned(),
+            4 => {
+                writer.0.pick(&["1", "1.0", "1e0", "\"1\"^^xsd:float", "\"01\"^^xsd:int", "0", "-0e0", "7"]).to_owned()
+            }
+            5 => {
+                let texts = ["01T00:00:00", "01T10:00:00Z", "01T11:00:00+01:00", "03T00:00:00", "03T00:00:00Z"];
+                format!("\"2020-01-{}\"^^xsd:dateTime", writer.0.pick(&texts))
+            }
+            6 => writer.0.pick(&["\"a\"^^<http://e/t>", "\"b\"^^<http://e/t>", "\"x\"^^xsd:integer"]).to_owned(),
+            7 => writer.0.pick(&["\"NaN\"^^xsd:double", "\"NaN\"^^xsd:float", "\"INF\"^^xsd:double"]).to_owned(),
+            _ => writer
+                .0
+                .pick(&["<<( <http://e/a> <http://e/p> 1 )>>", "<<( <http://e/a> <http://e/p> 01 )>>"])
+                .to_owned(),
+        };
+        let list: Vec<String> = (0..12 + seed as usize % 30)
+            .map(|_| match writer.0.below(40) {
+                0 => "STR(7)".to_owned(),
+                1 => "?unbound".to_owned(),
+                _ => constant(&mut writer),
+            })
+            .collect();
+        let needles: Vec<String> = (0..30).map(|_| constant(&mut writer)).collect();
+        let data: String = needles
+            .iter()
+            .enumerate()
+            .filter(|(_, needle)| needle.starts_with('"') || needle.starts_with("<http"))
+            .map(|(number, needle)| match needle.split_once("^^xsd:") {
+                Some((value, name)) => format!("<http://e/s{number}> <http://e/p> {value}^^<{XSD}{name}> .\n"),
+                None => format!("<http://e/s{number}> <http://e/p> {needle} .\n"),
+            })
+            .collect();
+        let snapshot = made::in_way(&data, seed as usize);
+        let one_by_one = list.iter().map(|member| format!("?x = {member}")).collect::<Vec<_>>().join(" || ");
+        let text = format!(
+            "PREFIX xsd: <{XSD}> SELECT ?x ?in ?not ?or {{ {{ ?s <http://e/p> ?x }} UNION {{ VALUES ?x0 {{ {} }} BIND(IF(isLITERAL(?x0) && \
+             DATATYPE(?x0) = xsd:string, CONCAT(?x0, \"\"), ?x0) AS ?x) }} UNION {{ VALUES ?n {{ 1 0 7 }} BIND(?n * 1.0 AS ?x) }} \
+             BIND(?x IN ({list}) AS ?in) BIND(?x NOT IN ({list}) AS ?not) BIND({one_by_one} AS ?or) }}",
+            needles.join(" "),
+            list = list.join(", "),
+        );
+        let options = ParseOptions { rdf_12: true, ..ParseOptions::default() };
+        let parsed = parse_with(&text, &options).unwrap_or_else(|error| panic!("seed {seed}: {text}: {error}"));
+        let plan = plan(&snapshot, &parsed, &PlanOptions::default()).expect("supported");
+        for row in rows_of(&plan, |_| 0) {
+            let show = |place: usize| row[place].as_ref().map_or("error".to_owned(), ToString::to_string);
+            assert_eq!(show(1), show(3), "seed {seed}: {} IN ({})", show(0), list.join(", "));
+            let is_in = |place: usize| show(place).split('"').nth(1).map(|text| text == "true");
+            assert_eq!(is_in(2), is_in(3).map(|is_in| !is_in), "seed {seed}: {} NOT IN ({})", show(0), list.join(", "));
+            outcomes[is_in(1).map_or(2, usize::from)] += 1;
+        }
+    }
+    println!("seeds 0..{seeds}: not in, in, error: {outcomes:?}");
+    assert!(outcomes.iter().all(|count| *count as u64 > 2 * seeds), "{outcomes:?}");
 }
 
 /// Sums of parts of moments, of integers and of decimals are computed in place while they are short, without a term for each

@@ -154,7 +154,7 @@ impl<'a> Binder<'a> {
                 sides.push(found[0].id);
             }
             let (a, b) = (sides[0], sides[1]);
-            let (left_expr, right_expr) = self.common(self.columns.expr(a), self.columns.expr(b), place)?;
+            let (left_expr, right_expr) = self.common(self.used(a, place)?, self.used(b, place)?, place)?;
             let id = match side {
                 Side::Inner | Side::Left => a,
                 Side::Right => b,
@@ -267,7 +267,12 @@ impl<'a> Binder<'a> {
         let mut columns = Vec::with_capacity(table.columns().len());
         for column in table.columns() {
             self.step()?;
-            columns.push((column.name.clone(), self.columns.add(&column.name, column.kind)));
+            let id = self.columns.add(&column.name, column.kind);
+            if let Some(why) = &column.unreadable {
+                let why = format!("{name}: column {}: {why}", column.name);
+                self.unreadable.insert(id, why);
+            }
+            columns.push((column.name.clone(), id));
         }
         let ids = columns.iter().map(|(_, id)| *id).collect::<Vec<_>>();
         self.name_columns(Some(name.clone()), columns, alias, place)?;

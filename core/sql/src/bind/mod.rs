@@ -61,6 +61,7 @@ pub(crate) fn bind(
         depth: 0,
         joins: 0,
         outer_places: BTreeMap::new(),
+        unreadable: BTreeMap::new(),
         made_bytes: None,
     };
     let bound = binder.query(parsed.query(), false)?;
@@ -96,6 +97,8 @@ struct Binder<'a> {
     joins: usize,
     /// Where columns of outer queries were named.
     outer_places: BTreeMap<ColumnId, Place>,
+    /// Columns of tables that can't be read, and why.
+    unreadable: BTreeMap<ColumnId, String>,
     /// The bytes of tables that functions have made; none if no function was called.
     made_bytes: Option<u64>,
 }
@@ -189,6 +192,14 @@ impl<'a> Binder<'a> {
         Ok(self.stop.step(1)?)
     }
 
+    /// A column where a statement uses it.
+    fn used(&self, id: ColumnId, place: Place) -> Result<Expr, SqlError> {
+        match self.unreadable.get(&id) {
+            Some(why) => Err(SqlError::new(SqlErrorKind::Unsupported, place, why.clone())),
+            None => Ok(self.columns.expr(id)),
+        }
+    }
+
     /// The column of a name, in the innermost query that has it. Whether it is an outer one.
     fn column(&mut self, table: Option<&ast::Ident>, name: &ast::Ident) -> Result<Option<Expr>, SqlError> {
         let place = self.place(name.span);
@@ -209,7 +220,7 @@ impl<'a> Binder<'a> {
                     if depth > 0 {
                         self.outer_places.entry(id).or_insert(place);
                     }
-                    return Ok(Some(self.columns.expr(id)));
+                    return self.used(id, place).map(Some);
                 }
                 _ => {
                     let full = table.map_or(String::new(), |table| format!("{}.", table.value)) + &name.value;

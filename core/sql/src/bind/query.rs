@@ -536,7 +536,7 @@ impl<'a> Binder<'a> {
                     for table in self.scope().tables.clone() {
                         for column in table.columns.into_iter().filter(|column| !column.is_merged) {
                             self.step()?;
-                            items.push((column.name, self.columns.expr(column.id), place, true));
+                            items.push((column.name, self.used(column.id, place)?, place, true));
                         }
                     }
                     if items.len() == before {
@@ -559,7 +559,7 @@ impl<'a> Binder<'a> {
                         return Err(self.unknown(self.place(wanted.span), "table", &wanted.value, names));
                     };
                     for column in &table.columns {
-                        items.push((column.name.clone(), self.columns.expr(column.id), place, true));
+                        items.push((column.name.clone(), self.used(column.id, place)?, place, true));
                     }
                 }
                 _ => return Err(SqlError::unsupported(place, "several aliases of one expression")),

@@ -98,6 +98,12 @@ fn format_of(syntax: Syntax) -> Format {
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     interrupt::listen();
     let name = args.output.to_string_lossy().into_owned();
+    let lower = name.to_ascii_lowercase();
+    if lower.ends_with(".bz2") || lower.ends_with(".xz") {
+        bail!(
+            "{name}: bzip2 and xz are read and not written; expected .gz or .zst behind the syntax's ending, or none"
+        );
+    }
     let is_stdout = name == "-" || is_open_as_stdout(&args.output);
     let syntax = match (args.syntax, syntax_by_ending(&name)) {
         (Some(syntax), _) => syntax.syntax(),

@@ -19,9 +19,9 @@ pub(crate) struct Args {
     /// The folder of the store, which is created if it is not there. No other process may be writing to it.
     #[arg(long, value_name = "DIR")]
     store: PathBuf,
-    /// A file of RDF, in the syntax of its ending (.nt, .nq, .ttl, .trig, .rdf, .xml, .owl, .jsonld), plain or packed by gzip or zstd,
-    /// with .gz or .zst behind the ending or not; - is standard input. May be given several times: all are added at once, or, after an
-    /// error, none. Blank nodes are kept apart by file.
+    /// A file of RDF, in the syntax of its ending (.nt, .nq, .ttl, .trig, .rdf, .xml, .owl, .jsonld), plain or packed
+    /// by gzip, zstd, bzip2 or xz, with .gz, .zst, .bz2 or .xz behind the ending or not; - is standard input. May be
+    /// given several times: all are added at once, or, after an error, none. Blank nodes are kept apart by file.
     #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
     data: Vec<OsString>,
     /// The syntax of all data files, whatever their endings; of standard input nt by default.

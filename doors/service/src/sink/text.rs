@@ -139,12 +139,13 @@ impl<W: Write + Send + 'static> Sink for TextSink<W> {
                 match &solutions.reader {
                     Reader::Terms(run) => {
                         let names: Vec<String> = variables.iter().map(|name| format!("?{name}")).collect();
-                        write_table(&mut out, |at| TermCells::new(run, &table[at]), &names, &table)?;
+                        write_table(&mut out, |at| TermCells::new(run, &table[at]), cut, &names, &table)?;
                         // These terms were read after the last solution had come.
                         solutions.check_kept().map_err(io::Error::other)?;
                     }
                     Reader::Values(types) => {
-                        write_table(&mut out, |at| ValueCells::new(types, &table[at]), variables, &table)?;
+                        let names: Vec<String> = variables.iter().map(|name| plain(TermView::String(name))).collect();
+                        write_table(&mut out, |at| ValueCells::new(types, &table[at]), plain, &names, &table)?;
                     }
                 }
             }
@@ -406,7 +407,25 @@ const WIDEST: usize = 60;
 
 /// A term as people see it: in N-Triples, its control characters as escapes, the end left out if it is long.
 pub(super) fn cut(view: TermView<'_>) -> String {
-    use std::fmt::{self, Write as _};
+    shortened(|out| write!(out, "{view}"))
+}
+
+/// A value as people see it: its text, its control characters as escapes, the end left out if it is long.
+fn plain(view: TermView<'_>) -> String {
+    struct Escaped<'a>(&'a mut dyn fmt::Write);
+    impl fmt::Write for Escaped<'_> {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            text.chars().try_for_each(|character| match character {
+                control if control.is_control() => write!(self.0, "{}", control.escape_default()),
+                other => self.0.write_char(other),
+            })
+        }
+    }
+    shortened(|out| view.write_lexical(&mut Escaped(out)))
+}
+
+/// What is written, its end left out if it is long.
+fn shortened(write: impl FnOnce(&mut dyn fmt::Write) -> fmt::Result) -> String {
     struct Cut(String, usize);
     impl fmt::Write for Cut {
         fn write_str(&mut self, text: &str) -> fmt::Result {
@@ -424,7 +443,7 @@ pub(super) fn cut(view: TermView<'_>) -> String {
     }
     let mut cut = Cut(String::new(), 0);
     // It fails where it is cut.
-    let _ = write!(cut, "{view}");
+    let _ = write(&mut cut);
     cut.0
 }
 
@@ -432,10 +451,12 @@ pub(super) fn cut(view: TermView<'_>) -> String {
 fn write_table<C: Cells>(
     out: &mut impl Write,
     cells_of: impl Fn(usize) -> C,
+    show: fn(TermView<'_>) -> String,
     names: &[String],
     rows: &[Envelope],
 ) -> io::Result<()> {
-    let cell = |cells: &C, row: usize, column: usize| cells.view(row, column, |view| view.map(cut).unwrap_or_default());
+    let cell =
+        |cells: &C, row: usize, column: usize| cells.view(row, column, |view| view.map(show).unwrap_or_default());
     let all: Vec<C> = (0..rows.len()).map(cells_of).collect();
     let width = |column: usize| {
         let mut widest = names[column].chars().count();

@@ -36,6 +36,9 @@ table = connection.execute(SQL + " WHERE i < 300").to_arrow_table()
 table = table.set_column(3, "name", table["name"].combine_chunks().dictionary_encode())
 with pa.ipc.new_file(str(HERE / "numbers.arrow"), table.schema) as writer:
     writer.write_table(table, max_chunksize=120)
+for codec in ["lz4", "zstd"]:
+    with pa.ipc.new_file(str(HERE / f"numbers-{codec}.arrow"), table.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer:
+        writer.write_table(table, max_chunksize=120)
 with pa.ipc.new_stream(str(HERE / "numbers.arrows"), table.schema) as writer:
     writer.write_table(table, max_chunksize=120)
 units = pa.table({
@@ -51,6 +54,9 @@ units = pa.table({
 })
 with pa.ipc.new_file(str(HERE / "units.arrow"), units.schema) as writer:
     writer.write_table(units)
+# PyArrow's "lz4" is the codec LZ4_RAW of the format.
+for codec in ["brotli", "lz4"]:
+    pa.parquet.write_table(pa.parquet.read_table(HERE / "numbers-snappy.parquet"), HERE / f"numbers-{codec}.parquet", compression=codec)
 priced = pa.table({"id": [1, 2], "price": pa.array([decimal.Decimal("1.50"), None], pa.decimal128(15, 2))})
 pa.parquet.write_table(priced, HERE / "decimal.parquet")
 pa.parquet.write_table(pa.table({"id": [1], "list": [[1, 2]]}), HERE / "nested.parquet")

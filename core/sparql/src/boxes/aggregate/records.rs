@@ -9,7 +9,7 @@
 //! A group may have several records of each kind, because it began anew when it had been written. States are put together; values are
 //! made distinct first ([`Values`](super::values::Values)), and folded then. All is in words of 64 bits.
 
-use super::{FoldSpec, Groups, State, append};
+use super::{FoldSpec, Groups, Room, State};
 use crate::algebra::Fold;
 use crate::boxes::distinct::Wide;
 use crate::boxes::parted::Table;
@@ -292,8 +292,8 @@ impl State {
         })
     }
 
-    /// Puts this state and a later one of the same group together. Returns by how many bytes a string grew.
-    fn join(&mut self, terms: &Terms, fold: &Fold, other: State) -> usize {
+    /// Puts this state and a later one of the same group together.
+    fn join(&mut self, terms: &Terms, fold: &Fold, other: State, room: &mut Room<'_>) {
         match (&mut *self, other) {
             (State::Count(count), State::Count(more)) => *count += more,
             (State::Total(..), State::Total(count, sum)) => self.sum_up(count, sum),
@@ -311,32 +311,19 @@ impl State {
                     *sample = other;
                 }
             }
-            (State::Text(count, text), State::Text(more, other)) => {
-                let (Some(all), Some(other)) = (text.as_mut(), other) else {
-                    *text = None;
-                    return 0;
-                };
-                let before = all.len();
-                if let (Fold::Concat(separator), 1..) = (fold, more) {
-                    if *count > 0 {
-                        append(all, separator);
-                    }
-                    append(all, &other);
-                    *count += more;
+            (State::Text(_, text), State::Text(more, other)) => match other {
+                None => *text = None,
+                Some(other) if more > 0 => {
+                    self.add_text(terms, fold, more, other.len(), |text| text.push_str(&other), room);
                 }
-                let grown = all.len() - before;
-                if !terms.check_length(all.len()) {
-                    all.clear();
-                }
-                return grown;
-            }
+                Some(_) => {}
+            },
             _ => unreachable!("the states are of one aggregate"),
         }
-        0
     }
 
-    fn text_bytes(&self) -> u64 {
-        if let State::Text(_, Some(text)) = self { text.len() as u64 } else { 0 }
+    pub(super) fn text_bytes(&self) -> u64 {
+        if let State::Text(_, Some(text)) = self { text.capacity() as u64 } else { 0 }
     }
 }
 
@@ -403,7 +390,8 @@ impl Groups {
     }
 
     /// Adds a record; false if there is none.
-    pub(super) fn absorb(&mut self, words: &mut Words) -> Result<bool, FileError> {
+    pub(super) fn absorb(&mut self, words: &mut Words, room: &mut Room<'_>) -> Result<bool, FileError> {
+        let grown = room.grown;
         let Some(what) = words.next()? else { return Ok(false) };
         let mut key = std::mem::take(&mut self.row);
         key.clear();
@@ -415,7 +403,7 @@ impl Groups {
             let is_there = |fold: &FoldSpec| what == STATES || fold.distinct.is_none();
             for (number, fold) in spec.folds.iter().enumerate().filter(|(_, fold)| is_there(fold)) {
                 let state = State::read(&fold.fold, words)?;
-                self.text_bytes += self.states[first + number].join(&terms, &fold.fold, state) as u64;
+                self.states[first + number].join(&terms, &fold.fold, state, room);
             }
         } else {
             let number = (what - VALUES) as usize;
@@ -424,8 +412,9 @@ impl Groups {
             key.clear();
             words.words(columns.len(), &mut key)?;
             let state = &mut self.states[first + number];
-            self.text_bytes += state.add(&terms, &self.scratch, &fold.fold, 1, value_of(fold, columns, &key)) as u64;
+            state.add(&terms, &self.scratch, &fold.fold, (1, value_of(fold, columns, &key)), room);
         }
+        self.text_bytes += room.grown - grown;
         self.row = key;
         Ok(true)
     }

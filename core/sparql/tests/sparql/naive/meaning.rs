@@ -419,7 +419,14 @@ pub(crate) fn cast(name: &str, term: &Term) -> Option<Term> {
             Some(Numeric::Integer(exact.truncated()).term())
         }
         ("decimal", Meaning::Number(number)) => {
-            let exact = number.exact().cloned().or_else(|| Exact::of_f64(number.to_f64()))?;
+            // The shortest text that std reads as the same number.
+            let exact = match number {
+                Numeric::Float(value) if value.is_finite() && value.fract() != 0.0 => Exact::parse(&value.to_string())?,
+                Numeric::Double(value) if value.is_finite() && value.fract() != 0.0 => {
+                    Exact::parse(&value.to_string())?
+                }
+                number => number.exact().cloned().or_else(|| Exact::of_f64(number.to_f64()))?,
+            };
             Some(Numeric::Decimal(exact).term())
         }
         ("double", Meaning::Number(number)) => Some(Numeric::Double(number.to_f64()).term()),

@@ -5,6 +5,7 @@ mod data;
 mod graphs;
 mod results;
 mod service;
+mod sql;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

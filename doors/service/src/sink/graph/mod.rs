@@ -3,6 +3,7 @@
 
 mod dump;
 mod jsonld;
+mod names;
 mod ntriples;
 mod rdfxml;
 
@@ -58,6 +59,7 @@ enum Syntax {
         graph: GraphName,
         subject: Option<(Id, NamedOrBlankNode)>,
         predicate: Option<(Id, oxrdf::NamedNode)>,
+        prefixes: Vec<(String, String)>,
     },
 }
 
@@ -175,7 +177,8 @@ impl Syntax {
                 }
                 let fresh = Box::new(serializer);
                 let serializer = Box::new(fresh.as_ref().clone().low_level());
-                Syntax::TriG { fresh, serializer, graph: GraphName::DefaultGraph, subject: None, predicate: None }
+                let (graph, prefixes) = (GraphName::DefaultGraph, prefixes.to_vec());
+                Syntax::TriG { fresh, serializer, graph, subject: None, predicate: None, prefixes }
             }
             _ => Syntax::Lines(String::new()),
         }
@@ -244,7 +247,8 @@ impl Syntax {
                 }
                 rdfxml::property(names, views[1], views[2], out)?;
             }
-            Syntax::TriG { serializer, graph, subject, predicate, .. } => {
+            Syntax::TriG { serializer, graph, subject, predicate, prefixes, .. } => {
+                let began = out.len();
                 if subject.as_ref().is_none_or(|(id, _)| *id != ids[0]) {
                     let node = match views[0].to_term() {
                         Term::NamedNode(node) => node.into(),
@@ -266,6 +270,7 @@ impl Syntax {
                 let object = views[2].to_term();
                 let quad = QuadRef::new(&*subject, &*predicate, &object, &*graph);
                 serializer.serialize_quad(quad, Utf8(out)).expect("a string takes everything");
+                names::without_escapes(out, began, prefixes);
             }
         }
         Ok(())

@@ -7,7 +7,8 @@ use vicus_rdf::TermView;
 pub(super) fn csv(view: TermView<'_>, out: &mut String) {
     match view {
         TermView::Blank(blank) => write!(out, "_:{blank}").expect("a string takes everything"),
-        TermView::String(text)
+        TermView::Iri(text)
+        | TermView::String(text)
         | TermView::LangString { value: text, .. }
         | TermView::DirString { value: text, .. }
         | TermView::Typed { value: text, .. }
@@ -19,10 +20,36 @@ pub(super) fn csv(view: TermView<'_>, out: &mut String) {
         TermView::Triple(_) => {
             let mut text = String::new();
             tsv(view, &mut text);
-            if is_special(&text) { in_marks(&text, out) } else { out.push_str(&text) }
+            field(&text, out);
         }
         view => plain(view, out),
     }
+}
+
+/// A field of CSV: RFC 4180, §2.
+fn field(text: &str, out: &mut String) {
+    if is_special(text) { in_marks(text, out) } else { out.push_str(text) }
+}
+
+/// The line with the names of the columns. SQL gives columns any names.
+pub(super) fn csv_head(names: &[String]) -> String {
+    let mut head = String::new();
+    for (number, name) in names.iter().enumerate() {
+        head.push_str(if number > 0 { "," } else { "" });
+        field(name, &mut head);
+    }
+    head + "\r\n"
+}
+
+/// The same of TSV, where a name with a tab or the end of a line has escapes, as literals have.
+pub(super) fn tsv_head(names: &[String]) -> String {
+    let mut head = String::new();
+    for (number, name) in names.iter().enumerate() {
+        head.push_str(if number > 0 { "\t?" } else { "?" });
+        let is_special = |byte| matches!(byte, b'\t' | b'\n' | b'\r' | b'\\');
+        escaped(name, &mut head, is_special, escape);
+    }
+    head + "\n"
 }
 
 fn is_special(text: &str) -> bool {
@@ -44,21 +71,18 @@ pub(super) fn tsv(view: TermView<'_>, out: &mut String) {
 
 fn quoted(text: &str, out: &mut String) {
     out.push('"');
-    escaped(
-        text,
-        out,
-        |byte| matches!(byte, b'\t' | b'\n' | b'\r' | b'"' | b'\\'),
-        |byte, out| {
-            out.push_str(match byte {
-                b'\t' => "\\t",
-                b'\n' => "\\n",
-                b'\r' => "\\r",
-                b'"' => "\\\"",
-                _ => "\\\\",
-            });
-        },
-    );
+    escaped(text, out, |byte| matches!(byte, b'\t' | b'\n' | b'\r' | b'"' | b'\\'), escape);
     out.push('"');
+}
+
+fn escape(byte: u8, out: &mut String) {
+    out.push_str(match byte {
+        b'\t' => "\\t",
+        b'\n' => "\\n",
+        b'\r' => "\\r",
+        b'"' => "\\\"",
+        _ => "\\\\",
+    });
 }
 
 /// Whether Turtle has an abbreviation for such a literal, so that its lexical form says it all.

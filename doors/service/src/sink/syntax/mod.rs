@@ -6,7 +6,8 @@ pub(super) mod json;
 pub(super) mod xml;
 
 use super::format::Format;
-use delimited::{csv, tsv};
+use delimited::{csv, csv_head, tsv, tsv_head};
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use vicus_rdf::{TermView, TripleView};
 
@@ -38,10 +39,10 @@ impl Syntax {
     /// What comes before all rows.
     pub(super) fn head(self, variables: &[String]) -> String {
         match self {
-            Syntax::Csv => variables.join(",") + "\r\n",
-            Syntax::Tsv => variables.iter().map(|name| format!("?{name}")).collect::<Vec<_>>().join("\t") + "\n",
-            Syntax::Json => json::head(variables),
-            Syntax::Xml => xml::head(variables),
+            Syntax::Csv => csv_head(variables),
+            Syntax::Tsv => tsv_head(variables),
+            Syntax::Json => json::head(&unique(variables)),
+            Syntax::Xml => xml::head(&unique(variables)),
         }
     }
 
@@ -67,7 +68,7 @@ impl Syntax {
             Syntax::Json => json::key(name),
             Syntax::Xml => xml::opening(name),
         };
-        variables.iter().enumerate().map(column).collect()
+        unique(variables).iter().enumerate().map(column).collect()
     }
 
     pub(super) fn begin_row(self, out: &mut String) {
@@ -105,6 +106,27 @@ impl Syntax {
             Syntax::Xml => "</result>",
         });
     }
+}
+
+/// The names as keys of a row's members: of columns with the same name, which SQL allows, the second is `name_1`, and
+/// so on, as in DuckDB.
+fn unique(names: &[String]) -> Vec<String> {
+    let all: HashSet<&str> = names.iter().map(String::as_str).collect();
+    if all.len() == names.len() {
+        return names.to_vec();
+    }
+    let (mut taken, mut next) = (HashSet::new(), HashMap::new());
+    let made = names.iter().map(|name| {
+        let mut made = name.clone();
+        while taken.contains(&made) || made != *name && all.contains(&*made) {
+            let number: &mut usize = next.entry(name).or_default();
+            *number += 1;
+            made = format!("{name}_{number}");
+        }
+        taken.insert(made.clone());
+        made
+    });
+    made.collect()
 }
 
 /// How many bytes at most a term with `before` in front of it adds, in any syntax.
@@ -463,6 +485,84 @@ mod tests {
                 assert_eq!(text(character), Err(NotInXml(character)));
             }
         }
+    }
+
+    /// Records of CSV as RFC 4180 defines them, by a reader that shares nothing with the writer.
+    fn records(text: &str) -> Vec<Vec<String>> {
+        let (mut records, mut record, mut field) = (Vec::new(), Vec::new(), String::new());
+        let (mut chars, mut is_quoted) = (text.chars().peekable(), false);
+        while let Some(character) = chars.next() {
+            match (is_quoted, character) {
+                (true, '"') if chars.next_if_eq(&'"').is_some() => field.push('"'),
+                (_, '"') => is_quoted = !is_quoted,
+                (false, ',') => record.push(std::mem::take(&mut field)),
+                (false, '\r') if chars.next_if_eq(&'\n').is_some() => {
+                    record.push(std::mem::take(&mut field));
+                    records.push(std::mem::take(&mut record));
+                }
+                (_, other) => field.push(other),
+            }
+        }
+        assert!(field.is_empty() && record.is_empty() && !is_quoted, "{text}");
+        records
+    }
+
+    /// What happened: `<http://e/a,b>` moved all columns behind it, names of SQL's columns broke CSV, TSV and XML, and
+    /// two columns with one name were one member of a JSON object.
+    #[test]
+    fn any_name_and_any_iri_is_read_back() {
+        let given = ["x,\"y", "a\tb", "<&>'", "line\r\nend", "\\", "a", "a", "a_1", "a", "", "ü\u{FFFE}", " a "];
+        let names = names(&given);
+        let iris = ["http://e/a,b", "http://e/a;b", "http://e/'a'"];
+        let lines: String = iris.iter().map(|iri| format!("<{iri}> <http://e/p> <{iri}> .\n")).collect();
+        let snapshot = Arc::new(Snapshot::of_ntriples(lines.as_bytes()).unwrap());
+        let parsed = parse("SELECT * { ?s ?p ?o }").unwrap();
+        let run = vicus_sparql::plan(&snapshot, &parsed, &PlanOptions::default()).unwrap().start(Moment::default());
+        let id = |iri: &&str| snapshot.id(NamedNode::new_unchecked(*iri).as_ref().into());
+        let ids: Vec<Vec<Option<Id>>> = iris.iter().map(|iri| vec![id(iri); names.len()]).collect();
+        let text = |syntax: Syntax| whole(syntax, &names, &rows(syntax, &run, &names, &ids).unwrap());
+        let found = records(&text(Syntax::Csv));
+        assert_eq!(found[0], given);
+        let expected: Vec<Vec<String>> = iris.iter().map(|iri| vec![(*iri).to_owned(); names.len()]).collect();
+        assert_eq!(found[1..], expected);
+        let tsv = text(Syntax::Tsv);
+        let lines: Vec<Vec<&str>> = tsv.lines().map(|line| line.split('\t').collect()).collect();
+        assert!(lines.len() == 4 && lines.iter().all(|line| line.len() == names.len()), "{tsv}");
+        assert_eq!((lines[0][1], lines[0][3], lines[0][4]), ("?a\\tb", "?line\\r\\nend", "?\\\\"));
+        // Of columns with one name, each has a member of its own; a name that is there already is not given to another.
+        let mut unique = given.map(str::to_owned);
+        (unique[6], unique[8]) = ("a_2".to_owned(), "a_3".to_owned());
+        let json: serde_json::Value = serde_json::from_str(&text(Syntax::Json)).unwrap();
+        assert_eq!(json["head"]["vars"], serde_json::json!(unique));
+        for (row, iri) in iris.iter().enumerate() {
+            let members = json["results"]["bindings"][row].as_object().unwrap();
+            assert_eq!(members.len(), names.len());
+            assert!(unique.iter().all(|name| members[name]["value"] == *iri), "{members:?}");
+        }
+        // U+FFFE is no character of XML.
+        unique[10] = "ü\u{FFFD}".to_owned();
+        let xml = text(Syntax::Xml);
+        let mut reader = quick_xml::Reader::from_str(&xml);
+        let (mut variables, mut bindings) = (Vec::new(), Vec::new());
+        loop {
+            let event = reader.read_event().unwrap();
+            let (quick_xml::events::Event::Start(tag) | quick_xml::events::Event::Empty(tag)) = &event else {
+                if event == quick_xml::events::Event::Eof {
+                    break;
+                }
+                continue;
+            };
+            let into = match tag.name().as_ref() {
+                b"variable" => &mut variables,
+                b"binding" => &mut bindings,
+                _ => continue,
+            };
+            let name = tag.try_get_attribute("name").unwrap().unwrap().value;
+            let name = quick_xml::escape::unescape(std::str::from_utf8(&name).unwrap()).unwrap().into_owned();
+            into.push(name);
+        }
+        assert_eq!(variables, unique);
+        assert_eq!(bindings, vec![unique; iris.len()].concat());
     }
 
     #[test]

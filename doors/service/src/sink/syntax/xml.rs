@@ -10,14 +10,36 @@ const ITS: &str = "http://www.w3.org/2005/11/its";
 pub(super) fn head(variables: &[String]) -> String {
     let mut head =
         "<?xml version=\"1.0\"?>\n<sparql xmlns=\"http://www.w3.org/2005/sparql-results#\"><head>".to_owned();
-    variables.iter().for_each(|name| write!(head, "<variable name=\"{name}\"/>").expect("a string takes everything"));
+    variables
+        .iter()
+        .for_each(|name| write!(head, "<variable name=\"{}\"/>", attribute(name)).expect("a string takes everything"));
     head.push_str("</head><results>");
     head
 }
 
-/// A binding's opening tag. A variable's name has letters, digits, `_` and a few marks: nothing to be escaped.
+/// A name as an attribute's value: SQL gives columns any names. XML has no way to write some characters; U+FFFD stands
+/// for each.
+fn attribute(name: &str) -> String {
+    let mut out = String::new();
+    let is_known = text(name, &mut out).is_ok();
+    if !is_known {
+        out.clear();
+        let known: String = name
+            .chars()
+            .map(|character| match character {
+                '\t' | '\n' | '\r' => character,
+                '\0'..' ' | '\u{FFFE}' | '\u{FFFF}' => '\u{FFFD}',
+                other => other,
+            })
+            .collect();
+        text(&known, &mut out).expect("all characters are XML's");
+    }
+    out
+}
+
+/// A binding's opening tag.
 pub(super) fn opening(name: &str) -> String {
-    format!("<binding name=\"{name}\">")
+    format!("<binding name=\"{}\">", attribute(name))
 }
 
 /// A variable with its term.
