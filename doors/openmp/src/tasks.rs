@@ -757,8 +757,12 @@ fn await_outside(event: *const Event) {
 
 /// Waits for the events of tasks outside of all regions: those that the running task has made, or all of its region.
 #[cold]
+#[inline(never)]
 fn wait_outside(is_end: bool) {
     let thread = here();
+    if thread.awaited.is_empty() {
+        return;
+    }
     let task = thread.task;
     let own: Vec<_> = thread.awaited.extract_if(.., |&mut (maker, _)| is_end || ptr::eq(maker, task)).collect();
     for (_, event) in own {
@@ -769,9 +773,7 @@ fn wait_outside(is_end: bool) {
 
 /// A region ends whose thread had no seat.
 pub(crate) fn end_outside() {
-    if !here().awaited.is_empty() {
-        wait_outside(true);
-    }
+    wait_outside(true);
 }
 
 /// The thread ends: nobody waits for its events any more.
@@ -807,7 +809,7 @@ pub(crate) fn wait() {
     if has_children(here()) {
         let _errno = KeepErrno::new();
         report::waiting(wait_for_children);
-    } else if !here().awaited.is_empty() {
+    } else {
         wait_outside(false);
     }
 }
@@ -858,7 +860,7 @@ pub(crate) fn end_group() {
     if group.is_open {
         let _errno = KeepErrno::new();
         report::waiting(close_group);
-    } else if !here().awaited.is_empty() {
+    } else {
         wait_outside(true);
     }
     task.group = group.outer;

@@ -526,9 +526,7 @@ impl Across {
     fn number(&self, at: impl Iterator<Item = i64>) -> Option<u64> {
         let mut number = 0;
         for (&(first, step, count), at) in self.dimensions.iter().zip(at) {
-            let (distance, step) = (i128::from(at) - i128::from(first), i128::from(step));
-            // What lies between two iterations, or before the first one, is none.
-            let index = if distance % step == 0 { distance / step } else { -1 };
+            let index = if (first, step) == (0, 1) { at } else { index_of(at, first, step) };
             let index = u64::try_from(index).ok().filter(|&index| index < count)?;
             number = number * count + index;
         }
@@ -544,6 +542,15 @@ impl Across {
         assert!(at < self.words, "an iteration of the loop has its bit");
         unsafe { &*self.done.add(at) }
     }
+}
+
+/// Which iteration has a value; -1 if it lies between two, or before the first one.
+fn index_of(at: i64, first: i64, step: i64) -> i64 {
+    // Modulo 2^64, the distance is exact as long as it goes the way of the step.
+    let (is_ahead, distance) =
+        if step >= 0 { (at >= first, at.wrapping_sub(first)) } else { (at <= first, first.wrapping_sub(at)) };
+    let (distance, step) = (distance.cast_unsigned(), step.unsigned_abs().max(1));
+    if is_ahead && distance % step == 0 { i64::try_from(distance / step).unwrap_or(-1) } else { -1 }
 }
 
 /// The thread comes to a loop whose iterations wait for each other.

@@ -37,72 +37,74 @@ fn schedule(number: i32, chunk: i64, count: u64) -> (Kind, i64, bool) {
     (if is_returning { kind } else { kind.monotonic() }, chunk, is_ordered)
 }
 
-/// How many iterations a loop has whose last one is `upper` or before.
-fn count(lower: i128, upper: i128, step: i64) -> u64 {
-    let distance = if step >= 0 { upper - lower } else { lower - upper };
-    // One more than fits is as many as none: no loop of C has so many.
-    u64::try_from(distance).map_or(0, |distance| (distance / step.unsigned_abs().max(1)).wrapping_add(1))
-}
-
 /// What a thread has of a loop: its first part from `lower` to `upper`, and how far the next one is.
 #[derive(Debug)]
 struct Part {
     is_last: bool,
-    lower: i128,
-    upper: i128,
-    stride: i128,
+    is_empty: bool,
+    lower: u64,
+    upper: u64,
+    stride: u64,
 }
 
-/// A loop as a compiler says it: its bounds and its step, and the least and the greatest number of its type.
+/// A loop as a compiler says it: its bounds and its step, and the least and the greatest number of its type. All are numbers modulo 2^64: those
+/// of a type without a sign as they are, those of another one with their signs in all bits. So what an iteration stands for is exact as long as there is
+/// such an iteration.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
-    lower: i128,
-    upper: i128,
+    lower: u64,
+    upper: u64,
     step: i64,
-    least: i128,
-    most: i128,
+    /// It has no iteration: the type's order says that.
+    is_empty: bool,
+    least: u64,
+    most: u64,
 }
 
 impl Bounds {
+    /// One more than fits is as many as none: no loop of C has so many.
     fn count(&self) -> u64 {
-        count(self.lower, self.upper, self.step)
+        let distance =
+            if self.step >= 0 { self.upper.wrapping_sub(self.lower) } else { self.lower.wrapping_sub(self.upper) };
+        if self.is_empty { 0 } else { (distance / self.step.unsigned_abs().max(1)).wrapping_add(1) }
     }
 
-    /// What the iteration of a number stands for. It may lie beyond the type's numbers if there is no such iteration.
-    fn value(&self, iteration: u64) -> i128 {
-        self.lower + i128::from(iteration) * i128::from(self.step)
+    /// What the iteration of a number stands for.
+    fn value(&self, iteration: u64) -> u64 {
+        self.lower.wrapping_add(iteration.wrapping_mul(self.step as u64))
     }
 
-    fn holds(&self, value: i128) -> bool {
-        (self.least..=self.most).contains(&value)
+    /// Whether the numbers of the type go on for so many steps behind the last iteration.
+    fn has_room(&self, count: u64, steps: Option<u64>) -> bool {
+        let last = self.value(count - 1);
+        let room = if self.step >= 0 { self.most.wrapping_sub(last) } else { last.wrapping_sub(self.least) };
+        steps.and_then(|steps| steps.checked_mul(self.step.unsigned_abs())).is_some_and(|distance| distance <= room)
     }
 
     /// The iterations from `low` to before `high`, in one part.
     fn whole(&self, low: u64, high: u64, count: u64) -> Part {
-        let stride = i128::from(count) * i128::from(self.step);
-        let (mut lower, mut upper) = if low < high {
-            (self.value(low), self.value(high - 1))
-        } else {
-            // None: it begins behind its end.
-            (self.value(count), self.value(count - 1))
-        };
-        if !self.holds(lower) {
-            (lower, upper) = if self.step >= 0 { (self.most, self.least) } else { (self.least, self.most) };
+        let stride = count.wrapping_mul(self.step as u64);
+        if low < high {
+            let (lower, upper) = (self.value(low), self.value(high - 1));
+            return Part { is_last: high == count, is_empty: false, lower, upper, stride };
         }
-        Part { is_last: low < high && high == count, lower, upper, stride }
+        // None: it begins behind its end.
+        let (lower, upper) = match (self.has_room(count, Some(1)), self.step >= 0) {
+            (true, _) => (self.value(count), self.value(count - 1)),
+            (false, true) => (self.most, self.least),
+            (false, false) => (self.least, self.most),
+        };
+        Part { is_last: false, is_empty: true, lower, upper, stride }
     }
-}
 
-impl Bounds {
     /// The same, where the compiler's code goes on by the stride: then it is beyond the end, and no further than the type's numbers go.
     fn only(&self, low: u64, high: u64, count: u64) -> Part {
         let part = self.whole(low, high, count);
-        let beyond = self.value(count);
         let furthest = if self.step >= 0 { self.most } else { self.least };
-        let stride = match (low < high, self.holds(beyond)) {
-            (false, _) => self.step.into(),
-            (true, true) => beyond - part.lower,
-            (true, false) => furthest - part.lower,
+        let stride = match (part.is_empty, self.has_room(count, Some(1))) {
+            (true, _) => self.step as u64,
+            (false, true) => self.value(count).wrapping_sub(part.lower),
+            (false, false) => furthest.wrapping_sub(part.lower),
         };
         Part { stride, ..part }
     }
@@ -113,42 +115,39 @@ fn part(sched: i32, bounds: Bounds, chunk: i64, number: u64, size: u64) -> Part 
     let count = bounds.count();
     let sched = sched & !(3 << 29);
     if count == 0 {
-        return Part { is_last: false, lower: bounds.lower, upper: bounds.upper, stride: bounds.step.into() };
+        let Bounds { lower, upper, .. } = bounds;
+        return Part { is_last: false, is_empty: true, lower, upper, stride: bounds.step as u64 };
     }
-    let (mut each, mut more) = (count / size, count % size);
-    // More than there is counts for all of it.
-    let chunk = (chunk.max(1) as u64).min(count);
-    match sched {
+    let each = match sched {
         // Parts of a given length, in turn. The compiler's code adds the stride to both bounds until the lower one is beyond the loop's end, which
         // the type must be able to say. Where it is not, all of a thread's parts are one.
         33 | 65 | 91 | 161 => {
+            // More than there is counts for all of it.
+            let chunk = (chunk.max(1) as u64).min(count);
             let parts = count.div_ceil(chunk);
-            let is_last = (parts - 1) % size == number;
-            let step = i128::from(bounds.step);
-            if parts <= size {
-                let low = number.saturating_mul(chunk).min(count);
-                return bounds.only(low, low.saturating_add(chunk).min(count), count);
-            }
-            let turn = u128::from(chunk) * u128::from(size);
-            let beyond = bounds.lower + step * (i128::from(count) + turn as i128);
-            if bounds.holds(beyond) {
+            if parts > size && bounds.has_room(count, chunk.checked_mul(size).and_then(|turn| turn.checked_add(1))) {
                 let lower = bounds.value(number * chunk);
-                let span = step * i128::from(chunk);
-                return Part { is_last, lower, upper: lower + span - step, stride: span * i128::from(size) };
+                let span = chunk.wrapping_mul(bounds.step as u64);
+                let upper = lower.wrapping_add(span).wrapping_sub(bounds.step as u64);
+                let is_last = (parts - 1) % size == number;
+                return Part { is_last, is_empty: false, lower, upper, stride: span.wrapping_mul(size) };
             }
             let each = parts.div_ceil(size).saturating_mul(chunk);
             let low = number.saturating_mul(each).min(count);
             return bounds.only(low, low.saturating_add(each).min(count), count);
         }
         45 => {
-            let rounded = count.div_ceil(size).checked_next_multiple_of(chunk);
-            (each, more) = (rounded.unwrap_or(count), 0);
+            let chunk = (chunk.max(1) as u64).min(count);
+            count.div_ceil(size).checked_next_multiple_of(chunk).unwrap_or(count)
         }
-        _ => {}
-    }
-    let low = each.saturating_mul(number).saturating_add(number.min(more)).min(count);
-    let high = low.saturating_add(each + u64::from(number < more)).min(count);
-    bounds.whole(low, high, count)
+        _ => {
+            let (each, more) = (count / size, count % size);
+            let low = each * number + number.min(more);
+            return bounds.whole(low, low + each + u64::from(number < more), count);
+        }
+    };
+    let low = each.saturating_mul(number).min(count);
+    bounds.whole(low, low.saturating_add(each).min(count), count)
 }
 
 /// Who is counted for a schedule: the teams of a league (`distribute`), or the threads of a team.
@@ -178,11 +177,12 @@ fn next(thread: &mut Thread) -> Option<(bool, u64, u64)> {
 macro_rules! bounds {
     ($type:ty, $lower:expr, $upper:expr, $step:expr) => {
         Bounds {
-            lower: i128::from($lower),
-            upper: i128::from($upper),
+            lower: $lower as u64,
+            upper: $upper as u64,
             step: i64::from($step),
-            least: i128::from(<$type>::MIN),
-            most: i128::from(<$type>::MAX),
+            is_empty: if $step >= 0 { $lower > $upper } else { $lower < $upper },
+            least: <$type>::MIN as u64,
+            most: <$type>::MAX as u64,
         }
     };
 }
@@ -195,10 +195,9 @@ macro_rules! loops {
             fn $init(
                 _location: Location, _thread: i32, sched: i32, lower: $type, upper: $type, step: $step, chunk: $step,
             ) {
-                let step = i64::from(step);
-                let count = count(i128::from(lower), i128::from(upper), step);
+                let count = bounds!($type, lower, upper, step).count();
                 let (kind, chunk, is_ordered) = schedule(sched, i64::from(chunk), count);
-                let (first, step, chunk) = (lower as u64, step as u64, chunk as u64);
+                let (first, step, chunk) = (lower as u64, i64::from(step) as u64, chunk as u64);
                 work::begin(here(), LoopStart::counted(kind, chunk, count, first, step).ordered(is_ordered));
             }
         )*}
@@ -250,7 +249,7 @@ macro_rules! loops {
                     let own = part(92, bounds, 0, team, teams);
                     *team_upper = own.upper as $type;
                     let (number, size) = shares(sched);
-                    let bounds = Bounds { lower: own.lower, upper: own.upper, ..bounds };
+                    let bounds = Bounds { lower: own.lower, upper: own.upper, is_empty: own.is_empty, ..bounds };
                     let part = part(sched, bounds, i64::from(chunk), number, size);
                     *lower = part.lower as $type;
                     *upper = part.upper as $type;
@@ -269,9 +268,10 @@ macro_rules! loops {
                 let (team, teams) = shares(92);
                 let bounds = bounds!($type, lower, upper, step);
                 let own = part(92, bounds, 0, team, teams);
-                let count = count(own.lower, own.upper, bounds.step);
+                let Part { lower, upper, is_empty, .. } = own;
+                let count = Bounds { lower, upper, is_empty, ..bounds }.count();
                 let (kind, chunk, is_ordered) = schedule(sched, i64::from(chunk), count);
-                let (first, step, chunk) = (own.lower as u64, bounds.step as u64, chunk as u64);
+                let (first, step, chunk) = (own.lower, bounds.step as u64, chunk as u64);
                 work::begin(here(), LoopStart::counted(kind, chunk, count, first, step).ordered(is_ordered));
             }
 
@@ -330,7 +330,7 @@ impl Dimension {
         if self.lower == 0 && self.step == 1 {
             return self.upper.max(0).cast_unsigned();
         }
-        count(self.lower.into(), self.upper.into(), self.step)
+        bounds!(i64, self.lower, self.upper, self.step).count()
     }
 }
 
