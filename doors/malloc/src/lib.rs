@@ -25,6 +25,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 struct Placer {
     /// A placed block, or null: then it is the next allocator's.
     place: unsafe extern "C" fn(bytes: size_t, align: size_t) -> *mut c_void,
+    /// The same, and its bytes are zero.
+    place_zeroed: unsafe extern "C" fn(bytes: size_t, align: size_t) -> *mut c_void,
     /// Frees a placed block. Whether it was one.
     free: unsafe extern "C" fn(*mut c_void) -> bool,
     /// How many bytes a placed block has; 0 if it is none.
@@ -52,7 +54,7 @@ const LEAST: usize = 4096;
 static RANGE: AtomicPtr<[AtomicUsize; 2]> = AtomicPtr::new(ptr::null_mut());
 
 /// The functions of `libvicus_omp.so`, and the next allocator's, by their places in these lists. Null until they were looked for.
-static PLACER: [AtomicPtr<c_void>; 5] = [const { AtomicPtr::new(ptr::null_mut()) }; 5];
+static PLACER: [AtomicPtr<c_void>; 6] = [const { AtomicPtr::new(ptr::null_mut()) }; 6];
 static NEXT: [AtomicPtr<c_void>; 10] = [const { AtomicPtr::new(ptr::null_mut()) }; 10];
 
 const MALLOC: usize = 0;
@@ -136,6 +138,7 @@ fn placer() -> Option<Placer> {
             let (from, range) = (find(c"vicus_omp_placed_from"), find(c"vicus_omp_placed_range"));
             let names = [
                 c"vicus_omp_place",
+                c"vicus_omp_place_zeroed",
                 c"vicus_omp_free_placed",
                 c"vicus_omp_placed_bytes",
                 c"vicus_omp_note_block",
@@ -167,9 +170,13 @@ fn placer() -> Option<Placer> {
         if IS_SOUGHT.load(Ordering::Acquire) != 2 {
             return None;
         }
-        let [place, free, bytes, note, forget] = PLACER.each_ref().map(|function| function.load(Ordering::Relaxed));
+        let [place, place_zeroed, free, bytes, note, forget] =
+            PLACER.each_ref().map(|function| function.load(Ordering::Relaxed));
         Some(Placer {
             place: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(size_t, size_t) -> *mut c_void>(place),
+            place_zeroed: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(size_t, size_t) -> *mut c_void>(
+                place_zeroed,
+            ),
             free: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void) -> bool>(free),
             bytes: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*const c_void) -> size_t>(bytes),
             note: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*const c_void, size_t)>(note),
@@ -181,19 +188,20 @@ fn placer() -> Option<Placer> {
 /// A placed block, if one of this size is to be.
 #[inline(always)]
 fn placed(bytes: usize, align: usize) -> Option<NonNull<c_void>> {
-    if bytes < FROM.load(Ordering::Relaxed) { None } else { place(bytes, align) }
+    if bytes < FROM.load(Ordering::Relaxed) { None } else { place(bytes, align, false) }
 }
 
 #[cold]
 #[inline(never)]
 #[expect(unsafe_code, reason = "calls a function of `libvicus_omp.so`")]
-fn place(bytes: usize, align: usize) -> Option<NonNull<c_void>> {
+fn place(bytes: usize, align: usize, is_zeroed: bool) -> Option<NonNull<c_void>> {
     let placer = placer()?;
     if bytes < PLACED_FROM.load(Ordering::Relaxed) || !align.is_power_of_two() {
         return None;
     }
+    let place = if is_zeroed { placer.place_zeroed } else { placer.place };
     // SAFETY: it takes any size, and an alignment that is a power of two.
-    NonNull::new(unsafe { (placer.place)(bytes, align) })
+    NonNull::new(unsafe { place(bytes, align) })
 }
 
 /// Tells of a block of the next allocator, if it is a large one.
@@ -286,8 +294,9 @@ pub extern "C" fn malloc(bytes: size_t) -> *mut c_void {
 #[expect(unsafe_code, reason = "a name of the C library")]
 #[unsafe(no_mangle)]
 pub extern "C" fn calloc(count: size_t, bytes: size_t) -> *mut c_void {
-    // Placed pages are fresh, and so they are zero.
-    match count.checked_mul(bytes).and_then(|bytes| placed(bytes, 16)) {
+    let from = FROM.load(Ordering::Relaxed);
+    let all = count.checked_mul(bytes).filter(|&all| all >= from);
+    match all.and_then(|all| place(all, 16, true)) {
         Some(block) => block.as_ptr(),
         None => noted(call_next!(CALLOC, fn(size_t, size_t) -> *mut c_void, count, bytes), count.saturating_mul(bytes)),
     }

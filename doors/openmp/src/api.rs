@@ -168,6 +168,13 @@ fn get_schedule() -> (u32, i32) {
     (number | if is_monotonic { MONOTONIC } else { 0 }, chunk)
 }
 
+/// Ends the threads that wait for the next region: 1 soft and 2 hard are the same here. 0 if that was done.
+fn pause(kind: i32) -> i32 {
+    let _errno = crate::wait::KeepErrno::new();
+    let is_done = matches!(kind, 1 | 2) && crate::process::release();
+    if is_done { 0 } else { -1 }
+}
+
 /// What `f` makes of a processor in a set; -1: there is no such processor.
 fn in_mask(cpu: i32, mask: *mut *mut libc::cpu_set_t, f: impl FnOnce(usize, &mut libc::cpu_set_t) -> i32) -> i32 {
     let count = unsafe { kmp_get_affinity_max_proc() };
@@ -217,19 +224,20 @@ exports! {
     }
 
     "OMP_5.0.1", "VERSION":
-    fn omp_fulfill_event_(event: *const *const Event) {
-        unsafe { omp_fulfill_event(*event) };
+    // `omp_lib` passes the handle itself.
+    fn omp_fulfill_event_(event: *const Event) {
+        unsafe { omp_fulfill_event(event) };
     }
 
     "OMP_5.0", "VERSION":
-    fn omp_pause_resource(_kind: i32, _device: i32) -> i32 {
-        // Nothing is held that others could use.
-        i32::from(here().team().level.get() > 0)
+    fn omp_pause_resource(kind: i32, device: i32) -> i32 {
+        // The host is the only device, and its number is that of devices; -1 says so, too.
+        if (-1..=0).contains(&device) { pause(kind) } else { -1 }
     }
 
     "OMP_5.0", "VERSION":
-    fn omp_pause_resource_all(_kind: i32) -> i32 {
-        i32::from(here().team().level.get() > 0)
+    fn omp_pause_resource_all(kind: i32) -> i32 {
+        pause(kind)
     }
 
     "OMP_6.0":

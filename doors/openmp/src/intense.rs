@@ -6,7 +6,7 @@
 //! its code.
 
 use crate::report::symbols::Symbols;
-use crate::settings::complain;
+use crate::settings::warn;
 use crate::wait::Guarded;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -34,7 +34,7 @@ fn listed() -> Option<&'static Listed> {
     LISTED
         .get_or_init(|| {
             let file = vicus::environment::intense()?;
-            let wrong = |error: &str| complain(&format!("VICUS_INTENSE={} is left out: {error}", file.display()));
+            let wrong = |error: &str| warn(&format!("VICUS_INTENSE={} is left out: {error}", file.display()));
             let text = fs::read_to_string(&file).map_err(|error| wrong(&error.to_string())).ok()?;
             parse(&text).map_err(|error| wrong(&error)).ok()
         })

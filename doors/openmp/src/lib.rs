@@ -16,7 +16,7 @@
 //!
 //! * A pointer from a program is used as its interface says, and not after the call, unless that says so.
 //! * A `thread::Thread` is used by its own thread alone. References to it end before the program's code runs, which may call back.
-//! * A `team::Team` lives as long as the process. Its cells are written by the thread that begins a region, before it calls the others.
+//! * A `team::Team` lives as long as the pool of threads that run its regions. Its cells are written by the thread that begins a region, before it calls the others.
 //! * A `tasks::Record` belongs to the task that it is of, and is freed by the thread that has run it.
 //!
 //! What tasks share, queues, counts and sleep, is in worlds/machine, which asks site by site.

@@ -31,6 +31,13 @@ pub(crate) fn note_clang() {
 /// Whether an object asks for a library by name.
 static IS_KNOWN: AtomicBool = AtomicBool::new(false);
 
+/// Whether an object that is loaded with the program asks for an OpenMP library: another program says nothing of its variables.
+pub(crate) fn is_asked_for() -> bool {
+    IS_ASKED_FOR.load(Ordering::Relaxed)
+}
+
+static IS_ASKED_FOR: AtomicBool = AtomicBool::new(false);
+
 /// The functions that are bound again.
 const NAMES: [&CStr; 44] = [
     c"access",
@@ -108,6 +115,8 @@ struct Objects {
     own: Vec<Object>,
     /// Whether the first one that asks for an OpenMP library wants clang's.
     is_for_clang: Option<bool>,
+    /// Whether one asks for this library by its own name.
+    asks_for_this: bool,
 }
 
 /// Where an object is loaded, and its table.
@@ -133,6 +142,7 @@ unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _bytes: usize, all: 
     if all.is_for_clang.is_none() {
         all.is_for_clang = dynamic.as_ref().and_then(Object::asks_for_clang);
     }
+    all.asks_for_this |= dynamic.as_ref().is_some_and(Object::asks_for_this);
     // The program is the first one.
     if all.program.is_none() {
         all.program = Some(range.unwrap_or_default());
@@ -162,19 +172,30 @@ impl Object {
         self.values(tag).next()
     }
 
-    /// Whether it asks for clang's library; `None` if it asks for none.
-    fn asks_for_clang(&self) -> Option<bool> {
+    /// The first answer of `f` to the names of the libraries that it asks for.
+    fn needs<R>(&self, f: impl Fn(&[u8]) -> Option<R>) -> Option<R> {
         const NEEDED: i64 = 1;
         // The kernel's own object is not bound as others are.
         let strings = self.address(STRINGS).filter(|&strings| strings > self.base)?;
         self.values(NEEDED).find_map(|at| {
-            let name = unsafe { CStr::from_ptr(ptr::with_exposed_provenance::<c_char>(strings + at)) }.to_bytes();
+            f(unsafe { CStr::from_ptr(ptr::with_exposed_provenance::<c_char>(strings + at)) }.to_bytes())
+        })
+    }
+
+    /// Whether it asks for clang's library; `None` if it asks for none.
+    fn asks_for_clang(&self) -> Option<bool> {
+        self.needs(|name| {
             let is_one_of = |all: &[&[u8]]| all.iter().any(|begin| name.starts_with(begin));
             if is_one_of(&[b"libomp.so", b"libiomp5.so"]) {
                 return Some(true);
             }
             is_one_of(&[b"libgomp.so"]).then_some(false)
         })
+    }
+
+    /// Whether it is linked with this library.
+    fn asks_for_this(&self) -> bool {
+        self.needs(|name| name.starts_with(b"libvicus_omp.so").then_some(())).is_some()
     }
 
     /// Writes the addresses of functions into the slots of these names.
@@ -226,6 +247,7 @@ pub(crate) fn begin() {
         IS_FOR_CLANG.store(is_for_clang, Ordering::Relaxed);
         IS_KNOWN.store(true, Ordering::Relaxed);
     }
+    IS_ASKED_FOR.store(all.is_for_clang.is_some() || all.asks_for_this, Ordering::Relaxed);
     let Some((low, high)) = all.program else { return };
     let found = |name: &CStr| unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }.addr();
     if [c"__tsan_init", c"__asan_init", c"__msan_init"].into_iter().any(|name| found(name) != 0) {

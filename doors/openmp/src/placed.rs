@@ -17,8 +17,58 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use vicus::memory::{Distribution, Memory, PlaceError, Placed, distribution, process_memory};
 
-/// The blocks in use, by their addresses.
-static BLOCKS: Guarded<BTreeMap<usize, Placed>> = Guarded::new(BTreeMap::new());
+/// The blocks in use, by their addresses, and those that come again.
+static BLOCKS: Guarded<Blocks> = Guarded::new(Blocks { used: BTreeMap::new(), spare: Vec::new(), spare_bytes: 0 });
+
+/// A block, and how it lies if that is what the environment says: then it may be given out again.
+struct Block {
+    placed: Placed,
+    how: Option<&'static Distribution>,
+}
+
+/// The system makes pages slowly: each is zeroed, and asked for by a fault. The C library keeps what a program frees, and so do these.
+#[derive(Default)]
+struct Blocks {
+    used: BTreeMap<usize, Block>,
+    /// Freed ones, those last that were freed last.
+    spare: Vec<Block>,
+    spare_bytes: usize,
+}
+
+/// All pages are at least as long: a block that is longer by less has no more pages.
+const LEAST_PAGE: usize = 4096;
+
+/// So many freed blocks are kept, with so many bytes in all.
+const MOST_SPARE: usize = 64;
+const MOST_SPARE_BYTES: usize = 64 << 20;
+
+impl Blocks {
+    /// A freed block of so many bytes that lies so.
+    fn again(&mut self, bytes: usize, how: &'static Distribution) -> Option<Block> {
+        let fits =
+            |block: &Block| block.placed.bytes().len() == bytes && block.how.is_some_and(|own| ptr::eq(own, how));
+        let at = self.spare.iter().rposition(fits)?;
+        let block = self.spare.remove(at);
+        self.spare_bytes -= block.placed.bytes().len();
+        Some(block)
+    }
+
+    /// Keeps a freed block. What it keeps no longer instead.
+    fn keep(&mut self, block: Block) -> Vec<Block> {
+        if block.how.is_none() || block.placed.bytes().len() > MOST_SPARE_BYTES {
+            return vec![block];
+        }
+        self.spare_bytes += block.placed.bytes().len();
+        self.spare.push(block);
+        let mut gone = Vec::new();
+        while self.spare.len() > MOST_SPARE || self.spare_bytes > MOST_SPARE_BYTES {
+            let oldest = self.spare.remove(0);
+            self.spare_bytes -= oldest.placed.bytes().len();
+            gone.push(oldest);
+        }
+        gone
+    }
+}
 
 /// The C library's large blocks in use, as far as `libvicus_malloc.so` tells: where they begin, and how many bytes they
 /// have.
@@ -52,7 +102,7 @@ fn memory() -> Option<&'static Arc<Memory>> {
     if STATE.load(Ordering::Acquire) == UNTRIED
         && STATE.compare_exchange(UNTRIED, TRYING, Ordering::AcqRel, Ordering::Acquire).is_ok()
     {
-        let (memory, warnings) = process_memory(&vicus::environment::defaults());
+        let (memory, warnings) = crate::process::unforked(|| process_memory(&vicus::environment::defaults()));
         if is_wanted() {
             warnings.iter().for_each(|warning| complain(warning));
         }
@@ -73,20 +123,21 @@ pub(crate) fn near_here() -> Distribution {
 
 /// A block of whole pages, zeroed, that lies so. Null if there is none to be had here.
 pub(crate) fn place(bytes: usize, align: usize, how: &Distribution) -> *mut u8 {
-    place_by(bytes, align, |memory, layout| memory.place(layout, Some(how)))
+    place_by(bytes, align, None, |memory, layout| memory.place(layout, Some(how)))
 }
 
 /// The same by a function that takes the block from the memory.
 fn place_by(
     bytes: usize,
     align: usize,
+    how: Option<&'static Distribution>,
     take: impl FnOnce(&Arc<Memory>, Layout) -> Result<Placed, PlaceError>,
 ) -> *mut u8 {
     let _errno = crate::wait::KeepErrno::new();
     if IS_INSIDE.replace(true) {
         return ptr::null_mut();
     }
-    let block = place_here(bytes, align, take);
+    let block = place_here(bytes, align, how, take);
     IS_INSIDE.set(false);
     block.unwrap_or(ptr::null_mut())
 }
@@ -94,6 +145,7 @@ fn place_by(
 fn place_here(
     bytes: usize,
     align: usize,
+    how: Option<&'static Distribution>,
     take: impl FnOnce(&Arc<Memory>, Layout) -> Result<Placed, PlaceError>,
 ) -> Option<*mut u8> {
     let memory = memory()?;
@@ -117,7 +169,7 @@ fn place_here(
         begin_malloc();
     }
     let at = placed.bytes_mut().as_mut_ptr();
-    BLOCKS.with(|all| all.insert(at.addr(), placed));
+    BLOCKS.with(|all| all.used.insert(at.addr(), Block { placed, how }));
     if crate::report::is_traced() {
         crate::report::note_array(at.addr(), bytes);
     }
@@ -129,12 +181,13 @@ pub(crate) fn free(at: *mut u8) -> bool {
     let _errno = crate::wait::KeepErrno::new();
     // It may free small blocks of its own, which are others'.
     let outer = IS_INSIDE.replace(true);
-    let placed = BLOCKS.with(|all| all.remove(&at.addr()));
-    let was_one = placed.is_some();
-    if let Some(placed) = &placed {
-        crate::sections::forget(at.addr()..at.addr() + placed.bytes().len());
+    let block = BLOCKS.with(|all| all.used.remove(&at.addr()));
+    let was_one = block.is_some();
+    if let Some(block) = block {
+        crate::sections::forget(at.addr()..at.addr() + block.placed.bytes().len());
+        let gone = BLOCKS.with(|all| all.keep(block));
+        drop(gone);
     }
-    drop(placed);
     IS_INSIDE.set(outer);
     was_one
 }
@@ -182,6 +235,11 @@ pub(crate) fn tell_of_unplaced() {
              for malloc as well, load libvicus_malloc.so before libvicus_omp.so (LD_PRELOAD)",
         );
     }
+}
+
+/// Whether `libvicus_malloc.so` is loaded.
+pub(crate) fn has_malloc() -> bool {
+    !unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"vicus_malloc_begin".as_ptr()) }.is_null()
 }
 
 /// Has `libvicus_malloc.so` look for placed blocks among those that are freed. Whether it is there.
@@ -243,7 +301,7 @@ crate::exports::exports! {
                 status => Err(format!("a policy has returned {status}")),
             }
         });
-        place_by(bytes, 16, |memory, layout| memory.place_by(layout, &listed))
+        place_by(bytes, 16, None, |memory, layout| memory.place_by(layout, &listed))
     }
 
     "VERSION":
@@ -289,8 +347,8 @@ fn placed_block_of(address: usize) -> Option<Range<usize>> {
         return None;
     }
     BLOCKS.with(|all| {
-        let (&start, placed) = all.range(..=address).next_back()?;
-        Some(start..start + placed.bytes().len()).filter(|block| block.contains(&address))
+        let (&start, block) = all.used.range(..=address).next_back()?;
+        Some(start..start + block.placed.bytes().len()).filter(|block| block.contains(&address))
     })
 }
 
@@ -333,12 +391,34 @@ pub(crate) extern "C" fn vicus_omp_placed_from() -> usize {
     of_sizes.min(of_all)
 }
 
+/// A block for a function of the C library. Its bytes are zero if `is_zeroed`; otherwise they may be those of one that was freed.
+fn place_again(bytes: usize, align: usize, is_zeroed: bool) -> *mut u8 {
+    let Some(how) = distribution_of(bytes) else { return ptr::null_mut() };
+    if !is_zeroed && align <= LEAST_PAGE && !IS_INSIDE.get() {
+        let _errno = crate::wait::KeepErrno::new();
+        IS_INSIDE.set(true);
+        let at = BLOCKS.with(|all| {
+            let mut block = all.again(bytes, how)?;
+            let at = block.placed.bytes_mut().as_mut_ptr();
+            all.used.insert(at.addr(), block);
+            Some(at)
+        });
+        IS_INSIDE.set(false);
+        if let Some(at) = at {
+            return at;
+        }
+    }
+    place_by(bytes, align, Some(how), |memory, layout| memory.place(layout, Some(how)))
+}
+
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn vicus_omp_place(bytes: usize, align: usize) -> *mut u8 {
-    match distribution_of(bytes) {
-        Some(how) => place(bytes, align, how),
-        None => ptr::null_mut(),
-    }
+    place_again(bytes, align, false)
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn vicus_omp_place_zeroed(bytes: usize, align: usize) -> *mut u8 {
+    place_again(bytes, align, true)
 }
 
 #[unsafe(no_mangle)]

@@ -57,7 +57,7 @@ pub(crate) fn begins_on(number: u32, size: u32) -> Option<usize> {
 /// All places.
 fn places() -> &'static [Vec<usize>] {
     static PLACES: OnceLock<Vec<Vec<usize>>> = OnceLock::new();
-    PLACES.get_or_init(|| {
+    let find = || {
         let settings = settings::get();
         if settings.icv.bind == 0 && settings.places.is_none() {
             return Vec::new();
@@ -76,7 +76,8 @@ fn places() -> &'static [Vec<usize>] {
             ));
         }
         places
-    })
+    };
+    PLACES.get().unwrap_or_else(|| crate::process::unforked(|| PLACES.get_or_init(find)))
 }
 
 /// The value of a file of the kernel about a processor.
@@ -109,24 +110,26 @@ pub(crate) type Nodes = Vec<Vec<usize>>;
 /// The processors that the process may use, by node; in each node one of each core before the second ones. One list if the system does not say which node is whose.
 pub(crate) fn nodes() -> &'static Nodes {
     static NODES: OnceLock<Nodes> = OnceLock::new();
-    NODES.get_or_init(|| {
-        if allowed().iter().any(|&cpu| node_of(cpu).is_none()) {
-            return vec![allowed().to_vec()];
-        }
-        let mut nodes = grouped(node_of);
-        for node in &mut nodes {
-            let mut cores: Vec<Option<String>> = Vec::new();
-            let mut turn = |cpu: usize| {
-                let core = core_of(cpu);
-                cores.push(core.clone());
-                cores.iter().filter(|other| core.is_some() && **other == core).count()
-            };
-            let mut by_turn: Vec<(usize, usize)> = node.iter().map(|&cpu| (turn(cpu), cpu)).collect();
-            by_turn.sort_unstable();
-            *node = by_turn.into_iter().map(|(_, cpu)| cpu).collect();
-        }
-        nodes
-    })
+    NODES.get().unwrap_or_else(|| crate::process::unforked(|| NODES.get_or_init(find_nodes)))
+}
+
+fn find_nodes() -> Nodes {
+    if allowed().iter().any(|&cpu| node_of(cpu).is_none()) {
+        return vec![allowed().to_vec()];
+    }
+    let mut nodes = grouped(node_of);
+    for node in &mut nodes {
+        let mut cores: Vec<Option<String>> = Vec::new();
+        let mut turn = |cpu: usize| {
+            let core = core_of(cpu);
+            cores.push(core.clone());
+            cores.iter().filter(|other| core.is_some() && **other == core).count()
+        };
+        let mut by_turn: Vec<(usize, usize)> = node.iter().map(|&cpu| (turn(cpu), cpu)).collect();
+        by_turn.sort_unstable();
+        *node = by_turn.into_iter().map(|(_, cpu)| cpu).collect();
+    }
+    nodes
 }
 
 fn core_of(cpu: usize) -> Option<String> {

@@ -3,12 +3,12 @@
 use crate::settings;
 use crate::team::Pool;
 use crate::thread::{self, Thread};
-use crate::wait::Guarded;
+use crate::wait::{Guarded, Lock};
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Starts a thread of a region, on this processor if one is said. Nobody waits for its end, and signals of the process are handled by other
 /// threads.
@@ -73,6 +73,12 @@ unsafe extern "C" fn ends(thread: *mut libc::c_void) {
         return;
     }
     leave_pools(std::mem::take(&mut thread.pools));
+    for (variable, own) in std::mem::take(&mut thread.private) {
+        if !std::ptr::eq(variable, own) {
+            unsafe { libc::free(own.cast()) };
+        }
+    }
+    crate::tasks::forget_events(std::mem::take(&mut thread.awaited));
     thread.memory.clear();
     // Destructors of the program that are called after this one may come back. Then the thread has a new record.
     thread::forget();
@@ -84,13 +90,42 @@ unsafe extern "C" fn ends(thread: *mut libc::c_void) {
     }
 }
 
-/// The threads and teams of threads that have ended, for those that come.
+/// The threads and teams of threads that have ended, for those that come; the oldest first.
 static LEFT: Guarded<Vec<Vec<Pool>>> = Guarded::new(Vec::new());
 
+/// How many threads are kept so, for each processor; and at least so many. What was left last is kept, however many it has: a program may begin
+/// one thread after the other, each with a region.
+const KEPT_EACH: usize = 4;
+const KEPT_LEAST: usize = 32;
+
 fn leave_pools(pools: Vec<Pool>) {
-    if !pools.is_empty() {
-        LEFT.with(|left| left.push(pools));
+    if pools.is_empty() {
+        return;
     }
+    let most = KEPT_LEAST.max(KEPT_EACH * settings::processors() as usize);
+    let ended = LEFT.with(|left| {
+        left.push(pools);
+        let costs = left.iter().rev().map(|pools| pools.iter().map(Pool::cost).sum::<usize>());
+        let mut all = 0;
+        let kept = costs.take_while(|cost| {
+            all += cost;
+            all <= most
+        });
+        let kept = kept.count().max(1);
+        left.drain(..left.len() - kept).collect::<Vec<_>>()
+    });
+    ended.into_iter().flatten().for_each(Pool::end);
+}
+
+/// Ends the threads of regions that the calling thread, which is in none, and threads that have ended keep for the next ones. Whether that may be.
+pub(crate) fn release() -> bool {
+    let thread = thread::here();
+    if thread.depth > 0 || thread.team().level.get() > 0 || thread.is_seated {
+        return false;
+    }
+    let left = LEFT.with(std::mem::take);
+    left.into_iter().flatten().chain(std::mem::take(&mut thread.pools)).for_each(Pool::end);
+    true
 }
 
 /// Threads and teams that a thread has left which has ended.
@@ -106,15 +141,39 @@ pub(crate) fn watch_forks() {
     }
 }
 
+/// The lock under which the machine is looked at and settings are read: what is used for that, in hwloc and in the standard library, has locks of
+/// its own, which a child would find held if the process were forked meanwhile. By whom it is held, and 0 if by nobody.
+static LOOKING: Lock = Lock::new();
+static LOOKS: AtomicUsize = AtomicUsize::new(0);
+
+/// Calls `f` while the process is not forked.
+pub(crate) fn unforked<R>(f: impl FnOnce() -> R) -> R {
+    // Each thread has its own.
+    let own = unsafe { libc::__errno_location() }.addr();
+    if LOOKS.load(Ordering::Relaxed) == own {
+        return f();
+    }
+    LOOKING.with(|| {
+        LOOKS.store(own, Ordering::Relaxed);
+        let result = f();
+        LOOKS.store(0, Ordering::Relaxed);
+        result
+    })
+}
+
 extern "C" fn before_fork() {
+    LOOKING.lock();
     crate::placed::lock_for_fork();
 }
 
 extern "C" fn after_fork() {
     crate::placed::unlock_after_fork();
+    LOOKING.unlock();
 }
 
 extern "C" fn forked() {
+    LOOKS.store(0, Ordering::Relaxed);
+    LOOKING.init();
     crate::placed::begin_anew();
     crate::sections::begin_anew();
     crate::intense::begin_anew();
@@ -123,5 +182,6 @@ extern "C" fn forked() {
     thread::BUSY.store(0, Ordering::Relaxed);
     // The old record is left as it is, its teams and their threads' docks as well.
     LEFT.begin_anew();
+    crate::tasks::begin_anew();
     thread::begin_anew();
 }

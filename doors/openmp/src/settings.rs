@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::Duration;
 use vicus::memory::Distribution;
 use vicus::team::Setting;
@@ -102,19 +102,26 @@ pub(crate) struct Settings {
 #[inline]
 pub(crate) fn get() -> &'static Settings {
     static SETTINGS: OnceLock<Settings> = OnceLock::new();
-    SETTINGS.get_or_init(|| {
+    SETTINGS.get().unwrap_or_else(|| begin(&SETTINGS))
+}
+
+#[cold]
+#[inline(never)]
+fn begin(settings: &'static OnceLock<Settings>) -> &'static Settings {
+    let first = || {
         let settings = read();
         let checks = vicus::environment::checks().and_then(told);
         crate::checks::begin(checks == Some(true));
         crate::intense::begin();
-        if let Some(is_verbose) = settings.display {
+        if let Some(is_verbose) = settings.display.filter(|_| !IS_QUIET.load(Ordering::Relaxed)) {
             eprint!("{}", settings.shown(is_verbose));
         }
-        if settings.shows_effective {
+        if settings.shows_effective && !IS_QUIET.load(Ordering::Relaxed) {
             eprint!("{}", settings.effective());
         }
         settings
-    })
+    };
+    crate::process::unforked(|| settings.get_or_init(first))
 }
 
 /// Before `main`: what a program sets later has no effect, as in gcc's library.
@@ -135,10 +142,14 @@ static BEFORE_MAIN: extern "C" fn(i32, *const *const u8, *const *const u8) = {
         }
         processors();
         crate::places::allowed();
-        // clang's library reads them when it is first called, and its programs may set them until then.
+        // clang's library reads them when it is first called, and its programs may set them until then. A program without OpenMP, which has
+        // inherited them and this library, may load an object with it later: they are read by its first call.
         let is_reported = vicus::environment::summary().is_some() || vicus::environment::trace().is_some();
-        if !crate::objects::is_for_clang() || is_reported || crate::placed::is_asked_for() {
+        let is_at_once = crate::objects::is_asked_for() && !crate::objects::is_for_clang();
+        if is_at_once || is_reported || crate::placed::is_asked_for() {
+            IS_QUIET.store(!crate::objects::is_asked_for(), Ordering::Relaxed);
             get();
+            IS_QUIET.store(false, Ordering::Relaxed);
             crate::report::begin();
         }
         crate::placed::begin();
@@ -146,6 +157,21 @@ static BEFORE_MAIN: extern "C" fn(i32, *const *const u8, *const *const u8) = {
     }
     before_main
 };
+
+/// Whether nothing is told of variables: they are read in a program without OpenMP, which has inherited them.
+static IS_QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Tells the user that a variable is wrong.
+pub(crate) fn warn(what: &str) {
+    if !IS_QUIET.load(Ordering::Relaxed) {
+        complain(what);
+    }
+}
+
+/// The same of where memory lies, which is as the variable says in a program without OpenMP as well, if `libvicus_malloc.so` is loaded.
+fn warn_of_memory(what: &str) {
+    if crate::placed::has_malloc() { complain(what) } else { warn(what) }
+}
 
 /// Tells the user of something wrong.
 pub(crate) fn complain(what: &str) {
@@ -171,7 +197,7 @@ fn variable(name: &str) -> Option<String> {
         Ok(text) => Some(text.trim().to_owned()).filter(|text| !text.is_empty()),
         Err(VarError::NotPresent) => None,
         Err(VarError::NotUnicode(_)) => {
-            complain(&format!("{name} is no text"));
+            warn(&format!("{name} is no text"));
             None
         }
     }
@@ -180,7 +206,7 @@ fn variable(name: &str) -> Option<String> {
 /// A variable's value, by a function that says what it should have been.
 fn parsed<T>(name: &str, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
     let text = variable(name)?;
-    parse(&text).map_err(|wanted| complain(&format!("{name}={text} is left out: it is to be {wanted}"))).ok()
+    parse(&text).map_err(|wanted| warn(&format!("{name}={text} is left out: it is to be {wanted}"))).ok()
 }
 
 fn number(text: &str, least: i32) -> Result<i32, String> {
@@ -231,9 +257,15 @@ fn schedule(text: &str) -> Result<Schedule, String> {
     Ok(Schedule { kind, is_monotonic, chunk })
 }
 
-fn bytes(text: &str) -> Result<usize, String> {
-    bytes_in(text, "K")
+/// How many bytes a stack has: what the system starts a thread on at least.
+fn stack(text: &str, usual: &'static str) -> Result<usize, String> {
+    let bytes = bytes_in(text, usual)?;
+    let least = LEAST_STACK;
+    if bytes < least { Err(format!("at least {} KiB: a thread has no room in less", least >> 10)) } else { Ok(bytes) }
 }
+
+/// In less, a thread of the library does not come to the program's code.
+const LEAST_STACK: usize = 16 << 10;
 
 /// A number of bytes, in this unit if it names none.
 fn bytes_in(text: &str, usual: &'static str) -> Result<usize, String> {
@@ -306,7 +338,7 @@ fn read() -> Settings {
     let levels = parsed("OMP_MAX_ACTIVE_LEVELS", |text| number(text, 0)).unwrap_or(match is_nested {
         Some(true) => i32::MAX,
         Some(false) => 1,
-        None if has_list => i32::MAX,
+        None if has_list || bind_by_level.as_ref().is_some_and(|all| all.len() > 1) => i32::MAX,
         None => 1,
     });
     let is_active = parsed("OMP_WAIT_POLICY", |text| match text.to_ascii_lowercase().as_str() {
@@ -365,9 +397,9 @@ fn read() -> Settings {
         offload: parsed("OMP_TARGET_OFFLOAD", offload).unwrap_or(1),
         cancels: parsed("OMP_CANCELLATION", truth).unwrap_or(false),
         most_priority: parsed("OMP_MAX_TASK_PRIORITY", |text| number(text, 0)).unwrap_or(0),
-        stack_bytes: parsed("OMP_STACKSIZE", bytes)
-            .or_else(|| parsed("GOMP_STACKSIZE", bytes))
-            .or_else(|| parsed("KMP_STACKSIZE", |text| bytes_in(text, "B"))),
+        stack_bytes: parsed("OMP_STACKSIZE", |text| stack(text, "K"))
+            .or_else(|| parsed("GOMP_STACKSIZE", |text| stack(text, "K")))
+            .or_else(|| parsed("KMP_STACKSIZE", |text| stack(text, "B"))),
         is_active,
         spins: spins as u32,
         blocks_ms,
@@ -401,7 +433,9 @@ fn read() -> Settings {
         .unwrap_or(true),
         distribution: distribution(),
         placed_from: vicus::environment::placed_from().and_then(told).unwrap_or(vicus::environment::PLACED_FROM),
-        distribution_of: vicus::environment::distributions_of().and_then(told).unwrap_or_default(),
+        distribution_of: vicus::environment::distributions_of()
+            .and_then(|value| told_by(value, warn_of_memory))
+            .unwrap_or_default(),
         summary: vicus::environment::summary(),
         trace: vicus::environment::trace(),
         work_alone: vicus::environment::summary_alone().and_then(told),
@@ -410,10 +444,10 @@ fn read() -> Settings {
 
 /// How memory lies that the program allocates. Its own blocks are written, so there is no sense in copies of them.
 fn distribution() -> Option<Distribution> {
-    match told(vicus::environment::distribution()?)? {
+    match told_by(vicus::environment::distribution()?, warn_of_memory)? {
         Distribution::Standard => None,
         Distribution::Replicated => {
-            complain(
+            warn_of_memory(
                 "VICUS_DATA_DISTRIBUTION=replicated is left out: what a program allocates is written, and has one copy",
             );
             None
@@ -424,9 +458,13 @@ fn distribution() -> Option<Distribution> {
 
 /// What a variable says that all of Vicus reads; its error begins with the variable's name.
 fn told<T>(value: Result<T, String>) -> Option<T> {
+    told_by(value, warn)
+}
+
+fn told_by<T>(value: Result<T, String>, warn: impl Fn(&str)) -> Option<T> {
     let wrong = |error: String| match error.split_once(": ") {
-        Some((name, what)) => complain(&format!("{name} is left out: {what}")),
-        None => complain(&error),
+        Some((name, what)) => warn(&format!("{name} is left out: {what}")),
+        None => warn(&error),
     };
     value.map_err(wrong).ok()
 }

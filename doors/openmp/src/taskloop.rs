@@ -55,8 +55,7 @@ impl Memories {
         Memories(Guarded::new(BTreeMap::new()))
     }
 
-    /// Where the tasks of a taskloop of this function ran, whose bounds and number of tasks these words tell. It lives as long as the team,
-    /// which is as long as the process.
+    /// Where the tasks of a taskloop of this function ran, whose bounds and number of tasks these words tell. It lives as long as the team.
     fn of(&self, function: usize, words: &[u64], tasks: u64) -> Option<&'static Places> {
         if tasks > MOST_TASKS {
             return None;
@@ -68,6 +67,16 @@ impl Memories {
             }
             all.get(&key).copied().filter(|places| places.len() as u64 == tasks)
         })
+    }
+}
+
+impl Drop for Memories {
+    fn drop(&mut self) {
+        self.0.with(|all| {
+            for &places in all.values() {
+                drop(unsafe { Box::from_raw(std::ptr::from_ref(places).cast_mut()) });
+            }
+        });
     }
 }
 

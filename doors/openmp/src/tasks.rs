@@ -6,7 +6,7 @@
 use crate::report;
 use crate::settings;
 use crate::thread::{Group, Task, Thread, here};
-use crate::wait::{Backoff, Guarded, KeepErrno, wait_until};
+use crate::wait::{Guarded, KeepErrno, wait_until};
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, Ordering};
@@ -50,7 +50,7 @@ const KEPT: u32 = 256;
 /// always take new memory, and those that run them would always free some.
 pub(crate) struct Memory {
     free: [(*mut Free, u32); 3],
-    /// Made with the first task. It is never freed, since a task may come back when its thread has ended.
+    /// Had with the first task. It is never freed, since a task may come back when its thread has ended: another thread has it then.
     returned: *const Returned,
 }
 
@@ -67,7 +67,25 @@ pub(crate) struct Returned {
 /// Instead of a list, when the thread has ended.
 const ENDED: *mut Free = ptr::without_provenance_mut(1);
 
+/// Those of threads that have ended.
+static LEFT: Guarded<Vec<&'static Returned>> = Guarded::new(Vec::new());
+
+/// A child begins, whose parent's threads may have held the lock.
+pub(crate) fn begin_anew() {
+    LEFT.begin_anew();
+}
+
 impl Returned {
+    /// For a thread.
+    fn take() -> &'static Returned {
+        if let Some(left) = LEFT.with(Vec::pop) {
+            // What its last thread has made may come back to this one.
+            left.first.iter().for_each(|first| first.store(ptr::null_mut(), Ordering::Release));
+            return left;
+        }
+        Box::leak(Box::new(Returned { first: [const { AtomicPtr::new(ptr::null_mut()) }; 3] }))
+    }
+
     /// Puts a block into a list. `false` if its thread has ended.
     fn push(&self, class: usize, block: *mut Free) -> bool {
         let mut first = self.first[class].load(Ordering::Relaxed);
@@ -95,8 +113,7 @@ impl Memory {
     #[inline(never)]
     fn take_returned(&mut self, class: usize) {
         if self.returned.is_null() {
-            let first = [const { AtomicPtr::new(ptr::null_mut()) }; 3];
-            self.returned = Box::leak(Box::new(Returned { first }));
+            self.returned = Returned::take();
         }
         let returned = unsafe { &*self.returned };
         let mut first = returned.first[class].swap(ptr::null_mut(), Ordering::Acquire);
@@ -165,6 +182,10 @@ impl Memory {
                 first = unsafe { (*block).next };
                 unsafe { libc::free(block.cast()) };
             }
+        }
+        if let Some(returned) = unsafe { self.returned.as_ref() } {
+            LEFT.with(|left| left.push(returned));
+            self.returned = ptr::null();
         }
         for (first, count) in &mut self.free {
             while !first.is_null() {
@@ -455,8 +476,7 @@ pub(crate) fn spawn(record: *mut Record, said: Said) {
     if !thread.is_seated {
         unsafe { run(thread, record) };
         if !event.is_null() {
-            wait_until(|| unsafe { (*event).is_fulfilled() });
-            unsafe { Event::drop_one(event) };
+            await_outside(event);
         }
         return;
     }
@@ -484,10 +504,10 @@ pub(crate) fn spawn(record: *mut Record, said: Said) {
             wait_for_earlier(&accesses);
         }
         if !event.is_null() {
-            let own = [Access::new(event.addr(), 1, Mode::ReadWrite)];
-            hold(event, child().follows(&own));
+            // Its maker goes on when its block has ended. What waits for the task itself, or follows it, waits for a child that is over with
+            // the event.
+            hold(event, child().follows(&accesses));
             run_at_once(record);
-            wait_for_earlier(&own);
             unsafe { Event::drop_one(event) };
             return;
         }
@@ -660,15 +680,15 @@ pub(crate) unsafe fn complete(record: *mut Record) {
         crate::kmpc::tasks::drop_unrun(record);
         let event = (*record).event;
         if !event.is_null() {
-            let mut backoff = Backoff::new();
-            while !(*event).is_fulfilled() {
-                if here().is_seated {
-                    tell(here());
-                    yield_to_descendants();
-                }
-                backoff.pause();
+            let thread = here();
+            thread.has_events = true;
+            if thread.is_seated {
+                tell(thread);
+                hold(event, child());
+                Event::drop_one(event);
+            } else {
+                await_outside(event);
             }
-            Event::drop_one(event);
         }
         free(here(), record);
     }
@@ -729,6 +749,40 @@ impl Event {
     }
 }
 
+/// A task outside of all regions has ended, whose event may not have come.
+fn await_outside(event: *const Event) {
+    let thread = here();
+    thread.awaited.push((thread.task, event));
+}
+
+/// Waits for the events of tasks outside of all regions: those that the running task has made, or all of its region.
+#[cold]
+#[inline(never)]
+fn wait_outside(is_end: bool) {
+    let thread = here();
+    if thread.awaited.is_empty() {
+        return;
+    }
+    let task = thread.task;
+    let own: Vec<_> = thread.awaited.extract_if(.., |&mut (maker, _)| is_end || ptr::eq(maker, task)).collect();
+    for (_, event) in own {
+        wait_until(|| unsafe { (*event).is_fulfilled() });
+        unsafe { Event::drop_one(event) };
+    }
+}
+
+/// A region ends whose thread had no seat.
+pub(crate) fn end_outside() {
+    wait_outside(true);
+}
+
+/// The thread ends: nobody waits for its events any more.
+pub(crate) fn forget_events(awaited: Vec<(*mut Task, *const Event)>) {
+    for (_, event) in awaited {
+        unsafe { Event::drop_one(event) };
+    }
+}
+
 /// An event has come.
 pub(crate) fn fulfil(event: *const Event) {
     let one = unsafe { &*event };
@@ -755,6 +809,8 @@ pub(crate) fn wait() {
     if has_children(here()) {
         let _errno = KeepErrno::new();
         report::waiting(wait_for_children);
+    } else {
+        wait_outside(false);
     }
 }
 
@@ -804,6 +860,8 @@ pub(crate) fn end_group() {
     if group.is_open {
         let _errno = KeepErrno::new();
         report::waiting(close_group);
+    } else {
+        wait_outside(true);
     }
     task.group = group.outer;
     crate::reductions::finish(&group);

@@ -18,7 +18,7 @@ use crate::wait::{KeepErrno, sleep_on, wake};
 use crate::work::{LoopStart, REMEMBERED, Site, Slot};
 use std::cell::{Cell, UnsafeCell};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use vicus::team::{Meetings, Member, Setting, gather};
 
@@ -142,7 +142,8 @@ impl Team {
     fn new(size: u32, binding: Option<Binding>, is_outermost: bool) -> &'static Team {
         let mut bound = if binding.is_none() && is_outermost { Bound::of(size) } else { None };
         let is_exact = binding.is_some() || bound.as_ref().is_some_and(|bound| bound.is_exact);
-        let builder = vicus::machine::Runtime::builder().defaults(vicus::environment::defaults());
+        let defaults = crate::process::unforked(vicus::environment::defaults);
+        let builder = vicus::machine::Runtime::builder().defaults(defaults);
         let mut builder = builder.threads(size as usize).quiet();
         if let Some(binding) = binding {
             builder = builder.processors(binding.processors(size));
@@ -157,7 +158,8 @@ impl Team {
         if let Some(events) = report::events() {
             builder = builder.record(events);
         }
-        let team = builder.strategy(strategy(size, is_exact)).team();
+        let setting = strategy(size, is_exact);
+        let team = crate::process::unforked(|| builder.strategy(setting).team());
         let team = team.unwrap_or_else(|error| crate::settings::fail(&format!("no team of {size} threads: {error}")));
         // A strategy that uses no places gains nothing.
         let uses_places = !team.plan().homes.is_empty() || team.plan().dealing.is_some();
@@ -263,6 +265,30 @@ struct Dock {
     called_from: AtomicI32,
     /// Where the thread may run that has started the dock's.
     processors: libc::cpu_set_t,
+    /// What the library knows of the thread, and the thread's first team: a checker of leaks follows pointers from the thread that has the
+    /// pool, and does not know where others keep theirs.
+    keeps: Cell<(*const Thread, *const Team)>,
+    /// When there is no team any more: the pool that ends.
+    ending: Cell<*const Ending>,
+}
+
+/// A pool that ends: its teams are there until the last of its threads has left.
+struct Ending {
+    left: AtomicUsize,
+    teams: Vec<&'static Team>,
+}
+
+impl Ending {
+    /// A thread has left.
+    unsafe fn leave(ending: *const Ending) {
+        // Acquire and release: the last one sees what all have done in the teams.
+        if unsafe { (*ending).left.fetch_sub(1, Ordering::AcqRel) } == 1 {
+            let ending = unsafe { Box::from_raw(ending.cast_mut()) };
+            for team in ending.teams {
+                drop(unsafe { Box::from_raw(ptr::from_ref(team).cast_mut()) });
+            }
+        }
+    }
 }
 
 /// The threads of a thread's regions, and their teams.
@@ -279,6 +305,24 @@ unsafe impl Send for Pool {}
 impl Pool {
     pub(crate) fn new() -> Pool {
         Pool { docks: Vec::new(), teams: Vec::new(), last: 0 }
+    }
+
+    /// How many threads it has, and one more.
+    pub(crate) fn cost(&self) -> usize {
+        self.docks.len() + 1
+    }
+
+    /// Ends its threads, and frees what it has. No region of it runs, and none will.
+    pub(crate) fn end(self) {
+        // The caller is counted as well, so that nothing is freed before all threads have been called.
+        let left = AtomicUsize::new(self.docks.len() + 1);
+        let ending: *const Ending = Box::into_raw(Box::new(Ending { left, teams: self.teams }));
+        for dock in self.docks {
+            dock.ending.set(ending);
+            dock.team.set(ptr::null());
+            dock.call();
+        }
+        unsafe { Ending::leave(ending) };
     }
 
     /// A team of this size in which no region runs.
@@ -308,6 +352,8 @@ impl Pool {
                 spins_us: AtomicU32::new(0),
                 called_from: AtomicI32::new(-1),
                 processors: free.unwrap_or_else(crate::places::own_set),
+                keeps: Cell::new((ptr::null(), ptr::null())),
+                ending: Cell::new(ptr::null()),
             }));
             let on = if is_outermost { crate::places::begins_on(number, size) } else { None };
             if let Err(error) = crate::process::start_thread(ptr::from_ref(dock).cast(), serve, on) {
@@ -395,12 +441,21 @@ extern "C" fn serve(dock: *mut libc::c_void) -> *mut libc::c_void {
     crate::places::set_affinity(&dock.processors);
     let thread = here();
     thread.free = Some(dock.processors);
+    let initial = thread.team;
+    dock.keeps.set((ptr::from_ref(thread), initial));
     let mut seen = 0;
     loop {
         seen = dock.wait(seen);
-        let team = dock.team.get();
-        enter(thread, unsafe { &*team }, dock.number);
+        let Some(team) = (unsafe { dock.team.get().as_ref() }) else { break };
+        enter(thread, team, dock.number);
     }
+    thread.leave_teams(initial);
+    unsafe {
+        Ending::leave(dock.ending.get());
+        // Whoever has called it may still wake it: that is a call to the system, which looks at the address alone.
+        drop(Box::from_raw(ptr::from_ref(dock).cast_mut()));
+    }
+    ptr::null_mut()
 }
 
 /// How many threads the next region gets if its `num_threads` says so many; 0 if it says nothing.
@@ -445,7 +500,13 @@ pub(crate) fn run(region: Region) {
     let mut icv = thread.task().icv;
     let depth = thread.depth;
     if thread.pools.len() == depth {
-        thread.pools.push(Pool::new());
+        // What a thread that has ended has left, if this one has nothing yet. The threads of a region take none: they never end.
+        if depth == 0 && outer_team.level.get() == 0 {
+            thread.pools = crate::process::left_pools();
+        }
+        if thread.pools.len() == depth {
+            thread.pools.push(Pool::new());
+        }
     }
     // The plan first: what it registers with the kernel takes long if the process has several threads.
     // A clause says no more where threads are not to be bound.

@@ -108,6 +108,8 @@ pub(crate) struct Thread {
     pub(crate) told: Vec<vicus::team::Included>,
     /// Whether a task of this region waits for an event, or has.
     pub(crate) has_events: bool,
+    /// Outside of all regions: the events of tasks whose blocks have ended, each with the task that has made it.
+    pub(crate) awaited: Vec<(*mut Task, *const crate::tasks::Event)>,
     /// Free memory for tasks.
     pub(crate) memory: crate::tasks::Memory,
     /// While the program is traced: the functions of the tasks that run as calls.
@@ -202,10 +204,11 @@ impl Thread {
             untold: 0,
             told: Vec::new(),
             has_events: false,
+            awaited: Vec::new(),
             memory: crate::tasks::Memory::new(),
             called: Vec::new(),
             spare_accesses: Vec::new(),
-            pools: crate::process::left_pools(),
+            pools: Vec::new(),
             depth: 0,
             place: -1,
             bound: ptr::null(),
@@ -226,6 +229,14 @@ impl Thread {
         });
         thread.task = &raw mut thread.initial_task;
         thread
+    }
+
+    /// The thread, which was one of a pool, is as it was at first, in its first team.
+    pub(crate) fn leave_teams(&mut self, initial: *const Team) {
+        self.team = initial;
+        (self.is_seated, self.calls_tasks) = (false, false);
+        self.task = &raw mut self.initial_task;
+        self.bound = ptr::null();
     }
 
     /// Its team.

@@ -9,7 +9,7 @@
 //! others when it has run that. So iterations find their data in the caches and on the node where they were the last time. A loop is known by
 //! its region's function, the address of the call by which it begins, and its bounds.
 
-use crate::settings::Kind;
+use crate::settings::{Kind, fail};
 use crate::team::Team;
 use crate::thread::{Thread, here};
 use crate::wait::wait_until;
@@ -496,22 +496,38 @@ pub(crate) fn is_single() -> bool {
 pub(crate) struct Across {
     /// Of each dimension: where it begins, its step, and how many iterations it has.
     dimensions: Vec<(i64, i64, u64)>,
-    /// A bit for each iteration that is over.
-    done: Vec<AtomicU64>,
+    /// A bit for each iteration that is over, in so many words.
+    done: *mut AtomicU64,
+    words: usize,
+}
+
+impl Drop for Across {
+    fn drop(&mut self) {
+        unsafe { libc::free(self.done.cast()) };
+    }
 }
 
 impl Across {
     fn new(dimensions: Vec<(i64, i64, u64)>) -> Across {
-        let all: u64 = dimensions.iter().map(|dimension| dimension.2).product();
-        Across { dimensions, done: (0..all.div_ceil(64)).map(|_| AtomicU64::new(0)).collect() }
+        let all = dimensions.iter().try_fold(1, |all: u64, dimension| all.checked_mul(dimension.2));
+        let words = all.and_then(|all| isize::try_from(all.div_ceil(64)).ok()).unwrap_or(isize::MAX / 8) as usize;
+        // Zeroed memory of the system: what no iteration comes to is never there.
+        let done = unsafe { libc::calloc(words.max(1), size_of::<AtomicU64>()) }.cast::<AtomicU64>();
+        if done.is_null() {
+            let said = dimensions.iter().map(|dimension| dimension.2.to_string()).collect::<Vec<_>>().join(" times ");
+            fail(&format!(
+                "a loop whose iterations wait for each other has {said} iterations, and {words} words for them can't be had"
+            ));
+        }
+        Across { dimensions, done, words }
     }
 
     /// The number of an iteration; `None` if it is not in the loop.
     fn number(&self, at: impl Iterator<Item = i64>) -> Option<u64> {
         let mut number = 0;
         for (&(first, step, count), at) in self.dimensions.iter().zip(at) {
-            let distance = i128::from(at) - i128::from(first);
-            let index = u64::try_from(distance / i128::from(step)).ok().filter(|&index| index < count)?;
+            let index = if (first, step) == (0, 1) { at } else { index_of(at, first, step) };
+            let index = u64::try_from(index).ok().filter(|&index| index < count)?;
             number = number * count + index;
         }
         Some(number)
@@ -520,6 +536,21 @@ impl Across {
     pub(crate) fn dimensions(&self) -> usize {
         self.dimensions.len()
     }
+
+    fn word(&self, number: u64) -> &AtomicU64 {
+        let at = (number / 64) as usize;
+        assert!(at < self.words, "an iteration of the loop has its bit");
+        unsafe { &*self.done.add(at) }
+    }
+}
+
+/// Which iteration has a value; -1 if it lies between two, or before the first one.
+fn index_of(at: i64, first: i64, step: i64) -> i64 {
+    // Modulo 2^64, the distance is exact as long as it goes the way of the step.
+    let (is_ahead, distance) =
+        if step >= 0 { (at >= first, at.wrapping_sub(first)) } else { (at <= first, first.wrapping_sub(at)) };
+    let (distance, step) = (distance.cast_unsigned(), step.unsigned_abs().max(1));
+    if is_ahead && distance % step == 0 { i64::try_from(distance / step).unwrap_or(-1) } else { -1 }
 }
 
 /// The thread comes to a loop whose iterations wait for each other.
@@ -540,7 +571,7 @@ pub(crate) fn post(at: impl Iterator<Item = i64>) {
     if let Some(across) = across()
         && let Some(number) = across.number(at)
     {
-        across.done[number as usize / 64].fetch_or(1 << (number % 64), Ordering::Release);
+        across.word(number).fetch_or(1 << (number % 64), Ordering::Release);
     }
 }
 
@@ -549,7 +580,7 @@ pub(crate) fn await_iteration(at: impl Iterator<Item = i64>) {
     if let Some(across) = across()
         && let Some(number) = across.number(at)
     {
-        let is_over = || across.done[number as usize / 64].load(Ordering::Acquire) >> (number % 64) & 1 != 0;
+        let is_over = || across.word(number).load(Ordering::Acquire) >> (number % 64) & 1 != 0;
         let meetings = &here().team().meetings;
         wait_until(|| is_over() || meetings.is_cancelled());
     }

@@ -106,6 +106,8 @@ fn compile(compiler: &Compiler, file: &str) -> Option<PathBuf> {
     let output = Command::new(compiler.command)
         .args(["-O1", "-w", "-fopenmp"])
         .args(if compiler.name == "flang" { &[][..] } else { &["-rdynamic"] })
+        // Fortran's compilers write their modules' descriptions into the current folder.
+        .current_dir(env!("CARGO_TARGET_TMPDIR"))
         .arg("-I")
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../include"))
         .arg(programs().join(file))
@@ -181,11 +183,51 @@ fn tasks() {
     holds(for_c(), "tasks.c", &[]);
 }
 
+/// What happened: of 400 short threads with regions, the threads of their regions stayed, 1,687 of them.
+#[test]
+fn threads_that_end_leave_a_constant() {
+    // In one arena, because the C library keeps some of each.
+    holds(for_c(), "threads.c", &[("MALLOC_ARENA_MAX", "1")]);
+}
+
+/// What happened: a child that was forked while another thread looked at the machine waited for hwloc's lock.
+#[test]
+fn forks_while_others_begin() {
+    holds(for_c(), "forks.c", &[]);
+}
+
+/// What happened: the maker of an undeferred task waited for its event, which it was to fulfil itself behind the task.
+#[test]
+fn detached_tasks() {
+    // gcc's own library waits, too: these programs hold with this one alone.
+    holds(for_c(), "detached.c", &[]);
+}
+
 /// As the machine is, and where nothing is known of its caches, because hwloc is told of another one: then each processor is a core group of its own.
 #[test]
 fn taskloops() {
     holds(for_c(), "taskloops.c", &[]);
     holds(for_c(), "taskloops.c", &[("HWLOC_SYNTHETIC", "numa:2 l3:1 core:2 pu:1")]);
+}
+
+/// What happened: a taskloop with reductions and without an iteration freed what it had never made.
+#[test]
+fn constructs_without_an_iteration_or_with_few() {
+    holds(for_c(), "empty.c", &[]);
+}
+
+/// What happened: 100 iterations in chunks of a billion became three billion, because the chunks' bounds had no room in their type.
+#[test]
+fn loops_at_the_ends_of_their_types() {
+    let gcc = for_c().iter().position(|compiler| compiler.name == "gcc");
+    holds(gcc.map_or(&[], |at| &for_c()[at..=at]), "extremes.c", &[]);
+}
+
+/// Entry points of clang's library that are called by other compilers alone, or by programs themselves.
+#[test]
+fn entries_that_are_called_by_name() {
+    let gcc = for_c().iter().position(|compiler| compiler.name == "gcc");
+    holds(gcc.map_or(&[], |at| &for_c()[at..=at]), "entries.c", &[]);
 }
 
 #[test]
@@ -316,6 +358,25 @@ fn programs_in_fortran() {
     let gcc = for_fortran().iter().position(|compiler| compiler.name == "gfortran");
     let place = format!("{{{}}}", two_processors()[0]);
     holds(gcc.map_or(&[], |at| &for_fortran()[at..=at]), "fortran_8.f90", &[("OMP_PLACES", &place)]);
+    holds(for_fortran(), "fortran_constructs.f90", &[]);
+}
+
+/// What happened: an event's handle was taken for its address. What a call answers by the compiler's own library, it answers by this one.
+#[test]
+fn calls_of_fortran_s_module() {
+    let Some(compiler) = for_fortran().iter().find(|compiler| compiler.name == "gfortran") else { return };
+    let program = compile(compiler, "fortran_library.f90").expect("it can be compiled");
+    let place = format!("{{{}}}", two_processors()[0]);
+    for variables in [&[][..], &[("OMP_PLACES", place.as_str())]] {
+        let own = run(&program, "las", 2, &[&[("LD_PRELOAD", "")], variables].concat());
+        assert!(own.0 == Some(0) && own.1.lines().count() > 40, "{own:?}");
+        for strategy in STRATEGIES {
+            for threads in [1, 2, 4, 8] {
+                let answers = run(&program, strategy, threads, variables);
+                assert_eq!(answers, own, "{strategy}, {threads} threads");
+            }
+        }
+    }
 }
 
 #[test]
@@ -363,6 +424,36 @@ fn wrong_settings_are_told_of_and_left_out() {
         let value = if name.starts_with("VICUS_") { "" } else { &format!("={value}") };
         let begin = format!("libvicus_omp: {name}{value} is left out: ");
         assert!(lines.iter().any(|line| line.starts_with(&begin)), "{begin}: {said}");
+    }
+    // What happened: each program of a pipeline said so, as all inherit the variables and the library.
+    let mut command = Command::new("cat");
+    let output =
+        command.stdin(Stdio::null()).env("LD_PRELOAD", library()).envs(wrong).output().expect("there is a cat");
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    let mut command = Command::new("cat");
+    command.stdin(Stdio::null()).env("LD_PRELOAD", library()).envs(wrong).env("VICUS_TRACE", "/no/such.trace");
+    let output = command.env("VICUS_DATA_DISTRIBUTION", "fine").output().expect("there is a cat");
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    // A list of bindings is one of levels; a stack in which no thread can begin is left out.
+    for (name, value, levels, lines) in [
+        ("OMP_PROC_BIND", "spread,close", true, 0),
+        ("OMP_PROC_BIND", "spread", false, 0),
+        ("OMP_NUM_THREADS", "2,2", true, 0),
+        ("OMP_STACKSIZE", "0", false, 1),
+        ("OMP_STACKSIZE", "1B", false, 1),
+        ("OMP_STACKSIZE", "15K", false, 1),
+        ("OMP_STACKSIZE", "16K", false, 0),
+        ("GOMP_STACKSIZE", "0", false, 1),
+        ("KMP_STACKSIZE", "4096", false, 1),
+    ] {
+        let mut command = Command::new(&program);
+        command.env("LD_PRELOAD", library()).env(name, value).env("OMP_DISPLAY_ENV", "true");
+        let output = command.output().expect("the program was compiled");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{name}={value}: {output:?}");
+        let own = said.lines().filter(|line| line.starts_with("libvicus_omp: ")).count();
+        let nested = if levels { "OMP_NESTED = 'TRUE'" } else { "OMP_NESTED = 'FALSE'" };
+        assert!(own == lines && said.contains(nested), "{name}={value}: {said}");
     }
     let mut command = Command::new(&program);
     let output = command.env("LD_PRELOAD", library()).env("VICUS_LEARNED", "/no/such.json").output().unwrap();
@@ -848,4 +939,8 @@ fn names_have_the_versions_that_programs_ask_for() {
     let output = Command::new("readelf").args(["-d", "-W"]).arg(library()).output().expect("where nm is, readelf is");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains("[libvicus_omp.so]") && said.contains("NODELETE"), "{said}");
+    // Blocks that it has given out are freed by it.
+    let malloc = library().with_file_name("libvicus_malloc.so");
+    let output = Command::new("readelf").args(["-d", "-W"]).arg(malloc).output().expect("where nm is, readelf is");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("NODELETE"), "{output:?}");
 }

@@ -313,12 +313,11 @@ unsafe fn said(
 }
 
 unsafe fn cut_loop(function: Fn, data: Data, flags: u32, wanted: u64, priority: i32, start: crate::work::LoopStart) {
-    if crate::settings::get().cancels && tasks::is_dropped(here()) {
-        return;
-    }
-    let count = start.count;
+    let is_dropped = crate::settings::get().cancels && tasks::is_dropped(here());
+    let count = if is_dropped { 0 } else { start.count };
     let has_group = flags & NOGROUP == 0;
-    if count == 0 {
+    // What the program does behind the loop with its reductions, it does without an iteration as well.
+    if count == 0 && flags & REDUCTION == 0 {
         return;
     }
     if has_group {
@@ -327,6 +326,12 @@ unsafe fn cut_loop(function: Fn, data: Data, flags: u32, wanted: u64, priority: 
             // Behind the bounds.
             register(unsafe { *data.at.cast::<*mut usize>().add(2) });
         }
+    }
+    if count == 0 {
+        if has_group {
+            tasks::end_group();
+        }
+        return;
     }
     let threads = u64::from(here().team().size);
     let cuts = cut(count, wanted, flags & GRAINSIZE != 0, flags & STRICT != 0, threads);

@@ -170,6 +170,7 @@ pub(crate) fn begin_alone(team: Team, icv: Icv) {
 
 /// It ends it.
 pub(crate) fn end_serialized() {
+    crate::tasks::end_outside();
     let thread = here();
     if let Some(Serialized { outer, .. }) = thread.serialized.pop() {
         thread.resume(outer);

@@ -24,9 +24,11 @@ fn schedule(number: i32, chunk: i64, count: u64) -> (Kind, i64, bool) {
         47 => match here().task().icv.schedule.of_loop() {
             (Kind::Static, 0) => {
                 let each = count.div_ceil(u64::from(here().team().size)).max(1);
-                (Kind::Static, each.next_multiple_of(chunk.max(1) as u64) as i64)
+                let each = each.checked_next_multiple_of(chunk.max(1) as u64);
+                // More than there is counts for all of it.
+                (Kind::Static, each.and_then(|each| i64::try_from(each).ok()).unwrap_or(i64::MAX))
             }
-            (kind, chunks) => (kind, chunks.max(1) * chunk.max(1)),
+            (kind, chunks) => (kind, chunks.max(1).saturating_mul(chunk.max(1))),
         },
         _ => (Kind::Static, 0),
     };
@@ -35,66 +37,117 @@ fn schedule(number: i32, chunk: i64, count: u64) -> (Kind, i64, bool) {
     (if is_returning { kind } else { kind.monotonic() }, chunk, is_ordered)
 }
 
-/// How many iterations a loop has whose last one is `upper` or before.
-fn count(lower: i64, upper: i64, step: i64, is_signed: bool) -> u64 {
-    let is_before =
-        |low: i64, high: i64| if is_signed { low <= high } else { low.cast_unsigned() <= high.cast_unsigned() };
-    let (low, high) = if step >= 0 { (lower, upper) } else { (upper, lower) };
-    if is_before(low, high) { (high.wrapping_sub(low) as u64 / step.unsigned_abs().max(1)).wrapping_add(1) } else { 0 }
-}
-
 /// What a thread has of a loop: its first part from `lower` to `upper`, and how far the next one is.
+#[derive(Debug)]
 struct Part {
     is_last: bool,
-    lower: i64,
-    upper: i64,
-    stride: i64,
+    is_empty: bool,
+    lower: u64,
+    upper: u64,
+    stride: u64,
+}
+
+/// A loop as a compiler says it: its bounds and its step, and the least and the greatest number of its type. All are numbers modulo 2^64: those
+/// of a type without a sign as they are, those of another one with their signs in all bits. So what an iteration stands for is exact as long as there is
+/// such an iteration.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    lower: u64,
+    upper: u64,
+    step: i64,
+    /// It has no iteration: the type's order says that.
+    is_empty: bool,
+    least: u64,
+    most: u64,
+}
+
+impl Bounds {
+    /// One more than fits is as many as none: no loop of C has so many.
+    fn count(&self) -> u64 {
+        let distance =
+            if self.step >= 0 { self.upper.wrapping_sub(self.lower) } else { self.lower.wrapping_sub(self.upper) };
+        if self.is_empty { 0 } else { (distance / self.step.unsigned_abs().max(1)).wrapping_add(1) }
+    }
+
+    /// What the iteration of a number stands for.
+    fn value(&self, iteration: u64) -> u64 {
+        self.lower.wrapping_add(iteration.wrapping_mul(self.step as u64))
+    }
+
+    /// Whether the numbers of the type go on for so many steps behind the last iteration.
+    fn has_room(&self, count: u64, steps: Option<u64>) -> bool {
+        let last = self.value(count - 1);
+        let room = if self.step >= 0 { self.most.wrapping_sub(last) } else { last.wrapping_sub(self.least) };
+        steps.and_then(|steps| steps.checked_mul(self.step.unsigned_abs())).is_some_and(|distance| distance <= room)
+    }
+
+    /// The iterations from `low` to before `high`, in one part.
+    fn whole(&self, low: u64, high: u64, count: u64) -> Part {
+        let stride = count.wrapping_mul(self.step as u64);
+        if low < high {
+            let (lower, upper) = (self.value(low), self.value(high - 1));
+            return Part { is_last: high == count, is_empty: false, lower, upper, stride };
+        }
+        // None: it begins behind its end.
+        let (lower, upper) = match (self.has_room(count, Some(1)), self.step >= 0) {
+            (true, _) => (self.value(count), self.value(count - 1)),
+            (false, true) => (self.most, self.least),
+            (false, false) => (self.least, self.most),
+        };
+        Part { is_last: false, is_empty: true, lower, upper, stride }
+    }
+
+    /// The same, where the compiler's code goes on by the stride: then it is beyond the end, and no further than the type's numbers go.
+    fn only(&self, low: u64, high: u64, count: u64) -> Part {
+        let part = self.whole(low, high, count);
+        let furthest = if self.step >= 0 { self.most } else { self.least };
+        let stride = match (part.is_empty, self.has_room(count, Some(1))) {
+            (true, _) => self.step as u64,
+            (false, true) => self.value(count).wrapping_sub(part.lower),
+            (false, false) => furthest.wrapping_sub(part.lower),
+        };
+        Part { stride, ..part }
+    }
 }
 
 /// The part of thread `number` of `size`.
-fn part(
-    sched: i32,
-    (lower, upper, step): (i64, i64, i64),
-    chunk: i64,
-    is_signed: bool,
-    number: u64,
-    size: u64,
-) -> Part {
-    let count = count(lower, upper, step, is_signed);
+fn part(sched: i32, bounds: Bounds, chunk: i64, number: u64, size: u64) -> Part {
+    let count = bounds.count();
     let sched = sched & !(3 << 29);
-    let value = |iteration: u64| lower.wrapping_add((iteration as i64).wrapping_mul(step));
-    let stride = |iterations: u64| (iterations as i64).wrapping_mul(step);
     if count == 0 {
-        return Part { is_last: false, lower, upper, stride: step };
+        let Bounds { lower, upper, .. } = bounds;
+        return Part { is_last: false, is_empty: true, lower, upper, stride: bounds.step as u64 };
     }
-    match sched {
-        // Parts of a given length, in turn.
+    let each = match sched {
+        // Parts of a given length, in turn. The compiler's code adds the stride to both bounds until the lower one is beyond the loop's end, which
+        // the type must be able to say. Where it is not, all of a thread's parts are one.
         33 | 65 | 91 | 161 => {
-            let chunk = chunk.max(1) as u64;
-            let first = number.wrapping_mul(chunk);
-            Part {
-                is_last: (count - 1) / chunk % size == number,
-                lower: value(first),
-                upper: value(first).wrapping_add(stride(chunk)).wrapping_sub(step),
-                stride: stride(chunk.wrapping_mul(size)),
+            // More than there is counts for all of it.
+            let chunk = (chunk.max(1) as u64).min(count);
+            let parts = count.div_ceil(chunk);
+            if parts > size && bounds.has_room(count, chunk.checked_mul(size).and_then(|turn| turn.checked_add(1))) {
+                let lower = bounds.value(number * chunk);
+                let span = chunk.wrapping_mul(bounds.step as u64);
+                let upper = lower.wrapping_add(span).wrapping_sub(bounds.step as u64);
+                let is_last = (parts - 1) % size == number;
+                return Part { is_last, is_empty: false, lower, upper, stride: span.wrapping_mul(size) };
             }
+            let each = parts.div_ceil(size).saturating_mul(chunk);
+            let low = number.saturating_mul(each).min(count);
+            return bounds.only(low, low.saturating_add(each).min(count), count);
+        }
+        45 => {
+            let chunk = (chunk.max(1) as u64).min(count);
+            count.div_ceil(size).checked_next_multiple_of(chunk).unwrap_or(count)
         }
         _ => {
-            let (mut each, mut more) = (count / size, count % size);
-            if sched == 45 {
-                let chunk = chunk.max(1) as u64;
-                (each, more) = (count.div_ceil(size).next_multiple_of(chunk), 0);
-            }
+            let (each, more) = (count / size, count % size);
             let low = each * number + number.min(more);
-            let high = (low + each + u64::from(number < more)).min(count);
-            let stride = stride(count);
-            if low >= high {
-                // None: it begins behind its end.
-                return Part { is_last: false, lower: value(count), upper: value(count - 1), stride };
-            }
-            Part { is_last: high == count, lower: value(low), upper: value(high - 1), stride }
+            return bounds.whole(low, low + each + u64::from(number < more), count);
         }
-    }
+    };
+    let low = each.saturating_mul(number).min(count);
+    bounds.whole(low, low.saturating_add(each).min(count), count)
 }
 
 /// Who is counted for a schedule: the teams of a league (`distribute`), or the threads of a team.
@@ -120,18 +173,31 @@ fn next(thread: &mut Thread) -> Option<(bool, u64, u64)> {
     Some((is_last, work.start.value(work.low), work.start.value(work.high - 1)))
 }
 
+/// The bounds of a loop over this type.
+macro_rules! bounds {
+    ($type:ty, $lower:expr, $upper:expr, $step:expr) => {
+        Bounds {
+            lower: $lower as u64,
+            upper: $upper as u64,
+            step: i64::from($step),
+            is_empty: if $step >= 0 { $lower > $upper } else { $lower < $upper },
+            least: <$type>::MIN as u64,
+            most: <$type>::MAX as u64,
+        }
+    };
+}
+
 macro_rules! loops {
-    ($($type:ty, $step:ty, $is_signed:literal, $static:ident $team:ident $dist:ident $init:ident $dist_init:ident
+    ($($type:ty, $step:ty, $static:ident $team:ident $dist:ident $init:ident $dist_init:ident
         $next:ident $fini:ident;)*) => {
         exports_from! {$(
             "VERSION":
             fn $init(
                 _location: Location, _thread: i32, sched: i32, lower: $type, upper: $type, step: $step, chunk: $step,
             ) {
-                let (lower, upper, step) = (lower as i64, upper as i64, i64::from(step));
-                let count = count(lower, upper, step, $is_signed);
+                let count = bounds!($type, lower, upper, step).count();
                 let (kind, chunk, is_ordered) = schedule(sched, i64::from(chunk), count);
-                let (first, step, chunk) = (lower as u64, step as u64, chunk as u64);
+                let (first, step, chunk) = (lower as u64, i64::from(step) as u64, chunk as u64);
                 work::begin(here(), LoopStart::counted(kind, chunk, count, first, step).ordered(is_ordered));
             }
         )*}
@@ -143,8 +209,8 @@ macro_rules! loops {
             ) {
                 let (number, size) = shares(sched);
                 unsafe {
-                    let bounds = (*lower as i64, *upper as i64, i64::from(step));
-                    let part = part(sched, bounds, i64::from(chunk), $is_signed, number, size);
+                    let bounds = bounds!($type, *lower, *upper, step);
+                    let part = part(sched, bounds, i64::from(chunk), number, size);
                     *lower = part.lower as $type;
                     *upper = part.upper as $type;
                     *stride = part.stride as $step;
@@ -161,8 +227,8 @@ macro_rules! loops {
             ) {
                 let (number, size) = shares(91);
                 unsafe {
-                    let bounds = (*lower as i64, *upper as i64, i64::from(step));
-                    let part = part(91, bounds, i64::from(chunk), $is_signed, number, size);
+                    let bounds = bounds!($type, *lower, *upper, step);
+                    let part = part(91, bounds, i64::from(chunk), number, size);
                     *lower = part.lower as $type;
                     *upper = part.upper as $type;
                     *stride = part.stride as $step;
@@ -179,12 +245,12 @@ macro_rules! loops {
             ) {
                 let (team, teams) = shares(92);
                 unsafe {
-                    let bounds = (*lower as i64, *upper as i64, i64::from(step));
-                    let own = part(92, bounds, 0, $is_signed, team, teams);
+                    let bounds = bounds!($type, *lower, *upper, step);
+                    let own = part(92, bounds, 0, team, teams);
                     *team_upper = own.upper as $type;
                     let (number, size) = shares(sched);
-                    let bounds = (own.lower, own.upper, i64::from(step));
-                    let part = part(sched, bounds, i64::from(chunk), $is_signed, number, size);
+                    let bounds = Bounds { lower: own.lower, upper: own.upper, is_empty: own.is_empty, ..bounds };
+                    let part = part(sched, bounds, i64::from(chunk), number, size);
                     *lower = part.lower as $type;
                     *upper = part.upper as $type;
                     *stride = part.stride as $step;
@@ -200,11 +266,12 @@ macro_rules! loops {
                 step: $step, chunk: $step,
             ) {
                 let (team, teams) = shares(92);
-                let bounds = (lower as i64, upper as i64, i64::from(step));
-                let own = part(92, bounds, 0, $is_signed, team, teams);
-                let count = count(own.lower, own.upper, bounds.2, $is_signed);
+                let bounds = bounds!($type, lower, upper, step);
+                let own = part(92, bounds, 0, team, teams);
+                let Part { lower, upper, is_empty, .. } = own;
+                let count = Bounds { lower, upper, is_empty, ..bounds }.count();
                 let (kind, chunk, is_ordered) = schedule(sched, i64::from(chunk), count);
-                let (first, step, chunk) = (own.lower as u64, bounds.2 as u64, chunk as u64);
+                let (first, step, chunk) = (own.lower, bounds.step as u64, chunk as u64);
                 work::begin(here(), LoopStart::counted(kind, chunk, count, first, step).ordered(is_ordered));
             }
 
@@ -237,13 +304,13 @@ macro_rules! loops {
 }
 
 loops! {
-    i32, i32, true, __kmpc_for_static_init_4 __kmpc_team_static_init_4 __kmpc_dist_for_static_init_4
+    i32, i32, __kmpc_for_static_init_4 __kmpc_team_static_init_4 __kmpc_dist_for_static_init_4
         __kmpc_dispatch_init_4 __kmpc_dist_dispatch_init_4 __kmpc_dispatch_next_4 __kmpc_dispatch_fini_4;
-    u32, i32, false, __kmpc_for_static_init_4u __kmpc_team_static_init_4u __kmpc_dist_for_static_init_4u
+    u32, i32, __kmpc_for_static_init_4u __kmpc_team_static_init_4u __kmpc_dist_for_static_init_4u
         __kmpc_dispatch_init_4u __kmpc_dist_dispatch_init_4u __kmpc_dispatch_next_4u __kmpc_dispatch_fini_4u;
-    i64, i64, true, __kmpc_for_static_init_8 __kmpc_team_static_init_8 __kmpc_dist_for_static_init_8
+    i64, i64, __kmpc_for_static_init_8 __kmpc_team_static_init_8 __kmpc_dist_for_static_init_8
         __kmpc_dispatch_init_8 __kmpc_dist_dispatch_init_8 __kmpc_dispatch_next_8 __kmpc_dispatch_fini_8;
-    u64, i64, false, __kmpc_for_static_init_8u __kmpc_team_static_init_8u __kmpc_dist_for_static_init_8u
+    u64, i64, __kmpc_for_static_init_8u __kmpc_team_static_init_8u __kmpc_dist_for_static_init_8u
         __kmpc_dispatch_init_8u __kmpc_dist_dispatch_init_8u __kmpc_dispatch_next_8u __kmpc_dispatch_fini_8u;
 }
 
@@ -254,6 +321,17 @@ pub(crate) struct Dimension {
     lower: i64,
     upper: i64,
     step: i64,
+}
+
+impl Dimension {
+    /// How many iterations it has. clang counts them from 0 by 1, and says as the upper bound how many there are: one more than the last
+    /// one's number. Other callers say the last one's value.
+    fn count(&self) -> u64 {
+        if self.lower == 0 && self.step == 1 {
+            return self.upper.max(0).cast_unsigned();
+        }
+        bounds!(i64, self.lower, self.upper, self.step).count()
+    }
 }
 
 /// The values of the variables of an iteration.
@@ -274,11 +352,36 @@ exports! {
         }
     }
 
+    // Sections that a compiler asks for one by one, instead of a loop over them: their number is known with the first one.
+    "VERSION":
+    fn __kmpc_sections_init(_location: Location, _thread: i32) -> i32 {
+        work::begin(here(), LoopStart::counted(Kind::Dynamic, 1, u64::from(u32::MAX), 0, 1));
+        0
+    }
+
+    "VERSION":
+    /// The number of a section, from 0; as many as there are if none is left.
+    fn __kmpc_next_section(_location: Location, _thread: i32, count: i32) -> i32 {
+        let thread = here();
+        let is_cancelled = settings::get().cancels
+            && (thread.team().cancelled_loop.load(Ordering::Relaxed) == thread.gathers + 1
+                || thread.team().meetings.is_cancelled());
+        if is_cancelled || thread.work.is_none() || !work::next(thread) {
+            return count;
+        }
+        i32::try_from(thread.work.low).unwrap_or(count).min(count)
+    }
+
+    "VERSION":
+    fn __kmpc_end_sections(_location: Location, _thread: i32) {
+        work::leave(here());
+    }
+
     "VERSION":
     fn __kmpc_doacross_init(_location: Location, _thread: i32, count_of: i32, dimensions: *const Dimension) {
         work::begin_across(here(), || {
             let dimensions = (0..count_of.max(0) as usize).map(|at| unsafe { *dimensions.add(at) });
-            dimensions.map(|one| (one.lower, one.step, count(one.lower, one.upper, one.step, true))).collect()
+            dimensions.map(|one| (one.lower, one.step, one.count())).collect()
         });
     }
 

@@ -233,6 +233,18 @@ exports! {
     }
 
     "VERSION":
+    fn __kmpc_threadprivate_register_vec(
+        _location: Location, _variable: *mut u8, _constructor: *const u8, _copy: *const u8, _destructor: *const u8,
+        _length: usize,
+    ) {
+    }
+
+    "VERSION":
+    fn kmp_get_cancellation_status(kind: i32) -> i32 {
+        i32::from(kind != 0 && is_cancelled(kind))
+    }
+
+    "VERSION":
     fn __kmpc_error(_location: Location, severity: i32, text: *const libc::c_char) {
         let text = if text.is_null() { c"error directive reached" } else { unsafe { std::ffi::CStr::from_ptr(text) } };
         let text = text.to_string_lossy();

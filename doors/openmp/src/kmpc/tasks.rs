@@ -11,14 +11,19 @@ use crate::taskloop::{self, Numbers, cut, part, remembered};
 use crate::tasks::{self, Event, Record, Said};
 use crate::thread::{Group, here};
 use std::ptr;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use vicus::tasks::{Access, Mode};
 use vicus::team::{begin_child, end_child};
 
 const FINAL: u32 = 2;
 const DESTRUCTORS: u32 = 8;
+/// The task is over when its program says so, wherever that is done.
+const PROXY: u32 = 0x10;
 const PRIORITY: u32 = 0x20;
 const DETACHABLE: u32 = 0x40;
+/// Of a proxy: its entry was called, and the program has said that it is over. The second of the two frees it.
+const HAS_RUN: u32 = 1 << 28;
+const IS_OVER: u32 = 1 << 29;
 /// The task has queued its next part.
 const AGAIN: u32 = 1 << 31;
 
@@ -149,6 +154,10 @@ fn spawn(task: *mut KmpTask) -> i32 {
             tasks::finish(record);
             return 0;
         }
+        if (*record).flags & PROXY != 0 {
+            spawn_proxy(record, Vec::new());
+            return 0;
+        }
         if (*record).flags & (PRIORITY | DETACHABLE) == 0 && (*record).affinity.is_empty() {
             if tasks::runs_at_once(thread) {
                 tasks::run_at_once(record);
@@ -160,6 +169,51 @@ fn spawn(task: *mut KmpTask) -> i32 {
         tasks::spawn(record, Said { priority: priority(record), ..Said::default() });
     }
     0
+}
+
+/// Spawns a task that calls the entry of a proxy, whose record is there until the proxy is over.
+#[cold]
+unsafe fn spawn_proxy(record: *mut Record, accesses: Vec<Access>) {
+    unsafe {
+        (*record).event = Event::new();
+        let caller = tasks::new_record(here(), 0);
+        (*caller).function = Some(run_proxy);
+        (*caller).data = record.cast();
+        (*caller).event = (*record).event;
+        tasks::spawn(caller, Said { priority: priority(record), accesses, ..Said::default() });
+    }
+}
+
+unsafe extern "C-unwind" fn run_proxy(record: *mut u8) {
+    let record = record.cast::<Record>();
+    unsafe {
+        let task = (*record).task.kmp;
+        if let Some(entry) = (*task).entry {
+            entry(here().id as i32, task);
+        }
+        leave_proxy(record, HAS_RUN);
+    }
+}
+
+unsafe fn leave_proxy(record: *mut Record, how: u32) {
+    unsafe {
+        let flags = AtomicU32::from_ptr(&raw mut (*record).flags);
+        // Acquire and release: who frees it sees what the other one has done.
+        if flags.fetch_or(how, Ordering::AcqRel) & (HAS_RUN | IS_OVER) != 0 {
+            (*record).event = ptr::null();
+            tasks::finish(record);
+        }
+    }
+}
+
+/// A proxy is over.
+unsafe fn complete_proxy(task: *mut KmpTask) {
+    let record = record_of(task);
+    unsafe {
+        let event = (*record).event;
+        leave_proxy(record, IS_OVER);
+        tasks::fulfil(event);
+    }
 }
 
 unsafe fn priority(record: *mut Record) -> i32 {
@@ -283,6 +337,10 @@ exports! {
                 tasks::finish(record);
                 return 0;
             }
+            if (*record).flags & PROXY != 0 {
+                spawn_proxy(record, accesses(count, depends, more, others).0);
+                return 0;
+            }
             if tasks::runs_all_as_calls(here()) && (*record).flags & DETACHABLE == 0 {
                 tasks::run_at_once(record);
                 return 0;
@@ -395,6 +453,16 @@ exports! {
     }
 
     "VERSION":
+    fn __kmpc_proxy_task_completed(_thread: i32, task: *mut KmpTask) {
+        unsafe { complete_proxy(task) };
+    }
+
+    "VERSION":
+    fn __kmpc_proxy_task_completed_ooo(task: *mut KmpTask) {
+        unsafe { complete_proxy(task) };
+    }
+
+    "VERSION":
     fn __kmpc_taskgroup(_location: Location, _thread: i32) {
         tasks::begin_group();
     }
@@ -492,11 +560,12 @@ unsafe fn cut_loop(
         let record = record_of(pattern);
         let Bounds { lower, upper, step } = bounds;
         let (first, last) = (*lower, *upper);
-        let count = if step >= 0 {
-            last.wrapping_sub(first).wrapping_add(step as u64) / (step as u64).max(1)
-        } else {
-            first.wrapping_sub(last).wrapping_add(step.unsigned_abs()) / step.unsigned_abs()
-        };
+        // Whether the bounds have a sign is not said: so by their distance. A loop without an iteration ends one before it begins.
+        let (distance, each) =
+            if step >= 0 { (last.wrapping_sub(first), step) } else { (first.wrapping_sub(last), step) };
+        let each = each.unsigned_abs().max(1);
+        let is_empty = distance == each.wrapping_neg();
+        let count = if is_empty { 0 } else { (distance / each).wrapping_add(1) };
         let is_dropped = crate::settings::get().cancels && tasks::is_dropped(here());
         if !has_no_group {
             tasks::begin_group();
