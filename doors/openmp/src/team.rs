@@ -139,6 +139,8 @@ impl Team {
     }
 
     /// A team of this size, with a plan of its own. `is_outermost`: its region is in no other one.
+    #[cold]
+    #[inline(never)]
     fn new(size: u32, binding: Option<Binding>, is_outermost: bool) -> &'static Team {
         let mut bound = if binding.is_none() && is_outermost { Bound::of(size) } else { None };
         let is_exact = binding.is_some() || bound.as_ref().is_some_and(|bound| bound.is_exact);
@@ -491,6 +493,19 @@ pub(crate) struct Region {
     pub(crate) group: *mut Group,
 }
 
+/// The thread has no pool for regions of this depth yet.
+#[cold]
+#[inline(never)]
+fn add_pool(thread: &mut Thread, depth: usize) {
+    // What a thread that has ended has left, if this one has nothing yet. The threads of a region take none: they never end.
+    if depth == 0 && thread.team().level.get() == 0 {
+        thread.pools = crate::process::left_pools();
+    }
+    if thread.pools.len() == depth {
+        thread.pools.push(Pool::new());
+    }
+}
+
 /// Runs a region on so many threads, the calling one among them.
 pub(crate) fn run(region: Region) {
     let Region { function, mut size, bind, begins, group } = region;
@@ -500,13 +515,7 @@ pub(crate) fn run(region: Region) {
     let mut icv = thread.task().icv;
     let depth = thread.depth;
     if thread.pools.len() == depth {
-        // What a thread that has ended has left, if this one has nothing yet. The threads of a region take none: they never end.
-        if depth == 0 && outer_team.level.get() == 0 {
-            thread.pools = crate::process::left_pools();
-        }
-        if thread.pools.len() == depth {
-            thread.pools.push(Pool::new());
-        }
+        add_pool(thread, depth);
     }
     // The plan first: what it registers with the kernel takes long if the process has several threads.
     // A clause says no more where threads are not to be bound.

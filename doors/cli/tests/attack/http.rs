@@ -18,13 +18,9 @@ const LATE: Duration = Duration::from_secs(8);
 pub(crate) fn attack(suite: &mut Suite) {
     let idle = 10_000;
     let files = may_open(idle + 1000);
-    if suite.wants("plain") {
-        plain(suite);
-        many(suite, idle.min(files.saturating_sub(1000)), files);
-    }
-    if suite.wants("tls") {
-        tls(suite);
-    }
+    plain(suite);
+    many(suite, idle.min(files.saturating_sub(1000)), files);
+    tls(suite);
 }
 
 /// What comes for these bytes: all answers until the connection is closed or silent for a while.

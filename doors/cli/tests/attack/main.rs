@@ -7,10 +7,15 @@
 #[path = "../../../server/tests/server/client.rs"]
 mod client;
 mod deep;
+mod engine;
 mod http;
 mod http2;
+mod mutated;
+mod page;
 mod served;
+mod store;
 mod suite;
+mod web;
 
 use std::process::ExitCode;
 
@@ -19,6 +24,11 @@ fn main() -> ExitCode {
     let mut suite = suite::Suite::new(only);
     suite.theme("http", http::attack);
     suite.theme("http2", http2::attack);
+    suite.theme("page", page::attack);
+    suite.theme("web", web::attack);
+    suite.theme("engine", engine::attack);
     suite.theme("deep", deep::attack);
+    suite.theme("mutated", mutated::attack);
+    suite.theme("store", store::attack);
     suite.end()
 }

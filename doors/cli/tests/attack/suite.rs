@@ -38,8 +38,8 @@ impl Suite {
         }
     }
 
-    /// Whether a case that belongs to these words is asked for, so that what it needs is made.
-    pub(crate) fn wants(&self, name: &str) -> bool {
+    /// Whether a case is asked for.
+    fn wants(&self, name: &str) -> bool {
         let name = format!("{}: {name}", self.theme);
         self.only.is_empty() || self.only.iter().any(|word| name.contains(word))
     }
