@@ -35,7 +35,7 @@ struct Args {
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     only: Vec<String>,
     /// The strategy of Vicus.
-    #[arg(long, default_value = "las")]
+    #[arg(long, default_value = "vicus")]
     strategy: String,
     /// What another program's line begins with, behind spaces, whose last number is its time, such as "Time Program"; without it, the time
     /// from its start to its end is measured.

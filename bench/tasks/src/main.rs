@@ -33,7 +33,7 @@ struct Args {
     #[arg(long, default_value_t = 10)]
     queens: u32,
     /// The strategy of Vicus' side.
-    #[arg(long, default_value = "las")]
+    #[arg(long, default_value = "vicus")]
     strategy: String,
 }
 

@@ -35,7 +35,7 @@ struct Args {
     #[arg(long, default_value_t = 7)]
     rounds: usize,
     /// The strategy of Vicus' side.
-    #[arg(long, default_value = "las")]
+    #[arg(long, default_value = "vicus")]
     strategy: String,
     /// The stacks of the million threads, in bytes.
     #[arg(long, default_value_t = 4096)]
