@@ -100,6 +100,13 @@ const STACK_BYTES: usize = 64 << 20;
 fn main() -> ExitCode {
     vicus::merge_when_freed();
     ALLOCATOR.small().reserve();
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |about| {
+        // The file's damage is told as an error.
+        if !vicus_tables::is_reading() {
+            hook(about);
+        }
+    }));
     let command = std::thread::Builder::new().name("vicus".to_owned()).stack_size(STACK_BYTES).spawn(run);
     match command.map(std::thread::JoinHandle::join) {
         Ok(Ok(status)) => status,

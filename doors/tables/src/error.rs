@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -104,7 +105,7 @@ impl<T: Table> Table for Guarded<T> {
         let place = format!("{} {}", self.part, part + 1);
         let (path, format) = (self.path.clone(), self.format);
         // What a file says of its parts is looked at here.
-        let scan = catch_unwind(AssertUnwindSafe(|| self.table.scan(columns, part, filters)));
+        let scan = caught(|| self.table.scan(columns, part, filters));
         let scan = scan.map_err(|panic| text_of(panic).to_string());
         Box::new(GuardedScan { scan, path, format, place })
     }
@@ -133,7 +134,7 @@ struct GuardedScan {
 impl GuardedScan {
     fn told<R>(&mut self, act: impl FnOnce(&mut dyn Scan) -> Result<R, BoxError>) -> Result<R, BoxError> {
         let outcome = match &mut self.scan {
-            Ok(scan) => catch_unwind(AssertUnwindSafe(|| act(&mut **scan))).unwrap_or_else(|panic| {
+            Ok(scan) => caught(|| act(&mut **scan)).unwrap_or_else(|panic| {
                 let text = text_of(panic);
                 Err(text.into())
             }),
@@ -164,6 +165,32 @@ impl Scan for GuardedScan {
     }
 }
 
+thread_local! {
+    static READS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the calling thread is in a file's reader, whose panics are told as errors of the file: a program's panic hook prints nothing then.
+///
+/// ```
+/// let hook = std::panic::take_hook();
+/// std::panic::set_hook(Box::new(move |about| {
+///     if !vicus_tables::is_reading() {
+///         hook(about);
+///     }
+/// }));
+/// ```
+pub fn is_reading() -> bool {
+    READS.get()
+}
+
+/// Calls a file's reader. Gives its panic.
+fn caught<R>(read: impl FnOnce() -> R) -> std::thread::Result<R> {
+    let outer = READS.replace(true);
+    let outcome = catch_unwind(AssertUnwindSafe(read));
+    READS.set(outer);
+    outcome
+}
+
 /// What a panic says. One that is no text is none of a reader's: it goes on.
 fn text_of(panic: Box<dyn Any + Send>) -> Cow<'static, str> {
     match panic.downcast::<String>() {
@@ -182,5 +209,5 @@ pub(crate) fn guarded<R>(
     format: &'static str,
     open: impl FnOnce() -> Result<R, TableError>,
 ) -> Result<R, TableError> {
-    catch_unwind(AssertUnwindSafe(open)).unwrap_or_else(|panic| Err(TableError::format(path, format, text_of(panic))))
+    caught(open).unwrap_or_else(|panic| Err(TableError::format(path, format, text_of(panic))))
 }

@@ -16,7 +16,7 @@ mod footer;
 mod parquet;
 
 pub use csv::CsvOptions;
-pub use error::TableError;
+pub use error::{TableError, is_reading};
 
 use error::{Guarded, guarded};
 use std::collections::BTreeMap;

@@ -408,8 +408,9 @@ fn parquet_columns_within_each_other_are_refused() {
         let bytes = [&b"PAR1"[..], &footer, &(footer.len() as u32).to_le_bytes(), b"PAR1"].concat();
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("deep-{levels}.parquet"));
         std::fs::write(&path, bytes).unwrap();
-        let error = open(&path).err().expect("it is refused").to_string();
-        let says = if levels > 100 { "within each other" } else { "Struct" };
-        assert!(error.contains(says), "{levels}: {error}");
+        // A column of groups is one of an unknown type, which only a statement that uses it refuses.
+        let error = open(&path).err().map(|error| error.to_string());
+        assert_eq!(error.is_some(), levels > 100, "{levels}: {error:?}");
+        assert!(error.is_none_or(|error| error.contains("within each other")));
     }
 }
