@@ -5,5 +5,6 @@ mod kernels;
 mod memory;
 mod papers;
 mod reenact;
+mod shares;
 mod strategies;
 mod stream;
