@@ -231,12 +231,14 @@ impl Machine {
     }
 }
 
-/// A mistake with the line that has it, as far as that is worth showing.
+/// A mistake with the line that has it, whose middle is left out if it is long: the end says what was expected.
 fn shown(mistake: &str) -> String {
-    const SHOWN: usize = 300;
-    let cut = |line: &str| match line.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line.to_owned(),
+    const BEGINNING: usize = 200;
+    const END: usize = 100;
+    let cut = |line: &str| {
+        let mut places = line.char_indices().map(|(at, _)| at);
+        let (Some(from), Some(to)) = (places.nth(BEGINNING), places.rev().nth(END - 1)) else { return line.to_owned() };
+        format!("{}…{}", &line[..from], &line[to..])
     };
     mistake.trim_end().lines().map(cut).collect::<Vec<_>>().join("\n")
 }
