@@ -28,6 +28,44 @@ impl Default for ParseOptions {
 /// Links of a chain for each level of depth that is allowed.
 const LINKS: usize = 100;
 
+/// The words that the parser takes for operators, and those with which a set operation, a join or another form of a table follows one.
+const LINKING: [&str; 34] = [
+    "AND",
+    "AT",
+    "BETWEEN",
+    "COLLATE",
+    "CONNECT",
+    "DIV",
+    "ESCAPE",
+    "EXCEPT",
+    "GLOB",
+    "GLOBAL",
+    "ILIKE",
+    "IN",
+    "INTERSECT",
+    "IS",
+    "ISNULL",
+    "JOIN",
+    "LATERAL",
+    "LIKE",
+    "MATCH",
+    "MATCH_RECOGNIZE",
+    "MEMBER",
+    "MINUS",
+    "NOTNULL",
+    "OPERATOR",
+    "OR",
+    "OVERLAPS",
+    "PIVOT",
+    "REGEXP",
+    "RLIKE",
+    "SIMILAR",
+    "TABLESAMPLE",
+    "UNION",
+    "UNPIVOT",
+    "XOR",
+];
+
 /// Bytes of stack for a level of the parser.
 const PARSED_LEVEL: usize = 48 << 10;
 
@@ -145,14 +183,15 @@ fn measure(text: &str, tokens: &[TokenWithSpan], options: &ParseOptions) -> Resu
         let mut is_prefix = false;
         match &token.token {
             Token::Whitespace(_) => continue,
-            Token::LParen | Token::LBracket | Token::LBrace => depth += 1,
+            Token::LParen | Token::LBrace => depth += 1,
+            // One behind the other they make a type within a type.
+            Token::LBracket => (depth, links) = (depth + 1, links + 1),
             Token::RParen | Token::RBracket | Token::RBrace => depth = depth.saturating_sub(1),
             Token::Word(word) if word.quote_style.is_none() => match word.value.to_ascii_uppercase().as_str() {
                 "CASE" => depth += 1,
                 "END" => depth = depth.saturating_sub(1),
                 "NOT" | "PRIOR" | "INTERVAL" => is_prefix = true,
-                "AND" | "OR" | "XOR" | "UNION" | "INTERSECT" | "EXCEPT" | "MINUS" | "IS" | "LIKE" | "ILIKE" | "IN"
-                | "BETWEEN" | "JOIN" | "COLLATE" => links += 1,
+                word if LINKING.contains(&word) => links += 1,
                 _ => {}
             },
             Token::Comma | Token::Number(..) | Token::SingleQuotedString(_) | Token::Word(_) | Token::SemiColon => {}
@@ -260,6 +299,32 @@ mod tests {
         assert_eq!(kind(&" ".repeat(2 << 20)), Some(SqlErrorKind::TooLong));
         assert_eq!(kind(&format!("SELECT {}1{}", "(".repeat(150), ")".repeat(150))), None);
         assert_eq!(kind(&format!("SELECT 1{}", " + 1".repeat(15_000))), None);
+    }
+
+    /// What happened: `AT TIME ZONE` a hundred thousand times, which is no chain of signs, ended the process. Here each word of the parser
+    /// stands behind itself in some ways, on a stack on which a chain that is not counted can't be dropped.
+    #[test]
+    fn no_word_makes_a_chain_that_is_not_counted() {
+        const TIMES: usize = 1500;
+        let all = || {
+            for word in sqlparser::keywords::ALL_KEYWORDS {
+                for (before, link) in [
+                    ("SELECT 1", format!(" {word} 1")),
+                    ("SELECT 1", format!(" {word}")),
+                    ("SELECT 1", format!(" {word} TIME ZONE 'UTC'")),
+                    ("SELECT 1", format!(" {word} (1)")),
+                    ("SELECT 1", format!(" NOT {word} 1")),
+                    ("SELECT 1", format!("::{word}[1]")),
+                    ("SELECT * FROM t", format!(" {word} t")),
+                    ("SELECT * FROM t", format!(" {word} (SUM(a) FOR b IN (1)) AS t")),
+                ] {
+                    _ = parse(&format!("{before}{}", link.repeat(TIMES)), &ParseOptions::default());
+                }
+            }
+            let arrays = format!("SELECT CAST(1 AS INT{})", "[]".repeat(TIMES));
+            _ = parse(&arrays, &ParseOptions::default());
+        };
+        std::thread::Builder::new().stack_size(96 << 10).spawn(all).unwrap().join().unwrap();
     }
 
     #[test]
