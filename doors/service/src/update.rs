@@ -244,6 +244,8 @@ fn run_parsed(
         // Each makes blank nodes and random numbers of its own.
         let moment = Moment { seed: moment.seed.wrapping_add((place as u64) << 32), ..moment };
         let done = running.ticket.check(Stage::Running).and_then(|()| running.step(operation, data, moment));
+        // What is done after its time is not stored.
+        let done = done.and_then(|()| running.ticket.check(Stage::Running));
         done.map_err(|error| match error {
             // These are of the whole update.
             Error::Cancelled | Error::TimeLimit { .. } => error,
@@ -283,6 +285,7 @@ impl Running<'_> {
             },
         };
         for change in changes {
+            self.ticket.check(Stage::Running)?;
             data.change(change).map_err(Error::Store)?;
         }
         Ok(())

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use vicus_rdf::Order;
 use vicus_service::{
-    Cancel, Draft, Error, ErrorKind, Limits, Updated, Web, WebOptions, check_update, create_store, open_store,
+    Cancel, Draft, Error, ErrorKind, Limits, Updated, Updating, Web, WebOptions, check_update, create_store, open_store,
 };
-use vicus_sparql::Moment;
+use vicus_sparql::{Change, Moment};
 
 fn lines(dataset: &Dataset) -> BTreeSet<String> {
     let snapshot = dataset.snapshot();
@@ -254,6 +254,31 @@ fn load_reads_files_of_the_folder_and_no_others() {
         assert!(error.to_string().starts_with("operation 1, LOAD: ") && error.to_string().contains(says), "{error}");
         assert_eq!(load(&iri, "SILENT").unwrap().0, lines(&data), "{iri}");
     }
+}
+
+/// Data whose changes take long.
+struct Slow(Draft);
+
+impl Updating for Slow {
+    fn snapshot(&mut self) -> Result<Arc<Snapshot>, Arc<dyn std::error::Error + Send + Sync>> {
+        self.0.snapshot()
+    }
+
+    fn change(&mut self, change: Change) -> Result<(), Arc<dyn std::error::Error + Send + Sync>> {
+        std::thread::sleep(Duration::from_millis(50));
+        self.0.change(change)
+    }
+}
+
+/// What happened: a document of two million triples was put in eight seconds where three were allowed. Its time was up when it was read, and
+/// nobody asked after that.
+#[test]
+fn an_update_that_ends_after_its_time_is_not_stored() {
+    let limits = Limits { time: Some(Duration::from_millis(20)), ..Limits::default() };
+    let options = SessionOptions { limits, ..shared() };
+    let text = "INSERT DATA { <http://e/new> <http://e/p> 1 }";
+    let result = service("las", 1 << 30).update(text, &mut Slow(Draft::of(&dataset())), options);
+    assert!(matches!(result, Err(Error::TimeLimit { .. })), "{result:?}");
 }
 
 /// LOAD opened what its IRI names before it asked whether that is a file. To open a pipe waits until another process writes to it, so
