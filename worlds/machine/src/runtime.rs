@@ -984,7 +984,7 @@ impl Drop for Runtime {
         let ender = std::thread::Builder::new().name("vicus end".to_owned()).spawn(move || shared.end());
         if ender.is_err() {
             // No thread is to be had: requests are told to end, and the threads stay.
-            self.shared.requests_of_tasks.end_all(&self.shared.stopped, false);
+            self.shared.requests_of_tasks.end_all(&self.shared, false);
         }
     }
 }
@@ -1028,7 +1028,7 @@ impl Shared {
             request.cancel();
             let _ = request.wait();
         }
-        self.requests_of_tasks.end_all(&self.stopped, true);
+        self.requests_of_tasks.end_all(self, true);
         if self.threads_here.any() && !self.end_threads() {
             // They go on by themselves, on threads that stay.
             return;

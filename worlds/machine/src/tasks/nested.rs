@@ -93,7 +93,7 @@ impl Shared {
     fn cancel_by_id(&self, request: RequestId) {
         match self.boxes_of(request) {
             Some(state) => self.cancel(&state.instance),
-            None => self.open.while_open(request, || self.stopped.add(request)),
+            None => self.stop(request),
         }
     }
 }

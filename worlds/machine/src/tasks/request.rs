@@ -5,7 +5,6 @@ use super::reserve::account_here;
 use super::run::Done;
 use super::scope::drop_quietly;
 use super::seatless;
-use super::stopped::Stopped;
 use super::{closure_class, end_task, with_descendants};
 use crate::runtime::{Runtime, Shared};
 use crate::sync::Padded;
@@ -152,7 +151,7 @@ impl<R> TaskRequest<R> {
     /// Drops its tasks that have not begun, except those of `join`, whose results are needed; those that run may check
     /// [`is_cancelled`].
     pub fn cancel(&self) {
-        self.shared.requests_of_tasks.stop(self.id, &self.shared.stopped);
+        self.shared.stop(self.id);
         self.shared.cancel_nested(self.id);
     }
 }
@@ -227,22 +226,14 @@ impl Requests {
         self.lock().insert(id, answer);
     }
 
-    fn end(&self, id: RequestId, stopped: &Stopped) {
+    fn end(&self, id: RequestId) {
         self.lock().remove(&id);
-        stopped.remove(id);
     }
 
-    fn stop(&self, id: RequestId, stopped: &Stopped) {
-        let open = self.lock();
-        if open.contains_key(&id) {
-            stopped.add(id);
-        }
-    }
-
-    /// Stops all requests, and waits for them if told to.
-    pub(crate) fn end_all(&self, stopped: &Stopped, waits: bool) {
+    /// Stops all requests, which are those of this runtime, and waits for them if told to.
+    pub(crate) fn end_all(&self, shared: &Shared, waits: bool) {
         let open: Vec<_> = self.lock().iter().map(|(id, answer)| (*id, Arc::clone(answer))).collect();
-        open.iter().for_each(|(id, _)| self.stop(*id, stopped));
+        open.iter().for_each(|(id, _)| shared.stop(*id));
         if waits {
             open.iter().for_each(|(id, answer)| answer.wait_until_over(Some(*id)));
         }
@@ -268,7 +259,7 @@ impl OpenRequests {
     }
 
     /// Calls `f` if the request is not over, which it does not end meanwhile.
-    pub(crate) fn while_open(&self, id: RequestId, f: impl FnOnce()) {
+    fn while_open(&self, id: RequestId, f: impl FnOnce()) {
         let ids = self.ids.lock().expect("nothing panics under this lock");
         if ids.contains(&id) {
             f();
@@ -304,6 +295,11 @@ impl Shared {
             // Seats that sleep while their tasks wait would only be woken for the first one.
             self.ask_all();
         }
+    }
+
+    /// Tasks of a request that is not of boxes are no longer to begin, if it is not over.
+    pub(crate) fn stop(&self, id: RequestId) {
+        self.open.while_open(id, || self.stopped.add(id));
     }
 
     /// Whether a seat may have tasks of several requests, or of one and of lightweight threads, so that they take turns.
@@ -368,7 +364,8 @@ unsafe fn run<F: FnOnce() -> R, R>(task: TaskRef) {
     end_task(&header);
     drop(within);
     shared.open.end(header.request);
-    shared.requests_of_tasks.end(header.request, &shared.stopped);
+    shared.stopped.remove(header.request);
+    shared.requests_of_tasks.end(header.request);
     shared.accounts.end(header.request);
     answer.set(result.transpose());
     // If no handle is left, the result is dropped here.
