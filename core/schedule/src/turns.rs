@@ -2,9 +2,9 @@
 //!
 //! A strategy orders tasks by locality and by age, so a seat that always finds tasks of one request near it never takes those of
 //! another. Here a seat alternates: for [`TURN_NS`] it works as its strategy says, then for as long at the requests in turn. A turn
-//! belongs to the next request, by number, of which the seat finds a task, wherever its plan lets it look. So of N requests each
-//! gets at least one part in 2 N of a seat's time, and a strategy keeps a half whose order it decides. While one request runs
-//! alone there are no turns.
+//! belongs to the request that has had least time in turns ([`TurnOrder`](crate::TurnOrder)), of those of which the seat finds a task, wherever
+//! its plan lets it look. So of N requests each gets at least one part in 2 N of the seats' time, and a strategy keeps a half whose
+//! order it decides. While one request runs alone there are no turns.
 //!
 //! Two kinds of tasks no request's turn would find. Suspended ones that have to go on have every second of the turns that are not the
 //! strategy's, as long as there are any. And a request's turn begins with one task out of queues that the seat's own keeps it from.
@@ -13,7 +13,7 @@
 
 use crate::front::{FRONT_RULE, FRONT_TAKE, FRONT_TURN_NS};
 use crate::look::{look_of, scan};
-use crate::{End, QueuesByRequest, RequestId, Run, Seat, SeatPlan, Take, Way};
+use crate::{End, QueuesByRequest, RequestId, Run, Seat, SeatPlan, Share, Take, Turned, Way};
 
 /// How long a turn takes, in nanoseconds. A turn is over when the task ends that runs at that time.
 pub const TURN_NS: u64 = 4_000_000;
@@ -32,8 +32,8 @@ enum Turn {
     Beyond,
     /// That of a request which is still to be found.
     Next,
-    /// This request's.
-    Of(RequestId),
+    /// This request's, since that time.
+    Of(RequestId, u64),
 }
 
 /// The turns of a seat.
@@ -44,8 +44,10 @@ pub(crate) struct Turns {
     now: Turn,
     /// Whether suspended tasks had the last turn that was not the strategy's.
     were_suspended: bool,
-    /// The request that had the last turn.
-    last: RequestId,
+    /// Whether one that others have sent to the seat goes before suspended ones that it has already.
+    is_calleds_turn: bool,
+    /// The seat has found no task of the requests up to this one in the order of turns: the next look goes on behind it.
+    in_vain: Option<Share>,
     /// The probe with which the next look beyond the seat's own queue begins.
     beyond: usize,
     /// The front rests until this time: the seat has worked for long at tasks from there.
@@ -60,7 +62,8 @@ impl Turns {
             ends_ns: 0,
             now: Turn::Strategy,
             were_suspended: false,
-            last: RequestId(0),
+            is_calleds_turn: false,
+            in_vain: None,
             beyond: 0,
             front_rests_until_ns: 0,
             are_on: false,
@@ -74,31 +77,39 @@ impl Turns {
     }
 
     /// The time is so much by now. A turn that is over is followed by the next one.
-    fn tick(&mut self, now_ns: u64) {
+    fn tick(&mut self, now_ns: u64, order: &mut impl Turned) {
         if now_ns < self.ends_ns {
             return;
         }
         self.ends_ns = now_ns.saturating_add(TURN_NS);
         if self.now != Turn::Strategy {
-            self.now = Turn::Strategy;
+            self.give_back(now_ns, order);
             return;
         }
         self.were_suspended = !self.were_suspended;
         self.now = if self.were_suspended { Turn::Suspended } else { Turn::Beyond };
     }
+
+    /// The turn is the strategy's from now on.
+    fn give_back(&mut self, now_ns: u64, order: &mut impl Turned) {
+        if let Turn::Of(request, since_ns) = std::mem::replace(&mut self.now, Turn::Strategy) {
+            let took_ns = i64::try_from(now_ns.saturating_sub(since_ns)).unwrap_or(i64::MAX);
+            order.correct(request, took_ns.saturating_sub_unsigned(TURN_NS));
+        }
+    }
 }
 
 impl<T> Seat<T> {
     /// A task to run, if it is the turn of others than those that the strategy finds; otherwise [`Seat::find`] gives one. To be called while
-    /// several requests run. `now_ns` is the time by any clock of the seat's, `next` gives the running request that follows this one by
-    /// number, or the first one after the last. On a seat whose task waits the task that is found may be one of any request.
+    /// several requests run. `now_ns` is the time by any clock of the seat's, `order` that of the running requests. On a seat whose task waits
+    /// the task that is found may be one of any request.
     pub fn find_in_turn<Q>(
         &mut self,
         plan: &SeatPlan,
         mut queues: Q,
         called: impl FnOnce() -> Option<T>,
         now_ns: u64,
-        mut next: impl FnMut(RequestId) -> Option<RequestId>,
+        order: &mut impl Turned,
     ) -> Option<Run<T>>
     where
         Q: QueuesByRequest<Task = T>,
@@ -110,18 +121,24 @@ impl<T> Seat<T> {
             (self.front_ns, self.turns.front_rests_until_ns) = (0, now_ns.saturating_add(TURN_NS));
         }
         self.front_rests = now_ns < self.turns.front_rests_until_ns;
-        self.turns.tick(now_ns);
+        self.turns.tick(now_ns, order);
         if self.turns.now == Turn::Strategy {
             return None;
         }
         let found = self.find_front(&mut queues).or_else(|| {
-            let found = self.find_turn(plan, &mut queues, called, &mut next);
+            let found = self.find_turn(plan, &mut queues, called, now_ns, order);
             if found.is_none() {
-                self.turns.now = Turn::Strategy;
+                self.turns.give_back(now_ns, order);
             }
             found
         });
         found.map(|(task, way)| self.found(task, way))
+    }
+
+    /// Whether a suspended task that has gone on should leave the seat again: the turn is over, or it is one of all suspended tasks. To be asked
+    /// while several requests run.
+    pub fn is_turn_over(&self, now_ns: u64) -> bool {
+        self.turns.now == Turn::Suspended || now_ns >= self.turns.ends_ns
     }
 
     /// Several requests run no more.
@@ -137,13 +154,19 @@ impl<T> Seat<T> {
         plan: &SeatPlan,
         queues: &mut Q,
         called: impl FnOnce() -> Option<T>,
-        next: &mut impl FnMut(RequestId) -> Option<RequestId>,
+        now_ns: u64,
+        order: &mut impl Turned,
     ) -> Option<(T, Way)>
     where
         Q: QueuesByRequest<Task = T>,
     {
         if self.turns.now == Turn::Suspended {
-            if let Some(task) = self.take_suspended().or_else(called) {
+            self.turns.is_calleds_turn = !self.turns.is_calleds_turn;
+            let task = match self.turns.is_calleds_turn {
+                true => called().or_else(|| self.take_suspended()),
+                false => self.take_suspended().or_else(called),
+            };
+            if let Some(task) = task {
                 return Some((task, Way::KEPT));
             }
             self.turns.now = Turn::Beyond;
@@ -154,18 +177,17 @@ impl<T> Seat<T> {
                 return Some(found);
             }
         }
-        if let Turn::Of(request) = self.turns.now {
+        if let Turn::Of(request, _) = self.turns.now {
             return self.find_of(request, plan, queues);
         }
-        let first = next(self.turns.last)?;
-        let mut request = first;
         for _ in 0..MOST_LOOKS {
-            self.turns.last = request;
-            if let Some(found) = self.find_of(request, plan, queues) {
-                self.turns.now = Turn::Of(request);
+            let Some(share) = order.next(self.turns.in_vain.take()) else { break };
+            if let Some(found) = self.find_of(share.request, plan, queues) {
+                self.turns.now = Turn::Of(share.request, now_ns);
+                order.charge(share.request, TURN_NS);
                 return Some(found);
             }
-            request = next(request).filter(|&request| request != first)?;
+            self.turns.in_vain = Some(share);
         }
         None
     }

@@ -462,8 +462,7 @@ impl Worker {
         if self.is_tied || !self.below.is_null() || self.state.is_deep() {
             return None;
         }
-        let next = |last| shared.open.next_after(last);
-        self.state.find_in_turn(plan, reach, || shared.inbox(self.seat).take(), now_ns(), next)
+        self.state.find_in_turn(plan, reach, || shared.inbox(self.seat).take(), now_ns(), &mut &shared.open)
     }
 
     /// The queues as this seat reaches them.
@@ -781,7 +780,7 @@ pub(crate) fn run_on_top(task: TaskRef, way: Way) {
     }
 }
 
-/// Runs a task on top of one that waits. While several requests run, a closure of another request than the waiting one's gets a stack of its own: when it
+/// Runs a task on top of one that waits, or that found no room for what it spawned. While several requests run, a closure of another request than the waiting one's gets a stack of its own: when it
 /// waits, the task beneath can go on.
 fn run_while_waiting(shared: &Shared, task: TaskRef, way: Way) {
     let is_closure = || task.header().class.runs_inline && !Core::is(task) && !fibres::is_fibre(task);
@@ -857,6 +856,7 @@ impl AtOnce {
 
 #[cold]
 fn run_at_once(task: TaskRef, way: Way) {
+    leave_turn();
     in_task(|worker| worker.state.begin_help());
     if Core::is(task) {
         // It has a stack of its own, on which its panics end: nothing stands on top of this frame.
@@ -864,11 +864,49 @@ fn run_at_once(task: TaskRef, way: Way) {
     } else {
         let beneath = in_task(|worker| worker.fibre);
         beneath.inspect(|fibre| fibre.is_beneath_one_more());
-        run_on_top(task, way);
+        with_shared(|shared| run_while_waiting(shared, task, way));
         beneath.inspect(|fibre| fibre.is_beneath_one_less());
     }
     in_task(|worker| worker.state.end_help());
     fibres::leave_to_program();
+}
+
+/// A task spawns more than the queues hold, and may do so for as long as it likes: other requests take their turns meanwhile. A fibre lets its
+/// seat go on without it; on a thread's own stack they run on top of the task.
+fn leave_turn() {
+    match in_task(|worker| worker.fibre) {
+        None => with_shared(take_turn),
+        Some(fibre) if in_task(|worker| worker.shared.are_several() && worker.state.is_turn_over(now_ns())) => {
+            fibre.yield_now();
+        }
+        Some(_) => {}
+    }
+}
+
+fn take_turn(shared: &Shared) {
+    let find = || {
+        let find = |worker: &mut Worker| {
+            let mut reach = worker.reach(shared, false);
+            let plan = worker.stand(shared);
+            let run = worker.find_in_turn(shared, plan, &mut reach);
+            debug_assert!(reach.refused.is_none(), "only tied seats refuse");
+            run
+        };
+        if shared.are_several() { in_task(find) } else { None }
+    };
+    let Some(mut run) = find() else { return };
+    while_waiting(None, ptr::null(), || {
+        loop {
+            if run.leaves {
+                leave_to_others(shared);
+            }
+            run_while_waiting(shared, run.task, run.way);
+            match find() {
+                Some(next) => run = next,
+                None => break,
+            }
+        }
+    });
 }
 
 /// Waits until the awaited thing is there. The calling thread sits on a seat.
@@ -885,13 +923,18 @@ pub(crate) fn wait_below(request: Option<RequestId>, below: *const Context, awai
     if let Some(fibre) = fibres::current() {
         return wait_on_fibre(fibre, awaited);
     }
+    while_waiting(request, below, || with_shared(|shared| wait_until_done(shared, awaited)));
+}
+
+/// Runs what runs other tasks on top of the calling one, which waits meanwhile.
+fn while_waiting(request: Option<RequestId>, below: *const Context, runs: impl FnOnce()) {
     let bomb = Abort;
     let outer = in_task(|worker| {
         // What it waits for may depend on a lightweight thread, and that on any task.
         worker.state.begin_wait(request.filter(|_| !worker.shared.threads_here.any()));
         std::mem::replace(&mut worker.below, below)
     });
-    with_shared(|shared| wait_until_done(shared, awaited));
+    runs();
     std::mem::forget(bomb);
     in_task(|worker| {
         worker.below = outer;

@@ -24,7 +24,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
-use vicus_schedule::{Decision, Kind, LastUses, Plan, QueueId, RequestId, Seat, SeatId, Sleepers, TaskName};
+use vicus_schedule::{Decision, Kind, LastUses, Plan, QueueId, RequestId, Seat, SeatId, Sleepers, TaskName, TurnOrder};
 use vicus_topology::CoreGroup;
 use vicus_trace::{BoxId, What};
 
@@ -199,7 +199,7 @@ struct Engine<'a> {
     /// The number of requests that were submitted and are not over.
     open: usize,
     /// Those of them that take turns: all but that of a first task that only submits the others, as a caller from outside.
-    in_turn: BTreeSet<RequestId>,
+    in_turn: TurnOrder,
     /// The number of tasks that came from outside.
     entered: usize,
     left: usize,
@@ -330,7 +330,7 @@ impl<'a> Engine<'a> {
             requests,
             of_boxes,
             open: 0,
-            in_turn: BTreeSet::new(),
+            in_turn: TurnOrder::default(),
             entered: 0,
             left: program.tasks.len(),
             late_wakes: options

@@ -76,6 +76,8 @@ pub(crate) struct Frame {
     pub(crate) phase: Phase,
     /// Whether it runs on top of a task that found no room for what it spawned.
     pub(crate) helps: bool,
+    /// Whether it runs on top of such a task in a turn of another request.
+    pub(crate) is_in_turn: bool,
     /// Open sections, the innermost last. The first one is that of the whole task.
     pub(crate) scopes: Vec<usize>,
     pub(crate) start: Time,

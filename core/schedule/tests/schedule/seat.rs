@@ -2,7 +2,7 @@
 
 use vicus_schedule::{
     ALL, After, DEEP, FRONT_RULE, FRONT_TURN_NS, Kind, Plan, Put, QueueId, Queues, QueuesByRequest, RequestId, Rest,
-    Seat, SeatId, Setting, Sleeper, TURN_NS, Take, Wake, Way, YIELDED_TURN,
+    Seat, SeatId, Setting, Sleeper, TURN_NS, Take, TurnOrder, Wake, Way, YIELDED_TURN,
 };
 use vicus_topology::Topology;
 
@@ -421,10 +421,11 @@ fn requests_take_turns_of_a_seats_time() {
     // The oldest request always has a task in the seat's own queue, the others have theirs where rule 3 would find the oldest request's.
     world.queues.0[own.index()] = vec![(1, 0); 10];
     world.queues.0[shared.index()] = vec![(3, 0), (2, 0), (2, 1), (3, 1)];
+    let mut order = TurnOrder::default();
+    (1..=3).for_each(|number| _ = order.begin(RequestId(number)));
     let mut find = |now_ns| {
         let World { plan, seat, queues, .. } = &mut world;
-        let next = |last: RequestId| Some(RequestId(last.0 % 3 + 1));
-        seat.find_in_turn(&plan.seats[0], &mut *queues, || None, now_ns, next).map(|run| run.task)
+        seat.find_in_turn(&plan.seats[0], &mut *queues, || None, now_ns, &mut order).map(|run| run.task)
     };
     assert_eq!(TURN_NS, ms(4));
     assert_eq!([find(ms(0)), find(ms(3))], [None; 2], "the strategy's turn");

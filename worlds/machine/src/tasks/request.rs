@@ -10,15 +10,14 @@ use crate::runtime::{Runtime, Shared};
 use crate::sync::Padded;
 use crate::worker::{Worker, in_task, outside, with_worker};
 use std::any::Any;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use vicus_flow::{Account, Budget};
-use vicus_schedule::{Context, ContextRef, RequestId, TaskClass, TaskHeader, TaskRef};
+use vicus_schedule::{Context, ContextRef, RequestId, Share, TaskClass, TaskHeader, TaskRef, TurnOrder, Turned};
 
 /// The request was cancelled before its closure had begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,42 +242,54 @@ impl Requests {
 /// How many requests there are of all kinds: boxes, closures, and callers that wait for a task of theirs.
 #[derive(Default)]
 pub(crate) struct OpenRequests {
-    /// How many, in a line that is written only when one begins or ends. Changed under the lock of `ids`.
+    /// How many, in a line that is written only when one begins or ends. Changed under the lock of `order`.
     count: Padded<AtomicUsize>,
-    ids: Mutex<BTreeSet<RequestId>>,
+    order: Mutex<TurnOrder>,
 }
 
 impl OpenRequests {
     /// How many there are then.
     fn begin(&self, id: RequestId) -> usize {
-        self.change(|ids| ids.insert(id))
+        self.change(|order| order.begin(id))
     }
 
     pub(crate) fn end(&self, id: RequestId) {
-        self.change(|ids| ids.remove(&id));
+        self.change(|order| order.end(id));
     }
 
     /// Calls `f` if the request is not over, which it does not end meanwhile.
     fn while_open(&self, id: RequestId, f: impl FnOnce()) {
-        let ids = self.ids.lock().expect("nothing panics under this lock");
-        if ids.contains(&id) {
+        let order = self.lock();
+        if order.contains(id) {
             f();
         }
     }
 
-    fn change(&self, change: impl FnOnce(&mut BTreeSet<RequestId>) -> bool) -> usize {
-        let mut ids = self.ids.lock().expect("nothing panics under this lock");
-        let is_changed = change(&mut ids);
-        debug_assert!(is_changed, "a request begins once and ends once");
-        // SeqCst: a seat that falls asleep as one that waits for its own request alone sees the second request, or is asked.
-        self.count.0.store(ids.len(), Ordering::SeqCst);
-        ids.len()
+    fn lock(&self) -> MutexGuard<'_, TurnOrder> {
+        self.order.lock().expect("nothing panics under this lock")
     }
 
-    /// The request that follows this one by number, or the first one after the last.
-    pub(crate) fn next_after(&self, id: RequestId) -> Option<RequestId> {
-        let ids = self.ids.lock().expect("nothing panics under this lock");
-        ids.range((Bound::Excluded(id), Bound::Unbounded)).next().or_else(|| ids.first()).copied()
+    fn change(&self, change: impl FnOnce(&mut TurnOrder) -> bool) -> usize {
+        let mut order = self.lock();
+        let is_changed = change(&mut order);
+        debug_assert!(is_changed, "a request begins once and ends once");
+        // SeqCst: a seat that falls asleep as one that waits for its own request alone sees the second request, or is asked.
+        self.count.0.store(order.len(), Ordering::SeqCst);
+        order.len()
+    }
+}
+
+impl Turned for &OpenRequests {
+    fn next(&mut self, last: Option<Share>) -> Option<Share> {
+        self.lock().next(last)
+    }
+
+    fn charge(&mut self, request: RequestId, ns: u64) {
+        self.lock().charge(request, ns);
+    }
+
+    fn correct(&mut self, request: RequestId, ns: i64) {
+        self.lock().correct(request, ns);
     }
 }
 

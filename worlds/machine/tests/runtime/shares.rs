@@ -20,6 +20,8 @@ const LIMIT: Duration = Duration::from_secs(10);
 enum Parts {
     Boxes,
     Tasks,
+    /// Tasks that one task spawns, which waits for none of them before all are spawned.
+    Spread,
     Threads,
 }
 
@@ -83,6 +85,19 @@ fn begin(
                         }
                     });
                 }
+            });
+            Box::new(move || request.is_done())
+        }
+        Parts::Spread => {
+            let request = runtime.spawn(move || {
+                scope(|scope| {
+                    for _ in (0..pieces).take_while(|_| goes_on.load(Ordering::Relaxed)) {
+                        scope.spawn(|_| {
+                            work();
+                            count.fetch_add(1, Ordering::Relaxed);
+                        });
+                    }
+                });
             });
             Box::new(move || request.is_done())
         }
@@ -167,6 +182,17 @@ fn every_strategy_gives_each_request_a_share_beside_endless_ones() {
         }
         for parts in PARTS {
             beside(strategy.name(), 2, &[parts; 2], 500);
+        }
+    }
+}
+
+/// A task that spawns more than its queue holds runs the rest itself, as long as it goes on.
+#[test]
+fn a_task_that_spawns_without_end_leaves_others_their_shares_where_queues_are_bounded() {
+    for strategy in ["central", "steal:capacity=64", "locality-queues:capacity=64"] {
+        for threads in [1, 2, 8] {
+            beside(strategy, threads, &[Parts::Spread; 2], 500);
+            beside(strategy, threads, &[Parts::Spread, Parts::Boxes, Parts::Threads], 500);
         }
     }
 }

@@ -4,7 +4,6 @@ use super::{Engine, picoseconds};
 use crate::fluid::Time;
 use crate::options::Fault;
 use crate::seats::{Doing, Thread, Waiting};
-use std::ops::Bound;
 use vicus_schedule::{Decision, QueueId, RequestId, Rest, Run, Way};
 use vicus_trace::What;
 
@@ -24,19 +23,11 @@ impl Engine<'_> {
 
     /// Looks for a task for a seat and begins it; if there is none, the seat idles.
     pub(super) fn find(&mut self, seat: usize) {
-        let Engine { plan, seats, queues, program, in_turn, now, options, .. } = self;
+        // On threads a task of another request gets a stack of its own, and the one that waits goes on when it can. There are none here.
+        let found = if self.seats[seat].state.is_waiting() { None } else { self.find_in_turn(seat) };
+        let Engine { plan, seats, queues, program, .. } = self;
         let Thread { state, pinned, .. } = &mut seats[seat];
-        let mut called = || pinned.pop_front().map(|task| (task, program.tasks[task as usize].request));
-        let mut found = None;
-        if in_turn.len() <= 1 || options.without_turns {
-            state.end_turns();
-        } else if !state.is_waiting() {
-            // On threads a task of another request gets a stack of its own, and the one that waits goes on when it can. There are none here.
-            let next = |last| {
-                in_turn.range((Bound::Excluded(last), Bound::Unbounded)).next().or_else(|| in_turn.first()).copied()
-            };
-            found = state.find_in_turn(&plan.seats[seat], &mut *queues, &mut called, *now / 1000, next);
-        }
+        let called = || pinned.pop_front().map(|task| (task, program.tasks[task as usize].request));
         let Some(Run { task, way, leaves }) = found.or_else(|| state.find(&plan.seats[seat], queues, called)) else {
             return self.idle(seat);
         };
@@ -49,6 +40,30 @@ impl Engine<'_> {
         if way.queue().is_some() {
             self.show();
         }
+    }
+
+    /// A task to run, if it is the turn of others than the strategy's.
+    fn find_in_turn(&mut self, seat: usize) -> Option<Run<Waiting>> {
+        let Engine { plan, seats, queues, program, in_turn, now, options, .. } = self;
+        let Thread { state, pinned, .. } = &mut seats[seat];
+        if in_turn.len() <= 1 || options.without_turns {
+            state.end_turns();
+            return None;
+        }
+        let called = || pinned.pop_front().map(|task| (task, program.tasks[task as usize].request));
+        state.find_in_turn(&plan.seats[seat], &mut *queues, called, *now / 1000, in_turn)
+    }
+
+    /// A seat is about to run a task on top of its spawner, since a queue had no room: others' turns come first, as long as they
+    /// last.
+    pub(super) fn take_turn(&mut self, seat: usize) {
+        let is_deep = self.seats[seat].state.is_deep();
+        let Some(Run { task, way, .. }) = (if is_deep { None } else { self.find_in_turn(seat) }) else { return };
+        self.seats[seat].state.begin_wait(None);
+        let (begin, cost) = self.took(seat, task.0, way);
+        self.top(seat).is_in_turn = true;
+        self.owe(seat, begin - self.now);
+        self.owe(seat, cost);
     }
 
     /// Begins a task that a seat has found. Returns the time at which the seat gets it, and the time that this takes from then
@@ -107,6 +122,7 @@ impl Engine<'_> {
             self.begin_help(seat);
             self.owe(seat, begin - self.now);
             self.owe(seat, cost);
+            self.take_turn(seat);
         }
     }
 

@@ -252,7 +252,7 @@ impl Engine<'_> {
         requested.left -= 1;
         if requested.left == 0 {
             self.open -= 1;
-            self.in_turn.remove(&request);
+            self.in_turn.end(request);
             self.of_boxes.remove(&request);
             self.note(seat, || diary::ended(request.0 as u32));
         }
@@ -278,6 +278,10 @@ impl Engine<'_> {
                 Some(_) => {}
                 None => self.free_scopes.push(scope),
             }
+        }
+        if frame.is_in_turn {
+            self.end_wait(seat);
+            self.take_turn(seat);
         }
     }
 

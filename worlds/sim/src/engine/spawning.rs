@@ -17,7 +17,7 @@ impl Engine<'_> {
         if !std::mem::replace(&mut requested.submitted, true) {
             self.open += 1;
             if self.requests.len() == 1 || self.program.tasks[0].request != request {
-                self.in_turn.insert(request);
+                self.in_turn.begin(request);
             }
             self.note(seat, || What::RequestSubmitted { request: request.0 as u32 });
         }
@@ -216,6 +216,7 @@ impl Engine<'_> {
                 let (_, cost) = self.took(seat, task, Way::KEPT);
                 self.begin_help(seat);
                 self.owe(seat, cost);
+                self.take_turn(seat);
             }
             return;
         }
@@ -277,6 +278,7 @@ impl Engine<'_> {
             spawner: Spawner::new(divides),
             phase: Phase::Begin,
             helps: false,
+            is_in_turn: false,
             scopes: Vec::new(),
             start: self.now,
             bytes: 0.0,

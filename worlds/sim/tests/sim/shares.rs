@@ -38,9 +38,12 @@ fn add(program: &mut Program, request: u64, shape: Shape, tasks: u32, task_ns: f
 
 #[test]
 fn short_requests_end_beside_long_ones_on_many_cores() {
-    for (cores, machine, long) in
-        [(16, "node:4 core:4", Shape::Chain), (16, "node:4 core:4", Shape::Wide), (64, "node:8 core:8", Shape::Wide)]
-    {
+    for (cores, machine, long) in [
+        (16, "node:4 core:4", Shape::Chain),
+        (16, "node:4 core:4", Shape::Wide),
+        (64, "node:8 core:8", Shape::Chain),
+        (64, "node:8 core:8", Shape::Wide),
+    ] {
         let machine = Machine::from_topology(Topology::parse(machine).unwrap());
         let mut program = Program { name: "shares".to_owned(), leaves: vec!["leaf".to_owned()], ..Program::default() };
         program.tasks.push(TaskSpec::default());
@@ -57,9 +60,7 @@ fn short_requests_end_beside_long_ones_on_many_cores() {
         program.tasks[0].steps = firsts.iter().map(|&first| Step::Spawn(first..first + 1)).collect();
         program.check().unwrap();
         for strategy in ALL {
-            // A submitter that finds the pool full runs what it submits: its task goes on, and nothing has a turn meanwhile.
-            let setting = if strategy.name() == "central" { "central:capacity=0" } else { strategy.name() };
-            let plan = machine.plan(&setting.parse().unwrap(), cores);
+            let plan = machine.plan(&strategy.name().parse().unwrap(), cores);
             let outcome = simulate(&machine, &plan, &program, &Options::default()).unwrap();
             let over = |tasks: &std::ops::Range<u32>| {
                 let ends = outcome.tasks[tasks.start as usize..tasks.end as usize].iter().map(|task| task.end_ns);
@@ -67,9 +68,7 @@ fn short_requests_end_beside_long_ones_on_many_cores() {
             };
             let (short, middle, all) = (over(&short), over(&middle), outcome.total_ns / MILLISECOND);
             let what = format!("{} on {cores}, {long:?}: {short:.0} and {middle:.0} of {all:.0} ms", strategy.name());
-            // A task that `shepherd` places waits for that seat's turn, so a chain on many seats does once for each of its tasks.
-            let is_chained = strategy.name() == "shepherd" && cores > 16;
-            assert!((is_chained || short < all / 2.0) && middle < all / 2.0, "{what}");
+            assert!(short < 100.0 && middle < all / 2.0, "{what}");
         }
     }
 }
