@@ -30,10 +30,12 @@ pub(crate) struct Args {
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The number of SP2Bench triples for the recordings that figures of queries replay.
-    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
-    triples: u64,
-    /// Writes the recordings to files of this folder: q2-64.trace is q2, planned for 64 threads.
+    /// Records queries now, on so many SP2Bench triples. By default, figures of queries replay what is in this program:
+    /// recordings of a million triples, the same in each run.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    triples: Option<u64>,
+    /// Records queries now, by default on a million triples, and writes the recordings to files of this folder:
+    /// q2-64.trace is q2, planned for 64 threads.
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
     /// Reads the recordings from such files and makes none. Files of `vicus query --trace` work as well: their last request is replayed.
@@ -43,6 +45,9 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
 }
+
+/// How many triples recordings are of if nothing else is said.
+const MILLION: u64 = 1_000_000;
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     if args.list {
@@ -80,7 +85,10 @@ fn recordings(args: &Args) -> anyhow::Result<Recordings> {
         // Found out now, not after the work.
         std::fs::create_dir_all(folder).with_context(|| format!("{}: can't be made", folder.display()))?;
     }
-    Ok(Recordings::made_of(args.triples, args.record.as_deref()))
+    if args.triples.is_none() && args.record.is_none() {
+        return Ok(Recordings::stored());
+    }
+    Ok(Recordings::made_of(args.triples.unwrap_or(MILLION), args.record.as_deref()))
 }
 
 fn chosen(name: &str) -> anyhow::Result<Vec<Figure>> {

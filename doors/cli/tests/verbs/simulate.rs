@@ -323,6 +323,10 @@ fn figures_of_queries_replay_what_they_record() {
         }
     }
     assert!(made.contains("of 10 claims hold"), "{made}");
+    // What happened: without recordings of one's own, two runs differed.
+    let stored = printed(&["simulate", "paper", "000-fig5", "--quick"]);
+    assert_eq!(stored, printed(&["simulate", "paper", "000-fig5", "--quick"]), "of what is in the program");
+    assert!(stored.contains("of 10 claims hold") && stored != made, "{stored}");
     let of = |figure| printed(&["simulate", "paper", figure, "--quick", "--traces", &traces]);
     assert_eq!(of("000-fig5"), made, "the same recordings");
     // Sixteen requests of the same.

@@ -1,4 +1,7 @@
-//! The recordings of a figure: read from files, or recorded now.
+//! The recordings of a figure: those in this program, read from files, or recorded now.
+//!
+//! The ones in this program (`doors/cli/recordings`) are what `vicus simulate paper all --record DIR` has once written,
+//! packed by `zstd -19`: with them a figure is the same in each run.
 //!
 //! A query is planned for the simulated machine's threads, so that its operators have as many branches as there, and runs on
 //! one thread, so that no other thread disturbs its invocations. It runs several times, with the same invocations each time;
@@ -27,7 +30,23 @@ pub(in crate::simulate) struct Recordings {
     known: BTreeMap<(String, usize), Trace>,
 }
 
+/// The recordings of a million triples, by their files' names.
+const STORED: [(&str, &[u8]); 16] = {
+    macro_rules! stored {
+        ($($name:literal)*) => {
+            [$(($name, include_bytes!(concat!("../../../recordings/", $name, ".zst")))),*]
+        };
+    }
+    stored!(
+        "q2-8.trace" "q4-8.trace" "q5a-8.trace" "q6-8.trace" "q7-8.trace" "q8-8.trace" "q9-8.trace" "q11-8.trace"
+        "q2-64.trace" "q4-64.trace" "q5a-64.trace" "q6-64.trace" "q7-64.trace" "q8-64.trace" "q9-64.trace"
+        "q11-64.trace"
+    )
+};
+
 enum From {
+    /// Those in this program.
+    Stored,
     /// Files in this folder.
     Files(PathBuf),
     /// Runs on stores of this many triples; the recordings are also written to a folder, if there is one.
@@ -37,6 +56,11 @@ enum From {
 impl Recordings {
     pub(in crate::simulate) fn read_from(folder: &Path) -> Recordings {
         Recordings { from: From::Files(folder.to_owned()), known: BTreeMap::new() }
+    }
+
+    /// Those in this program: the same in each run.
+    pub(in crate::simulate) fn stored() -> Recordings {
+        Recordings { from: From::Stored, known: BTreeMap::new() }
     }
 
     pub(in crate::simulate) fn made_of(triples: u64, keep: Option<&Path>) -> Recordings {
@@ -71,6 +95,14 @@ impl Recordings {
     fn obtain(&mut self, wanted: &Wanted<'_>) -> anyhow::Result<Trace> {
         let expected = self.expected(wanted);
         match &mut self.from {
+            From::Stored => {
+                let name = wanted.name();
+                let stored = STORED.iter().find(|(known, _)| *known == name);
+                let (_, packed) =
+                    stored.with_context(|| format!("{expected} is not in this program: --triples 1000000 makes it"))?;
+                let trace = zstd::decode_all(*packed).with_context(|| expected.clone())?;
+                Ok(Trace::read_from(&mut &trace[..]).with_context(|| expected)?)
+            }
             From::Files(folder) => {
                 let trace = trace::read(&wanted.file(folder)).with_context(|| expected.clone())?;
                 ensure!(last_model(&trace) != Some("load"), "{expected}: the last request in it has loaded data");
@@ -98,7 +130,7 @@ impl Recordings {
             From::Files(folder) => {
                 format!("{}: expected {what} (--record DIR makes such files)", wanted.file(folder).display())
             }
-            From::Here { .. } => what,
+            From::Stored | From::Here { .. } => what,
         }
     }
 }
@@ -115,7 +147,11 @@ struct Wanted<'a> {
 
 impl Wanted<'_> {
     fn file(&self, folder: &Path) -> PathBuf {
-        folder.join(format!("{}-{}.trace", self.queries.join("+"), self.threads))
+        folder.join(self.name())
+    }
+
+    fn name(&self) -> String {
+        format!("{}-{}.trace", self.queries.join("+"), self.threads)
     }
 }
 
@@ -142,7 +178,31 @@ fn record(dataset: &Dataset, names: &[&str], threads: usize) -> anyhow::Result<T
     let options = SessionOptions { threads: Some(threads), parallel_answers: true, ..planned };
     let mut room = Log::DEFAULT_ROOM;
     let runs = (0..RUNS).map(|_| run(dataset, &queries, &options, &mut room)).collect::<anyhow::Result<Vec<Trace>>>();
-    Ok(quickest(&runs.with_context(|| format!("query {}", names.join(" and ")))?))
+    Ok(coarse(&quickest(&runs.with_context(|| format!("query {}", names.join(" and ")))?)))
+}
+
+/// The trace with nothing of its times but how long invocations took, which is all that a replay knows of them, to
+/// three binary digits: half an eighth off at most, as often too long as too short. Packed, its file is a sixth as long
+/// as unpacked.
+fn coarse(trace: &Trace) -> Trace {
+    let rounded = |ns: u64| {
+        let spare = (u64::BITS - ns.leading_zeros()).saturating_sub(3);
+        (ns + (1 << spare >> 1)) >> spare << spare
+    };
+    let of_seat = |log: &SeatLog| {
+        let (mut began, mut now) = (0, 0);
+        let mut log = log.clone();
+        for event in &mut log.events {
+            match event.what {
+                What::InvocationBegins { .. } => began = event.time_ns,
+                What::InvocationEnds { .. } => now += rounded(event.time_ns.saturating_sub(began)),
+                _ => {}
+            }
+            event.time_ns = now;
+        }
+        log
+    };
+    Trace::new(trace.header().clone(), trace.logs().iter().map(of_seat).collect())
 }
 
 /// The invocations of a log in their order, with their durations.
@@ -231,6 +291,25 @@ mod tests {
             log.record(times[at + 1], What::InvocationEnds { who });
         }
         Trace::new(Header::for_seats(1), vec![log.finish()])
+    }
+
+    #[test]
+    fn durations_have_three_digits() {
+        let times = |trace: &Trace| trace.logs()[0].events.iter().map(|event| event.time_ns).collect::<Vec<_>>();
+        let coarse = coarse(&run([1000, 1014, 1020, 1107]));
+        // 14 is 0b1110; of 87, which is 0b1010111, 80 is left, and nothing of the time between the two.
+        assert_eq!(times(&coarse), [0, 0, 14, 14, 14, 14 + 80]);
+    }
+
+    /// What happened: two runs of a figure of queries differed, as what they recorded did.
+    #[test]
+    fn each_recording_of_a_figure_is_stored() {
+        for (id, figure) in vicus_sim::papers::FIGURES {
+            let mut figure = figure();
+            let needed = figure.recordings().len();
+            assert_eq!(needed > 0, id.starts_with("000-"), "{id}");
+            Recordings::stored().supply(&mut figure).unwrap_or_else(|error| panic!("{id}: {error:#}"));
+        }
     }
 
     #[test]
