@@ -43,7 +43,7 @@ pub(super) fn figure() -> Figure {
         source: "Wittmann and Hager, 2010, Fig. 4 (left) and §2.1",
         notes: &[
             "A fifth of the paper's layers, one sweep, and 40 runs in place of 100. A sample is a seed: when threads begin, and which of several is quicker.",
-            "The right side, TBB's loops, is left out.",
+            "The right side, TBB's loops, is left out: the paper's text says nothing of it.",
         ],
         baseline: "tasks s-1 kji",
         samples: 40,
