@@ -323,16 +323,47 @@ impl Plan {
             // Each spawner gives every seat's queue its share.
             return None;
         }
-        let threads = || (0..self.seats.len()).map(SeatId::new).filter(|seat| !self.seats[seat.index()].spare);
-        let takes = |seat: SeatId, queue: QueueId| {
-            let mut probes = self.seats[seat.index()].look.iter();
-            probes.any(|probe| probe.scan.queues().contains(&queue))
+        let threads: Vec<SeatId> =
+            (0..self.seats.len()).map(SeatId::new).filter(|seat| !self.seats[seat.index()].spare).collect();
+        let put_into: Vec<[QueueId; 2]> = (threads.iter())
+            .map(|&spawner| [Kind::Immediate, Kind::Deferred].map(|kind| self.place_of_task(spawner, kind).0))
+            .collect();
+        // By queue, the last seat that was found to take from it.
+        let mut takes = vec![None; self.queues.len()];
+        let first_beside = |&seat: &SeatId| {
+            let scanned = self.seats[seat.index()].look.iter().flat_map(|probe| probe.scan.queues());
+            scanned.for_each(|queue| takes[queue.index()] = Some(seat));
+            let is_left = |queues: &[QueueId; 2]| queues.iter().any(|queue| takes[queue.index()] != Some(seat));
+            Some((threads[put_into.iter().position(is_left)?], seat))
         };
-        threads().find_map(|spawner| {
-            let queues = [Kind::Immediate, Kind::Deferred].map(|kind| self.place_of_task(spawner, kind).0);
-            let idle = threads().find(|&seat| queues.iter().any(|&queue| !takes(seat, queue)))?;
-            Some((spawner, idle))
-        })
+        threads.iter().filter_map(first_beside).min()
+    }
+
+    /// What a user is told of options that leave seats idle ([`Plan::idles_beside`]); `None` of a strategy without
+    /// options: none does by its defaults.
+    ///
+    /// ```
+    /// use vicus_schedule::Setting;
+    /// use vicus_topology::Topology;
+    ///
+    /// let machine = Topology::parse("node:2 core:2").unwrap();
+    /// let warning = |setting: &str| setting.parse::<Setting>().unwrap().plan(&machine, 4).idle_warning();
+    /// assert_eq!(warning("vicinity"), None);
+    /// let text = warning("vicinity:undealt=beside,reach=1").unwrap();
+    /// assert!(text.starts_with("strategy vicinity:reach=1,undealt=beside leaves threads idle"), "{text}");
+    /// ```
+    pub fn idle_warning(&self) -> Option<String> {
+        let (name, _) = self.strategy.split_once(':')?;
+        let (spawner, idle) = self.idles_beside()?;
+        let pu = |seat: SeatId| self.seats[seat.index()].pu.index();
+        Some(format!(
+            "strategy {} leaves threads idle: the one on PU {} never takes a task that the one on PU {} spawns without \
+             a place, however many wait there; leave out options (`{name}` alone leaves none idle), or name another \
+             strategy (`vicus strategies` lists all)",
+            self.strategy,
+            pu(idle),
+            pu(spawner)
+        ))
     }
 
     /// Whether what a task with this footprint spawns is dealt as parts of its work ([`Dealing::fan`]).

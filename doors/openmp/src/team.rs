@@ -167,6 +167,12 @@ impl Team {
         let uses_places = !team.plan().homes.is_empty() || team.plan().dealing.is_some();
         bound = bound.filter(|_| uses_places);
         report::keep_team(&team);
+        static TOLD: AtomicBool = AtomicBool::new(false);
+        if let Some(warning) = team.plan().idle_warning()
+            && !TOLD.swap(true, Ordering::Relaxed)
+        {
+            crate::settings::complain(&warning);
+        }
         Box::leak(Box::new(Team::with(size, Some(team), binding, bound)))
     }
 

@@ -409,6 +409,7 @@ impl Chosen {
         let chosen = Some(&self.processors).filter(|all| all.len() == threads);
         let pus = chosen.and_then(|all| pus_of(all, &topology, warnings)).unwrap_or_else(|| topology.seat_pus(threads));
         let plan = strategy.plan_on(&topology, &pus, latencies.as_ref());
+        warnings.extend(plan.idle_warning());
         (topology, plan)
     }
 }

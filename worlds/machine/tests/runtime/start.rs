@@ -35,6 +35,23 @@ fn without_room_for_stacks_it_is_an_error() {
     assert!(output.status.success() && text.contains(" of 200 threads could be started: "), "{text}");
 }
 
+/// What happened: `vicinity:undealt=beside,reach=1` ran a program's tasks on one of two nodes, and nothing was said.
+#[test]
+fn options_that_idle_threads_are_warned_of() {
+    let machine = Topology::parse("node:2 core:2").unwrap();
+    let said = |strategy: &str| {
+        let builder = Runtime::builder().topology(machine.clone()).strategy(strategy.parse().unwrap());
+        let mut said = builder.threads(4).quiet().start().warnings();
+        said.retain(|warning| warning.contains("idle"));
+        said
+    };
+    for strategy in vicus_schedule::ALL {
+        assert_eq!(said(strategy.name()), Vec::<String>::new());
+    }
+    let said = said("vicinity:undealt=beside,reach=1");
+    assert!(said.len() == 1 && said[0].contains("leave out options (`vicinity` alone leaves none idle)"), "{said:?}");
+}
+
 fn refused(builder: vicus_machine::RuntimeBuilder) -> String {
     let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(builder.quiet().start()))).unwrap_err();
     panic.downcast_ref::<String>().cloned().unwrap_or_else(|| (*panic.downcast_ref::<&str>().unwrap()).to_owned())
