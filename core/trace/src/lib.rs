@@ -95,6 +95,9 @@ pub struct Header {
     /// The first addresses of arrays, where they are known and may lie side by side: what tasks say of their data names parts of one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arrays: Vec<u64>,
+    /// How many bytes each of them has, where that is known: as many as there are arrays, or none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub array_bytes: Vec<u64>,
 }
 
 /// The place of a seat's thread.
@@ -187,6 +190,13 @@ impl Trace {
     #[must_use]
     pub fn with_arrays(mut self, arrays: Vec<u64>) -> Trace {
         self.header.arrays = arrays;
+        self
+    }
+
+    /// Says how many bytes each of the arrays has that [`Trace::with_arrays`] has named.
+    #[must_use]
+    pub fn with_array_bytes(mut self, bytes: Vec<u64>) -> Trace {
+        self.header.array_bytes = bytes;
         self
     }
 

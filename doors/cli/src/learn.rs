@@ -3,13 +3,15 @@
 //!
 //! Each trace is simulated under each strategy, and the strategy `vicus` also with other values of its parameters.
 //! Where tasks say which data they use, each strategy is tried with each distribution. What the simulator predicts
-//! decides, and not how long a recorded run took: a run shows one strategy, under that day's load.
+//! decides, and not how long a recorded run took: a run shows one strategy, under that day's load. Of the best pair, it
+//! is then asked of each type of tasks and each size of blocks whether another treatment suits it better (`parts.rs`).
 
 use crate::simulate::jobs::on_all_threads;
 use crate::simulate::{Mode, Task, check_threads, machine, recorded_run};
 use crate::tell::print;
 use crate::{strategy, trace};
 use anyhow::{Context, bail};
+use parts::Parts;
 use serde::Serialize;
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -18,8 +20,10 @@ use std::sync::Arc;
 use vicus::memory::Distribution;
 use vicus::trace::Trace;
 use vicus::{Learned, STRATEGIES, Setting, Settings, Topology, this_machine};
-use vicus_sim::{LeafSums, Machine, Options, Outcome, Program, ReplayOptions, simulate};
+use vicus_schedule::Plan;
+use vicus_sim::{LeafSums, Machine, Options, Outcome, Program, ReplayOptions, SimError, simulate};
 
+mod parts;
 mod shown;
 
 /// See `vicus learn --help`.
@@ -90,6 +94,8 @@ struct Findings {
     of_distributions: String,
     /// Where distributions were tried, the types of tasks under the best strategy with each of them.
     types: Vec<TypeAdvice>,
+    /// Where distributions were tried, what suits single types of tasks and blocks with the choice of all.
+    parts: Parts,
     tasks: Vec<TaskType>,
 }
 
@@ -165,7 +171,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let (setting, distribution) = (&settings[best % settings.len()], distributions.get(best / settings.len()));
     if let Some(path) = &args.output {
         let notes = serde_json::to_value(&findings)?;
-        let learned = Learned { setting: setting.clone(), distribution: distribution.cloned(), notes };
+        let blocks = findings.parts.blocks.clone().into_iter().collect();
+        let (tasks, setting, distribution) = (findings.parts.tasks.clone(), setting.clone(), distribution.cloned());
+        let learned = Learned { setting, distribution, tasks, blocks, notes };
         learned.write(path, &topology).with_context(|| format!("{}: can't be written", path.display()))?;
     }
     print(&match args.format {
@@ -254,19 +262,25 @@ fn findings(
         runs.push(Recorded { task, lying });
     }
     let options = |seed: u64| Options { parameters: machine.parameters, seed, ..Options::default() };
-    let one_of = |(distribution, setting, run): &(usize, usize, usize)| -> anyhow::Result<f64> {
-        let plan = machine.plan(&settings[*setting], threads);
+    // The median time in milliseconds of a run under a plan, as `one` simulates it.
+    let median = |run: usize, plan: &Plan, one: &dyn Fn(&Options) -> Result<f64, SimError>| -> anyhow::Result<f64> {
         let mut ms = Vec::new();
         for seed in (0..SEEDS).map(|more| args.seed.wrapping_add(more)) {
-            let what = || format!("{} under {} can't be simulated", args.traces[*run].display(), settings[*setting]);
-            let wall_ns = match runs[*run].lying.get(*distribution) {
-                Some(program) => simulate(machine, &plan, program, &options(seed)).map(|outcome| outcome.wall_ns),
-                None => runs[*run].task.wall_ns(machine, &plan, &options(seed)),
-            };
-            ms.push(wall_ns.with_context(what)? / 1e6);
+            let what = || format!("{} under {} can't be simulated", args.traces[run].display(), plan.strategy);
+            ms.push(one(&options(seed)).with_context(what)? / 1e6);
         }
         ms.sort_unstable_by(f64::total_cmp);
         Ok(ms[ms.len() / 2])
+    };
+    let wall_ns = |program: &Program, plan: &Plan, options: &Options| {
+        simulate(machine, plan, program, options).map(|outcome| outcome.wall_ns)
+    };
+    let one_of = |(distribution, setting, run): &(usize, usize, usize)| -> anyhow::Result<f64> {
+        let plan = machine.plan(&settings[*setting], threads);
+        median(*run, &plan, &|options| match runs[*run].lying.get(*distribution) {
+            Some(program) => wall_ns(program, &plan, options),
+            None => runs[*run].task.wall_ns(machine, &plan, options),
+        })
     };
     let jobs: Vec<(usize, usize, usize)> = (0..distributions.len().max(1))
         .flat_map(|distribution| (0..settings.len()).map(move |setting| (distribution, setting)))
@@ -295,6 +309,15 @@ fn findings(
         with.push((distribution.to_string(), best.to_string(), sums));
     }
     let of = |at: usize| (at / settings.len(), &settings[at % settings.len()]);
+    let parts = if distributions.is_empty() {
+        Parts::default()
+    } else {
+        let best = suits(&ratios);
+        let plan = machine.plan(of(best).1, threads);
+        let programs: Vec<&Program> = runs.iter().map(|run| &*run.lying[of(best).0]).collect();
+        let time = |program: &Program, run: usize| median(run, &plan, &|options| wall_ns(program, &plan, options));
+        parts::find(&programs, &plan, &distributions, predicted[best], time)?
+    };
     let findings = Findings {
         machine: machine.name.clone(),
         threads,
@@ -310,6 +333,7 @@ fn findings(
             .collect(),
         of_distributions,
         types: types(with),
+        parts,
         tasks: task_types(traces),
     };
     Ok((findings, distributions))

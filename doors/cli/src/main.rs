@@ -85,6 +85,10 @@ enum Command {
     /// pair whose time is within a percent of the least is kept: the default, if it is among them. Runs use the file of
     /// `--output` if the variable VICUS_LEARNED names it: its strategy where nothing names one, and its distribution
     /// where VICUS_DATA_DISTRIBUTION and OMP_DATA_DISTRIBUTION are not set.
+    ///
+    /// With that pair, each type of tasks is also simulated undealt, as if it said nothing of its data, and each size
+    /// of blocks with the other distributions. What saves more than a percent is in the file too: OpenMP programs treat
+    /// tasks of that function, and blocks of that size, as it says.
     Learn(learn::Args),
     /// Measure what things cost on this machine, for `simulate`.
     Calibrate(calibrate::Args),

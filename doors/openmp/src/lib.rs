@@ -33,6 +33,7 @@ mod exports;
 mod gomp;
 mod intense;
 mod kmpc;
+mod learned;
 mod locks;
 mod memory;
 mod names;

@@ -177,6 +177,7 @@ extern "C" fn forked() {
     crate::placed::begin_anew();
     crate::sections::begin_anew();
     crate::intense::begin_anew();
+    crate::learned::begin_anew();
     crate::checks::begin_anew();
     crate::report::leave_to_parent();
     thread::BUSY.store(0, Ordering::Relaxed);

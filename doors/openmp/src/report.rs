@@ -13,7 +13,7 @@ use crate::settings::{complain, get};
 use crate::tasks::Record;
 use crate::thread::{Thread, here};
 use crate::wait::Guarded;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
@@ -104,8 +104,8 @@ struct Kept {
     sources: BTreeMap<usize, String>,
     /// The functions of regions and tasks in the trace, with their numbers there.
     functions: BTreeMap<usize, u32>,
-    /// Where placed blocks have begun.
-    arrays: BTreeSet<usize>,
+    /// Where placed blocks have begun, and how many bytes they have.
+    arrays: BTreeMap<usize, usize>,
 }
 
 static KEPT: Guarded<Kept> = Guarded::new(Kept {
@@ -114,7 +114,7 @@ static KEPT: Guarded<Kept> = Guarded::new(Kept {
     began: None,
     sources: BTreeMap::new(),
     functions: BTreeMap::new(),
-    arrays: BTreeSet::new(),
+    arrays: BTreeMap::new(),
 });
 
 /// Before `main`: what is wanted is known.
@@ -223,10 +223,10 @@ pub(crate) fn name(function: usize) {
 pub(crate) fn note_array(address: usize, bytes: usize) {
     KEPT.with(|kept| {
         // Blocks that began within it were freed.
-        while let Some(&begins) = kept.arrays.range(address..address + bytes).next() {
+        while let Some((&begins, _)) = kept.arrays.range(address..address + bytes).next() {
             kept.arrays.remove(&begins);
         }
-        kept.arrays.insert(address);
+        kept.arrays.insert(address, bytes);
     });
 }
 
@@ -302,8 +302,8 @@ fn write_trace() {
     // A program without regions, such as a shell that starts the one which is meant, leaves the file to that.
     let Some(trace) = Team::trace(&teams) else { return };
     let arrays = KEPT.with(|kept| std::mem::take(&mut kept.arrays));
-    let arrays = arrays.into_iter().map(|address| address as u64).collect();
-    let trace = trace.with_functions(functions()).with_arrays(arrays);
+    let (arrays, bytes) = arrays.into_iter().map(|(address, bytes)| (address as u64, bytes as u64)).unzip();
+    let trace = trace.with_functions(functions()).with_arrays(arrays).with_array_bytes(bytes);
     let written = File::create(path).and_then(|file| {
         let mut out = BufWriter::new(file);
         trace.write_to(&mut out)?;
@@ -435,6 +435,9 @@ fn shown(teams: &[Team], sums: &BTreeMap<Spent, Sums>, sources: &BTreeMap<usize,
             bytes.found,
             bytes.bare - bytes.found
         ));
+    }
+    if let Some(learned) = crate::learned::told() {
+        line(format_args!("{learned}"));
     }
     let names = symbols::Symbols::new();
     let mut rows: Vec<(&Spent, &Sums)> = sums.iter().filter(|(spent, _)| is_work(spent)).collect();

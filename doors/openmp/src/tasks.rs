@@ -523,9 +523,13 @@ pub(crate) fn spawn(record: *mut Record, said: Said) {
     if let Some(group) = group {
         new = new.at(group);
     }
-    let affinity = unsafe { std::mem::take(&mut (*record).affinity) };
+    let mut affinity = unsafe { std::mem::take(&mut (*record).affinity) };
     if !affinity.is_empty() {
+        let is_dealt = crate::learned::deals(|| unsafe { report::function_of(record) }, &mut affinity);
         new = new.touches(&affinity);
+        if !is_dealt {
+            new = new.undealt();
+        }
         if report::is_on() || vicus::memory::awaits_touch() {
             // For the summary, and for what is to move, when it runs.
             unsafe { (*record).affinity = affinity };

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+use vicus::{Learned, Treatment};
 
 const STRATEGIES: [&str; 10] =
     ["las", "nls", "bobox", "steal", "footprint", "vicinity", "locality-queues", "central", "shepherd", "vicus"];
@@ -737,6 +738,77 @@ fn intensely_used_data_are_listed_by_function() {
     let (_, said) = run(&program, "vicinity", 2, &[("VICUS_INTENSE", path.as_str())]);
     assert!(said.contains("is left out: line 1: `0xno` is no number"), "{said}");
     let _ = fs::remove_file(list);
+}
+
+/// A file of `vicus learn` says for each type of tasks how it is dealt, and the summary counts what was done by it. Of
+/// a type that the file does not know, the user is told once.
+#[test]
+fn types_of_tasks_are_dealt_as_a_learned_file_says() {
+    let machine = vicus::this_machine().topology;
+    let (list, summary) = (scratch("learned"), scratch("learned-summary"));
+    for compiler in for_c() {
+        let program = compile(compiler, "two_types.c").expect("it can be compiled");
+        let run = |tasks: &[(&str, Treatment)]| {
+            let learned = Learned {
+                setting: "footprint".parse().unwrap(),
+                distribution: None,
+                tasks: tasks.iter().map(|&(name, treatment)| (name.to_owned(), treatment)).collect(),
+                blocks: Vec::new(),
+                notes: Default::default(),
+            };
+            learned.write(&list, &machine).expect("a file can be written");
+            let mut command = Command::new(&program);
+            command.env("LD_PRELOAD", library()).env("VICUS_LEARNED", &list);
+            command.env("OMP_NUM_THREADS", "4").env("VICUS_SUMMARY", &summary);
+            let output = command.output().expect("the program was compiled");
+            let told = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{}: {told}", compiler.name);
+            (told, fs::read_to_string(&summary).expect("it writes a summary"))
+        };
+        let (told, said) = run(&[]);
+        assert_eq!(told, "", "{}", compiler.name);
+        assert!(said.contains("strategy footprint") && !said.contains("by the first of these"), "{said}");
+        let tasks: Vec<(&str, &str)> = (said.lines())
+            .filter_map(|line| {
+                let (counts, name) = line.split_once(" task ")?;
+                Some((name.split(" (").next()?, counts.split_whitespace().nth(3)?))
+            })
+            .collect();
+        let of = |count: &str| tasks.iter().find(|(_, own)| *own == count).map(|(name, _)| *name).expect("such tasks");
+        let (parts, readers) = (of("32"), of("16"));
+        let both = [(parts, Treatment::Dealt), (readers, Treatment::Undealt)];
+        let (told, said) = run(&both);
+        assert_eq!(told, "", "{}", compiler.name);
+        assert!(said.contains("16 tasks not dealt by their data, 0 by the first of these alone"), "{said}");
+        let (_, said) = run(&[(parts, Treatment::Undealt), (readers, Treatment::Intense)]);
+        assert!(said.contains("32 tasks not dealt by their data, 16 by the first of these alone"), "{said}");
+        let (told, said) = run(&both[..1]);
+        let expected = format!("says nothing of tasks of `{readers}`: it was learned from other runs");
+        assert!(told.contains(&expected) && told.lines().count() == 1, "{told}");
+        assert!(said.contains("0 tasks not dealt"), "{said}");
+    }
+    let _ = (fs::remove_file(list), fs::remove_file(summary));
+}
+
+/// Options that leave threads without work are told of once; no strategy is by its defaults. Where hwloc is told of
+/// another machine, each processor is a core group of its own.
+#[test]
+fn options_that_idle_threads_are_warned_of() {
+    let gcc = &for_c()[0];
+    let program = compile(gcc, "two_types.c").expect("it can be compiled");
+    let told = |strategy: &str| {
+        let mut command = Command::new(&program);
+        command.env("LD_PRELOAD", library()).env("VICUS_STRATEGY", strategy).env("OMP_NUM_THREADS", "4");
+        let output = command.env("HWLOC_SYNTHETIC", "numa:2 l3:1 core:2 pu:1").output().expect("it was compiled");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    for strategy in STRATEGIES {
+        assert_eq!(told(strategy), "", "{strategy}");
+    }
+    let said = told("vicinity:undealt=beside,reach=1");
+    assert!(said.contains("libvicus_omp: strategy vicinity:") && said.contains("leaves threads idle"), "{said}");
+    assert!(said.contains("leave out options") && said.lines().count() == 1, "{said}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! | variable | what it says | else |
 //! |---|---|---|
 //! | `VICUS_STRATEGY` | the strategy, such as `footprint:backoff_ns=500` | `vicus`; of queries `las` |
-//! | `VICUS_LEARNED` | the file that `vicus learn` wrote about a program: its strategy, and how its memory lies, where these are not named | none |
+//! | `VICUS_LEARNED` | the file that `vicus learn` wrote about a program: its strategy, and how its memory lies, where these are not named; and how tasks of an OpenMP program's single functions are dealt | none |
 //! | `VICUS_DATA_DISTRIBUTION`, or the paper's `OMP_DATA_DISTRIBUTION` | [how memory lies](crate::memory) | `standard` |
 //! | `VICUS_DATA_DISTRIBUTION_OF` | how an OpenMP program's blocks of certain sizes lie: `BYTES=DISTRIBUTION`, with semicolons between several | as all others |
 //! | `VICUS_DATA_DISTRIBUTION_FROM` | from how many bytes on the blocks of an OpenMP program's `malloc` lie so | 131072 |
@@ -23,6 +23,7 @@
 //! no other ([`Runtime::warnings`](crate::Runtime#method.warnings)). `VICUS_HASH_SEED` is for programs that load data: they call
 //! [`hash_seed`].
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -30,7 +31,7 @@ use std::str::FromStr;
 use std::sync::OnceLock;
 use std::time::Duration;
 use vicus_machine::threads::OnDeadlock;
-use vicus_machine::{Defaults, LatencyFile, Learned};
+use vicus_machine::{Defaults, LatencyFile, Learned, Treatment};
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Setting, Settings};
 
@@ -94,14 +95,27 @@ pub fn distribution() -> Option<Result<Distribution, String>> {
     })
 }
 
-/// The distributions that `VICUS_DATA_DISTRIBUTION_OF` names for blocks of so many bytes; or what is wrong with its value.
+/// How tasks are to be dealt, by the symbols of their functions, and the file of `VICUS_LEARNED` that says so; `None`
+/// if it says nothing of tasks. What is wrong with the file, [`strategy`] or [`distribution`] tell.
+pub fn learned_tasks() -> Option<(PathBuf, BTreeMap<String, Treatment>)> {
+    let file = variable(LEARNED).map(PathBuf::from)?;
+    let tasks = learned()?.ok()?.tasks;
+    (!tasks.is_empty()).then_some((file, tasks))
+}
+
+/// The distributions that `VICUS_DATA_DISTRIBUTION_OF` names for blocks of so many bytes, else those in the file of
+/// `VICUS_LEARNED`, if no variable says how memory lies; or what is wrong with its value.
 pub fn distributions_of() -> Option<Result<Vec<(usize, Distribution)>, String>> {
     const NAME: &str = "VICUS_DATA_DISTRIBUTION_OF";
     let one = |text: &str| {
         let (bytes, distribution) = text.split_once('=')?;
         Some((bytes.trim().parse().ok()?, distribution.parse::<Distribution>()))
     };
-    let all = text(NAME)?;
+    let Some(all) = text(NAME) else {
+        let is_named = ["VICUS_DATA_DISTRIBUTION", "OMP_DATA_DISTRIBUTION"].iter().any(|name| text(name).is_some());
+        let blocks = learned()?.ok()?.blocks;
+        return (!is_named && !blocks.is_empty()).then_some(Ok(blocks));
+    };
     let all = all.split(';').map(|text| match one(text) {
         Some((bytes, Ok(distribution))) => Ok((bytes, distribution)),
         Some((_, Err(wrong))) => Err(format!("{NAME}: {wrong}")),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 use vicus::memory::{Distribution, node_of};
-use vicus::{Defaults, LatencyFile, Learned, Runtime, Topology, environment, tasks, this_machine};
+use vicus::{Defaults, LatencyFile, Learned, Runtime, Topology, Treatment, environment, tasks, this_machine};
 
 #[global_allocator]
 static ALLOCATOR: vicus::Allocator = vicus::Allocator::new();
@@ -34,16 +34,19 @@ fn a_runtime_says_what_it_does() {
     println!("\ndecay {:?}", described.decay_ms);
     println!("\nlatencies {:?}", described.latencies);
     println!("\nseed {:?}", environment::hash_seed());
+    println!("\nblocks {:?}", environment::distributions_of());
+    println!("\ntasks {:?}", environment::learned_tasks().map(|(_, tasks)| tasks));
     let machine = Topology::parse("node:2 l3:2 core:2").unwrap();
     let vicinity = Runtime::builder().topology(machine).strategy("vicinity".parse().unwrap()).quiet().start();
     let is_measured = vicinity.warnings().iter().any(|warning| warning.contains("latenc"));
     assert!(!is_measured, "a described machine is not measured");
 }
 
-const ALL: [&str; 10] = [
+const ALL: [&str; 11] = [
     "VICUS_STRATEGY",
     "VICUS_LEARNED",
     "VICUS_DATA_DISTRIBUTION",
+    "VICUS_DATA_DISTRIBUTION_OF",
     "OMP_DATA_DISTRIBUTION",
     "VICUS_ALLOCATOR",
     "VICUS_DECAY_MS",
@@ -87,7 +90,8 @@ fn without_variables_there_are_defaults_and_no_warnings() {
 fn what_was_learned_is_what_is_not_named() {
     let file = std::env::temp_dir().join(format!("vicus-environment-{}.json", std::process::id()));
     let (setting, distribution) = ("nls".parse().unwrap(), Some(Distribution::Coarse));
-    let learned = Learned { setting, distribution, notes: Default::default() };
+    let (tasks, blocks) = ([("f".to_owned(), Treatment::Undealt)].into(), vec![(4096, Distribution::Fine)]);
+    let learned = Learned { setting, distribution, tasks, blocks, notes: Default::default() };
     let machine = this_machine().topology;
     learned.write(&file, &machine).unwrap();
     let learned_there = ("VICUS_LEARNED", file.to_str().unwrap());
@@ -102,8 +106,21 @@ fn what_was_learned_is_what_is_not_named() {
     says(&[learned_there, ("VICUS_STRATEGY", "steal")], "steal", "coarse");
     says(&[learned_there, ("VICUS_DATA_DISTRIBUTION", "fine")], "nls", "fine");
     says(&[learned_there, ("OMP_DATA_DISTRIBUTION", "blocked")], "nls", "blocked");
+    // Parts of the program as well: blocks where nothing else says how memory lies, and tasks in any case.
+    let (blocks, tasks) = ("\nblocks Some(Ok([(4096, Fine)]))\n", "\ntasks Some({\"f\": Undealt})\n");
+    for (also, are_blocks_there) in [
+        (("VICUS_STRATEGY", "steal"), true),
+        (("VICUS_DATA_DISTRIBUTION", "fine"), false),
+        (("OMP_DATA_DISTRIBUTION", "standard"), false),
+        (("VICUS_DATA_DISTRIBUTION_OF", "8192=coarse"), false),
+    ] {
+        let text = with(&[learned_there, also]);
+        assert!(text.contains(tasks) && text.contains(blocks) == are_blocks_there, "{also:?}: {text}");
+    }
+    assert!(with(&[]).contains("\nblocks None\n\ntasks None\n"));
     // Files that were written before distributions were learned.
-    Learned { distribution: None, ..learned }.write(&file, &machine).unwrap();
+    let (tasks, blocks) = Default::default();
+    Learned { distribution: None, tasks, blocks, ..learned }.write(&file, &machine).unwrap();
     says(&[learned_there], "nls", "standard");
     // What is wrong with a file is told once, also if a strategy is named.
     std::fs::write(&file, "{").unwrap();

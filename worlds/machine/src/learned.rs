@@ -1,29 +1,34 @@
-//! What past runs of a program have taught: the strategy and the distribution that suit it on a machine, kept in a
-//! file.
+//! What past runs of a program have taught: the strategy and the distribution that suit it on a machine, and what
+//! suits its types of tasks and its blocks of memory otherwise, kept in a file.
 
 use crate::latency::key;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::Path;
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::Setting;
 use vicus_topology::Topology;
 
-/// The version of the file. A distribution came later, and may be missing; earlier programs leave it out.
+/// The version of the file. A distribution came later, and types of tasks and blocks; they may be missing, and earlier
+/// programs leave them out.
 const VERSION: u64 = 1;
 
 /// What was learned about a program on a machine. `vicus learn` finds it out from traces.
 ///
 /// ```
-/// use vicus_machine::Learned;
+/// use vicus_machine::{Learned, Treatment};
 /// use vicus_topology::Topology;
 ///
 /// let machine = Topology::parse("node:2 core:4")?;
 /// let file = std::env::temp_dir().join(format!("vicus-learned-{}.json", std::process::id()));
 /// let (setting, distribution) = ("vicus:memory=20".parse()?, Some("coarse".parse()?));
-/// Learned { setting, distribution, notes: serde_json::Value::Null }.write(&file, &machine)?;
+/// let tasks = [("main._omp_fn.1".to_owned(), Treatment::Undealt)].into();
+/// let learned = Learned { setting, distribution, tasks, blocks: Vec::new(), notes: serde_json::Value::Null };
+/// learned.write(&file, &machine)?;
 /// let learned = Learned::read(&file, &machine)?;
 /// assert_eq!(learned.setting.to_string(), "vicus:memory=20");
 /// assert_eq!(learned.distribution, Some("coarse".parse()?));
+/// assert_eq!(learned.tasks["main._omp_fn.1"], Treatment::Undealt);
 ///
 /// let other = Topology::parse("node:4 core:4")?;
 /// assert!(Learned::read(&file, &other).unwrap_err().contains("another machine"));
@@ -36,8 +41,40 @@ pub struct Learned {
     pub setting: Setting,
     /// How its memory should lie; `None` if its traces say nothing of that.
     pub distribution: Option<Distribution>,
+    /// The types of tasks that its traces have, by the symbols of their functions; only of those that say which data
+    /// they use. Empty if nothing was found out of them.
+    pub tasks: BTreeMap<String, Treatment>,
+    /// Blocks of so many bytes that should lie otherwise.
+    pub blocks: Vec<(usize, Distribution)>,
     /// Why: for people and other programs. No run uses it.
     pub notes: Value,
+}
+
+/// How tasks of one type are placed under a strategy that deals tasks by their data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Treatment {
+    /// To where their data are, as the strategy has it.
+    Dealt,
+    /// As tasks that say nothing of their data.
+    Undealt,
+    /// By the home of the first of their data alone, under strategies that know such ([`Access::intense`]).
+    ///
+    /// [`Access::intense`]: vicus_schedule::Access::intense
+    Intense,
+}
+
+impl Treatment {
+    /// All of them, what needs no setting first.
+    pub const ALL: [Treatment; 3] = [Treatment::Dealt, Treatment::Undealt, Treatment::Intense];
+
+    /// As the file has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Treatment::Dealt => "dealt",
+            Treatment::Undealt => "undealt",
+            Treatment::Intense => "intense",
+        }
+    }
 }
 
 impl Learned {
@@ -73,7 +110,9 @@ impl Learned {
             Value::String(text) => Some(text.parse().map_err(|error| wrong(&format!("distribution: {error}")))?),
             _ => return Err(wrong("distribution: expected a text, such as \"coarse\"")),
         };
-        Ok(Learned { setting, distribution, notes: json["notes"].take() })
+        let tasks = tasks(&json["tasks"]).map_err(|what| wrong(&what))?;
+        let blocks = blocks(&json["blocks"]).map_err(|what| wrong(&what))?;
+        Ok(Learned { setting, distribution, tasks, blocks, notes: json["notes"].take() })
     }
 
     /// Finds out whether a file can be written, and leaves all as it is.
@@ -103,8 +142,51 @@ impl Learned {
         if let Some(distribution) = &self.distribution {
             json["distribution"] = distribution.to_string().into();
         }
+        if !self.tasks.is_empty() {
+            let tasks = self.tasks.iter().map(|(name, treatment)| (name.clone(), treatment.name().into()));
+            json["tasks"] = Value::Object(tasks.collect());
+        }
+        if !self.blocks.is_empty() {
+            let blocks = self.blocks.iter().map(|(bytes, how)| (bytes.to_string(), how.to_string().into()));
+            json["blocks"] = Value::Object(blocks.collect());
+        }
         crate::latency::replace(file, &format!("{json:#}\n"))
     }
+}
+
+/// What the file says of types of tasks.
+fn tasks(json: &Value) -> Result<BTreeMap<String, Treatment>, String> {
+    let one = |(name, how): (&String, &Value)| {
+        let known = Treatment::ALL.into_iter().find(|treatment| *how == treatment.name());
+        let known = known.ok_or_else(|| format!("tasks: `{name}`: expected \"dealt\", \"undealt\" or \"intense\""))?;
+        Ok((name.clone(), known))
+    };
+    members(json, "tasks", "\"dealt\"")?.map(one).collect()
+}
+
+/// What it says of blocks.
+fn blocks(json: &Value) -> Result<Vec<(usize, Distribution)>, String> {
+    let one = |(bytes, how): (&String, &Value)| {
+        let wrong = |what: &dyn std::fmt::Display| format!("blocks: `{bytes}`: {what}");
+        let size = bytes.parse().map_err(|_| wrong(&"expected a number of bytes"))?;
+        let how = how.as_str().ok_or_else(|| wrong(&"expected a distribution, such as \"coarse\""))?;
+        Ok((size, how.parse().map_err(|error| wrong(&error))?))
+    };
+    members(json, "blocks", "\"coarse\"")?.map(one).collect()
+}
+
+/// The members of an object; none if it is not there.
+fn members<'a>(
+    json: &'a Value,
+    name: &str,
+    such_as: &str,
+) -> Result<impl Iterator<Item = (&'a String, &'a Value)>, String> {
+    match json {
+        Value::Null => Ok(None),
+        Value::Object(members) => Ok(Some(members)),
+        _ => Err(format!("{name}: expected names with texts, such as {such_as}")),
+    }
+    .map(|members| members.into_iter().flatten())
 }
 
 #[cfg(test)]
@@ -117,13 +199,21 @@ mod tests {
         let machine = Topology::parse("node:2 core:4").unwrap();
         let read = || Learned::read(&file, &machine).map(|learned| learned.setting.to_string());
         assert!(read().unwrap_err().contains("can't be read"));
-        let learned = Learned { setting: "steal".parse().unwrap(), distribution: None, notes: json!({"why": 1}) };
+        let notes = json!({"why": 1});
+        let (tasks, blocks) = (BTreeMap::new(), Vec::new());
+        let learned = Learned { setting: "steal".parse().unwrap(), distribution: None, tasks, blocks, notes };
         learned.write(&file, &machine).unwrap();
         assert_eq!(read().as_deref(), Ok("steal"));
         assert!(!std::fs::read_to_string(&file).unwrap().contains("distribution"), "as files were before");
         assert_eq!(Learned::read(&file, &machine).unwrap().distribution, None);
-        let learned = Learned { distribution: Some(Distribution::Fine), ..learned };
+        let tasks: BTreeMap<String, Treatment> =
+            [("f".to_owned(), Treatment::Undealt), ("g".to_owned(), Treatment::Dealt)].into();
+        let blocks = vec![(4096, Distribution::Blocked)];
+        assert!(Learned::read(&file, &machine).is_ok_and(|read| read.tasks.is_empty() && read.blocks.is_empty()));
+        let learned = Learned { distribution: Some(Distribution::Fine), tasks, blocks, ..learned };
         learned.write(&file, &machine).unwrap();
+        let read_back = Learned::read(&file, &machine).unwrap();
+        assert_eq!((read_back.tasks, read_back.blocks), (learned.tasks.clone(), learned.blocks.clone()));
         assert_eq!(Learned::read(&file, &machine).unwrap().distribution, Some(Distribution::Fine));
         assert_eq!(Learned::read(&file, &machine).unwrap().notes, learned.notes);
         let text = std::fs::read_to_string(&file).unwrap();
@@ -142,6 +232,11 @@ mod tests {
             ("\"steal\"", "\"fastest\"", "strategy: there is no strategy `fastest`"),
             ("\"fine\"", "\"finest\"", "distribution: "),
             ("\"fine\"", "1", "distribution: expected a text"),
+            ("\"undealt\"", "\"nowhere\"", "tasks: `f`: expected \"dealt\", \"undealt\" or \"intense\""),
+            ("\"undealt\"", "7", "tasks: `f`: expected"),
+            ("\"tasks\": {", "\"tasks\": 1, \"others\": {", "tasks: expected names with texts"),
+            ("\"4096\"", "\"many\"", "blocks: `many`: expected a number of bytes"),
+            ("\"blocked\"", "\"brocken\"", "blocks: `4096`: "),
         ] {
             std::fs::write(&file, text.replace(from, to)).unwrap();
             let error = read().unwrap_err();

@@ -54,7 +54,7 @@ pub use discover::{DiscoverError, Discovered, describe, from_synthetic, from_xml
 pub use files::SystemDirectory;
 pub use heaps::process_memory;
 pub use last_words::LastWords;
-pub use learned::Learned;
+pub use learned::{Learned, Treatment};
 pub use load::{PuTime, pu_times};
 pub use locality::{Everywhere, footprint, footprint_of, forget, forget_at, here, node_of};
 pub use meetings::Meetings;

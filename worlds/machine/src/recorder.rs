@@ -241,6 +241,7 @@ impl Recording {
             models: models.values().map(model).collect(),
             functions: Vec::new(),
             arrays: Vec::new(),
+            array_bytes: Vec::new(),
         };
         let mut logs = std::mem::take(&mut *self.logs.lock().expect("nothing panics under this lock"));
         let outside = std::mem::take(&mut *self.outside.lock().expect("nothing panics under this lock"));

@@ -535,6 +535,22 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// The blocks that the trace knows with their lengths and of which these ranges, by their beginnings, name some bytes:
+/// a distribution lays out whole blocks. None if they are too many bytes to be simulated.
+fn whole(trace: &Trace, named: &[Range<usize>]) -> Vec<Range<usize>> {
+    let header = trace.header();
+    let blocks = header.arrays.iter().zip(&header.array_bytes);
+    let blocks = blocks.map(|(&from, &bytes)| from as usize..(from as usize).saturating_add(bytes as usize));
+    let is_named = |block: &Range<usize>| {
+        let before = named.partition_point(|range| range.start < block.end);
+        // Ranges that begin in another block end there, so the last one before the end decides.
+        named[..before].last().is_some_and(|range| range.end > block.start)
+    };
+    let blocks: Vec<Range<usize>> = blocks.filter(is_named).collect();
+    let all = blocks.iter().try_fold(0usize, |all, block| all.checked_add(block.len()));
+    if all.is_some_and(|all| all <= MOST_BYTES) { blocks } else { Vec::new() }
+}
+
 /// The arrays of all that tasks have named, by the recorded addresses; and where each lies in the program.
 struct Arrays {
     recorded: Vec<Range<usize>>,
@@ -546,6 +562,8 @@ impl Arrays {
         let borders: BTreeSet<usize> = trace.header().arrays.iter().map(|&address| address as usize).collect();
         let mut ranges: Vec<Range<usize>> =
             tasks.iter().flat_map(|task| &task.uses).flat_map(Access::stretches).collect();
+        ranges.sort_by_key(|range| range.start);
+        ranges.extend(whole(trace, &ranges));
         ranges.sort_by_key(|range| range.start);
         let mut recorded: Vec<Range<usize>> = Vec::new();
         for range in ranges {

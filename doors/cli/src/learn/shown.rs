@@ -1,8 +1,10 @@
 //! What `vicus learn` prints.
 
+use super::parts::{Part, Tried};
 use super::{Findings, SEEDS, TaskType, TypeAdvice};
 use std::fmt::Write as _;
 use std::path::Path;
+use vicus::Treatment;
 
 const FITS: &str = "a string takes everything";
 
@@ -25,6 +27,7 @@ impl Findings {
                 text += "standard: pages lie where they are touched first; what tasks read first, the first thread has \
                          touched\n";
                 self.by_type(&mut text);
+                self.by_part(best, &mut text);
             }
         }
         self.recorded(&mut text);
@@ -33,15 +36,21 @@ impl Findings {
             write!(text, ", distribution {distribution}").expect(FITS);
         }
         text += "\n";
-        if let Some(distribution) = &chosen.distribution {
+        for (name, treatment) in self.parts.tasks.iter().filter(|(_, treatment)| **treatment != Treatment::Dealt) {
+            writeln!(text, "learned: tasks of {name} {}", treatment.name()).expect(FITS);
+        }
+        for (bytes, how) in &self.parts.blocks {
+            writeln!(text, "learned: blocks of {bytes} bytes {how}").expect(FITS);
+        }
+        if let (Some(distribution), true) = (&chosen.distribution, self.parts.blocks.is_empty()) {
             let others: Vec<&str> =
                 self.types.iter().filter(|one| one.best != *distribution).map(|one| &one.name[..]).collect();
             if !others.is_empty() {
                 let all = others.join(", ");
                 writeln!(
                     text,
-                    "a program has one strategy, and one distribution for blocks that VICUS_DATA_DISTRIBUTION_OF does \
-                     not name; another one is better for {all}"
+                    "a program has one strategy, and one distribution for blocks of one size \
+                     (VICUS_DATA_DISTRIBUTION_OF); another one is better for the work of {all}"
                 )
                 .expect(FITS);
             }
@@ -113,6 +122,33 @@ impl Findings {
                 write!(text, " {cell:>width$}{}", if one.distribution == *best { "*" } else { " " }).expect(FITS);
             }
             *text += "\n";
+        }
+    }
+
+    /// What other treatments of single types of tasks, and other distributions of single blocks, would cost.
+    fn by_part(&self, best: usize, text: &mut String) {
+        if self.parts.tried.is_empty() {
+            return;
+        }
+        let name = |tried: &Tried| match &tried.part {
+            Part::Tasks(name) => format!("tasks of {name}"),
+            Part::Blocks(bytes) => format!("blocks of {bytes} bytes"),
+        };
+        let mean = |ms: &[f64]| (ms.iter().map(|ms| ms.ln()).sum::<f64>() / ms.len() as f64).exp();
+        let first = self.parts.tried.iter().map(|tried| name(tried).len()).max().unwrap_or(0).max("all".len());
+        let width = self.parts.tried.iter().map(|tried| tried.how.len()).max().unwrap_or(0).max("as chosen".len());
+        *text += "\nwhat one part otherwise would cost, ms of the program; *: chosen\n";
+        let mut line = |part: &str, how: &str, ms: f64, ratio: f64, mark: &str| {
+            writeln!(text, "{part:first$} {how:width$} {ms:>12.3} {ratio:>7.3}{mark}").expect(FITS);
+        };
+        let as_chosen = mean(&self.predicted[best].ms);
+        line("all", "as chosen", as_chosen, 1.0, "");
+        for tried in &self.parts.tried {
+            line(&name(tried), &tried.how, mean(&tried.ms), tried.ratio, if tried.chosen { "*" } else { "" });
+        }
+        if !self.parts.ms.is_empty() {
+            let all = mean(&self.parts.ms);
+            line("all", "with these", all, all / as_chosen, "");
         }
     }
 

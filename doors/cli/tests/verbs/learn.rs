@@ -188,6 +188,85 @@ fn of_tasks(name: &str, says: bool) -> PathBuf {
     path
 }
 
+/// Writes a trace of two types of tasks: 16 that work for a tenth of a millisecond on two megabytes of their own each,
+/// and 40 that work for two milliseconds and read one table.
+fn of_two_types(name: &str) -> PathBuf {
+    let mut log = Log::new(2000);
+    let root = BoxId::task(1, 0);
+    let mut now = 0;
+    let mut record = |after: u64, what: What| {
+        now += after;
+        log.record(now, what);
+    };
+    record(0, What::Enqueued { who: root, kind: TaskKind::Immediate, by: BoxId::NONE });
+    record(0, What::UserCodeBegins { who: root });
+    const TABLE: u64 = 1 << 40;
+    let own = (0..16).map(|at| (0, (1 << 30) + (at << 22), 2 << 20, 300_000));
+    let tasks: Vec<(u32, u64, u64, u64)> = own.chain((0..40).map(|_| (1, TABLE, 1 << 20, 2_000_000))).collect();
+    let numbered = || tasks.iter().zip(1..).map(|(task, number)| (BoxId::task(1, number), *task));
+    for (who, (function, address, bytes, _)) in numbered() {
+        let ((high, low), (most, least)) = (What::halves(address), What::halves(bytes));
+        let how = if function == 0 { Use::ReadsAndWrites } else { Use::Reads };
+        record(100, What::Follows { who, how, high, low });
+        record(0, What::UsesBytes { who, high: most, low: least });
+        record(100, What::Enqueued { who, kind: TaskKind::Deferred, by: root.index });
+    }
+    record(100, What::WaitBegins { who: root, awaits: Awaits::Children });
+    for (who, (function, .., ns)) in numbered() {
+        record(100, What::UserCodeBegins { who });
+        record(0, What::Named { who, function });
+        record(ns, What::UserCodeEnds { who });
+    }
+    record(100, What::WaitEnds { who: root });
+    record(100, What::UserCodeEnds { who: root });
+    let functions = vec!["scale".to_owned(), "look (main two.c:7)".to_owned()];
+    let trace = Trace::new(Header::for_seats(1), vec![log.finish()]).with_functions(functions);
+    let arrays = (0..16).map(|at| (1 << 30) + (at << 22)).chain([TABLE]).collect();
+    let bytes = (0..16).map(|_| 2 << 20).chain([(4 << 20) + 32]).collect();
+    let mut file = Vec::new();
+    trace.with_arrays(arrays).with_array_bytes(bytes).write_to(&mut file).unwrap();
+    let path = path(&format!("{name}.trace"));
+    std::fs::write(&path, file).unwrap();
+    path
+}
+
+/// What happened: a program had one strategy and one distribution; readers of one table went to its node, and the
+/// threads of all others idled at the end.
+#[test]
+fn types_of_tasks_and_blocks_are_advised_where_it_pays() {
+    let (trace, learned) = (of_two_types("types"), path("types.json"));
+    let learn = |distribution: &[&str]| {
+        let arguments =
+            ["learn", text(&trace), "--strategy", "footprint:share_bytes=65536", "--output", text(&learned)];
+        let arguments = [&arguments[..], &["--machine", "node:4 core:2"], distribution].concat();
+        let said = printed(&vicus(&arguments, &[]));
+        let file: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&learned).unwrap()).unwrap();
+        (said, file)
+    };
+    let ratio = |file: &serde_json::Value, part: &str, of: serde_json::Value, how: &str| {
+        let tried = file["notes"]["parts"]["tried"].as_array().unwrap();
+        let one = tried.iter().find(|one| one["part"][part] == of && one["how"] == how);
+        one.and_then(|one| one["ratio"].as_f64()).unwrap_or_else(|| panic!("{part} {of} {how}: {file:#}"))
+    };
+    let (said, file) = learn(&["--distribution", "coarse"]);
+    assert!(said.contains("learned: footprint:share_bytes=65536, distribution coarse\n"), "{said}");
+    assert!(said.contains("learned: tasks of look undealt\n"), "{said}");
+    assert_eq!(file["tasks"], serde_json::json!({ "look": "undealt", "scale": "dealt" }), "{said}");
+    assert!(ratio(&file, "tasks", "look".into(), "undealt") < 0.95, "{said}");
+    assert!(ratio(&file, "tasks", "scale".into(), "undealt") > 1.0, "{said}");
+    // The table lies on all nodes, and the others each on one. Blocks are as long as they were allocated, also where
+    // tasks name a part of one.
+    let (said, file) = learn(&[]);
+    assert!(said.contains("learned: footprint:share_bytes=65536, distribution fine\n"), "{said}");
+    assert!(said.contains("learned: blocks of 2097152 bytes coarse\n"), "{said}");
+    assert_eq!(file["blocks"], serde_json::json!({ "2097152": "coarse" }), "{said}");
+    for (bytes, others) in [(2 << 20, ["standard", "blocked"]), ((4 << 20) + 32, ["standard", "coarse"])] {
+        for how in others {
+            assert!(ratio(&file, "blocks", bytes.into(), how) > 0.99, "{said}");
+        }
+    }
+}
+
 /// All arrays lie on the first thread's node if nothing is said; each on one node, the tasks of each node are near.
 #[test]
 fn distributions_are_advised_where_tasks_say_what_they_use() {

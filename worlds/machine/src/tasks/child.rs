@@ -194,6 +194,13 @@ impl ChildBuilder {
         self
     }
 
+    /// What it says of its data orders it and stands in traces, and does not decide where it runs: as if it had said
+    /// nothing.
+    pub fn undealt(mut self) -> Self {
+        self.said.is_undealt = true;
+        self
+    }
+
     pub(super) fn into_said(self) -> Said {
         self.said
     }

@@ -29,6 +29,8 @@ pub(super) struct Said {
     /// has written.
     pub(super) kind: Option<Kind>,
     pub(super) place: Option<Place>,
+    /// Whether its footprint says nothing of where it runs.
+    pub(super) is_undealt: bool,
     pub(super) priority: Option<i32>,
 }
 
@@ -179,15 +181,17 @@ impl Worker {
         said: Said,
         f: impl FnOnce(ContextRef) + Send,
     ) -> AtOnce {
-        let Said { accesses, ordered, last: _, by_address, kind, place, priority } = said;
+        let Said { accesses, ordered, last: _, by_address, kind, place, is_undealt, priority } = said;
         let ordered = &accesses[..ordered];
         let dealt = match place {
             Some(place) => Dealt { queue: self.home_of(place), ..Dealt::NONE },
+            None if is_undealt => Dealt::NONE,
             None => self.deal(&accesses),
         };
         let queue = dealt.queue;
         // A task that is dealt to this seat by its bytes has a ticket for this seat's queue; tickets without a queue are for any seat.
-        let is_dealt = priority.is_some() && !accesses.is_empty() && self.shared.plan.dealing.is_some();
+        let has_data = !accesses.is_empty() && !is_undealt;
+        let is_dealt = priority.is_some() && has_data && self.shared.plan.dealing.is_some();
         let queue = queue.or_else(|| is_dealt.then(|| self.own_deferred()));
         let is_sent = queue.is_some() || place.is_some();
         let kind_or = |unsaid| if is_sent { Kind::Deferred } else { kind.unwrap_or(unsaid) };
