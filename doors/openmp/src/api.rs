@@ -240,6 +240,11 @@ exports! {
         pause(kind)
     }
 
+    "VERSION":
+    fn __kmpc_pause_resource(kind: i32) -> i32 {
+        pause(kind)
+    }
+
     "OMP_6.0":
     fn omp_control_tool(_command: i32, _modifier: i32, _argument: *mut u8) -> i32 {
         // No tool is there.

@@ -385,6 +385,12 @@ fn atomic_updates_by_calls() {
     holds(for_c(), "atomics.c", &[]);
 }
 
+/// Nests of loops whose bounds depend on each other, or whose variables the library computes: compilers for Windows call these.
+#[test]
+fn collapsed_nests_by_calls() {
+    holds(for_c(), "nests.c", &[]);
+}
+
 #[test]
 fn objects() {
     holds(for_cpp(), "objects.cpp", &[]);

@@ -30,7 +30,7 @@ trait Number: Copy {
 }
 
 /// Under the lock.
-unsafe fn change_alone<T: Copy>(at: *mut T, f: impl Fn(T) -> T) -> (T, T) {
+pub(super) unsafe fn alone<T: Copy>(at: *mut T, f: impl Fn(T) -> T) -> (T, T) {
     ATOMIC.with(|| unsafe {
         let before = at.read_unaligned();
         let now = f(before);
@@ -44,7 +44,7 @@ macro_rules! numbers {
         impl Number for $number {
             unsafe fn change(at: *mut $number, f: impl Fn($number) -> $number) -> ($number, $number) {
                 if !at.is_aligned() {
-                    return unsafe { change_alone(at, f) };
+                    return unsafe { alone(at, f) };
                 }
                 let word = unsafe { <$atomic>::from_ptr(at.cast()) };
                 let mut before = word.load(Ordering::Relaxed);
@@ -78,13 +78,13 @@ numbers! {
 /// A complex number of C.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Complex<T>(T, T);
+pub(crate) struct Complex<T>(T, T);
 
 macro_rules! complex {
     ($($part:ty),*) => {$(
         impl Number for Complex<$part> {
             unsafe fn change(at: *mut Self, f: impl Fn(Self) -> Self) -> (Self, Self) {
-                unsafe { change_alone(at, f) }
+                unsafe { alone(at, f) }
             }
         }
 
@@ -172,6 +172,26 @@ accesses! {
     i64, "fixed8";
     f32, "float4";
     f64, "float8";
+    Complex<f64>, "cmplx8";
+}
+
+exports! {
+    "VERSION":
+    fn __kmpc_atomic_cmplx4_rd(_location: Location, _thread: i32, at: *mut Complex<f32>) -> Complex<f32> {
+        unsafe { Complex::change(at, same).0 }
+    }
+
+    "VERSION":
+    fn __kmpc_atomic_cmplx4_wr(_location: Location, _thread: i32, at: *mut Complex<f32>, value: Complex<f32>) {
+        unsafe { Complex::change(at, |_| value) };
+    }
+
+    "VERSION":
+    fn __kmpc_atomic_cmplx4_swp(
+        _location: Location, _thread: i32, at: *mut Complex<f32>, value: Complex<f32>, to: *mut Complex<f32>,
+    ) {
+        unsafe { *to = Complex::change(at, |_| value).0 };
+    }
 }
 
 macro_rules! whole {
@@ -262,3 +282,158 @@ short_complex! {
     "div" "div_cpt" => |a, b| a.div(b);
     "div_rev" "div_cpt_rev" => |a, b| b.div(a);
 }
+
+/// Functions that change a variable by a value of a wider type: the result is computed in that one.
+macro_rules! mixed {
+    ($($type:ty, $name:literal, $wide:ty, $wide_name:literal:
+        $($operation:literal => |$left:ident, $right:ident| $value:expr),*;)*) => {
+        $($(const _: () = {
+            #[unsafe(export_name = concat!("vicus___kmpc_atomic_", $name, "_", $operation, "_", $wide_name))]
+            unsafe extern "C-unwind" fn update(_location: Location, _thread: i32, at: *mut $type, $right: $wide) {
+                unsafe { <$type as Number>::change(at, |$left| $value) };
+            }
+        };
+        core::arch::global_asm!(
+            concat!(
+                ".symver vicus___kmpc_atomic_", $name, "_", $operation, "_", $wide_name,
+                ", __kmpc_atomic_", $name, "_", $operation, "_", $wide_name, "@@VERSION"
+            ),
+        );)*)*
+    };
+}
+
+impl Complex<f32> {
+    fn wide(self) -> Complex<f64> {
+        Complex(self.0.into(), self.1.into())
+    }
+}
+
+impl Complex<f64> {
+    fn narrow(self) -> Complex<f32> {
+        Complex(self.0 as f32, self.1 as f32)
+    }
+}
+
+mixed! {
+    i8, "fixed1", f64, "float8": "mul" => |a, b| (f64::from(a) * b) as i8, "div" => |a, b| (f64::from(a) / b) as i8;
+    i16, "fixed2", f64, "float8": "mul" => |a, b| (f64::from(a) * b) as i16, "div" => |a, b| (f64::from(a) / b) as i16;
+    i32, "fixed4", f64, "float8": "mul" => |a, b| (f64::from(a) * b) as i32, "div" => |a, b| (f64::from(a) / b) as i32;
+    i64, "fixed8", f64, "float8": "mul" => |a, b| (a as f64 * b) as i64, "div" => |a, b| (a as f64 / b) as i64;
+    f32, "float4", f64, "float8":
+        "add" => |a, b| (f64::from(a) + b) as f32, "sub" => |a, b| (f64::from(a) - b) as f32,
+        "mul" => |a, b| (f64::from(a) * b) as f32, "div" => |a, b| (f64::from(a) / b) as f32;
+    Complex<f32>, "cmplx4", Complex<f64>, "cmplx8":
+        "add" => |a, b| a.wide().add(b).narrow(), "sub" => |a, b| a.wide().sub(b).narrow(),
+        "mul" => |a, b| a.wide().mul(b).narrow(), "div" => |a, b| a.wide().div(b).narrow();
+}
+
+/// Functions that change a variable if it has a value, by the number of its bytes.
+macro_rules! exchanges {
+    ($($type:ty, $atomic:ty, $if_was:ident $was:ident $if_was_and:ident $was_and:ident;)*) => {
+        $(impl Exchanged for $type {
+            unsafe fn exchange(at: *mut $type, expected: $type, value: $type) -> $type {
+                if !at.is_aligned() {
+                    return unsafe { alone(at, |before| if before == expected { value } else { before }).0 };
+                }
+                let word = unsafe { <$atomic>::from_ptr(at.cast()) };
+                let (Ok(before) | Err(before)) =
+                    word.compare_exchange(expected, value, Ordering::SeqCst, Ordering::SeqCst);
+                before
+            }
+        })*
+
+        exports! {$(
+            "VERSION":
+            /// Whether it had the value.
+            fn $if_was(_location: Location, _thread: i32, at: *mut $type, expected: $type, value: $type) -> bool {
+                unsafe { <$type>::exchange(at, expected, value) == expected }
+            }
+
+            "VERSION":
+            /// What it was.
+            fn $was(_location: Location, _thread: i32, at: *mut $type, expected: $type, value: $type) -> $type {
+                unsafe { <$type>::exchange(at, expected, value) }
+            }
+
+            "VERSION":
+            /// Whether it had the value; otherwise its own goes to `to`.
+            fn $if_was_and(
+                _location: Location, _thread: i32, at: *mut $type, expected: $type, value: $type, to: *mut $type,
+            ) -> bool {
+                let before = unsafe { <$type>::exchange(at, expected, value) };
+                if before != expected {
+                    unsafe { *to = before };
+                }
+                before == expected
+            }
+
+            "VERSION":
+            /// What it was; what it is goes to `to`.
+            fn $was_and(
+                _location: Location, _thread: i32, at: *mut $type, expected: $type, value: $type, to: *mut $type,
+            ) -> $type {
+                let before = unsafe { <$type>::exchange(at, expected, value) };
+                unsafe { *to = if before == expected { value } else { before } };
+                before
+            }
+        )*}
+    };
+}
+
+trait Exchanged: Sized {
+    /// What it was.
+    unsafe fn exchange(at: *mut Self, expected: Self, value: Self) -> Self;
+}
+
+exchanges! {
+    i8, AtomicI8, __kmpc_atomic_bool_1_cas __kmpc_atomic_val_1_cas
+        __kmpc_atomic_bool_1_cas_cpt __kmpc_atomic_val_1_cas_cpt;
+    i16, AtomicI16, __kmpc_atomic_bool_2_cas __kmpc_atomic_val_2_cas
+        __kmpc_atomic_bool_2_cas_cpt __kmpc_atomic_val_2_cas_cpt;
+    i32, AtomicI32, __kmpc_atomic_bool_4_cas __kmpc_atomic_val_4_cas
+        __kmpc_atomic_bool_4_cas_cpt __kmpc_atomic_val_4_cas_cpt;
+    i64, AtomicI64, __kmpc_atomic_bool_8_cas __kmpc_atomic_val_8_cas
+        __kmpc_atomic_bool_8_cas_cpt __kmpc_atomic_val_8_cas_cpt;
+}
+
+/// The program's function of a result, the variable's value and another one.
+type Compute = unsafe extern "C-unwind" fn(*mut u8, *mut u8, *mut u8);
+
+/// Functions that change a variable of so many bytes by a function of the program.
+macro_rules! computed {
+    ($($type:ty, $name:ident;)*) => {
+        exports! {$(
+            "VERSION":
+            fn $name(_location: Location, _thread: i32, at: *mut $type, right: *mut u8, compute: Compute) {
+                unsafe {
+                    <$type>::change(at, |mut left| {
+                        let mut result = left;
+                        compute((&raw mut result).cast(), (&raw mut left).cast(), right);
+                        result
+                    });
+                }
+            }
+        )*}
+    };
+}
+
+computed! {
+    i8, __kmpc_atomic_1;
+    i16, __kmpc_atomic_2;
+    i32, __kmpc_atomic_4;
+    i64, __kmpc_atomic_8;
+}
+
+/// The same for variables that have no word: where they lie, under the lock.
+macro_rules! computed_in_place {
+    ($($name:ident)*) => {
+        exports! {$(
+            "VERSION":
+            fn $name(_location: Location, _thread: i32, at: *mut u8, right: *mut u8, compute: Compute) {
+                ATOMIC.with(|| unsafe { compute(at, at, right) });
+            }
+        )*}
+    };
+}
+
+computed_in_place! { __kmpc_atomic_10 __kmpc_atomic_16 __kmpc_atomic_20 __kmpc_atomic_32 }

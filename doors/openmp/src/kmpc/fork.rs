@@ -238,6 +238,23 @@ exports! {
     }
 
     "VERSION":
+    /// The numbers of the next region and of those within it, of which the first one counts.
+    fn __kmpc_push_num_threads_list(_location: Location, _thread: i32, length: u32, threads: *const i32) {
+        if length > 0 {
+            here().next_threads = unsafe { *threads }.max(0) as u32;
+        }
+    }
+
+    "VERSION":
+    fn __kmpc_push_num_threads_list_strict(
+        _location: Location, _thread: i32, length: u32, threads: *const i32, _severity: i32, _message: *const u8,
+    ) {
+        if length > 0 {
+            here().next_threads = unsafe { *threads }.max(0) as u32;
+        }
+    }
+
+    "VERSION":
     fn __kmpc_push_proc_bind(_location: Location, _thread: i32, bind: i32) {
         here().next_bind = bind.clamp(0, 4) as u8;
     }

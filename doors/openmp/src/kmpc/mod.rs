@@ -2,8 +2,11 @@
 //! [`fork`] gives out, which the library does not need.
 
 mod atomics;
+#[cfg(target_arch = "x86_64")]
+mod extended;
 pub(crate) mod fork;
 mod loops;
+mod nests;
 mod sync;
 pub(crate) mod tasks;
 

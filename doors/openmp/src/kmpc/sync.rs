@@ -245,6 +245,13 @@ exports! {
     }
 
     "VERSION":
+    /// The same for programs in Fortran.
+    fn kmp_get_cancellation_status_(kind: *const i32) -> i32 {
+        let kind = unsafe { *kind };
+        i32::from(kind != 0 && is_cancelled(kind))
+    }
+
+    "VERSION":
     fn __kmpc_error(_location: Location, severity: i32, text: *const libc::c_char) {
         let text = if text.is_null() { c"error directive reached" } else { unsafe { std::ffi::CStr::from_ptr(text) } };
         let text = text.to_string_lossy();

@@ -4,6 +4,7 @@
 #include <complex.h>
 #include <dlfcn.h>
 #include <omp.h>
+#include <stdbool.h>
 
 static void *of(const char *name) {
   void *found = dlsym(RTLD_DEFAULT, name);
@@ -14,7 +15,120 @@ static void *of(const char *name) {
 #define UPDATE(type, name) ((void (*)(void *, int, type *, type))of("__kmpc_atomic_" name))
 #define CAPTURE(type, name) ((type (*)(void *, int, type *, type, int))of("__kmpc_atomic_" name))
 
+static void product(void *to, void *left, void *right) { *(int *)to = *(int *)left * *(int *)right; }
+static void sum(void *to, void *left, void *right) {
+  *(long double complex *)to = *(long double complex *)left + *(long double complex *)right;
+}
+
+// Exchanges if the value is as expected.
+#define EXCHANGES(type, bytes) \
+  do { \
+    type value = 5, seen = 99; \
+    bool (*if_was)(void *, int, type *, type, type) = of("__kmpc_atomic_bool_" bytes "_cas"); \
+    type (*was)(void *, int, type *, type, type) = of("__kmpc_atomic_val_" bytes "_cas"); \
+    bool (*if_was_and)(void *, int, type *, type, type, type *) = of("__kmpc_atomic_bool_" bytes "_cas_cpt"); \
+    type (*was_and)(void *, int, type *, type, type, type *) = of("__kmpc_atomic_val_" bytes "_cas_cpt"); \
+    CHECK(!if_was(0, 0, &value, 4, 6) && value == 5 && if_was(0, 0, &value, 5, -6) && value == -6); \
+    CHECK(was(0, 0, &value, 4, 6) == -6 && value == -6 && was(0, 0, &value, -6, 7) == -6 && value == 7); \
+    CHECK(if_was_and(0, 0, &value, 7, 8, &seen) && value == 8 && seen == 99); \
+    CHECK(!if_was_and(0, 0, &value, 7, 9, &seen) && value == 8 && seen == 8); \
+    CHECK(was_and(0, 0, &value, 7, 9, &seen) == 8 && value == 8 && seen == 8); \
+    CHECK(was_and(0, 0, &value, 8, 9, &seen) == 8 && value == 9 && seen == 9); \
+  } while (0)
+
+// What has another type than the variable, `long double`, and what the program computes itself.
+static void others(void) {
+  typedef long double extended;
+  typedef long double complex extended_complex;
+  EXCHANGES(signed char, "1");
+  EXCHANGES(short, "2");
+  EXCHANGES(int, "4");
+  EXCHANGES(long, "8");
+  extended all = 0, least = 1000, most = -1000;
+  extended_complex turns = 1, total = 0;
+  int factor = 1, taken = 0;
+  void (*compute)(void *, int, void *, void *, void (*)(void *, void *, void *)) = of("__kmpc_atomic_4");
+  void (*compute_wide)(void *, int, void *, void *, void (*)(void *, void *, void *)) = of("__kmpc_atomic_32");
+  void (*multiply)(void *, int, int *, double) = of("__kmpc_atomic_fixed4_mul_float8");
+#pragma omp parallel for reduction(+ : taken)
+  for (int at = 0; at < 4000; at++) {
+    UPDATE(extended, "float10_add")(0, 0, &all, 0.5L);
+    UPDATE(extended, "float10_min")(0, 0, &least, at);
+    UPDATE(extended, "float10_max")(0, 0, &most, at);
+    UPDATE(extended_complex, "cmplx10_mul")(0, 0, &turns, I);
+    int minus = -1;
+    compute(0, 0, &factor, &minus, product);
+    extended_complex one = 1 + 2 * I;
+    compute_wide(0, 0, &total, &one, sum);
+    static long double ticket;
+    taken += (int)CAPTURE(extended, "float10_add_cpt")(0, 0, &ticket, 1, 0);
+  }
+  CHECK(all == 2000 && least == 0 && most == 3999 && turns == 1 && factor == 1 && total == 4000 + 8000 * I);
+  CHECK(taken == 4000 * 3999 / 2);
+  extended value = 7;
+  CHECK(CAPTURE(extended, "float10_sub_cpt")(0, 0, &value, 2, 1) == 5 && value == 5);
+  CHECK(CAPTURE(extended, "float10_sub_cpt_rev")(0, 0, &value, 12, 0) == 5 && value == 7);
+  CHECK(CAPTURE(extended, "float10_mul_cpt")(0, 0, &value, 0.5L, 1) == 3.5L);
+  CHECK(CAPTURE(extended, "float10_div_cpt")(0, 0, &value, 7, 1) == 0.5L);
+  CHECK(CAPTURE(extended, "float10_div_cpt_rev")(0, 0, &value, 3, 1) == 6 && value == 6);
+  CHECK(CAPTURE(extended, "float10_min_cpt")(0, 0, &value, 4, 0) == 6 && value == 4);
+  CHECK(CAPTURE(extended, "float10_max_cpt")(0, 0, &value, 1e4000L, 1) == 1e4000L && value == 1e4000L);
+  UPDATE(extended, "float10_min")(0, 0, &value, __builtin_nanl(""));
+  UPDATE(extended, "float10_max")(0, 0, &value, __builtin_nanl(""));
+  CHECK(value == 1e4000L);
+  UPDATE(extended, "float10_wr")(0, 0, &value, 3);
+  CHECK(((extended(*)(void *, int, extended *))of("__kmpc_atomic_float10_rd"))(0, 0, &value) == 3);
+  CHECK(((extended(*)(void *, int, extended *, extended))of("__kmpc_atomic_float10_swp"))(0, 0, &value, 9) == 3);
+  CHECK(value == 9);
+  extended_complex both = 3 + 4 * I;
+  CHECK(CAPTURE(extended_complex, "cmplx10_sub_cpt")(0, 0, &both, 1, 0) == 3 + 4 * I && both == 2 + 4 * I);
+  CHECK(CAPTURE(extended_complex, "cmplx10_div_cpt")(0, 0, &both, 2, 1) == 1 + 2 * I);
+  CHECK(CAPTURE(extended_complex, "cmplx10_mul_cpt")(0, 0, &both, 2 - I, 1) == 4 + 3 * I);
+  CHECK(CAPTURE(extended_complex, "cmplx10_sub_cpt_rev")(0, 0, &both, 5, 1) == 1 - 3 * I);
+  CHECK(CAPTURE(extended_complex, "cmplx10_div_cpt_rev")(0, 0, &both, 20, 1) == 2 + 6 * I);
+  CHECK(CAPTURE(extended_complex, "cmplx10_add_cpt")(0, 0, &both, 1, 1) == 3 + 6 * I);
+  CHECK(((extended_complex(*)(void *, int, extended_complex *, extended_complex))of("__kmpc_atomic_cmplx10_swp"))(
+            0, 0, &both, I) == 3 + 6 * I);
+  CHECK(((extended_complex(*)(void *, int, extended_complex *))of("__kmpc_atomic_cmplx10_rd"))(0, 0, &both) == I);
+  UPDATE(extended_complex, "cmplx10_wr")(0, 0, &both, 5);
+  CHECK(both == 5);
+  double complex pair = 1 + I;
+  CHECK(((double complex(*)(void *, int, double complex *, double complex))of("__kmpc_atomic_cmplx8_swp"))(
+            0, 0, &pair, 2) == 1 + I);
+  UPDATE(double complex, "cmplx8_wr")(0, 0, &pair, 2 * I);
+  CHECK(((double complex(*)(void *, int, double complex *))of("__kmpc_atomic_cmplx8_rd"))(0, 0, &pair) == 2 * I);
+  float complex narrow = 1 + I, before = 0;
+  ((void (*)(void *, int, float complex *, float complex, float complex *))of("__kmpc_atomic_cmplx4_swp"))(
+      0, 0, &narrow, 2, &before);
+  CHECK(before == 1 + I && narrow == 2);
+  UPDATE(float complex, "cmplx4_wr")(0, 0, &narrow, 3 * I);
+  CHECK(((float complex(*)(void *, int, float complex *))of("__kmpc_atomic_cmplx4_rd"))(0, 0, &narrow) == 3 * I);
+  void (*wider)(void *, int, float complex *, double complex) = of("__kmpc_atomic_cmplx4_mul_cmplx8");
+  wider(0, 0, &narrow, 2 * I);
+  CHECK(narrow == -6);
+  signed char small = 100;
+  ((void (*)(void *, int, signed char *, double))of("__kmpc_atomic_fixed1_div_float8"))(0, 0, &small, -2.5);
+  CHECK(small == -40);
+  short middle = 1000;
+  ((void (*)(void *, int, short *, double))of("__kmpc_atomic_fixed2_mul_float8"))(0, 0, &middle, 1.5);
+  CHECK(middle == 1500);
+  int whole = 7;
+  multiply(0, 0, &whole, 0.5);
+  CHECK(whole == 3);
+  long far = 1L << 40;
+  ((void (*)(void *, int, long *, double))of("__kmpc_atomic_fixed8_div_float8"))(0, 0, &far, 0.5);
+  CHECK(far == 1L << 41);
+  float real = 16777216;
+  ((void (*)(void *, int, float *, double))of("__kmpc_atomic_float4_add_float8"))(0, 0, &real, 2.5);
+  CHECK(real == 16777218);
+  ((void (*)(void *, int, float *, double))of("__kmpc_atomic_float4_sub_float8"))(0, 0, &real, 16777216);
+  ((void (*)(void *, int, float *, double))of("__kmpc_atomic_float4_mul_float8"))(0, 0, &real, 5);
+  ((void (*)(void *, int, float *, double))of("__kmpc_atomic_float4_div_float8"))(0, 0, &real, 4);
+  CHECK(real == 2.5f);
+}
+
 int main(void) {
+  others();
   long sum = 0, tickets = 0;
   double all = 0;
   float complex turn = 1;
