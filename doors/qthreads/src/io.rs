@@ -8,6 +8,7 @@ use crate::exports;
 use crate::fork::{Thread, here};
 use crate::loops::Argument;
 use std::collections::VecDeque;
+use std::ffi::CStr;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
@@ -97,6 +98,28 @@ fn blocking(call: impl Fn() -> i64 + Sync) -> i64 {
     result.load(Ordering::Relaxed)
 }
 
+/// The C library's function of this name, in whose place this library's own is found first.
+fn system(name: &CStr) -> *mut libc::c_void {
+    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    assert!(!found.is_null(), "the C library has {name:?}");
+    found
+}
+
+type Join = unsafe extern "C-unwind" fn(libc::pthread_t, *mut libc::c_void) -> i32;
+
+/// Joins a thread of the system, as the C library's function of this name does. That thread may wait for threads of this library, so they go on
+/// meanwhile.
+fn join(name: &CStr, thread: libc::pthread_t, result: *mut libc::c_void) -> i32 {
+    let join = unsafe { std::mem::transmute::<*mut libc::c_void, Join>(system(name)) };
+    // Its own end would not come either if another thread waited for it: that is an error, which the C library tells.
+    let is_own = unsafe { libc::pthread_equal(thread, libc::pthread_self()) } != 0;
+    if is_own || crate::library::is_ending() {
+        return unsafe { join(thread, result) };
+    }
+    let result = Argument(result);
+    blocking(|| i64::from(unsafe { join(thread, result.get()) })) as i32
+}
+
 /// Destructors by key; `None` for those that were deleted.
 static KEYS: Mutex<Vec<Option<Destructor>>> = Mutex::new(Vec::new());
 
@@ -144,6 +167,14 @@ fn with_values<R>(f: impl FnOnce(&mut Vec<(usize, *mut libc::c_void)>) -> R) -> 
 }
 
 exports! {
+    fn pthread_join(thread: libc::pthread_t, result: *mut *mut libc::c_void) -> i32 {
+        join(c"pthread_join", thread, result.cast())
+    }
+
+    fn thrd_join(thread: libc::pthread_t, result: *mut i32) -> i32 {
+        join(c"thrd_join", thread, result.cast())
+    }
+
     fn qt_begin_blocking_action() {
         if let Some(thread) = here() {
             thread.is_blocking.set(true);

@@ -65,6 +65,8 @@ pub(crate) struct Shepherd {
 const DEFAULT_STRATEGY: &str = "shepherd:unplaced=own";
 
 static LIBRARY: AtomicPtr<Library> = AtomicPtr::new(ptr::null_mut());
+/// Whether its threads are about to end.
+static IS_ENDING: AtomicBool = AtomicBool::new(false);
 /// Held while it starts or ends.
 static CHANGES: Mutex<()> = Mutex::new(());
 
@@ -72,6 +74,11 @@ static CHANGES: Mutex<()> = Mutex::new(());
 #[inline]
 pub(crate) fn get() -> Option<&'static Library> {
     unsafe { LIBRARY.load(Ordering::Acquire).as_ref() }
+}
+
+/// Whether the library ends at this time: what waits for its threads must not ask them for anything.
+pub(crate) fn is_ending() -> bool {
+    IS_ENDING.load(Ordering::Relaxed)
 }
 
 impl Library {
@@ -324,11 +331,13 @@ fn end() {
         return;
     }
     crate::fork::end_main();
+    IS_ENDING.store(true, Ordering::Relaxed);
     // Its place is never freed: threads that run on look at the runtime there, which stays then.
     let sitting = unsafe { library.sitting.load(Ordering::Relaxed).read() };
     sitting.end();
     // It stays where it is: a thread from outside may just look at it.
     LIBRARY.store(ptr::null_mut(), Ordering::Release);
+    IS_ENDING.store(false, Ordering::Relaxed);
 }
 
 exports! {

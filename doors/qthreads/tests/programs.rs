@@ -203,6 +203,12 @@ fn threads_that_wait_or_are_done_are_not_busy() {
     holds(&for_c(), "gnu11", "busy.c");
 }
 
+/// What happened: a main thread that joined another one held its worker, so with one worker nothing ran, and the other one waited for ever.
+#[test]
+fn threads_go_on_while_the_main_thread_joins_another_one() {
+    holds(&for_c(), "gnu11", "blocked.c");
+}
+
 #[test]
 fn pages_of_arrays() {
     for compiler in for_c() {
