@@ -13,6 +13,7 @@ use hwlocality::topology::builder::{BuildFlags, TopologyBuilder};
 use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use vicus_topology::{Cache, CacheId, Core, CoreId, GroupId, Node, NodeId, Pu, PuId, Topology};
 
 /// This machine, and what could not be found out about it.
@@ -63,6 +64,26 @@ pub fn this_machine() -> Discovered {
     topology.cpu_quota_millis = limits::cpu_quota_millis(Path::new("/"));
     topology.assert_valid();
     Discovered { topology, warnings }
+}
+
+/// As [`this_machine`], but looked at once for each set of CPUs that calling threads may run on: what is found later is a copy. For callers that
+/// make one plan after the other, such as teams of each size, and to whom the machine stays as it is.
+pub(crate) fn known_machine() -> Discovered {
+    static KNOWN: Mutex<Vec<(Vec<u32>, Discovered)>> = Mutex::new(Vec::new());
+    let Ok(affinity) = limits::affinity() else { return this_machine() };
+    let known = || KNOWN.lock().expect("nothing panics under this lock");
+    if let Some((_, found)) = known().iter().find(|(of, _)| *of == affinity) {
+        return found.clone();
+    }
+    let found = this_machine();
+    let mut known = known();
+    // A program that binds its threads has as many sets as threads.
+    const MOST_KEPT: usize = 64;
+    if known.len() == MOST_KEPT {
+        known.remove(0);
+    }
+    known.push((affinity, found.clone()));
+    found
 }
 
 /// Reads a machine that hwloc (`lstopo machine.xml`) wrote. PUs outside the allowed set of the process that captured

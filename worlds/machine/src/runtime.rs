@@ -260,7 +260,7 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
     /// assert_eq!(&builder.planned(), builder.clone().start().plan());
     /// ```
     pub fn planned(&self) -> Plan {
-        self.chosen.find_plan(&mut Vec::new()).1
+        self.chosen.find_plan(false, &mut Vec::new()).1
     }
 }
 
@@ -284,7 +284,7 @@ impl Chosen {
             let error = std::io::Error::new(ErrorKind::InvalidInput, format!("at most {MOST_THREADS} are planned for"));
             return Err(StartError { started: 0, threads, error });
         }
-        let (topology, plan) = self.find_plan(&mut warnings);
+        let (topology, plan) = self.find_plan(team, &mut warnings);
         count_refusable_calls();
         let memory = heaps::memory_for(&topology, self.memory.clone(), &self.defaults, &mut warnings);
         let on_deadlock =
@@ -380,15 +380,16 @@ impl Chosen {
         Ok(runtime)
     }
 
-    fn find_plan(&self, warnings: &mut Vec<String>) -> (Topology, Plan) {
-        let (topology, plan) = self.find_plan_of_strategy(warnings);
+    fn find_plan(&self, team: bool, warnings: &mut Vec<String>) -> (Topology, Plan) {
+        let (topology, plan) = self.find_plan_of_strategy(team, warnings);
         (topology, if self.head_start.is_zero() { plan } else { plan.with_front() })
     }
 
-    fn find_plan_of_strategy(&self, warnings: &mut Vec<String>) -> (Topology, Plan) {
+    fn find_plan_of_strategy(&self, team: bool, warnings: &mut Vec<String>) -> (Topology, Plan) {
         let is_found = self.topology.is_none();
         let topology = self.topology.clone().unwrap_or_else(|| {
-            let found = crate::this_machine();
+            // A program has many teams: of each size, of each thread that comes to a region.
+            let found = if team { crate::discover::known_machine() } else { crate::this_machine() };
             warnings.extend(found.warnings);
             found.topology
         });
