@@ -21,10 +21,11 @@ use vicus_topology::{NodeId, Topology};
 pub struct MemoryOptions {
     /// Bytes of a superblock: from 1 MiB, a multiple of 64 KiB. 10 MiB.
     pub superblock_bytes: usize,
-    /// Addresses, not memory, that are reserved for each node, in bytes. 1 TiB.
+    /// Addresses, not memory, that are reserved for each node, in bytes. 1 TiB; a runtime chooses fewer, in proportion to its
+    /// machine's memory.
     pub range_bytes: usize,
     /// Addresses, not memory, that are reserved for what is placed ([`Memory::place`]) when something first is, in bytes.
-    /// 1 TiB.
+    /// 1 TiB; a runtime chooses fewer here as well.
     pub placed_bytes: usize,
     /// The distribution of placed memory for which none is chosen. Standard.
     pub distribution: Distribution,

@@ -124,7 +124,16 @@ fn compile(compiler: &Compiler, file: &str) -> Option<PathBuf> {
 
 /// What a program says. It has a minute.
 fn run(program: &Path, strategy: &str, threads: usize, variables: &[(&str, &str)]) -> (Option<i32>, String) {
-    let mut child = Command::new(program)
+    run_command(&mut Command::new(program), strategy, threads, variables)
+}
+
+fn run_command(
+    command: &mut Command,
+    strategy: &str,
+    threads: usize,
+    variables: &[(&str, &str)],
+) -> (Option<i32>, String) {
+    let mut child = command
         .env("LD_PRELOAD", library())
         .env("VICUS_STRATEGY", strategy)
         .env("OMP_NUM_THREADS", threads.to_string())
@@ -389,6 +398,25 @@ fn atomic_updates_by_calls() {
 #[test]
 fn collapsed_nests_by_calls() {
     holds(for_c(), "nests.c", &[]);
+}
+
+/// What happened: of 4 GiB of addresses that `ulimit -v` left, 2 GiB and more were reserved before the program had any.
+#[test]
+fn limited_addresses() {
+    let Some(program) = for_c().first().and_then(|compiler| compile(compiler, "limited.c")) else { return };
+    let (both, own) = (libraries(), library().display().to_string());
+    for strategy in STRATEGIES {
+        for threads in [1, 2, 8] {
+            for (preload, distribution) in [(&own, "standard"), (&both, "standard"), (&both, "fine")] {
+                let limited = format!("ulimit -v 4194304; LD_PRELOAD={preload} exec {}", program.display());
+                let mut command = Command::new("sh");
+                let variables = [("LD_PRELOAD", ""), ("VICUS_DATA_DISTRIBUTION", distribution)];
+                let (status, said) = run_command(command.args(["-c", &limited]), strategy, threads, &variables);
+                let is_ok = status == Some(0) && said.starts_with("ok\n");
+                assert!(is_ok, "{strategy}, {threads} threads, {preload}, {distribution}: {status:?}: {said}");
+            }
+        }
+    }
 }
 
 #[test]

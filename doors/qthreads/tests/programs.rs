@@ -209,6 +209,21 @@ fn threads_go_on_while_the_main_thread_joins_another_one() {
     holds(&for_c(), "gnu11", "blocked.c");
 }
 
+/// What happened: of 4 GiB of addresses that `ulimit -v` left, 2 GiB were reserved before the program had any.
+#[test]
+fn limited_addresses() {
+    for compiler in for_c() {
+        let program = compile(compiler, "gnu11", "limited.c");
+        for strategy in STRATEGIES {
+            for shape in SHAPES {
+                let limited = format!("ulimit -v 4194304; exec {}", program.display());
+                let (status, said, told) = run_as(Command::new("sh").args(["-c", &limited]), strategy, shape);
+                assert_eq!((status, said.as_str()), (Some(0), "ok\n"), "{strategy}, {shape:?}: {told}");
+            }
+        }
+    }
+}
+
 #[test]
 fn pages_of_arrays() {
     for compiler in for_c() {

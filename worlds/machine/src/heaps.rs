@@ -174,15 +174,58 @@ fn survive_forks() {
 pub(crate) fn options(topology: &Topology, defaults: &Defaults, warnings: &mut Vec<String>) -> MemoryOptions {
     let instead = "; memory without a distribution of its own lies as the machine does it";
     let distribution = said(&defaults.distribution, instead, warnings).unwrap_or(Distribution::Standard);
-    let options = MemoryOptions { heaps: HEAPS, distribution, ..MemoryOptions::default() };
-    let node_bytes = topology.nodes.iter().map(|node| node.bytes).filter(|&bytes| bytes > 0).min();
-    let Some(waiting) = node_bytes.map(|bytes| (bytes / WAITING_PART) as usize) else { return options };
+    let node_bytes = || topology.nodes.iter().map(|node| node.bytes).filter(|&bytes| bytes > 0);
+    let (range_bytes, placed_bytes) = addresses(node_bytes(), topology.nodes.len(), addresses_left());
+    let options = MemoryOptions { heaps: HEAPS, distribution, range_bytes, placed_bytes, ..MemoryOptions::default() };
+    let Some(waiting) = node_bytes().min().map(|bytes| (bytes / WAITING_PART) as usize) else { return options };
     MemoryOptions { superblocks_waiting: waiting / options.superblock_bytes, mapped_waiting_bytes: waiting, ..options }
+}
+
+/// How many addresses a node's range has for each byte of its memory. More than one, because superblocks are not full, and because blocks are
+/// asked for that are never touched.
+const ADDRESSES_EACH: u64 = 2;
+
+/// So many addresses at least, unless the process is limited: a small machine may have swapped more.
+const LEAST_ADDRESSES: u64 = 16 << 30;
+
+/// The part of the addresses that a limit leaves to the process which the ranges of all nodes may take together, and what is placed may take as well.
+/// The program has the rest: for its stacks, its files, and its own memory.
+const LIMITED_PART: u64 = 8;
+
+/// The addresses of each node's range, and those for what is placed, on nodes with so much memory: in proportion to that, since tools and limits count
+/// them as if they were memory.
+fn addresses(bytes: impl Iterator<Item = u64> + Clone, nodes: usize, left: Option<u64>) -> (usize, usize) {
+    let sized = |bytes: u64| bytes.saturating_mul(ADDRESSES_EACH).clamp(LEAST_ADDRESSES, 1 << 40);
+    let part = left.map_or(u64::MAX, |left| left / LIMITED_PART);
+    let range = sized(bytes.clone().max().unwrap_or(0)).min(part / nodes.max(1) as u64);
+    let placed = sized(bytes.sum()).min(part);
+    (range as usize, placed as usize)
+}
+
+/// How many more addresses the process may have; `None` if there is no limit.
+fn addresses_left() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    #[expect(unsafe_code, reason = "std does not know limits")]
+    // SAFETY: the kernel fills the value.
+    let failed = unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) } != 0;
+    if failed || limit.rlim_cur == libc::RLIM_INFINITY {
+        return None;
+    }
+    // In pages: all addresses, those that have memory, and others.
+    let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = pages.split(' ').next()?.parse().ok()?;
+    Some(limit.rlim_cur.saturating_sub(pages.saturating_mul(crate::mapped::page_bytes() as u64)))
 }
 
 /// With as many addresses as the system gives: a limit on them is no reason to do without.
 fn reserve(topology: &Topology, mut options: MemoryOptions) -> Result<Arc<Memory>, String> {
     loop {
+        if options.range_bytes < SMALLEST_RANGE && addresses_left().is_some() {
+            return Err(format!(
+                "no memory is placed on nodes: the limit on addresses (ulimit -v) leaves too few; {} are the least",
+                SMALLEST_RANGE as u64 * LIMITED_PART * topology.nodes.len() as u64
+            ));
+        }
         match Memory::new(Arc::new(SystemPages::new(topology)), topology, options.clone()) {
             Ok(memory) => return Ok(memory),
             Err(error) if options.range_bytes <= SMALLEST_RANGE => {
@@ -194,7 +237,7 @@ fn reserve(topology: &Topology, mut options: MemoryOptions) -> Result<Arc<Memory
 }
 
 /// A range of fewer bytes a node holds too little to be worth it.
-const SMALLEST_RANGE: usize = 1 << 30;
+const SMALLEST_RANGE: usize = 256 << 20;
 
 impl Process {
     /// The system's number of a node of this memory.
@@ -464,5 +507,36 @@ pub(crate) fn give_back() -> bool {
 pub(crate) fn tick() {
     if let Some(process) = process() {
         process.tick();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn gib(bytes: &[u64], left: Option<u64>) -> (u64, u64) {
+        let (range, placed) =
+            addresses(bytes.iter().map(|bytes| bytes * GIB), bytes.len(), left.map(|left| left * GIB));
+        (range as u64 / GIB, placed as u64 / GIB)
+    }
+
+    /// Reserved addresses were 1 TiB for each node, which tools and limits take for memory in use.
+    #[test]
+    fn addresses_are_in_proportion_to_memory() {
+        assert_eq!(gib(&[64], None), (128, 128));
+        assert_eq!(gib(&[64, 0, 32], None), (128, 192));
+        // A small machine, one of which nothing is known, and one that has more than there are addresses to spare.
+        assert_eq!(gib(&[2], None), (16, 16));
+        assert_eq!(gib(&[], None), (16, 16));
+        assert_eq!(gib(&[4096], None), (1024, 1024));
+    }
+
+    #[test]
+    fn most_of_the_addresses_that_a_limit_leaves_are_the_programs() {
+        assert_eq!(gib(&[64], Some(16)), (2, 2));
+        assert_eq!(gib(&[64, 64], Some(16)), (1, 2));
+        assert_eq!(gib(&[64], Some(4096)), (128, 128));
     }
 }

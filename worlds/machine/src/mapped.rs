@@ -123,7 +123,7 @@ impl Drop for Claimed {
 }
 
 /// The size of a page, as the system says it.
-fn page_bytes() -> usize {
+pub(crate) fn page_bytes() -> usize {
     #[expect(unsafe_code, reason = "a system call that libc has no safe function for")]
     // SAFETY: it reads a number; a handler may call it.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
