@@ -87,6 +87,13 @@ pub trait Whereabouts {
     fn tell_all(&mut self, access: &Access, cycle: usize, tell: &mut dyn FnMut(NodeId, usize, u64)) {
         access.stretches().for_each(|stretch| self.tell(stretch, cycle, tell));
     }
+
+    /// The node on which one byte lies, if it is known.
+    fn node_of(&mut self, address: usize) -> Option<NodeId> {
+        let mut found = None;
+        self.tell(address..address.saturating_add(1), 1, &mut |node, _, _| found = Some(node));
+        found
+    }
 }
 
 /// Sums of a task's bytes by location. Used again for the next task, so that dealing allocates nothing.

@@ -4,19 +4,23 @@
 //! the same data finds the mark. If the pool has used no more bytes from then on than its caches hold, those of the marked task included, the data are taken to be there still. A task is dealt when it
 //! is spawned: one that comes after others finds the marks that there are by then.
 //!
+//! Where the machine has several nodes, a mark counts as long as its datum lies on the node where it lay when a task
+//! with it was dealt last. Another node has other pages: the memory was freed and got again, or its pages were moved,
+//! and no cache has these.
+//!
 //! An access is known by the cache line in its middle. So a task that reads a block with the rows around it knows the block that another one has
 //! written. Marks lie in a table of fixed size, where a new one takes the place of an old one with the same index: forgetting costs speed alone. A mark is one
 //! word, and no other memory is read because of it, so it is read and written without an order ([`Relaxed`](Ordering::Relaxed)).
 
 use crate::access::data_bytes;
-use crate::sync::{AtomicU64, Ordering};
-use crate::{Access, Dealt, PoolId, Warm, Why};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::{Access, Dealt, PoolId, Warm, Whereabouts, Why};
 use smallvec::SmallVec;
 
 /// So many accesses of a task are marked and looked up: the largest ones.
 const ACCESSES: usize = 4;
 
-/// The table has no more marks than this: half a megabyte.
+/// The table has no more marks than this: half a megabyte, and half as much for nodes.
 const MOST_MARKS: usize = 1 << 16;
 
 /// Bits of a mark: the key's upper half, the pool, and the pool's clock.
@@ -24,11 +28,17 @@ const POOL_BITS: u32 = 12;
 const CLOCK_BITS: u32 = 36;
 const CLOCK_MASK: u64 = (1 << CLOCK_BITS) - 1;
 
+/// Bits of a word of a node: the key's upper half, and the node, counted from 1.
+const NODE_BITS: u32 = 16;
+
 /// Where data were used last. One for each runtime, for a plan that has [`Plan::warm`](crate::Plan::warm).
 #[derive(Debug)]
 pub struct LastUses {
     /// Marks; 0 is none. Invariant: their number is a power of two.
     marks: Box<[AtomicU64]>,
+    /// By the index of a datum's mark, the node on which it lay when a task with it was dealt last; 0 is none. Empty
+    /// where there is one node.
+    nodes: Box<[AtomicU32]>,
     /// By pool, how many KiB its tasks have used.
     clocks: Box<[Clock]>,
 }
@@ -77,19 +87,25 @@ fn largest(accesses: &[Access]) -> SmallVec<[&Access; ACCESSES]> {
     largest
 }
 
+/// The address in the middle of an access.
+fn middle(access: &Access) -> usize {
+    let row = (access.rows / 2).wrapping_mul(access.stride);
+    access.start.wrapping_add(row).wrapping_add(access.bytes / 2)
+}
+
 /// The number of the line in the middle of an access, mixed. 0 stands for none.
 fn key(access: &Access) -> u32 {
-    let row = (access.rows / 2).wrapping_mul(access.stride);
-    let line = access.start.wrapping_add(row).wrapping_add(access.bytes / 2) as u64 >> 6;
+    let line = middle(access) as u64 >> 6;
     ((line.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32).max(1)
 }
 
 impl Warm {
     /// The queue of the pool in whose caches enough of a task's data are taken to be; `None` if there is none, or the task is too small.
-    pub(crate) fn deal(&self, accesses: &[Access], uses: &LastUses) -> Option<Dealt> {
+    pub(crate) fn deal(&self, accesses: &[Access], uses: &LastUses, data: &mut impl Whereabouts) -> Option<Dealt> {
         if data_bytes(accesses) <= self.more_bytes_than {
             return None;
         }
+        uses.drop_moved(accesses, data);
         let (pool, share) = uses.find(self, accesses).filter(|&(_, share)| share >= self.percent)?;
         let queue = Some(self.queues[pool.index()]);
         Some(Dealt { queue, looked_up: 1, why: Why::Warm, share, ..Dealt::NONE })
@@ -101,13 +117,15 @@ impl LastUses {
     pub fn new(warm: &Warm) -> LastUses {
         let cached = warm.cache_bytes.iter().copied().fold(0, u64::saturating_add);
         let marks = (2 * (cached / warm.more_bytes_than.max(1)).min(MOST_MARKS as u64)) as usize;
-        LastUses::with_marks(marks.next_power_of_two().clamp(64, MOST_MARKS), warm.queues.len())
+        LastUses::with_marks(marks.next_power_of_two().clamp(64, MOST_MARKS), warm.queues.len(), warm.nodes)
     }
 
-    fn with_marks(marks: usize, pools: usize) -> LastUses {
+    fn with_marks(marks: usize, pools: usize, nodes: usize) -> LastUses {
         assert!(pools <= 1 << POOL_BITS, "a plan has at most {} pools", 1 << POOL_BITS);
+        let words = if nodes > 1 { marks } else { 0 };
         LastUses {
             marks: (0..marks).map(|_| AtomicU64::new(0)).collect(),
+            nodes: (0..words).map(|_| AtomicU32::new(0)).collect(),
             // From 1 on: no mark is 0.
             clocks: (0..pools).map(|_| Clock(AtomicU64::new(1))).collect(),
         }
@@ -137,6 +155,30 @@ impl LastUses {
         }
     }
 
+    /// Notes where the data of a task lie that is dealt now, and drops the marks of those that lay on another node
+    /// before.
+    fn drop_moved(&self, accesses: &[Access], data: &mut impl Whereabouts) {
+        if self.nodes.is_empty() {
+            return;
+        }
+        for access in largest(accesses) {
+            let Some(node) = data.node_of(middle(access)) else { continue };
+            let key = key(access);
+            let word = &self.nodes[self.index(key)];
+            let now = key >> NODE_BITS << NODE_BITS | (node.index() as u32 + 1) & ((1 << NODE_BITS) - 1);
+            let before = word.load(Ordering::Relaxed);
+            if before == now {
+                continue;
+            }
+            word.store(now, Ordering::Relaxed);
+            let is_known = before != 0 && before >> NODE_BITS == key >> NODE_BITS;
+            let mark = &self.marks[self.index(key)];
+            if is_known && is_of(mark.load(Ordering::Relaxed), key) {
+                mark.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// The pool whose caches are taken to have most of these bytes, and which part of all that is, in percent.
     pub(crate) fn find(&self, warm: &Warm, accesses: &[Access]) -> Option<(PoolId, u8)> {
         // By pool; few accesses have few pools.
@@ -146,7 +188,7 @@ impl LastUses {
             let key = key(access);
             let mark = self.marks[self.index(key)].load(Ordering::Relaxed);
             let pool = (mark >> CLOCK_BITS) as usize & ((1 << POOL_BITS) - 1);
-            if mark == 0 || mark >> (POOL_BITS + CLOCK_BITS) << (POOL_BITS + CLOCK_BITS) != tag(key) {
+            if !is_of(mark, key) {
                 continue;
             }
             let since = self.clocks[pool].0.load(Ordering::Relaxed).wrapping_sub(mark) & CLOCK_MASK;
@@ -170,6 +212,11 @@ impl LastUses {
     }
 }
 
+/// Whether a mark is one of a datum with this key.
+fn is_of(mark: u64, key: u32) -> bool {
+    mark != 0 && mark >> (POOL_BITS + CLOCK_BITS) << (POOL_BITS + CLOCK_BITS) == tag(key)
+}
+
 /// A key's part of a mark.
 fn tag(key: u32) -> u64 {
     u64::from(key >> 16) << (POOL_BITS + CLOCK_BITS)
@@ -191,6 +238,7 @@ mod tests {
             cache_bytes: vec![kib << 10; pools],
             more_bytes_than: 0,
             percent: 80,
+            nodes: 2,
         }
     }
 
@@ -287,7 +335,7 @@ mod tests {
         #[test]
         fn marks_are_those_of_a_map(steps in steps(), limit in 1..300u64) {
             let warm = warm(6, limit);
-            let uses = LastUses::with_marks(MOST_MARKS, 6);
+            let uses = LastUses::with_marks(MOST_MARKS, 6, 1);
             let access = |&(datum, size): &(usize, usize)| kib(datum << 10, 2 * size);
             let indices: BTreeSet<usize> =
                 (0..12).flat_map(|datum| (1..5).map(move |size| (datum, size))).map(|datum| uses.index(key(&access(&datum)))).collect();
@@ -331,6 +379,55 @@ mod tests {
         }
     }
 
+    /// All on one node, or on one that is not known.
+    struct OnNode(Option<usize>);
+
+    impl Whereabouts for OnNode {
+        fn is_in_one_place(&self, _: &Range<usize>) -> bool {
+            true
+        }
+
+        fn tell(&mut self, at: Range<usize>, _: usize, tell: &mut dyn FnMut(NodeId, usize, u64)) {
+            self.0.iter().for_each(|&node| tell(NodeId::new(node), 0, at.len() as u64));
+        }
+    }
+
+    /// Memory that is freed and got again at the same address, or that the system moves.
+    #[test]
+    fn data_that_lie_on_another_node_now_are_in_no_cache() {
+        let machine = Topology::parse("node:2 l3:2 core:2").unwrap();
+        let plan = "vicus:deal_bytes=65536".parse::<Setting>().unwrap().plan(&machine, 8);
+        let warm = plan.warm.as_ref().unwrap();
+        let uses = LastUses::new(warm);
+        let datum = kib(1 << 10, 200);
+        let deal = |data: OnNode, access: Access| {
+            let (mut seat, mut spawner) = (Seat::<u32>::new(&plan, SeatId::new(0), |_| true), Spawner::default());
+            for _ in 0..8 {
+                seat.deal(&plan, &[kib(77 << 10, 1000)], &mut spawner, || 1, &mut OnNodeZero, None);
+            }
+            let dealt = seat.deal(&plan, &[access], &mut spawner, || 1, &mut { data }, Some(&uses));
+            (dealt.why, dealt.queue.map(|queue| plan.queues[queue.index()].name.clone()).unwrap_or_default())
+        };
+        let nearest = |node: usize| (Why::Nearest, format!("dealt to node{node}"));
+        let in_pool = |pool: usize| (Why::Warm, format!("warm in pool{pool}"));
+        assert_eq!(deal(OnNode(Some(0)), datum), nearest(0));
+        begin(&uses, warm, 3, &[datum]);
+        assert_eq!(deal(OnNode(Some(0)), datum), in_pool(3), "another node has taken it");
+        assert_eq!(deal(OnNode(Some(1)), datum), nearest(1), "other pages");
+        assert_eq!(deal(OnNode(Some(1)), datum), nearest(1), "no task has used them");
+        begin(&uses, warm, 2, &[datum]);
+        assert_eq!(deal(OnNode(Some(1)), datum), in_pool(2));
+        // Pages that are not there yet say nothing.
+        assert_eq!(deal(OnNode(None), datum), in_pool(2));
+        assert_eq!(deal(OnNode(Some(1)), datum), in_pool(2));
+        assert_eq!(deal(OnNode(Some(0)), datum), nearest(0));
+        // First touched by a task: it is where that ran.
+        let new = kib(9 << 10, 200);
+        assert_ne!(deal(OnNode(None), new).0, Why::Warm);
+        begin(&uses, warm, 2, &[new]);
+        assert_eq!(deal(OnNode(Some(1)), new), in_pool(2));
+    }
+
     #[test]
     fn a_large_task_goes_where_its_data_are_warm_unless_it_is_a_part_of_its_spawners_work() {
         let machine = Topology::parse("node:2 l3:2 core:2").unwrap();
@@ -365,7 +462,7 @@ mod tests {
             let warm = setting(percent).warm.unwrap();
             let uses = LastUses::new(&warm);
             begin(&uses, &warm, 2, &[kib(5 << 10, 200)]);
-            let dealt = warm.deal(&[kib(5 << 10, 200), kib(6 << 10, 100)], &uses);
+            let dealt = warm.deal(&[kib(5 << 10, 200), kib(6 << 10, 100)], &uses, &mut OnNodeZero);
             assert_eq!(dealt.is_some(), is_warm, "{percent}");
         }
         assert_eq!(setting(0).warm, None);

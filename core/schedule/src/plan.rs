@@ -90,6 +90,8 @@ pub struct Warm {
     pub more_bytes_than: u64,
     /// At least this part of a task's bytes has to be there, in percent.
     pub percent: u8,
+    /// How many nodes the machine has. Data that lie on another one than before are in no cache.
+    pub nodes: usize,
 }
 
 /// Locality queues' pool of tokens (Wittmann and Hager, 2010, §2.2): the queues hold blocks of work, and the holder of a token

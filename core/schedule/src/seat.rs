@@ -872,9 +872,10 @@ impl<T> Seat<T> {
                 return near;
             }
             if !is_part
-                && let Some(warm) = plan.warm.as_ref().zip(last_uses).and_then(|(warm, uses)| warm.deal(accesses, uses))
+                && let Some((warm, uses)) = plan.warm.as_ref().zip(last_uses)
+                && let Some(dealt) = warm.deal(accesses, uses, data)
             {
-                return warm;
+                return dealt;
             }
             self.shares.spreads = !is_part;
             let dealt = dealing.deal(accesses, &mut self.shares, data);

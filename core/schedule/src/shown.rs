@@ -59,7 +59,7 @@ impl fmt::Display for Plan {
             let most = capacity.map_or("any number".to_owned(), |tokens| format!("at most {tokens}"));
             writeln!(f, "tokens: {most}; a task is taken with one")?;
         }
-        if let Some(Warm { queues, cache_bytes, more_bytes_than, percent }) = warm {
+        if let Some(Warm { queues, cache_bytes, more_bytes_than, percent, nodes: _ }) = warm {
             writeln!(
                 f,
                 "tasks of more than {more_bytes_than} bytes, {percent} % of which a pool has used last and may have in its caches:"

@@ -77,6 +77,24 @@ impl Whereabouts for Everywhere {
             access.stretches().for_each(|stretch| self.tell(stretch, cycle, tell));
         }
     }
+
+    fn node_of(&mut self, address: usize) -> Option<NodeId> {
+        let byte = address..address.saturating_add(1);
+        // What the kernel has said of others' pages is in a table: no list is needed.
+        if let Some(process) = process()
+            && !process.memory.owns(std::ptr::without_provenance(address))
+            && !migrate::was_moved(&byte)
+        {
+            let page = address / process.memory.pages().page_bytes();
+            let is_due = known::look(page);
+            if let Some(node) = known::node(page, known::now()).filter(|_| !is_due) {
+                return Some(node);
+            }
+        }
+        let mut found = None;
+        tell_where(byte, 1, &mut |part| found = part.node);
+        found
+    }
 }
 
 /// The first address of a range of this process's memory that is not in use; see [`vicus_memory::Memory::freed_in`].

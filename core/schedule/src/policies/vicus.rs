@@ -30,7 +30,7 @@
 //!
 //! Pages say where a datum lies in memory, and nothing of the caches: the core group that used a datum last has it nearer than any node. Each task that is large enough to be dealt marks its
 //! data with its group when it begins ([`LastUses`](crate::LastUses)). The next task with most of these data goes to that group, if the group has used no more bytes since than its caches
-//! hold ([`Plan::warm`]): the next sweep over a grid, the next step of a loop. Other groups would have to fetch the data. They take such a task only from a queue that is longer than the group
+//! hold ([`Plan::warm`]), and if these lie on the same node as before: the next sweep over a grid, the next step of a loop. Other groups would have to fetch the data. They take such a task only from a queue that is longer than the group
 //! has cores, or a part of that with a lower `memory`. Among many requests no task goes to such a queue, since requests take turns in the others.
 //!
 //! Where several nodes are about as near to a task's bytes, the node to which the spawner's seat has sent the fewest bytes gets the task, unless 80 percent lie on one ([`Dealing::spread_within`]). If pages lie on nodes in turn,
@@ -272,6 +272,7 @@ fn warm(
         cache_bytes,
         more_bytes_than: more_bytes_than(draft.machine, pus, setting),
         percent,
+        nodes: draft.machine.nodes.len(),
     };
     for pool in draft.pool_ids() {
         let name = format!("warm in {pool:?}");
