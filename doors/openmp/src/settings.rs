@@ -186,10 +186,11 @@ pub(crate) fn fail(what: &str) -> ! {
     unsafe { libc::_exit(1) }
 }
 
-/// How many processors the process may use.
+/// How many processors the process may use: those of its mask, or as many as its cgroups give it the time of, rounded
+/// up.
 pub(crate) fn processors() -> u32 {
     static PROCESSORS: OnceLock<u32> = OnceLock::new();
-    *PROCESSORS.get_or_init(|| std::thread::available_parallelism().map_or(1, |count| count.get() as u32))
+    *PROCESSORS.get_or_init(|| vicus::default_threads() as u32)
 }
 
 fn variable(name: &str) -> Option<String> {

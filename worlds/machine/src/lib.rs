@@ -50,6 +50,7 @@ mod worker;
 pub use allocator::{Allocator, merge_when_freed};
 pub use caller::is_in_runtime;
 pub use defaults::{Defaults, LatencyFile};
+pub use discover::limits::default_threads;
 pub use discover::{DiscoverError, Discovered, describe, from_synthetic, from_xml, this_machine};
 pub use files::SystemDirectory;
 pub use heaps::process_memory;

@@ -25,6 +25,22 @@ pub(crate) fn affinity() -> io::Result<Vec<u32>> {
     }
 }
 
+/// How many threads suit this process: as [`vicus_topology::Topology::default_threads`] says it of
+/// [`this_machine`](crate::this_machine), found without a look at caches and nodes.
+pub fn default_threads() -> usize {
+    let cpus = affinity().map_or_else(
+        |_| std::thread::available_parallelism().map_or(1, |count| count.get()),
+        |affinity| affinity.len(),
+    );
+    within(cpus, cpu_quota_millis(Path::new("/")))
+}
+
+/// So many CPUs under a quota. A part of a CPU is used by a thread of its own.
+fn within(cpus: usize, quota_millis: Option<u32>) -> usize {
+    let quota = quota_millis.map_or(cpus, |millis| (millis as usize).div_ceil(1000));
+    cpus.min(quota).max(1)
+}
+
 /// The smallest CPU quota of this process's cgroups and all above them, in thousandths of a CPU; `None` is no limit.
 /// `root` stands for `/`, for tests.
 pub(super) fn cpu_quota_millis(root: &Path) -> Option<u32> {
@@ -134,6 +150,17 @@ mod tests {
             ],
         );
         assert_eq!(cpu_quota_millis(&root.0), Some(1500));
+    }
+
+    #[test]
+    fn a_part_of_a_cpu_has_a_thread() {
+        let machine = crate::this_machine().topology;
+        assert_eq!(default_threads(), machine.default_threads());
+        for (millis, threads) in
+            [(None, 8), (Some(1), 1), (Some(1500), 2), (Some(2000), 2), (Some(2001), 3), (Some(9000), 8)]
+        {
+            assert_eq!(within(8, millis), threads, "{millis:?}");
+        }
     }
 
     #[test]
