@@ -59,20 +59,6 @@ template <class ForEach> void run(const char *name, memory &of, ForEach for_each
     CHECK(own * 4 >= counted * 3);
 }
 
-// All that the process may have: an OpenMP library may have bound its first thread already.
-cpu_set_t all_cpus() {
-    const cpu_set_t own = own_cpus();
-    cpu_set_t all;
-    CPU_ZERO(&all);
-    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-        CPU_SET(cpu, &all);
-    }
-    CHECK(sched_setaffinity(0, sizeof all, &all) == 0);
-    all = own_cpus();
-    CHECK(sched_setaffinity(0, sizeof own, &own) == 0);
-    return all;
-}
-
 #if defined(WITH_TBB)
 // Each thread on a processor of its own.
 struct pinned : tbb::task_scheduler_observer {

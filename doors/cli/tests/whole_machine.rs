@@ -3,7 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use vicus_memory::distribution::Distribution;
+use vicus_schedule::Setting;
+use vicus_sim::{Machine, Options, Replay, ReplayOptions, simulate};
 use vicus_topology::Topology;
+use vicus_trace::{BoxId, Trace, What};
 
 /// The 17 SP2Bench queries.
 const QUERIES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/queries/sp2b");
@@ -79,5 +83,86 @@ fn all_cpus_answer_as_one_thread_does() {
             (!several_groups || strategy == "nls" || by_rule_4 > 0) && (!several_nodes || far > 0)
         });
         assert!(lucky, "{strategy}: no task was ever taken by another group's or node's thread");
+    }
+}
+
+/// What tasks with data have done.
+#[derive(Debug)]
+struct Dealt {
+    /// By node, how many ran there.
+    tasks: Vec<usize>,
+    /// Which part of their bytes was near, in percent.
+    near: f64,
+}
+
+impl Dealt {
+    /// As threads have recorded it.
+    fn of(trace: &Trace, nodes: usize) -> Dealt {
+        let mut with_data: BTreeSet<BoxId> = BTreeSet::new();
+        let (mut bytes, mut tasks) = ([0u64; 2], vec![0; nodes]);
+        for entry in trace.merged() {
+            match entry.event.what {
+                What::Footprint { who, .. } => _ = with_data.insert(who),
+                What::BytesRead { far, bytes: read, .. } => bytes[usize::from(far)] += u64::from(read),
+                What::UserCodeBegins { who } if with_data.contains(&who) => {
+                    tasks[trace.header().seats[entry.seat].node.index()] += 1;
+                }
+                _ => {}
+            }
+        }
+        Dealt { tasks, near: bytes[0] as f64 * 100.0 / (bytes[0] + bytes[1]) as f64 }
+    }
+
+    /// As it is simulated on this machine.
+    fn simulated(trace: &Trace, topology: &Topology, strategy: &str) -> Dealt {
+        let coarse: Distribution = "coarse".parse().unwrap();
+        let replay = Replay::of(trace, &ReplayOptions { store: coarse, ..ReplayOptions::default() }).unwrap();
+        let mut machine = Machine::from_topology(topology.clone());
+        // Without caches, all bytes come from memory: threads have not recorded which they found in caches.
+        machine.caches.clear();
+        machine.topology.caches.clear();
+        let plan = strategy.parse::<Setting>().unwrap().plan(topology, topology.default_threads());
+        let outcome = simulate(&machine, &plan, &replay.program, &Options::default()).unwrap();
+        let (mut bytes, mut tasks) = ([0.0; 2], vec![0; topology.nodes.len()]);
+        let all = replay.program.tasks.iter().zip(&outcome.tasks);
+        for (_, ran) in all.filter(|(task, _)| !task.accesses.is_empty()) {
+            bytes[0] += ran.near_bytes;
+            bytes[1] += ran.far_bytes;
+            tasks[plan.seats[ran.seat as usize].node.index()] += 1;
+        }
+        Dealt { tasks, near: bytes[0] * 100.0 / (bytes[0] + bytes[1]) }
+    }
+}
+
+/// Where VICUS_TEST_DOORS names a folder with the programs of tools/numa-programs and the libraries for them. Which
+/// thread of a node runs a task is chance; which node does is dealt, and so is what is near.
+#[test]
+fn the_simulator_predicts_where_a_programs_tasks_run_and_what_is_near() {
+    let Some(doors) = std::env::var_os("VICUS_TEST_DOORS").map(PathBuf::from) else { return };
+    let programs = ["clang", "gcc"].map(|compiler| doors.join(format!("openmp_near.{compiler}")));
+    let program = programs.iter().find(|program| program.exists()).expect("a program by one of two compilers");
+    let [malloc, omp] = ["malloc", "omp"].map(|name| doors.join(format!("libvicus_{name}.so")).display().to_string());
+    let topology = vicus::this_machine().topology;
+    let file = std::env::temp_dir().join(format!("vicus-counts-{}.trace", std::process::id()));
+    for strategy in ["vicus", "footprint", "locality-queues"] {
+        let mut command = Command::new(program);
+        command.arg("malloc").env("LD_PRELOAD", format!("{malloc}:{omp}")).env("OMP_DATA_DISTRIBUTION", "coarse");
+        command.env("VICUS_STRATEGY", strategy).env("VICUS_TRACE", &file).stdin(Stdio::null());
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{strategy}: {output:?}");
+        let trace = Trace::read_from(&mut std::io::BufReader::new(std::fs::File::open(&file).unwrap())).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        let real = Dealt::of(&trace, topology.nodes.len());
+        let simulated = Dealt::simulated(&trace, &topology, strategy);
+        eprintln!("{strategy}: {real:?}, simulated {simulated:?}");
+        let all: usize = real.tasks.iter().sum();
+        assert_eq!(all, simulated.tasks.iter().sum::<usize>(), "{strategy}: all tasks");
+        for (node, (real, simulated)) in real.tasks.iter().zip(&simulated.tasks).enumerate() {
+            assert!(real.abs_diff(*simulated) * 10 <= all, "{strategy}: tasks on node {node} of {all}");
+        }
+        // Under locality queues an idle thread takes what is far at once. Whether it does so while the first tasks of a
+        // region are spawned is chance: an emulated processor that spawns may have its turn until it has spawned all.
+        let is_chance = strategy == "locality-queues";
+        assert!(is_chance || (real.near - simulated.near).abs() <= 10.0, "{strategy}: near bytes");
     }
 }
