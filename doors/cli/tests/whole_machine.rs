@@ -144,7 +144,11 @@ fn the_simulator_predicts_where_a_programs_tasks_run_and_what_is_near() {
     let [malloc, omp] = ["malloc", "omp"].map(|name| doors.join(format!("libvicus_{name}.so")).display().to_string());
     let topology = vicus::this_machine().topology;
     let file = std::env::temp_dir().join(format!("vicus-counts-{}.trace", std::process::id()));
-    for strategy in ["vicus", "footprint", "locality-queues"] {
+    // A thread that is idle while the first tasks of a region are spawned takes what is far. Whether there is one is
+    // chance: an emulated processor that spawns may have its turn until it has spawned all. Under `vicus` such a task
+    // stays where its data are in caches. Under locality queues each region has such tasks anew: what is near is not
+    // compared.
+    for (strategy, most) in [("footprint", Some(10.0)), ("vicus", Some(20.0)), ("locality-queues", None)] {
         let mut command = Command::new(program);
         command.arg("malloc").env("LD_PRELOAD", format!("{malloc}:{omp}")).env("OMP_DATA_DISTRIBUTION", "coarse");
         command.env("VICUS_STRATEGY", strategy).env("VICUS_TRACE", &file).stdin(Stdio::null());
@@ -160,9 +164,7 @@ fn the_simulator_predicts_where_a_programs_tasks_run_and_what_is_near() {
         for (node, (real, simulated)) in real.tasks.iter().zip(&simulated.tasks).enumerate() {
             assert!(real.abs_diff(*simulated) * 10 <= all, "{strategy}: tasks on node {node} of {all}");
         }
-        // Under locality queues an idle thread takes what is far at once. Whether it does so while the first tasks of a
-        // region are spawned is chance: an emulated processor that spawns may have its turn until it has spawned all.
-        let is_chance = strategy == "locality-queues";
-        assert!(is_chance || (real.near - simulated.near).abs() <= 10.0, "{strategy}: near bytes");
+        let is_near = most.is_none_or(|most| (real.near - simulated.near).abs() <= most);
+        assert!(is_near, "{strategy}: near bytes");
     }
 }
