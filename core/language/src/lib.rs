@@ -25,5 +25,5 @@ pub use error::{Place, TextError, TextErrorKind};
 pub use module::{Answer, Language, Planned, RunOperators, Runnable};
 pub use node::{Done, PlanNode};
 pub use options::{PlanOptions, TextLimits};
-pub use stop::{Costs, Stop, Stopped, Watch};
+pub use stop::{Costs, Ends, Stop, Stopped, Watch};
 pub use values::{ValueType, Values};

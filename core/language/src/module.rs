@@ -3,7 +3,7 @@
 use crate::error::TextError;
 use crate::node::PlanNode;
 use crate::options::{PlanOptions, TextLimits};
-use crate::stop::Watch;
+use crate::stop::{Ends, Watch};
 use std::sync::Arc;
 use vicus_flow::{BoxId, Model, Operator};
 
@@ -32,6 +32,15 @@ pub trait Language {
     /// # Errors
     /// It breaks the grammar, or the limits.
     fn parse(&self, text: &str, limits: &TextLimits) -> Result<Self::Parsed, Self::Error>;
+
+    /// As [`Language::parse`], for a module whose parser may take long: it asks the function every few milliseconds,
+    /// and ends with any error when that says so. By default it does not ask.
+    ///
+    /// # Errors
+    /// As [`Language::parse`]; or it was ended.
+    fn parse_until(&self, text: &str, limits: &TextLimits, _ends: &Ends) -> Result<Self::Parsed, Self::Error> {
+        self.parse(text, limits)
+    }
 
     /// Plans what was read, in time and memory by the size of the text, not of the data. A [`Stop`](crate::Stop) counts both.
     ///

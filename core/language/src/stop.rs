@@ -3,6 +3,7 @@
 use crate::error::{Place, TextError, TextErrorKind};
 use std::cell::Cell;
 use std::fmt;
+use std::sync::Arc;
 
 /// What planning asks while it goes on. A function that says whether to end is one that grants all memory.
 ///
@@ -30,6 +31,9 @@ pub trait Watch {
         true
     }
 }
+
+/// Whether parsing is to end without a result.
+pub type Ends = Arc<dyn Fn() -> bool + Send + Sync>;
 
 impl<F: Fn() -> bool> Watch for F {
     fn ends(&self) -> bool {

@@ -3,6 +3,7 @@
 use crate::delta::{Change, Row};
 use crate::ids::Id;
 use crate::index::{Index, Order};
+use crate::interrupt::Interrupt;
 use crate::snapshot::Snapshot;
 use crate::term::{Encoded, Encoder};
 use crate::unranked::Unranked;
@@ -51,8 +52,14 @@ impl Changes {
     ///
     /// # Errors
     /// There is not enough memory.
-    pub fn of_copy(snapshot: &Snapshot, from: Id, to: Id, fresh: Unranked) -> Result<Changes, NoMemory> {
-        let mut inserts = Graphs::One(from).quads(snapshot)?;
+    pub fn of_copy(
+        snapshot: &Snapshot,
+        from: Id,
+        to: Id,
+        fresh: Unranked,
+        interrupt: &Interrupt<'_>,
+    ) -> Result<Changes, NoMemory> {
+        let mut inserts = Graphs::One(from).quads(snapshot, interrupt)?;
         inserts.iter_mut().for_each(|quad| quad[3] = to);
         // Terms without quads are not kept.
         let fresh = if inserts.is_empty() { snapshot.fresh().behind() } else { fresh };
@@ -75,10 +82,11 @@ impl Changes {
         mut inserts: Vec<[Id; 4]>,
         mut deletes: Vec<[Id; 4]>,
         gspo: &Index,
+        interrupt: &Interrupt<'_>,
     ) -> Result<Vec<(Row, Change)>, NoMemory> {
         for quads in [&mut inserts, &mut deletes] {
             quads.iter_mut().for_each(|quad| *quad = Order::Gspo.arrange(*quad));
-            quads.sort_unstable();
+            interrupt.sort_unstable_by(quads, &Row::cmp);
             quads.dedup();
         }
         let mut made: Vec<(Row, Change)> = Vec::with_room(inserts.len() + deletes.len())?;
@@ -86,6 +94,7 @@ impl Changes {
         let mut deletes = deletes.into_iter().peekable();
         let mut next_insert = inserts.iter().peekable();
         loop {
+            interrupt.step();
             let (row, change) = match (next_insert.peek(), deletes.peek()) {
                 (None, None) => return Ok(made),
                 (Some(insert), delete) if delete.is_none_or(|delete| *insert <= delete) => {
@@ -145,16 +154,20 @@ impl Graphs {
     ///
     /// # Errors
     /// There is not enough memory.
-    pub fn quads(self, snapshot: &Snapshot) -> Result<Vec<[Id; 4]>, NoMemory> {
+    pub fn quads(self, snapshot: &Snapshot, interrupt: &Interrupt<'_>) -> Result<Vec<[Id; 4]>, NoMemory> {
         let (index, rows) = (snapshot.index(Order::Gspo), self.rows(snapshot));
         let mut quads = Vec::with_room(rows.len())?;
-        quads.extend(rows.map(|row| index.quad(row)));
+        quads.extend(interrupt.each(rows).map(|row| index.quad(row)));
         Ok(quads)
     }
 }
 
 /// Changed rows of the order Gspo as those of another order, ascending. Orders that end with the graph have named graphs only.
-pub(crate) fn in_order(changes: &[(Row, Change)], order: Order) -> Result<Vec<(Row, Change)>, NoMemory> {
+pub(crate) fn in_order(
+    changes: &[(Row, Change)],
+    order: Order,
+    interrupt: &Interrupt<'_>,
+) -> Result<Vec<(Row, Change)>, NoMemory> {
     let is_in = |row: &Row| order.is_by_graph() || !row[0].is_unbound();
     let mut made = Vec::with_room(changes.len())?;
     let arranged = changes.iter().filter(|(row, _)| is_in(row)).map(|(row, change)| {
@@ -162,6 +175,6 @@ pub(crate) fn in_order(changes: &[(Row, Change)], order: Order) -> Result<Vec<(R
         (order.arrange(quad), *change)
     });
     made.extend(arranged);
-    made.sort_unstable_by_key(|(row, _)| *row);
+    interrupt.sort_unstable_by(&mut made, &|(a, _): &(Row, Change), (b, _)| a.cmp(b));
     Ok(made)
 }

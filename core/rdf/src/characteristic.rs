@@ -9,6 +9,7 @@
 use crate::dictionary::Dictionary;
 use crate::ids::Id;
 use crate::index::{Index, Order, Position};
+use crate::interrupt::Interrupt;
 use crate::stored::{Reading, Words};
 use hashbrown::{HashMap, HashSet};
 use oxrdf::vocab::rdf;
@@ -137,8 +138,17 @@ impl CharacteristicSets {
     /// # Errors
     /// There is not enough memory for its tables, which grow with the numbers of classes and sets.
     pub fn new(index: &Index, rdf_type: Option<Id>, by: HashKey) -> Result<CharacteristicSets, NoMemory> {
+        CharacteristicSets::with_interrupt(index, rdf_type, by, &Interrupt::never())
+    }
+
+    pub(crate) fn with_interrupt(
+        index: &Index,
+        rdf_type: Option<Id>,
+        by: HashKey,
+        interrupt: &Interrupt<'_>,
+    ) -> Result<CharacteristicSets, NoMemory> {
         assert!(matches!(index.order(), Order::Gspo | Order::Spog), "characteristic sets are by subject");
-        let pass = Pass { index, keys: index.keys_of(Id::UNBOUND), rdf_type, by };
+        let pass = Pass { index, keys: index.keys_of(Id::UNBOUND), rdf_type, by, interrupt };
         let mut made = match pass.collect(None)? {
             Some(made) => made,
             None => {
@@ -319,6 +329,7 @@ struct Pass<'a> {
     keys: Range<usize>,
     rdf_type: Option<Id>,
     by: HashKey,
+    interrupt: &'a Interrupt<'a>,
 }
 
 impl Pass<'_> {
@@ -393,7 +404,8 @@ impl Pass<'_> {
 
     /// The number of triples of each subject.
     fn triples(&self) -> impl Iterator<Item = usize> {
-        self.index.rows_of_keys(self.keys.clone()).map(|rows| rows.len())
+        let counted = |rows: &usize| self.interrupt.steps(*rows);
+        self.index.rows_of_keys(self.keys.clone()).map(|rows| rows.len()).inspect(counted)
     }
 
     /// Collects the attributes of a subject's rows with their numbers of triples, ascending; returns a hash of the attributes. The

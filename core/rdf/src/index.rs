@@ -21,6 +21,7 @@ use crate::changes::Graphs;
 use crate::delta::{Change, Row};
 use crate::growing::Storage;
 use crate::ids::Id;
+use crate::interrupt::Interrupt;
 use crate::merged::{Changed, Merged};
 use crate::placed::Placement;
 use crate::quads::Quads;
@@ -175,26 +176,28 @@ impl Index {
 
     /// With these changes of rows, which ascend strictly: what is inserted is not there now, what is deleted is. Shares the base
     /// and most of the earlier changes with this index.
-    pub(crate) fn with(&self, changes: &[(Row, Change)]) -> Result<Index, NoMemory> {
+    pub(crate) fn with(&self, changes: &[(Row, Change)], interrupt: &Interrupt<'_>) -> Result<Index, NoMemory> {
         let all = changes.len() + self.changed().map_or(0, |changed| changed.rows().len());
         let share = if self.base.len() < SMALL { SHARE_OF_SMALL } else { SHARE };
         // A base that was laid over nodes stays there.
         if all >= FEWEST.max(self.base.len() / share) && !self.base.is_laid() {
-            let rows = Applied { rows: self.quads(0..self.len()), row: None, changes };
+            let rows = interrupt.each(Applied { rows: self.quads(0..self.len()), row: None, changes });
             // A damaged page is the error of the query that reads it, and not of a change of other rows; a delta needs none of them.
             if let Ok(Ok(base)) = or_given_up(|| Base::new(self.order(), rows, &Storage::Memory)) {
                 return Ok(Index { base: Arc::new(base), changed: None, taken_in: self.taken_in + all });
             }
+            // It is perhaps this work that was to end.
+            interrupt.check();
         }
-        let changed = Changed::with(self, changes)?.map(Arc::new);
+        let changed = Changed::with(self, changes, interrupt)?.map(Arc::new);
         Ok(Index { base: Arc::clone(&self.base), changed, taken_in: self.taken_in })
     }
 
     /// Without the rows of some graphs. These are to be a large part of all, for the others make a new base in memory, with the same ids.
-    pub(crate) fn without(&self, graphs: Graphs) -> Result<Index, NoMemory> {
+    pub(crate) fn without(&self, graphs: Graphs, interrupt: &Interrupt<'_>) -> Result<Index, NoMemory> {
         let graph_level = if self.order().is_by_graph() { 0 } else { 3 };
         let mut quads = self.quads(0..self.len());
-        let rows = std::iter::from_fn(|| quads.next_row()).filter(|row| !graphs.has(row[graph_level]));
+        let rows = interrupt.each(std::iter::from_fn(|| quads.next_row())).filter(|row| !graphs.has(row[graph_level]));
         let base = Base::new(self.order(), rows, &Storage::Memory)?;
         Ok(self.with_base(base))
     }

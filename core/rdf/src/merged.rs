@@ -7,6 +7,7 @@ use crate::base::{Base, Lies};
 use crate::delta::{Change, Delta, Flat, Located, Part, Row, Run, Runs, Spot};
 use crate::ids::Id;
 use crate::index::Index;
+use crate::interrupt::Interrupt;
 use crate::packed::{BLOCK, Window};
 use crate::search::Cursor;
 use std::ops::Range;
@@ -27,20 +28,28 @@ pub(crate) struct Changed {
 
 impl Changed {
     /// The changes of an index with more of them, which ascend strictly; `None` if they undo each other.
-    pub(crate) fn with(index: &Index, changes: &[(Row, Change)]) -> Result<Option<Changed>, NoMemory> {
+    pub(crate) fn with(
+        index: &Index,
+        changes: &[(Row, Change)],
+        interrupt: &Interrupt<'_>,
+    ) -> Result<Option<Changed>, NoMemory> {
         let (base, none) = (index.base(), Changed::default());
         let before = index.changed().unwrap_or(&none);
         let mut cursor = Cursor::of_base(base);
-        let rows = before.rows.with(changes, |row| cursor.range(row).start)?;
+        let place = |row: &Row| {
+            interrupt.step();
+            cursor.range(row).start
+        };
+        let rows = before.rows.with(changes, place)?;
         let mut after = Changed { rows, ..Changed::default() };
         if after.rows.is_empty() {
             return Ok(None);
         }
         let level = base.key_level();
-        let keys = before.came_and_went(&after, base, changes, level + 1)?;
+        let keys = before.came_and_went(&after, base, changes, level + 1, interrupt)?;
         after.keys = before.keys.with(&keys, |row| base.key_range(&row[..=level]).start)?;
         if level > 0 {
-            let graphs = before.came_and_went(&after, base, changes, 1)?;
+            let graphs = before.came_and_went(&after, base, changes, 1, interrupt)?;
             after.graphs = before.graphs.with(&graphs, |row| base.graph_range(row[0]).start)?;
         }
         Ok(Some(after))
@@ -54,10 +63,12 @@ impl Changed {
         base: &Base,
         changes: &[(Row, Change)],
         ids: usize,
+        interrupt: &Interrupt<'_>,
     ) -> Result<Vec<(Row, Change)>, NoMemory> {
         let (mut made, mut cursor) = (Vec::new(), Cursor::of_base(base));
         let mut hints = [Spot::default(); 2];
         for same in changes.chunk_by(|a, b| a.0[..ids] == b.0[..ids]) {
+            interrupt.steps(same.len());
             let prefix = &same[0].0[..ids];
             let rows = cursor.range(prefix);
             let was_there = !self.rows.around(prefix, rows.clone(), &mut hints[0]).is_empty();

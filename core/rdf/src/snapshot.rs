@@ -6,6 +6,7 @@ use crate::delta::{Change, Row};
 use crate::dictionary::Dictionary;
 use crate::ids::{Id, Kind};
 use crate::index::{Index, Order, Position};
+use crate::interrupt::Interrupt;
 use crate::lent::Keeper;
 use crate::load::{self, Loader, Parsed, SyntaxError};
 use crate::statistics::Statistics;
@@ -144,16 +145,25 @@ impl Snapshot {
     /// # Errors
     /// There is not enough memory.
     pub fn with(&self, changes: Changes) -> Result<Snapshot, NoMemory> {
+        self.with_interrupt(changes, &Interrupt::never())
+    }
+
+    /// As [`Snapshot::with`]; its caller can end it.
+    ///
+    /// # Errors
+    /// As [`Snapshot::with`].
+    pub fn with_interrupt(&self, changes: Changes, interrupt: &Interrupt<'_>) -> Result<Snapshot, NoMemory> {
         let Changes { fresh, inserts, deletes } = changes;
-        let fresh = self.fresh.with(fresh, &self.dictionary)?;
-        let changes = Changes::effective(inserts, deletes, self.index(Order::Gspo))?;
+        let fresh = self.fresh.with(fresh, &self.dictionary, interrupt)?;
+        let changes = Changes::effective(inserts, deletes, self.index(Order::Gspo), interrupt)?;
         let mut indexes = [const { None }; Order::ALL.len()];
         // For counting: those of the default graph in the orders Gpso and Gpos, and those of named graphs in Psog and Posg.
         let mut counted: [Vec<(Row, Change)>; Order::ALL.len()] = Default::default();
         for index in self.indexes.iter().flatten() {
             let order = index.order();
-            let mut arranged = in_order(&changes, order)?;
-            indexes[order as usize] = Some(if arranged.is_empty() { index.clone() } else { index.with(&arranged)? });
+            let mut arranged = in_order(&changes, order, interrupt)?;
+            let unchanged = arranged.is_empty();
+            indexes[order as usize] = Some(if unchanged { index.clone() } else { index.with(&arranged, interrupt)? });
             if order.is_by_graph() {
                 arranged.truncate(arranged.partition_point(|(row, _)| row[0].is_unbound()));
             }
@@ -161,7 +171,8 @@ impl Snapshot {
         }
         let with = |statistics: &Statistics, orders: [Order; 4]| {
             let [_, by_subject, by_object, _] = orders.map(|order| &counted[order as usize][..]);
-            statistics.with(in_orders(&self.indexes, orders), in_orders(&indexes, orders), [by_subject, by_object])
+            let (before, after) = (in_orders(&self.indexes, orders), in_orders(&indexes, orders));
+            statistics.with(before, after, [by_subject, by_object], interrupt)
         };
         let (statistics, named) = (with(&self.statistics, OF_DEFAULT)?, with(&self.named, OF_NAMED)?);
         let (dictionary, keeper) = (Arc::clone(&self.dictionary), self.keeper.clone());
@@ -186,14 +197,22 @@ impl Snapshot {
     /// # Errors
     /// There is not enough memory.
     pub fn cleared(&self, graphs: Graphs) -> Result<Snapshot, NoMemory> {
+        self.cleared_with_interrupt(graphs, &Interrupt::never())
+    }
+
+    /// As [`Snapshot::cleared`]; its caller can end it.
+    ///
+    /// # Errors
+    /// As [`Snapshot::cleared`].
+    pub fn cleared_with_interrupt(&self, graphs: Graphs, interrupt: &Interrupt<'_>) -> Result<Snapshot, NoMemory> {
         /// Making a base takes less time for a row than changing one that stays.
         const SHARE: usize = 8;
         let count = graphs.rows(self).len();
         let rest = self.len() - count;
         let is_laid = self.index(Order::Gspo).is_laid() && rest > 0;
         if count == 0 || is_laid || rest / SHARE > count {
-            let changes = Changes { deletes: graphs.quads(self)?, ..Changes::of(self) };
-            return self.with(changes);
+            let changes = Changes { deletes: graphs.quads(self, interrupt)?, ..Changes::of(self) };
+            return self.with_interrupt(changes, interrupt);
         }
         let mut indexes = Vec::with_room(Order::ALL.len())?;
         for index in self.indexes.iter().flatten() {
@@ -201,14 +220,17 @@ impl Snapshot {
             indexes.push(match (rest, named_alone) {
                 (0, _) => index.emptied()?,
                 (_, true) => index.clone(),
-                _ => index.without(graphs)?,
+                _ => index.without(graphs, interrupt)?,
             });
         }
         let rdf_type = self.statistics.characteristic().rdf_type();
         let sets = indexes
             .iter()
             .filter(|index| [Order::Gspo, Order::Spog].contains(&index.order()))
-            .map(|index| Ok((index.order(), CharacteristicSets::new(index, rdf_type, HashKey::default())?)))
+            .map(|index| {
+                let by = HashKey::default();
+                Ok((index.order(), CharacteristicSets::with_interrupt(index, rdf_type, by, interrupt)?))
+            })
             .collect::<Result<Vec<_>, NoMemory>>()?;
         let dictionary = Arc::clone(&self.dictionary);
         let made = Snapshot::with_characteristic(dictionary, indexes, sets)?;

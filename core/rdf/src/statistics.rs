@@ -4,6 +4,7 @@ use crate::characteristic::CharacteristicSets;
 use crate::delta::{Change, Row};
 use crate::ids::{Id, Kind};
 use crate::index::{Index, Order};
+use crate::interrupt::Interrupt;
 use crate::stored::{Reading, Words};
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
@@ -127,7 +128,12 @@ impl Column {
     }
 
     /// The column after changes of rows, which all are of one predicate; `None` if the predicate has no rows any more.
-    fn with(of: Option<&Column>, before: &Index, after: &Index, changes: &[(Row, Change)]) -> Option<Column> {
+    fn with(
+        of: Option<&Column>,
+        [before, after]: [&Index; 2],
+        changes: &[(Row, Change)],
+        interrupt: &Interrupt<'_>,
+    ) -> Option<Column> {
         let level = after.key_level() + 1;
         let rows = after.range(&changes[0].0[..level]);
         if rows.is_empty() {
@@ -141,6 +147,7 @@ impl Column {
             Change::Delete => *count -= 1,
         };
         for same in changes.chunk_by(|a, b| a.0[level] == b.0[level]) {
+            interrupt.steps(same.len());
             let (prefix, id) = (&same[0].0[..=level], same[0].0[level]);
             match (cursor.range(prefix).is_empty(), other.range(prefix).is_empty()) {
                 (true, false) => add(&mut distinct, Change::Insert),
@@ -223,6 +230,7 @@ impl Statistics {
         before: [&Index; 4],
         after: [&Index; 4],
         [by_subject, by_object]: [&[(Row, Change)]; 2],
+        interrupt: &Interrupt<'_>,
     ) -> Result<Statistics, NoMemory> {
         if by_subject.is_empty() {
             return Ok(self.clone());
@@ -233,8 +241,8 @@ impl Statistics {
         for (by_subject, by_object) in by_subject.chunk_by(same).zip(by_object.chunk_by(same)) {
             let id = by_subject[0].0[level];
             let was = self.predicate(id);
-            let subjects = Column::with(was.map(|was| &was.subjects), before[1], after[1], by_subject);
-            let objects = Column::with(was.map(|was| &was.objects), before[2], after[2], by_object);
+            let subjects = Column::with(was.map(|was| &was.subjects), [before[1], after[1]], by_subject, interrupt);
+            let objects = Column::with(was.map(|was| &was.objects), [before[2], after[2]], by_object, interrupt);
             let now = subjects.zip(objects).map(|(subjects, objects)| {
                 let triples = after[1].count(&by_subject[0].0[..=level]);
                 Predicate { id, triples, subjects, objects }
@@ -274,7 +282,8 @@ impl Statistics {
         let mut changes = self.changes + by_subject.len();
         let mut characteristic = Arc::clone(&self.characteristic);
         if changes * STALE > triples {
-            let sets = CharacteristicSets::new(after[0], characteristic.rdf_type(), HashKey::default())?;
+            let (rdf_type, by) = (characteristic.rdf_type(), HashKey::default());
+            let sets = CharacteristicSets::with_interrupt(after[0], rdf_type, by, interrupt)?;
             (characteristic, changes) = (Arc::new(sets), 0);
         }
         Ok(Statistics {

@@ -6,6 +6,7 @@
 
 use crate::dictionary::Dictionary;
 use crate::ids::{Id, Kind};
+use crate::interrupt::Interrupt;
 use crate::term::TermView;
 use hashbrown::HashTable;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_nano_inline};
@@ -292,10 +293,10 @@ struct Piece {
 }
 
 impl Piece {
-    fn new(mut terms: Unranked, dictionary: &Dictionary) -> Result<Piece, NoMemory> {
+    fn new(mut terms: Unranked, dictionary: &Dictionary, interrupt: &Interrupt<'_>) -> Result<Piece, NoMemory> {
         let (mut ranks, mut datatypes) = (std::mem::take(&mut terms.ranks), HashTable::new());
         ranks.grow(terms.len() - ranks.len())?;
-        for (number, id) in terms.ids().enumerate() {
+        for (number, id) in interrupt.each(terms.ids()).enumerate() {
             if number >= ranks.len() {
                 let next = dictionary.search(id.kind(), terms.key(id));
                 ranks.push(rank_of(next.expect_err("a fresh term is not in the dictionary")));
@@ -410,13 +411,18 @@ impl FreshTerms {
     ///
     /// # Errors
     /// There is not enough memory.
-    pub fn with(&self, added: Unranked, dictionary: &Dictionary) -> Result<FreshTerms, NoMemory> {
+    pub fn with(
+        &self,
+        added: Unranked,
+        dictionary: &Dictionary,
+        interrupt: &Interrupt<'_>,
+    ) -> Result<FreshTerms, NoMemory> {
         assert_eq!(added.first, self.len(), "they follow these");
         if added.is_empty() {
             return Ok(self.clone());
         }
         let mut pieces = self.pieces.clone();
-        pieces.push(Arc::new(Piece::new(added, dictionary)?));
+        pieces.push(Arc::new(Piece::new(added, dictionary, interrupt)?));
         // Those that become one with the last one, at once: so each term is copied once.
         let (mut first, mut count) = (pieces.len() - 1, pieces[pieces.len() - 1].terms.len());
         while first > 0 && pieces[first - 1].terms.len() < 2 * count {
@@ -486,7 +492,8 @@ mod tests {
             for _ in 0..batch {
                 ids.push(added.add(Kind::Iri, &format!("http://e/{}", ids.len())).unwrap());
             }
-            versions.push(versions[versions.len() - 1].with(added, &Dictionary::default()).unwrap());
+            versions
+                .push(versions[versions.len() - 1].with(added, &Dictionary::default(), &Interrupt::never()).unwrap());
         }
         for version in &versions {
             for (number, &id) in ids.iter().enumerate() {
@@ -510,7 +517,7 @@ mod tests {
             let mut added = fresh.behind();
             added.add(Kind::Typed, &format!("{datatype}\0{number}")).unwrap();
             added.add(Kind::String, &format!("http://none\0{number}")).unwrap();
-            fresh = fresh.with(added, &Dictionary::default()).unwrap();
+            fresh = fresh.with(added, &Dictionary::default(), &Interrupt::never()).unwrap();
             assert!(fresh.has_datatype(datatype) && !fresh.has_datatype("http://none") && !fresh.has_datatype(""));
         }
     }

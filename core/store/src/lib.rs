@@ -35,6 +35,6 @@ pub use base::copy;
 pub use check::{Checked, check};
 pub use error::{CommitError, StoreError, Unread};
 pub use store::{Repaired, Store, read, read_up_to, repair};
-pub use transaction::{Batch, Committed, Transaction};
+pub use transaction::{Ask, Batch, Committed, Transaction};
 pub use turn::{NoWaiting, Waiting};
 pub use vicus_disk::Torn;

@@ -25,7 +25,7 @@
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
 use vicus_flow::library::HashKey;
-use vicus_rdf::{Encoded, Graphs, Id, Kind};
+use vicus_rdf::{Encoded, Graphs, Id, Interrupt, Kind};
 
 /// A record whose steps are quads alone, of terms that RDF 1.1 has: what knows no other form reads it.
 const PLAIN: u8 = 1;
@@ -100,12 +100,18 @@ impl Writer {
     }
 
     /// Adds what follows what is there. `key` passes on the key of an id that is not its own term.
-    pub(crate) fn step(&mut self, deletes: &[[Id; 4]], inserts: &[[Id; 4]], key: impl Fn(Id, &mut dyn FnMut(&str))) {
+    pub(crate) fn step(
+        &mut self,
+        deletes: &[[Id; 4]],
+        inserts: &[[Id; 4]],
+        key: impl Fn(Id, &mut dyn FnMut(&str)),
+        interrupt: &Interrupt<'_>,
+    ) {
         self.mark(QUADS);
         let mut numbers: HashMap<Id, u64, HashKey> = HashMap::with_hasher(self.hash_key);
         for quads in [deletes, inserts] {
             put(quads.len() as u64, &mut self.steps);
-            for (place, &id) in quads.as_flattened().iter().enumerate() {
+            for (place, &id) in interrupt.each(quads.as_flattened().iter()).enumerate() {
                 if id.is_unbound() {
                     if place % 4 < 3 {
                         self.flaw.get_or_insert(NO_TERM);

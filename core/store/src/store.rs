@@ -6,7 +6,7 @@ use crate::mutant::{Mutant, Planted};
 use crate::record::{NamedTerm, Record, Step};
 use crate::staging::{Act, Coming, Staged, Staging};
 use crate::sync::Mutex;
-use crate::transaction::{Transaction, id_of, last_of_each};
+use crate::transaction::{Ask, Transaction, id_of, last_of_each};
 use crate::turn::{Turn, Turns, Waiting, lock};
 use hashbrown::HashMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use vicus_disk::{Flight, Landing, Opening, Recovered, StoreFiles, Torn};
 use vicus_files::Directory;
 use vicus_flow::NoMemory;
 use vicus_flow::library::HashKey;
-use vicus_rdf::{Changes, Graphs, Id, Kind, Snapshot, Unranked};
+use vicus_rdf::{Changes, Graphs, Id, Interrupt, Kind, Snapshot, Unranked};
 
 /// The kind of its base files.
 pub(crate) const KIND: [u8; 8] = *b"rdf     ";
@@ -297,7 +297,10 @@ impl<'a> Replay<'a> {
                     // The snapshot has the name then.
                     self.apply()?;
                     let none = self.snapshot.fresh().behind();
-                    self.with(|snapshot| snapshot.with(Changes::of_copy(snapshot, id(*from), id(*to), none)?))?;
+                    self.with(|snapshot| {
+                        let never = Interrupt::never();
+                        snapshot.with(Changes::of_copy(snapshot, id(*from), id(*to), none, &never)?)
+                    })?;
                 }
             }
         }
@@ -311,7 +314,7 @@ impl<'a> Replay<'a> {
 
     /// Makes the changes so far, and the terms, part of the snapshot. Ids stay.
     fn apply(&mut self) -> Result<(), StoreError> {
-        let changes = last_of_each(std::mem::take(&mut self.changes));
+        let changes = last_of_each(std::mem::take(&mut self.changes), &Interrupt::never());
         let of = |there: bool| changes.iter().filter(|(_, is)| *is == there).map(|(quad, _)| *quad).collect();
         let fresh = std::mem::replace(&mut self.fresh, self.snapshot.fresh().behind());
         let changes = Changes { fresh, inserts: of(true), deletes: of(false) };
@@ -391,6 +394,18 @@ impl Store {
     /// There is not enough memory, or data that is needed is damaged.
     pub fn write(&self) -> Result<Transaction<'_>, StoreError> {
         Transaction::new(self, self.writing())
+    }
+
+    /// As [`Store::write`]; it waits and works until its function returns an error, and then ends with it. The function
+    /// is asked at bounded steps up to the moment at which its changes are staged for the drive.
+    ///
+    /// # Errors
+    /// As [`Store::write`]; or [`StoreError::Unreadable`] with the function's error.
+    pub fn write_asking(&self, ask: Ask) -> Result<Transaction<'_>, StoreError> {
+        let turn = self.writers.wait_asking(&*self.waiting, &*ask).map_err(StoreError::given_up)?;
+        let mut transaction = Transaction::new(self, self.writing_with(turn))?;
+        transaction.ask(ask);
+        Ok(transaction)
     }
 
     /// Begins a transaction; `None` if another one is open.

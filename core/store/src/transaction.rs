@@ -6,8 +6,11 @@ use crate::store::{Store, Writing};
 use oxrdf::{GraphNameRef, QuadRef, TermRef};
 use std::fmt;
 use std::sync::Arc;
-use vicus_flow::NoMemory;
-use vicus_rdf::{Changes, Encoded, Encoder, Graphs, Id, Kind, Snapshot, Unranked};
+use vicus_flow::{BoxError, NoMemory};
+use vicus_rdf::{Changes, Encoded, Encoder, Graphs, Id, Interrupt, Kind, Snapshot, Unranked};
+
+/// Is asked at bounded steps of long work, which ends with its error.
+pub type Ask = Arc<dyn Fn() -> Result<(), BoxError> + Send + Sync>;
 
 /// Changes that are made together or not at all. Dropped without [`Transaction::commit`], they are not made; nor are they after an error.
 ///
@@ -25,6 +28,8 @@ pub struct Transaction<'a> {
     is_broken: bool,
     record: Writer,
     encoder: Encoder,
+    /// See [`Transaction::ask`].
+    pub(crate) ask: Ask,
 }
 
 /// What a transaction has come to.
@@ -42,7 +47,15 @@ impl<'a> Transaction<'a> {
         let fresh = snapshot.fresh().behind();
         let changes = Vec::new();
         let (record, encoder) = (Writer::new(store.hash_key), Encoder::default());
-        Ok(Transaction { store, writing, refused, snapshot, fresh, changes, is_broken: false, record, encoder })
+        let ask: Ask = Arc::new(|| Ok(()));
+        Ok(Transaction { store, writing, refused, snapshot, fresh, changes, is_broken: false, record, encoder, ask })
+    }
+
+    /// From now on long work asks this function at bounded steps, and ends with its error: the last time before its
+    /// changes are staged for the drive. The transaction is then not made. See [`Store::write_asking`] for one that
+    /// asks while it waits to begin.
+    pub fn ask(&mut self, ask: Ask) {
+        self.ask = ask;
     }
 
     /// The data with all changes so far.
@@ -61,19 +74,24 @@ impl<'a> Transaction<'a> {
         if self.changes.is_empty() {
             return Ok(());
         }
-        let changes = last_of_each(std::mem::take(&mut self.changes));
-        let of = |there: bool| changes.iter().filter(|(_, is)| *is == there).map(|(quad, _)| *quad).collect::<Vec<_>>();
-        let (deletes, inserts) = (of(false), of(true));
-        drop(changes);
+        let (ask, changes) = (Arc::clone(&self.ask), std::mem::take(&mut self.changes));
+        let interrupt = Interrupt::by(&*ask);
         let made = self.snapshot.read_by(|| -> Result<Result<Snapshot, Flaw>, NoMemory> {
+            let changes = last_of_each(changes, &interrupt);
+            let of = |there: bool| {
+                let those = interrupt.each(changes.iter()).filter(|(_, is)| *is == there);
+                those.map(|(quad, _)| *quad).collect::<Vec<_>>()
+            };
+            let (deletes, inserts) = (of(false), of(true));
+            drop(changes);
             let key = |id: Id, look: &mut dyn FnMut(&str)| match fresh.has(id) && id.is_computed() {
                 true => look(fresh.key(id)),
                 false => self.snapshot.key(id, look),
             };
-            self.record.step(&deletes, &inserts, key);
+            self.record.step(&deletes, &inserts, key, &interrupt);
             match self.record.flaw() {
                 Some(flaw) => Ok(Err(flaw)),
-                None => self.snapshot.with(Changes { fresh, inserts, deletes }).map(Ok),
+                None => self.snapshot.with_interrupt(Changes { fresh, inserts, deletes }, &interrupt).map(Ok),
             }
         });
         let made = made.map_err(StoreError::given_up)?;
@@ -156,10 +174,10 @@ impl<'a> Transaction<'a> {
             return Ok(());
         }
         self.sound(|this| {
-            let snapshot = Arc::clone(&this.snapshot);
+            let (snapshot, ask) = (Arc::clone(&this.snapshot), Arc::clone(&this.ask));
             let made = snapshot.read_by(|| {
                 this.record.clear(graphs, |id, look| snapshot.key(id, look));
-                snapshot.cleared(graphs)
+                snapshot.cleared_with_interrupt(graphs, &Interrupt::by(&*ask))
             });
             this.follow(made.map_err(StoreError::given_up)??)
         })
@@ -179,13 +197,14 @@ impl<'a> Transaction<'a> {
             return Ok(());
         }
         self.sound(|this| {
-            let snapshot = Arc::clone(&this.snapshot);
+            let (snapshot, ask) = (Arc::clone(&this.snapshot), Arc::clone(&this.ask));
+            let interrupt = Interrupt::by(&*ask);
             let made = snapshot.read_by(|| {
                 this.record.copy(from, to, |id, look| match fresh.has(id) && id.is_computed() {
                     true => look(fresh.key(id)),
                     false => snapshot.key(id, look),
                 });
-                snapshot.with(Changes::of_copy(&snapshot, from, to, fresh)?)
+                snapshot.with_interrupt(Changes::of_copy(&snapshot, from, to, fresh, &interrupt)?, &interrupt)
             });
             this.follow(made.map_err(StoreError::given_up)??)
         })
@@ -258,11 +277,14 @@ impl<'a> Transaction<'a> {
         let snapshot = self.snapshot()?;
         // Terms may have been looked for in vain where bytes were lost, and quads left out that have them.
         snapshot.check_kept().map_err(StoreError::given_up)?;
-        let Transaction { store, writing, record, refused, .. } = self;
+        let Transaction { store, writing, record, refused, ask, .. } = self;
         if record.is_empty() {
             return Ok(Committed { snapshot, number: None });
         }
-        let waiter = store.stage(record.finish(), Arc::clone(&snapshot), refused)?;
+        let record = record.finish();
+        // The last time: what is staged can't be taken back.
+        ask().map_err(StoreError::given_up)?;
+        let waiter = store.stage(record, Arc::clone(&snapshot), refused)?;
         // The next writer begins while the drive works.
         drop(writing);
         let number = store.land(&waiter)?;
@@ -271,10 +293,20 @@ impl<'a> Transaction<'a> {
 }
 
 /// The last change of each quad, ascending by quads.
-pub(crate) fn last_of_each(mut changes: Vec<([Id; 4], bool)>) -> Vec<([Id; 4], bool)> {
+pub(crate) fn last_of_each(mut changes: Vec<([Id; 4], bool)>, interrupt: &Interrupt<'_>) -> Vec<([Id; 4], bool)> {
+    /// So many are sorted without a question.
+    const SORTED: usize = 1 << 18;
     // Stable, so those of a quad stay in their order.
-    changes.sort_by_key(|(quad, _)| *quad);
+    for part in changes.chunks_mut(SORTED) {
+        interrupt.steps(part.len());
+        part.sort_by_key(|(quad, _)| *quad);
+    }
+    if changes.len() > SORTED {
+        // This finds the sorted parts and merges them.
+        changes.sort_by_key(|(quad, _)| *quad);
+    }
     changes.dedup_by(|later, kept| {
+        interrupt.step();
         let is_same = later.0 == kept.0;
         if is_same {
             kept.1 = later.1;

@@ -1,6 +1,7 @@
 //! How callers wait for each other: in the order in which they came.
 
 use crate::sync::{Mutex, MutexGuard};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::PoisonError;
 
@@ -40,6 +41,9 @@ impl Waiting for NoWaiting {
     }
 }
 
+/// A caller that waits for its turn is asked so often whether it still does.
+const BETWEEN_QUESTIONS_NS: u64 = 20_000_000;
+
 /// A thing that one caller has at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Turns(Mutex<Numbers>);
@@ -48,6 +52,19 @@ pub(crate) struct Turns(Mutex<Numbers>);
 struct Numbers {
     next: u64,
     current: u64,
+    /// Of those that wait, the ones that have gone. Invariant: `current` is none of them.
+    gone: BTreeSet<u64>,
+}
+
+impl Numbers {
+    /// The next caller's turn begins; whether there is one.
+    fn advance(&mut self) -> bool {
+        self.current += 1;
+        while self.gone.remove(&self.current) {
+            self.current += 1;
+        }
+        self.current < self.next
+    }
 }
 
 /// The caller that has it; ends when dropped.
@@ -61,15 +78,44 @@ impl Turns {
         lock(&self.0)
     }
 
+    /// The number of a new caller.
+    fn number(&self) -> u64 {
+        let mut numbers = self.lock();
+        numbers.next += 1;
+        numbers.next - 1
+    }
+
     /// Waits for the caller's turn.
     pub(crate) fn wait<'a>(&'a self, waiting: &'a dyn Waiting) -> Turn<'a> {
-        let mine = {
-            let mut numbers = self.lock();
-            numbers.next += 1;
-            numbers.next - 1
-        };
+        let mine = self.number();
         waiting.wait(mine, &mut || self.lock().current == mine);
         Turn { turns: self, waiting }
+    }
+
+    /// Waits for the caller's turn, and asks now and then whether it is to be waited for; else returns that error.
+    pub(crate) fn wait_asking<'a, E>(
+        &'a self,
+        waiting: &'a dyn Waiting,
+        ask: &dyn Fn() -> Result<(), E>,
+    ) -> Result<Turn<'a>, E> {
+        let mine = self.number();
+        while self.lock().current != mine {
+            if let Err(error) = ask() {
+                let next = {
+                    let mut numbers = self.lock();
+                    if numbers.current != mine {
+                        numbers.gone.insert(mine);
+                        return Err(error);
+                    }
+                    // It has come meanwhile.
+                    numbers.advance().then_some(numbers.current)
+                };
+                next.into_iter().for_each(|next| waiting.wake(next));
+                return Err(error);
+            }
+            waiting.wait_at_most(mine, BETWEEN_QUESTIONS_NS, &mut || self.lock().current == mine);
+        }
+        Ok(Turn { turns: self, waiting })
     }
 
     /// The turn, if no caller has it or waits for it.
@@ -86,8 +132,8 @@ impl Drop for Turn<'_> {
     fn drop(&mut self) {
         let (next, is_awaited) = {
             let mut numbers = self.turns.lock();
-            numbers.current += 1;
-            (numbers.current, numbers.current < numbers.next)
+            let is_awaited = numbers.advance();
+            (numbers.current, is_awaited)
         };
         if is_awaited {
             self.waiting.wake(next);

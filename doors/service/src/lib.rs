@@ -52,5 +52,5 @@ pub use store::{
 };
 pub use temporary::TemporaryFolder;
 pub use update::{Draft, NotStored, Stored, Updated, Updating, check_update};
-pub use vicus_store::{Repaired, Store, StoreError, Torn, Unread};
+pub use vicus_store::{Ask, Repaired, Store, StoreError, Torn, Unread};
 pub use web::{Permit, Web, WebError, WebOptions};

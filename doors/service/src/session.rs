@@ -28,11 +28,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vicus::{BoxCounts, Budget, FlowError, Model, Request, RequestOptions, Totals};
 use vicus_language::{
-    Answer, Language, PlanNode, Planned as _, RunOperators, Runnable, TextError, TextErrorKind, TextLimits, Watch,
+    Answer, Ends, Language, PlanNode, Planned as _, RunOperators, Runnable, TextError, TextErrorKind, TextLimits, Watch,
 };
 use vicus_rdf::Snapshot;
 use vicus_rdf::load::LONGEST_IRI;
 use vicus_sparql::{Form, Moment, ParseOptions, PlanOptions, Sparql, parse_with, parsing_bytes_with};
+use vicus_store::Ask;
 
 /// What a call may take.
 #[derive(Clone, Debug, Default)]
@@ -243,14 +244,23 @@ impl Ticket {
 
     /// Why it is to end, if it is.
     pub(crate) fn ended(&self, during: Stage) -> Option<Error> {
-        if self.cancel.is_cancelled() {
-            return Some(Error::Cancelled);
-        }
-        self.until.is_some_and(|until| Instant::now() >= until).then_some(Error::TimeLimit { during })
+        ended(&self.cancel, self.until, during)
     }
 
     pub(crate) fn check(&self, during: Stage) -> Result<(), Error> {
         self.ended(during).map_or(Ok(()), Err)
+    }
+
+    /// For work that asks at bounded steps whether it is to end.
+    pub(crate) fn ask(&self) -> Ask {
+        let (cancel, until) = (self.cancel.clone(), self.until);
+        Arc::new(move || ended(&cancel, until, Stage::Running).map_or(Ok(()), |error| Err(error.into())))
+    }
+
+    /// For a parser that asks now and then whether it is to end.
+    pub(crate) fn ends(&self) -> Ends {
+        let (cancel, until) = (self.cancel.clone(), self.until);
+        Arc::new(move || ended(&cancel, until, Stage::Parsing).is_some())
     }
 
     /// Takes so many bytes all in all. `holders` say what for.
@@ -273,9 +283,10 @@ impl Ticket {
     /// Parses a text, for which it holds so many bytes all in all.
     pub(crate) fn parse<P>(&self, bytes: u64, parse: impl FnOnce() -> Result<P, TextError>) -> Result<P, Error> {
         self.hold(bytes, [("its text, when it is parsed,", bytes)])?;
-        let parsed = parse().map_err(Error::Query)?;
+        let parsed = parse();
+        // Parsing that was ended says so, and what came too late is late all the same.
         self.check(Stage::Parsing)?;
-        Ok(parsed)
+        parsed.map_err(Error::Query)
     }
 }
 
@@ -330,7 +341,9 @@ impl Call {
         let began = Instant::now();
         let text_bytes = bytes.saturating_add(language.parsing_bytes(text));
         let limits = self.session.options.text_limits();
-        let parsed = self.ticket.parse(text_bytes, || language.parse(text, &limits).map_err(Into::into))?;
+        let ends = self.ticket.ends();
+        let read = || language.parse_until(text, &limits, &ends).map_err(Into::into);
+        let parsed = self.ticket.parse(text_bytes, read)?;
         let parsing = began.elapsed();
         Ok(Arc::new(Prepared { parsing, ..self.plan(language, &parsed, text_bytes)? }))
     }
@@ -447,6 +460,14 @@ impl Call {
         }
         Ok(Running { began, submitted, ticket, solutions, sink, handed, beside_boxes, counts: session.options.counts })
     }
+}
+
+/// Why a call with this limit is to end, if it is.
+fn ended(cancel: &Cancel, until: Option<Instant>, during: Stage) -> Option<Error> {
+    if cancel.is_cancelled() {
+        return Some(Error::Cancelled);
+    }
+    until.is_some_and(|until| Instant::now() >= until).then_some(Error::TimeLimit { during })
 }
 
 /// Calls what reads data outside of boxes: a page of a mapped file may be found damaged there, too, or bytes lost until then.

@@ -19,13 +19,13 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use vicus::{BoxError, Totals, Turn};
 use vicus_language::TextError;
-use vicus_rdf::Snapshot;
 use vicus_rdf::load::{LoadOptions, Room};
+use vicus_rdf::{Interrupt, Snapshot};
 use vicus_sparql::{
     Change, Filled, Filling, Load, Moment, Operation, Parsed, Step, Update, UpdateError, parse_update_with,
     update_bytes_with,
 };
-use vicus_store::{self as store, CommitError, Store, StoreError, Transaction};
+use vicus_store::{self as store, Ask, CommitError, Store, StoreError, Transaction};
 
 /// Data that an update changes: a transaction. Dropping it without a commit leaves the data as it was; so does an error.
 pub trait Updating {
@@ -40,6 +40,9 @@ pub trait Updating {
     /// # Errors
     /// As [`Updating::snapshot`].
     fn change(&mut self, change: Change) -> Result<(), Shared>;
+
+    /// From now on its work asks this function at bounded steps, and ends with its error. By default it does not ask.
+    fn ask(&mut self, _ask: Ask) {}
 }
 
 /// An error that several may have.
@@ -64,6 +67,10 @@ impl Updating for Transaction<'_> {
             }
         }
     }
+
+    fn ask(&mut self, ask: Ask) {
+        Transaction::ask(self, ask);
+    }
 }
 
 /// A dataset in memory as an update changes it; the dataset itself stays as it is.
@@ -84,30 +91,43 @@ impl Updating for Transaction<'_> {
 /// assert_eq!(session.count("SELECT * { ?x <http://e/age> 28 }")?, 1);
 /// # Ok::<(), vicus_service::Error>(())
 /// ```
-#[derive(Debug)]
-pub struct Draft(Dataset);
+pub struct Draft {
+    dataset: Dataset,
+    ask: Option<Ask>,
+}
+
+impl fmt::Debug for Draft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Draft").field(&self.dataset).finish()
+    }
+}
 
 impl Draft {
     /// One that has the data of this dataset so far.
     pub fn of(dataset: &Dataset) -> Draft {
-        Draft(dataset.clone())
+        Draft { dataset: dataset.clone(), ask: None }
     }
 
     /// The data as it is now.
     pub fn dataset(self) -> Dataset {
-        self.0
+        self.dataset
     }
 }
 
 impl Updating for Draft {
     fn snapshot(&mut self) -> Result<Arc<Snapshot>, Shared> {
-        Ok(Arc::clone(self.0.snapshot()))
+        Ok(Arc::clone(self.dataset.snapshot()))
     }
 
     fn change(&mut self, change: Change) -> Result<(), Shared> {
-        let after = change.apply(self.0.snapshot()).map_err(shared)?;
-        self.0 = Dataset::new(after);
+        let interrupt = self.ask.as_ref().map_or(Interrupt::never(), |ask| Interrupt::by(&**ask));
+        let after = change.apply(self.dataset.snapshot(), &interrupt).map_err(shared)?;
+        self.dataset = Dataset::new(after);
         Ok(())
+    }
+
+    fn ask(&mut self, ask: Ask) {
+        self.ask = Some(ask);
     }
 }
 
@@ -189,9 +209,15 @@ pub(crate) fn run_in_store(
         let updated = Updated { operations, time: began.elapsed(), ..Updated::default() };
         return Ok(Stored { updated, number });
     }
-    let mut transaction = store.write().map_err(NotStored::Store)?;
+    let ended = |error: &StoreError| ended(error).map(NotStored::Update);
+    let transaction = store.write_asking(ticket.ask());
+    let mut transaction = transaction.map_err(|error| ended(&error).unwrap_or(NotStored::Store(error)))?;
     let updated = run_parsed(service, &update, (ticket, text_bytes), &mut transaction, options)?;
-    let number = transaction.commit().map_err(NotStored::Commit)?.number;
+    let number = transaction.commit().map_err(|error| match &error {
+        CommitError::Failed(failed) => ended(failed).unwrap_or(NotStored::Commit(error)),
+        _ => NotStored::Commit(error),
+    })?;
+    let number = number.number;
     Ok(Stored { updated: Updated { time: began.elapsed(), ..updated }, number })
 }
 
@@ -239,6 +265,7 @@ fn run_parsed(
     let moment = options.moment.unwrap_or_else(now);
     // All of its operations happen at one moment, and its solutions have no order.
     let options = Arc::new(SessionOptions { moment: Some(moment), parallel_answers: true, ..options });
+    data.ask(ticket.ask());
     let mut running = Running { service, ticket, options, text_bytes, updated: Updated::default() };
     for (place, operation) in update.operations().iter().enumerate() {
         // Each makes blank nodes and random numbers of its own.
@@ -273,8 +300,9 @@ impl Drop for Running<'_> {
 
 impl Running<'_> {
     fn step(&mut self, operation: &Operation, data: &mut dyn Updating, moment: Moment) -> Result<(), Error> {
-        let snapshot = data.snapshot().map_err(Error::Store)?;
-        let step = reading(&snapshot, "update", || operation.step(&snapshot, moment))?;
+        let ask = self.ticket.ask();
+        let snapshot = data.snapshot().map_err(of_data)?;
+        let step = reading(&snapshot, "update", || operation.step(&snapshot, moment, &Interrupt::by(&*ask)))?;
         let changes = match step.map_err(of_update)? {
             Step::Change(changes) => changes,
             Step::Solve(pattern, filling) => vec![self.solve(snapshot, pattern, filling)?],
@@ -286,7 +314,7 @@ impl Running<'_> {
         };
         for change in changes {
             self.ticket.check(Stage::Running)?;
-            data.change(change).map_err(Error::Store)?;
+            data.change(change).map_err(of_data)?;
         }
         Ok(())
     }
@@ -355,7 +383,8 @@ impl Running<'_> {
         }
         let dataset = loaded?.dataset;
         let quads = dataset.snapshot().heap_bytes() as u64;
-        let filled = filling.document(dataset.snapshot(), load.into).map_err(of_update)?;
+        let ask = self.ticket.ask();
+        let filled = filling.document(dataset.snapshot(), load.into, &Interrupt::by(&*ask)).map_err(of_update)?;
         holding.hold(quads + filled.bytes())?;
         Ok(Change::Quads(filling.finish([filled])))
     }
@@ -415,10 +444,25 @@ impl<R: Read> Read for Held<R> {
     }
 }
 
+/// Why an update is to end, if that is why its data could not be read or changed.
+fn ended(error: &(dyn std::error::Error + 'static)) -> Option<Error> {
+    if let Some(error) = error.downcast_ref::<Error>() {
+        return Some(error.clone());
+    }
+    match (error.downcast_ref::<StoreError>(), error.downcast_ref::<UpdateError>()) {
+        (Some(StoreError::Unreadable(error)), _) | (_, Some(UpdateError::Unreadable(error))) => ended(&**error),
+        _ => None,
+    }
+}
+
+fn of_data(error: Shared) -> Error {
+    ended(&*error).unwrap_or(Error::Store(error))
+}
+
 fn of_update(error: UpdateError) -> Error {
     match error {
         UpdateError::NoMemory(error) => Error::NoMemory { name: "update".to_owned(), error },
-        UpdateError::Unreadable(error) => Error::Store(error),
+        UpdateError::Unreadable(error) => of_data(error),
         error => Error::Failed { name: "update".to_owned(), error: Arc::new(error) },
     }
 }

@@ -15,6 +15,8 @@ pub(super) enum Found {
     Reifier,
     Direction,
     Version,
+    /// A directive, whose IRI is resolved against the base so far: nothing of RDF 1.2.
+    Directive,
     /// Triples are within each other more than [`MOST_NESTED`] levels deep; an error in any case.
     TooDeep,
 }
@@ -29,6 +31,7 @@ impl Found {
             Found::Reifier => "a reifier, `~ r`,",
             Found::Direction => "a base direction, `@en--ltr`,",
             Found::Version => "a VERSION",
+            Found::Directive => unreachable!("a directive is no error"),
             Found::TooDeep => return format!("triples are within each other more than {MOST_NESTED} levels deep"),
         };
         format!("{what} is RDF 1.2: give --rdf-12 to read it")
@@ -49,10 +52,12 @@ enum At {
     Brace,
     Iri,
     Comment,
-    /// In a word, of which so many bytes are those of `version`; `None` if it is another one.
-    Word(Option<u8>),
+    /// In a word, as far as it is a [keyword](KEYWORDS); `None` if it is another one.
+    Word(Option<Keyword>),
+    /// Behind `@`.
+    At,
     /// In a word behind `@`; the second says whether the last byte was a hyphen.
-    Tag(Option<u8>, bool),
+    Tag(Option<Keyword>, bool),
     /// Behind so many quotation marks.
     Quotes(u8, u8),
     Short(u8, bool),
@@ -65,17 +70,54 @@ enum At {
 pub(super) struct Edition {
     at: At,
     levels: usize,
+    /// The bytes of the IRI that is being read, and of the longest one so far.
+    iri: usize,
+    longest_iri: usize,
 }
 
-const VERSION: &[u8] = b"version";
+/// Words that are looked for.
+const KEYWORDS: [(&[u8], Found); 3] =
+    [(b"version", Found::Version), (b"base", Found::Directive), (b"prefix", Found::Directive)];
+
+/// Which of them a word may be, and how many of its bytes have come.
+#[derive(Clone, Copy, Debug)]
+struct Keyword {
+    which: u8,
+    bytes: u8,
+}
+
+impl Keyword {
+    /// A word that begins with this byte.
+    fn begun(byte: u8) -> Option<Keyword> {
+        let which = KEYWORDS.iter().position(|(word, _)| word[0] == byte.to_ascii_lowercase())?;
+        Some(Keyword { which: which as u8, bytes: 1 })
+    }
+
+    /// With this byte more.
+    fn behind(self, byte: u8) -> Option<Keyword> {
+        let next = KEYWORDS[usize::from(self.which)].0.get(usize::from(self.bytes));
+        (next == Some(&byte.to_ascii_lowercase())).then_some(Keyword { bytes: self.bytes + 1, ..self })
+    }
+
+    /// What was found, and how many bytes it has, if all of them have come.
+    fn found(self) -> Option<(usize, Found)> {
+        let (word, found) = KEYWORDS[usize::from(self.which)];
+        (word.len() == usize::from(self.bytes)).then_some((word.len(), found))
+    }
+}
 
 impl Default for Edition {
     fn default() -> Edition {
-        Edition { at: At::Ground, levels: 0 }
+        Edition { at: At::Ground, levels: 0, iri: 0, longest_iri: 0 }
     }
 }
 
 impl Edition {
+    /// The bytes of the longest IRI so far, as it stands in the text.
+    pub(super) fn longest_iri(&self) -> usize {
+        self.longest_iri
+    }
+
     /// Reads on up to the first thing that is found; returns the place behind it, and how many bytes before that it began, perhaps in an
     /// earlier part.
     pub(super) fn find(&mut self, text: &[u8]) -> Option<(usize, usize, Found)> {
@@ -90,9 +132,13 @@ impl Edition {
                 _ => Some(0),
             };
             match end {
-                None => return None,
                 Some(0) => {}
-                Some(more) => {
+                None | Some(_) => {
+                    let more = end.unwrap_or(text.len() - place);
+                    if matches!(self.at, At::Iri) {
+                        self.iri += more;
+                        self.longest_iri = self.longest_iri.max(self.iri);
+                    }
                     place += more;
                     continue;
                 }
@@ -120,7 +166,10 @@ impl Edition {
                 At::LessLess
             }
             (At::Less, b'>') => At::Ground,
-            (At::Less, _) => At::Iri,
+            (At::Less, _) => {
+                self.iri = 1;
+                At::Iri
+            }
             (At::LessLess, b'(') => return (At::Ground, Some((3, Found::TripleTerm))),
             (At::LessLess, _) => {
                 let (next, _) = self.ground(byte);
@@ -135,18 +184,19 @@ impl Edition {
             (At::Iri, _) => At::Iri,
             (At::Comment, b'\n' | b'\r') => At::Ground,
             (At::Comment, _) => At::Comment,
-            (At::Word(known), _) if is_of_word(byte) => At::Word(behind(known, byte)),
-            (At::Word(Some(7)), _) => {
+            (At::Word(known), _) if is_of_word(byte) => At::Word(known.and_then(|known| known.behind(byte))),
+            (At::Word(Some(known)), _) if let Some((length, found)) = known.found() => {
                 let (next, _) = self.ground(byte);
-                return (next, Some((8, Found::Version)));
+                return (next, Some((length + 1, found)));
             }
             (At::Tag(_, true), b'-') => return (At::Ground, Some((2, Found::Direction))),
+            (At::At, _) if byte.is_ascii_alphanumeric() || byte == b'-' => At::Tag(Keyword::begun(byte), byte == b'-'),
             (At::Tag(known, _), _) if byte.is_ascii_alphanumeric() || byte == b'-' => {
-                At::Tag(behind(known, byte), byte == b'-')
+                At::Tag(known.and_then(|known| known.behind(byte)), byte == b'-')
             }
-            (At::Tag(Some(7), _), _) => {
+            (At::Tag(Some(known), _), _) if let Some((length, found)) = known.found() => {
                 let (next, _) = self.ground(byte);
-                return (next, Some((9, Found::Version)));
+                return (next, Some((length + 2, found)));
             }
             (At::Quotes(quote, 1), _) if byte == quote => At::Quotes(quote, 2),
             (At::Quotes(quote, 1), b'\\') => At::Short(quote, true),
@@ -162,7 +212,7 @@ impl Edition {
             (At::Long(quote, 2, _), _) if byte == quote => At::Ground,
             (At::Long(quote, marks, _), _) if byte == quote => At::Long(quote, marks + 1, false),
             (At::Long(quote, ..), _) => At::Long(quote, 0, false),
-            (At::Ground | At::Greater | At::Brace | At::Word(_) | At::Tag(..) | At::Quotes(..), _) => {
+            (At::Ground | At::Greater | At::Brace | At::Word(_) | At::At | At::Tag(..) | At::Quotes(..), _) => {
                 return self.ground(byte);
             }
         };
@@ -176,20 +226,14 @@ impl Edition {
             b'{' => At::Brace,
             b'#' => At::Comment,
             b'\\' => At::Escaped,
-            b'@' => At::Tag(Some(0), false),
+            b'@' => At::At,
             b'"' | b'\'' => At::Quotes(byte, 1),
             b'~' => return (At::Ground, Some((1, Found::Reifier))),
-            _ if is_of_word(byte) => At::Word(behind(Some(0), byte)),
+            _ if is_of_word(byte) => At::Word(Keyword::begun(byte)),
             _ => At::Ground,
         };
         (next, None)
     }
-}
-
-/// The letters of `version` that a word has so far, with this one more.
-fn behind(known: Option<u8>, byte: u8) -> Option<u8> {
-    let known = known?;
-    (VERSION.get(usize::from(known)) == Some(&byte.to_ascii_lowercase())).then_some(known + 1)
 }
 
 /// Whether a byte may stand in a word or a name behind its first letter.
@@ -233,8 +277,25 @@ mod tests {
             ("a:version:version <b> 'x'@en-version-x .", vec![]),
         ] {
             for step in 1..=text.len() {
-                assert_eq!(all(text, step), expected, "{text} by {step}");
+                let all = all(text, step).into_iter().filter(|(_, found)| *found != Found::Directive);
+                assert_eq!(all.collect::<Vec<_>>(), expected, "{text} by {step}");
             }
+        }
+    }
+
+    #[test]
+    fn directives_and_the_longest_iri_are_found() {
+        let text = "@base <http://e/> . BaSe <a> PREFIX base: <b#prefix> @prefix prefix: <c/> . \
+                    base:a base:base 'base'@base-x .";
+        for step in 1..=text.len() {
+            let places: Vec<usize> = all(text, step).into_iter().map(|(place, _)| place).collect();
+            assert_eq!(places, [0, 20, 29, 53], "by {step}");
+        }
+        for step in [1, 7, 1000] {
+            let mut edition = Edition::default();
+            let text = format!("<a> <{}> '<{}>' . # <{0}{0}>", "b".repeat(50), "c".repeat(90));
+            text.as_bytes().chunks(step).for_each(|part| assert_eq!(edition.find(part), None));
+            assert_eq!(edition.longest_iri(), 50, "by {step}");
         }
     }
 

@@ -101,6 +101,9 @@ fn any_line(parsed: &mut Parsed, line: &[u8], is_quads: bool, number: u64, file:
     let (mut edition, mut first, mut read) = (Edition::default(), None, 0);
     while let Some((end, length, found)) = edition.find(&line[read..]) {
         read += end;
+        if found == Found::Directive {
+            continue;
+        }
         let column = column_of(read.saturating_sub(length));
         let error = SyntaxError::new(file, number, column, &found.refusal());
         if found == Found::TooDeep {

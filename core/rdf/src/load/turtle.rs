@@ -1,6 +1,7 @@
 //! Turtle and TriG, which can't be cut: oxttl is given one buffer after the other, and the parsed pieces are taken out in between.
 
 use super::edition::{Edition, Found};
+use super::pulled::Ended;
 use super::statements::{Grown, Statements};
 use super::{MARK, OnError, Parsed, SyntaxError, Unparsed, could_have, is_of_rdf_12, too_long_iri};
 use memchr::{memchr_iter, memrchr};
@@ -15,6 +16,12 @@ const ERRORS_ON_A_LINE: u32 = 100;
 
 /// A statement of TriG that is longer than this is not given line by line any more.
 const LONG_STATEMENT: usize = 64 << 10;
+
+/// Text that oxttl may write out for short tokens, in bytes, before this reader asks whether it is to stop.
+const BETWEEN_STOPS: usize = 16 << 20;
+
+/// A token that is written out has at least so many bytes, with what is behind it.
+const SHORT_TOKEN: usize = 4;
 
 /// oxttl keeps a line as long as it can, so it is given a long buffer in parts.
 const FEED_BYTES: usize = 1 << 20;
@@ -50,6 +57,8 @@ pub struct TurtleReader {
     mark: Option<usize>,
     /// The characters on the last line so far.
     column: u64,
+    /// Bytes that tokens may have been written out to since this reader asked whether it is to stop.
+    written: usize,
 }
 
 /// What reads the grammar. TriG is given line by line, so that the line of a quad is known.
@@ -105,6 +114,7 @@ impl TurtleReader {
             edition: Edition::default(),
             mark: Some(0),
             column: 0,
+            written: 0,
         }
     }
 
@@ -141,16 +151,16 @@ impl TurtleReader {
 
     /// Parses the next bytes, except for those that have to wait for more. After an error, don't feed more.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(), SyntaxError> {
-        self.try_feed(bytes).map_err(Unparsed::malformed)
+        self.try_feed(bytes, &|| false).map_err(malformed)
     }
 
-    /// As [`TurtleReader::feed`]; lack of memory is an error.
-    pub(crate) fn try_feed(&mut self, bytes: &[u8]) -> Result<(), Unparsed> {
+    /// As [`TurtleReader::feed`]; lack of memory is an error, as it is that it is to stop.
+    pub(crate) fn try_feed(&mut self, bytes: &[u8], stopped: &dyn Fn() -> bool) -> Result<(), Ended> {
         for part in self.behind_mark(bytes).chunks(FEED_BYTES) {
             self.waiting.grow(part.len())?;
             self.waiting.extend_from_slice(part);
             if self.waiting.len() >= self.unfinished {
-                self.pass_on()?;
+                self.pass_on(stopped)?;
             }
         }
         Ok(())
@@ -171,15 +181,18 @@ impl TurtleReader {
     }
 
     /// Parses the waiting bytes.
-    fn pass_on(&mut self) -> Result<(), Unparsed> {
+    fn pass_on(&mut self, stopped: &dyn Fn() -> bool) -> Result<(), Ended> {
         let waiting = std::mem::take(&mut self.waiting);
         // oxttl keeps an unfinished token in a buffer that doubles, and copies the token.
         could_have(3 * (self.unfinished + waiting.len()))?;
         match &self.parser {
-            Parser::Turtle(_) => self.parse(&waiting)?,
+            Parser::Turtle(_) => self.parse(&waiting, stopped)?,
             // While a statement is not finished, oxttl reads its last token again with each portion: then a line is too little.
-            Parser::TriG(_) if self.unfinished > LONG_STATEMENT => self.parse(&waiting)?,
-            Parser::TriG(_) => waiting.split_inclusive(|&byte| byte == b'\n').try_for_each(|line| self.parse(line))?,
+            Parser::TriG(_) if self.unfinished > LONG_STATEMENT => self.parse(&waiting, stopped)?,
+            Parser::TriG(_) => {
+                let mut lines = waiting.split_inclusive(|&byte| byte == b'\n');
+                lines.try_for_each(|line| self.parse(line, stopped))?;
+            }
         }
         // The buffer is reused, unless a long token has grown it.
         if waiting.capacity() <= 2 * FEED_BYTES {
@@ -190,18 +203,24 @@ impl TurtleReader {
     }
 
     /// Looks for what only RDF 1.2 has, and gives a portion to oxttl.
-    fn parse(&mut self, portion: &[u8]) -> Result<(), Unparsed> {
+    fn parse(&mut self, portion: &[u8], stopped: &dyn Fn() -> bool) -> Result<(), Ended> {
         let takes_all = self.statements.parsed.rdf_12;
         // What was looked at, and what was given.
         let (mut seen, mut given) = (0, 0);
         while let Some((end, length, found)) = self.edition.find(&portion[seen..]) {
             seen += end;
+            if found == Found::Directive {
+                // With the directive before, so that the length of the base is known.
+                self.give(&portion[given..seen], stopped)?;
+                given = seen;
+                continue;
+            }
             if takes_all && found != Found::TooDeep {
                 continue;
             }
             // What is wrong before it comes first.
             let begin = seen.saturating_sub(length).max(given);
-            self.give(&portion[given..begin])?;
+            self.give(&portion[given..begin], stopped)?;
             given = begin;
             let line = self.lines + self.unfinished_lines + 1;
             let column = 1 + self.column.saturating_sub(length.saturating_sub(seen) as u64);
@@ -209,11 +228,36 @@ impl TurtleReader {
             let on_error = if found == Found::TooDeep { OnError::Fail } else { self.statements.on_error };
             self.statements.refuse(error, on_error)?;
         }
-        self.give(&portion[given..])
+        self.give(&portion[given..], stopped)
     }
 
-    /// Gives bytes to oxttl.
-    fn give(&mut self, portion: &[u8]) -> Result<(), Unparsed> {
+    /// Gives bytes to oxttl, in which are no directives but the last ones. Each short token may be written out to an
+    /// IRI as long as the base or a prefix, so a few of such bytes can take long.
+    fn give(&mut self, portion: &[u8], stopped: &dyn Fn() -> bool) -> Result<(), Ended> {
+        let long = self.base().len() + self.edition.longest_iri();
+        let piece = if long < 512 { portion.len() } else { (SHORT_TOKEN * BETWEEN_STOPS / long).max(1024) };
+        for piece in portion.chunks(piece.max(1)) {
+            self.give_piece(piece)?;
+            self.written = self.written.saturating_add((piece.len() / SHORT_TOKEN + 1).saturating_mul(long));
+            if self.written >= BETWEEN_STOPS {
+                self.written = 0;
+                if stopped() {
+                    return Err(Ended::Stopped);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn base(&self) -> &str {
+        let base = match &self.parser {
+            Parser::Turtle(parser) => parser.base_iri(),
+            Parser::TriG(parser) => parser.base_iri(),
+        };
+        base.unwrap_or_default()
+    }
+
+    fn give_piece(&mut self, portion: &[u8]) -> Result<(), Unparsed> {
         if portion.is_empty() {
             return Ok(());
         }
@@ -237,11 +281,7 @@ impl TurtleReader {
 
     /// Each base is resolved against the one before, so a short one makes it longer, and each of many takes time by its length.
     fn check_base(&self) -> Result<(), SyntaxError> {
-        let base = match &self.parser {
-            Parser::Turtle(parser) => parser.base_iri(),
-            Parser::TriG(parser) => parser.base_iri(),
-        };
-        if base.is_none_or(|base| base.len() <= self.statements.longest_iri) {
+        if self.base().len() <= self.statements.longest_iri {
             return Ok(());
         }
         let (line, message) = (self.lines + self.unfinished_lines + 1, too_long_iri(self.statements.longest_iri));
@@ -271,16 +311,16 @@ impl TurtleReader {
 
     /// Parses the end of the file.
     pub fn finish(self) -> Result<Parsed, SyntaxError> {
-        self.try_finish().map_err(Unparsed::malformed)
+        self.try_finish(&|| false).map_err(malformed)
     }
 
-    /// As [`TurtleReader::finish`]; lack of memory is an error.
-    pub(crate) fn try_finish(mut self) -> Result<Parsed, Unparsed> {
+    /// As [`TurtleReader::finish`]; lack of memory is an error, as it is that it is to stop.
+    pub(crate) fn try_finish(mut self, stopped: &dyn Fn() -> bool) -> Result<Parsed, Ended> {
         // A part of a mark is none.
         if let Some(seen) = self.mark.take() {
             self.waiting.extend_from_slice(&MARK[..seen]);
         }
-        self.pass_on()?;
+        self.pass_on(stopped)?;
         match &mut self.parser {
             Parser::Turtle(parser) => parser.end(),
             Parser::TriG(parser) => parser.end(),
@@ -336,6 +376,14 @@ impl TurtleReader {
         // After each error, oxttl reads the line again from its start.
         let on_error = if self.errors.1 == ERRORS_ON_A_LINE { OnError::Fail } else { self.statements.on_error };
         self.statements.refuse(error, on_error)
+    }
+}
+
+/// The syntax error, for a caller that stops nothing and has no error for lack of memory: panics then.
+fn malformed(ended: Ended) -> SyntaxError {
+    match ended {
+        Ended::Unparsed(error) => error.malformed(),
+        other => unreachable!("it reads by itself and is not stopped: {other:?}"),
     }
 }
 
@@ -403,6 +451,38 @@ mod tests {
         reader.feed("@base <http://e/a/> .\n".repeat(10_000).as_bytes()).unwrap();
         reader.feed(b"<b> <c> <d> .").unwrap();
         assert_eq!(reader.finish().unwrap().quads().len(), 1);
+    }
+
+    /// What happened: a portion of short tokens that a base or a prefix of 60 kB writes out took seconds, of directives
+    /// too, and was not asked meanwhile whether it is to stop.
+    #[test]
+    fn a_portion_of_short_tokens_with_a_long_base_asks_whether_it_is_to_stop() {
+        let long = "l".repeat(60_000);
+        let of_base = |text: &str| format!("@base <http://e/{long}> .\n{}", text.repeat(600));
+        let texts = [
+            of_base("@base <?a> ."),
+            of_base("@prefix a: <?a> ."),
+            of_base("<?a><?a><?a>."),
+            format!("@prefix p: <http://e/{long}> .\n{}", "p:a p:a p:a .".repeat(600)),
+        ];
+        for text in texts {
+            for make in [TurtleReader::new, TurtleReader::trig] {
+                let asked = std::cell::Cell::new(0);
+                let mut reader = make(0, None, OnError::Fail).unwrap();
+                let never = || {
+                    asked.set(asked.get() + 1);
+                    false
+                };
+                reader.try_feed(text.as_bytes(), &never).unwrap();
+                // Each portion is written out to 36 MB at least, and asks every 16 MiB.
+                assert!(asked.get() >= 2, "{} questions: {}", asked.get(), &text[60_000..60_100]);
+                let stopped = || asked.replace(0) == 0;
+                let mut reader = make(0, None, OnError::Fail).unwrap();
+                asked.set(0);
+                let ended = reader.try_feed(text.as_bytes(), &stopped);
+                assert!(matches!(ended, Err(Ended::Stopped)), "{ended:?}");
+            }
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::UpdateError;
 use std::sync::Arc;
 use vicus_flow::NoMemory;
-use vicus_rdf::{Changes, Graphs, Id, Snapshot, Unranked};
+use vicus_rdf::{Changes, Graphs, Id, Interrupt, Snapshot, Unranked};
 
 /// A step of an operation.
 #[derive(Debug)]
@@ -28,35 +28,37 @@ impl Change {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use vicus_rdf::Snapshot;
+    /// use vicus_rdf::{Interrupt, Snapshot};
     /// use vicus_sparql::{Moment, Step, parse_update};
     ///
     /// let before = Arc::new(Snapshot::of_ntriples(b"<http://e/a> <http://e/p> \"1\" .")?);
     /// let update = parse_update("INSERT DATA { GRAPH <http://e/g> { <http://e/a> <http://e/p> 1, 2 } }")?;
-    /// let Step::Change(changes) = update.operations()[0].step(&before, Moment::default())? else { unreachable!() };
-    /// let after = changes.into_iter().try_fold(before, |snapshot, change| change.apply(&snapshot))?;
+    /// let never = Interrupt::never();
+    /// let step = update.operations()[0].step(&before, Moment::default(), &never)?;
+    /// let Step::Change(changes) = step else { unreachable!() };
+    /// let after = changes.into_iter().try_fold(before, |snapshot, change| change.apply(&snapshot, &never))?;
     /// assert_eq!((after.len(), after.graphs().len()), (3, 1));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// There is not enough memory, or the data can't be read.
-    pub fn apply(self, snapshot: &Snapshot) -> Result<Arc<Snapshot>, UpdateError> {
+    /// There is not enough memory, the data can't be read, or the caller ends it.
+    pub fn apply(self, snapshot: &Snapshot, interrupt: &Interrupt<'_>) -> Result<Arc<Snapshot>, UpdateError> {
         UpdateError::or_given_up(|| match self {
-            Change::Clear(graphs) => snapshot.cleared(graphs),
-            change => snapshot.with(change.quads(snapshot)?),
+            Change::Clear(graphs) => snapshot.cleared_with_interrupt(graphs, interrupt),
+            change => snapshot.with_interrupt(change.quads(snapshot, interrupt)?, interrupt),
         })
         .map(Arc::new)
     }
 
-    /// It as quads. Gives up if data is damaged.
+    /// It as quads. Gives up if data is damaged, or the caller ends it.
     ///
     /// # Errors
     /// There is not enough memory.
-    pub fn quads(self, snapshot: &Snapshot) -> Result<Changes, NoMemory> {
+    pub fn quads(self, snapshot: &Snapshot, interrupt: &Interrupt<'_>) -> Result<Changes, NoMemory> {
         Ok(match self {
-            Change::Clear(graphs) => Changes { deletes: graphs.quads(snapshot)?, ..Changes::of(snapshot) },
-            Change::Copy { from, to, fresh } => Changes::of_copy(snapshot, from, to, fresh)?,
+            Change::Clear(graphs) => Changes { deletes: graphs.quads(snapshot, interrupt)?, ..Changes::of(snapshot) },
+            Change::Copy { from, to, fresh } => Changes::of_copy(snapshot, from, to, fresh, interrupt)?,
             Change::Quads(changes) => changes,
         })
     }

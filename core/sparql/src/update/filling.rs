@@ -15,7 +15,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vicus_flow::library::HashKey;
 use vicus_flow::{Envelope, Grow, NoMemory};
-use vicus_rdf::{Changes, Encoded, Encoder, Id, Kind, Order, Snapshot, TermView, Unranked};
+use vicus_rdf::{Changes, Encoded, Encoder, Id, Interrupt, Kind, Order, Snapshot, TermView, Unranked};
 
 /// Fills the templates of an operation.
 pub struct Filling {
@@ -140,6 +140,7 @@ impl Filling {
         insert: &[Quads],
         pattern: Option<&Parsed>,
         moment: Moment,
+        interrupt: &Interrupt<'_>,
     ) -> Result<Filling, UpdateError> {
         let fresh = snapshot.fresh().behind();
         let key = HashKey::default();
@@ -156,7 +157,8 @@ impl Filling {
                 Item::Computed(_, None) => unreachable!("the projection has the templates' variables"),
             })
             .collect();
-        let mut template = Template { columns, blanks: FxHashMap::default(), snapshot, shared: &mut shared };
+        let blanks = FxHashMap::default();
+        let mut template = Template { columns, blanks, snapshot, shared: &mut shared, interrupt };
         // A quad with a term that is nowhere can't be deleted.
         let delete = template.parts(delete, |snapshot, _, term| Ok(snapshot.id(term)))?;
         let insert = template.parts(insert, |snapshot, shared, term| shared.id(snapshot, term).map(Some))?;
@@ -254,15 +256,26 @@ impl Filling {
     /// name, each quad into the graph that the document says.
     ///
     /// # Errors
-    /// There is not enough memory; the snapshot's data is damaged; or the document has named graphs, and a name is given.
-    pub fn document(&self, document: &Snapshot, into: Option<&NamedNode>) -> Result<Filled, UpdateError> {
+    /// There is not enough memory; the snapshot's data is damaged; the document has named graphs, and a name is given;
+    /// or the caller ends it.
+    pub fn document(
+        &self,
+        document: &Snapshot,
+        into: Option<&NamedNode>,
+        interrupt: &Interrupt<'_>,
+    ) -> Result<Filled, UpdateError> {
         if into.is_some() && document.graphs().len() > 0 {
             return Err(UpdateError::DocumentHasGraphs);
         }
-        UpdateError::or_given_up(|| self.quads_of(document, into))
+        UpdateError::or_given_up(|| self.quads_of(document, into, interrupt))
     }
 
-    fn quads_of(&self, document: &Snapshot, into: Option<&NamedNode>) -> Result<Filled, NoMemory> {
+    fn quads_of(
+        &self,
+        document: &Snapshot,
+        into: Option<&NamedNode>,
+        interrupt: &Interrupt<'_>,
+    ) -> Result<Filled, NoMemory> {
         let graph = self.graph(into)?;
         let mut shared = self.lock();
         let mut known: HashMap<Id, Id, HashKey> = HashMap::with_hasher(HashKey::default());
@@ -291,7 +304,7 @@ impl Filling {
         let mut inserts = Vec::new();
         inserts.grow(document.len())?;
         let index = document.index(Order::Gspo);
-        for row in 0..index.len() {
+        for row in interrupt.each(0..index.len()) {
             let [s, p, o, own] = index.quad(row);
             let graph = if own.is_unbound() { graph } else { stored(own)? };
             inserts.push([stored(s)?, stored(p)?, stored(o)?, graph]);
@@ -305,10 +318,13 @@ impl Filling {
     }
 
     /// The quads of templates without variables: those of INSERT DATA and DELETE DATA.
-    pub(super) fn data(&self) -> Result<Changes, NoMemory> {
+    pub(super) fn data(&self, interrupt: &Interrupt<'_>) -> Result<Changes, NoMemory> {
         let made = {
             let mut shared = self.lock();
-            (0..self.blanks).map(|_| shared.blank(&self.snapshot)).collect::<Result<Vec<Id>, NoMemory>>()?
+            interrupt
+                .each(0..self.blanks)
+                .map(|_| shared.blank(&self.snapshot))
+                .collect::<Result<Vec<Id>, NoMemory>>()?
         };
         let quads = |templates: &[[Part; 4]]| {
             let id = |part: Part| match part {
@@ -316,7 +332,7 @@ impl Filling {
                 Part::Blank(number) => made[number as usize],
                 Part::Column(_) => unreachable!("a variable can't stand in data"),
             };
-            let filled = templates.iter().map(|parts| (parts, parts.map(id)));
+            let filled = interrupt.each(templates.iter()).map(|parts| (parts, parts.map(id)));
             filled.filter(|(parts, ids)| is_quad(parts, *ids)).map(|(_, ids)| ids).collect::<Vec<[Id; 4]>>()
         };
         let filled = Filled { deletes: quads(&self.delete), inserts: quads(&self.insert) };
@@ -370,6 +386,7 @@ struct Template<'a> {
     blanks: FxHashMap<u32, u32>,
     snapshot: &'a Snapshot,
     shared: &'a mut Shared,
+    interrupt: &'a Interrupt<'a>,
 }
 
 impl Template<'_> {
@@ -387,6 +404,7 @@ impl Template<'_> {
                 None => Some(Part::Constant(Id::UNBOUND)),
             };
             for triple in triples {
+                self.interrupt.step();
                 let subject = self.part(&triple.subject, &mut id)?;
                 let predicate = match &triple.verb {
                     Verb::Var(var) => self.part(&Term::Var(*var), &mut id)?,

@@ -30,7 +30,7 @@ use std::fmt;
 use std::sync::Arc;
 use vicus_flow::NoMemory;
 use vicus_language::stack::{Deep, LEVEL, of_levels};
-use vicus_rdf::{Id, Order, Snapshot};
+use vicus_rdf::{Id, Interrupt, Order, Snapshot};
 
 /// An update whose text is valid and which this engine can carry out.
 #[derive(Debug)]
@@ -300,17 +300,27 @@ impl Operation {
     /// What is to be done for it, with the data as it is now. The moment's seed names the blank nodes that it makes.
     ///
     /// # Errors
-    /// The graph that it names does or does not exist.
-    pub fn step(&self, snapshot: &Arc<Snapshot>, moment: Moment) -> Result<Step<'_>, UpdateError> {
-        UpdateError::or_given_up(|| self.step_of(snapshot, moment))
+    /// The graph that it names does or does not exist, or the caller ends it.
+    pub fn step(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        moment: Moment,
+        interrupt: &Interrupt<'_>,
+    ) -> Result<Step<'_>, UpdateError> {
+        UpdateError::or_given_up(|| self.step_of(snapshot, moment, interrupt))
     }
 
-    fn step_of(&self, snapshot: &Arc<Snapshot>, moment: Moment) -> Result<Step<'_>, UpdateError> {
+    fn step_of(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        moment: Moment,
+        interrupt: &Interrupt<'_>,
+    ) -> Result<Step<'_>, UpdateError> {
         let graph_id = |graph: &NamedNode| snapshot.id(graph.as_ref().into());
         Ok(Step::Change(match &self.0 {
             Kind::Load { silent, from, into } => {
                 let load = Load { from: from.as_str(), into: into.as_ref(), silent: *silent };
-                return Ok(Step::Load(load, Filling::new(snapshot, &[], &[], None, moment)?));
+                return Ok(Step::Load(load, Filling::new(snapshot, &[], &[], None, moment, interrupt)?));
             }
             Kind::Clear(ast::Graphs::All) => vec![Change::Clear(Graphs::All)],
             Kind::Clear(ast::Graphs::Named) => vec![Change::Clear(Graphs::Named)],
@@ -329,10 +339,10 @@ impl Operation {
             Kind::Transfer { how, silent, from, to } => transfer(snapshot, *how, *silent, from.as_ref(), to.as_ref())?,
             Kind::Modify(modify) => {
                 let Modify { delete, insert, pattern } = &**modify;
-                let filling = Filling::new(snapshot, delete, insert, pattern.as_ref(), moment)?;
+                let filling = Filling::new(snapshot, delete, insert, pattern.as_ref(), moment, interrupt)?;
                 match pattern {
                     Some(pattern) => return Ok(Step::Solve(pattern, filling)),
-                    None => vec![Change::Quads(filling.data()?)],
+                    None => vec![Change::Quads(filling.data(interrupt)?)],
                 }
             }
         }))
@@ -358,7 +368,7 @@ fn transfer(
     if from == to {
         return Ok(Vec::new());
     }
-    let filling = Filling::new(snapshot, &[], &[], None, Moment::default())?;
+    let filling = Filling::new(snapshot, &[], &[], None, Moment::default(), &Interrupt::never())?;
     let target = filling.graph(to)?;
     let copy = Change::Copy { from: source, to: target, fresh: filling.finish([]).fresh };
     Ok(match how {

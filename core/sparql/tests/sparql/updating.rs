@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use vicus_flow::sequential;
 use vicus_rdf::load::Syntax;
-use vicus_rdf::{Id, Loader, OnError, Order, Snapshot};
+use vicus_rdf::{Id, Interrupt, Loader, OnError, Order, Snapshot};
 use vicus_sparql::{Change, Filled, Load, Moment, PlanOptions, Step, Update, plan};
 
 /// The snapshot of quads, which are lines of N-Quads without their dots.
@@ -41,7 +41,7 @@ pub(crate) fn updated(
     let mut snapshot = Arc::clone(before);
     for (place, operation) in update.operations().iter().enumerate() {
         let moment = Moment { seed: seed.wrapping_add(place as u64), ..Moment::default() };
-        let changes = match operation.step(&snapshot, moment).map_err(|error| error.to_string())? {
+        let changes = match operation.step(&snapshot, moment, &Interrupt::never()).map_err(|error| error.to_string())? {
             Step::Change(changes) => changes,
             Step::Solve(pattern, filling) => {
                 let plan = plan(&snapshot, pattern, options).map_err(|error| error.to_string())?;
@@ -60,7 +60,8 @@ pub(crate) fn updated(
             }
             Step::Load(Load { from, into, silent }, filling) => match open(from) {
                 Ok(document) => {
-                    let filled = filling.document(&document, into).map_err(|error| error.to_string())?;
+                    let filled =
+                        filling.document(&document, into, &Interrupt::never()).map_err(|error| error.to_string())?;
                     vec![Change::Quads(filling.finish([filled]))]
                 }
                 Err(_) if silent => Vec::new(),
@@ -68,7 +69,7 @@ pub(crate) fn updated(
             },
         };
         for change in changes {
-            snapshot = change.apply(&snapshot).expect("memory");
+            snapshot = change.apply(&snapshot, &Interrupt::never()).expect("memory");
         }
     }
     Ok(snapshot)

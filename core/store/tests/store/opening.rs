@@ -1,12 +1,13 @@
 //! What is refused, and how that is said.
 
 use crate::model::{Dice, quad, quads, shown};
-use oxrdf::{GraphName, Literal, NamedNodeRef, Quad};
+use oxrdf::{GraphName, GraphNameRef, Literal, NamedNode, NamedNodeRef, Quad, QuadRef};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use vicus_files::{Access, Directory, Failure, FakeDisk};
 use vicus_flow::{give_up, or_given_up};
 use vicus_rdf::{Changes, Graphs, Id, Order, Snapshot};
-use vicus_store::{Batch, NoWaiting, Store, check, read};
+use vicus_store::{Batch, CommitError, NoWaiting, Store, Transaction, check, read};
 
 fn create(disk: &FakeDisk) -> Store {
     Store::create(Arc::new(disk.process(1)), 4711, Arc::new(NoWaiting)).unwrap()
@@ -104,6 +105,50 @@ fn a_transaction_that_is_dropped_has_not_happened() {
     let transaction = store.try_write().unwrap().expect("the turn has ended");
     assert_eq!(transaction.commit().unwrap().number, None, "nothing has changed");
     assert!(store.snapshot().is_empty() && read(&disk.process(2)).unwrap().is_empty());
+}
+
+/// What happened: a transaction of millions of quads could not be ended while they were sorted and merged.
+#[test]
+fn a_transaction_that_is_ended_at_any_question_has_not_happened() {
+    const QUADS: usize = 30_000;
+    let disk = FakeDisk::new(1);
+    let store = create(&disk);
+    let before = insert(&store, 1);
+    let run = |ends_at: usize| {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&asked);
+        let ask = move || match counted.fetch_add(1, Ordering::Relaxed) >= ends_at {
+            true => Err("its time is up".into()),
+            false => Ok(()),
+        };
+        let changed = store.write_asking(Arc::new(ask)).and_then(|mut transaction| {
+            let [p, g] = ["http://e/p", "http://e/g"].map(NamedNodeRef::new_unchecked);
+            for graph in [GraphNameRef::DefaultGraph, g.into()] {
+                for number in 0..QUADS {
+                    let subject = NamedNode::new_unchecked(format!("http://e/s{number}"));
+                    transaction.insert_quad(QuadRef::new(&subject, p, &subject, graph))?;
+                }
+                transaction.snapshot()?;
+            }
+            let (graph, none) = (transaction.id(g.into())?, transaction.snapshot()?.fresh().behind());
+            transaction.copy_graph(Id::UNBOUND, graph, none)?;
+            transaction.clear(Graphs::One(graph))?;
+            Ok(transaction)
+        });
+        let committed = changed.map_err(CommitError::from).and_then(Transaction::commit);
+        (committed.map(|_| ()).map_err(|error| error.to_string()), asked.load(Ordering::Relaxed))
+    };
+    let (mut ends_at, mut questions) = (0, 0);
+    while let (Err(error), asked) = run(ends_at) {
+        assert!(error.contains("its time is up") && asked <= ends_at + 2, "{asked} questions, {ends_at}: {error}");
+        assert_eq!(quads(&store.snapshot()), [before.clone()].into(), "ended at {ends_at}");
+        (ends_at, questions) = (ends_at + 1 + ends_at / 3, ends_at);
+    }
+    // The eight orders are sorted and merged, of each graph.
+    assert!(questions >= 2 * 8 * (QUADS / 16_384), "at most {questions} questions");
+    assert_eq!(store.snapshot().len(), 1 + QUADS);
+    drop(store);
+    assert_eq!(open(&disk, 2).unwrap().snapshot().len(), 1 + QUADS);
 }
 
 /// An error says whether what failed may be found later.

@@ -2,15 +2,18 @@
 
 use super::web::{of_type, respond, serve};
 use super::*;
+use oxrdf::Term;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use vicus_rdf::Order;
 use vicus_service::{
-    Cancel, Draft, Error, ErrorKind, Limits, Updated, Updating, Web, WebOptions, check_update, create_store, open_store,
+    Ask, Cancel, Draft, Error, ErrorKind, Limits, NotStored, Store, Updated, Updating, Web, WebOptions, check_update,
+    create_store, open_store,
 };
-use vicus_sparql::{Change, Moment};
+use vicus_sparql::{Change, Moment, ParseOptions};
 
 fn lines(dataset: &Dataset) -> BTreeSet<String> {
     let snapshot = dataset.snapshot();
@@ -279,6 +282,121 @@ fn an_update_that_ends_after_its_time_is_not_stored() {
     let text = "INSERT DATA { <http://e/new> <http://e/p> 1 }";
     let result = service("las", 1 << 30).update(text, &mut Slow(Draft::of(&dataset())), options);
     assert!(matches!(result, Err(Error::TimeLimit { .. })), "{result:?}");
+}
+
+/// Data whose work is cancelled at a question.
+struct CancelledAt {
+    draft: Draft,
+    cancel: Cancel,
+    question: usize,
+    asked: Arc<AtomicUsize>,
+}
+
+impl Updating for CancelledAt {
+    fn snapshot(&mut self) -> Result<Arc<Snapshot>, Arc<dyn std::error::Error + Send + Sync>> {
+        self.draft.snapshot()
+    }
+
+    fn change(&mut self, change: Change) -> Result<(), Arc<dyn std::error::Error + Send + Sync>> {
+        self.draft.change(change)
+    }
+
+    fn ask(&mut self, ask: Ask) {
+        let (cancel, question, asked) = (self.cancel.clone(), self.question, Arc::clone(&self.asked));
+        self.draft.ask(Arc::new(move || {
+            if asked.fetch_add(1, Ordering::Relaxed) == question {
+                cancel.cancel();
+            }
+            ask()
+        }));
+    }
+}
+
+/// What happened: the changes of one operation were sorted and merged for seconds after the update's time was up, or
+/// its client had gone.
+#[test]
+fn the_work_of_one_operation_is_cancelled_between_its_steps() {
+    let service = service("las", 4 << 30);
+    let quads: String =
+        (0..100_000).map(|number| format!("<http://e/s{}> <http://e/p> {number} .", number / 3)).collect();
+    let text = format!("INSERT DATA {{ {quads} }}");
+    let cancelled_at = |question: usize| {
+        let (cancel, asked) = (Cancel::new(), Arc::new(AtomicUsize::new(0)));
+        let limits = Limits { cancel: cancel.clone(), ..Limits::default() };
+        let mut data = CancelledAt { draft: Draft::of(&dataset()), cancel, question, asked: Arc::clone(&asked) };
+        let result = service.update(&text, &mut data, SessionOptions { limits, ..shared() });
+        (result, asked.load(Ordering::Relaxed), data.draft.dataset())
+    };
+    let (result, all, _) = cancelled_at(usize::MAX);
+    result.unwrap();
+    // The four orders that have the default graph are merged, and each asks after 16384 quads.
+    assert!(all >= 4 * (100_000 / 16_384), "{all} questions");
+    for question in [0, all / 3, all - 1] {
+        let (result, asked, data) = cancelled_at(question);
+        assert!(matches!(result, Err(Error::Cancelled)), "{result:?}");
+        assert!(asked <= question + 2, "{asked} questions, and it was cancelled at {question}");
+        assert_eq!(lines(&data), lines(&dataset()), "nothing has changed");
+    }
+}
+
+/// TRIPLE of a triple term of 64 levels is an error (SPARQL 1.1, §18.6: BIND leaves its variable unbound then, and a template without a value
+/// makes no quad), since a store could not read a deeper one again.
+#[test]
+fn triple_terms_that_grow_by_a_level_with_each_update_end_at_the_limit_and_the_store_opens() {
+    let folder = folder("rounds");
+    let store = create_store(&folder).unwrap();
+    let service = service("las", 1 << 30);
+    let options = || {
+        let parse = ParseOptions { rdf_12: true, ..ParseOptions::default() };
+        SessionOptions { parse, ..shared() }
+    };
+    let update = |store: &Store, text: &str| service.update_store(text, store, options()).unwrap();
+    // The levels of each object, ascending.
+    let levels = |store: &Store| {
+        let snapshot = store.snapshot();
+        let index = snapshot.index(Order::Gspo);
+        let of = |row: usize| {
+            let (mut object, mut levels) = (snapshot.term(index.quad(row)[2]), 0);
+            while let Term::Triple(triple) = object {
+                (object, levels) = (triple.object, levels + 1);
+            }
+            levels
+        };
+        let mut all: Vec<usize> = (0..index.len()).map(of).collect();
+        all.sort_unstable();
+        all
+    };
+    update(&store, "INSERT DATA { <http://e/s> <http://e/p> 0 }");
+    for round in 1..=70 {
+        update(&store, "INSERT { ?s ?p ?t } WHERE { ?s ?p ?o BIND (TRIPLE(?s, ?p, ?o) AS ?t) }");
+        assert_eq!(levels(&store), (0..=round.min(64)).collect::<Vec<_>>(), "round {round}");
+    }
+    drop(store);
+    let store = open_store(&folder).unwrap();
+    assert_eq!(levels(&store), (0..=64).collect::<Vec<_>>());
+    update(&store, "INSERT DATA { <http://e/s> <http://e/p> 1 }");
+    assert_eq!(store.snapshot().len(), 66);
+}
+
+/// What happened: an update waited for the updates before it, however long, when its own time was up.
+#[test]
+fn an_update_that_waits_for_another_one_ends_with_its_time() {
+    let folder = folder("waits");
+    let store = create_store(&folder).unwrap();
+    let service = service("las", 1 << 30);
+    let other = store.write().unwrap();
+    let options = |time| SessionOptions { limits: Limits { time, ..Limits::default() }, ..shared() };
+    let text = "INSERT { <http://e/a> <http://e/p> 1 } WHERE {}";
+    for _ in 0..3 {
+        let result = service.update_store(text, &store, options(Some(Duration::from_millis(30))));
+        assert!(matches!(result, Err(NotStored::Update(Error::TimeLimit { .. }))), "{result:?}");
+    }
+    std::thread::scope(|scope| {
+        let next = scope.spawn(|| service.update_store(text, &store, options(None)).unwrap());
+        std::thread::sleep(Duration::from_millis(20));
+        drop(other);
+        assert_eq!(next.join().unwrap().number, Some(1));
+    });
 }
 
 /// LOAD opened what its IRI names before it asked whether that is a file. To open a pipe waits until another process writes to it, so

@@ -23,6 +23,7 @@ mod handover;
 mod network;
 mod text;
 
+use super::pulled::Ended;
 use super::segment::Segment;
 use super::{LONGEST_IRI, OnError, Parsed, Syntax, SyntaxError, Unparsed};
 use crate::index::Order;
@@ -559,6 +560,16 @@ impl LoadState {
 
     fn malformed(&self, error: SyntaxError) -> LoadError {
         LoadError::Malformed(self.located(error))
+    }
+
+    /// Why a parser has ended before its text.
+    fn ended(&self, ended: Ended, file: u32) -> BoxError {
+        match ended {
+            Ended::Unparsed(error) => self.unparsed(error),
+            Ended::Unreadable(error) => self.unreadable(file, error).into(),
+            Ended::TooLong(line) => self.too_long(file, line).into(),
+            Ended::Stopped => FlowError::Cancelled.into(),
+        }
     }
 
     fn unparsed(&self, error: Unparsed) -> BoxError {

@@ -143,10 +143,11 @@ impl Operator for Reader {
             Format::Turtle(parser) => {
                 let known = parser.parsed().quads().len();
                 for bite in buffer.chunks(BITE_BYTES.min(shared.longest_line).max(1)) {
-                    if turn.is_stopped() {
-                        return Ok(());
+                    let stopped = || turn.is_stopped();
+                    match parser.try_feed(bite, &stopped) {
+                        _ if stopped() => return Ok(()),
+                        fed => fed.map_err(|ended| shared.ended(ended, file))?,
                     }
-                    parser.try_feed(bite).map_err(|error| shared.unparsed(error))?;
                     let (bytes, line) = parser.unfinished();
                     if bytes > shared.longest_line {
                         return Err(shared.too_long(file, line).into());
@@ -161,7 +162,10 @@ impl Operator for Reader {
         match format {
             Format::Turtle(parser) if ended => {
                 let known = parser.parsed().quads().len();
-                self.parsed = parser.try_finish().map_err(|error| shared.unparsed(error))?;
+                self.parsed = match parser.try_finish(&|| turn.is_stopped()) {
+                    Err(Ended::Stopped) => return Ok(()),
+                    finished => finished.map_err(|ended| shared.ended(ended, file))?,
+                };
                 shared.progress.add_parsed(known, self.parsed.quads().len());
                 shared.note_skipped(&mut self.parsed);
                 shared.keep_within(&mut self.parsed)?;
@@ -205,9 +209,7 @@ fn pull(parser: &mut PulledReader, shared: &LoadState, file: u32, turn: &Turn<'_
         Ok(goes_on) => goes_on,
         // The request has ended, so what was read is not needed.
         Err(Ended::Stopped) => false,
-        Err(Ended::Unparsed(error)) => return Err(shared.unparsed(error)),
-        Err(Ended::Unreadable(error)) => return Err(shared.unreadable(file, error).into()),
-        Err(Ended::TooLong(line)) => return Err(shared.too_long(file, line).into()),
+        Err(ended) => return Err(shared.ended(ended, file)),
     };
     shared.progress.add_bytes((parser.bytes() - bytes) as usize);
     shared.progress.add_parsed(known, parser.parsed().quads().len());
