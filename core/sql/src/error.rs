@@ -43,14 +43,15 @@ pub enum SqlErrorKind {
     TooLong,
     /// The text is nested more deeply than [`ParseOptions::depth`](crate::ParseOptions::depth).
     TooDeep,
-    /// Planning takes more steps than [`PlanOptions::plan_steps`](crate::PlanOptions::plan_steps).
+    /// Planning takes more steps than [`PlanOptions::plan_steps`](crate::PlanOptions::plan_steps), or the parser reads
+    /// the text again and again.
     TooManySteps,
     /// Planning takes more memory than [`PlanOptions::plan_bytes`](crate::PlanOptions::plan_bytes), or than its watch grants.
     TooManyBytes {
         /// At least this many bytes.
         needed: u64,
     },
-    /// Nothing is wrong: the caller's watch ended planning.
+    /// Nothing is wrong: the caller ended parsing or planning.
     Stopped,
 }
 

@@ -2,10 +2,10 @@
 
 use crate::cost;
 use crate::error::SqlError;
-use crate::parse::{ParseOptions, Parsed, parse};
+use crate::parse::{ParseOptions, Parsed, parse, parse_until};
 use crate::plan::{Plan, plan};
 use crate::table::Catalogue;
-use vicus_language::{Language, PlanOptions, TextLimits, Watch};
+use vicus_language::{Ends, Language, PlanOptions, TextLimits, Watch};
 
 /// SQL over the tables of a catalogue.
 ///
@@ -39,13 +39,21 @@ impl Language for Sql<'_> {
     }
 
     fn parse(&self, text: &str, limits: &TextLimits) -> Result<Parsed, SqlError> {
-        let depth = limits.depth.min(ParseOptions::default().depth);
-        parse(text, &ParseOptions { bytes: limits.bytes, depth })
+        parse(text, &options(limits))
+    }
+
+    fn parse_until(&self, text: &str, limits: &TextLimits, ends: &Ends) -> Result<Parsed, SqlError> {
+        parse_until(text, &options(limits), Some(ends.clone()))
     }
 
     fn plan(&self, parsed: &Parsed, options: &PlanOptions, watch: &dyn Watch) -> Result<Plan, SqlError> {
         plan(parsed, self.catalogue, options, watch)
     }
+}
+
+fn options(limits: &TextLimits) -> ParseOptions {
+    let depth = limits.depth.min(ParseOptions::default().depth);
+    ParseOptions { bytes: limits.bytes, depth }
 }
 
 impl std::fmt::Debug for Sql<'_> {

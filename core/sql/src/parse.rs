@@ -1,11 +1,13 @@
 //! From a text to a tree of its syntax, by the crate `sqlparser`, within bounds of length and depth.
 
-use crate::dialect::Common;
+use crate::dialect::{Common, Left};
 use crate::error::{Place, SqlError, SqlErrorKind};
 use sqlparser::ast::{Query, Statement};
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use std::fmt;
+use vicus_flow::or_given_up;
+use vicus_language::Ends;
 use vicus_language::stack::{Deep, LEVEL, of_levels};
 
 /// Limits on a statement's text.
@@ -91,12 +93,18 @@ pub struct Parsed {
 /// # Errors
 /// The text is not SQL, not a query, too long or too deep.
 pub fn parse(text: &str, options: &ParseOptions) -> Result<Parsed, SqlError> {
+    parse_until(text, options, None)
+}
+
+/// As [`parse`], until a function says that it is to end.
+pub(crate) fn parse_until(text: &str, options: &ParseOptions, ends: Option<Ends>) -> Result<Parsed, SqlError> {
     if text.len() > options.bytes {
         let message = format!("the text has {} bytes, and at most {} are allowed", text.len(), options.bytes);
         return Err(SqlError::new(SqlErrorKind::TooLong, Place::default(), message));
     }
     let mut tokens = Vec::new();
-    let tokenized = Tokenizer::new(&Common, text).tokenize_with_location_into_buf(&mut tokens);
+    let dialect = Common::of_tokens();
+    let tokenized = Tokenizer::new(&dialect, text).tokenize_with_location_into_buf(&mut tokens);
     if let Err(error) = tokenized {
         return Err(SqlError::new(SqlErrorKind::Syntax, place(text, error.location), error.message));
     }
@@ -104,7 +112,8 @@ pub fn parse(text: &str, options: &ParseOptions) -> Result<Parsed, SqlError> {
     // Each bracket takes some calls that the parser counts. Statements that are no queries may hold others without a bracket (EXPLAIN), and
     // there is stack for as many levels as these may have.
     let limit = if begins_query(&tokens) { options.depth.saturating_mul(8).saturating_add(FEW) } else { FEW };
-    let statement = of_levels(limit.min(4 * levels.brackets + FEW), PARSED_LEVEL, || statement(text, tokens, limit))?;
+    let statement =
+        of_levels(limit.min(4 * levels.brackets + FEW), PARSED_LEVEL, || statement(text, tokens, limit, ends))?;
     let levels = levels.brackets + levels.links;
     match statement {
         Statement::Query(query) => Ok(Parsed { text: text.to_owned(), query: Deep::new(levels, query) }),
@@ -130,9 +139,10 @@ fn begins_query(tokens: &[TokenWithSpan]) -> bool {
     }
 }
 
-fn statement(text: &str, tokens: Vec<TokenWithSpan>, limit: usize) -> Result<Statement, SqlError> {
+fn statement(text: &str, tokens: Vec<TokenWithSpan>, limit: usize, ends: Option<Ends>) -> Result<Statement, SqlError> {
     let end = Place::at(text, text.len());
-    let mut parser = Parser::new(&Common).with_recursion_limit(limit).with_tokens_with_locations(tokens);
+    let dialect = Common::of_text(tokens.len(), ends);
+    let mut parser = Parser::new(&dialect).with_recursion_limit(limit).with_tokens_with_locations(tokens);
     let wrong = |error: ParserError| match error {
         ParserError::RecursionLimitExceeded => {
             SqlError::new(SqlErrorKind::TooDeep, Place::default(), "the text is nested too deeply")
@@ -145,7 +155,14 @@ fn statement(text: &str, tokens: Vec<TokenWithSpan>, limit: usize) -> Result<Sta
     if parser.peek_token().token == Token::EOF {
         return Err(SqlError::new(SqlErrorKind::Syntax, end, "the text is empty: a SELECT was expected"));
     }
-    let statement = parser.parse_statement().map_err(wrong)?;
+    let statement = or_given_up(|| parser.parse_statement()).map_err(|error| {
+        let kind = match error.downcast_ref() {
+            Some(Left::Asked) => SqlErrorKind::Stopped,
+            _ => SqlErrorKind::TooManySteps,
+        };
+        SqlError::new(kind, Place::default(), error.to_string())
+    })?;
+    let statement = statement.map_err(wrong)?;
     while parser.consume_token(&Token::SemiColon) {}
     let rest = parser.peek_token();
     if rest.token != Token::EOF {

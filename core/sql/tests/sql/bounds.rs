@@ -2,8 +2,11 @@
 
 use crate::run::{answer, lines, people};
 use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use vicus_flow::sequential;
-use vicus_sql::{ParseOptions, PlanOptions, SqlErrorKind, parse, plan};
+use vicus_language::{Ends, Language, TextLimits};
+use vicus_sql::{ParseOptions, PlanOptions, Sql, SqlErrorKind, Tables, parse, plan};
 
 fn kind_of(text: &str) -> Option<SqlErrorKind> {
     let options = ParseOptions { bytes: 16 << 20, ..ParseOptions::default() };
@@ -147,4 +150,37 @@ fn split(text: &str) -> Vec<String> {
         }
     }
     words
+}
+
+/// What happened: brackets around a subquery in FROM had it read once more for each pair, and nothing ended that, nor
+/// the reading of a long list.
+#[test]
+fn reading_a_text_ends_when_it_is_told_or_takes_too_many_steps() {
+    let long = vec!["1"; 50_000].join(",");
+    let again = format!("SELECT * FROM {}(SELECT {long}) t{}", "(".repeat(100), ")".repeat(100));
+    let error = parse(&again, &ParseOptions::default()).err().expect("it is read a hundred times");
+    assert_eq!(error.kind, SqlErrorKind::TooManySteps, "{error}");
+    let brackets = |depth: usize| format!("SELECT * FROM {}(SELECT {long}) t{}", "(".repeat(depth), ")".repeat(depth));
+    parse(&brackets(2), &ParseOptions::default()).unwrap();
+    parse(&format!("SELECT {}1{}", "(".repeat(190), ")".repeat(190)), &ParseOptions::default()).unwrap();
+
+    let names = vec!["a"; 20_000].join(",");
+    let (tables, limits) = (Tables::default(), TextLimits::default());
+    let sql = Sql { catalogue: &tables };
+    for text in [
+        format!("SELECT {names}"),
+        format!("SELECT 1 FROM {names}"),
+        format!("SELECT {}", ["a OR b"; 9_000].join(",")),
+        format!("SELECT 1 FROM t ORDER BY {names}"),
+        format!("VALUES ({names})"),
+        format!("SELECT CASE {} END", "WHEN a THEN b ".repeat(9_000)),
+        format!("SELECT 1 FROM t {}", "JOIN t ON a ".repeat(9_000)),
+        format!("SELECT 1 IN ({names})"),
+    ] {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&asked);
+        let ends: Ends = Arc::new(move || counted.fetch_add(1, Ordering::Relaxed) == 2);
+        let error = sql.parse_until(&text, &limits, &ends).err().expect("it is ended");
+        assert_eq!((error.kind, asked.load(Ordering::Relaxed)), (SqlErrorKind::Stopped, 3), "{:.50}", text);
+    }
 }
