@@ -337,13 +337,19 @@ impl BaseFile {
         self.sections.iter().map(|(name, _)| &name[..])
     }
 
-    /// The damage that the file was shortened since it was opened, or that its drive could not read it: what was read of it may be zeros.
-    /// Asked after a read, it answers for that read. Takes a call of the system.
+    /// The damage that the file was shortened or written to since it was opened, or that its drive could not read it:
+    /// what was read of it may be zeros, or other bytes than those that were checked. Asked after a read, it answers
+    /// for that read. Takes a call of the system.
     pub fn lost(&self) -> Option<Damage> {
         let what = "it was shortened while it was open, or its drive can't read it; \
                     put a copy of the file or of the store in its place, and start this process anew";
-        let damage = |offset| Damage { file: self.path.clone(), offset, what: what.to_owned() };
-        self.bytes.lost_from().map(damage)
+        let damage = |offset, what: &str| Damage { file: self.path.clone(), offset, what: what.to_owned() };
+        if let Some(offset) = self.bytes.lost_from() {
+            return Some(damage(offset, what));
+        }
+        let what = "another program wrote to it while it was open; start this process anew, so that it checks the \
+                    file, and if it is damaged, put a copy of the file or of the store in its place";
+        self.bytes.was_written().then(|| damage(0, what))
     }
 
     /// Checks all pages, also those that were found right before.

@@ -49,6 +49,12 @@ pub trait MappedBytes: Deref<Target = [u8]> + Send + Sync {
     fn lost_from(&self) -> Option<u64> {
         None
     }
+
+    /// Whether the file had been written to since it was mapped when [`MappedBytes::lost_from`] was called last: then
+    /// bytes that were read may be others than those that were checked. Once it is so, it stays so.
+    fn was_written(&self) -> bool {
+        false
+    }
 }
 
 /// A mapped file. Its bytes live as long as one of its owners.

@@ -12,8 +12,10 @@
 //! and temporary files of its own, which have no name, alone. Base files are written once under another name, synced and renamed, never opened for writing afterwards, and removed only by
 //! `unlink`, after which the bytes live until the last mapping is gone. The directory's lock keeps other Vicus processes from
 //! writing; the file's rights must keep others from it. If a named file is shortened all the same, or its drive can't read a page of it any more,
-//! the missing bytes are read as zeros, and the mapping says so ([`lost_from`](vicus_files::MappedBytes::lost_from)): see `mapped.rs`. In a temporary file, the
-//! signal ends the process: nothing can be computed without that page, and no file is left half written.
+//! the missing bytes are read as zeros, and the mapping says so ([`lost_from`](vicus_files::MappedBytes::lost_from)):
+//! see `mapped.rs`. It also says whether the file was written to
+//! ([`was_written`](vicus_files::MappedBytes::was_written)). In a temporary file, the signal ends the process: nothing
+//! can be computed without that page, and no file is left half written.
 //!
 //! **Limits of files.** A write beyond the longest file that a process may have (`RLIMIT_FSIZE`) ends the process by a signal, unless it
 //! ignores that: then it is an error, as on a full disk. So the first directory that is opened has the signal ignored, if the process has
@@ -163,7 +165,7 @@ impl Directory for SystemDirectory {
 
     fn map(&self, name: &str) -> Result<Mapping, FileError> {
         let file = OpenOptions::new().read(true).open(self.inside(name));
-        let mapped = file.and_then(|file| Ok(Watched::new(map(&file)?, file)));
+        let mapped = file.and_then(|file| Watched::new(file, map));
         Ok(Arc::new(mapped.map_err(self.failed(name, Operation::Map))?))
     }
 

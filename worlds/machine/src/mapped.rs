@@ -4,13 +4,16 @@
 //! A read of a page that its file does not have any more raises `SIGBUS` on the reading thread. The handler (`fibres/overflow.rs`) asks
 //! [`replace_lost`], which finds the mapping in a table, notes that bytes are lost, and maps zeros from that page to the mapping's end; the
 //! read is then tried again. So a reader goes on with zeros, and asks [`lost_from`](MappedBytes::lost_from) before it tells what it has made of
-//! them. The rest of a file's last page raises no signal: it is found by the file's length.
+//! them. The rest of a file's last page raises no signal: it is found by the file's length. Bytes that another program
+//! changes in place are found by the time of the file's last change, which the same call of the system tells.
 
 use crate::fibres::overflow;
 use memmap2::Mmap;
-use std::fs::File;
+use std::fs::{File, Metadata};
+use std::io;
 use std::ops::{Deref, Range};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use vicus_files::MappedBytes;
 
 /// A mapped file of which missing bytes are noted.
@@ -22,13 +25,26 @@ pub(crate) struct Watched {
     file: File,
     /// The shortest length that was seen, if it was shorter than the mapping; else `u64::MAX`.
     shortest: AtomicU64,
+    /// When the file was changed last before it was mapped, and whether another time was seen since.
+    changed_at: (i64, i64),
+    was_written: AtomicBool,
+}
+
+/// When the bytes of a file were changed last, in seconds and nanoseconds.
+fn changed_at(about: &Metadata) -> (i64, i64) {
+    (about.mtime(), about.mtime_nsec())
 }
 
 impl Watched {
-    pub(crate) fn new(bytes: Mmap, file: File) -> Watched {
+    /// Maps a file by this function.
+    pub(crate) fn new(file: File, map: impl FnOnce(&File) -> io::Result<Mmap>) -> io::Result<Watched> {
         overflow::watch();
+        // Before it is mapped, so that nothing is missed between.
+        let changed_at = changed_at(&file.metadata()?);
+        let bytes = map(&file)?;
         let slot = Claimed::new(&bytes);
-        Watched { slot, bytes, file, shortest: AtomicU64::new(u64::MAX) }
+        let (shortest, was_written) = (AtomicU64::new(u64::MAX), AtomicBool::new(false));
+        Ok(Watched { slot, bytes, file, shortest, changed_at, was_written })
     }
 }
 
@@ -42,7 +58,11 @@ impl Deref for Watched {
 
 impl MappedBytes for Watched {
     fn lost_from(&self) -> Option<u64> {
-        let now = self.file.metadata().map_or(u64::MAX, |about| about.len());
+        let about = self.file.metadata().ok();
+        if about.as_ref().is_some_and(|about| changed_at(about) != self.changed_at) {
+            self.was_written.store(true, Ordering::Relaxed);
+        }
+        let now = about.map_or(u64::MAX, |about| about.len());
         if now < self.bytes.len() as u64 {
             self.shortest.fetch_min(now, Ordering::Relaxed);
         }
@@ -50,6 +70,10 @@ impl MappedBytes for Watched {
         let noted = self.slot.as_ref().map_or(usize::MAX, |claimed| claimed.0.lost_from.load(Ordering::Relaxed));
         let noted = u64::try_from(noted).unwrap_or(u64::MAX).min(self.shortest.load(Ordering::Relaxed));
         (noted < self.bytes.len() as u64).then_some(noted)
+    }
+
+    fn was_written(&self) -> bool {
+        self.was_written.load(Ordering::Relaxed)
     }
 }
 

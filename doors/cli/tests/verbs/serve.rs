@@ -3,6 +3,7 @@
 use super::store::{self, file, folder, good, text, told};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -571,6 +572,40 @@ fn a_base_file_that_is_shortened_is_told_by_each_request_and_the_server_goes_on(
         store::fails(&["query", "--store", &store, "ASK {}"], &["base-"]);
         std::fs::write(&base, &whole).unwrap();
     }
+    let served = Served::start(&["--store", &store]);
+    assert_eq!(served.number(ALL), 100_000, "nothing was changed, and a copy of the file is a repair");
+}
+
+/// What happened: bytes that another program changed in pages that were already checked were read as if they were
+/// right.
+#[test]
+fn a_base_file_that_is_written_to_in_place_is_told_by_each_request() {
+    let here = folder("serve-overwritten");
+    let (store, base) = many_triples(&here);
+    let whole = std::fs::read(&base).unwrap();
+    let name = base.file_name().unwrap().to_str().unwrap().to_owned();
+    let served = Served::start(&["--store", &store, "--open-updates"]);
+    for (number, ask) in reading().into_iter().take(13).enumerate() {
+        let ask = ask.with("vicus-request-id", &format!("first-{number}"));
+        assert_eq!(ask.send(served.address).status, 200, "{ask:?}");
+    }
+    // The same length, and for all but a byte the same bytes.
+    let file = std::fs::File::options().write(true).open(&base).unwrap();
+    let middle = whole.len() / 2;
+    file.write_all_at(&[!whole[middle]], middle as u64).unwrap();
+    for _ in 0..2 {
+        for ask in reading() {
+            let reply = ask.send(served.address);
+            let (status, said) = (reply.status, reply.text());
+            assert!(
+                status == 500 && said.contains(&name) && said.contains("another program wrote to it"),
+                "{ask:?}: {status}: {said:.300}"
+            );
+        }
+    }
+    drop(served);
+    store::fails(&["check", "--store", &store], &[&name]);
+    std::fs::write(&base, &whole).unwrap();
     let served = Served::start(&["--store", &store]);
     assert_eq!(served.number(ALL), 100_000, "nothing was changed, and a copy of the file is a repair");
 }

@@ -178,6 +178,29 @@ fn bytes_that_a_mapped_file_has_lost_are_zeros_and_are_told() {
     assert!(mapping.lost_from().is_some_and(|at| (4096..=50_000).contains(&at)), "{:?}", mapping.lost_from());
 }
 
+/// What happened: a byte that was changed in place, in a page that had been checked, was noticed by nothing.
+#[test]
+fn a_mapped_file_that_is_written_to_says_so_and_one_that_is_read_or_renamed_does_not() {
+    let fresh = Fresh::new("written");
+    let directory = fresh.open();
+    let file = directory.create("base.new").unwrap();
+    file.write_at(0, &[7; 10_000]).unwrap();
+    file.sync().unwrap();
+    let mapping = directory.map("base.new").unwrap();
+    // A file's times go on in steps of some milliseconds.
+    std::thread::sleep(std::time::Duration::from_millis(30));
+    directory.rename("base.new", "base").unwrap();
+    assert_eq!(std::fs::read(fresh.0.join("base")).unwrap().len(), 10_000);
+    std::fs::hard_link(fresh.0.join("base"), fresh.0.join("link")).unwrap();
+    assert_eq!((mapping.lost_from(), mapping.was_written()), (None, false));
+    directory.open("base", Access::Write).unwrap().write_at(5000, &[8]).unwrap();
+    assert_eq!((mapping.lost_from(), mapping.was_written(), mapping[5000]), (None, true, 8));
+    let again = directory.map("base").unwrap();
+    assert_eq!((again.lost_from(), again.was_written(), mapping.was_written()), (None, false, true));
+    directory.remove("base").unwrap();
+    assert_eq!((again.lost_from(), again.was_written()), (None, false));
+}
+
 /// The table of watched mappings has room for a thousand.
 #[test]
 fn the_places_of_mappings_that_are_gone_are_used_again() {
