@@ -62,6 +62,10 @@ impl CsvTable {
         if first.fields().is_empty() {
             return Err(TableError::format(path, FORMAT, "it is empty: a line with the names of columns was expected"));
         }
+        if first.fields().len() > MOST_COLUMNS {
+            let reason = format!("it has {} columns, and at most {MOST_COLUMNS} can be read", first.fields().len());
+            return Err(TableError::format(path, FORMAT, reason));
+        }
         let name = |(place, field): (usize, &Arc<Field>)| {
             if options.header { field.name().clone() } else { format!("column_{}", place + 1) }
         };
@@ -105,10 +109,11 @@ fn inferred(
     let wrong = |error: ArrowError| TableError::format(path, FORMAT, without_kind(&error));
     let most = options.inferred_rows.max(1);
     let mut guesses = vec![Guess::new(); texts.fields().len()];
+    let batch = rows_at_once(texts.fields().len()).min(most);
     let mut decoder = ReaderBuilder::new(texts)
         .with_header(options.header)
         .with_delimiter(options.delimiter)
-        .with_batch_size(BATCH.min(most))
+        .with_batch_size(batch)
         .build_decoder();
     let (mut reader, mut quotes) = (file.reader(), Quotes::new(options.delimiter));
     let (mut block, mut rows, mut bytes) = (vec![0; BLOCK], 0, 0);
@@ -177,7 +182,7 @@ impl Table for CsvTable {
             .with_header(self.options.header)
             .with_delimiter(self.options.delimiter)
             .with_projection(read)
-            .with_batch_size(BATCH)
+            .with_batch_size(rows_at_once(self.schema.fields().len()))
             .build_decoder();
         Box::new(CsvScan {
             path: self.path.clone(),
@@ -198,9 +203,21 @@ impl Table for CsvTable {
     }
 }
 
+/// As many columns as a sheet has in common programs for tables. Each takes some memory and time of every step, from
+/// the decoder to the answer.
+const MOST_COLUMNS: usize = 16_384;
+
 /// Rows that are decoded at once, and bytes that are read at once.
 const BATCH: usize = 4096;
 const BLOCK: usize = 1 << 18;
+
+/// Values that are decoded at once, where there are more than some hundred columns: the decoder has room for each from
+/// the beginning.
+const BATCH_VALUES: usize = 1 << 20;
+
+fn rows_at_once(columns: usize) -> usize {
+    (BATCH_VALUES / columns.max(1)).clamp(1, BATCH)
+}
 
 struct CsvScan {
     path: PathBuf,

@@ -414,3 +414,33 @@ fn parquet_columns_within_each_other_are_refused() {
         assert!(error.is_none_or(|error| error.contains("within each other")));
     }
 }
+
+/// What happened: the decoder had room for 4096 rows of all columns, a gigabyte of 10,000 columns, and a file of
+/// 100,000 columns and three rows took minutes.
+#[test]
+fn a_file_of_very_many_columns_is_read_a_few_rows_at_a_time_or_refused() {
+    let folder = std::env::temp_dir().join(format!("vicus-tables-wide-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let wide = |columns: usize, rows: usize| {
+        let line = |value: &dyn Fn(usize) -> String| (0..columns).map(value).collect::<Vec<_>>().join(",") + "\n";
+        let mut text = line(&|column| format!("c{column}"));
+        (0..rows).for_each(|row| text += &line(&|column| (column + row).to_string()));
+        let path = folder.join(format!("{columns}.csv"));
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let table = open(wide(16_384, 100)).unwrap();
+    assert_eq!(table.columns().len(), 16_384);
+    let sums = ask("t", &table, "SELECT COUNT(*), SUM(c0), SUM(c16383), MAX(c7) FROM t").unwrap();
+    assert_eq!(sums, [format!("100|{}|{}|106", 99 * 50, 16_383 * 100 + 99 * 50)]);
+    let held = std::fs::read_to_string("/proc/self/status").unwrap();
+    let peak = held.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    // The room alone was 512 MiB, and the other tests of this process take little.
+    assert!(peak < 400 << 10, "{peak} kB at most");
+    for columns in [16_385, 300_000] {
+        let error = open(wide(columns, 1)).err().expect("there are too many columns").to_string();
+        assert!(error.contains(&format!("it has {columns} columns, and at most 16384 can be read")), "{error}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
