@@ -307,6 +307,25 @@ impl Memory {
         self.superblocks.give_back()
     }
 
+    /// How many bytes may wait from now on, on all nodes together, whatever the options allow beyond that: a free gives
+    /// back at once what waits beyond it. For a program whose memory has a limit, which changes the bound with what it
+    /// has left. What waits already stays until [`Memory::hold_to_bound`].
+    pub fn let_wait(&self, bytes: usize) {
+        self.superblocks.let_wait(bytes);
+    }
+
+    /// Gives back what waits beyond the bound of [`Memory::let_wait`].
+    pub fn hold_to_bound(&self) {
+        self.superblocks.hold_to_bound();
+    }
+
+    /// How many bytes wait on all nodes: they were freed, and neither are in use again nor have been given back.
+    pub fn waiting_bytes(&self) -> usize {
+        let on = |node| self.counts(NodeId::new(node));
+        let bytes = |counts: NodeCounts| counts.waiting * self.options.superblock_bytes + counts.mapped_waiting;
+        (0..self.nodes()).map(|node| bytes(on(node))).sum()
+    }
+
     /// Frees a block from a thread that has no heap: it goes at once to the heap that owns it.
     ///
     /// # Safety

@@ -12,7 +12,7 @@ use crate::region::Ranges;
 use crate::sizes::LINE;
 use crate::slab::{Chain, Kind, NO_HEAP, ORPHAN, RUN_BYTES, Slab, colour};
 use crate::slots::Slots;
-use crate::sync::{Mutex, MutexGuard, Padded};
+use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, Padded};
 use std::alloc::Layout;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -54,6 +54,8 @@ pub(crate) struct Superblocks {
     pools: Box<[Padded<Mutex<Pool>>]>,
     neighbours: Arc<Neighbours>,
     options: MemoryOptions,
+    /// How many bytes may wait on each node, whatever the options allow.
+    most_waiting: AtomicUsize,
 }
 
 /// The state of one node.
@@ -107,6 +109,7 @@ impl Superblocks {
             neighbours,
             ranges,
             options: options.clone(),
+            most_waiting: AtomicUsize::new(usize::MAX),
         }
     }
 
@@ -262,12 +265,42 @@ impl Superblocks {
 
     /// Gives back so many bytes of a node's waiting memory; `false` if none waits.
     fn make_room(&self, pool: &mut Pool, bytes: usize) -> bool {
-        let waits = |pool: &Pool| pool.counts.mapped_waiting + pool.counts.waiting * self.ranges.superblock();
-        let before = waits(pool);
-        while before - waits(pool) < bytes && waits(pool) > 0 {
+        let before = self.waiting_bytes(pool);
+        while before - self.waiting_bytes(pool) < bytes && self.waiting_bytes(pool) > 0 {
             if pool.counts.waiting > 0 { self.drop_oldest_released(pool) } else { self.drop_oldest_mapped(pool) }
         }
         before > 0
+    }
+
+    fn waiting_bytes(&self, pool: &Pool) -> usize {
+        pool.counts.mapped_waiting + pool.counts.waiting * self.ranges.superblock()
+    }
+
+    /// Changes how many bytes may wait, on all nodes together; each node may have its part of them.
+    pub(crate) fn let_wait(&self, bytes: usize) {
+        self.most_waiting.store(bytes / self.nodes(), Ordering::Relaxed);
+    }
+
+    /// Gives back what waits beyond [`Superblocks::let_wait`].
+    pub(crate) fn hold_to_bound(&self) {
+        for node in (0..self.nodes()).map(NodeId::new) {
+            // One at a time, so that other threads get the lock in between: giving back takes time.
+            while self.with(node, |pool| self.drop_beyond_bound(pool)) {}
+        }
+    }
+
+    /// Drops the oldest superblock or mapped block if more waits than may; `false` if not.
+    fn drop_beyond_bound(&self, pool: &mut Pool) -> bool {
+        if self.waiting_bytes(pool) <= self.most_waiting.load(Ordering::Relaxed) {
+            return false;
+        }
+        let since = |chain: &Chain| chain.last().map_or(u64::MAX, |slab| slab.released.get());
+        if pool.counts.waiting > 0 && since(&pool.released) <= since(&pool.mapped) {
+            self.drop_oldest_released(pool);
+        } else {
+            self.drop_oldest_mapped(pool);
+        }
+        true
     }
 
     fn decommit(&self, pool: &mut Pool, slab: &Slab, bytes: usize) {
@@ -302,6 +335,7 @@ impl Superblocks {
         while pool.counts.waiting > self.options.superblocks_waiting.saturating_mul(MOST_ABOVE) {
             self.drop_oldest_released(pool);
         }
+        while self.drop_beyond_bound(pool) {}
     }
 
     fn drop_oldest_released(&self, pool: &mut Pool) {
@@ -545,6 +579,7 @@ impl Superblocks {
             while pool.counts.mapped_waiting > most {
                 self.drop_oldest_mapped(pool);
             }
+            while self.drop_beyond_bound(pool) {}
         });
     }
 
@@ -746,6 +781,40 @@ mod tests {
         while memory.give_back() {}
         let counts = memory.counts(node());
         assert!(counts.waiting == 2 && counts.mapped_waiting <= 1 << 20, "{counts:?}");
+    }
+
+    /// What happened: a server whose requests may hold 500 MB had 1.2 GB resident, because freed blocks wait within
+    /// bounds that know of no such limit.
+    #[test]
+    fn what_waits_stays_within_the_bound_of_the_moment() {
+        let (memory, pages) =
+            memory(MemoryOptions { superblocks_waiting: 8, mapped_waiting_bytes: 8 << 20, ..paper() });
+        let superblocks = &memory.superblocks;
+        let layout = Layout::from_size_align(1 << 20, 8).unwrap();
+        let free_all = || {
+            let slabs = [0; 6].map(|_| superblocks.take(node(), 1).unwrap());
+            let blocks = [0; 6].map(|_| superblocks.map(node(), layout, MapRoom::Usual).unwrap().0);
+            slabs.iter().for_each(|slab| superblocks.release(slab));
+            #[expect(unsafe_code, reason = "frees blocks")]
+            // SAFETY: each is freed once.
+            blocks.iter().for_each(|&block| unsafe { superblocks.unmap(memory.slab_of(block)) });
+        };
+        free_all();
+        assert!(memory.waiting_bytes() >= 12 << 20, "{}", memory.waiting_bytes());
+        memory.let_wait(3 << 20);
+        assert!(memory.waiting_bytes() >= 12 << 20, "nothing is given back yet");
+        memory.hold_to_bound();
+        let waiting = memory.waiting_bytes();
+        assert!((1 << 20..=3 << 20).contains(&waiting), "{waiting}");
+        free_all();
+        let waiting = memory.waiting_bytes();
+        assert!((1 << 20..=3 << 20).contains(&waiting), "each free holds to the bound: {waiting}");
+        memory.let_wait(0);
+        free_all();
+        assert_eq!((memory.waiting_bytes(), pages.committed(node())), (0, 32 * 128), "the headers stay");
+        memory.let_wait(usize::MAX);
+        free_all();
+        assert!(memory.waiting_bytes() >= 12 << 20, "as the options say");
     }
 
     #[test]

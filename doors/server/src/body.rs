@@ -15,7 +15,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use vicus_service::{BrokenOff, StreamReader, StreamWatch};
+use vicus_service::{BrokenOff, MemoryBudget, StreamReader, StreamWatch};
 
 /// The body of an answer.
 pub(crate) enum Body {
@@ -144,6 +144,8 @@ pub(crate) struct Bodies {
     most: u64,
     /// A body within its limit finds room when it is alone.
     one: u64,
+    /// Bodies are held beside what requests take of it.
+    memory: Arc<MemoryBudget>,
 }
 
 /// Invariant: `all` is the sum of what clients hold, each of which is more than nothing.
@@ -162,9 +164,9 @@ pub(crate) struct HeldBytes {
 }
 
 impl Bodies {
-    /// So many bytes together, of which one body may have so many.
-    pub(crate) fn new(most: u64, one: u64) -> Arc<Bodies> {
-        Arc::new(Bodies { held: Mutex::default(), most, one })
+    /// So many bytes together, of which one body may have so many, beside what requests take of the memory for all.
+    pub(crate) fn new(most: u64, one: u64, memory: Arc<MemoryBudget>) -> Arc<Bodies> {
+        Arc::new(Bodies { held: Mutex::default(), most, one, memory })
     }
 
     /// For a body that begins.
@@ -197,7 +199,9 @@ impl HeldBytes {
         }
         held.all = all;
         held.of_clients.insert(self.client, of_client);
+        drop(held);
         self.bytes += bytes;
+        self.bodies.memory.hold_beside(bytes);
         Ok(())
     }
 
@@ -219,6 +223,7 @@ impl Drop for HeldBytes {
         if self.bytes == 0 {
             return;
         }
+        self.bodies.memory.give_back_beside(self.bytes);
         let mut held = self.bodies.lock();
         held.all -= self.bytes;
         if let Some(of_client) = held.of_clients.get_mut(&self.client) {

@@ -203,8 +203,8 @@ pub(crate) fn text(shared: &Shared) -> String {
     out
 }
 
-/// What holds memory: the parts of the data; plans and answers that are kept; texts and plans of queries that run; and what their boxes hold,
-/// by what these boxes are.
+/// What holds memory: the parts of the data; plans and answers that are kept; texts and plans of queries that run; what
+/// their boxes hold, by what these boxes are; and what was freed and has not gone back to the system.
 fn holders(shared: &Shared) -> BTreeMap<String, u64> {
     let data = shared.data.now().snapshot.memory();
     let indexes: usize = data.indexes.iter().map(|(_, bytes)| bytes).sum();
@@ -217,6 +217,10 @@ fn holders(shared: &Shared) -> BTreeMap<String, u64> {
             ("kept plans", shared.plans.kept.held().1),
             ("kept answers", shared.answers.kept.held().1),
             ("running texts and plans", 0),
+            (
+                "freed, to be used again",
+                shared.service.runtime().memory().map_or(0, |memory| memory.waiting_bytes() as u64),
+            ),
         ]
         .map(|(holder, bytes)| (holder.to_owned(), bytes)),
     );

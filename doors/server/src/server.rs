@@ -109,6 +109,7 @@ impl Server {
             bodies: Bodies::new(
                 (service.memory().total() / 2).max(options.clients.body_bytes),
                 options.clients.body_bytes,
+                Arc::clone(service.memory()),
             ),
             jobs: jobs.map_err(ServerError::Threads)?,
             awake,

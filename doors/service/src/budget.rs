@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::Instant;
 use vicus::Grants;
+use vicus::memory::Memory;
 
 /// The memory that calls may hold together.
 ///
@@ -24,6 +25,8 @@ pub struct MemoryBudget {
     state: Mutex<State>,
     /// Something was given back, the total was raised, or a waiting call was cancelled.
     changed: Condvar,
+    /// The process's memory, in which freed blocks wait to be used again.
+    process: OnceLock<Arc<Memory>>,
 }
 
 /// Invariant: no share was taken that made `taken` exceed `total`. A total that was lowered later may lie below it.
@@ -34,6 +37,25 @@ struct State {
     /// Calls that wait for a share, the oldest first.
     waiting: VecDeque<u64>,
     next: u64,
+    /// Bytes that a door holds beside all shares.
+    beside: u64,
+    /// How many freed bytes may wait to be used again, as the process's memory was told.
+    may_wait: u64,
+    ended: Ended,
+}
+
+/// What has ended up to now.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Ended {
+    /// How often a call gave back its share.
+    pub calls: u64,
+    /// Bytes of these shares, without the first [`Ended::SMALL`] of each.
+    pub bytes: u64,
+}
+
+impl Ended {
+    /// A share of so many bytes is that of a short query.
+    pub const SMALL: u64 = 4 << 20;
 }
 
 /// What a call does that finds no room for its first share.
@@ -74,8 +96,17 @@ impl std::error::Error for Busy {}
 impl MemoryBudget {
     /// One of so many bytes.
     pub fn new(total: u64) -> Arc<MemoryBudget> {
-        let state = State { total, taken: 0, most_taken: 0, waiting: VecDeque::new(), next: 0 };
-        Arc::new(MemoryBudget { state: Mutex::new(state), changed: Condvar::new() })
+        let state = State {
+            total,
+            taken: 0,
+            most_taken: 0,
+            waiting: VecDeque::new(),
+            next: 0,
+            beside: 0,
+            may_wait: u64::MAX,
+            ended: Ended::default(),
+        };
+        Arc::new(MemoryBudget { state: Mutex::new(state), changed: Condvar::new(), process: OnceLock::new() })
     }
 
     /// How many bytes calls may hold together.
@@ -85,7 +116,9 @@ impl MemoryBudget {
 
     /// Changes how many bytes calls may hold together. What they have taken already stays theirs.
     pub fn set_total(&self, total: u64) {
-        self.lock().total = total;
+        let mut state = self.lock();
+        state.total = total;
+        self.bound_waiting(state);
         self.changed.notify_all();
     }
 
@@ -97,6 +130,57 @@ impl MemoryBudget {
     /// How many bytes they had taken together at most.
     pub fn most_taken(&self) -> u64 {
         self.lock().most_taken
+    }
+
+    /// What calls have given back up to now.
+    pub fn ended(&self) -> Ended {
+        self.lock().ended
+    }
+
+    /// A door holds so many bytes more for its calls, which no share has: texts that are being sent, say. They have a
+    /// limit of their own, and leave less room for freed memory that waits to be used again.
+    pub fn hold_beside(&self, bytes: u64) {
+        let mut state = self.lock();
+        state.beside += bytes;
+        self.bound_waiting(state);
+    }
+
+    /// A door holds so many bytes less.
+    pub fn give_back_beside(&self, bytes: u64) {
+        let mut state = self.lock();
+        state.beside -= bytes;
+        self.bound_waiting(state);
+    }
+
+    /// This process's memory keeps freed blocks to use them again: from now on only as many as calls have left of the
+    /// total, and [`MemoryBudget::SPARE`].
+    pub(crate) fn bounds_waiting_in(&self, memory: &Arc<Memory>) {
+        if self.process.set(Arc::clone(memory)).is_ok() {
+            self.bound_waiting(self.lock());
+        }
+    }
+
+    /// So many freed bytes may wait to be used again though calls hold all they may: a call takes its share before it
+    /// takes the memory, and often that of another one which has just ended.
+    pub const SPARE: u64 = 64 << 20;
+
+    /// The bound of what waits is told in steps of so many bytes.
+    const TOLD_STEP: u64 = 16 << 20;
+
+    /// Tells the process's memory how much may wait, if that has changed, and has it give back what is too much.
+    fn bound_waiting(&self, mut state: MutexGuard<'_, State>) {
+        let Some(memory) = self.process.get() else { return };
+        let free = state.total.saturating_sub(state.taken).saturating_sub(state.beside);
+        let may_wait = (free / Self::TOLD_STEP * Self::TOLD_STEP).saturating_add(Self::SPARE);
+        let before = std::mem::replace(&mut state.may_wait, may_wait);
+        if may_wait != before {
+            // Under the lock, so that the last one to change it has told it.
+            memory.let_wait(usize::try_from(may_wait).unwrap_or(usize::MAX));
+        }
+        drop(state);
+        if may_wait < before {
+            memory.hold_to_bound();
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -120,7 +204,7 @@ impl MemoryBudget {
             }
             state = self.wait_for_turn(state, bytes, until, cancel)?;
         }
-        drop(state);
+        self.bound_waiting(state);
         Ok(Arc::new(Share {
             budget: Arc::clone(self),
             granted: Mutex::new(bytes),
@@ -228,6 +312,7 @@ impl Share {
                 return None;
             };
             *granted += taken;
+            self.budget.bound_waiting(state);
         }
         Some(*granted)
     }
@@ -254,10 +339,15 @@ impl Share {
     /// Gives it back, for a call that is over. A box that still runs would take it anew.
     pub(crate) fn give_back(&self) {
         let granted = std::mem::take(&mut *self.granted.lock().expect("nothing panics under this lock"));
+        if granted == 0 {
+            return;
+        }
         let mut state = self.budget.lock();
         state.taken -= granted;
+        state.ended.calls += 1;
+        state.ended.bytes += granted.saturating_sub(Ended::SMALL);
         let is_awaited = !state.waiting.is_empty();
-        drop(state);
+        self.budget.bound_waiting(state);
         if is_awaited {
             self.budget.changed.notify_all();
         }

@@ -29,7 +29,7 @@ mod timer;
 mod update;
 mod web;
 
-pub use budget::{Admission, Busy, MemoryBudget};
+pub use budget::{Admission, Busy, Ended, MemoryBudget};
 pub use cancel::Cancel;
 pub use document::{
     Document, DocumentFailed, FileNotPermitted, file_iri, syntax_by_ending, syntax_by_media_type, unpacked,

@@ -45,6 +45,9 @@ struct Inner {
 impl Service {
     /// One with these threads, whose calls together hold so much memory at most.
     pub fn new(runtime: Runtime, memory: Arc<MemoryBudget>) -> Service {
+        if let Some(process) = runtime.memory() {
+            memory.bounds_waiting_in(process);
+        }
         Service(Arc::new(Inner { timer: Timer::default(), runtime, memory }))
     }
 
