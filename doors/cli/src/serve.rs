@@ -91,6 +91,10 @@ pub(crate) struct Args {
     memory_limit: Option<u64>,
     /// The bytes of memory that all requests may hold together. What finds none waits, and is refused when too many do. By default half of
     /// the memory that is free when the server starts.
+    ///
+    /// The process holds more: the data and its indexes, bodies (see --max-body), plans and answers that are kept
+    /// (--plan-cache, --answer-cache), and up to 256M for connections, threads and memory that was freed and waits to
+    /// be used again. What is not used again goes back to the system in some ten seconds (VICUS_DECAY_MS).
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     total_memory: Option<u64>,
     /// The most rows of an answer. A query with more fails.
@@ -99,8 +103,9 @@ pub(crate) struct Args {
     /// The most bytes of a query's or an update's text: 500000, 64K, 10M.
     #[arg(long, value_name = "BYTES", value_parser = bytes, default_value_t = ParseOptions::default().bytes as u64)]
     max_query_bytes: u64,
-    /// The most bytes of a request's body when it is unpacked, such as a graph's document. By default 1G, or a quarter of --total-memory if
-    /// that is less. All bodies together hold half of --total-memory. A body of which less than 1 KiB comes in a second, over 10 s, is given up.
+    /// The most bytes of a request's body when it is unpacked, such as a graph's document. By default 1G, or a quarter
+    /// of --total-memory if that is less. All bodies together hold half of --total-memory, beside it. A body of which
+    /// less than 1 KiB comes in a second, over 10 s, is given up.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     max_body: Option<u64>,
     /// The longest IRI of data and documents when it is written out: 2K, 64K. A long prefix or base makes many short names long.

@@ -55,11 +55,22 @@ impl Held {
     pub(crate) fn now(&self) -> Version {
         let snapshot = self.data.snapshot();
         let mut last = lock(&self.last);
+        let mut before = None;
         if !Arc::ptr_eq(&last.snapshot, &snapshot) {
             // The one before is held until here, so none that is made meanwhile has its address.
-            *last = Version { snapshot, number: last.number + 1 };
+            let number = last.number + 1;
+            before = Some(std::mem::replace(&mut *last, Version { snapshot, number }));
         }
-        last.clone()
+        let now = last.clone();
+        drop(last);
+        // Not under the lock: freeing much takes time.
+        drop(before);
+        now
+    }
+
+    /// Whether the data has changed since [`Held::now`] was asked. The data before is held until it is asked again.
+    pub(crate) fn has_changed(&self) -> bool {
+        !Arc::ptr_eq(&lock(&self.last).snapshot, &self.data.snapshot())
     }
 
     /// The number of [`Held::now`].
@@ -78,19 +89,22 @@ impl Held {
 
     /// Carries out an update, all of it or nothing.
     pub(crate) fn update(&self, service: &Service, text: &str, options: SessionOptions) -> Result<Updated, NotUpdated> {
-        match &self.data {
+        let updated = match &self.data {
             Kind::Store { store, .. } => {
                 let stored = service.update_store(text, store, options)?;
-                Ok(Updated { operations: stored.updated.operations, rows: stored.updated.rows })
+                Updated { operations: stored.updated.operations, rows: stored.updated.rows }
             }
             Kind::Memory(dataset) => {
                 let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
                 let mut draft = Draft::of(&lock(dataset).clone());
                 let updated = service.update(text, &mut draft, options)?;
                 *lock(dataset) = draft.dataset();
-                Ok(Updated { operations: updated.operations, rows: updated.rows })
+                Updated { operations: updated.operations, rows: updated.rows }
             }
-        }
+        };
+        // What the update has replaced is not to wait for the next request.
+        drop(self.now());
+        Ok(updated)
     }
 
     /// Ends merging, for a server that ends.

@@ -49,6 +49,7 @@ mod server;
 mod shared;
 mod taking;
 mod timeline;
+mod trimming;
 mod update;
 
 pub use access::Access;

@@ -13,6 +13,7 @@ use crate::plans::Plans;
 use crate::requests::Requests;
 use crate::routes::routes;
 use crate::shared::Shared;
+use crate::trimming;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -160,6 +161,7 @@ impl Server {
             let listener = Arc::new(tokio::net::TcpListener::from_std(listener)?);
             let awake = Arc::clone(&shared.awake);
             tokio::spawn(async move { awake.keep().await });
+            tokio::spawn(trimming::trim(Arc::clone(&shared)));
             // On a thread of the network, not on this one.
             let accepting = |stop| {
                 let (listener, tls, shared) = (Arc::clone(&listener), tls.clone(), Arc::clone(&shared));

@@ -3,6 +3,7 @@
 use crate::heaps::{freed, process, with_heap};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, Ordering};
 use vicus_flow::Block;
 use vicus_memory::{AllocError, Heap, Region};
 
@@ -62,6 +63,31 @@ pub fn merge_when_freed() {
     // SAFETY: the option may be set at any time; if it is refused, all is as it was.
     unsafe {
         libc::mallopt(libc::M_MXFAST, 0);
+    }
+    IS_OURS.store(true, Ordering::Relaxed);
+}
+
+/// Whether the program has said how the system's allocator is to work: it is not a guest in another program then.
+static IS_OURS: AtomicBool = AtomicBool::new(false);
+
+/// Has the system's allocator give back the pages of small blocks that were freed (`malloc_trim(3)`), in a program that
+/// has called [`merge_when_freed`]; in others nothing happens, as their allocator is their own business. glibc does it
+/// by itself only for the last pages of its heaps. It takes some 100 ms for each GiB; a thread that wants a small block
+/// may wait meanwhile.
+///
+/// ```
+/// vicus_machine::merge_when_freed();
+/// vicus_machine::give_back_small_blocks();
+/// ```
+pub fn give_back_small_blocks() {
+    if !IS_OURS.load(Ordering::Relaxed) {
+        return;
+    }
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    #[expect(unsafe_code, reason = "asks the system's allocator")]
+    // SAFETY: no pointer is involved, and it may be called at any time.
+    unsafe {
+        libc::malloc_trim(0);
     }
 }
 

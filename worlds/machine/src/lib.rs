@@ -47,7 +47,7 @@ pub mod threads;
 mod wait;
 mod worker;
 
-pub use allocator::{Allocator, merge_when_freed};
+pub use allocator::{Allocator, give_back_small_blocks, merge_when_freed};
 pub use caller::is_in_runtime;
 pub use defaults::{Defaults, LatencyFile};
 pub use discover::limits::default_threads;

@@ -1,0 +1,95 @@
+//! Small blocks that requests have freed go back to the system, and so does data that has been replaced.
+//!
+//! The allocator of large blocks gives back by itself what it does not use again. glibc's malloc, which has the small
+//! ones, keeps them: after a document of a million nested elements, hundreds of MiB. It is asked to give them back a
+//! second after requests have ended that held much, and some seconds after any others. While it does so, threads that
+//! want small blocks may wait for it, so this takes a fiftieth of the time at most.
+
+use crate::shared::Shared;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use vicus::give_back_small_blocks;
+use vicus_service::Ended;
+
+/// How often it is looked whether requests have ended.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Shares of so many bytes are worth it.
+const MUCH: u64 = 16 << 20;
+
+/// After so many pauses it is done though requests have held little.
+const PAUSES: u32 = 10;
+
+/// This part of the time at most.
+const PART: u32 = 50;
+
+/// When it is to be done, from what has ended.
+#[derive(Default)]
+struct Due {
+    /// What had ended when it was done last.
+    before: Ended,
+    /// How many pauses ago.
+    pauses: u32,
+    /// Once more after requests have ended: of what was merged into the data, the rest goes later.
+    again: bool,
+}
+
+impl Due {
+    /// Whether it is to be done now, after a pause.
+    fn now(&mut self, ended: Ended) -> bool {
+        self.pauses = self.pauses.saturating_add(1);
+        let has_ended = ended != self.before;
+        let is_due = ended.bytes - self.before.bytes >= MUCH || self.pauses >= PAUSES && (has_ended || self.again);
+        if is_due {
+            *self = Due { before: ended, pauses: 0, again: has_ended };
+        }
+        is_due
+    }
+}
+
+/// Until the server ends.
+pub(crate) async fn trim(shared: Arc<Shared>) {
+    let mut due = Due::default();
+    loop {
+        tokio::time::sleep(PAUSE).await;
+        // Merging changes the data of a store without a request.
+        if !due.now(shared.service.memory().ended()) && !shared.data.has_changed() {
+            continue;
+        }
+        let began = Instant::now();
+        // A thread of the network has other things to do.
+        let data = Arc::clone(&shared);
+        let give_back = move || {
+            drop(data.data.now());
+            give_back_small_blocks();
+        };
+        if tokio::task::spawn_blocking(give_back).await.is_err() {
+            return;
+        }
+        tokio::time::sleep((began.elapsed() * PART).saturating_sub(PAUSE)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_held_much_is_followed_at_once_and_other_requests_twice_after_a_while() {
+        let mut due = Due::default();
+        let mut after = |calls, bytes| due.now(Ended { calls, bytes });
+        assert!((0..100).all(|_| !after(0, 0)), "no request has ended");
+        assert!(after(1, MUCH));
+        let mut after_pauses = |calls, bytes| (1..=40).filter(|_| after(calls, bytes)).count();
+        assert_eq!(after_pauses(1, MUCH), 1, "once more");
+        assert_eq!(after_pauses(900, MUCH + 1), 2);
+        assert_eq!(after_pauses(900, MUCH + 1), 0);
+    }
+
+    #[test]
+    fn requests_that_go_on_and_hold_little_are_followed_now_and_then() {
+        let mut due = Due::default();
+        let count = (1..=100).filter(|&calls| due.now(Ended { calls, bytes: calls })).count();
+        assert_eq!(count as u32, 100 / PAUSES);
+    }
+}
