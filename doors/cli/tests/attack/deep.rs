@@ -166,6 +166,7 @@ fn sends(server: &Served, name: &str, ask: &Ask) -> String {
     let took = began.elapsed();
     assert!(took < TIME + LATE, "{name}: {took:.1?}, and {}", reply.status);
     assert!(reply.status != 500 && !shown(&reply).contains("panic"), "{name}: {}", short(&shown(&reply)));
+    server.data();
     reply.status.to_string()
 }
 
