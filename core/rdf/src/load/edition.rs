@@ -55,7 +55,7 @@ enum At {
     /// In a word, as far as it is a [keyword](KEYWORDS); `None` if it is another one.
     Word(Option<Keyword>),
     /// Behind `@`.
-    At,
+    Sign,
     /// In a word behind `@`; the second says whether the last byte was a hyphen.
     Tag(Option<Keyword>, bool),
     /// Behind so many quotation marks.
@@ -190,7 +190,9 @@ impl Edition {
                 return (next, Some((length + 1, found)));
             }
             (At::Tag(_, true), b'-') => return (At::Ground, Some((2, Found::Direction))),
-            (At::At, _) if byte.is_ascii_alphanumeric() || byte == b'-' => At::Tag(Keyword::begun(byte), byte == b'-'),
+            (At::Sign, _) if byte.is_ascii_alphanumeric() || byte == b'-' => {
+                At::Tag(Keyword::begun(byte), byte == b'-')
+            }
             (At::Tag(known, _), _) if byte.is_ascii_alphanumeric() || byte == b'-' => {
                 At::Tag(known.and_then(|known| known.behind(byte)), byte == b'-')
             }
@@ -212,7 +214,7 @@ impl Edition {
             (At::Long(quote, 2, _), _) if byte == quote => At::Ground,
             (At::Long(quote, marks, _), _) if byte == quote => At::Long(quote, marks + 1, false),
             (At::Long(quote, ..), _) => At::Long(quote, 0, false),
-            (At::Ground | At::Greater | At::Brace | At::Word(_) | At::At | At::Tag(..) | At::Quotes(..), _) => {
+            (At::Ground | At::Greater | At::Brace | At::Word(_) | At::Sign | At::Tag(..) | At::Quotes(..), _) => {
                 return self.ground(byte);
             }
         };
@@ -226,7 +228,7 @@ impl Edition {
             b'{' => At::Brace,
             b'#' => At::Comment,
             b'\\' => At::Escaped,
-            b'@' => At::At,
+            b'@' => At::Sign,
             b'"' | b'\'' => At::Quotes(byte, 1),
             b'~' => return (At::Ground, Some((1, Found::Reifier))),
             _ if is_of_word(byte) => At::Word(Keyword::begun(byte)),

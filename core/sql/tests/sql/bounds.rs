@@ -158,7 +158,7 @@ fn split(text: &str) -> Vec<String> {
 fn reading_a_text_ends_when_it_is_told_or_takes_too_many_steps() {
     let long = vec!["1"; 50_000].join(",");
     let again = format!("SELECT * FROM {}(SELECT {long}) t{}", "(".repeat(100), ")".repeat(100));
-    let error = parse(&again, &ParseOptions::default()).err().expect("it is read a hundred times");
+    let error = parse(&again, &ParseOptions::default()).expect_err("it is read a hundred times");
     assert_eq!(error.kind, SqlErrorKind::TooManySteps, "{error}");
     let brackets = |depth: usize| format!("SELECT * FROM {}(SELECT {long}) t{}", "(".repeat(depth), ")".repeat(depth));
     parse(&brackets(2), &ParseOptions::default()).unwrap();
@@ -180,7 +180,7 @@ fn reading_a_text_ends_when_it_is_told_or_takes_too_many_steps() {
         let asked = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&asked);
         let ends: Ends = Arc::new(move || counted.fetch_add(1, Ordering::Relaxed) == 2);
-        let error = sql.parse_until(&text, &limits, &ends).err().expect("it is ended");
+        let error = sql.parse_until(&text, &limits, &ends).expect_err("it is ended");
         assert_eq!((error.kind, asked.load(Ordering::Relaxed)), (SqlErrorKind::Stopped, 3), "{:.50}", text);
     }
 }
