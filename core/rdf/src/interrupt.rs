@@ -21,7 +21,7 @@ const SORTED: usize = 1 << 20;
 /// use vicus_flow::or_given_up;
 /// use vicus_rdf::{Changes, Id, Interrupt, Snapshot};
 ///
-/// let before = Snapshot::of_ntriples(b"<http://e/a> <http://e/p> 1 .".as_slice())?;
+/// let before = Snapshot::of_ntriples(br#"<http://e/a> <http://e/p> "1" ."#.as_slice())?;
 /// let mut changes = Changes::of(&before);
 /// let [a, p] = ["http://e/a", "http://e/p"].map(|iri| before.id(NamedNodeRef::new_unchecked(iri).into()).unwrap());
 /// changes.inserts.extend((0..100_000).map(|number| [a, p, Id::integer(number).unwrap(), Id::UNBOUND]));

@@ -73,6 +73,8 @@ pub(super) struct Reader<R> {
     encoding: Option<Encoding>,
     /// Bytes that are not decoded yet.
     raw: Vec<u8>,
+    /// What is read at once.
+    piece: Box<[u8]>,
     is_end: bool,
     /// Text with line ends that are line feeds, and how far it was read.
     text: String,
@@ -121,6 +123,11 @@ fn is_character(character: char) -> bool {
     matches!(character, '\t' | '\n' | '\r' | ' '..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..)
 }
 
+/// Whether each character with this byte stands in the text as it is. Lead bytes of the last characters of 16 bits are not among them.
+fn is_plain(byte: u8) -> bool {
+    matches!(byte, b'\t' | b'\n' | b' '..) && byte != 0xEF
+}
+
 fn short(text: &str) -> String {
     text.chars().take(60).collect()
 }
@@ -134,6 +141,7 @@ impl<R: Read> Reader<R> {
             source,
             encoding: None,
             raw: Vec::new(),
+            piece: vec![0; 8 << 10].into(),
             is_end: false,
             text: String::new(),
             at: 0,
@@ -185,13 +193,12 @@ impl<R: Read> Reader<R> {
             if self.is_end {
                 return Ok(false);
             }
-            let mut piece = [0; 8 << 10];
-            let read = match self.source.read(&mut piece) {
+            let read = match self.source.read(&mut self.piece) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 read => read?,
             };
             self.is_end = read == 0;
-            self.raw.extend_from_slice(&piece[..read]);
+            self.raw.extend_from_slice(&self.piece[..read]);
             if self.encoding.is_none() && (self.raw.len() >= 4 || self.is_end) {
                 self.detect();
             }
@@ -232,15 +239,19 @@ impl<R: Read> Reader<R> {
         let used = match self.encoding {
             None => return Ok(()),
             Some(Encoding::Utf8) => {
-                let (valid, is_cut) = match str::from_utf8(&self.raw) {
-                    Ok(text) => (text.len(), true),
-                    Err(error) => (error.valid_up_to(), error.error_len().is_none() && !self.is_end),
+                let mut raw = take(&mut self.raw);
+                let text = match str::from_utf8(&raw) {
+                    Ok(text) => text,
+                    Err(error) if error.error_len().is_none() && !self.is_end => {
+                        str::from_utf8(&raw[..error.valid_up_to()]).expect("it is valid up to there")
+                    }
+                    Err(_) => return wrong("this is no UTF-8"),
                 };
-                decoded.push_str(str::from_utf8(&self.raw[..valid]).expect("it is valid up to there"));
-                if !is_cut {
-                    return wrong("this is no UTF-8");
-                }
-                valid
+                self.append(text)?;
+                let used = text.len();
+                raw.drain(..used);
+                self.raw = raw;
+                return Ok(());
             }
             Some(Encoding::Latin1) => {
                 decoded.extend(self.raw.iter().map(|&byte| char::from(byte)));
@@ -269,20 +280,29 @@ impl<R: Read> Reader<R> {
             }
         };
         self.raw.drain(..used);
-        // XML, §2.11: line ends become line feeds.
-        for character in decoded.chars() {
-            match character {
-                '\n' if take(&mut self.after_return) => {}
+        self.append(&decoded)
+    }
+
+    /// Puts characters behind the text. XML, §2.11: line ends become line feeds.
+    fn append(&mut self, decoded: &str) -> Result<()> {
+        let mut rest = decoded;
+        while let Some(first) = rest.chars().next() {
+            let is_second = take(&mut self.after_return) && first == '\n';
+            let count = rest.bytes().position(|byte| !is_plain(byte)).unwrap_or(rest.len());
+            if count > 0 {
+                self.text.push_str(&rest[usize::from(is_second)..count]);
+                rest = &rest[count..];
+                continue;
+            }
+            match first {
                 '\r' => {
                     self.after_return = true;
                     self.text.push('\n');
                 }
-                other if is_character(other) => {
-                    self.after_return = false;
-                    self.text.push(other);
-                }
+                other if is_character(other) => self.text.push(other),
                 other => return wrong(format!("the character U+{:04X} is none of XML", u32::from(other))),
             }
+            rest = &rest[first.len_utf8()..];
         }
         Ok(())
     }
