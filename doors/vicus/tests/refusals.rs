@@ -127,7 +127,7 @@ fn memory_that_cannot_be_had_fails_its_request_alone() {
     }
     for name in CASES {
         let limit = || {
-            let most = libc::rlimit { rlim_cur: 3 << 30, rlim_max: 3 << 30 };
+            let most = libc::rlimit { rlim_cur: 5 << 29, rlim_max: 5 << 29 };
             #[expect(unsafe_code, reason = "as ulimit -v does")]
             // SAFETY: it reads a structure.
             let done = unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const most) };
