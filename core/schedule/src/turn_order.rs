@@ -30,8 +30,13 @@ pub struct TurnOrder {
 impl TurnOrder {
     /// A request begins. Returns whether it did not run yet.
     pub fn begin(&mut self, request: RequestId) -> bool {
-        let is_new = self.order.insert(Share { had_ns: self.most_ns, request });
-        is_new && self.had_ns.insert(request, self.most_ns).is_none()
+        let had_ns = self.most_ns;
+        let is_new = !self.contains(request);
+        if is_new {
+            self.had_ns.insert(request, had_ns);
+            self.order.insert(Share { had_ns, request });
+        }
+        is_new
     }
 
     /// A request is over. Returns whether it ran.
@@ -54,24 +59,6 @@ impl TurnOrder {
         self.had_ns.is_empty()
     }
 
-    /// The request that has had least, of those behind `last` in this order.
-    pub fn next(&self, last: Option<Share>) -> Option<Share> {
-        let behind = last.map_or(Bound::Unbounded, Bound::Excluded);
-        self.order.range((behind, Bound::Unbounded)).next().copied()
-    }
-
-    /// A seat begins a turn of a request, which is taken to last so long: seats that look at the same time choose different requests. Nothing happens if
-    /// the request is over.
-    pub fn charge(&mut self, request: RequestId, ns: u64) {
-        let least = self.most_ns.saturating_sub(MOST_BEHIND_NS);
-        self.change(request, |had_ns| had_ns.max(least).saturating_add(ns));
-    }
-
-    /// The turn was so much longer, or shorter if this is below zero.
-    pub fn correct(&mut self, request: RequestId, ns: i64) {
-        self.change(request, |had_ns| had_ns.saturating_add_signed(ns));
-    }
-
     fn change(&mut self, request: RequestId, change: impl FnOnce(u64) -> u64) {
         let Some(had_ns) = self.had_ns.get_mut(&request) else { return };
         self.order.remove(&Share { had_ns: *had_ns, request });
@@ -81,29 +68,32 @@ impl TurnOrder {
     }
 }
 
-/// A world's [`TurnOrder`], as a seat asks it.
+/// A world's [`TurnOrder`], as a seat asks it. Nothing happens to a request that is over.
 pub trait Turned {
-    /// As [`TurnOrder::next`].
+    /// The request that has had least, of those behind `last` in this order.
     fn next(&mut self, last: Option<Share>) -> Option<Share>;
 
-    /// As [`TurnOrder::charge`].
+    /// A seat begins a turn of a request, which is taken to last so long: seats that look at the same time choose
+    /// different requests.
     fn charge(&mut self, request: RequestId, ns: u64);
 
-    /// As [`TurnOrder::correct`].
+    /// The turn was so much longer, or shorter if this is below zero.
     fn correct(&mut self, request: RequestId, ns: i64);
 }
 
 impl Turned for TurnOrder {
     fn next(&mut self, last: Option<Share>) -> Option<Share> {
-        TurnOrder::next(self, last)
+        let behind = last.map_or(Bound::Unbounded, Bound::Excluded);
+        self.order.range((behind, Bound::Unbounded)).next().copied()
     }
 
     fn charge(&mut self, request: RequestId, ns: u64) {
-        TurnOrder::charge(self, request, ns);
+        let least = self.most_ns.saturating_sub(MOST_BEHIND_NS);
+        self.change(request, |had_ns| had_ns.max(least).saturating_add(ns));
     }
 
     fn correct(&mut self, request: RequestId, ns: i64) {
-        TurnOrder::correct(self, request, ns);
+        self.change(request, |had_ns| had_ns.saturating_add_signed(ns));
     }
 }
 
@@ -112,9 +102,9 @@ mod tests {
     use super::*;
 
     /// The requests in the order of their next turns.
-    fn order(requests: &TurnOrder) -> Vec<u64> {
-        let next = |last: &Share| requests.next(Some(*last));
-        std::iter::successors(requests.next(None), next).map(|share| share.request.0).collect()
+    fn order(requests: &mut TurnOrder) -> Vec<u64> {
+        let first = requests.next(None);
+        std::iter::successors(first, |last| requests.next(Some(*last))).map(|share| share.request.0).collect()
     }
 
     #[test]
@@ -122,17 +112,18 @@ mod tests {
         let mut requests = TurnOrder::default();
         assert!((1..=3).all(|number| requests.begin(RequestId(number))));
         assert!(!requests.begin(RequestId(2)));
-        assert_eq!(order(&requests), [1, 2, 3]);
+        assert_eq!(order(&mut requests), [1, 2, 3]);
         requests.charge(RequestId(1), 4_000_000);
         requests.charge(RequestId(2), 4_000_000);
-        assert_eq!(order(&requests), [3, 1, 2]);
+        assert_eq!(order(&mut requests), [3, 1, 2]);
         requests.correct(RequestId(2), -3_999_900);
-        assert_eq!(order(&requests), [3, 2, 1]);
+        assert_eq!(order(&mut requests), [3, 2, 1]);
+        assert!(!requests.begin(RequestId(2)));
         assert!(requests.begin(RequestId(4)));
-        assert_eq!(order(&requests), [3, 2, 1, 4], "with as much as the first");
+        assert_eq!(order(&mut requests), [3, 2, 1, 4], "with as much as the first");
         assert!(requests.end(RequestId(2)) && !requests.end(RequestId(2)));
         requests.charge(RequestId(2), 100);
-        assert_eq!((order(&requests), requests.len()), (vec![3, 1, 4], 3));
+        assert_eq!((order(&mut requests), requests.len()), (vec![3, 1, 4], 3));
         assert!(requests.contains(RequestId(3)) && !requests.contains(RequestId(2)));
     }
 
@@ -142,11 +133,11 @@ mod tests {
         requests.begin(RequestId(1));
         requests.begin(RequestId(2));
         requests.charge(RequestId(2), 1_000 * MOST_BEHIND_NS);
-        assert_eq!(order(&requests), [1, 2]);
+        assert_eq!(order(&mut requests), [1, 2]);
         // Of all that time it gets back a little.
         requests.charge(RequestId(1), MOST_BEHIND_NS);
-        assert_eq!(order(&requests), [1, 2]);
+        assert_eq!(order(&mut requests), [1, 2]);
         requests.charge(RequestId(1), 1);
-        assert_eq!(order(&requests), [2, 1]);
+        assert_eq!(order(&mut requests), [2, 1]);
     }
 }

@@ -53,6 +53,7 @@ pub use fixtures::fixtures;
 pub use ids::{CacheId, CoreId, GroupId, LocationId, NodeId, PuId};
 pub use notation::NotationError;
 pub use place::{ByPlace, NoSuchPlace, Place};
+pub use seats::threads_within;
 
 use serde::{Deserialize, Serialize};
 

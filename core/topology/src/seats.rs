@@ -2,12 +2,17 @@
 
 use crate::{PuId, Topology};
 
+/// The number of threads that suits so many PUs under a CPU quota in thousandths of a CPU, if there is one. A part of a CPU has
+/// a thread of its own.
+pub fn threads_within(pus: usize, quota_millis: Option<u32>) -> usize {
+    let quota = quota_millis.map_or(pus, |millis| (millis as usize).div_ceil(1000));
+    pus.min(quota).max(1)
+}
+
 impl Topology {
     /// The number of threads that suits the machine: one for each usable PU, fewer under a CPU quota, at least one.
     pub fn default_threads(&self) -> usize {
-        let pus = self.usable_pus().count();
-        let quota = self.cpu_quota_millis.map_or(pus, |millis| (millis as usize).div_ceil(1000));
-        pus.min(quota).max(1)
+        threads_within(self.usable_pus().count(), self.cpu_quota_millis)
     }
 
     /// One PU for each thread. If there are fewer threads than PUs, they fill whole core groups one after the other, and one

@@ -213,12 +213,11 @@ pub(crate) fn run_in_store(
     let transaction = store.write_asking(ticket.ask());
     let mut transaction = transaction.map_err(|error| ended(&error).unwrap_or(NotStored::Store(error)))?;
     let updated = run_parsed(service, &update, (ticket, text_bytes), &mut transaction, options)?;
-    let number = transaction.commit().map_err(|error| match &error {
+    let committed = transaction.commit().map_err(|error| match &error {
         CommitError::Failed(failed) => ended(failed).unwrap_or(NotStored::Commit(error)),
         _ => NotStored::Commit(error),
     })?;
-    let number = number.number;
-    Ok(Stored { updated: Updated { time: began.elapsed(), ..updated }, number })
+    Ok(Stored { updated: Updated { time: began.elapsed(), ..updated }, number: committed.number })
 }
 
 /// Whether a text is an update, within the limits of the options; for doors that say so before there is data.

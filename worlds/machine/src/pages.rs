@@ -46,11 +46,8 @@ pub struct SystemPages {
 impl SystemPages {
     /// For the nodes of this machine.
     pub fn new(topology: &Topology) -> SystemPages {
-        #[expect(unsafe_code, reason = "asks the system for its page size")]
-        // SAFETY: no pointer is involved.
-        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         let numbers = topology.nodes.iter().map(|node| node.os_index).collect();
-        let page_bytes = usize::try_from(page).expect("the system has a page size");
+        let page_bytes = crate::mapped::page_bytes();
         let (allowed, counts_all_bits) = (allowed(), release() >= Some((6, 7)));
         SystemPages { numbers, page_bytes, allowed, counts_all_bits, kept: OnceLock::new() }
     }

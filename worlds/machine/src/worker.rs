@@ -780,8 +780,8 @@ pub(crate) fn run_on_top(task: TaskRef, way: Way) {
     }
 }
 
-/// Runs a task on top of one that waits, or that found no room for what it spawned. While several requests run, a closure of another request than the waiting one's gets a stack of its own: when it
-/// waits, the task beneath can go on.
+/// Runs a task on top of one that waits, or that found no room for what it spawned. While several requests run, a closure of another
+/// request than the waiting one's gets a stack of its own: when it waits, the task beneath can go on.
 fn run_while_waiting(shared: &Shared, task: TaskRef, way: Way) {
     let is_closure = || task.header().class.runs_inline && !Core::is(task) && !fibres::is_fibre(task);
     let is_apart = shared.are_several() && in_task(|worker| worker.frame.request) != task.header().request;
@@ -885,26 +885,26 @@ fn leave_turn() {
 
 fn take_turn(shared: &Shared) {
     let find = || {
-        let find = |worker: &mut Worker| {
+        let of_worker = |worker: &mut Worker| {
             let mut reach = worker.reach(shared, false);
             let plan = worker.stand(shared);
             let run = worker.find_in_turn(shared, plan, &mut reach);
             debug_assert!(reach.refused.is_none(), "only tied seats refuse");
             run
         };
-        if shared.are_several() { in_task(find) } else { None }
+        if shared.are_several() { in_task(of_worker) } else { None }
     };
-    let Some(mut run) = find() else { return };
+    let mut found = find();
+    if found.is_none() {
+        return;
+    }
     while_waiting(None, ptr::null(), || {
-        loop {
-            if run.leaves {
+        while let Some(Run { task, way, leaves }) = found {
+            if leaves {
                 leave_to_others(shared);
             }
-            run_while_waiting(shared, run.task, run.way);
-            match find() {
-                Some(next) => run = next,
-                None => break,
-            }
+            run_while_waiting(shared, task, way);
+            found = find();
         }
     });
 }

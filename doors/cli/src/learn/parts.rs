@@ -55,13 +55,8 @@ pub(super) enum Part {
     Blocks(usize),
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-fn text_of(treatment: &Treatment) -> &'static str {
-    treatment.name()
-}
-
 fn named<S: serde::Serializer>(tasks: &BTreeMap<String, Treatment>, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_map(tasks.iter().map(|(name, treatment)| (name, text_of(treatment))))
+    to.collect_map(tasks.iter().map(|(name, treatment)| (name, treatment.name())))
 }
 
 fn shown<S: serde::Serializer>(blocks: &BTreeMap<usize, Distribution>, to: S) -> Result<S::Ok, S::Error> {

@@ -181,8 +181,13 @@ fn of_tasks(name: &str, says: bool) -> PathBuf {
     record(100, What::UserCodeEnds { who: root });
     let trace = Trace::new(Header::for_seats(1), vec![log.finish()]).with_functions(vec!["scale".to_owned()]);
     let arrays = if says { (0..16).map(|at| (1 << 30) + (at << 21)).collect() } else { Vec::new() };
+    saved(name, &trace.with_arrays(arrays))
+}
+
+/// Writes a trace into a file.
+fn saved(name: &str, trace: &Trace) -> PathBuf {
     let mut file = Vec::new();
-    trace.with_arrays(arrays).write_to(&mut file).unwrap();
+    trace.write_to(&mut file).unwrap();
     let path = path(&format!("{name}.trace"));
     std::fs::write(&path, file).unwrap();
     path
@@ -223,11 +228,7 @@ fn of_two_types(name: &str) -> PathBuf {
     let trace = Trace::new(Header::for_seats(1), vec![log.finish()]).with_functions(functions);
     let arrays = (0..16).map(|at| (1 << 30) + (at << 22)).chain([TABLE]).collect();
     let bytes = (0..16).map(|_| 2 << 20).chain([(4 << 20) + 32]).collect();
-    let mut file = Vec::new();
-    trace.with_arrays(arrays).with_array_bytes(bytes).write_to(&mut file).unwrap();
-    let path = path(&format!("{name}.trace"));
-    std::fs::write(&path, file).unwrap();
-    path
+    saved(name, &trace.with_arrays(arrays).with_array_bytes(bytes))
 }
 
 /// What happened: a program had one strategy and one distribution; readers of one table went to its node, and the

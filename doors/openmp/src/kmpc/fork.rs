@@ -247,11 +247,9 @@ exports! {
 
     "VERSION":
     fn __kmpc_push_num_threads_list_strict(
-        _location: Location, _thread: i32, length: u32, threads: *const i32, _severity: i32, _message: *const u8,
+        location: Location, thread: i32, length: u32, threads: *const i32, _severity: i32, _message: *const u8,
     ) {
-        if length > 0 {
-            here().next_threads = unsafe { *threads }.max(0) as u32;
-        }
+        unsafe { __kmpc_push_num_threads_list(location, thread, length, threads) }
     }
 
     "VERSION":

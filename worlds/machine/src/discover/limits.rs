@@ -32,13 +32,7 @@ pub fn default_threads() -> usize {
         |_| std::thread::available_parallelism().map_or(1, |count| count.get()),
         |affinity| affinity.len(),
     );
-    within(cpus, cpu_quota_millis(Path::new("/")))
-}
-
-/// So many CPUs under a quota. A part of a CPU is used by a thread of its own.
-fn within(cpus: usize, quota_millis: Option<u32>) -> usize {
-    let quota = quota_millis.map_or(cpus, |millis| (millis as usize).div_ceil(1000));
-    cpus.min(quota).max(1)
+    vicus_topology::threads_within(cpus, cpu_quota_millis(Path::new("/")))
 }
 
 /// The smallest CPU quota of this process's cgroups and all above them, in thousandths of a CPU; `None` is no limit.
@@ -159,7 +153,7 @@ mod tests {
         for (millis, threads) in
             [(None, 8), (Some(1), 1), (Some(1500), 2), (Some(2000), 2), (Some(2001), 3), (Some(9000), 8)]
         {
-            assert_eq!(within(8, millis), threads, "{millis:?}");
+            assert_eq!(vicus_topology::threads_within(8, millis), threads, "{millis:?}");
         }
     }
 
