@@ -1,1 +1,1 @@
-//! The house rules are tests; see `tests/tidy.rs`.
+//! The house rules are tests; see `tests/tidy`.

@@ -3,6 +3,8 @@
 //! Each rule is a function from a text to the places that break it, so that tests can show it to fail on a bad sample. Another test
 //! applies it to every file of the repository.
 
+mod shape;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
