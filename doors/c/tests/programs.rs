@@ -245,15 +245,15 @@ fn what_is_wrong_is_told() {
     ends_well(&for_c(), "wrong.c", &[Vec::new()]);
 }
 
-/// The programs in C and in C++ that the README shows, as it shows them, in files.
-fn of_the_readme() -> [(&'static str, PathBuf); 2] {
-    let readme = fs::read_to_string(root().join("README.md")).expect("the README stands in the root");
+/// The programs in C and in C++ that the documents show, as they show them, in files.
+fn of_the_documents() -> [(&'static str, PathBuf); 2] {
+    let page = fs::read_to_string(root().join("docs/c.md")).expect("the page is there");
     [("c", "vicus.h"), ("cpp", "vicus.hpp")].map(|(language, header)| {
         let fence = format!("```{language}\n");
-        let mut blocks = readme.split(&*fence).skip(1).map(|rest| rest.split("```").next().unwrap_or_default());
+        let mut blocks = page.split(&*fence).skip(1).map(|rest| rest.split("```").next().unwrap_or_default());
         let shown = blocks.find(|block| block.starts_with(&format!("#include <{header}>")));
-        let file = folder().join(format!("readme.{language}"));
-        let text = shown.unwrap_or_else(|| panic!("the README has a program with {header}"));
+        let file = folder().join(format!("shown.{language}"));
+        let text = shown.unwrap_or_else(|| panic!("docs/c.md has a program with {header}"));
         // Tests run side by side, and another one may just read it.
         if fs::read_to_string(&file).is_ok_and(|written| written == text) {
             return (language, file);
@@ -268,8 +268,8 @@ fn of_the_readme() -> [(&'static str, PathBuf); 2] {
 const SAID: (Option<i32>, &str) = (Some(0), "332833500\n");
 
 #[test]
-fn the_programs_of_the_readme_run() {
-    for (language, file) in of_the_readme() {
+fn the_programs_of_the_documents_run() {
+    for (language, file) in of_the_documents() {
         for compiler in if language == "c" { for_c() } else { for_cpp() } {
             for standard in compiler.standards {
                 let (status, said) = run(&compile(&compiler, standard, &file), &[]);
@@ -299,7 +299,7 @@ fn what_is_installed_is_found() {
     let links =
         |link: &str| fs::read_link(prefix.join("lib").join(link)).unwrap_or_else(|error| panic!("{link}: {error}"));
     assert_eq!((links("libvicus.so"), links(name)), (name.into(), format!("libvicus.so.{version}").into()));
-    let [(_, in_c), (_, in_cpp)] = of_the_readme();
+    let [(_, in_c), (_, in_cpp)] = of_the_documents();
     if is_there("pkg-config") {
         let pkg_config = |what: &str| {
             says(Command::new("pkg-config").args([what, "vicus"]).env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")))

@@ -230,7 +230,8 @@ pub use vicus_schedule::{
 };
 pub use vicus_topology::{GroupId, LocationId, NoSuchPlace, NodeId, Place, Topology};
 
-/// The README's program is a test.
+/// The programs of the README and of its pages are tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../../../docs/rust.md")]
 struct Readme;

@@ -502,3 +502,25 @@ fn a_dead_link_is_found() {
     );
     assert!(dead_links(&source, |path| path.starts_with("docs")).is_empty());
 }
+
+/// Pages of the book that its summary does not list.
+fn unlisted_pages(summary: &Source, paths: &[String]) -> Vec<String> {
+    let listed: Vec<String> = links(&summary.text).into_iter().map(|(_, link)| format!("docs/{link}")).collect();
+    let is_page = |path: &&String| path.starts_with("docs/") && path.ends_with(".md") && **path != summary.path;
+    paths.iter().filter(is_page).filter(|path| !listed.contains(path)).cloned().collect()
+}
+
+#[test]
+fn the_book_lists_its_pages() {
+    let files = sources();
+    let summary = files.iter().find(|source| source.path == "docs/SUMMARY.md").expect("the book has a summary");
+    let paths: Vec<String> = files.iter().map(|source| source.path.clone()).collect();
+    assert_none("docs/SUMMARY.md lists each page", unlisted_pages(summary, &paths));
+}
+
+#[test]
+fn an_unlisted_page_is_found() {
+    let summary = sample("docs/SUMMARY.md", "- [A](a.md)\n- [B](in/b.md)\n");
+    let paths = ["docs/SUMMARY.md", "docs/a.md", "docs/in/b.md", "docs/in/c.md", "README.md"].map(str::to_owned);
+    assert_eq!(unlisted_pages(&summary, &paths), ["docs/in/c.md"]);
+}

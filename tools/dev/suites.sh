@@ -1,0 +1,135 @@
+# The suites of tests, a function for each. Read by `dev`.
+# shellcheck shell=bash
+
+# Optimised code, because compilers make mistakes and unsafe code has some that only show there, and because users have it:
+# one of the grammar's loops lost a store. The rules of the house are not what one builds upon; the binary is there because the
+# dependencies then have the same features as for `./dev demo`, and are built once for both.
+test_release() {
+  say "tests, examples, documentation tests, optimised, without debug assertions"
+  cargo test "${locked[@]}" --release --workspace --exclude vicus-tidy
+}
+
+# The crates with most of the unsafe code, on which all others stand, and those that compute with numbers from users' bytes.
+# All crates with these checks would be built a second time, a third of the checks' time.
+asserted=(topology trace schedule memory kernels disk files flow machine openmp qthreads rdf store)
+
+test_assertions() {
+  say "tests of ${asserted[*]} with debug assertions and checks of overflow"
+  cargo test "${locked[@]}" "${asserted[@]/#/-pvicus-}" --features vicus-flow/arrow
+}
+
+test_workspace() {
+  say "tests of all crates with debug assertions and checks of overflow"
+  cargo test "${locked[@]}" --workspace
+}
+
+# The packages that have loom models, found by the models.
+loom_packages() {
+  local manifest
+  { grep -rlE 'cfg\(all\((loom, test|test, loom)\)\)' --include='*.rs' core worlds doors || true; } |
+    sed 's|/src/.*||' | sort -u | while read -r folder; do
+      manifest="$folder/Cargo.toml"
+      sed -n 's/^name = "\(.*\)"/\1/p' "$manifest" | head -n 1
+    done
+}
+
+test_loom() {
+  local packages=() name
+  for name in $(loom_packages); do packages+=(-p "$name"); done
+  say "loom models: ${packages[*]:-none}"
+  if [[ ${#packages[@]} -eq 0 ]]; then return; fi
+  # A folder of their own keeps the flag from rebuilding the rest.
+  RUSTFLAGS="--cfg loom" \
+    cargo test "${locked[@]}" --profile loom --target-dir "$target/loom" "${packages[@]}" --lib loom
+}
+
+test_miri() {
+  if ! cargo +nightly miri --version >/dev/null 2>&1; then
+    skipped+=(miri)
+    return
+  fi
+  say "unsafe code under Miri"
+  # Tests of files are tests of the system.
+  MIRIFLAGS="${MIRIFLAGS:--Zmiri-disable-isolation}" \
+    cargo +nightly miri test "${locked[@]}" --target-dir "$target/miri" -p vicus-memory --lib --tests
+  MIRIFLAGS="${MIRIFLAGS:-}" cargo +nightly miri test "${locked[@]}" --target-dir "$target/miri" -p vicus-flow --lib \
+    block:: builder:: column:: envelope:: nulls:: room::
+}
+
+# The page in a browser, with a server that answers it.
+test_page() {
+  local browser="${CHROMIUM:-}" port url
+  if [[ -z "$browser" ]]; then browser="$(command -v chromium chromium-headless-shell | head -n 1 || true)"; fi
+  if ! command -v npm >/dev/null || [[ -z "$browser" ]]; then
+    skipped+=(page)
+    return
+  fi
+  build_vicus release
+  say "the server's page in $browser"
+  (cd doors/server/page && npm ci --silent && npm test --silent)
+  scratch="$(mktemp -d)"
+  trap '[[ -z "${server:-}" ]] || kill "$server" 2>/dev/null; rm -rf "$scratch"' EXIT
+  "$target/release/vicus" generate sp2b --triples 250000 --output "$scratch/sp2b.nt"
+  "$target/release/vicus" serve --data "$scratch/sp2b.nt" --token page --bind 127.0.0.1:0 >"$scratch/said" &
+  server=$!
+  until grep -q 'http://' "$scratch/said"; do
+    kill -0 "$server" || fail "the server has ended"
+    sleep 0.2
+  done
+  url="$(grep -o 'http://[^ ]*' "$scratch/said")"
+  (cd doors/server/page && CHROMIUM="$browser" VICUS_URL="$url" npm run --silent test:browser)
+  kill "$server"
+  wait "$server"
+  server=
+}
+
+# OpenMP programs, and the library with all that it is made of, under ThreadSanitizer: three strategies of different queues, with as many threads
+# as there may be PUs and with more.
+test_tsan() {
+  local host runtime clang="" folder="$target/tsan" program strategy threads
+  host="$(rustc -vV | sed -n 's/^host: //p')"
+  runtime="$(rustc +nightly --print sysroot 2>/dev/null || true)/lib/rustlib"
+  for program in clang-22 clang-21 clang-20 clang-19 clang; do
+    if [[ -z "$clang" ]] && command -v "$program" >/dev/null; then clang="$program"; fi
+  done
+  if [[ ! -d "$runtime/src" || ! -f "$runtime/$host/lib/librustc-nightly_rt.tsan.a" || -z "$clang" ]]; then
+    skipped+=(tsan)
+    return
+  fi
+  say "OpenMP programs under ThreadSanitizer"
+  RUSTFLAGS="-Zsanitizer=thread" CARGO_PROFILE_RELEASE_DEBUG=1 cargo +nightly build "${locked[@]}" -Zbuild-std \
+    --target "$host" --target-dir "$folder" --release -p vicus-openmp
+  folder="$(readlink -f "$folder/$host/release")"
+  for program in loops regions cancel taskloops tasks; do
+    # Without optimisation: a load that clang has moved to where its program has none is no race of the program.
+    "$clang" -O0 -g -w -fopenmp -fsanitize=thread -c "doors/openmp/tests/programs/$program.c" -o "$folder/$program.o"
+    c++ -rdynamic "$folder/$program.o" -Wl,--whole-archive "$runtime/$host/lib/librustc-nightly_rt.tsan.a" \
+      -Wl,--no-whole-archive -L "$folder" -lvicus_omp -Wl,-rpath,"$folder" -lpthread -ldl -lm -lrt -o "$folder/$program"
+    for strategy in las steal footprint; do
+      for threads in 2 3 8; do
+        OMP_CANCELLATION=true OMP_NUM_THREADS="$threads" VICUS_STRATEGY="$strategy" "$folder/$program" >"$folder/said" 2>&1 ||
+          fail "$program, $strategy, $threads threads: $(grep -m 1 SUMMARY "$folder/said" || tail -n 1 "$folder/said")"
+      done
+    done
+  done
+}
+
+# The C++ headers, and what `install` puts in place.
+test_cpp() {
+  say "C++ headers"
+  local outcome=0
+  include/tests/run || outcome=$?
+  # 77 says that there is no compiler.
+  if [[ "$outcome" -eq 77 ]]; then
+    skipped+=(cpp)
+  elif [[ "$outcome" -ne 0 ]]; then
+    fail "a test of the C++ headers failed"
+  fi
+}
+
+# Hostile clients and input, against the binary as users have it.
+test_attack() {
+  say "an attack on vicus serve and vicus"
+  # shellcheck disable=SC2086 # these are words
+  cargo test "${locked[@]}" --release -p vicus-cli --test attack -- ${ATTACK:-}
+}
