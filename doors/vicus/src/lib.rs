@@ -230,8 +230,12 @@ pub use vicus_schedule::{
 };
 pub use vicus_topology::{GroupId, LocationId, NoSuchPlace, NodeId, Place, Topology};
 
-/// The programs of the README and of its pages are tests.
+/// The README's programs are tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
-#[doc = include_str!("../../../docs/rust.md")]
 struct Readme;
+
+/// So are those of its page on Rust.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/rust.md")]
+struct PageOnRust;
