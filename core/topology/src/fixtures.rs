@@ -1,6 +1,6 @@
 //! Real machines as data, so that decisions about machines can be tested on machines that exist; and two emulated ones.
 //!
-//! The JSON files are derived from hwloc's own test fixtures, and from `tools/topologies`; `worlds/machine/fixtures` has the
+//! The JSON files are derived from hwloc's own test fixtures, and from `tools/topologies`; `worlds/os/fixtures` has the
 //! XML of all, the licence of hwloc's, and the test that both are the same.
 
 use crate::Topology;

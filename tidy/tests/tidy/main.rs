@@ -215,7 +215,7 @@ fn arrow_elsewhere_is_found() {
 
 /// hwloc's binding, named outside the one file that knows it.
 fn hwloc_outside_discover(source: &Source) -> Vec<String> {
-    let may = source.path == "worlds/machine/src/discover.rs" || source.path.starts_with("tidy/");
+    let may = source.path == "worlds/os/src/discover.rs" || source.path.starts_with("tidy/");
     if may { Vec::new() } else { lines_with(source, &["hwlocality"]) }
 }
 
@@ -227,8 +227,8 @@ fn only_discovery_names_hwloc() {
 #[test]
 fn hwloc_elsewhere_is_found() {
     let text = "//! A pin.\nuse hwlocality::Topology;\n";
-    assert_eq!(hwloc_outside_discover(&sample("worlds/machine/src/pin.rs", text)).len(), 1);
-    assert!(hwloc_outside_discover(&sample("worlds/machine/src/discover.rs", text)).is_empty());
+    assert_eq!(hwloc_outside_discover(&sample("worlds/os/src/pin.rs", text)).len(), 1);
+    assert!(hwloc_outside_discover(&sample("worlds/os/src/discover.rs", text)).is_empty());
 }
 
 // ---- settings ----
@@ -251,13 +251,13 @@ fn only_doors_read_the_environment() {
 fn the_environment_below_the_doors_is_found() {
     for line in ["std::env::var(\"A\")", "env::vars_os()", "use std::env::{self, var};", "libc::getenv(name)"] {
         let broken = |path: &str| environment_below_the_doors(&sample(path, &format!("//! Reads.\n{line};\n"))).len();
-        assert_eq!(broken("worlds/machine/src/pin.rs"), 1, "{line}");
+        assert_eq!(broken("worlds/os/src/pin.rs"), 1, "{line}");
         assert_eq!(broken("core/flow/src/state.rs"), 1, "{line}");
         assert_eq!(broken("doors/vicus/src/environment.rs"), 0, "{line}");
         assert_eq!(broken("worlds/machine/tests/fixtures.rs"), 0, "{line}");
     }
     let text = "//! Reads.\nlet folder = std::env::temp_dir();\n";
-    assert!(environment_below_the_doors(&sample("worlds/machine/src/latency.rs", text)).is_empty());
+    assert!(environment_below_the_doors(&sample("worlds/os/src/latency.rs", text)).is_empty());
 }
 
 // ---- files ----

@@ -1,8 +1,8 @@
 //! The settings that a program leaves to its user. They are values: doors read them from an environment, this crate does not.
 
 use crate::threads::OnDeadlock;
-use std::path::PathBuf;
 use vicus_memory::distribution::Distribution;
+use vicus_os::LatencyFile;
 use vicus_schedule::Setting;
 
 /// Settings of a runtime that its program does not make ([`RuntimeBuilder::defaults`](crate::RuntimeBuilder::defaults)).
@@ -41,15 +41,6 @@ pub struct Defaults {
     pub deadlock: Option<Result<OnDeadlock, String>>,
     /// Where measured latencies are kept; else nowhere: each runtime that needs them measures them.
     pub latencies: Option<LatencyFile>,
-}
-
-/// Where latencies are kept that were measured once for a machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LatencyFile {
-    /// In this file. If it is about another machine, it is written anew.
-    At(PathBuf),
-    /// In this folder, in a file for each machine. Both are made when they are needed.
-    In(PathBuf),
 }
 
 /// The value of a setting, if it has a good one. A wrong one adds a warning, which ends with `instead`: what the runtime does then.

@@ -6,7 +6,7 @@
 
 use crate::defaults::{Defaults, said};
 use crate::lookout::{Duty, Lookout};
-use crate::pages::{SystemPages, nodes_online, prefer_node, refused};
+use crate::migrate;
 use crate::runtime::Shared;
 use crate::sync::Padded;
 use std::cell::{Cell, RefCell, UnsafeCell};
@@ -17,6 +17,7 @@ use std::time::Duration;
 use std::time::Instant;
 use vicus_memory::distribution::Distribution;
 use vicus_memory::{Heap, Locks, Memory, MemoryOptions, PageError};
+use vicus_os::pages::{SystemPages, nodes_online, prefer_node, refused};
 use vicus_schedule::PoolId;
 use vicus_topology::{NodeId, Topology};
 
@@ -110,7 +111,7 @@ pub(crate) fn memory_for(
 /// assert!(std::sync::Arc::ptr_eq(runtime.memory().expect("it was installed before"), &memory));
 /// ```
 pub fn process_memory(defaults: &Defaults) -> (Option<Arc<Memory>>, Vec<String>) {
-    let found = crate::this_machine();
+    let found = vicus_os::this_machine();
     let mut warnings = found.warnings;
     let memory = memory_for(&found.topology, None, defaults, &mut warnings);
     (memory, warnings)
@@ -214,7 +215,7 @@ fn addresses_left() -> Option<u64> {
     // In pages: all addresses, those that have memory, and others.
     let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = pages.split(' ').next()?.parse().ok()?;
-    Some(limit.rlim_cur.saturating_sub(pages.saturating_mul(crate::mapped::page_bytes() as u64)))
+    Some(limit.rlim_cur.saturating_sub(pages.saturating_mul(vicus_os::page_bytes() as u64)))
 }
 
 /// With as many addresses as the system gives: a limit on them is no reason to do without.
@@ -226,7 +227,11 @@ fn reserve(topology: &Topology, mut options: MemoryOptions) -> Result<Arc<Memory
                 SMALLEST_RANGE as u64 * LIMITED_PART * topology.nodes.len() as u64
             ));
         }
-        match Memory::new(Arc::new(SystemPages::new(topology)), topology, options.clone()) {
+        match Memory::new(
+            Arc::new(SystemPages::new(topology).telling(migrate::forget_moved)),
+            topology,
+            options.clone(),
+        ) {
             Ok(memory) => return Ok(memory),
             Err(error) if options.range_bytes <= SMALLEST_RANGE => {
                 return Err(format!("no memory is placed on nodes: {error}"));

@@ -1,17 +1,15 @@
-//! The real world: the machine as hwloc sees it, threads on seats, sleep and wake, the clock.
+//! The real world: threads on seats, tasks, fibres, sleep and wake, the clock.
 //!
-//! The only crate that talks to the operating system. It follows a plan of `vicus-schedule`, and runs requests of
-//! `vicus-flow`; see [`Runtime`].
+//! It follows a plan of `vicus-schedule`, and runs requests of `vicus-flow`; see [`Runtime`]. `vicus-os` answers for the
+//! system.
 
 mod allocator;
 mod boxes;
 mod caller;
 mod defaults;
 mod deque;
-mod discover;
 mod fibres;
 mod fifo;
-mod files;
 mod fit;
 mod gate;
 mod heaps;
@@ -19,20 +17,15 @@ mod here;
 mod inbox;
 mod known;
 mod last_words;
-mod latency;
-mod learned;
 mod lending;
 mod load;
 mod locality;
 mod lock;
 mod lookout;
 pub mod map_reduce;
-mod mapped;
 mod meetings;
 mod migrate;
 mod near;
-mod pages;
-mod pin;
 mod queues;
 mod recorder;
 mod request;
@@ -49,18 +42,13 @@ mod worker;
 
 pub use allocator::{Allocator, give_back_small_blocks, merge_when_freed};
 pub use caller::is_in_runtime;
-pub use defaults::{Defaults, LatencyFile};
-pub use discover::limits::default_threads;
-pub use discover::{DiscoverError, Discovered, describe, from_synthetic, from_xml, this_machine};
-pub use files::SystemDirectory;
+pub use defaults::Defaults;
 pub use heaps::process_memory;
 pub use last_words::LastWords;
-pub use learned::{Learned, Treatment};
 pub use load::{PuTime, pu_times};
 pub use locality::{Everywhere, footprint, footprint_of, forget, forget_at, here, node_of};
 pub use meetings::Meetings;
 pub use migrate::{awaits_touch, migrate, migrate_at_next_touch, touch};
-pub use pages::{SystemPages, free_bytes};
 pub use request::{Request, RequestOptions};
 pub use runtime::{Runtime, RuntimeBuilder, StartError};
 pub use takes::Level;
@@ -71,4 +59,8 @@ pub use tasks::{
     spawn_child, wait_for_children, wait_for_earlier, yield_to_descendants,
 };
 pub use team::{Member, Team, gather, name_task};
+pub use vicus_os::{
+    DiscoverError, Discovered, LatencyFile, Learned, SystemDirectory, SystemPages, Treatment, default_threads,
+    describe, free_bytes, from_synthetic, from_xml, this_machine,
+};
 pub use wait::block_on;

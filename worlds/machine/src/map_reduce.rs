@@ -14,8 +14,6 @@
 mod partition;
 mod stored;
 
-use crate::files::SystemDirectory;
-use crate::pages;
 use crate::runtime::Runtime;
 use crate::tasks::scope;
 use partition::{Partition, Sorted};
@@ -33,6 +31,7 @@ pub use stored::Stored;
 #[doc(no_inline)]
 pub use vicus_files::{FileError, Scratch};
 use vicus_memory::{DistQueue, TryPopError};
+use vicus_os::{SystemDirectory, pages};
 use vicus_topology::{Place, Topology};
 
 /// So many partitions for each place, unless another number is said: each is sorted by one thread.

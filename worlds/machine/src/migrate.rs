@@ -122,7 +122,7 @@ pub fn migrate(range: Range<usize>, to: NodeId) -> io::Result<usize> {
     let page = process.memory.pages().page_bytes();
     let first = range.start.saturating_add(page / 2) / page;
     let pages = first..(range.end.saturating_add(page / 2) / page).max(first);
-    let moved = crate::pages::migrate(pages.clone(), page, number)?;
+    let moved = vicus_os::pages::migrate(pages.clone(), page, number)?;
     if !pages.is_empty() {
         let whole = pages.start * page..pages.end * page;
         if owns_some(process, &whole) {

@@ -17,7 +17,7 @@ use crate::tasks::{self, Accounts, Blocks, GroupQueues, Nested, OpenRequests, Re
 use crate::team::Gathering;
 use crate::threads::{OnDeadlock, Threads};
 use crate::worker::Worker;
-use crate::{boxes, heaps, latency, pages, pin};
+use crate::{boxes, heaps};
 use std::alloc::Layout;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -30,6 +30,7 @@ use std::time::Duration;
 use vicus_flow::{Account, BoxId, Entry, FlowError, Instance, Model, Operator, Queued, Totals};
 use vicus_memory::distribution::{Distribution, Policy};
 use vicus_memory::{Memory, MemoryOptions, PlaceError, Placed};
+use vicus_os::{discover, latency, pages, pin};
 use vicus_schedule::{
     DEFAULT, Decision, Kind, LastUses, MOST_THREADS, Plan, PoolId, QueueId, QueueSpec, RequestId, SeatId, Setting,
     TaskRef, Wake,
@@ -161,7 +162,7 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
     /// What [`RuntimeBuilder::memory`] is by default on its machine.
     pub fn memory_options(&self) -> MemoryOptions {
         let Chosen { topology, memory, defaults, .. } = &self.chosen;
-        let topology = topology.clone().unwrap_or_else(|| crate::this_machine().topology);
+        let topology = topology.clone().unwrap_or_else(|| vicus_os::this_machine().topology);
         memory.clone().unwrap_or_else(|| heaps::options(&topology, defaults, &mut Vec::new()))
     }
 
@@ -389,7 +390,7 @@ impl Chosen {
         let is_found = self.topology.is_none();
         let topology = self.topology.clone().unwrap_or_else(|| {
             // A program has many teams: of each size, of each thread that comes to a region.
-            let found = if team { crate::discover::known_machine() } else { crate::this_machine() };
+            let found = if team { discover::known_machine() } else { vicus_os::this_machine() };
             warnings.extend(found.warnings);
             found.topology
         });
@@ -401,7 +402,7 @@ impl Chosen {
         let strategy = self.strategy.clone().or_else(|| said(&self.defaults.strategy, "; it is vicus now", warnings));
         let strategy = strategy.unwrap_or_else(|| DEFAULT.parse().expect("the default strategy exists"));
         // A machine that is only described can't be measured.
-        let is_this = || is_found || crate::this_machine().topology == topology;
+        let is_this = || is_found || vicus_os::this_machine().topology == topology;
         let wants_latencies =
             strategy.strategy().wants_latencies(&topology) && topology.core_groups.len() > 1 && is_this();
         let kept = self.defaults.latencies.as_ref();

@@ -7,7 +7,7 @@ fn vicus(arguments: &[&str]) -> Output {
 }
 
 fn fixture(name: &str) -> String {
-    format!("{}/../../worlds/machine/fixtures/{name}.xml", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/../../worlds/os/fixtures/{name}.xml", env!("CARGO_MANIFEST_DIR"))
 }
 
 fn stdout(output: &Output) -> &str {

@@ -231,7 +231,7 @@ impl SeatStacks {
     #[cold]
     #[inline(never)]
     fn fill(&mut self, class: Class) -> Option<&'static Fibre> {
-        super::overflow::watch_thread();
+        vicus_os::signals::watch_thread();
         let own = &mut self.free[class.0 as usize];
         let pool = Pool::of(self.node, class);
         pool.lock().take(own);

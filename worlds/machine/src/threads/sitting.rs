@@ -5,13 +5,12 @@
 //! tasks of its seat on top; lightweight threads among them have stacks of their own, so nothing is kept waiting beneath them.
 
 use super::{Waits, core_here};
-use crate::discover::limits;
 use crate::heaps;
 use crate::lending::{LentThread, lend_here};
 use crate::runtime::{Runtime, RuntimeBuilder, Shared, StartError};
 use crate::tasks::Awaited;
 use crate::worker::{Worker, in_task, is_seated, with_worker};
-use crate::{fibres, here::HERE, pin};
+use crate::{fibres, here::HERE};
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -21,6 +20,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use vicus_os::discover::limits;
+use vicus_os::pin;
 use vicus_schedule::{RequestId, SeatId};
 
 impl<R: From<Runtime>> RuntimeBuilder<R> {

@@ -6,7 +6,6 @@ mod children;
 mod collect;
 mod dealing;
 mod deep;
-mod fixtures;
 mod flow;
 mod following;
 mod full_empty;

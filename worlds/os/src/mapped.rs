@@ -1,13 +1,13 @@
 //! Mapped files that are shortened while they are mapped, or whose drive fails: their missing bytes are read as zeros, and the mapping
 //! says so.
 //!
-//! A read of a page that its file does not have any more raises `SIGBUS` on the reading thread. The handler (`fibres/overflow.rs`) asks
+//! A read of a page that its file does not have any more raises `SIGBUS` on the reading thread. The handler (`signals.rs`) asks
 //! [`replace_lost`], which finds the mapping in a table, notes that bytes are lost, and maps zeros from that page to the mapping's end; the
 //! read is then tried again. So a reader goes on with zeros, and asks [`lost_from`](MappedBytes::lost_from) before it tells what it has made of
 //! them. The rest of a file's last page raises no signal: it is found by the file's length. Bytes that another program
 //! changes in place are found by the time of the file's last change, which the same call of the system tells.
 
-use crate::fibres::overflow;
+use crate::signals;
 use memmap2::Mmap;
 use std::fs::{File, Metadata};
 use std::io;
@@ -38,7 +38,7 @@ fn changed_at(about: &Metadata) -> (i64, i64) {
 impl Watched {
     /// Maps a file by this function.
     pub(crate) fn new(file: File, map: impl FnOnce(&File) -> io::Result<Mmap>) -> io::Result<Watched> {
-        overflow::watch();
+        signals::watch();
         // Before it is mapped, so that nothing is missed between.
         let changed_at = changed_at(&file.metadata()?);
         let bytes = map(&file)?;
@@ -147,7 +147,7 @@ impl Drop for Claimed {
 }
 
 /// The size of a page, as the system says it.
-pub(crate) fn page_bytes() -> usize {
+pub fn page_bytes() -> usize {
     #[expect(unsafe_code, reason = "a system call that libc has no safe function for")]
     // SAFETY: it reads a number; a handler may call it.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };

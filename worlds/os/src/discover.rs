@@ -2,7 +2,7 @@
 //!
 //! The only file that names hwloc. What comes out is plain data ([`Topology`]); nothing of hwloc lives on in it.
 
-pub(crate) mod limits;
+pub mod limits;
 mod xml;
 
 use hwlocality::object::attributes::ObjectAttributes;
@@ -32,7 +32,7 @@ pub struct Discovered {
 /// Never fails: where hwloc does, the machine is flat (one node, no caches) and a warning says so.
 ///
 /// ```
-/// let found = vicus_machine::this_machine();
+/// let found = vicus_os::this_machine();
 /// assert!(found.topology.usable_pus().count() >= 1);
 /// ```
 pub fn this_machine() -> Discovered {
@@ -68,7 +68,7 @@ pub fn this_machine() -> Discovered {
 
 /// As [`this_machine`], but looked at once for each set of CPUs that calling threads may run on: what is found later is a copy. For callers that
 /// make one plan after the other, such as teams of each size, and to whom the machine stays as it is.
-pub(crate) fn known_machine() -> Discovered {
+pub fn known_machine() -> Discovered {
     static KNOWN: Mutex<Vec<(Vec<u32>, Discovered)>> = Mutex::new(Vec::new());
     let Ok(affinity) = limits::affinity() else { return this_machine() };
     let known = || KNOWN.lock().expect("nothing panics under this lock");
@@ -111,7 +111,7 @@ pub fn from_xml(path: impl AsRef<Path>) -> Result<Topology, DiscoverError> {
 /// Neither can read it, or it has more than 65,536 PUs.
 ///
 /// ```
-/// let machine = vicus_machine::from_synthetic("node:4 core:6 pu:2").unwrap();
+/// let machine = vicus_os::from_synthetic("node:4 core:6 pu:2").unwrap();
 /// assert_eq!((machine.nodes.len(), machine.pus.len()), (4, 48));
 /// ```
 pub fn from_synthetic(text: &str) -> Result<Topology, DiscoverError> {
@@ -213,7 +213,8 @@ const HWLOC_BYTES: usize = 16 << 20;
 /// hwloc ends in a segmentation fault if it gets no memory: it is only called when there is enough.
 fn check_memory(bytes: usize) -> Result<(), String> {
     let refused = |_| format!("{} MiB of memory for it can't be had", bytes >> 20);
-    vicus_flow::refusable(|| Vec::<u8>::new().try_reserve_exact(bytes)).map_err(refused)
+    // A mapping asks for addresses and for what the system commits, and gives both back.
+    memmap2::MmapMut::map_anon(bytes).map(drop).map_err(refused)
 }
 
 /// Everything that hwloc sees here, including parts that the process may not use.

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// The CPUs that the calling thread may run on, by the operating system's numbers, in order.
-pub(crate) fn affinity() -> io::Result<Vec<u32>> {
+pub fn affinity() -> io::Result<Vec<u32>> {
     // The kernel refuses a mask shorter than its own, and does not tell that length.
     let mut words = vec![0_u64; 16];
     loop {

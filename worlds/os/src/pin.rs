@@ -3,7 +3,7 @@
 use std::io;
 
 /// Lets the calling thread run on these CPUs of the operating system only.
-pub(crate) fn pin(cpus: impl Iterator<Item = u32>) -> io::Result<()> {
+pub fn pin(cpus: impl Iterator<Item = u32>) -> io::Result<()> {
     let mask = mask(cpus);
     let bytes = size_of_val(&mask[..]);
     #[expect(unsafe_code, reason = "libc's wrapper takes masks of one fixed size only")]
@@ -13,7 +13,7 @@ pub(crate) fn pin(cpus: impl Iterator<Item = u32>) -> io::Result<()> {
 }
 
 /// A bit for each number, in as many words as needed: the form in which the kernel takes any number of CPUs and nodes.
-pub(crate) fn mask(numbers: impl IntoIterator<Item = u32>) -> Vec<libc::c_ulong> {
+pub fn mask(numbers: impl IntoIterator<Item = u32>) -> Vec<libc::c_ulong> {
     let mut mask = Vec::new();
     for number in numbers {
         let (word, bit) = ((number / libc::c_ulong::BITS) as usize, number % libc::c_ulong::BITS);

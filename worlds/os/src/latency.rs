@@ -4,7 +4,7 @@
 //! runtime system initialization. The scheduler avoids recalculation by saving latencies across runs." Two pinned threads
 //! send a line back and forth. Nothing here keeps a runtime from starting.
 
-use crate::{LatencyFile, pin};
+use crate::pin;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,11 +12,20 @@ use std::time::{Duration, Instant};
 use vicus_schedule::Latencies;
 use vicus_topology::{CoreGroup, Pu, Topology};
 
+/// Where latencies are kept that were measured once for a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LatencyFile {
+    /// In this file. If it is about another machine, it is written anew.
+    At(PathBuf),
+    /// In this folder, in a file for each machine. Both are made when they are needed.
+    In(PathBuf),
+}
+
 /// With more core groups than this it would take seconds, and they are single cores.
 const MOST_GROUPS: usize = 64;
 
 /// The latencies of this machine; `None` where there is nothing to tell apart, or nothing could be measured.
-pub(crate) fn of_this_machine(
+pub fn of_this_machine(
     topology: &Topology,
     kept: Option<&LatencyFile>,
     warnings: &mut Vec<String>,
@@ -89,7 +98,7 @@ fn is_plausible(latencies: &[Vec<u32>]) -> bool {
 
 /// Identifies a machine in a file: the hash FNV-1a of its description without the name, and without what changes from one start of the
 /// system or of a container to the next: how many bytes a node has, and the quota.
-pub(crate) fn key(topology: &Topology) -> String {
+pub fn key(topology: &Topology) -> String {
     let mut nameless = Topology { name: String::new(), cpu_quota_millis: None, ..topology.clone() };
     nameless.nodes.iter_mut().for_each(|node| node.bytes = node.bytes.min(1));
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -125,7 +134,7 @@ fn write(topology: &Topology, file: &Path, measured: &[Vec<u32>]) -> std::io::Re
 }
 
 /// Writes a file that another process may read meanwhile: it sees the old one or the new one. What is no plain file is written to.
-pub(crate) fn replace(file: &Path, text: &str) -> std::io::Result<()> {
+pub fn replace(file: &Path, text: &str) -> std::io::Result<()> {
     let Some((file, half)) = beside(file) else { return std::fs::write(file, text) };
     let written = std::fs::write(&half, text).and_then(|()| std::fs::rename(&half, file));
     if written.is_err() {
@@ -135,7 +144,7 @@ pub(crate) fn replace(file: &Path, text: &str) -> std::io::Result<()> {
 }
 
 /// The file that a name stands for, and the one beside it that takes its place when it is complete; `None` if it is no plain file.
-pub(crate) fn beside(file: &Path) -> Option<(PathBuf, PathBuf)> {
+pub fn beside(file: &Path) -> Option<(PathBuf, PathBuf)> {
     let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     // A link that is left leads nowhere yet.
     if file.is_symlink() || file.exists() && !file.is_file() {

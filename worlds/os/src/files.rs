@@ -36,7 +36,7 @@ use vicus_files::{Access, Directory, File, FileError, Lock, LockError, Mapping, 
 ///
 /// ```
 /// use vicus_files::Directory;
-/// use vicus_machine::SystemDirectory;
+/// use vicus_os::SystemDirectory;
 ///
 /// let path = std::env::temp_dir().join(format!("vicus-example-{}", std::process::id()));
 /// let directory = SystemDirectory::create(&path)?;

@@ -1,10 +1,10 @@
 //! Machines, captured as XML, become the plain data that other crates test with.
 //!
-//! After a change of the derived data: `VICUS_WRITE_FIXTURES=1 cargo test -p vicus-machine --test runtime fixtures`, and
+//! After a change of the derived data: `VICUS_WRITE_FIXTURES=1 cargo test -p vicus-os --test fixtures`, and
 //! read the difference before committing it.
 
 use std::path::{Path, PathBuf};
-use vicus_machine::from_xml;
+use vicus_os::from_xml;
 use vicus_topology::Topology;
 
 type Fact = (&'static str, usize, usize, usize, usize, [usize; 3], usize);

@@ -16,7 +16,7 @@ const VERSION: u64 = 1;
 /// What was learned about a program on a machine. `vicus learn` finds it out from traces.
 ///
 /// ```
-/// use vicus_machine::{Learned, Treatment};
+/// use vicus_os::{Learned, Treatment};
 /// use vicus_topology::Topology;
 ///
 /// let machine = Topology::parse("node:2 core:4")?;

@@ -41,6 +41,8 @@ pub struct SystemPages {
     counts_all_bits: bool,
     /// By the kernel's numbers of nodes, the bytes that it keeps free for itself. Read when a strict range first needs it.
     kept: OnceLock<HashMap<u32, u64>>,
+    /// Called with addresses whose pages go back to the system, and the bytes of a page.
+    gone: fn(std::ops::Range<usize>, usize),
 }
 
 impl SystemPages {
@@ -49,7 +51,12 @@ impl SystemPages {
         let numbers = topology.nodes.iter().map(|node| node.os_index).collect();
         let page_bytes = crate::mapped::page_bytes();
         let (allowed, counts_all_bits) = (allowed(), release() >= Some((6, 7)));
-        SystemPages { numbers, page_bytes, allowed, counts_all_bits, kept: OnceLock::new() }
+        SystemPages { numbers, page_bytes, allowed, counts_all_bits, kept: OnceLock::new(), gone: |_, _| {} }
+    }
+
+    /// Calls `gone` with addresses whose pages go back to the system, and the bytes of a page, before they go.
+    pub fn telling(self, gone: fn(std::ops::Range<usize>, usize)) -> SystemPages {
+        SystemPages { gone, ..self }
     }
 
     fn number(&self, node: NodeId) -> Result<u32, PageError> {
@@ -167,7 +174,7 @@ fn kept(zoneinfo: &str, page_bytes: u64) -> HashMap<u32, u64> {
 }
 
 /// Whether so many bytes can be mapped now: an error if not. Nothing is mapped after it.
-pub(crate) fn ensure_room(bytes: usize) -> io::Result<()> {
+pub fn ensure_room(bytes: usize) -> io::Result<()> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     #[expect(unsafe_code, reason = "system calls that libc has no safe function for")]
     // SAFETY: the kernel chooses unused addresses, which are unmapped before anything uses them.
@@ -182,7 +189,7 @@ pub(crate) fn ensure_room(bytes: usize) -> io::Result<()> {
 }
 
 /// The system calls of this memory that the kernel refuses, one sentence each. `nodes`: how many the machine has.
-pub(crate) fn refused(nodes: usize) -> Vec<String> {
+pub fn refused(nodes: usize) -> Vec<String> {
     let mut refused = Vec::new();
     let mut say =
         |call: &str, what: &str| refused.push(format!("{call} is refused ({}): {what}", io::Error::last_os_error()));
@@ -220,7 +227,7 @@ pub fn free_bytes(node: u32) -> Option<u64> {
 }
 
 /// The numbers of the nodes that are online; `None` if the system does not tell.
-pub(crate) fn nodes_online() -> Option<Vec<u32>> {
+pub fn nodes_online() -> Option<Vec<u32>> {
     numbers(&std::fs::read_to_string("/sys/devices/system/node/online").ok()?)
 }
 
@@ -250,7 +257,7 @@ fn release() -> Option<(u32, u32)> {
 
 /// Has pages that are not there yet lie on the node of this number in the system, as long as that has room. If the system refuses, they lie where
 /// they are touched first.
-pub(crate) fn prefer_node(start: usize, bytes: usize, number: u32) {
+pub fn prefer_node(start: usize, bytes: usize, number: u32) {
     let mask = mask([number]);
     let bits = mask.len() * libc::c_ulong::BITS as usize + 1;
     #[expect(unsafe_code, reason = "libc has no wrapper of mbind")]
@@ -263,7 +270,7 @@ const BATCH: usize = 512;
 
 /// Moves the pages with these numbers to the node of this number in the system. Returns how many lie there then; the
 /// others were never touched, or are shared with other processes, or the node is full.
-pub(crate) fn migrate(pages: std::ops::Range<usize>, page_bytes: usize, number: u32) -> io::Result<usize> {
+pub fn migrate(pages: std::ops::Range<usize>, page_bytes: usize, number: u32) -> io::Result<usize> {
     let addresses: Vec<usize> = pages.map(|page| page * page_bytes).collect();
     addresses.chunks(BATCH).map(|batch| migrate_batch(batch, number)).sum()
 }
@@ -379,7 +386,7 @@ unsafe impl Pages for SystemPages {
     }
 
     unsafe fn decommit(&self, start: NonNull<u8>, bytes: usize, _node: NodeId) {
-        crate::migrate::forget_moved(start.addr().get()..start.addr().get() + bytes, self.page_bytes);
+        (self.gone)(start.addr().get()..start.addr().get() + bytes, self.page_bytes);
         // SAFETY: the part is committed and not used any more, by the caller's promise; its pages go, and its addresses stay.
         unsafe {
             if libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_DONTNEED) != 0 {
