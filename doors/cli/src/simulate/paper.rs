@@ -18,7 +18,7 @@ use vicus_sim::papers::{self, Effort, FIGURES, Figure, Job, Published, Report, R
 /// smaller or larger. Below a claim that does not hold stands what is missing; if that is known, the claim is not varied.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The figure, such as 001-fig7, or `all`. `--list` lists them.
+    /// The figure, such as muddukrishna-fig7, or `all`. `--list` lists them.
     #[arg(value_name = "ID|all", required_unless_present = "list")]
     figure: Option<String>,
     /// Lists the figures.
@@ -97,6 +97,13 @@ fn chosen(name: &str) -> anyhow::Result<Vec<Figure>> {
     }
     if let Some(figure) = papers::figure(name) {
         return Ok(vec![figure]);
+    }
+    // Papers had numbers once.
+    let authors =
+        [("000-", "falt-"), ("001-", "muddukrishna-"), ("002-", "wittmann-"), ("003-", "bobox-"), ("004-", "wheeler-")];
+    let renamed = |(number, author)| name.strip_prefix(number).map(|figure| format!("{author}{figure}"));
+    if let Some(now) = authors.into_iter().find_map(renamed).filter(|now| papers::figure(now).is_some()) {
+        bail!("`{name}` is called `{now}` now");
     }
     let names: Vec<&str> = FIGURES.iter().map(|(id, _)| *id).collect();
     bail!("`{name}` is no figure; there are {}, or all of them: all", names.join(", "))
@@ -195,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_figure_is_done_again_on_all_threads_as_on_one() {
-        let figure = papers::figure("001-fig11").unwrap();
+        let figure = papers::figure("muddukrishna-fig11").unwrap();
         let effort = Effort::small();
         let report = figure.evaluate(&effort, |jobs| on_all_threads(jobs, figure.id, run_one)).unwrap();
         assert_eq!(report, figure.evaluate(&effort, papers::serially).unwrap());
@@ -225,7 +232,19 @@ mod tests {
     #[test]
     fn a_name_that_is_none_says_what_there_is() {
         let error = |name| chosen(name).err().map(|error| error.to_string()).unwrap_or_default();
-        assert!(error("001-fig8").contains("001-fig7, 001-fig7-published, 001-fig9"), "{}", error("001-fig8"));
+        assert!(
+            error("muddukrishna-fig8").contains("muddukrishna-fig7, muddukrishna-fig7-published, muddukrishna-fig9"),
+            "{}",
+            error("muddukrishna-fig8")
+        );
         assert_eq!(chosen("all").unwrap().len(), FIGURES.len());
+    }
+
+    #[test]
+    fn a_papers_old_number_names_the_figure_of_today() {
+        let error = |name| chosen(name).err().map(|error| error.to_string()).unwrap_or_default();
+        assert_eq!(error("001-fig7"), "`001-fig7` is called `muddukrishna-fig7` now");
+        assert_eq!(error("003-table3"), "`003-table3` is called `bobox-table3` now");
+        assert!(error("001-fig8").contains("is no figure"), "{}", error("001-fig8"));
     }
 }

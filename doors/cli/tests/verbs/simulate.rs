@@ -309,7 +309,7 @@ const QUERIES: [&str; 8] = ["q2", "q4", "q5a", "q6", "q7", "q8", "q9", "q11"];
 fn figures_of_queries_replay_what_they_record() {
     let folder = Folder::new("simulate-figures");
     let traces = folder.file("traces");
-    let made = printed(&["simulate", "paper", "000-fig5", "--quick", "--triples", "5000", "--record", &traces]);
+    let made = printed(&["simulate", "paper", "falt-fig5", "--quick", "--triples", "5000", "--record", &traces]);
     for query in QUERIES {
         let recording = format!("{query}-8");
         let (tasks, [recorded, replayed, taken_off]) = sums(&made, &recording);
@@ -324,13 +324,13 @@ fn figures_of_queries_replay_what_they_record() {
     }
     assert!(made.contains("of 10 claims hold"), "{made}");
     // What happened: without recordings of one's own, two runs differed.
-    let stored = printed(&["simulate", "paper", "000-fig5", "--quick"]);
-    assert_eq!(stored, printed(&["simulate", "paper", "000-fig5", "--quick"]), "of what is in the program");
+    let stored = printed(&["simulate", "paper", "falt-fig5", "--quick"]);
+    assert_eq!(stored, printed(&["simulate", "paper", "falt-fig5", "--quick"]), "of what is in the program");
     assert!(stored.contains("of 10 claims hold") && stored != made, "{stored}");
     let of = |figure| printed(&["simulate", "paper", figure, "--quick", "--traces", &traces]);
-    assert_eq!(of("000-fig5"), made, "the same recordings");
+    assert_eq!(of("falt-fig5"), made, "the same recordings");
     // Sixteen requests of the same.
-    let sixteen = of("000-fig6");
+    let sixteen = of("falt-fig6");
     let (one, all) = (sums(&made, "q4-8"), sums(&sixteen, "q4-8"));
     assert_eq!(all.0, 16 * one.0);
     assert!((all.1[0] - 16.0 * one.1[0]).abs() < 0.01, "{sixteen}");
@@ -360,7 +360,7 @@ fn recordings_that_are_none_are_told_apart() {
             &file(query),
         ]);
     }
-    let figure = ["simulate", "paper", "000-fig7", "--quick", "--traces", &traces];
+    let figure = ["simulate", "paper", "falt-fig7", "--quick", "--traces", &traces];
     // Loading is a request as well, and no part of it.
     let (invocations, spent_ns) = spent(&file("q9"), |request| request == 2);
     let (tasks, [recorded, ..]) = sums(&printed(&figure), "q9-64");

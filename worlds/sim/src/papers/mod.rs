@@ -14,33 +14,33 @@
 //!
 //! ```
 //! use vicus_sim::papers::{Effort, figure, serially};
-//! let figure = figure("001-fig11").unwrap();
+//! let figure = figure("muddukrishna-fig11").unwrap();
 //! let report = figure.evaluate(&Effort::quick(), serially).unwrap();
 //! assert_eq!(report.verdicts.len(), figure.claims.len());
 //! ```
 
-mod fig000;
-mod fig001_11;
-mod fig001_2;
-mod fig001_3;
-mod fig001_7;
-mod fig001_9;
-mod fig002_3;
-mod fig002_4;
-mod fig004;
-mod fig004_arrays;
+mod bobox_table3;
+mod falt;
 mod memory;
+mod muddukrishna_fig11;
+mod muddukrishna_fig2;
+mod muddukrishna_fig3;
+mod muddukrishna_fig7;
+mod muddukrishna_fig9;
 mod published;
 mod replayed;
 mod report;
 mod shared;
-mod table003_3;
+mod wheeler;
+mod wheeler_arrays;
+mod wittmann_fig3;
+mod wittmann_fig4;
 
-pub use fig004_arrays::ArrayLoop;
 pub use memory::Traffic;
 pub use replayed::{Recording, Replayed};
 pub use report::{Published, Report, Robust, Row, Verdict};
 pub use shared::Shared;
+pub use wheeler_arrays::ArrayLoop;
 
 use crate::{
     Allocator, Machine, Options, ParameterSet, Parameters, Program, Recorder, Reenactment, ReplayError, SimError,
@@ -60,33 +60,33 @@ pub type Entry = (&'static str, fn() -> Figure);
 
 /// The figures that can be repeated.
 pub const FIGURES: &[Entry] = &[
-    ("000-fig5", fig000::fig5),
-    ("000-fig6", fig000::fig6),
-    ("000-fig7", fig000::fig7),
-    ("000-fig8", fig000::fig8),
-    ("000-fig9", fig000::fig9),
-    ("000-fig10", fig000::fig10),
-    ("000-fig11", fig000::fig11),
-    ("001-fig2", fig001_2::fig2),
-    ("001-fig3", fig001_3::figure),
-    ("001-fig5", fig001_2::fig5),
-    ("001-fig7", fig001_7::figure),
-    ("001-fig7-published", fig001_7::published),
-    ("001-fig9", fig001_9::figure),
-    ("001-fig9-published", fig001_9::published),
-    ("001-fig11", fig001_11::figure),
-    ("001-fig11-published", fig001_11::published),
-    ("002-fig3", fig002_3::figure),
-    ("002-fig4", fig002_4::figure),
-    ("003-table3", table003_3::figure),
-    ("004-fig3", fig004::fig3),
-    ("004-fig4", fig004::fig4),
-    ("004-fig4-patterns", fig004_arrays::fig4_patterns),
-    ("004-fig5", fig004_arrays::fig5),
-    ("004-fig6", fig004_arrays::fig6),
-    ("004-fig7", fig004::fig7),
-    ("004-fig8", fig004::fig8),
-    ("004-fig9", fig004::fig9),
+    ("falt-fig5", falt::fig5),
+    ("falt-fig6", falt::fig6),
+    ("falt-fig7", falt::fig7),
+    ("falt-fig8", falt::fig8),
+    ("falt-fig9", falt::fig9),
+    ("falt-fig10", falt::fig10),
+    ("falt-fig11", falt::fig11),
+    ("muddukrishna-fig2", muddukrishna_fig2::fig2),
+    ("muddukrishna-fig3", muddukrishna_fig3::figure),
+    ("muddukrishna-fig5", muddukrishna_fig2::fig5),
+    ("muddukrishna-fig7", muddukrishna_fig7::figure),
+    ("muddukrishna-fig7-published", muddukrishna_fig7::published),
+    ("muddukrishna-fig9", muddukrishna_fig9::figure),
+    ("muddukrishna-fig9-published", muddukrishna_fig9::published),
+    ("muddukrishna-fig11", muddukrishna_fig11::figure),
+    ("muddukrishna-fig11-published", muddukrishna_fig11::published),
+    ("wittmann-fig3", wittmann_fig3::figure),
+    ("wittmann-fig4", wittmann_fig4::figure),
+    ("bobox-table3", bobox_table3::figure),
+    ("wheeler-fig3", wheeler::fig3),
+    ("wheeler-fig4", wheeler::fig4),
+    ("wheeler-fig4-patterns", wheeler_arrays::fig4_patterns),
+    ("wheeler-fig5", wheeler_arrays::fig5),
+    ("wheeler-fig6", wheeler_arrays::fig6),
+    ("wheeler-fig7", wheeler::fig7),
+    ("wheeler-fig8", wheeler::fig8),
+    ("wheeler-fig9", wheeler::fig9),
     ("memory", memory::figure),
 ];
 
@@ -97,7 +97,7 @@ pub fn figure(id: &str) -> Option<Figure> {
 
 /// A figure or a table of a paper.
 pub struct Figure {
-    /// The paper's number, and the figure's number in it.
+    /// The first author of the paper, and the figure's number in it, such as `falt-fig7`.
     pub id: &'static str,
     /// What it shows.
     pub title: &'static str,
@@ -790,7 +790,7 @@ mod tests {
                 let machine = Machine::by_name(setup.machine).unwrap_or_else(|| panic!("{id}: {}", setup.machine));
                 // Bobox' table has more threads than PUs.
                 let is_crowded = setup.threads > machine.topology.usable_pus().count();
-                assert!(!is_crowded || *id == "003-table3", "{id}: {}", setup.label);
+                assert!(!is_crowded || *id == "bobox-table3", "{id}: {}", setup.label);
                 let setting: Result<vicus_schedule::Setting, _> = setup.strategy.parse();
                 assert!(setting.is_ok(), "{id}: {setting:?}");
                 let baseline = |other: &Setup| other.group == setup.group && other.label == figure.baseline;
@@ -801,7 +801,7 @@ mod tests {
 
     #[test]
     fn what_is_not_run_again_would_have_come_to_the_same() {
-        for figure in [fig001_11::figure(), fig004::fig4()] {
+        for figure in [muddukrishna_fig11::figure(), wheeler::fig4()] {
             let effort = Effort { seeds: 3, samples: 2, ..Effort::full() };
             let mut runs = 0;
             let some = |jobs: &[Job<'_>]| {
@@ -811,7 +811,7 @@ mod tests {
             let results = figure.results(&effort, some).unwrap();
             let [of_variants, of_seeds] = figure.varied(&results[0].1);
             assert!(
-                of_variants.len() < figure.setups.len() || figure.id != "004-fig4",
+                of_variants.len() < figure.setups.len() || figure.id != "wheeler-fig4",
                 "a claim fails for a known reason"
             );
             let mut all = 0;
@@ -836,7 +836,7 @@ mod tests {
     #[test]
     fn a_report_with_variants_has_none_of_a_claim_that_fails_for_a_known_reason() {
         let effort = Effort { seeds: 3, samples: 2, ..Effort::full() };
-        let report = fig004::fig4().evaluate(&effort, serially).unwrap();
+        let report = wheeler::fig4().evaluate(&effort, serially).unwrap();
         for verdict in report.verdicts {
             assert_eq!(verdict.robust == Robust::Untried, verdict.missing.is_some(), "{}", verdict.claim);
         }
@@ -851,7 +851,7 @@ mod tests {
         };
         let results = Results::from_walls(["a", "b", "c", "d", "e"].map(|label| ("map", label, 1.0)));
         let varied = |claim| {
-            let figure = Figure { claims: vec![claim], ..fig001_11::figure() };
+            let figure = Figure { claims: vec![claim], ..muddukrishna_fig11::figure() };
             figure.varied(&results).map(|runs| runs.into_iter().map(|(_, label)| label).collect::<String>())
         };
         assert_eq!(varied(held), ["ab", ""]);
@@ -864,7 +864,7 @@ mod tests {
         let verdict = |missing: fn(Claim) -> Claim, walls: [f64; 3]| {
             let claim = Claim::new("never slower", "a to b", NOT_MORE, |results| results.ratio("map", "a", "b"));
             let claims = vec![missing(claim).always("map", ["a".to_owned(), "b".to_owned()])];
-            let figure = Figure { claims, ..fig001_11::figure() };
+            let figure = Figure { claims, ..muddukrishna_fig11::figure() };
             let effort = Effort { variants: false, seeds: 3, ..Effort::full() };
             let of = |wall| Results::from_walls([("map", "a", wall), ("map", "b", 1.0)]);
             let results: Vec<_> = figure.cases(&effort).into_iter().zip(walls.map(of)).collect();
@@ -898,7 +898,7 @@ mod tests {
 
     #[test]
     fn each_parameter_varies_alone_in_both_directions() {
-        let cases = fig001_7::figure().cases(&Effort::full());
+        let cases = muddukrishna_fig7::figure().cases(&Effort::full());
         let of = |purpose| cases.iter().filter(move |case| case.purpose == purpose);
         let changed = of(Purpose::Variant).filter(|case| case.parameters != Parameters::default());
         assert_eq!((changed.count(), of(Purpose::Seed).count()), (2 * Parameters::COUNT, 19));
@@ -909,7 +909,7 @@ mod tests {
         };
         let twice = |names: &[&'static str]| names.iter().flat_map(|&name| [name; 2]).collect::<Vec<_>>();
         let [core, controller, link, home] = Machine::BANDWIDTHS;
-        assert_eq!(bandwidths(fig001_7::figure()), twice(&[core, controller, link]));
-        assert_eq!(bandwidths(fig001_9::figure()), twice(&[controller, link, home]));
+        assert_eq!(bandwidths(muddukrishna_fig7::figure()), twice(&[core, controller, link]));
+        assert_eq!(bandwidths(muddukrishna_fig9::figure()), twice(&[controller, link, home]));
     }
 }

@@ -33,33 +33,33 @@ fn assert_hold(report: &Report, texts: &[&str]) {
 #[test]
 fn each_figure_is_there() {
     let mut wanted = [
-        "000-fig5",
-        "000-fig6",
-        "000-fig7",
-        "000-fig8",
-        "000-fig9",
-        "000-fig10",
-        "000-fig11",
-        "001-fig2",
-        "001-fig3",
-        "001-fig5",
-        "001-fig7",
-        "001-fig7-published",
-        "001-fig9",
-        "001-fig9-published",
-        "001-fig11",
-        "001-fig11-published",
-        "002-fig3",
-        "002-fig4",
-        "003-table3",
-        "004-fig3",
-        "004-fig4",
-        "004-fig4-patterns",
-        "004-fig5",
-        "004-fig6",
-        "004-fig7",
-        "004-fig8",
-        "004-fig9",
+        "falt-fig5",
+        "falt-fig6",
+        "falt-fig7",
+        "falt-fig8",
+        "falt-fig9",
+        "falt-fig10",
+        "falt-fig11",
+        "muddukrishna-fig2",
+        "muddukrishna-fig3",
+        "muddukrishna-fig5",
+        "muddukrishna-fig7",
+        "muddukrishna-fig7-published",
+        "muddukrishna-fig9",
+        "muddukrishna-fig9-published",
+        "muddukrishna-fig11",
+        "muddukrishna-fig11-published",
+        "wittmann-fig3",
+        "wittmann-fig4",
+        "bobox-table3",
+        "wheeler-fig3",
+        "wheeler-fig4",
+        "wheeler-fig4-patterns",
+        "wheeler-fig5",
+        "wheeler-fig6",
+        "wheeler-fig7",
+        "wheeler-fig8",
+        "wheeler-fig9",
         "memory",
     ];
     let mut there: Vec<&str> = FIGURES.iter().map(|(id, _)| *id).collect();
@@ -70,7 +70,7 @@ fn each_figure_is_there() {
 
 #[test]
 fn a_claim_can_fail() {
-    let figure = figure("001-fig11").unwrap();
+    let figure = figure("muddukrishna-fig11").unwrap();
     let walls = |map: f64, vecmul: f64| {
         Results::from_walls([
             ("map", "vicinity of 1, coarse", 100.0),
@@ -87,7 +87,7 @@ fn a_claim_can_fail() {
 
 #[test]
 fn eight_nodes() {
-    let report = small("001-fig7");
+    let report = small("muddukrishna-fig7");
     let hold = [
         "jacobi2d: footprint, fine",
         "matmul: footprint, coarse",
@@ -101,13 +101,13 @@ fn eight_nodes() {
 #[test]
 fn first_touch_and_interleaving() {
     let hold = ["alignment: ", "sparselu: ", "health: ", "all but strassen"];
-    assert_hold(&small("001-fig3"), &hold);
+    assert_hold(&small("muddukrishna-fig3"), &hold);
 }
 
 #[test]
 fn home_caches() {
-    assert_hold(&small("001-fig9"), &["reduction, coarse, is serialized", "larger vicinities win it back"]);
-    assert_hold(&small("001-fig11"), &["larger vicinities help vecmul"]);
+    assert_hold(&small("muddukrishna-fig9"), &["reduction, coarse, is serialized", "larger vicinities win it back"]);
+    assert_hold(&small("muddukrishna-fig11"), &["larger vicinities help vecmul"]);
 }
 
 #[test]
@@ -121,28 +121,28 @@ fn loops_tasks_and_locality_queues() {
         "that penalty vanishes if the pool is unlimited",
         "loops that remember",
     ];
-    assert_hold(&small("002-fig3"), &hold);
+    assert_hold(&small("wittmann-fig3"), &hold);
 }
 
 #[test]
-#[ignore = "takes ten seconds and more; `vicus simulate paper 002-fig4` does more"]
+#[ignore = "takes ten seconds and more; `vicus simulate paper wittmann-fig4` does more"]
 fn runs_differ_little() {
-    assert_hold(&small("002-fig4"), &["istanbul", "nehalem-ex"]);
+    assert_hold(&small("wittmann-fig4"), &["istanbul", "nehalem-ex"]);
 }
 
 #[test]
 fn a_pipeline() {
-    assert_hold(&small("003-table3"), &["bobox, 2 threads", "bobox, 4 threads", "las, 2 threads", "las, 4 threads"]);
+    assert_hold(&small("bobox-table3"), &["bobox, 2 threads", "bobox, 4 threads", "las, 2 threads", "las, 4 threads"]);
 }
 
 #[test]
 fn queues_and_pools() {
     let hold = ["outpaces malloc", "the pool with a mutex suffers", "malloc is uniformly slow"];
-    assert_hold(&small("004-fig3"), &hold);
-    assert_hold(&small("004-fig4"), &["niagara-2: iteration", "xeon-5150: iteration"]);
-    assert_hold(&small("004-fig4-patterns"), &["altix-3700: static hash"]);
-    assert_hold(&small("004-fig5"), &["static hash"]);
-    assert_hold(&small("004-fig6"), &["niagara-2: aligning", "packed elements halve"]);
+    assert_hold(&small("wheeler-fig3"), &hold);
+    assert_hold(&small("wheeler-fig4"), &["niagara-2: iteration", "xeon-5150: iteration"]);
+    assert_hold(&small("wheeler-fig4-patterns"), &["altix-3700: static hash"]);
+    assert_hold(&small("wheeler-fig5"), &["static hash"]);
+    assert_hold(&small("wheeler-fig6"), &["niagara-2: aligning", "packed elements halve"]);
     let hold = [
         "altix-3700: lock-free does not scale",
         "xeon-5150: lock-free does not scale",
@@ -150,7 +150,7 @@ fn queues_and_pools() {
         "niagara-2: the lock-free queue is faster",
         "xeon-5150: the lock-free queue is faster",
     ];
-    assert_hold(&small("004-fig7"), &hold);
-    assert_hold(&small("004-fig8"), &["with one thread"]);
-    assert_hold(&small("004-fig9"), &["affinity helps"]);
+    assert_hold(&small("wheeler-fig7"), &hold);
+    assert_hold(&small("wheeler-fig8"), &["with one thread"]);
+    assert_hold(&small("wheeler-fig9"), &["affinity helps"]);
 }

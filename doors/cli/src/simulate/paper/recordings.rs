@@ -307,7 +307,7 @@ mod tests {
         for (id, figure) in vicus_sim::papers::FIGURES {
             let mut figure = figure();
             let needed = figure.recordings().len();
-            assert_eq!(needed > 0, id.starts_with("000-"), "{id}");
+            assert_eq!(needed > 0, id.starts_with("falt-"), "{id}");
             Recordings::stored().supply(&mut figure).unwrap_or_else(|error| panic!("{id}: {error:#}"));
         }
     }

@@ -1,6 +1,6 @@
 //! How much runs of tasks differ from each other.
 
-use super::fig002_3::{MACHINES, WAYS, setup};
+use super::wittmann_fig3::{MACHINES, WAYS, setup};
 use super::{Claim, Figure, Setup, largest};
 use vicus_kernels::{AnyKernel, FirstTouch, Jacobi3d, Kernel, Submission, Submitters};
 
@@ -38,7 +38,7 @@ pub(super) fn figure() -> Figure {
             .push(little.by_construction("how much equal pieces of work differ is the free parameter jitter, of 2 %"));
     }
     Figure {
-        id: "002-fig4",
+        id: "wittmann-fig4",
         title: "Spread over 40 runs: a six-point Jacobi solver on all cores",
         source: "Wittmann and Hager, 2010, Fig. 4 (left) and §2.1",
         notes: &[

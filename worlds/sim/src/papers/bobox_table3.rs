@@ -57,7 +57,7 @@ pub(super) fn figure() -> Figure {
         })
     };
     Figure {
-        id: "003-table3",
+        id: "bobox-table3",
         title: "A pipeline of 12 boxes and 256 envelopes on a Core i7-860",
         source: "Bednárek, Dokulil, Yaghob, technical report 2011/1, Table 3 and §6.3",
         notes: &[

@@ -90,7 +90,7 @@ pub(super) fn fig2() -> Figure {
     ];
     let title = "Memory of each node, read from node 0 of an eight-node Opteron 6172";
     let source = "Muddukrishna, Jonsson, Brorsson, Scientific Programming 2015, Fig. 2 and §2";
-    figure_of(("001-fig2", title, source), "opteron-6172", ("node", NODES), read_node, by_construction(claims))
+    figure_of(("muddukrishna-fig2", title, source), "opteron-6172", ("node", NODES), read_node, by_construction(claims))
 }
 
 pub(super) fn fig5() -> Figure {
@@ -107,7 +107,7 @@ pub(super) fn fig5() -> Figure {
     ];
     let title = "Home caches, read from tile 0 of a TILEPro64";
     let source = "Muddukrishna, Jonsson, Brorsson, Scientific Programming 2015, Fig. 5 and §2";
-    figure_of(("001-fig5", title, source), "tilepro64", ("tile", TILES), read_home, by_construction(claims))
+    figure_of(("muddukrishna-fig5", title, source), "tilepro64", ("tile", TILES), read_home, by_construction(claims))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! How far seats steal on a chip whose lines have home caches.
 
-use super::fig001_9::{VICINITIES, label, setup, strategy};
+use super::muddukrishna_fig9::{VICINITIES, label, setup, strategy};
 use super::published::{After, PAUSES};
 use super::{Claim, Figure, MORE};
 use vicus_memory::distribution::Distribution;
@@ -24,7 +24,7 @@ fn of(after: After) -> Figure {
     let [one, all] = [1, 63].map(|vicinity| label(vicinity, &Distribution::Coarse));
     let (first, last) = (one.clone(), all.clone());
     Figure {
-        id: after.choose("001-fig11", "001-fig11-published"),
+        id: after.choose("muddukrishna-fig11", "muddukrishna-fig11-published"),
         title: after.choose(
             "Vicinities on a TILEPro64, 63 threads, coarse distribution",
             "The same as Fig. 11, with workers that pause for 1 to 128 µs and are never woken, as in the authors' published runtime",

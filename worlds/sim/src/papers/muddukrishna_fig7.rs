@@ -23,11 +23,11 @@ const NUMACTL: &str = "steal, numactl";
 
 /// What is missing where footprint scheduling after the text loses.
 const UNDEALT: &str = "the text does not tell that tasks which are not worth dealing lie apart, as in the authors' runtime, nor its kernels' passes and phases: with \
-                       these the claim holds (001-fig7-published)";
+                       these the claim holds (muddukrishna-fig7-published)";
 
 /// Why the authors' runtime can't lose to stealing.
 const APART: &str = "map's tasks are not dealt, and in the authors' runtime undealt tasks lie apart and are stolen at once, so footprint is steal here; the text says \
-                     that it loses (001-fig7)";
+                     that it loses (muddukrishna-fig7)";
 
 /// Why no kernel gains half.
 const FACTOR: &str = "interleaved pages are on average 1.19 times as far as near ones (§2) and use all controllers \
@@ -35,7 +35,7 @@ const FACTOR: &str = "interleaved pages are on average 1.19 times as far as near
 
 /// What is missing where the published map does not depend on places.
 const ROOTS: &str = "the map that the authors published takes roots, which last longer than its bytes, wherever \
-                     these lie (001-fig7 has the text's)";
+                     these lie (muddukrishna-fig7 has the text's)";
 
 /// Why fine is as good as numactl.
 const ROUND: &str = "both have pages go round all nodes, and stealing does not look at them";
@@ -178,7 +178,7 @@ fn of(after: After) -> Figure {
     );
     claims.push(Claim { missing: after.choose(Some(UNDEALT), None), ..same });
     Figure {
-        id: after.choose("001-fig7", "001-fig7-published"),
+        id: after.choose("muddukrishna-fig7", "muddukrishna-fig7-published"),
         title: after.choose(
             "Distribution and scheduling on an eight-node Opteron 6172, 48 threads",
             "The same as Fig. 7, with the programs and the runtime that the authors published",

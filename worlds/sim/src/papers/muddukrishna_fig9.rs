@@ -157,7 +157,7 @@ fn of(after: After) -> Figure {
     const STORES: &str = "the stores of the authors' inner loops, each of which goes to the home cache of one block: their program has them, and loses";
     claims.push(Claim { missing: after.choose(Some(STORES), None), ..loses });
     Figure {
-        id: after.choose("001-fig9", "001-fig9-published"),
+        id: after.choose("muddukrishna-fig9", "muddukrishna-fig9-published"),
         title: after.choose(
             "Distribution and scheduling on a TILEPro64, 63 threads",
             "The same as Fig. 9, with the programs and the runtime that the authors published",

@@ -59,7 +59,7 @@ pub(super) fn figure() -> Figure {
         },
     ));
     Figure {
-        id: "001-fig3",
+        id: "muddukrishna-fig3",
         title: "First touch against interleaved pages on an eight-node Opteron 6172, 48 threads",
         source: "Muddukrishna, Jonsson, Brorsson, Scientific Programming 2015, Fig. 3 and §2",
         notes: &[

@@ -226,7 +226,7 @@ pub(super) fn figure() -> Figure {
         },
     ));
     Figure {
-        id: "002-fig3",
+        id: "wittmann-fig3",
         title: "Loops, tasks and locality queues: a six-point Jacobi solver on all cores",
         source: "Wittmann and Hager, 2010, Fig. 3, §1.4 to §3",
         notes: &[

@@ -1,7 +1,7 @@
 //! Arrays whose segments lie on several nodes: how long threads take that each read their own segments, by pattern, by segment size, and by how elements
 //! lie.
 
-use super::fig004::SOURCE;
+use super::wheeler::SOURCE;
 use super::{ABOUT, Claim, Figure, Input, MORE, Results, Setup, geometric_mean, largest, smallest};
 use crate::chance::Chance;
 use crate::{ArraySpec, Cost, Machine, Program, Step, TaskSpec, Work};
@@ -197,7 +197,7 @@ pub(super) fn fig5() -> Figure {
         ));
     }
     Figure {
-        id: "004-fig5",
+        id: "wheeler-fig5",
         title: "Arrays: patterns and segment sizes",
         source: SOURCE,
         notes: &[
@@ -228,11 +228,11 @@ pub(super) fn fig4_patterns() -> Figure {
         })
     };
     Figure {
-        id: "004-fig4-patterns",
+        id: "wheeler-fig4-patterns",
         title: "Arrays: patterns with segments of the default size",
         source: SOURCE,
         notes: &[
-            "The paper's charts are not in its text: claims are what the text says of them. 004-fig4 has the iteration beside a serial one.",
+            "The paper's charts are not in its text: claims are what the text says of them. wheeler-fig4 has the iteration beside a serial one.",
             ASKED,
         ],
         baseline: STATIC,
@@ -326,7 +326,7 @@ pub(super) fn fig6() -> Figure {
         .published(2.0, "times"),
     );
     Figure {
-        id: "004-fig6",
+        id: "wheeler-fig6",
         title: "Arrays of a million elements: aligned and packed ones",
         source: SOURCE,
         notes: &[

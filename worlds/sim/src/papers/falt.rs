@@ -132,14 +132,14 @@ fn smp(id: &'static str, title: &'static str, source: &'static str, copies: usiz
 
 pub(super) fn fig5() -> Figure {
     let title = "One query at a time on a Xeon E5310 (SMP)";
-    let mut figure = smp("000-fig5", title, "Falt et al., Fig. 5 and §6.2", 1);
+    let mut figure = smp("falt-fig5", title, "Falt et al., Fig. 5 and §6.2", 1);
     explain(&mut figure, &["q2", "q4", "q7", "q9"], CHAINS);
     figure
 }
 
 pub(super) fn fig6() -> Figure {
     let title = "Sixteen queries at once on a Xeon E5310 (SMP)";
-    let mut figure = smp("000-fig6", title, "Falt et al., Fig. 6 and §6.2", MULTI);
+    let mut figure = smp("falt-fig6", title, "Falt et al., Fig. 6 and §6.2", MULTI);
     explain(&mut figure, &["q8"], ENDS);
     explain(&mut figure, &["q9", "q11"], STEALS);
     figure
@@ -147,7 +147,7 @@ pub(super) fn fig6() -> Figure {
 
 pub(super) fn fig7() -> Figure {
     let title = "One query at a time on four Xeon E7-4820 (NUMA)";
-    let mut figure = figure("000-fig7", title, "Falt et al., Fig. 7 and §6.3", NUMA, 1);
+    let mut figure = figure("falt-fig7", title, "Falt et al., Fig. 7 and §6.3", NUMA, 1);
     explain(&mut figure, &["q2", "q5a", "q6", "q7", "q8", "q11"], CHAINS);
     figure.claims.push(Claim::new(
         "branches tend to different nodes",
@@ -163,7 +163,7 @@ pub(super) fn fig7() -> Figure {
 
 pub(super) fn fig8() -> Figure {
     let title = "Sixteen queries at once on four Xeon E7-4820 (NUMA)";
-    let mut figure = figure("000-fig8", title, "Falt et al., Fig. 8 and §6.3", NUMA, MULTI);
+    let mut figure = figure("falt-fig8", title, "Falt et al., Fig. 8 and §6.3", NUMA, MULTI);
     explain(&mut figure, &["q2"], GATHERED);
     explain(&mut figure, &["q4"], IMMEDIATE);
     explain(&mut figure, &["q7", "q8"], SHORT);
@@ -225,7 +225,7 @@ fn gain_of_heaps(results: &super::Results, query: &str) -> f64 {
 pub(super) fn fig9() -> Figure {
     let title = "Sixteen queries at once on four Xeon E7-4820 (NUMA), with heaps and with malloc";
     const NOTES_9: [&str; 3] = [NOTES[0], NOTES[1], MALLOC];
-    let mut figure = allocators("000-fig9", title, "Falt et al., Fig. 9 and §6.4", NUMA, Allocator::Arenas, &NOTES_9);
+    let mut figure = allocators("falt-fig9", title, "Falt et al., Fig. 9 and §6.4", NUMA, Allocator::Arenas, &NOTES_9);
     let claims = [("q4", "35", 0.60..=0.70), ("q2", "15", 0.80..=0.90)];
     const LARGE: &str =
         "the machine's large L3 caches hold both what heaps and what malloc would use again, so q4 and q2 gain less";
@@ -253,7 +253,8 @@ pub(super) fn fig9() -> Figure {
 pub(super) fn fig10() -> Figure {
     let title = "Sixteen queries at once on a Xeon E5310 (SMP), with heaps and with malloc";
     const NOTES_10: [&str; 3] = [NOTES[0], NOTES[1], MALLOC];
-    let mut figure = allocators("000-fig10", title, "Falt et al., Fig. 10 and §6.4", SMP, Allocator::Arenas, &NOTES_10);
+    let mut figure =
+        allocators("falt-fig10", title, "Falt et al., Fig. 10 and §6.4", SMP, Allocator::Arenas, &NOTES_10);
     explain(&mut figure, &["q8"], SHORT);
     let gains = |results: &super::Results| {
         let mut gains = QUERIES.map(|query| gain_of_heaps(results, query));
@@ -295,7 +296,7 @@ pub(super) fn fig11() -> Figure {
     let title = "Sixteen queries at once on a Core i7-2600 (Windows 7), with heaps and with malloc";
     const NOTES_11: [&str; 3] = [NOTES[0], NOTES[1], WINDOWS];
     let mut figure =
-        allocators("000-fig11", title, "Falt et al., Fig. 11 and §6.4.1", DESKTOP, Allocator::OneHeap, &NOTES_11);
+        allocators("falt-fig11", title, "Falt et al., Fig. 11 and §6.4.1", DESKTOP, Allocator::OneHeap, &NOTES_11);
     figure.claims.extend(["q6", "q7", "q11"].map(|query| {
         let text = format!("{query} shows little difference: 10 % at most");
         let claim = Claim::new(text, "malloc to heaps", 0.9..=1.1 + SAME, move |results| gain_of_heaps(results, query));

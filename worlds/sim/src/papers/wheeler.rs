@@ -129,7 +129,7 @@ pub(super) fn fig3() -> Figure {
         .missing("a lock whose waiters spin before they sleep, as Solaris' do, and what malloc itself computes"),
     );
     Figure {
-        id: "004-fig3",
+        id: "wheeler-fig3",
         title: "Pools: threads that allocate, write and free items of 44 bytes",
         source: SOURCE,
         notes: &[
@@ -169,11 +169,11 @@ pub(super) fn fig4() -> Figure {
         claims.push(if machine == "altix-3700" { claim.missing(missing) } else { claim });
     }
     Figure {
-        id: "004-fig4",
+        id: "wheeler-fig4",
         title: "Arrays: threads that iterate over the segments on their own nodes",
         source: SOURCE,
         notes: &[
-            "Only the fastest pattern: each segment is read where it lies, and no thread looks for it. 004-fig5 has the others.",
+            "Only the fastest pattern: each segment is read where it lies, and no thread looks for it. wheeler-fig5 has the others.",
             "The paper says 32 nodes of the Altix, whose machine has 24 of two CPUs each (§4): here 32 CPUs are meant, two to a node.",
         ],
         baseline: "serial",
@@ -205,7 +205,7 @@ pub(super) fn fig7() -> Figure {
         }
     }
     Figure {
-        id: "004-fig7",
+        id: "wheeler-fig7",
         title: "Queues with a strict order: threads that put and threads that take",
         source: SOURCE,
         notes: &[
@@ -302,7 +302,7 @@ pub(super) fn fig8() -> Figure {
         }
     }
     Figure {
-        id: "004-fig8",
+        id: "wheeler-fig8",
         title: "Queues with an order from end to end: threads that put words and threads that take them",
         source: SOURCE,
         notes: &[PLACES, LATENCIES, BOTH, SUMMARY],
@@ -339,7 +339,7 @@ pub(super) fn fig9() -> Figure {
         move |results| gain(results, "altix-3700", "") / gain(results, "altix-3700", "words: "),
     ));
     Figure {
-        id: "004-fig9",
+        id: "wheeler-fig9",
         title: "The same with elements of 1024 bytes",
         source: SOURCE,
         notes: &[PLACES, LATENCIES, APART],
