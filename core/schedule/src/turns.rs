@@ -4,7 +4,8 @@
 //! another. Here a seat alternates: for [`TURN_NS`] it works as its strategy says, then for as long at the requests in turn. A turn
 //! belongs to the request that has had least time in turns ([`TurnOrder`](crate::TurnOrder)), of those of which the seat finds a task, wherever
 //! its plan lets it look. So of N requests each gets at least one part in 2 N of the seats' time, and a strategy keeps a half whose
-//! order it decides. While one request runs alone there are no turns.
+//! order it decides. Requests that run and have no task, of which there may be hundreds, come first in that order: turns in which a
+//! seat finds nothing are at most as many as turns in which it finds a task. While one request runs alone there are no turns.
 //!
 //! Two kinds of tasks no request's turn would find. Suspended ones that have to go on have every second of the turns that are not the
 //! strategy's, as long as there are any. And a request's turn begins with one task out of queues that the seat's own keeps it from.
@@ -48,6 +49,8 @@ pub(crate) struct Turns {
     is_calleds_turn: bool,
     /// The seat has found no task of the requests up to this one in the order of turns: the next look goes on behind it.
     in_vain: Option<Share>,
+    /// So many more turns with a task begin behind that request, for as many that were in vain.
+    behind: u32,
     /// The probe with which the next look beyond the seat's own queue begins.
     beyond: usize,
     /// The front rests until this time: the seat has worked for long at tasks from there.
@@ -64,6 +67,7 @@ impl Turns {
             were_suspended: false,
             is_calleds_turn: false,
             in_vain: None,
+            behind: 0,
             beyond: 0,
             front_rests_until_ns: 0,
             are_on: false,
@@ -141,6 +145,11 @@ impl<T> Seat<T> {
         self.turns.now == Turn::Suspended || now_ns >= self.turns.ends_ns
     }
 
+    /// Whether a turn of this request goes on at that time.
+    pub fn has_turn(&self, request: RequestId, now_ns: u64) -> bool {
+        matches!(self.turns.now, Turn::Of(of, _) if of == request) && now_ns < self.turns.ends_ns
+    }
+
     /// Several requests run no more.
     #[inline]
     pub fn end_turns(&mut self) {
@@ -181,14 +190,22 @@ impl<T> Seat<T> {
             return self.find_of(request, plan, queues);
         }
         for _ in 0..MOST_LOOKS {
-            let Some(share) = order.next(self.turns.in_vain.take()) else { break };
+            let Some(share) = order.next(self.turns.in_vain) else {
+                (self.turns.in_vain, self.turns.behind) = (None, 0);
+                return None;
+            };
             if let Some(found) = self.find_of(share.request, plan, queues) {
                 self.turns.now = Turn::Of(share.request, now_ns);
                 order.charge(share.request, TURN_NS);
+                match self.turns.behind.checked_sub(1) {
+                    Some(behind) => self.turns.behind = behind,
+                    None => self.turns.in_vain = None,
+                }
                 return Some(found);
             }
             self.turns.in_vain = Some(share);
         }
+        self.turns.behind += 1;
         None
     }
 

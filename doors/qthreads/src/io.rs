@@ -71,7 +71,8 @@ fn errno() -> *mut i32 {
 /// Makes a call elsewhere, if the calling thread has others to run meanwhile.
 #[inline(never)]
 fn blocking(call: impl Fn() -> i64 + Sync) -> i64 {
-    if team::seat().is_none() {
+    // A forked child has a copy of the helpers' state and no helper.
+    if team::seat().is_none() || crate::library::is_forked() {
         return call();
     }
     let (result, error, done) = (AtomicI64::new(0), AtomicI32::new(0), AtomicU64::new(0));

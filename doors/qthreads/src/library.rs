@@ -319,6 +319,11 @@ impl Library {
     }
 }
 
+/// Whether a fork has made the calling process: it has none of the library's threads.
+pub(crate) fn is_forked() -> bool {
+    get().is_some_and(|library| library.process != std::process::id())
+}
+
 /// Ends it, if the calling thread is the one that has started it.
 fn end() {
     // As in `start`.

@@ -32,8 +32,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vicus_flow::{Blocks, BoxId, Desk, Instance};
 use vicus_schedule::{
-    After, Context, ContextRef, Decision, Kind, PoolId, QueueId, QueuesByRequest as _, RequestId, Rest, Run, Seat,
-    SeatId, SeatPlan, Sleeper, Spawner, Take, TaskRef, Waiter, Wake, Way,
+    After, Context, ContextRef, Decision, Kind, Others, PoolId, QueueId, QueuesByRequest as _, RequestId, Rest, Run,
+    Seat, SeatId, SeatPlan, Sleeper, Spawner, Take, TaskRef, Waiter, Wake, Way,
 };
 
 /// The state of a thread that works on a seat.
@@ -465,6 +465,17 @@ impl Worker {
         self.state.find_in_turn(plan, reach, || shared.inbox(self.seat).take(), now_ns(), &mut &shared.open)
     }
 
+    /// A task of another request than that of the task which leaves its turn, if it is the turn of one. On top of this task, its own
+    /// request's tasks would only add waits, until the stack is so deep that it keeps what it spawns.
+    fn find_of_others(&mut self, shared: &Shared, plan: &SeatPlan, reach: &mut Reach<'_>) -> Option<Run<TaskRef>> {
+        let (but, now_ns) = (self.frame.request, now_ns());
+        if self.is_tied || !self.below.is_null() || self.state.is_deep() || self.state.has_turn(but, now_ns) {
+            return None;
+        }
+        let mut order = Others { all: &mut &shared.open, but };
+        self.state.find_in_turn(plan, reach, || shared.inbox(self.seat).take(), now_ns, &mut order)
+    }
+
     /// The queues as this seat reaches them.
     #[inline]
     fn reach<'a>(&self, shared: &'a Shared, last: bool) -> Reach<'a> {
@@ -856,7 +867,6 @@ impl AtOnce {
 
 #[cold]
 fn run_at_once(task: TaskRef, way: Way) {
-    leave_turn();
     in_task(|worker| worker.state.begin_help());
     if Core::is(task) {
         // It has a stack of its own, on which its panics end: nothing stands on top of this frame.
@@ -869,12 +879,18 @@ fn run_at_once(task: TaskRef, way: Way) {
     }
     in_task(|worker| worker.state.end_help());
     fibres::leave_to_program();
+    // Now that it has run: others may wait for this task, which is in no queue.
+    leave_turn();
 }
 
 /// A task spawns more than the queues hold, and may do so for as long as it likes: other requests take their turns meanwhile. A fibre lets its
-/// seat go on without it; on a thread's own stack they run on top of the task.
+/// seat go on without it; on a thread's own stack they run on top of the task. While it unwinds, it does neither: what runs then would take
+/// the thread for one that panics.
 fn leave_turn() {
-    match in_task(|worker| worker.fibre) {
+    if std::thread::panicking() {
+        return;
+    }
+    match fibres::current() {
         None => with_shared(take_turn),
         Some(fibre) if in_task(|worker| worker.shared.are_several() && worker.state.is_turn_over(now_ns())) => {
             fibre.yield_now();
@@ -888,7 +904,7 @@ fn take_turn(shared: &Shared) {
         let of_worker = |worker: &mut Worker| {
             let mut reach = worker.reach(shared, false);
             let plan = worker.stand(shared);
-            let run = worker.find_in_turn(shared, plan, &mut reach);
+            let run = worker.find_of_others(shared, plan, &mut reach);
             debug_assert!(reach.refused.is_none(), "only tied seats refuse");
             run
         };

@@ -1,8 +1,8 @@
 //! The decisions of a seat: by hand, after the papers and the rules in the seat's documentation.
 
 use vicus_schedule::{
-    ALL, After, DEEP, FRONT_RULE, FRONT_TURN_NS, Kind, Plan, Put, QueueId, Queues, QueuesByRequest, RequestId, Rest,
-    Seat, SeatId, Setting, Sleeper, TURN_NS, Take, TurnOrder, Wake, Way, YIELDED_TURN,
+    ALL, After, DEEP, FRONT_RULE, FRONT_TURN_NS, Kind, Others, Plan, Put, QueueId, Queues, QueuesByRequest, RequestId,
+    Rest, Seat, SeatId, Setting, Sleeper, TURN_NS, Take, TurnOrder, Wake, Way, YIELDED_TURN,
 };
 use vicus_topology::Topology;
 
@@ -440,4 +440,49 @@ fn requests_take_turns_of_a_seats_time() {
     );
     assert_eq!(find(ms(15)), None, "so it is the strategy's turn until the time is over");
     assert_eq!(find(ms(16)), Some((3, 1)));
+}
+
+/// What happened: requests that run and have no task came first in the order of turns for good, so with hundreds of them a seat
+/// spent dozens of turns in vain before each one with a task, and a request had a ten-thousandth of its time.
+#[test]
+fn requests_without_tasks_take_half_of_the_turns_at_most() {
+    const EACH: u64 = 256;
+    let mut world = World::new("las");
+    let own = world.plan.seats[0].place[0];
+    let mut order = TurnOrder::default();
+    (1..=2 * EACH).for_each(|number| _ = order.begin(RequestId(number)));
+    let mut had = vec![0; EACH as usize];
+    let mut in_vain = 0;
+    // Each second turn is the strategy's.
+    let turns = 40 * EACH;
+    for turn in 0..turns {
+        // Requests of the second half have a task at any time.
+        world.queues.0[own.index()] = (EACH + 1..=2 * EACH).map(|number| (number, 0)).collect();
+        let World { plan, seat, queues, .. } = &mut world;
+        let now_ns = turn * TURN_NS;
+        match seat.find_in_turn(&plan.seats[0], &mut *queues, || None, now_ns, &mut order) {
+            Some(run) => had[(run.task.0 - EACH - 1) as usize] += 1,
+            None => in_vain += 1,
+        }
+    }
+    let (least, most) = (had.iter().min().copied().unwrap_or(0), had.iter().max().copied().unwrap_or(0));
+    assert!(in_vain <= turns / 4 * 3 + EACH, "{in_vain} of {turns} turns, of which half are the strategy's");
+    // Each has a part in 4 N of all turns or more, where N are those that have tasks.
+    assert!(least >= 8 && most <= 4 * least, "{least} to {most} turns");
+}
+
+#[test]
+fn a_task_that_leaves_its_turn_gets_no_task_of_its_own_request() {
+    let mut world = World::new("las");
+    let own = world.plan.seats[0].place[0];
+    let mut order = TurnOrder::default();
+    (1..=2).for_each(|number| _ = order.begin(RequestId(number)));
+    let World { plan, seat, queues, .. } = &mut world;
+    queues.0[own.index()] = vec![(1, 0), (1, 1), (2, 0), (1, 2)];
+    let mut others = Others { all: &mut order, but: RequestId(1) };
+    let mut find =
+        |now_ns| seat.find_in_turn(&plan.seats[0], &mut *queues, || None, now_ns, &mut others).map(|run| run.task);
+    assert_eq!([find(0), find(TURN_NS), find(TURN_NS + 1)], [None, Some((2, 0)), None]);
+    drop(find);
+    assert!(!seat.has_turn(RequestId(1), TURN_NS + 2) && !seat.has_turn(RequestId(2), TURN_NS + 2));
 }

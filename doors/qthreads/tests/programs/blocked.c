@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <qthread/qthread.h>
 #include <stdatomic.h>
+#include <sys/wait.h>
 #include <threads.h>
 #include <unistd.h>
 
@@ -84,6 +85,14 @@ int main(void) {
   CHECK(thrd_create(&other, forks_too, NULL) == thrd_success);
   CHECK(thrd_join(other, &code) == thrd_success && code == 3);
   CHECK(ran == 3 * MANY + 1);
+  /* A forked child has none of the threads that have helped so far. */
+  pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    _exit(pthread_create(&thread, NULL, (void *(*)(void *))(void *)getpid, NULL) != 0 || pthread_join(thread, NULL) != 0);
+  }
+  int status = -1;
+  CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
   /* What is wrong is told as the system tells it. */
   CHECK(pthread_join(pthread_self(), NULL) != 0);
   qthread_finalize();

@@ -202,12 +202,12 @@ impl Worker {
         };
         if ordered.is_empty() {
             // SAFETY: the caller's promise.
-            let task = unsafe { self.task_with(context, &accesses, f) };
+            let task = unsafe { self.task_with(context, &accesses, is_undealt, f) };
             self.record_footprint(task, &[], &accesses, &dealt);
             return self.queue(ReadyTask { task, kind, queue, priority });
         }
         // SAFETY: as above.
-        let (unspawned, task) = unsafe { self.ordered_task(context, ordered, &accesses, f) };
+        let (unspawned, task) = unsafe { self.ordered_task(context, ordered, &accesses, is_undealt, f) };
         self.record_footprint(task, ordered, &accesses, &dealt);
         // The tasks that it follows may have run on other seats, and be over.
         self.recorder.observe_tasks();
@@ -229,9 +229,12 @@ impl Worker {
         &mut self,
         context: *const Context,
         accesses: &[Access],
+        is_undealt: bool,
         f: impl FnOnce(ContextRef) + Send,
     ) -> TaskRef {
-        let (has_data, uses) = (self.shared.plan.divides(accesses), self.uses(accesses));
+        // An undealt task is one without data to its plan: its children are no parts of it, and it marks no caches.
+        let of_plan = if is_undealt { &[] } else { accesses };
+        let (has_data, uses) = (self.shared.plan.divides(of_plan), self.uses(of_plan));
         // SAFETY: the caller's promise.
         unsafe {
             if self.recorder.keeps_events() && !accesses.is_empty() {
@@ -267,6 +270,7 @@ impl Worker {
         context: *const Context,
         ordered: &[Access],
         accesses: &[Access],
+        is_undealt: bool,
         f: impl FnOnce(ContextRef) + Send,
     ) -> (Unspawned, TaskRef) {
         // SAFETY: the caller's promise.
@@ -274,7 +278,7 @@ impl Worker {
         let turn = Turn { node: Arc::clone(unspawned.node()), is_under_way: false };
         let ordered_f = Ordered { f, turn };
         // SAFETY: as above.
-        let task = unsafe { self.task_with(context, accesses, move |context| ordered_f.run(context)) };
+        let task = unsafe { self.task_with(context, accesses, is_undealt, move |context| ordered_f.run(context)) };
         (unspawned, task)
     }
 
@@ -290,7 +294,8 @@ impl Worker {
         f: impl FnOnce(ContextRef) + Send,
     ) -> Held {
         // SAFETY: the caller's promise.
-        let (unspawned, task) = unsafe { self.ordered_task(context, said.ordered(), said.accesses(), f) };
+        let (unspawned, task) =
+            unsafe { self.ordered_task(context, said.ordered(), said.accesses(), said.is_undealt, f) };
         self.recorder.task_spawned(task);
         let ready = ReadyTask { task, kind: Kind::Immediate, queue: None, priority: said.priority };
         Held { unspawned, ready, shared: Arc::clone(&self.shared) }

@@ -4,7 +4,7 @@ use super::{Engine, picoseconds};
 use crate::fluid::Time;
 use crate::options::Fault;
 use crate::seats::{Doing, Thread, Waiting};
-use vicus_schedule::{Decision, QueueId, RequestId, Rest, Run, Way};
+use vicus_schedule::{Decision, Others, QueueId, RequestId, Rest, Run, Way};
 use vicus_trace::What;
 
 impl Engine<'_> {
@@ -24,7 +24,7 @@ impl Engine<'_> {
     /// Looks for a task for a seat and begins it; if there is none, the seat idles.
     pub(super) fn find(&mut self, seat: usize) {
         // On threads a task of another request gets a stack of its own, and the one that waits goes on when it can. There are none here.
-        let found = if self.seats[seat].state.is_waiting() { None } else { self.find_in_turn(seat) };
+        let found = if self.seats[seat].state.is_waiting() { None } else { self.find_in_turn(seat, None) };
         let Engine { plan, seats, queues, program, .. } = self;
         let Thread { state, pinned, .. } = &mut seats[seat];
         let called = || pinned.pop_front().map(|task| (task, program.tasks[task as usize].request));
@@ -42,23 +42,35 @@ impl Engine<'_> {
         }
     }
 
-    /// A task to run, if it is the turn of others than the strategy's.
-    fn find_in_turn(&mut self, seat: usize) -> Option<Run<Waiting>> {
+    /// A task to run, if it is the turn of others than the strategy's. `but` is a request that leaves its turn.
+    fn find_in_turn(&mut self, seat: usize, but: Option<RequestId>) -> Option<Run<Waiting>> {
         let Engine { plan, seats, queues, program, in_turn, now, options, .. } = self;
         let Thread { state, pinned, .. } = &mut seats[seat];
         if in_turn.len() <= 1 || options.without_turns {
             state.end_turns();
             return None;
         }
+        let now_ns = *now / 1000;
         let called = || pinned.pop_front().map(|task| (task, program.tasks[task as usize].request));
-        state.find_in_turn(&plan.seats[seat], &mut *queues, called, *now / 1000, in_turn)
+        match but {
+            Some(but) if state.has_turn(but, now_ns) => None,
+            Some(but) => {
+                let mut order = Others { all: in_turn, but };
+                state.find_in_turn(&plan.seats[seat], &mut *queues, called, now_ns, &mut order)
+            }
+            None => state.find_in_turn(&plan.seats[seat], &mut *queues, called, now_ns, in_turn),
+        }
     }
 
-    /// A seat is about to run a task on top of its spawner, since a queue had no room: others' turns come first, as long as they
-    /// last.
+    /// A task that had no room in a queue has run on top of its spawner, or of another task that runs in its turn: others' turns
+    /// come before the spawner goes on, as long as they last.
     pub(super) fn take_turn(&mut self, seat: usize) {
+        // What a task's end has released may help on an empty stack.
+        let Some(spawner) = self.seats[seat].stack.last() else { return };
+        let but = self.program.tasks[spawner.task as usize].request;
         let is_deep = self.seats[seat].state.is_deep();
-        let Some(Run { task, way, .. }) = (if is_deep { None } else { self.find_in_turn(seat) }) else { return };
+        let found = if is_deep { None } else { self.find_in_turn(seat, Some(but)) };
+        let Some(Run { task, way, .. }) = found else { return };
         self.seats[seat].state.begin_wait(None);
         let (begin, cost) = self.took(seat, task.0, way);
         self.top(seat).is_in_turn = true;
@@ -122,7 +134,6 @@ impl Engine<'_> {
             self.begin_help(seat);
             self.owe(seat, begin - self.now);
             self.owe(seat, cost);
-            self.take_turn(seat);
         }
     }
 

@@ -281,6 +281,8 @@ impl Engine<'_> {
         }
         if frame.is_in_turn {
             self.end_wait(seat);
+        }
+        if frame.is_in_turn || frame.helps {
             self.take_turn(seat);
         }
     }

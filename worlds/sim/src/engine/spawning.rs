@@ -216,7 +216,6 @@ impl Engine<'_> {
                 let (_, cost) = self.took(seat, task, Way::KEPT);
                 self.begin_help(seat);
                 self.owe(seat, cost);
-                self.take_turn(seat);
             }
             return;
         }
