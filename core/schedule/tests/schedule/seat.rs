@@ -483,6 +483,5 @@ fn a_task_that_leaves_its_turn_gets_no_task_of_its_own_request() {
     let mut find =
         |now_ns| seat.find_in_turn(&plan.seats[0], &mut *queues, || None, now_ns, &mut others).map(|run| run.task);
     assert_eq!([find(0), find(TURN_NS), find(TURN_NS + 1)], [None, Some((2, 0)), None]);
-    drop(find);
     assert!(!seat.has_turn(RequestId(1), TURN_NS + 2) && !seat.has_turn(RequestId(2), TURN_NS + 2));
 }
