@@ -1,11 +1,11 @@
-//! How the library is linked: its name, its versions, and that it is never unloaded.
+//! How the library is linked: its name, its versions, and a flag against its unloading.
 
 use std::env;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-/// All versions that gcc's and clang's libraries have, each on top of the one before.
+/// All versions of gcc's and clang's libraries, each on top of the one before.
 const FAMILIES: [&[&str]; 3] = [
     &[
         "GOMP_1.0",
@@ -61,10 +61,10 @@ fn main() {
     let folder = env::var("OUT_DIR").expect("cargo says where to write");
     let path = Path::new(&folder).join("versions.map");
     fs::write(&path, script).expect("the folder for what is built can be written");
-    // A sanitizer has to begin before all that it has instrumented.
+    // A sanitizer has to begin before all code it has instrumented.
     let is_sanitized = env::var("CARGO_CFG_SANITIZE").is_ok_and(|all| !all.is_empty());
-    // Before the compiler's own library, if that is loaded as well: it binds the first thread, if users want that, and then nobody can tell on
-    // which processors the process may run.
+    // Before the compiler's own library, if it is loaded as well: users may have it bind the first thread, and then the
+    // process's processors can no longer be found.
     let first = if is_sanitized { "" } else { "-z,initfirst" };
     for argument in [
         &format!("--version-script={}", path.display()),

@@ -1,4 +1,4 @@
-//! `omp_*` and the `kmp_*` that programs use. Fortran's names end in an underscore, and their arguments are pointers.
+//! `omp_*`, and the `kmp_*` used by programs. Fortran's names end in an underscore, and their arguments are pointers.
 
 use crate::exports::exports;
 use crate::settings::{self, Kind, Schedule, processors};
@@ -131,12 +131,12 @@ setters! {
     "OMP_5.1": fn omp_display_env(is_verbose) { eprint!("{}", settings::get().shown(is_verbose != 0)); }
 }
 
-/// How many teams a league has that says nothing.
+/// The number of teams in a league without a clause.
 pub(crate) fn default_teams() -> u32 {
     (unsafe { omp_get_max_teams() }).max(1) as u32
 }
 
-/// How many threads each of its teams may have if it says nothing; 0: as many as elsewhere.
+/// The most threads of each of its teams without a clause; 0: as many as elsewhere.
 pub(crate) fn default_teams_threads() -> i32 {
     unsafe { omp_get_teams_thread_limit() }
 }
@@ -168,14 +168,14 @@ fn get_schedule() -> (u32, i32) {
     (number | if is_monotonic { MONOTONIC } else { 0 }, chunk)
 }
 
-/// Ends the threads that wait for the next region: 1 soft and 2 hard are the same here. 0 if that was done.
+/// Ends the threads waiting for the next region; kinds 1 soft and 2 hard are the same here. Returns 0 on success.
 fn pause(kind: i32) -> i32 {
     let _errno = crate::wait::KeepErrno::new();
     let is_done = matches!(kind, 1 | 2) && crate::process::release();
     if is_done { 0 } else { -1 }
 }
 
-/// What `f` makes of a processor in a set; -1: there is no such processor.
+/// Calls `f` for a processor in a set; -1: there is no such processor.
 fn in_mask(cpu: i32, mask: *mut *mut libc::cpu_set_t, f: impl FnOnce(usize, &mut libc::cpu_set_t) -> i32) -> i32 {
     let count = unsafe { kmp_get_affinity_max_proc() };
     match usize::try_from(cpu) {
@@ -231,7 +231,7 @@ exports! {
 
     "OMP_5.0", "VERSION":
     fn omp_pause_resource(kind: i32, device: i32) -> i32 {
-        // The host is the only device, and its number is that of devices; -1 says so, too.
+        // The host is the only device, and its number is the number of devices; -1 names it, too.
         if (-1..=0).contains(&device) { pause(kind) } else { -1 }
     }
 
@@ -312,7 +312,7 @@ exports! {
     "VERSION":
     fn kmp_set_warnings_off() {}
 
-    // A set of processors, which the program has and the library makes.
+    // A set of processors, made by the library for the program.
     "VERSION":
     fn kmp_create_affinity_mask(mask: *mut *mut libc::cpu_set_t) {
         unsafe { *mask = libc::calloc(1, size_of::<libc::cpu_set_t>()).cast() };

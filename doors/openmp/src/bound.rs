@@ -1,22 +1,25 @@
-//! Where the threads of an outermost region run of which neither the program nor its user says it, on a machine with several nodes.
+//! Default processors for the threads of an outermost region, on a machine with several nodes, if neither the program
+//! nor its user sets them.
 //!
-//! A plan's queues lie at places. A thread that runs elsewhere takes the tasks of a place whose data are far from it, and leaves those that are near. So the
-//! threads that this library has started are bound by default, if the strategy uses places:
+//! A plan's queues lie at places. A thread elsewhere would take the tasks of a place although their data are far from
+//! it, and leave tasks with near data. So the library's own threads are bound by default, if the strategy uses places:
 //!
 //! * as many threads as the process has processors: each to one of them;
-//! * fewer or more: each to the processors of one node. Each node has its share of the threads, as the system would spread them.
+//! * fewer or more: each to the processors of one node. Each node has its share of the threads, as the system would
+//!   spread them.
 //!
-//! The thread that comes to the region is not bound, because threads and processes that it starts would be bound with it. It is brought to its seat's place when
-//! a region begins while it runs elsewhere, and may leave it again.
+//! The thread that comes to the region is not bound, because the threads and processes it starts would be bound with
+//! it. It is brought to its seat's place when a region begins while it runs elsewhere, and may leave it again.
 //!
-//! Nothing is bound if `OMP_PROC_BIND`, `OMP_PLACES`, `GOMP_CPU_AFFINITY` or `KMP_AFFINITY` is set, which then decide; in regions within regions; and in those of a
-//! thread that may use a part of the process's processors alone. There, under a strategy with a parameter `pin`, each thread asks where it runs before it looks for a
-//! task (`pin=off`).
+//! Nothing is bound if `OMP_PROC_BIND`, `OMP_PLACES`, `GOMP_CPU_AFFINITY` or `KMP_AFFINITY` is set: they decide then.
+//! Nor in regions within regions, nor in regions of a thread restricted to a part of the process's processors. There,
+//! under a strategy with a parameter `pin`, each thread asks for its current place before it looks for a task
+//! (`pin=off`).
 
 use crate::places::{self, Nodes, set_affinity, set_of};
 use crate::thread::Thread;
 
-/// For the summary: where the threads of a team of so many run.
+/// For the summary: the binding of a team of this size.
 pub(crate) fn told(size: u32) -> &'static str {
     let (nodes, says) = (places::nodes(), crate::settings::get().says_binding);
     let all: usize = nodes.iter().map(Vec::len).sum();
@@ -32,14 +35,14 @@ pub(crate) fn told(size: u32) -> &'static str {
 pub(crate) struct Bound {
     /// By the number of a thread, the processor of its seat.
     processors: Vec<u32>,
-    /// By the number of a thread, where it may run.
+    /// The processors of each thread, by number.
     sets: Vec<libc::cpu_set_t>,
     /// Whether each thread has a processor to itself.
     pub(crate) is_exact: bool,
 }
 
 impl Bound {
-    /// For so many threads, of which the calling one is the first. `None` if they are not bound.
+    /// The binding of a team of this size; the calling thread is the first. `None` if it is not bound.
     pub(crate) fn of(size: u32) -> Option<Bound> {
         let nodes = places::nodes();
         if size < 2
@@ -64,7 +67,7 @@ impl Bound {
         let is_exact = size == all;
         let (mut processors, mut sets, mut before) = (Vec::new(), Vec::new(), 0);
         for node in &nodes {
-            // So many threads as it has of all processors, so that the sum is right.
+            // The node's part of the threads is its part of all processors, so the sum is right.
             let threads = (before + node.len()) * size / all - before * size / all;
             before += node.len();
             for number in 0..threads {
@@ -92,7 +95,8 @@ impl Bound {
         }
     }
 
-    /// Brings the calling thread to the first place. It may leave it again: the system has no reason to move it as long as the others have theirs.
+    /// Brings the calling thread to the first place. It may leave it again: the system has no reason to move it as long
+    /// as the others have theirs.
     #[inline]
     fn bring(&self) {
         let cpu = unsafe { libc::sched_getcpu() };

@@ -1,5 +1,5 @@
-//! What users may ask to be told of (`VICUS_CHECK`): mistakes of a program that OpenMP leaves undefined. Each is one line on standard error, and
-//! the program goes on as it would without.
+//! Checks on request (`VICUS_CHECK`): mistakes of a program that OpenMP leaves undefined. Each is one line on standard
+//! error, and the program goes on as it would without.
 
 use crate::settings::complain;
 use crate::thread::{Task, here};
@@ -25,7 +25,8 @@ pub(crate) fn begin_anew() {
     HELD.begin_anew();
 }
 
-/// A task says that it uses what is at an address: memory that was freed, if it is in no block of placed memory, or not mapped.
+/// A task depends on an address in freed memory (the range of placed blocks, but in none of them), or in unmapped
+/// memory.
 #[cold]
 pub(crate) fn depends_on(address: usize) {
     if address == 0 {
@@ -50,7 +51,7 @@ fn is_mapped(address: usize) -> bool {
     }
 }
 
-/// By the address of a lock, the task that holds it, and the number of its thread.
+/// The task holding each lock, by the lock's address, and the number of its thread.
 static HELD: Guarded<BTreeMap<usize, (usize, u32)>> = Guarded::new(BTreeMap::new());
 
 /// The running task has set a lock.
@@ -76,7 +77,8 @@ fn told_of_another(lock: usize, own: u32, other: u32) {
     complain(&format!("thread {own} unsets the lock at {lock:#x}, which a task of thread {other} has set"));
 }
 
-/// A nested lock is unset by a task that does not hold it: it knows its owner without being asked, so this is told once in any case.
+/// A task unsets a nested lock held by another one. The lock knows its owner in any case, so this is told once even
+/// without the check.
 #[cold]
 pub(crate) fn nested_is_unset_by_another(lock: usize, owner: *const Task) {
     static IS_TOLD: AtomicBool = AtomicBool::new(false);

@@ -1,5 +1,5 @@
-//! What programs ask of devices (`omp_target_*`, interoperability). There is one, the host, whose number is that of the devices beside it: 0, or
-//! -1, as OpenMP 5.2 calls it.
+//! Queries of devices (`omp_target_*`, interoperability). The host is the only one; its number is the number of devices
+//! beside it: 0, or -1, as OpenMP 5.2 calls it.
 
 use crate::exports::exports;
 use crate::settings;
@@ -7,8 +7,8 @@ use std::ptr;
 
 const MANDATORY: i32 = 2;
 
-/// Ends the process if a construct has to run on another device than the host (`OMP_TARGET_OFFLOAD=mandatory`). gcc passes -1 for the default
-/// one, -2 where a clause wants the host, and other numbers as they are.
+/// Ends the process if a construct has to run on another device than the host (`OMP_TARGET_OFFLOAD=mandatory`). gcc
+/// passes -1 for the default device, -2 if a clause names the host, and other numbers as they are.
 pub(crate) fn check(device: i32) {
     if (device == -1 || device > 0) && settings::target_offload() == MANDATORY {
         settings::fail("OMP_TARGET_OFFLOAD=mandatory, but this library has no device other than the host");
@@ -32,7 +32,7 @@ struct Boxed<'a> {
 }
 
 impl Boxed<'_> {
-    /// Copies the box, of elements of so many bytes. None if an offset is beyond all addresses.
+    /// Copies the box of elements of `element` bytes. None if an offset is beyond all addresses.
     unsafe fn copy(&self, to: *mut u8, from: *const u8, element: usize) -> Option<()> {
         let dimensions = self.volume.len();
         let row = |all: &[usize]| all[1..].iter().try_fold(element, |bytes, &count| bytes.checked_mul(count));
@@ -60,17 +60,17 @@ impl Boxed<'_> {
     }
 }
 
-/// What gcc's `depobj` makes: an address, and of which kind it is.
+/// gcc's `depobj`: an address, and its kind of dependence.
 type Object = [usize; 2];
 
-/// The task that a copy is follows what these objects say.
+/// Waits for the predecessors that these objects name for the task of a copy.
 unsafe fn wait_for(count: i32, objects: *const Object) {
     let object = |index: usize| unsafe { objects.add(index) }.cast::<u8>().cast_mut();
     let count = count.max(0) as usize;
     if count == 0 {
         return;
     }
-    // As the clause passes them: no address of its own, so many objects.
+    // In the layout of a clause: no address of its own, `count` objects.
     let mut clause =
         vec![ptr::null_mut(), ptr::without_provenance_mut(count), ptr::null_mut(), ptr::null_mut(), ptr::null_mut()];
     clause.extend((0..count).map(object));
@@ -186,7 +186,7 @@ exports! {
         libc::EINVAL
     }
 
-    // No construct makes an interoperability object, so every one is `omp_interop_none`, which has no properties.
+    // No construct makes an interoperability object, so every one is `omp_interop_none`, without properties.
     "GOMP_5.1.3", "VERSION":
     fn omp_get_num_interop_properties(_object: *const u8) -> i32 {
         0

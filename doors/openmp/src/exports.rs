@@ -1,10 +1,10 @@
-//! How functions get their names: each with the versions under which programs ask for it.
+//! The names of exported functions, each with its versions.
 
-/// Defines functions that programs call. Before each stand the versions of its name: a program of gcc asks for those of `GOMP_*` and
-/// `OMP_*`, one of clang for `VERSION`. The first is the one that a new program is linked with.
+/// Defines functions for programs to call. Before each stand the versions of its name: a program of gcc asks for a
+/// version of `GOMP_*` and `OMP_*`, one of clang for `VERSION`. A new program is linked with the first one.
 ///
-/// The function itself is named `vicus_` and its name. The assembler makes the versioned names of it, which works in the object file that
-/// defines it alone; so this crate is compiled in one piece.
+/// The function itself is named `vicus_` and its name. The assembler makes the versioned names of it, and can do so in
+/// the defining object file alone; so this crate is compiled in one piece.
 macro_rules! exports {
     ($(
         $node:literal $(, $more:literal)*:
@@ -23,8 +23,9 @@ macro_rules! exports {
     )*};
 }
 
-/// The same for functions of which it matters where they are called from. The address behind the call is in [`crate::thread::Thread::caller`] when
-/// the function begins, if the calling thread is known by then: a few instructions before it put it there.
+/// The variant for functions with a use for their caller's address. The address behind the call is in
+/// [`crate::thread::Thread::caller`] when the function begins, if the calling thread is known by then: a few
+/// instructions before it put it there.
 #[cfg(target_arch = "x86_64")]
 macro_rules! exports_from {
     ($(
@@ -59,7 +60,7 @@ macro_rules! exports_from {
     )*};
 }
 
-/// Where they are called from is not known.
+/// The caller's address is not known here.
 #[cfg(not(target_arch = "x86_64"))]
 macro_rules! exports_from {
     ($($all:tt)*) => { exports! { $($all)* } };

@@ -1,9 +1,9 @@
-//! Which tasks use the first item of their `depend` clause intensely: those whose functions a file of the user's lists
-//! (`VICUS_INTENSE`).
+//! Tasks that use the first item of their `depend` clause intensely: the file named by `VICUS_INTENSE` lists their
+//! functions.
 //!
-//! A strategy may deal a task by the home of such a datum alone (Muddukrishna et al., algorithm 3), for which OpenMP
-//! has no clause. clang passes `affinity` clauses, whose first item counts as intensely used; gcc 12 leaves them out of
-//! its code.
+//! A strategy may deal a task by the home of such a datum alone (Muddukrishna et al., algorithm 3); OpenMP has no
+//! clause for it. clang passes `affinity` clauses, and their first item counts as intensely used; gcc 12 leaves them
+//! out of its code.
 
 use crate::report::symbols::Symbols;
 use crate::settings::warn;
@@ -13,18 +13,18 @@ use std::fs;
 use std::sync::OnceLock;
 use vicus::tasks::Access;
 
-/// What the file lists: names of functions as the summary has them, and distances from where their file is mapped, `0x`
-/// before them.
+/// The listed functions: names as in the summary, and distances from the start of the mapped file, with `0x` before
+/// them.
 #[derive(Debug, Default, PartialEq)]
 struct Listed {
     names: BTreeSet<String>,
     distances: BTreeSet<u64>,
 }
 
-/// The functions that were looked at, and whether they are listed.
+/// The functions looked at so far, and whether they are listed.
 static SEEN: Guarded<BTreeMap<usize, bool>> = Guarded::new(BTreeMap::new());
 
-/// Reads the file, so that its user is told of a wrong one, also where no task is dealt by its data.
+/// Reads the file early, so the user hears of a wrong one even if no task is dealt by its data.
 pub(crate) fn begin() {
     let _ = listed();
 }
@@ -41,7 +41,7 @@ fn listed() -> Option<&'static Listed> {
         .as_ref()
 }
 
-/// A function in each line. What follows `#` is a comment.
+/// A function in each line. The rest of a line after `#` is a comment.
 fn parse(text: &str) -> Result<Listed, String> {
     let mut listed = Listed::default();
     for (number, line) in text.lines().enumerate() {

@@ -1,4 +1,4 @@
-//! Which tasks are dealt by their data and which are not, by their functions, as the file of `VICUS_LEARNED` says.
+//! Tasks dealt by their data and tasks exempted, by their functions, from the file of `VICUS_LEARNED`.
 
 use crate::report::symbols::Symbols;
 use crate::settings::warn;
@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use vicus::Treatment;
 use vicus::tasks::Access;
 
-/// The file, and what it says of the functions in it.
+/// The file, and its treatment of each function.
 type Said = (PathBuf, BTreeMap<String, Treatment>);
 
-/// The functions that were looked at.
+/// The functions looked at so far.
 static SEEN: Guarded<BTreeMap<usize, Treatment>> = Guarded::new(BTreeMap::new());
 
 /// How many tasks were not dealt, and how many by one datum: for the summary.
@@ -58,7 +58,7 @@ fn treatment((file, tasks): &Said, function: usize) -> Treatment {
     })
 }
 
-/// What the summary says of it, if there is such a file.
+/// The summary's line of the file, if there is one.
 pub(crate) fn told() -> Option<String> {
     let (file, _) = said()?;
     let [undealt, intense] = [0, 1].map(|at| TREATED[at].load(Ordering::Relaxed));

@@ -6,20 +6,23 @@
 //!            ── omp_* ───────────┘
 //! ```
 //!
-//! It is a shared library, `libvicus_omp.so`, that is loaded before the compiler's own (`LD_PRELOAD`), or found instead of it by its name. All
-//! functions have the versions that programs ask for (`exports`).
+//! The shared library `libvicus_omp.so` is loaded before the compiler's own (`LD_PRELOAD`), or found in its stead by
+//! its name. All functions have the versions that programs ask for (`exports`).
 //!
 //! # Unsafe code
 //!
-//! Everything here is called by compiled programs, with pointers whose meaning the two interfaces define: gcc's `libgomp_g.h`, LLVM's
-//! `kmp.h`. There is no safe layer above that could hold them to it. So this crate asks for unsafe code as a whole, under these rules:
+//! Compiled programs call everything here, with pointers defined by the two interfaces: gcc's `libgomp_g.h`, LLVM's
+//! `kmp.h`. No safe layer above could hold them to it. So this crate asks for unsafe code as a whole, under these
+//! rules:
 //!
-//! * A pointer from a program is used as its interface says, and not after the call, unless that says so.
-//! * A `thread::Thread` is used by its own thread alone. References to it end before the program's code runs, which may call back.
-//! * A `team::Team` lives as long as the pool of threads that run its regions. Its cells are written by the thread that begins a region, before it calls the others.
-//! * A `tasks::Record` belongs to the task that it is of, and is freed by the thread that has run it.
+//! * A pointer from a program is used as its interface says, and not after the call, unless the interface allows it.
+//! * A `thread::Thread` is used by its own thread alone. References to it end before the program's code runs, because
+//!   it may call back.
+//! * A `team::Team` lives as long as the pool of threads for its regions. Its cells are written by the thread that
+//!   begins a region, before it calls the others.
+//! * A `tasks::Record` belongs to its task, and is freed by the thread that has run the task.
 //!
-//! What tasks share, queues, counts and sleep, is in worlds/machine, which asks site by site.
+//! The shared parts of tasks, queues, counts and sleep, are in worlds/machine, which asks site by site.
 
 #![expect(unsafe_code, reason = "all that calls this crate is compiled by others; see above")]
 #![expect(clippy::undocumented_unsafe_blocks, reason = "the rules for all of them stand above")]

@@ -1,6 +1,8 @@
-//! Locks of programs. A simple one has four bytes in gcc's header, so it is a word; a nested one has eight in LLVM's, a pointer.
+//! Locks of programs. A simple one has four bytes in gcc's header, so it is a word; a nested one has eight in LLVM's, a
+//! pointer.
 //!
-//! The old versions of these functions, in which threads own locks and not tasks, are these as well: a thread's task is one of its own.
+//! The old versions of these functions have threads as owners of locks instead of tasks. They are these as well: a
+//! thread's task is one of its own.
 
 use crate::checks;
 use crate::exports::exports;
@@ -13,12 +15,12 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 /// A nested lock.
 pub(crate) struct Nested {
     lock: Lock,
-    /// The task that holds it.
+    /// The task holding the lock.
     owner: AtomicPtr<Task>,
     count: Cell<i32>,
 }
 
-/// What the pointer in a program's lock points to; it is made if the program has not asked for that.
+/// The target of the pointer in a program's lock; made here if the program has not asked for it.
 fn nested<'a>(place: *const AtomicPtr<Nested>) -> &'a Nested {
     let place = unsafe { &*place };
     let found = place.load(Ordering::Acquire);
@@ -150,7 +152,7 @@ exports! {
         init_nested(lock);
     }
 
-    // What clang calls for locks of a program that is compiled with a source place for each.
+    // clang's lock functions for a program compiled with source places.
     "VERSION":
     fn __kmpc_init_lock(_location: *const u8, _thread: i32, lock: *const Lock) {
         unsafe { (*lock).init() };

@@ -1,7 +1,8 @@
 //! Memory by allocators (`omp_alloc`).
 //!
-//! An allocator says how its memory is aligned, how it lies over the nodes, whether it is pinned, how much of it there may be, and what happens
-//! beyond that. Where it says nothing of nodes, memory is that of the C library. A header before each block says of which allocator it is.
+//! An allocator sets the alignment of its memory, its distribution over the nodes, whether it is pinned, the most
+//! bytes, and the fallback beyond them. Without a distribution, its memory is the C library's. A header before each
+//! block names its allocator.
 
 use crate::exports::exports;
 use crate::placed;
@@ -10,7 +11,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vicus::memory::Distribution;
 
-/// Where the numbers of predefined allocators end.
+/// The end of the predefined allocators' numbers.
 const PREDEFINED: usize = 8;
 
 static DEFAULT: AtomicUsize = AtomicUsize::new(0);
@@ -20,7 +21,7 @@ struct Allocator {
     align: usize,
     most: usize,
     used: AtomicUsize,
-    /// What is done when there is no memory: 11 the default allocator, 12 null, 13 the process ends, 14 another allocator.
+    /// The fallback without memory: 11 the default allocator, 12 null, 13 the process ends, 14 another allocator.
     fallback: usize,
     other: usize,
     /// How its memory lies over the nodes: 15 as elsewhere, 16 near to the thread, 17 in equal parts, 18 page by page
@@ -42,7 +43,7 @@ struct Header {
     start: *mut libc::c_void,
     bytes: usize,
     allocator: usize,
-    /// With what goes before it.
+    /// The bytes in all, with the header and the padding before it.
     all: usize,
     is_placed: bool,
 }
@@ -65,7 +66,7 @@ fn allocate(align: usize, bytes: usize, allocator: usize) -> *mut u8 {
     if bytes == 0 {
         return ptr::null_mut();
     }
-    // What goes before a block counts as well.
+    // The bytes before a block count as well.
     let Some(all) = bytes.checked_add(align + size_of::<Header>()) else { return ptr::null_mut() };
     let has_room = own.is_none_or(|own| {
         let add = |used: usize| used.checked_add(all).filter(|&used| used <= own.most);
@@ -94,10 +95,10 @@ fn allocate(align: usize, bytes: usize, allocator: usize) -> *mut u8 {
 /// Smaller blocks do not lie over several nodes.
 const LEAST_PLACED: usize = 64 << 10;
 
-/// Memory as an allocator has it, and whether it is placed. Null if there is none like that: where it lies is a wish, that it is pinned is not.
+/// Memory for an allocator, and whether it is placed. Null if there is none: its place is a wish, pinning is not.
 fn take(bytes: usize, own: Option<&Allocator>) -> (*mut libc::c_void, bool) {
     let (partition, is_pinned) = own.map_or((ENVIRONMENT, false), |own| (own.partition, own.is_pinned));
-    // Pinned memory has pages of its own: pages that others share could not be let go again.
+    // Pinned memory has pages of its own: shared pages could not be unpinned again.
     if is_pinned || (partition != ENVIRONMENT && bytes >= LEAST_PLACED) {
         let how = match partition {
             BLOCKED => Distribution::Blocked,

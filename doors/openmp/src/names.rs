@@ -1,4 +1,4 @@
-//! Other names of functions: those that LLVM's header gives to C programs, Fortran's, and those of old compilers.
+//! Other names of functions: the ones of LLVM's header for C programs, Fortran's, and those of old compilers.
 
 use crate::exports::exports;
 use crate::settings::Kind;
@@ -7,7 +7,7 @@ use crate::work::{self, LoopStart};
 
 type Fn = unsafe extern "C-unwind" fn(*mut u8);
 
-/// More names for functions that are there.
+/// More names for existing functions.
 macro_rules! same {
     ($($other:ident, $name:ident, $node:literal;)*) => {
         $(core::arch::global_asm!(
@@ -69,14 +69,14 @@ fn place_of(number: i64) -> i32 {
     i32::try_from(number).unwrap_or(-1)
 }
 
-/// Numbers for programs whose own have 8 bytes.
+/// Widens numbers for programs with numbers of 8 bytes.
 unsafe fn widen(narrow: &[i32], to: *mut i64) {
     for (at, &number) in narrow.iter().enumerate() {
         unsafe { *to.add(at) = i64::from(number) };
     }
 }
 
-/// A text of Fortran, which has a length. Its blanks belong to it.
+/// A text of Fortran, with its length. Its blanks belong to it.
 pub(crate) unsafe fn fortran(text: *const u8, bytes: usize) -> String {
     if bytes == 0 {
         return String::new();
@@ -263,7 +263,7 @@ exports! {
     }
 }
 
-/// What gcc before 4.9 calls before a region that is a loop: the calling thread has all of it.
+/// gcc before 4.9 calls this before a region that is a loop: the calling thread has all of it.
 fn start_serialized(start: LoopStart) {
     crate::kmpc::fork::begin_serialized();
     work::begin(here(), start);

@@ -1,10 +1,12 @@
-//! The objects of the process, the program and its libraries: which compiler's library they ask for, and which names they have.
+//! The objects of the process, the program and its libraries: the OpenMP library they ask for, and the names they
+//! define.
 //!
-//! A program may have a function that is named as one of the C library, its own `read`: it would be called where this library, or hwloc, reads
-//! a file. C reserves such names for the library, and programs define them all the same. The loader binds a name to the first object that has
-//! it, which is the program. Before `main`, the calls of files and the like in this library and in hwloc are bound to the C library again:
-//! their slots in the tables of the two objects are written. What programs replace on purpose (`malloc` and its kin, threads) is left as it
-//! is, and all of it under a sanitizer, which replaces the names of files, too.
+//! A program may define a function with a name of the C library, its own `read`: it would be called when this library,
+//! or hwloc, reads a file. C reserves such names for the library, and programs define them all the same. The loader
+//! binds a name to the first object defining it, which is the program. Before `main`, the calls of files and the like
+//! in this library and in hwloc are bound to the C library again: their slots in the tables of the two objects are
+//! written. Functions often replaced on purpose (`malloc` and its kin, threads) are left as they are, and so is
+//! everything under a sanitizer, because it replaces the names of files, too.
 
 use crate::wait::KeepErrno;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -12,8 +14,8 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether the program, or the first of its libraries that asks for one, is made for clang's library. Where the two libraries differ in what
-/// programs can see, it gets what it is made for.
+/// Whether the program, or the first of its libraries that asks for one, is made for clang's library. If the two
+/// libraries differ visibly, the program gets the behaviour it is made for.
 static IS_FOR_CLANG: AtomicBool = AtomicBool::new(false);
 
 /// Whether the program is one of clang's.
@@ -21,7 +23,8 @@ pub(crate) fn is_for_clang() -> bool {
     IS_FOR_CLANG.load(Ordering::Relaxed)
 }
 
-/// An object calls a function of clang's library that none of gcc's programs knows. For objects that are linked with this library by its name.
+/// An object calls a function of clang's library that none of gcc's programs knows. For objects linked with this
+/// library by its name.
 pub(crate) fn note_clang() {
     if !IS_FOR_CLANG.load(Ordering::Relaxed) && !IS_KNOWN.load(Ordering::Relaxed) {
         IS_FOR_CLANG.store(true, Ordering::Relaxed);
@@ -31,14 +34,14 @@ pub(crate) fn note_clang() {
 /// Whether an object asks for a library by name.
 static IS_KNOWN: AtomicBool = AtomicBool::new(false);
 
-/// Whether an object that is loaded with the program asks for an OpenMP library: another program says nothing of its variables.
+/// Whether an object loaded with the program asks for an OpenMP library. In other programs, no variable is reported.
 pub(crate) fn is_asked_for() -> bool {
     IS_ASKED_FOR.load(Ordering::Relaxed)
 }
 
 static IS_ASKED_FOR: AtomicBool = AtomicBool::new(false);
 
-/// The functions that are bound again.
+/// The functions bound again.
 const NAMES: [&CStr; 44] = [
     c"access",
     c"close",
@@ -86,40 +89,40 @@ const NAMES: [&CStr; 44] = [
     c"writev",
 ];
 
-/// An entry of an object's table of what the loader is to know.
+/// An entry of an object's dynamic table.
 #[repr(C)]
 struct Dynamic {
     tag: i64,
     value: usize,
 }
 
-/// A slot that the loader has written.
+/// A relocation slot, written by the loader.
 #[repr(C)]
 struct Slot {
     offset: usize,
-    /// The number of the symbol, and in the lower half what is written.
+    /// The number of the symbol, and in the lower half the kind of the slot.
     symbol_and_kind: u64,
     addend: i64,
 }
 
-/// The kinds of slots that have a function's address: of data and of calls.
+/// The kinds of slots with a function's address: of data and of calls.
 #[cfg(target_arch = "x86_64")]
 const KINDS: [u32; 2] = [6, 7];
 #[cfg(not(target_arch = "x86_64"))]
 const KINDS: [u32; 2] = [1025, 1026];
 
-/// The program, and the objects whose calls are bound again.
+/// The program, and the objects with calls to bind again.
 #[derive(Default)]
 struct Objects {
     program: Option<(usize, usize)>,
     own: Vec<Object>,
-    /// Whether the first one that asks for an OpenMP library wants clang's.
+    /// Whether the first object with a need for an OpenMP library wants clang's.
     is_for_clang: Option<bool>,
     /// Whether one asks for this library by its own name.
     asks_for_this: bool,
 }
 
-/// Where an object is loaded, and its table.
+/// The load address of an object, and its table.
 struct Object {
     base: usize,
     dynamic: *const Dynamic,
@@ -158,11 +161,11 @@ unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _bytes: usize, all: 
     0
 }
 
-/// Where the names of symbols and libraries lie.
+/// The tag of the names of symbols and libraries.
 const STRINGS: i64 = 5;
 
 impl Object {
-    /// The values of the entries of its table that have this tag.
+    /// The values of its table's entries with this tag.
     fn values(&self, tag: i64) -> impl Iterator<Item = usize> {
         let entries = (0..).map(|at| unsafe { &*self.dynamic.add(at) });
         entries.take_while(|entry| entry.tag != 0).filter(move |entry| entry.tag == tag).map(|entry| entry.value)
@@ -172,7 +175,7 @@ impl Object {
         self.values(tag).next()
     }
 
-    /// The first answer of `f` to the names of the libraries that it asks for.
+    /// The first answer of `f` to the names of its needed libraries.
     fn needs<R>(&self, f: impl Fn(&[u8]) -> Option<R>) -> Option<R> {
         const NEEDED: i64 = 1;
         // The kernel's own object is not bound as others are.
@@ -201,7 +204,7 @@ impl Object {
     /// Writes the addresses of functions into the slots of these names.
     fn bind(&self, functions: &[(&CStr, usize)]) {
         const SYMBOLS: i64 = 6;
-        // Where the slots are described, and how many bytes that has: those of data, and those of calls.
+        // The tags of the slots' descriptions and of their bytes: for data, and for calls.
         const TABLES: [(i64, i64); 2] = [(7, 8), (23, 2)];
         const SYMBOL_BYTES: usize = 24;
         let (Some(strings), Some(symbols)) = (self.address(STRINGS), self.address(SYMBOLS)) else { return };
@@ -214,7 +217,7 @@ impl Object {
                     continue;
                 }
                 let symbol = symbols + (slot.symbol_and_kind >> 32) as usize * SYMBOL_BYTES;
-                // A symbol begins with where its name is.
+                // A symbol begins with the offset of its name.
                 let name = unsafe { *ptr::with_exposed_provenance::<u32>(symbol) } as usize;
                 let name = unsafe { CStr::from_ptr(ptr::with_exposed_provenance::<c_char>(strings + name)) };
                 if let Some((_, function)) = functions.iter().find(|(other, _)| *other == name) {
@@ -225,7 +228,7 @@ impl Object {
     }
 }
 
-/// Writes a word that may be read only since the loader has done its work.
+/// Writes a word on a page that the loader has made read-only.
 unsafe fn write(at: usize, value: usize) {
     unsafe {
         let bytes = libc::getauxval(libc::AT_PAGESZ) as usize;
@@ -238,7 +241,8 @@ unsafe fn write(at: usize, value: usize) {
     }
 }
 
-/// Looks at the objects, and binds what the program has functions for. Nothing is bound in a program that has none.
+/// Looks at the objects, and binds the functions redefined by the program. Nothing is bound in a program without such
+/// functions.
 pub(crate) fn begin() {
     let _errno = KeepErrno::new();
     let mut all = Objects::default();
@@ -263,7 +267,7 @@ pub(crate) fn begin() {
     }
     let of_library = |name: &CStr| {
         let address = unsafe { libc::dlsym(library, name.as_ptr()) }.addr();
-        // A program without a library of its own for it: the address that the linker has given the function there.
+        // In a program that does not have the C library as a library of its own: the address given there by the linker.
         let mut place = MaybeUninit::<libc::Dl_info>::uninit();
         let is_known = unsafe { libc::dladdr(ptr::with_exposed_provenance(address), place.as_mut_ptr()) } != 0;
         (address != 0 && is_known && !(low..high).contains(&address)).then_some(address)

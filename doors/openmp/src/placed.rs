@@ -1,10 +1,11 @@
-//! Memory that lies over the nodes as the user or the program says, in whole pages: what `libvicus_malloc.so` asks for,
-//! what `omp_alloc` gives by an allocator with traits, and what `omp_malloc` gives. And what that library tells of the
-//! C library's large blocks.
+//! Memory placed over the nodes in whole pages, by the user or the program: for `libvicus_malloc.so`, for `omp_alloc`
+//! by an allocator with traits, and for `omp_malloc`. Also the C library's large blocks, as `libvicus_malloc.so`
+//! reports them.
 //!
-//! The process's memory (`vicus::memory`) is installed when a block is first wanted, which takes some milliseconds: the machine is looked at.
-//! Whatever is allocated meanwhile, by this thread for that or by others, is the C library's. What places a block may allocate, too, and
-//! comes back here by `libvicus_malloc.so`; then the C library has it as well.
+//! The process's memory (`vicus::memory`) is installed with the first placed block, which takes some milliseconds: the
+//! machine is looked at. Allocations meanwhile, by this thread for the installation or by others, go to the C library.
+//! The code that places a block may allocate, too, and comes back here by `libvicus_malloc.so`; then the C library
+//! serves it as well.
 
 use crate::settings::{complain, get};
 use crate::wait::Guarded;
@@ -17,33 +18,34 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use vicus::memory::{Distribution, Memory, PlaceError, Placed, distribution, process_memory};
 
-/// The blocks in use, by their addresses, and those that come again.
+/// The blocks in use, by their addresses, and freed blocks for later use.
 static BLOCKS: Guarded<Blocks> = Guarded::new(Blocks { used: BTreeMap::new(), spare: Vec::new(), spare_bytes: 0 });
 
-/// A block, and how it lies if that is what the environment says: then it may be given out again.
+/// A block, and its distribution if the environment sets it: then the block may be given out again.
 struct Block {
     placed: Placed,
     how: Option<&'static Distribution>,
 }
 
-/// The system makes pages slowly: each is zeroed, and asked for by a fault. The C library keeps what a program frees, and so do these.
+/// The system makes pages slowly: each is zeroed, and asked for by a fault. The C library keeps freed blocks for this
+/// reason, and so does this list.
 #[derive(Default)]
 struct Blocks {
     used: BTreeMap<usize, Block>,
-    /// Freed ones, those last that were freed last.
+    /// Freed blocks, the latest last.
     spare: Vec<Block>,
     spare_bytes: usize,
 }
 
-/// All pages are at least as long: a block that is longer by less has no more pages.
+/// No page is shorter than this: a block longer by fewer bytes has no more pages.
 const LEAST_PAGE: usize = 4096;
 
-/// So many freed blocks are kept, with so many bytes in all.
+/// Limits of the freed blocks kept: their number, and their bytes in all.
 const MOST_SPARE: usize = 64;
 const MOST_SPARE_BYTES: usize = 64 << 20;
 
 impl Blocks {
-    /// A freed block of so many bytes that lies so.
+    /// A freed block of this size and distribution.
     fn again(&mut self, bytes: usize, how: &'static Distribution) -> Option<Block> {
         let fits =
             |block: &Block| block.placed.bytes().len() == bytes && block.how.is_some_and(|own| ptr::eq(own, how));
@@ -53,7 +55,7 @@ impl Blocks {
         Some(block)
     }
 
-    /// Keeps a freed block. What it keeps no longer instead.
+    /// Keeps a freed block. Returns the blocks dropped for it.
     fn keep(&mut self, block: Block) -> Vec<Block> {
         if block.how.is_none() || block.placed.bytes().len() > MOST_SPARE_BYTES {
             return vec![block];
@@ -70,15 +72,14 @@ impl Blocks {
     }
 }
 
-/// The C library's large blocks in use, as far as `libvicus_malloc.so` tells: where they begin, and how many bytes they
-/// have.
+/// The C library's large blocks in use, as far as `libvicus_malloc.so` reports them: address and number of bytes.
 static LARGE: Guarded<BTreeMap<usize, usize>> = Guarded::new(BTreeMap::new());
 
-/// Where all blocks lie, for `libvicus_malloc.so`: the first address, and the one behind the last.
+/// The address range of all blocks, for `libvicus_malloc.so`: the first address, and the one behind the last.
 #[unsafe(no_mangle)]
 pub(crate) static vicus_omp_placed_range: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
-/// Whether the settings are known: before that, nothing is placed.
+/// Whether the settings are known: before, nothing is placed.
 static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 
 const UNTRIED: u8 = 0;
@@ -112,7 +113,7 @@ fn memory() -> Option<&'static Arc<Memory>> {
     if STATE.load(Ordering::Acquire) == TRIED { MEMORY.get()?.as_ref() } else { None }
 }
 
-/// The distribution of what lies as a whole near to the calling thread.
+/// The distribution for a whole block near to the calling thread.
 pub(crate) fn near_here() -> Distribution {
     let memory = if IS_INSIDE.get() { None } else { memory() };
     match (memory, vicus::memory::here()) {
@@ -121,12 +122,12 @@ pub(crate) fn near_here() -> Distribution {
     }
 }
 
-/// A block of whole pages, zeroed, that lies so. Null if there is none to be had here.
+/// A zeroed block of whole pages with this distribution. Null if none is to be had here.
 pub(crate) fn place(bytes: usize, align: usize, how: &Distribution) -> *mut u8 {
     place_by(bytes, align, None, |memory, layout| memory.place(layout, Some(how)))
 }
 
-/// The same by a function that takes the block from the memory.
+/// A block that `take` gets from the memory.
 fn place_by(
     bytes: usize,
     align: usize,
@@ -179,7 +180,7 @@ fn place_here(
 /// Frees a block. Whether it is one of these.
 pub(crate) fn free(at: *mut u8) -> bool {
     let _errno = crate::wait::KeepErrno::new();
-    // It may free small blocks of its own, which are others'.
+    // Freeing it may free small blocks of its own, which belong to the C library.
     let outer = IS_INSIDE.replace(true);
     let block = BLOCKS.with(|all| all.used.remove(&at.addr()));
     let was_one = block.is_some();
@@ -192,10 +193,10 @@ pub(crate) fn free(at: *mut u8) -> bool {
     was_one
 }
 
-/// Memory of the C library that is not placed, whatever the environment says of its blocks.
+/// Memory of the C library, not placed, whatever the environment sets for its blocks.
 pub(crate) fn unplaced(bytes: usize) -> *mut u8 {
     let outer = IS_INSIDE.replace(true);
-    // The compiler takes `malloc` for a function that reads nothing of the program's, and would leave out what is set around it.
+    // The compiler assumes `malloc` reads nothing of the program's, and would leave out the flag set around it.
     let malloc: unsafe extern "C" fn(usize) -> *mut libc::c_void = std::hint::black_box(libc::malloc);
     let block = unsafe { malloc(bytes) };
     IS_INSIDE.set(outer);
@@ -212,17 +213,17 @@ pub(crate) fn is_asked_for() -> bool {
     vicus::environment::distribution().is_some() || vicus::environment::distributions_of().is_some()
 }
 
-/// The distribution that is named for blocks of so many bytes.
+/// The distribution named for blocks of exactly this size.
 fn named(bytes: usize) -> Option<&'static Distribution> {
     get().distribution_of.iter().find(|&&(of, _)| of == bytes).map(|(_, how)| how)
 }
 
-/// How a block of so many bytes of the program's `malloc` lies; `None`: as the C library has it.
+/// The distribution of a block of the program's `malloc`; `None`: left to the C library.
 fn distribution_of(bytes: usize) -> Option<&'static Distribution> {
     named(bytes).or_else(|| get().distribution.as_ref().filter(|_| bytes >= get().placed_from))
 }
 
-/// Says once, where a distribution was asked for, that `malloc` does not follow it because the library for that is not
+/// Says once, if a distribution was asked for, that `malloc` does not follow it because the library for it is not
 /// loaded.
 pub(crate) fn tell_of_unplaced() {
     static SAID: AtomicBool = AtomicBool::new(false);
@@ -242,7 +243,7 @@ pub(crate) fn has_malloc() -> bool {
     !unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"vicus_malloc_begin".as_ptr()) }.is_null()
 }
 
-/// Has `libvicus_malloc.so` look for placed blocks among those that are freed. Whether it is there.
+/// Has `libvicus_malloc.so` look for placed blocks among freed ones. `false` if it is not loaded.
 fn begin_malloc() -> bool {
     let begin = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"vicus_malloc_begin".as_ptr()) };
     if !begin.is_null() {
@@ -331,7 +332,7 @@ crate::exports::exports! {
     }
 }
 
-/// The block that an address is in, as far as blocks are known: a placed one, or a large one of the C library's.
+/// The block around an address, as far as blocks are known: a placed one, or a large one of the C library's.
 pub(crate) fn block_of(address: usize) -> Option<Range<usize>> {
     placed_block_of(address).or_else(|| {
         LARGE.with(|all| {
@@ -352,7 +353,7 @@ fn placed_block_of(address: usize) -> Option<Range<usize>> {
     })
 }
 
-/// Whether an address is where blocks lie, and in none.
+/// Whether an address lies in the range of blocks, and in none of them.
 pub(crate) fn is_freed(address: usize) -> bool {
     let [low, high] = &vicus_omp_placed_range;
     (low.load(Ordering::Relaxed)..high.load(Ordering::Relaxed)).contains(&address) && placed_block_of(address).is_none()
@@ -380,7 +381,7 @@ pub(crate) fn begin_anew() {
     }
 }
 
-/// From which size on `libvicus_malloc.so` is to ask for blocks; 0 if that is not known yet.
+/// The size from which `libvicus_malloc.so` asks for blocks; 0 if it is not known yet.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn vicus_omp_placed_from() -> usize {
     if !HAS_BEGUN.load(Ordering::Acquire) {
@@ -391,7 +392,8 @@ pub(crate) extern "C" fn vicus_omp_placed_from() -> usize {
     of_sizes.min(of_all)
 }
 
-/// A block for a function of the C library. Its bytes are zero if `is_zeroed`; otherwise they may be those of one that was freed.
+/// A block for a function of the C library. Its bytes are zero if `is_zeroed`; otherwise they may be left from a freed
+/// block.
 fn place_again(bytes: usize, align: usize, is_zeroed: bool) -> *mut u8 {
     let Some(how) = distribution_of(bytes) else { return ptr::null_mut() };
     if !is_zeroed && align <= LEAST_PAGE && !IS_INSIDE.get() {

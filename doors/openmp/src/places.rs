@@ -1,4 +1,4 @@
-//! Places: sets of processors to which the threads of a region are bound (`OMP_PLACES`, `OMP_PROC_BIND`).
+//! Places: sets of processors for the threads of a region (`OMP_PLACES`, `OMP_PROC_BIND`).
 
 use crate::exports::exports;
 use crate::names::fortran;
@@ -7,19 +7,19 @@ use crate::thread::{Thread, here};
 use std::fmt::Write as _;
 use std::sync::{Mutex, OnceLock};
 
-/// The processors that the process may use.
+/// The processors of the process's mask.
 pub(crate) fn allowed() -> &'static [usize] {
     static ALLOWED: OnceLock<Vec<usize>> = OnceLock::new();
     ALLOWED.get_or_init(own_processors)
 }
 
-/// The processors on which the calling thread may run.
+/// The processors of the calling thread's mask.
 pub(crate) fn own_processors() -> Vec<usize> {
     let set = own_set();
     (0..libc::CPU_SETSIZE as usize).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect()
 }
 
-/// The same as the system has it.
+/// The calling thread's mask in the system's form.
 pub(crate) fn own_set() -> libc::cpu_set_t {
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
@@ -37,16 +37,18 @@ pub(crate) fn set_of(cpus: &[usize]) -> libc::cpu_set_t {
     }
 }
 
-/// The calling thread may run on these processors from now on. A system that refuses it, to a sandbox for instance, leaves the thread where it likes.
+/// Restricts the calling thread to these processors. If the system refuses, as it may to a sandbox, the thread stays
+/// free.
 pub(crate) fn set_affinity(set: &libc::cpu_set_t) {
     unsafe {
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const *set);
     }
 }
 
-/// Where the thread of this number in a team begins: the processors of the calling thread in turn, behind the one on which this is. The system
-/// would choose by what it knows of their load some time ago, and often let it begin beside the calling thread; it moves threads that
-/// share a processor after some milliseconds. `None` if the team has not all of them: then the system knows better which are free.
+/// The first processor of a team's thread with this number: the calling thread's processors in turn, from the one
+/// behind the current. The system would choose by slightly old figures of their load, and often let the thread begin
+/// beside the calling thread; it moves threads that share a processor only after some milliseconds. `None` if the team
+/// has not all processors: then the system knows better which are free.
 pub(crate) fn begins_on(number: u32, size: u32) -> Option<usize> {
     let own = own_processors();
     let here = usize::try_from(unsafe { libc::sched_getcpu() }).ok()?;
@@ -91,7 +93,7 @@ fn node_of(cpu: usize) -> Option<String> {
     names.into_iter().find(|name| name.starts_with("node"))
 }
 
-/// The processors, put together by what `key` says of each.
+/// The processors, grouped by their `key`.
 fn grouped(key: impl Fn(usize) -> Option<String>) -> Vec<Vec<usize>> {
     let mut groups: Vec<(Option<String>, Vec<usize>)> = Vec::new();
     for &cpu in allowed() {
@@ -107,7 +109,8 @@ fn grouped(key: impl Fn(usize) -> Option<String>) -> Vec<Vec<usize>> {
 /// The processors of each node.
 pub(crate) type Nodes = Vec<Vec<usize>>;
 
-/// The processors that the process may use, by node; in each node one of each core before the second ones. One list if the system does not say which node is whose.
+/// The processors of the process, by node; in each node one of each core before the second ones. One list if the system
+/// does not report the nodes.
 pub(crate) fn nodes() -> &'static Nodes {
     static NODES: OnceLock<Nodes> = OnceLock::new();
     NODES.get().unwrap_or_else(|| crate::process::unforked(|| NODES.get_or_init(find_nodes)))
@@ -244,7 +247,7 @@ pub(crate) struct Binding {
 }
 
 impl Binding {
-    /// For a region that this thread begins. `None` if its threads are not bound.
+    /// The binding of a region of this thread. `None` if its threads are not bound.
     pub(crate) fn of(thread: &Thread, policy: u8) -> Option<Binding> {
         let all = places().len() as u32;
         if policy == 0 || all == 0 {
@@ -255,17 +258,17 @@ impl Binding {
         Some(Binding { policy, first, partition })
     }
 
-    /// The place of thread `number` of `size`, and those that it may give to threads of its own regions (OpenMP 5.2, §10.1.3).
+    /// The place of thread `number` of `size`, and its places for threads of its own regions (OpenMP 5.2, §10.1.3).
     fn place(self, size: u32, number: u32) -> (u32, Partition) {
         let Binding { policy, first, partition: (begin, count) } = self;
         // Products of these fit: there are fewer than 2^16 threads.
         let at = |further: u32| begin + (first - begin + further) % count;
-        // So many threads go to each place, as evenly as can be.
+        // Threads are spread over the places as evenly as can be.
         let with_others = number as u64 * u64::from(count) / u64::from(size);
         match policy {
             2 => (first, self.partition),
             4 if size <= count => {
-                // Its part begins where the parts of threads before it end; that of the first thread has its place.
+                // Its part begins at the end of the earlier threads' parts; the first thread's part has its place.
                 let bound = |part: u32| (u64::from(part) * u64::from(count) / u64::from(size)) as u32;
                 let own = (0..size).rfind(|&part| bound(part) <= first - begin).unwrap_or(0);
                 let part = (own + number) % size;
@@ -281,7 +284,7 @@ impl Binding {
         }
     }
 
-    /// The processor of each thread of so many: those at one place have its processors in turn.
+    /// The processor of each thread of `size`: threads at one place have its processors in turn.
     pub(crate) fn processors(self, size: u32) -> Vec<u32> {
         let mut given = vec![0; places().len()];
         let of = |number: u32| {
@@ -305,7 +308,7 @@ impl Binding {
     }
 }
 
-/// The format in which affinity is shown.
+/// The format for showing affinity.
 fn format() -> &'static Mutex<String> {
     static FORMAT: OnceLock<Mutex<String>> = OnceLock::new();
     FORMAT.get_or_init(|| Mutex::new(settings::get().affinity_format.clone()))
@@ -332,7 +335,7 @@ fn ranges(numbers: &[usize]) -> String {
     text
 }
 
-/// What is said of the calling thread, in a format with fields such as `%n` and `%0.3{thread_num}`.
+/// The affinity of the calling thread, in a format with fields such as `%n` and `%0.3{thread_num}`.
 fn shown(format: &str) -> String {
     let thread = here();
     let team = thread.team();
@@ -435,7 +438,7 @@ pub(crate) fn display() {
     say(&shown(&current_format()));
 }
 
-/// A line where the library that the program was made for writes it: gcc's on standard error, clang's on standard output.
+/// Writes a line to the stream of the program's own library: gcc's on standard error, clang's on standard output.
 fn say(line: &str) {
     let line = format!("{line}\n");
     let file = if crate::objects::is_for_clang() { 1 } else { 2 };
@@ -466,7 +469,7 @@ exports! {
         set_format(unsafe { std::ffi::CStr::from_ptr(text) }.to_string_lossy().into_owned());
     }
 
-    // Fortran's texts have lengths, which stand behind the other arguments, and blanks up to them.
+    // Fortran's texts have lengths, passed behind the other arguments, and blanks up to them.
     "OMP_5.0", "VERSION":
     fn omp_display_affinity_(format: *const u8, bytes: usize) {
         say(&shown(&format_of(unsafe { fortran(format, bytes) })));
@@ -525,7 +528,7 @@ exports! {
     }
 }
 
-/// The places that the calling thread may give to threads of its regions.
+/// The calling thread's places for threads of its regions.
 fn own_partition() -> Partition {
     let partition = here().partition;
     if partition.1 == 0 { (0, places().len() as u32) } else { partition }

@@ -1,4 +1,4 @@
-//! The process: how threads are started and end, and what becomes of them in a child.
+//! The process: the start and the end of threads, and their fate in a forked child.
 
 use crate::settings;
 use crate::team::Pool;
@@ -10,7 +10,7 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Starts a thread of a region, on this processor if one is said. Nobody waits for its end, and signals of the process are handled by other
+/// Starts a detached thread of a region, on this processor if one is given. Signals of the process are handled by other
 /// threads.
 pub(crate) fn start_thread(
     argument: *const libc::c_void,
@@ -40,7 +40,7 @@ pub(crate) fn start_thread(
         let mut id = MaybeUninit::<libc::pthread_t>::uninit();
         let mut code = libc::pthread_create(id.as_mut_ptr(), attributes.as_ptr(), function, argument.cast_mut());
         if code != 0 && on.is_some() {
-            // Where it begins is a wish: the system may refuse that alone, to a sandbox for instance.
+            // The first processor is a wish: the system may refuse it alone, to a sandbox for instance.
             libc::pthread_attr_setaffinity_np(attributes.as_mut_ptr(), 0, ptr::null());
             code = libc::pthread_create(id.as_mut_ptr(), attributes.as_ptr(), function, argument.cast_mut());
         }
@@ -50,7 +50,7 @@ pub(crate) fn start_thread(
     }
 }
 
-/// The key whose destructor is called when a thread ends.
+/// The key with a destructor for each thread's end.
 fn key() -> Option<libc::pthread_key_t> {
     static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
     *KEY.get_or_init(|| {
@@ -59,7 +59,7 @@ fn key() -> Option<libc::pthread_key_t> {
     })
 }
 
-/// Frees what is known of a thread when it ends.
+/// Frees the library's state of a thread when it ends.
 pub(crate) fn watch_end(thread: *mut Thread) {
     if let Some(key) = key() {
         unsafe { libc::pthread_setspecific(key, thread.cast_const().cast()) };
@@ -69,7 +69,7 @@ pub(crate) fn watch_end(thread: *mut Thread) {
 unsafe extern "C" fn ends(thread: *mut libc::c_void) {
     let thread = unsafe { &mut *thread.cast::<Thread>() };
     if thread.team().level.get() > 0 && thread.is_seated {
-        // It ends inside of a region, by `pthread_exit`: others may still look at what it was.
+        // The thread ends inside of a region, by `pthread_exit`: others may still look at its state.
         return;
     }
     leave_pools(std::mem::take(&mut thread.pools));
@@ -80,7 +80,7 @@ unsafe extern "C" fn ends(thread: *mut libc::c_void) {
     }
     crate::tasks::forget_events(std::mem::take(&mut thread.awaited));
     thread.memory.clear();
-    // Destructors of the program that are called after this one may come back. Then the thread has a new record.
+    // Later destructors of the program may come back. Then the thread has a new record.
     thread::forget();
     unsafe {
         if thread.team().level.get() == 0 {
@@ -90,11 +90,11 @@ unsafe extern "C" fn ends(thread: *mut libc::c_void) {
     }
 }
 
-/// The threads and teams of threads that have ended, for those that come; the oldest first.
+/// The threads and teams of ended threads, for new ones; the oldest first.
 static LEFT: Guarded<Vec<Vec<Pool>>> = Guarded::new(Vec::new());
 
-/// How many threads are kept so, for each processor; and at least so many. What was left last is kept, however many it has: a program may begin
-/// one thread after the other, each with a region.
+/// The most threads kept, for each processor and at least. The latest pool is kept at any size: a program may begin one
+/// thread after the other, each with a region.
 const KEPT_EACH: usize = 4;
 const KEPT_LEAST: usize = 32;
 
@@ -117,7 +117,8 @@ fn leave_pools(pools: Vec<Pool>) {
     ended.into_iter().flatten().for_each(Pool::end);
 }
 
-/// Ends the threads of regions that the calling thread, which is in none, and threads that have ended keep for the next ones. Whether that may be.
+/// Ends the threads kept for the next regions of the calling thread, and of ended threads. `false` in a region: nothing
+/// is done.
 pub(crate) fn release() -> bool {
     let thread = thread::here();
     if thread.depth > 0 || thread.team().level.get() > 0 || thread.is_seated {
@@ -128,7 +129,7 @@ pub(crate) fn release() -> bool {
     true
 }
 
-/// Threads and teams that a thread has left which has ended.
+/// The threads and teams of one ended thread.
 pub(crate) fn left_pools() -> Vec<Pool> {
     LEFT.with(Vec::pop).unwrap_or_default()
 }
@@ -141,8 +142,9 @@ pub(crate) fn watch_forks() {
     }
 }
 
-/// The lock under which the machine is looked at and settings are read: what is used for that, in hwloc and in the standard library, has locks of
-/// its own, which a child would find held if the process were forked meanwhile. By whom it is held, and 0 if by nobody.
+/// The lock around a look at the machine and the reading of settings. hwloc and the standard library take locks of
+/// their own there, and a child would find them held if the process were forked meanwhile. `LOOKS` is the holder; 0:
+/// none.
 static LOOKING: Lock = Lock::new();
 static LOOKS: AtomicUsize = AtomicUsize::new(0);
 

@@ -1,16 +1,16 @@
-//! Reductions over tasks: each thread has a copy of its own of what is reduced.
+//! Reductions over tasks: each thread has its own copy of each reduced variable.
 //!
-//! gcc describes them in words, which the library fills in: a chain of descriptions, each with how many variables it has, how many bytes
-//! a thread's copies have, their alignment and later their address, and of each variable its address and its place among the copies. clang
-//! gives functions that make, combine and end a copy.
+//! gcc describes them in words, and the library fills some in: a chain of descriptions, each with the number of
+//! variables, the bytes of a thread's copies, their alignment and later their address, and for each variable its
+//! address and its place among the copies. clang gives functions to make, combine and end a copy.
 
 use crate::settings::fail;
 use crate::thread::{Group, here};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-/// Makes copies for a chain of gcc's descriptions, one for each thread; or, with `shared`, has it use those of another thread's chain.
-/// `outer` are the reductions around it.
+/// Makes copies for a chain of gcc's descriptions, one for each thread; or, with `shared`, has it use those of another
+/// thread's chain. `outer` are the reductions around it.
 pub(crate) unsafe fn register(first: *mut usize, outer: *mut usize, shared: *mut usize, threads: usize) {
     let (mut one, mut other) = (first, shared);
     unsafe {
@@ -40,7 +40,7 @@ pub(crate) unsafe fn register(first: *mut usize, outer: *mut usize, shared: *mut
             }
             one = *one.add(4) as *mut usize;
         }
-        // Where a chain begins, this word is not 0: there ends the one inside of it.
+        // This word is not 0 at the head of a chain: there ends the inner chain.
         *first.add(5) = 1;
     }
 }
@@ -59,7 +59,7 @@ pub(crate) unsafe fn unregister(first: *mut usize) {
     }
 }
 
-/// The calling thread's copies of these variables, or of what are copies of them, and behind these the variables themselves.
+/// The calling thread's copies of these variables (or of variables copied there), and behind these the originals.
 pub(crate) unsafe fn remap(count: usize, originals: usize, pointers: *mut usize) {
     let thread = here();
     let number = thread.number as usize;
@@ -93,7 +93,7 @@ pub(crate) unsafe fn remap(count: usize, originals: usize, pointers: *mut usize)
     }
 }
 
-/// What clang says of a variable.
+/// clang's description of a variable.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Input {
@@ -111,8 +111,8 @@ struct Item {
     input: Input,
     /// By thread: its copy, or null.
     copies: Box<[AtomicPtr<u8>]>,
-    /// By thread: what the thread's tasks call it, if all threads of a team share the reduction and each of them has its own variable; the
-    /// last one of them to end combines all copies into its own.
+    /// The threads' own variables, by thread, if all threads of a team share the reduction and each has its own
+    /// variable; the last thread to end combines all copies into its own.
     shared: Box<[AtomicPtr<u8>]>,
 }
 
@@ -121,7 +121,7 @@ pub(crate) struct Reductions {
     items: Vec<Item>,
     /// How many threads still use it, if all of a team do.
     users: AtomicU32,
-    /// Where all threads find it, or null.
+    /// The shared pointer to it, or null.
     shared: *const AtomicPtr<Reductions>,
     /// Whether `init` gets the variable as well, as newer compilers want it.
     with_original: bool,
@@ -138,20 +138,20 @@ impl Reductions {
         })
     }
 
-    /// For all threads of a team, which find it there.
+    /// Shares it with all threads of a team, through `place`.
     pub(crate) fn share(&mut self, threads: u32, place: *const AtomicPtr<Reductions>) {
         self.users = AtomicU32::new(threads);
         self.shared = place;
     }
 
-    /// A thread has come to reductions that all threads of its team share, with variables of its own.
+    /// A thread has come to shared reductions of its team, with variables of its own.
     pub(crate) fn add_own(&self, number: u32, inputs: &[Input]) {
         for (item, input) in self.items.iter().zip(inputs) {
             item.shared[number as usize].store(input.shared, Ordering::Release);
         }
     }
 
-    /// A thread's copy of the variable that is there, or of which that is a copy.
+    /// A thread's copy of the variable at this address, or of the variable copied there.
     pub(crate) fn copy(&self, number: u32, variable: *mut u8) -> Option<*mut u8> {
         let Item { input, copies, .. } = self.items.iter().find(|Item { input, copies, shared }| {
             let is_there = |copy: &AtomicPtr<u8>| {

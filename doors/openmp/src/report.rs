@@ -1,11 +1,11 @@
-//! What a program is told of itself at its end: the summary of `VICUS_SUMMARY`, and the trace of `VICUS_TRACE`.
+//! The reports at a program's end: the summary of `VICUS_SUMMARY`, and the trace of `VICUS_TRACE`.
 //!
-//! Each thread has an account of what its time was spent on: the code of regions and of tasks, by the address of the function that the
-//! compiler has made of each, and waiting. It changes the entry that is open where the library calls such code and where a thread begins to
-//! wait, and back. Without a summary, each of these places is one test of a flag.
+//! Each thread has an account of its time: the code of regions and of tasks, by the address of the compiler's function
+//! for each, and waiting. It changes the open entry when the library calls such code and when a thread begins to wait,
+//! and back. Without a summary, each of these points is one test of a flag.
 //!
-//! The report is made when the process ends, by the thread that ends it. The others may still run: an account has a lock, and the time of an
-//! entry that is open counts up to then. A forked child makes no report.
+//! The report is made when the process ends, by the thread that ends it. Other threads may still run: an account has a
+//! lock, and the time of an open entry counts up to then. A forked child makes no report.
 
 pub(crate) mod symbols;
 
@@ -41,20 +41,20 @@ pub(crate) fn is_traced() -> bool {
     IS_TRACED.load(Ordering::Relaxed)
 }
 
-/// What the time is spent on.
+/// The use of a thread's time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Spent {
-    /// On what the program does outside of regions.
+    /// In the program's code outside of regions.
     Outside,
     /// On waiting in a region, for other threads or for tasks.
     Waiting,
-    /// In a region, in the function that was made of it.
+    /// In a region, in its function.
     Region(usize),
     /// In a task.
     Task(usize),
 }
 
-/// What there is to say of one entry.
+/// The sums of one entry.
 #[derive(Clone, Copy, Default)]
 struct Sums {
     count: u64,
@@ -62,7 +62,7 @@ struct Sums {
     bytes: Bytes,
 }
 
-/// Where the data of tasks lay that say which they use.
+/// The nodes of the data of tasks, for tasks that name their data.
 #[derive(Clone, Copy, Default)]
 struct Bytes {
     /// How many tasks have said something.
@@ -95,16 +95,16 @@ pub(crate) struct Inner {
     sums: BTreeMap<Spent, Sums>,
 }
 
-/// All that the report is made of.
+/// The data of the report.
 struct Kept {
     accounts: Vec<&'static Account>,
     teams: Vec<Team>,
     began: Option<Instant>,
-    /// What compilers say of the place of a function in the source.
+    /// The compilers' source places of functions.
     sources: BTreeMap<usize, String>,
     /// The functions of regions and tasks in the trace, with their numbers there.
     functions: BTreeMap<usize, u32>,
-    /// Where placed blocks have begun, and how many bytes they have.
+    /// The first addresses of placed blocks, and their numbers of bytes.
     arrays: BTreeMap<usize, usize>,
 }
 
@@ -117,7 +117,7 @@ static KEPT: Guarded<Kept> = Guarded::new(Kept {
     arrays: BTreeMap::new(),
 });
 
-/// Before `main`: what is wanted is known.
+/// Reads the settings for reports, before `main`.
 pub(crate) fn begin() {
     let settings = get();
     IS_ON.store(settings.summary.is_some(), Ordering::Relaxed);
@@ -135,7 +135,7 @@ pub(crate) fn leave_to_parent() {
     KEPT.lock.init();
 }
 
-/// How many events the threads of a team that is about to be made record, if they do.
+/// How many events each thread of a new team records, if a trace is wanted.
 pub(crate) fn events() -> Option<usize> {
     IS_TRACED.load(Ordering::Relaxed).then_some(vicus::trace::Log::DEFAULT_ROOM)
 }
@@ -148,7 +148,7 @@ pub(crate) fn keep_team(team: &Team) {
     }
 }
 
-/// What a compiler says of the place in the source of a function: `;file;function;line;column;;`.
+/// Notes a compiler's source place of a function: `;file;function;line;column;;`.
 #[cold]
 pub(crate) fn note_source(function: usize, source: *const libc::c_char) {
     if source.is_null() {
@@ -166,7 +166,7 @@ pub(crate) fn note_source(function: usize, source: *const libc::c_char) {
     });
 }
 
-/// The calling thread spends its time on something else from now on. Returns what it was before. `count`: how many more there were of it.
+/// Changes the use of the calling thread's time. Returns the use before. `count`: how many more there were of it.
 #[cold]
 #[inline(never)]
 pub(crate) fn spend(on: Spent, count: u64) -> Spent {
@@ -182,7 +182,7 @@ pub(crate) fn spend(on: Spent, count: u64) -> Spent {
     })
 }
 
-/// The calling thread waits while `f` runs, but for the tasks that it runs meanwhile.
+/// The calling thread waits while `f` runs, except in tasks that it runs meanwhile.
 #[inline(always)]
 pub(crate) fn waiting<R>(f: impl FnOnce() -> R) -> R {
     if !is_on() {
@@ -206,7 +206,7 @@ pub(crate) fn in_task<R>(function: impl FnOnce() -> usize, f: impl FnOnce() -> R
     result
 }
 
-/// The code that the calling thread runs from now on, as a task of a team's plan, is this function's: for the trace.
+/// For the trace: the calling thread's code from now on, as a task of a team's plan, is this function's.
 #[cold]
 #[inline(never)]
 pub(crate) fn name(function: usize) {
@@ -222,7 +222,7 @@ pub(crate) fn name(function: usize) {
 #[cold]
 pub(crate) fn note_array(address: usize, bytes: usize) {
     KEPT.with(|kept| {
-        // Blocks that began within it were freed.
+        // Earlier blocks within this one were freed.
         while let Some((&begins, _)) = kept.arrays.range(address..address + bytes).next() {
             kept.arrays.remove(&begins);
         }
@@ -230,7 +230,7 @@ pub(crate) fn note_array(address: usize, bytes: usize) {
     });
 }
 
-/// Where the data of a task lie that is about to run, seen from here.
+/// Notes the nodes of a task's data, as near or far from here, just before the task runs.
 #[cold]
 #[inline(never)]
 pub(crate) fn note_bytes(function: usize, of: &[Access]) {
@@ -248,17 +248,17 @@ pub(crate) fn note_bytes(function: usize, of: &[Access]) {
     account(here()).with(|inner| inner.sums.entry(Spent::Task(function)).or_default().bytes.add(&bytes));
 }
 
-/// A task has named so many addresses without a length, of which so many were given one.
+/// A task has named `bare` addresses without a length; `found` of them were given one.
 #[cold]
 pub(crate) fn note_bare(function: usize, bare: u64, found: u64) {
     let bytes = Bytes { bare, found, ..Bytes::default() };
     account(here()).with(|inner| inner.sums.entry(Spent::Task(function)).or_default().bytes.add(&bytes));
 }
 
-/// The function that a task runs.
+/// The function of a task.
 ///
 /// # Safety
-/// The record is one of a task that is not over.
+/// The record belongs to an unfinished task.
 pub(crate) unsafe fn function_of(record: *const Record) -> usize {
     unsafe {
         match (*record).task.kmp.as_ref() {
@@ -278,7 +278,7 @@ fn account(thread: &mut Thread) -> &'static Account {
     unsafe { &*thread.account }
 }
 
-/// When the process ends: after its own functions for that, because this library is the first one to begin.
+/// Runs at the end of the process, after the program's own functions, because this library is the first one to begin.
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static AT_END: extern "C" fn() = {
@@ -299,7 +299,7 @@ static AT_END: extern "C" fn() = {
 fn write_trace() {
     let Some(path) = &get().trace else { return };
     let teams = KEPT.with(|kept| std::mem::take(&mut kept.teams));
-    // A program without regions, such as a shell that starts the one which is meant, leaves the file to that.
+    // A program without regions, such as a shell that starts the measured one, leaves the file to it.
     let Some(trace) = Team::trace(&teams) else { return };
     let arrays = KEPT.with(|kept| std::mem::take(&mut kept.arrays));
     let (arrays, bytes) = arrays.into_iter().map(|(address, bytes)| (address as u64, bytes as u64)).unzip();

@@ -1,15 +1,15 @@
-//! How many bytes a task uses from an address on, where its compiler says the address alone: gcc's `depend` clauses.
+//! How many bytes a task uses from an address on, if its compiler gives the address alone: gcc's `depend` clauses.
 //!
-//! Programs name the first elements of their array sections, which lie one behind the other. So a section ends where
-//! the next name is, or where its block ends, if that is known ([`crate::placed`]): placed memory, and the C library's
-//! large blocks where `libvicus_malloc.so` tells of them. In a first pass over an array the next names are not there
-//! yet. Then a section is taken to be as long as the step from the one before, or as the shortest step that tasks of
-//! the same code have made with the same item of their clause. Where there is none, the task is taken to use one page:
-//! a short guess costs less than a long one, which would give the first task the rest of the array.
+//! Programs name the first elements of their array sections, one behind the other. So a section ends at the next name,
+//! or at the end of its block, if the block is known ([`crate::placed`]): placed memory, and the C library's large
+//! blocks if `libvicus_malloc.so` reports them. In a first pass over an array the next names are not there yet. Then a
+//! section is taken to be as long as the step from the one before, or as the shortest step made by tasks of the same
+//! code with the same item of their clause. Without such a step, the task is taken to use one page: a short guess costs
+//! less than a long one, which would give the first task the rest of the array.
 //!
-//! A name that comes again from the same code has its neighbours, and its length is kept, in a table that is read
-//! without a lock: that is what a task costs from its second pass on. Each length is measured again after some uses,
-//! and names that come no more are left out as neighbours: the memory may have other sections by then.
+//! A name that comes again from the same code has its neighbours. Its length is kept in a table read without a lock:
+//! this is the cost of a task from its second pass on. Each length is measured again after some uses, and names that
+//! come no more are left out as neighbours: the memory may have other sections by then.
 
 use crate::placed::block_of;
 use crate::thread::Thread;
@@ -25,8 +25,8 @@ pub(crate) fn matter(thread: &Thread) -> bool {
     crate::report::is_on() || crate::report::is_traced() || thread.team().deals() || vicus::memory::awaits_touch()
 }
 
-/// The bytes that accesses of single addresses stand for, in a task that runs this function. Behind it, for how many of
-/// them a length is known; the others are one page.
+/// The bytes behind accesses of single addresses, in a task that runs this function; and for how many of them a length
+/// is known. The others are one page.
 pub(crate) fn of(function: usize, accesses: &[Access]) -> (Vec<Access>, usize) {
     let mut sections = Vec::with_capacity(accesses.len());
     let (mut known, mut has_open) = (0, false);
@@ -44,8 +44,8 @@ pub(crate) fn of(function: usize, accesses: &[Access]) -> (Vec<Access>, usize) {
     (sections, known)
 }
 
-/// Lengths that are known well, by address. They are hints: a thread that reads a pair of words while another writes it
-/// may get a wrong one.
+/// Well-known lengths, by address. They are hints: a thread that reads a pair of words while another writes it may get
+/// a wrong one.
 struct Kept {
     address: AtomicUsize,
     /// The bytes, and in the upper bits how often they are used before they are measured again.
@@ -88,14 +88,14 @@ fn drop_kept(address: usize) {
     }
 }
 
-/// An address that tasks have named.
+/// An address named by tasks.
 #[derive(Clone, Copy, Default)]
 struct Name {
-    /// The items, of a function's clause, by which it was named last: up to four different ones. 0 is none.
+    /// The items, of a function's clause, that named it last: up to four different ones. 0 is none.
     by: [u16; 4],
-    /// The step of [`State::step`] at which it was named last.
+    /// The step of [`State::step`] of its last naming.
     step: u32,
-    /// Its length when that was known well, or 0.
+    /// Its length if it was known well, or 0.
     bytes: usize,
 }
 
@@ -103,7 +103,7 @@ struct Name {
 #[derive(Clone, Copy)]
 struct Item {
     id: u64,
-    /// The address that it has named last.
+    /// The address it named last.
     last: usize,
     /// The shortest step from one name to the next within a block; 0 if there was none.
     least: usize,
@@ -118,7 +118,7 @@ struct State {
     step: u32,
 }
 
-/// How many items are known at a time. Those whose hashes meet forget each other.
+/// How many items are known at a time. Items with colliding hashes forget each other.
 const ITEMS: usize = 512;
 
 impl State {
@@ -138,23 +138,23 @@ static STATE: Guarded<State> = Guarded::new(State::new());
 /// Whether there is a name in it.
 static IS_USED: AtomicBool = AtomicBool::new(false);
 
-/// So many names are kept.
+/// The most names kept.
 const MOST: usize = 1 << 16;
-/// Where blocks are not known, names that are farther away are no neighbours.
+/// In unknown blocks, farther names are no neighbours.
 const FAR: usize = 1 << 30;
-/// Where no length is known, a task uses what is left of the address's page.
+/// Without a known length, a task uses the rest of the address's page.
 const PAGE: usize = 4096;
 
-/// Measures the sections whose length is 0; how many of these are known.
+/// Measures the sections of length 0, and returns how many of these are known.
 #[cold]
 #[inline(never)]
 fn measure_open(function: usize, sections: &mut [Access]) -> usize {
     let _errno = crate::wait::KeepErrno::new();
-    // The lock of blocks is not taken under this one: a block that is freed takes them in the other order.
+    // The lock of blocks comes first: freeing a block takes both locks in this order.
     let blocks: Vec<Option<Range<usize>>> =
         sections.iter().map(|one| if one.bytes == 0 { block_of(one.start) } else { None }).collect();
     let mut known = 0;
-    // Under the lock nothing large is allocated or freed: that asks for the lock.
+    // Under the lock nothing large is allocated or freed: allocation takes the lock too.
     STATE.with(|state| {
         IS_USED.store(true, Ordering::Relaxed);
         state.make_room();
@@ -189,7 +189,7 @@ impl State {
         }
     }
 
-    /// An address is named. What was known of it before.
+    /// Notes a naming of an address. Returns its state before.
     fn name(&mut self, address: usize, id: u64) -> Name {
         self.step = self.step.wrapping_add(1);
         let (step, by) = (self.step, short(id));
@@ -203,15 +203,15 @@ impl State {
         if before.by[0] == 0
             && let Some((&left, _)) = self.names.range(..address).next_back()
         {
-            // It cuts off the end of that one.
+            // The new name cuts off the end of the name to its left.
             drop_kept(left);
         }
         before
     }
 
-    /// The nearest name of a range, from its end or from its beginning, that has come lately.
+    /// The nearest recent name in a range, from its end or from its beginning.
     fn neighbour(&mut self, range: Range<usize>, from_end: bool) -> Option<(usize, Name)> {
-        // A name whose length is kept comes here once in so many uses, and others each time.
+        // A name with a kept length comes here once in `USES` uses, and others each time.
         let longest = (USES as u32 + 4) * self.names.len() as u32 + 256;
         if range.is_empty() {
             return None;
@@ -227,7 +227,7 @@ impl State {
         }
     }
 
-    /// How many bytes a section has, and whether that is more than the guess of a page.
+    /// How many bytes a section has, and whether the number is better than the guess of a page.
     fn measure(&mut self, at: usize, id: u64, before: &Name, block: Option<&Range<usize>>) -> (usize, bool) {
         let around = block.cloned().unwrap_or(at.saturating_sub(FAR)..at.saturating_add(FAR));
         let right = self.neighbour(at + 1..around.end, false).map(|(right, _)| right - at);
@@ -253,7 +253,8 @@ impl State {
         if is_again && last != at {
             let bytes = match (room, right, distance) {
                 (Some(_), Some(right), _) => Some(right),
-                // What is behind the last section of a block is not used, or belongs to it: as long as the one before.
+                // The memory behind the last section of a block is unused, or belongs to it: the section is as long as
+                // the one before.
                 (Some(room), None, Some(distance)) => Some(room.min(distance)),
                 (Some(room), None, None) => Some(room),
                 // A neighbour may be in another array.
@@ -296,7 +297,7 @@ fn first_of(block: &Range<usize>, at: usize) -> usize {
     if at - block.start < 64 { block.start } else { at }
 }
 
-/// What lies at these addresses is gone.
+/// Forgets the names of freed memory.
 pub(crate) fn forget(block: Range<usize>) {
     if IS_USED.load(Ordering::Relaxed) {
         STATE.with(|state| {
@@ -328,12 +329,12 @@ mod tests {
         turn
     }
 
-    /// Where nothing is; block by block.
+    /// An address without a block, far from all other numbers' addresses.
     fn array(number: usize) -> usize {
         (0x1000 + number) << 34
     }
 
-    /// The lengths that a task's addresses get.
+    /// The lengths of a task's addresses.
     fn lengths(function: usize, addresses: &[usize]) -> Vec<usize> {
         let accesses: Vec<Access> = addresses.iter().map(|&at| Access::new(at, 1, Mode::ReadWrite)).collect();
         of(function, &accesses).0.iter().map(|access| access.bytes).collect()
@@ -366,7 +367,7 @@ mod tests {
         let _turn = in_turn();
         let block = Block::new(1, 32 * EACH);
         assert_eq!(passes(11, block.0, |step| step), [31, 32, 32]);
-        // Other tasks, for which the names are there.
+        // Other tasks; the names are there already.
         assert_eq!(passes(12, block.0, |step| step), [32; 3]);
         drop(block);
         let block = Block::new(1, 32 * EACH);
@@ -388,7 +389,7 @@ mod tests {
         assert_eq!(passes(22, array(3), |step| 31 - step), [31, 32, 32]);
     }
 
-    /// Each section a block of its own, as of matrices that are made of blocks.
+    /// Each section is a block of its own, as in matrices made of blocks.
     #[test]
     fn whole_blocks_are_known_after_the_first_one() {
         let _turn = in_turn();
@@ -442,7 +443,7 @@ mod tests {
         }
     }
 
-    /// Memory that is freed, or used otherwise later, has other sections.
+    /// Freed or reused memory has other sections.
     #[test]
     fn other_sections_of_the_same_memory_are_measured_again() {
         let _turn = in_turn();
@@ -490,7 +491,7 @@ mod tests {
         };
         let (first, later) = (time(1), time(1000));
         println!("{first:?} in a first pass, {later:?} in later ones");
-        // Far above what it is: other tests run beside this one.
+        // Far above the usual time: other tests run beside this one.
         assert!(later.as_nanos() < 5000, "{later:?}");
     }
 }

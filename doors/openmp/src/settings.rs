@@ -1,5 +1,5 @@
-//! What users set by variables of the environment. They are read once, before `main` or, in programs of clang, by the first call. A wrong value
-//! is told of in one line, and left out.
+//! The users' settings: variables of the environment. They are read once, before `main` or, in programs of clang, by
+//! the first call. A wrong value is reported in one line, and left out.
 
 use crate::thread::Icv;
 use std::env::{self, VarError};
@@ -24,16 +24,16 @@ pub(crate) struct Schedule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Static,
-    /// Each thread takes what no thread has, in order.
+    /// Each thread takes the next free chunk, in order.
     Dynamic,
-    /// As dynamic, but not in order: each thread begins with what it had the last time.
+    /// Dynamic without the order: each thread begins with its chunks of the last time.
     Returning,
     Guided,
     Auto,
 }
 
 impl Schedule {
-    /// How a loop goes that says `runtime`: its kind and its chunk.
+    /// The kind and the chunk of a `schedule(runtime)` loop.
     pub(crate) fn of_loop(self) -> (Kind, i64) {
         match self.kind {
             Kind::Auto => (Kind::Static, 0),
@@ -44,7 +44,7 @@ impl Schedule {
 }
 
 impl Kind {
-    /// The kind that gives each thread iterations in order.
+    /// The kind with each thread's iterations in order.
     pub(crate) fn monotonic(self) -> Kind {
         if self == Kind::Returning { Kind::Dynamic } else { self }
     }
@@ -56,20 +56,20 @@ pub(crate) struct Settings {
     pub(crate) icv: Icv,
     /// By how many regions are around: `OMP_NUM_THREADS=4,2`.
     pub(crate) threads_by_level: Vec<i32>,
-    /// The same for `OMP_PROC_BIND=spread,close`.
+    /// The list of `OMP_PROC_BIND=spread,close`, by level.
     pub(crate) bind_by_level: Vec<u8>,
-    /// Whether something is said of where threads run, if only that they are not bound.
+    /// Whether the user sets a binding, even if only to none.
     pub(crate) says_binding: bool,
     pub(crate) cancels: bool,
     pub(crate) most_priority: i32,
     pub(crate) stack_bytes: Option<usize>,
-    /// `Some(true)`: threads that wait are to spin; `Some(false)`: they are to sleep.
+    /// `Some(true)`: waiting threads spin; `Some(false)`: they sleep.
     pub(crate) is_active: Option<bool>,
     /// How often a thread looks for its next region before it sleeps.
     pub(crate) spins: u32,
     /// For how many milliseconds, if `KMP_BLOCKTIME` says it.
     pub(crate) blocks_ms: Option<u32>,
-    /// Whether `GOMP_SPINCOUNT` says that.
+    /// Whether `GOMP_SPINCOUNT` is set.
     pub(crate) says_spins: bool,
     pub(crate) strategy: Option<Setting>,
     pub(crate) throttles: bool,
@@ -81,20 +81,20 @@ pub(crate) struct Settings {
     display: Option<bool>,
     /// `KMP_SETTINGS`.
     shows_effective: bool,
-    /// Whether a tool that is loaded with the program may begin.
+    /// Whether a tool loaded with the program may begin.
     pub(crate) takes_tools: bool,
-    /// How memory lies that the program allocates, from which size on; `None`: as the machine does it.
+    /// The distribution of the program's memory, and its least size; `None`: the machine's default.
     pub(crate) distribution: Option<Distribution>,
-    /// The same of blocks of so many bytes.
+    /// The distributions of blocks of exactly these sizes.
     pub(crate) distribution_of: Vec<(usize, Distribution)>,
     pub(crate) placed_from: usize,
-    /// Where the summary goes at the end: `1` is standard error, else a file. And the trace.
+    /// The target of the summary at the end: `1` is standard error, else a file. And the target of the trace.
     pub(crate) summary: Option<OsString>,
     pub(crate) trace: Option<PathBuf>,
     /// For how long the program's regions and tasks work with one thread.
     pub(crate) work_alone: Option<Duration>,
     pub(crate) allocator: usize,
-    /// What `OMP_TARGET_OFFLOAD` says: 0 disabled, 1 default, 2 mandatory.
+    /// `OMP_TARGET_OFFLOAD`: 0 disabled, 1 default, 2 mandatory.
     pub(crate) offload: i32,
 }
 
@@ -124,7 +124,7 @@ fn begin(settings: &'static OnceLock<Settings>) -> &'static Settings {
     crate::process::unforked(|| settings.get_or_init(first))
 }
 
-/// Before `main`: what a program sets later has no effect, as in gcc's library.
+/// Before `main`: a variable set later by the program has no effect, as in gcc's library.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn(i32, *const *const u8, *const *const u8) = {
@@ -142,8 +142,9 @@ static BEFORE_MAIN: extern "C" fn(i32, *const *const u8, *const *const u8) = {
         }
         processors();
         crate::places::allowed();
-        // clang's library reads them when it is first called, and its programs may set them until then. A program without OpenMP, which has
-        // inherited them and this library, may load an object with it later: they are read by its first call.
+        // clang's library reads them when it is first called, and its programs may set them until then. A program
+        // without OpenMP, with inherited variables and this library, may load an object with it later: they are read by
+        // its first call.
         let is_reported = vicus::environment::summary().is_some() || vicus::environment::trace().is_some();
         let is_at_once = crate::objects::is_asked_for() && !crate::objects::is_for_clang();
         if is_at_once || is_reported || crate::placed::is_asked_for() {
@@ -158,17 +159,18 @@ static BEFORE_MAIN: extern "C" fn(i32, *const *const u8, *const *const u8) = {
     before_main
 };
 
-/// Whether nothing is told of variables: they are read in a program without OpenMP, which has inherited them.
+/// Whether wrong variables stay unreported: a program without OpenMP has inherited them.
 static IS_QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Tells the user that a variable is wrong.
+/// Reports a wrong variable to the user.
 pub(crate) fn warn(what: &str) {
     if !IS_QUIET.load(Ordering::Relaxed) {
         complain(what);
     }
 }
 
-/// The same of where memory lies, which is as the variable says in a program without OpenMP as well, if `libvicus_malloc.so` is loaded.
+/// Reports a wrong variable of memory. With `libvicus_malloc.so` loaded, it applies to a program without OpenMP as
+/// well, so it is reported there too.
 fn warn_of_memory(what: &str) {
     if crate::placed::has_malloc() { complain(what) } else { warn(what) }
 }
@@ -186,8 +188,7 @@ pub(crate) fn fail(what: &str) -> ! {
     unsafe { libc::_exit(1) }
 }
 
-/// How many processors the process may use: those of its mask, or as many as its cgroups give it the time of, rounded
-/// up.
+/// The number of usable processors: the process's mask, or its cgroups' quota of time, rounded up.
 pub(crate) fn processors() -> u32 {
     static PROCESSORS: OnceLock<u32> = OnceLock::new();
     *PROCESSORS.get_or_init(|| vicus::default_threads() as u32)
@@ -204,7 +205,7 @@ fn variable(name: &str) -> Option<String> {
     }
 }
 
-/// A variable's value, by a function that says what it should have been.
+/// A variable's value, by a function that returns the expected form as its error.
 fn parsed<T>(name: &str, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
     let text = variable(name)?;
     parse(&text).map_err(|wanted| warn(&format!("{name}={text} is left out: it is to be {wanted}"))).ok()
@@ -258,7 +259,7 @@ fn schedule(text: &str) -> Result<Schedule, String> {
     Ok(Schedule { kind, is_monotonic, chunk })
 }
 
-/// How many bytes a stack has: what the system starts a thread on at least.
+/// The bytes of a stack: at least the system's minimum for a thread.
 fn stack(text: &str, usual: &'static str) -> Result<usize, String> {
     let bytes = bytes_in(text, usual)?;
     let least = LEAST_STACK;
@@ -382,7 +383,7 @@ fn read() -> Settings {
         bind: bind.unwrap_or(u8::from(places.is_some() || has_places)),
         default_device: parsed("OMP_DEFAULT_DEVICE", |text| number(text, 0)).unwrap_or(0),
     };
-    // All loops of a team that may be under way at once have room, so the number itself says nothing.
+    // All loops of a team that may be under way at once have room, so the number has no effect.
     let buffers = |text: &str| {
         let wanted = "a number from 1 to 4096".to_owned();
         number(text, 1).ok().filter(|&buffers| buffers <= 4096).ok_or(wanted)
@@ -443,7 +444,7 @@ fn read() -> Settings {
     }
 }
 
-/// How memory lies that the program allocates. Its own blocks are written, so there is no sense in copies of them.
+/// The distribution of the program's memory. Its blocks are written, so copies of them make no sense.
 fn distribution() -> Option<Distribution> {
     match told_by(vicus::environment::distribution()?, warn_of_memory)? {
         Distribution::Standard => None,
@@ -457,7 +458,7 @@ fn distribution() -> Option<Distribution> {
     }
 }
 
-/// What a variable says that all of Vicus reads; its error begins with the variable's name.
+/// A variable of all of Vicus; its error begins with the variable's name.
 fn told<T>(value: Result<T, String>) -> Option<T> {
     told_by(value, warn)
 }
@@ -471,7 +472,7 @@ fn told_by<T>(value: Result<T, String>, warn: impl Fn(&str)) -> Option<T> {
 }
 
 impl Settings {
-    /// As `OMP_DISPLAY_ENV` wants it.
+    /// The text of `OMP_DISPLAY_ENV`.
     pub(crate) fn shown(&self, is_verbose: bool) -> String {
         let mut text = String::from("\nOPENMP DISPLAY ENVIRONMENT BEGIN\n  _OPENMP = '201511'\n");
         self.each(is_verbose, |name, value| {
@@ -481,7 +482,7 @@ impl Settings {
         text
     }
 
-    /// As `KMP_SETTINGS` wants it.
+    /// The text of `KMP_SETTINGS`.
     fn effective(&self) -> String {
         let mut text = String::from("\nEffective settings:\n\n");
         self.each(true, |name, value| writeln!(text, "   {name}='{value}'").expect("a string grows"));
@@ -533,7 +534,8 @@ impl Settings {
     }
 }
 
-/// Settings that a program of clang gives as text: names with values, and a bar between two of them. Those of a task are the calling one's.
+/// Applies settings from a program of clang as text: names with values, and a bar between two of them. Settings of a
+/// task are the calling one's.
 pub(crate) fn set(text: &str) {
     let icv = &mut crate::thread::here().task().icv;
     for (name, value) in text.split(['|', '\n']).filter_map(|one| one.split_once('=')) {
@@ -548,7 +550,7 @@ pub(crate) fn set(text: &str) {
     }
 }
 
-/// What [`set`] has made of `OMP_TARGET_OFFLOAD`; -1: nothing.
+/// The `OMP_TARGET_OFFLOAD` given to [`set`]; -1: none.
 static OFFLOAD: AtomicI32 = AtomicI32::new(-1);
 
 /// Whether target regions are to be on a device: 0 no, 1 if there is one, 2 yes.

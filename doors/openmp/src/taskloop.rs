@@ -1,11 +1,12 @@
-//! How the iterations of a taskloop are cut into tasks, who makes these, and where they ran the last time.
+//! How the iterations of a taskloop are cut into tasks, the threads that make these, and their places of the last time.
 //!
-//! A taskloop that waits for its tasks is one range of them in a queue. The thread that takes a range makes and runs its tasks one by one. When
-//! it has nothing in its queue that others could take, it puts the second half of what is left there (Tzannes et al., "Lazy Binary-Splitting",
-//! PPoPP 2010). So a range is cut as often as threads are idle, and a task costs what a call costs and no place in a queue.
+//! A taskloop that waits for its tasks is one range of them in a queue. The thread that takes a range makes and runs
+//! its tasks one by one. When its queue has nothing for other threads to take, it puts the second half of the rest
+//! there (Tzannes et al., "Lazy Binary-Splitting", PPoPP 2010). So a range is cut as often as threads are idle, and a
+//! task costs a call and no place in a queue.
 //!
-//! On a machine with several core groups, tasks return to the one where they ran the last time, because their data may still be in a cache or on
-//! the node there. Each such task is queued by itself.
+//! On a machine with several core groups, tasks return to their group of the last time, because their data may still be
+//! in a cache or on the node there. Each such task is queued by itself.
 
 use crate::tasks;
 use crate::thread::{Task, Thread, here};
@@ -16,12 +17,13 @@ use std::sync::atomic::AtomicU16;
 use vicus::tasks::spawn_child;
 use vicus::team::has_queued;
 
-/// How many iterations each task of a taskloop has: so many tasks with one more than the number of the others.
+/// The iterations of each task of a taskloop: the number of tasks, the iterations of each, and how many tasks have one
+/// more.
 pub(crate) fn cut(count: u64, wanted: u64, is_grainsize: bool, is_strict: bool, threads: u64) -> (u64, u64, u64) {
     let tasks = match (wanted, is_grainsize) {
         (0, _) => threads,
         (grain, true) if is_strict => {
-            // All but the last one have just so many.
+            // All but the last one have just `grain` iterations.
             return (count.div_ceil(grain), grain, u64::MAX);
         }
         (grain, true) => count / grain,
@@ -40,13 +42,13 @@ pub(crate) fn part((_, each, more): (u64, u64, u64), count: u64, task: u64) -> (
     (low, low + each + u64::from(task < more))
 }
 
-/// Where the tasks of a taskloop ran the last time, each by its core group: one more than its number, or 0.
+/// The tasks' core groups of the last time: one more than the group's number, or 0.
 pub(crate) type Places = [AtomicU16];
 
-/// The taskloops that a team remembers, by a hash of their function and bounds.
+/// A team's remembered taskloops, by a hash of their function and bounds.
 pub(crate) struct Memories(Guarded<BTreeMap<u64, &'static Places>>);
 
-/// So many taskloops are remembered, and so many tasks of one.
+/// Limits: the remembered taskloops, and the tasks of one.
 const MOST_LOOPS: usize = 64;
 const MOST_TASKS: u64 = 1 << 16;
 
@@ -55,7 +57,8 @@ impl Memories {
         Memories(Guarded::new(BTreeMap::new()))
     }
 
-    /// Where the tasks of a taskloop of this function ran, whose bounds and number of tasks these words tell. It lives as long as the team.
+    /// The places of a taskloop of this function; `words` are its bounds and its number of tasks. It lives as long as
+    /// the team.
     fn of(&self, function: usize, words: &[u64], tasks: u64) -> Option<&'static Places> {
         if tasks > MOST_TASKS {
             return None;
@@ -80,8 +83,8 @@ impl Drop for Memories {
     }
 }
 
-/// Where the tasks of a taskloop are to run that the calling thread begins: where they ran the last time. `None` on a machine with one
-/// core group, where that is everywhere.
+/// The places for the tasks of a new taskloop of the calling thread: those of the last time. `None` on a machine with
+/// one core group, since all tasks stay in it anyway.
 pub(crate) fn remembered(function: usize, words: &[u64], tasks: u64) -> Option<&'static Places> {
     let thread = here();
     if !thread.is_seated {
@@ -90,21 +93,21 @@ pub(crate) fn remembered(function: usize, words: &[u64], tasks: u64) -> Option<&
     thread.team().taskloops.as_ref()?.of(function, words, tasks)
 }
 
-/// What makes and runs the tasks of a loop, those of the numbers that it is given one after the other.
+/// Makes and runs the tasks of a loop, by their numbers, one after the other.
 struct Tasks<F: ?Sized> {
-    /// What the tasks have from the one that began the loop.
+    /// The settings inherited from the task that began the loop.
     parent: Task,
     run: F,
 }
 
-/// Those of any loop.
+/// The tasks of any loop.
 type AnyTasks<'a> = Tasks<dyn Fn(&mut Numbers) + 'a>;
 
-/// Runs so many tasks, by calls of `run`: at once if none may be queued. Otherwise they are children of the calling thread's task, each made by the
-/// thread that runs it.
+/// Runs `count` tasks, by calls of `run`: at once if none may be queued. Otherwise they are children of the calling
+/// thread's task, each made by the thread that runs it.
 ///
 /// # Safety
-/// What `run` has or uses lives until they are over, and any thread of the team may call it.
+/// The data and borrows of `run` live until all tasks are over, and any thread of the team may call it.
 pub(crate) unsafe fn run<'a>(count: u64, run: impl Fn(&mut Numbers) + 'a) {
     let thread = here();
     if tasks::is_without_queue(thread) {
@@ -117,7 +120,7 @@ pub(crate) unsafe fn run<'a>(count: u64, run: impl Fn(&mut Numbers) + 'a) {
     Range { tasks, low: 0, high: count }.queue(thread);
 }
 
-/// The numbers of a loop's tasks that one thread runs: fewer if others take some meanwhile.
+/// The task numbers of one thread's range: fewer if others take some meanwhile.
 pub(crate) struct Numbers {
     low: u64,
     high: u64,
@@ -160,7 +163,7 @@ struct Range {
     high: u64,
 }
 
-// SAFETY: one thread has it, and may call what it has: the caller of `run` has promised it.
+// SAFETY: one thread has it, and may call its function: the caller of `run` has promised it.
 unsafe impl Send for Range {}
 
 impl Range {

@@ -1,7 +1,7 @@
-//! Explicit tasks: children of the task that makes them, in the sense of worlds/machine. Here is what OpenMP adds to that: the data of a
-//! task, its settings, tasks that run at once, groups with reductions, and events.
+//! Explicit tasks: children of the running task, in the sense of worlds/machine. This file adds OpenMP's part: the data
+//! of a task, its settings, tasks that run at once, groups with reductions, and events.
 //!
-//! Outside of all regions there is no team whose threads could run tasks: they run at once.
+//! Outside of all regions there is no team, so tasks run at once.
 
 use crate::report;
 use crate::settings;
@@ -22,35 +22,38 @@ pub(crate) struct Record {
     pub(crate) task: Task,
     pub(crate) function: Option<Function>,
     pub(crate) data: *mut u8,
-    /// The event that it waits for, or null.
+    /// The event of a detached task, or null.
     pub(crate) event: *const Event,
-    /// What clang has said of data that it is to run near to.
+    /// The data of clang's `affinity` clause: the task runs near to them.
     pub(crate) affinity: Vec<Access>,
     /// clang's flags.
     pub(crate) flags: u32,
-    /// How many bytes clang's record of it has, and its pointers to shared variables behind that.
+    /// The bytes of clang's record, and of the pointers to shared variables behind it.
     pub(crate) bytes: (u32, u32),
-    /// Which kind of memory it is in.
+    /// The size class of its memory.
     class: u32,
-    /// Where it is noted in which core group it runs, or null.
+    /// The task notes here the core group it runs in. Null: it notes nothing.
     pub(crate) place: *const AtomicU16,
-    /// Where it goes when it is over: to the thread that has made it. Null for memory of its own.
+    /// The list to which its memory returns when the task is over: the list of the thread that made it. Null for memory
+    /// of its own.
     home: *const Returned,
 }
 
 /// How many bytes the pieces of memory for tasks have, by class. Larger ones are made for one task.
 const CLASSES: [usize; 3] = [192, 320, 576];
-/// Where a record begins in its piece: what is behind it begins with a cache line, because compilers align some data so.
+/// Offset of a record in its piece. The data behind the record begin with a cache line, because compilers align some
+/// data so.
 const BEGIN: usize = 128 - size_of::<Record>();
 const _: () = assert!(size_of::<Record>() <= 128 && BEGIN.is_multiple_of(16));
 /// How many free ones a thread keeps of each.
 const KEPT: u32 = 256;
 
-/// A thread's free memory for tasks. What others have run that it has made comes back to it: otherwise a thread that makes all tasks would
-/// always take new memory, and those that run them would always free some.
+/// A thread's free memory for tasks. A record returns to the thread that made it, also from other threads: otherwise a
+/// thread that makes all tasks would always allocate, and the threads that run them would always free.
 pub(crate) struct Memory {
     free: [(*mut Free, u32); 3],
-    /// Had with the first task. It is never freed, since a task may come back when its thread has ended: another thread has it then.
+    /// Had with the first task. It is never freed, since a task may come back when its thread has ended: another thread
+    /// has it then.
     returned: *const Returned,
 }
 
@@ -58,7 +61,8 @@ struct Free {
     next: *mut Free,
 }
 
-/// Memory that other threads give back to a thread, by class: lists to which they push, and which the thread takes as a whole.
+/// Memory that other threads give back to a thread, a list for each class. They push single blocks; the owner takes the
+/// whole list.
 #[repr(align(128))]
 pub(crate) struct Returned {
     first: [AtomicPtr<Free>; 3],
@@ -67,10 +71,10 @@ pub(crate) struct Returned {
 /// Instead of a list, when the thread has ended.
 const ENDED: *mut Free = ptr::without_provenance_mut(1);
 
-/// Those of threads that have ended.
+/// The lists of threads that have ended.
 static LEFT: Guarded<Vec<&'static Returned>> = Guarded::new(Vec::new());
 
-/// A child begins, whose parent's threads may have held the lock.
+/// Resets the lock in a forked child: a thread of the parent may have held it.
 pub(crate) fn begin_anew() {
     LEFT.begin_anew();
 }
@@ -79,7 +83,7 @@ impl Returned {
     /// For a thread.
     fn take() -> &'static Returned {
         if let Some(left) = LEFT.with(Vec::pop) {
-            // What its last thread has made may come back to this one.
+            // Blocks made by the list's last owner may return to this one.
             left.first.iter().for_each(|first| first.store(ptr::null_mut(), Ordering::Release));
             return left;
         }
@@ -94,7 +98,8 @@ impl Returned {
                 return false;
             }
             unsafe { (*block).next = first };
-            // Release: the thread that takes it sees the block as it was left. No block is taken singly, so none can come back in between.
+            // Release: the taking thread sees the block in its final state. Blocks are only taken as a whole list, so
+            // there is no ABA: no block can come back in between.
             match self.first[class].compare_exchange_weak(first, block, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => first = now,
@@ -108,7 +113,7 @@ impl Memory {
         Memory { free: [(ptr::null_mut(), 0); 3], returned: ptr::null() }
     }
 
-    /// Takes what others have given back of a class, when there is nothing else.
+    /// Takes the blocks of a class given back by other threads. Called when the class has no other free block.
     #[cold]
     #[inline(never)]
     fn take_returned(&mut self, class: usize) {
@@ -124,7 +129,7 @@ impl Memory {
         }
     }
 
-    /// Memory for a record with so many bytes behind it.
+    /// Memory for a record with `behind` bytes after it.
     #[inline]
     pub(crate) fn take(&mut self, behind: usize) -> *mut Record {
         let bytes = 128 + behind;
@@ -172,7 +177,7 @@ impl Memory {
         unsafe { libc::free(block.cast()) };
     }
 
-    /// All of it goes back, and what comes later as well.
+    /// Frees all blocks, and has blocks that return later freed too.
     pub(crate) fn clear(&mut self) {
         for class in 0..CLASSES.len() {
             let Some(returned) = (unsafe { self.returned.as_ref() }) else { break };
@@ -211,7 +216,7 @@ fn new_memory(bytes: usize, class: u32, home: *const Returned) -> *mut Record {
     record
 }
 
-/// A record for a task of the calling thread's task, with so many bytes behind it.
+/// A record for a child of the running task, with `behind` bytes after it.
 #[inline]
 pub(crate) fn new_record(thread: &mut Thread, behind: usize) -> *mut Record {
     let parent = thread.task();
@@ -234,20 +239,20 @@ pub(crate) fn new_record(thread: &mut Thread, behind: usize) -> *mut Record {
     record
 }
 
-/// What is said of a new task.
+/// The clauses of a new task.
 #[derive(Default)]
 pub(crate) struct Said {
     pub(crate) is_undeferred: bool,
     pub(crate) priority: i32,
     pub(crate) accesses: Vec<Access>,
-    /// The core group to which it returns.
+    /// The core group it ran in the last time.
     pub(crate) group: Option<GroupId>,
 }
 
 /// A task in a queue: it is run once, or dropped if its group or its region was cancelled.
 struct Queued(NonNull<Record>);
 
-// SAFETY: the thread that takes it out of the queue has it alone.
+// SAFETY: the thread that takes the record out of the queue has it alone.
 unsafe impl Send for Queued {}
 
 impl Queued {
@@ -284,10 +289,11 @@ pub(crate) fn lead(thread: &mut Thread, by: i64) -> i64 {
 
 /// How many queued tasks for each thread are enough: then the next one is run at once.
 const ENOUGH: i64 = 64;
-/// The same for tasks that follow others: a thread that looks far ahead finds more that can be run. Then it runs some of these.
+/// The limit for tasks with dependences: a thread far ahead finds more tasks that can run. At the limit it runs some of
+/// these.
 const ENOUGH_AHEAD: i64 = 256;
 
-/// Whether so many tasks are queued that a thread which has made so many more than it has run should run the next one at once.
+/// Whether enough tasks are queued for a thread that is far ahead to run its next task at once.
 #[cold]
 #[inline(never)]
 fn is_enough(thread: &Thread, each: i64) -> bool {
@@ -296,8 +302,8 @@ fn is_enough(thread: &Thread, each: i64) -> bool {
     queued > each * i64::from(team.size) && settings::get().throttles
 }
 
-/// Runs some of the tasks that can be run: the thread is far ahead of them. To run the one that it is about to make would mean to wait for all that
-/// this one follows, while others can be run.
+/// Runs some of the queued tasks that can run; the thread is far ahead of them. If it ran its next task at once
+/// instead, it would first wait for all predecessors of that task, while others can run.
 #[cold]
 fn catch_up() {
     let _errno = KeepErrno::new();
@@ -312,10 +318,10 @@ fn catch_up() {
     }
 }
 
-/// How many tasks a thread that is ahead runs before it asks again whether it is.
+/// How many tasks a thread far ahead runs before it asks again.
 const RUN_AT_ONCE: i64 = 32;
 
-/// Whether enough tasks are queued, or were a few tasks ago: to ask costs a look at what other threads write.
+/// Whether enough tasks are queued, or were a few tasks ago. Asking costs a look at words that other threads write.
 #[inline]
 fn is_full(thread: &mut Thread) -> bool {
     if thread.full_for > 0 {
@@ -327,16 +333,17 @@ fn is_full(thread: &mut Thread) -> bool {
     is_full
 }
 
-/// So many tasks are run at once without another look. Each thread has some 64 queued, so none waits for work meanwhile.
+/// This number of tasks run at once without another look. Each thread has some 64 queued, so none waits for work
+/// meanwhile.
 const FULL_FOR: u32 = 7;
 
-/// Whether a task that is made now, and of which nothing else is said, is run at once.
+/// Whether a new task without clauses runs at once.
 #[inline]
 pub(crate) fn runs_at_once(thread: &mut Thread) -> bool {
     is_without_queue(thread) || (thread.lead > ENOUGH && is_full(thread))
 }
 
-/// Whether no task that is made now is queued, however few there are.
+/// Whether no new task is queued, however few there are.
 #[inline]
 pub(crate) fn is_without_queue(thread: &Thread) -> bool {
     !thread.is_seated || thread.task().is_final || is_alone(thread)
@@ -345,9 +352,9 @@ pub(crate) fn is_without_queue(thread: &Thread) -> bool {
 /// How deep tasks of a team of one thread may run on top of each other before one is queued.
 const DEEPEST: u32 = 500;
 
-/// Whether the thread is alone in its team and has no task that is not over, but for those on its stack: then a new one is run at once, as a
-/// call, since no other thread could run it, and nothing is left that it could follow or that a taskwait could wait for. Not if a task waits
-/// for an event, which may come from a task that is made later.
+/// Whether the thread is alone in its team, and all its unfinished tasks stand on its stack. Then a new task runs at
+/// once, as a call: no other thread could run it, it has no predecessor to follow, and a taskwait has nothing to wait
+/// for. False while a task waits for an event, since a later task may fulfil it.
 #[inline]
 fn is_alone(thread: &Thread) -> bool {
     thread.team().size == 1
@@ -357,8 +364,8 @@ fn is_alone(thread: &Thread) -> bool {
         && !report::is_traced()
 }
 
-/// Whether all tasks of the team run as calls of the calling thread, and no summary tells of them: nothing is queued, so there is nothing to wait
-/// for, and it does not matter which data a task uses.
+/// Whether all tasks of the team run as calls of the calling thread, and no summary reports them. Nothing is queued
+/// then, so there is nothing to wait for, and the data of a task do not matter.
 #[inline]
 pub(crate) fn runs_all_as_calls(thread: &Thread) -> bool {
     thread.is_seated
@@ -368,8 +375,9 @@ pub(crate) fn runs_all_as_calls(thread: &Thread) -> bool {
         && !vicus::memory::awaits_touch()
 }
 
-/// Begins a task that runs as a call, on top of the one that makes it. Its seat is told of it when it first needs one of its own: children of the
-/// task are then not its parent's, and groups neither. `false` if its group was cancelled: then it is dropped.
+/// Begins a task that runs as a call, on top of its maker. The seat hears of it only when the task first spawns a child
+/// or opens a group, so that these belong to the task and not to its parent. `false` if its group was cancelled: then
+/// it is dropped.
 #[inline]
 fn begin_call(thread: &mut Thread, function: impl FnOnce() -> usize) -> bool {
     thread.untold += 1;
@@ -382,7 +390,7 @@ fn begin_call(thread: &mut Thread, function: impl FnOnce() -> usize) -> bool {
     true
 }
 
-/// As [`begin_call`]; the seat is told now, and knows whether the task is dropped.
+/// The variant of [`begin_call`] that tells the seat now; the seat knows whether the task is dropped.
 #[cold]
 fn begin_told(thread: &mut Thread) -> bool {
     thread.untold -= 1;
@@ -394,7 +402,7 @@ fn begin_told(thread: &mut Thread) -> bool {
     is_told
 }
 
-/// Ends the task that runs as a call.
+/// Ends the task of [`begin_call`].
 #[inline]
 fn end_call(thread: &mut Thread) {
     if !thread.called.is_empty() {
@@ -407,7 +415,8 @@ fn end_call(thread: &mut Thread) {
     }
 }
 
-/// Tells the calling thread's seat of the tasks that run on it as calls: the running one is about to spawn, or to open a group.
+/// Tells the calling thread's seat of the tasks on its stack that run as calls: the running one is about to spawn, or
+/// to open a group.
 #[inline]
 pub(crate) fn tell(thread: &mut Thread) {
     if thread.untold > 0 {
@@ -425,7 +434,8 @@ fn tell_all(thread: &mut Thread) {
     thread.untold = 0;
 }
 
-/// Tells the seat of one, whose function is this one of `called` if the program is traced. `false` if its group was cancelled.
+/// Tells the seat of one task; `called` is the index of its function while the program is traced. `false` if its group
+/// was cancelled.
 fn tell_one(thread: &mut Thread, called: usize) -> bool {
     let Some(told) = begin_child() else { return false };
     thread.told.push(told);
@@ -435,7 +445,7 @@ fn tell_one(thread: &mut Thread, called: usize) -> bool {
     true
 }
 
-/// Calls `f`, which runs a task on top of the one that makes it, in a team of one thread.
+/// Calls `f`, which runs a task on top of its maker, in a team of one thread.
 #[inline]
 fn stacked<R>(f: impl FnOnce() -> R) -> R {
     here().stacked += 1;
@@ -453,17 +463,17 @@ pub(crate) fn queue(thread: &mut Thread, record: *mut Record) {
     spawn_child(move || queued.run());
 }
 
-/// A task of a taskloop notes where it runs, and is to run where it ran the last time. Gives that, if it is known.
+/// Has a task of a taskloop note its core group in `place`, and returns the group of the last time, if it is known.
 ///
 /// # Safety
-/// The record is one of a task that was not spawned.
+/// The record belongs to a task that is not yet spawned.
 pub(crate) unsafe fn returns_to(record: *mut Record, place: Option<&'static AtomicU16>) -> Option<GroupId> {
     let place = place?;
     unsafe { (*record).place = place };
     place.load(Ordering::Relaxed).checked_sub(1).map(|group| GroupId::new(usize::from(group)))
 }
 
-/// Spawns a task of which something is said.
+/// Spawns a task with clauses.
 pub(crate) fn spawn(record: *mut Record, said: Said) {
     let thread = here();
     let Said { is_undeferred, priority, accesses, group } = said;
@@ -494,7 +504,8 @@ pub(crate) fn spawn(record: *mut Record, said: Said) {
     let runs_now = is_included || (!may_wait && runs_at_once(thread));
     let mut accesses = accesses;
     if runs_now || !event.is_null() {
-        // Another child stands for it, which is over before the task is, or after it: no task may come in between that commutes with it.
+        // A second child represents the task to its followers, and ends before or after it. No commuting task may come
+        // in between.
         for access in accesses.iter_mut().filter(|access| access.mode == Mode::Commutative) {
             access.mode = Mode::ReadWrite;
         }
@@ -504,8 +515,8 @@ pub(crate) fn spawn(record: *mut Record, said: Said) {
             wait_for_earlier(&accesses);
         }
         if !event.is_null() {
-            // Its maker goes on when its block has ended. What waits for the task itself, or follows it, waits for a child that is over with
-            // the event.
+            // The maker goes on when the task's block has ended. A held child, over with the event, represents the task
+            // to its waiters and followers.
             hold(event, child().follows(&accesses));
             run_at_once(record);
             unsafe { Event::drop_one(event) };
@@ -531,7 +542,7 @@ pub(crate) fn spawn(record: *mut Record, said: Said) {
             new = new.undealt();
         }
         if report::is_on() || vicus::memory::awaits_touch() {
-            // For the summary, and for what is to move, when it runs.
+            // The summary and waiting moves of memory use it when the task runs.
             unsafe { (*record).affinity = affinity };
         }
     }
@@ -544,7 +555,7 @@ pub(crate) fn spawn(record: *mut Record, said: Said) {
         here().keep_accesses(accesses);
         new.spawn(move || queued.run());
     } else {
-        // The task is over when it has ended and its event has come: another child that waits for both stands for it.
+        // The task is over when it has ended and its event has come: a held child that waits for both represents it.
         let own = [Access::new(event.addr(), 1, Mode::ReadWrite)];
         new.follows(&own).spawn(move || queued.run());
         hold(event, child().follows(&accesses).follows(&own));
@@ -552,7 +563,8 @@ pub(crate) fn spawn(record: *mut Record, said: Said) {
     }
 }
 
-/// Spawns a task that does nothing: others follow it, and it follows others. Where all tasks run at once there is nothing to follow.
+/// Spawns an empty task that only orders others: some follow it, and it follows some. If all tasks run at once there is
+/// nothing to follow.
 pub(crate) fn spawn_empty(accesses: Vec<Access>) {
     let thread = here();
     if thread.is_seated {
@@ -560,13 +572,13 @@ pub(crate) fn spawn_empty(accesses: Vec<Access>) {
     }
 }
 
-/// Makes the child that is over when the event has come.
+/// Makes the child whose end is the event.
 fn hold(event: *const Event, new: vicus::tasks::ChildBuilder) {
     let held = new.held(|| ());
     unsafe { (*event).hold(held) };
 }
 
-/// Runs a task on top of the one that makes it.
+/// Runs a task on top of its maker.
 pub(crate) fn run_at_once(record: *mut Record) {
     let thread = here();
     if !thread.is_seated || thread.task().is_final {
@@ -583,13 +595,13 @@ pub(crate) fn run_at_once(record: *mut Record) {
     }
 }
 
-/// Whether a task that is made now is called by [`call`].
+/// Whether [`call`] runs a task made now.
 #[inline(always)]
 pub(crate) fn is_called(thread: &Thread) -> bool {
     thread.calls_tasks && thread.lead == 0 && thread.stacked < DEEPEST && !thread.has_events
 }
 
-/// Calls a function as a task, with data that stay where they are.
+/// Calls a function as a task. Its data stay in place.
 #[inline(always)]
 pub(crate) fn call(thread: &mut Thread, function: Function, data: *mut u8, is_final: bool) {
     let parent = thread.task();
@@ -603,7 +615,7 @@ pub(crate) fn call(thread: &mut Thread, function: Function, data: *mut u8, is_fi
     thread.task = outer;
 }
 
-/// Runs a function as a task on top of the one that makes it, with data that stay where they are.
+/// Runs a function as a task on top of its maker. Its data stay in place.
 pub(crate) fn call_at_once(thread: &mut Thread, function: Function, data: *mut u8, is_final: bool) {
     let parent = thread.task();
     let mut task = parent.child(is_final);
@@ -623,7 +635,7 @@ pub(crate) fn call_at_once(thread: &mut Thread, function: Function, data: *mut u
     }
 }
 
-/// Runs a task, which is over then.
+/// Runs a task to its end.
 ///
 /// # Safety
 /// It is run once.
@@ -658,7 +670,7 @@ unsafe fn run(thread: &mut Thread, record: *mut Record) {
     }
 }
 
-/// A task is dropped that was not run.
+/// Drops a task that was not run.
 ///
 /// # Safety
 /// It is not used any more.
@@ -699,7 +711,7 @@ pub(crate) unsafe fn complete(record: *mut Record) {
 }
 
 /// # Safety
-/// As [`finish`].
+/// The rules of [`finish`].
 #[inline]
 unsafe fn free(thread: &mut Thread, record: *mut Record) {
     unsafe {
@@ -710,11 +722,11 @@ unsafe fn free(thread: &mut Thread, record: *mut Record) {
     }
 }
 
-/// What a detached task waits for.
+/// The event of a detached task.
 pub(crate) struct Event {
     is_fulfilled: AtomicBool,
     held: Guarded<Option<Held>>,
-    /// How many still use it: its task's maker, and who fulfils it.
+    /// Users left: the maker of the task, and the caller that fulfils the event.
     users: AtomicU32,
 }
 
@@ -753,13 +765,14 @@ impl Event {
     }
 }
 
-/// A task outside of all regions has ended, whose event may not have come.
+/// A task outside of all regions has ended; its event may still be open.
 fn await_outside(event: *const Event) {
     let thread = here();
     thread.awaited.push((thread.task, event));
 }
 
-/// Waits for the events of tasks outside of all regions: those that the running task has made, or all of its region.
+/// Waits for the events of tasks outside of all regions: those made by the running task, or with `is_end` all of its
+/// region.
 #[cold]
 #[inline(never)]
 fn wait_outside(is_end: bool) {
@@ -775,12 +788,12 @@ fn wait_outside(is_end: bool) {
     }
 }
 
-/// A region ends whose thread had no seat.
+/// Ends a region of a thread without a seat.
 pub(crate) fn end_outside() {
     wait_outside(true);
 }
 
-/// The thread ends: nobody waits for its events any more.
+/// Drops the events of a thread that ends; it waits for them no longer.
 pub(crate) fn forget_events(awaited: Vec<(*mut Task, *const Event)>) {
     for (_, event) in awaited {
         unsafe { Event::drop_one(event) };
@@ -801,7 +814,7 @@ pub(crate) fn fulfil(event: *const Event) {
     unsafe { Event::drop_one(event) };
 }
 
-/// Whether the running task may have children that are not over.
+/// Whether the running task may have unfinished children.
 #[inline]
 fn has_children(thread: &Thread) -> bool {
     thread.is_seated && thread.untold == 0
@@ -818,7 +831,7 @@ pub(crate) fn wait() {
     }
 }
 
-/// Waits for the children that one with these accesses would follow.
+/// Waits for the children that a task with these accesses would follow.
 pub(crate) fn wait_for(accesses: &[Access]) {
     if has_children(here()) {
         let _errno = KeepErrno::new();
@@ -826,7 +839,7 @@ pub(crate) fn wait_for(accesses: &[Access]) {
     }
 }
 
-/// Lets other tasks run that may.
+/// Lets other ready tasks run.
 pub(crate) fn give_way() {
     if has_children(here()) {
         let _errno = KeepErrno::new();
@@ -889,7 +902,7 @@ pub(crate) fn cancel_group() {
     }
 }
 
-/// Whether a task that is made now is dropped at once.
+/// Whether a task made now is dropped at once.
 pub(crate) fn is_dropped(thread: &Thread) -> bool {
     settings::get().cancels && (is_group_cancelled() || thread.team().meetings.is_cancelled())
 }

@@ -1,13 +1,13 @@
-//! Regions: a team of threads, each of which runs the region's function.
+//! Regions: a team of threads runs the region's function, each thread once.
 //!
 //! ```text
 //!  thread 0: the one that came ── its Pool: a dock for each other thread ──▶ Team ── Member of each on a seat ──▶ the function
 //! ```
 //!
-//! Each thread that comes to a region keeps the threads of its regions: thread *i* of one region is thread *i* of the next one as well. So
-//! what the program keeps for each thread is there again. It keeps the teams as well, one for each size, with their plans, and each
-//! thread's membership in them: a region makes nothing. Between two regions, threads wait at their docks; they spin for a moment and then
-//! sleep.
+//! Each thread keeps the threads of its regions: thread *i* of one region is thread *i* of the next one as well, so the
+//! program's thread-local data survive. It also keeps the teams, one for each size, with their plans, and each thread's
+//! membership in them: a region makes nothing. Between two regions, threads wait at their docks; they spin for a moment
+//! and then sleep.
 
 use crate::bound::Bound;
 use crate::places::Binding;
@@ -26,7 +26,7 @@ use vicus::team::{Meetings, Member, Setting, gather};
 #[derive(Clone, Copy)]
 pub(crate) enum Function {
     Gomp(unsafe extern "C-unwind" fn(*mut u8), *mut u8),
-    /// With so many words of arguments.
+    /// With this number of words of arguments.
     Kmpc(*const (), usize, *const *mut u8),
     None,
 }
@@ -34,17 +34,17 @@ pub(crate) enum Function {
 /// How many loops of a team may be under way at once: those before may still be run by slower threads.
 pub(crate) const RING: usize = 32;
 
-/// A team of threads: those of the region that runs, and of its next one of this size.
+/// A team of threads: those of the running region, and of the next one of this size.
 pub(crate) struct Team {
     pub(crate) size: u32,
-    /// How many regions are around, this one included; and those of them that have several threads.
+    /// The number of enclosing regions, this one included; and how many of them have several threads.
     pub(crate) level: Cell<u32>,
     pub(crate) active_level: Cell<u32>,
-    /// The team of the thread that came to the region, and its number there.
+    /// The outer team, of the thread that came to the region, and that thread's number there.
     pub(crate) outer: Cell<*const Team>,
     pub(crate) outer_number: Cell<u32>,
     function: Cell<Function>,
-    /// A loop that each thread begins with the region.
+    /// A loop begun by each thread with the region.
     begins: Cell<Option<LoopStart>>,
     /// The settings of each thread's task.
     icv: Cell<Icv>,
@@ -53,32 +53,32 @@ pub(crate) struct Team {
     /// How many loops and singles earlier regions had, and how often their threads waited for each other.
     before: Cell<(u64, u64, u64)>,
     pub(crate) ring: Box<[Slot]>,
-    /// The taskloops that it remembers, on a machine with several core groups; and the group of each thread.
+    /// The remembered taskloops, on a machine with several core groups; and the group of each thread.
     pub(crate) taskloops: Option<crate::taskloop::Memories>,
     pub(crate) groups: Box<[u16]>,
-    /// The loops that it remembers.
+    /// The remembered loops.
     pub(crate) sites: Box<[Site]>,
     pub(crate) singles: AtomicU64,
-    /// What `copyprivate` passes on.
+    /// The value of `copyprivate`.
     pub(crate) copy: AtomicPtr<u8>,
-    /// Reductions that all threads of a region or of a loop share, while the first has made them.
+    /// Reductions shared by all threads of a region or of a loop; the first thread makes them.
     pub(crate) shared_reductions: [AtomicPtr<crate::reductions::Reductions>; 2],
-    /// Whether the region was cancelled, and which of its barriers its threads were at.
+    /// Whether the region was cancelled, and at which barriers its threads were then.
     pub(crate) meetings: Meetings,
-    /// The loop that was cancelled: one more than the number of times that its threads had waited for each other.
+    /// The cancelled loop, as one more than the number of earlier meetings of its threads.
     pub(crate) cancelled_loop: AtomicU64,
     machine: Option<vicus::team::Team>,
     members: Box<[Slotted]>,
     is_busy: Cell<bool>,
-    /// Where its threads are bound, and its plan has them; `None` if they are not bound.
+    /// The binding of its threads, also in its plan; `None` if they are not bound.
     binding: Option<Binding>,
-    /// Where its threads are, if nothing is said of that and they are bound.
+    /// The places of its threads, if the user says nothing and they are bound.
     bound: Option<Bound>,
     /// Whether the affinity of its threads is shown in this region.
     is_shown: Cell<bool>,
 }
 
-/// What a thread keeps in its team.
+/// A thread's state in its team.
 #[repr(align(128))]
 pub(crate) struct Slotted {
     member: UnsafeCell<Option<Member>>,
@@ -114,7 +114,7 @@ impl Team {
             shared_reductions: [const { AtomicPtr::new(ptr::null_mut()) }; 2],
             taskloops: machine
                 .as_ref()
-                // What is dealt in turn is where it was the last time anyway.
+                // Tasks dealt in turn are where they were the last time anyway.
                 .filter(|team| size > 1 && team.topology().core_groups.len() > 1 && team.plan().in_turn.is_empty())
                 .map(|_| crate::taskloop::Memories::new()),
             groups: machine
@@ -163,7 +163,7 @@ impl Team {
         let setting = strategy(size, is_exact);
         let team = crate::process::unforked(|| builder.strategy(setting).team());
         let team = team.unwrap_or_else(|error| crate::settings::fail(&format!("no team of {size} threads: {error}")));
-        // A strategy that uses no places gains nothing.
+        // A strategy without places gains nothing.
         let uses_places = !team.plan().homes.is_empty() || team.plan().dealing.is_some();
         bound = bound.filter(|_| uses_places);
         report::keep_team(&team);
@@ -176,7 +176,7 @@ impl Team {
         Box::leak(Box::new(Team::with(size, Some(team), binding, bound)))
     }
 
-    /// Whether its strategy looks at where the bytes of tasks lie.
+    /// Whether its strategy looks at the nodes of a task's bytes.
     pub(crate) fn deals(&self) -> bool {
         self.machine
             .as_ref()
@@ -192,12 +192,12 @@ impl Team {
         }
     }
 
-    /// What the thread of a number keeps here.
+    /// The state of each thread, by number.
     pub(crate) fn members(&self) -> &[Slotted] {
         &self.members
     }
 
-    /// The team as seen from within: how many regions up. `None` if there are not so many.
+    /// The team at a nesting level, seen from within. `None` if there is no such level.
     pub(crate) fn at_level(&self, level: i32, number: u32) -> Option<(&Team, u32)> {
         let (mut team, mut number) = (self, number);
         if level < 0 || level as u32 > team.level.get() {
@@ -212,9 +212,10 @@ impl Team {
     }
 }
 
-/// The strategy of a team of this size. How long its threads look around before they sleep is said by the user's policy; not at all if they
-/// are more than there are processors: each keeps another one from its work meanwhile. Where threads are not bound to a processor each (`is_exact`), and there are
-/// several nodes, each asks where it runs, if the strategy can do so.
+/// The strategy of a team of this size. The user's policy sets how long threads look around before they sleep; they do
+/// not if they outnumber the processors, because each would keep another one from its work. If threads are not bound to
+/// a processor each (`is_exact`), and there are several nodes, each asks for its current node, if the strategy can do
+/// so.
 fn strategy(size: u32, is_exact: bool) -> Setting {
     let settings = settings::get();
     let wanted = settings.strategy.as_ref().map_or(vicus::DEFAULT.to_owned(), ToString::to_string);
@@ -236,9 +237,10 @@ fn strategy(size: u32, is_exact: bool) -> Setting {
     spinning.unwrap_or(wanted).parse().expect("it was parsed before")
 }
 
-/// How long threads of a team of this size look around before they sleep, in a region and for the next one, if the user says nothing of that and
-/// each of them can have a processor. To wake a thread takes 4 µs on real hardware, and up to 60 on a virtual machine; in less time than
-/// that, threads that wait for one another in turn fall asleep each time. libgomp spins for some milliseconds, libomp for 200.
+/// How long threads of a team look around before they sleep, in a region and for the next one, if the user sets nothing
+/// and each thread can have a processor. Waking a thread takes 4 µs on real hardware, and up to 60 on a virtual
+/// machine; with a shorter time, threads that wait for one another in turn fall asleep each time. libgomp spins for
+/// some milliseconds, libomp for 200.
 const SPINS: (Duration, Duration) = (Duration::from_micros(200), Duration::from_millis(3));
 
 fn spins_for(size: u32) -> (Duration, Duration) {
@@ -253,13 +255,14 @@ fn spins_for(size: u32) -> (Duration, Duration) {
     }
 }
 
-/// How often a thread lets others run before it sleeps at its dock: threads of the same team may wait for its processor.
+/// How often a thread lets others run before it sleeps at its dock: threads of the same team may wait for its
+/// processor.
 const YIELDS: u32 = 10;
 
-/// How long a thread that may spin does so before it lets others run.
+/// How long a spinning thread goes on before it lets others run.
 const GIVES_WAY_AFTER_US: u128 = 10;
 
-/// Where a thread waits for its next region.
+/// The place of a waiting thread between two regions.
 #[repr(align(128))]
 struct Dock {
     /// Twice the number of regions so far, and one more if the thread sleeps.
@@ -269,18 +272,18 @@ struct Dock {
     /// How often the thread looks before it sleeps, and for how many microseconds at least.
     spins: AtomicU32,
     spins_us: AtomicU32,
-    /// The processor of the thread that has called a sleeping one last.
+    /// The processor of the thread that last called this one out of its sleep.
     called_from: AtomicI32,
-    /// Where the thread may run that has started the dock's.
+    /// The processors of the thread that started the dock's thread.
     processors: libc::cpu_set_t,
-    /// What the library knows of the thread, and the thread's first team: a checker of leaks follows pointers from the thread that has the
-    /// pool, and does not know where others keep theirs.
+    /// The library's state of the thread, and the thread's first team: a checker of leaks follows pointers from the
+    /// pool's owner, and cannot find them elsewhere.
     keeps: Cell<(*const Thread, *const Team)>,
-    /// When there is no team any more: the pool that ends.
+    /// Set when there is no team any more: the ending pool.
     ending: Cell<*const Ending>,
 }
 
-/// A pool that ends: its teams are there until the last of its threads has left.
+/// An ending pool: its teams stay until its last thread has left.
 struct Ending {
     left: AtomicUsize,
     teams: Vec<&'static Team>,
@@ -289,7 +292,7 @@ struct Ending {
 impl Ending {
     /// A thread has left.
     unsafe fn leave(ending: *const Ending) {
-        // Acquire and release: the last one sees what all have done in the teams.
+        // Acquire and release: the last thread sees all writes of the others in the teams.
         if unsafe { (*ending).left.fetch_sub(1, Ordering::AcqRel) } == 1 {
             let ending = unsafe { Box::from_raw(ending.cast_mut()) };
             for team in ending.teams {
@@ -303,11 +306,11 @@ impl Ending {
 pub(crate) struct Pool {
     docks: Vec<&'static Dock>,
     teams: Vec<&'static Team>,
-    /// By which team in `teams` the last region was run.
+    /// The index in `teams` of the last region's team.
     last: usize,
 }
 
-// SAFETY: only the thread that has a pool leads its teams, and it passes on by a lock, when its last region is over.
+// SAFETY: only the pool's owner leads its teams, and the pool changes its owner under a lock, after its last region.
 unsafe impl Send for Pool {}
 
 impl Pool {
@@ -320,9 +323,9 @@ impl Pool {
         self.docks.len() + 1
     }
 
-    /// Ends its threads, and frees what it has. No region of it runs, and none will.
+    /// Ends its threads, and frees its memory. No region of it runs, and none will.
     pub(crate) fn end(self) {
-        // The caller is counted as well, so that nothing is freed before all threads have been called.
+        // The caller is counted as well, so the teams stay until all threads have been called.
         let left = AtomicUsize::new(self.docks.len() + 1);
         let ending: *const Ending = Box::into_raw(Box::new(Ending { left, teams: self.teams }));
         for dock in self.docks {
@@ -333,7 +336,7 @@ impl Pool {
         unsafe { Ending::leave(ending) };
     }
 
-    /// A team of this size in which no region runs.
+    /// A team of this size without a running region.
     fn team(&mut self, size: u32, binding: Option<Binding>, is_outermost: bool) -> &'static Team {
         let is_free = |team: &Team| team.size == size && team.binding == binding && !team.is_busy.get();
         if !self.teams.get(self.last).is_some_and(|team| is_free(team)) {
@@ -348,7 +351,8 @@ impl Pool {
         self.teams[self.last]
     }
 
-    /// Threads for numbers below `size`. How many there are. They may run where the calling thread may, or where it could before it was bound by default (`free`).
+    /// Adds threads for numbers below `size`, and returns their number. They may run on the calling thread's
+    /// processors, or on those it had before it was bound by default (`free`).
     fn grow(&mut self, size: u32, is_outermost: bool, free: Option<libc::cpu_set_t>) -> u32 {
         while (self.docks.len() as u32) + 1 < size {
             let number = self.docks.len() as u32 + 1;
@@ -381,13 +385,13 @@ impl Dock {
         if before & 1 != 0 {
             self.called_from.store(unsafe { libc::sched_getcpu() }, Ordering::Relaxed);
         }
-        // Release: it sees what was written for the region.
+        // Release: the thread sees all writes made for the region.
         if self.state.swap((before | 1).wrapping_add(1), Ordering::AcqRel) & 1 != 0 {
             wake(&raw const self.state, 1);
         }
     }
 
-    /// Waits for a call after that of this state. Returns the new state.
+    /// Waits until the state changes from `seen`. Returns the new state.
     fn wait(&self, seen: u32) -> u32 {
         let (mut spins, mut yields, mut since) = (0, 0, None);
         loop {
@@ -422,8 +426,8 @@ impl Dock {
 }
 
 impl Dock {
-    /// The thread was woken. If that was on the processor of the thread that has called it, which works there, it goes to another one: the system
-    /// would move one of the two after some milliseconds.
+    /// Moves a woken thread to another processor if it woke on its caller's one, where the caller works: the system
+    /// would move one of the two only after some milliseconds.
     fn leave_caller(&self) {
         let caller = self.called_from.load(Ordering::Relaxed);
         if caller < 0 || unsafe { libc::sched_getcpu() } != caller {
@@ -445,7 +449,7 @@ impl Dock {
 /// A pool's thread.
 extern "C" fn serve(dock: *mut libc::c_void) -> *mut libc::c_void {
     let dock = unsafe { &*dock.cast::<Dock>() };
-    // It has begun on a processor that was chosen, and may go on where others may.
+    // The thread has begun on a chosen processor, and may go on where its siblings may.
     crate::places::set_affinity(&dock.processors);
     let thread = here();
     thread.free = Some(dock.processors);
@@ -460,13 +464,13 @@ extern "C" fn serve(dock: *mut libc::c_void) -> *mut libc::c_void {
     thread.leave_teams(initial);
     unsafe {
         Ending::leave(dock.ending.get());
-        // Whoever has called it may still wake it: that is a call to the system, which looks at the address alone.
+        // The caller may still wake this address: the system call looks at the address alone.
         drop(Box::from_raw(ptr::from_ref(dock).cast_mut()));
     }
     ptr::null_mut()
 }
 
-/// How many threads the next region gets if its `num_threads` says so many; 0 if it says nothing.
+/// The number of threads of the next region, for this `num_threads` clause; 0: no clause.
 pub(crate) fn resolve(thread: &Thread, wanted: u32) -> u32 {
     let icv = &thread.task().icv;
     if wanted == 1 || thread.team().active_level.get() as i32 >= icv.max_active_levels {
@@ -490,7 +494,7 @@ pub(crate) fn resolve(thread: &Thread, wanted: u32) -> u32 {
     size.max(1)
 }
 
-/// What a region is made of.
+/// The parts of a region.
 pub(crate) struct Region {
     pub(crate) function: Function,
     pub(crate) size: u32,
@@ -503,7 +507,8 @@ pub(crate) struct Region {
 #[cold]
 #[inline(never)]
 fn add_pool(thread: &mut Thread, depth: usize) {
-    // What a thread that has ended has left, if this one has nothing yet. The threads of a region take none: they never end.
+    // Takes over the pools of an ended thread, if this one has none yet. The threads of a region take none: they never
+    // end.
     if depth == 0 && thread.team().level.get() == 0 {
         thread.pools = crate::process::left_pools();
     }
@@ -512,7 +517,7 @@ fn add_pool(thread: &mut Thread, depth: usize) {
     }
 }
 
-/// Runs a region on so many threads, the calling one among them.
+/// Runs a region on `size` threads, the calling one among them.
 pub(crate) fn run(region: Region) {
     let Region { function, mut size, bind, begins, group } = region;
     let _errno = KeepErrno::new();
@@ -523,8 +528,8 @@ pub(crate) fn run(region: Region) {
     if thread.pools.len() == depth {
         add_pool(thread, depth);
     }
-    // The plan first: what it registers with the kernel takes long if the process has several threads.
-    // A clause says no more where threads are not to be bound.
+    // The plan first: its registration with the kernel takes long if the process has several threads. A clause has no
+    // effect if threads are not to be bound.
     let policy = if bind != 0 && icv.bind != 0 { bind } else { icv.bind };
     let binding = if policy == 0 { None } else { Binding::of(thread, policy) };
     let pool = &mut thread.pools[depth];
@@ -671,7 +676,7 @@ fn end_region() {
     loop {
         gather();
         thread.gathers += 1;
-        // Where a region was cancelled, some threads came here while others were at a barrier before, and come once more.
+        // In a cancelled region some threads come here while others are at an earlier barrier; they come once more.
         if !settings::get().cancels || team.meetings.was_end(thread.gathers) {
             break;
         }

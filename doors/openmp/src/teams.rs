@@ -1,4 +1,5 @@
-//! Teams on the host (`#pragma omp teams`): a league of initial threads. The calling thread is each of them, one after the other.
+//! Teams on the host (`#pragma omp teams`): a league of initial threads. The calling thread is each of them, one after
+//! the other.
 
 use crate::kmpc::fork;
 use crate::team::{Function, Team, invoke};
@@ -20,7 +21,8 @@ pub(crate) fn run(function: Function, teams: u32, threads: u32) {
     here().task().icv.thread_limit = limit;
 }
 
-/// Runs a target region on the host. Its thread is an initial one: outside of all regions, with the settings of the task that came to it.
+/// Runs a target region on the host. Its thread is an initial one: outside of all regions, with the settings of its
+/// caller's task.
 pub(crate) fn on_host(threads: i32, run: impl FnOnce()) {
     let mut icv = here().task().icv;
     if threads > 0 {

@@ -1,7 +1,7 @@
-//! What the library knows of a thread, and of the task that it runs.
+//! The library's state of a thread, and of its running task.
 //!
-//! Each thread has one word of its own, which is found without a call (the initial-exec model of thread-local storage): a pointer to its
-//! [`Thread`]. It is made when the thread first calls the library.
+//! Each thread has one word of its own, found without a call (the initial-exec model of thread-local storage): a
+//! pointer to its [`Thread`]. It is made when the thread first calls the library.
 
 use crate::settings::{self, Schedule};
 use crate::team::{Pool, Team};
@@ -11,21 +11,21 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use vicus::tasks::Access;
 
-/// The settings of a task, its *internal control variables*: it has those of the task that made it, as they were then.
+/// The settings of a task, its *internal control variables*: a copy of its maker's at that time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Icv {
     /// How many threads a region gets.
     pub(crate) threads: i32,
     pub(crate) max_active_levels: i32,
     pub(crate) thread_limit: i32,
-    /// The schedule of loops that say `runtime`.
+    /// The schedule of `schedule(runtime)` loops.
     pub(crate) schedule: Schedule,
     pub(crate) is_dynamic: bool,
     pub(crate) bind: u8,
     pub(crate) default_device: i32,
 }
 
-/// A task that runs, implicit or explicit.
+/// A running task, implicit or explicit.
 #[repr(C)]
 pub(crate) struct Task {
     pub(crate) icv: Icv,
@@ -51,7 +51,7 @@ impl Task {
 }
 
 impl Task {
-    /// An explicit task that it makes now.
+    /// A new explicit child of this task.
     #[inline(always)]
     pub(crate) fn child(&self, is_final: bool) -> Task {
         Task { icv: self.icv, is_final, is_explicit: true, group: self.group, kmp: ptr::null_mut() }
@@ -74,17 +74,18 @@ pub(crate) struct Group {
 
 /// A thread.
 pub(crate) struct Thread {
-    /// The team in which it runs. Never null.
+    /// The current team. Never null.
     pub(crate) team: *const Team,
     /// Its number there.
     pub(crate) number: u32,
-    /// Whether it sits on a seat of its team, so that tasks can be queued.
+    /// Whether it sits on a seat of its team, so tasks can be queued.
     pub(crate) is_seated: bool,
-    /// Whether it is alone in its team, and nothing is to be told of its tasks or cancelled: it calls them, as long as none is queued.
+    /// Whether it is alone in its team, and nothing is to be told of its tasks or cancelled: it calls them, as long as
+    /// none is queued.
     pub(crate) calls_tasks: bool,
-    /// The task that it runs.
+    /// The running task.
     pub(crate) task: *mut Task,
-    /// Where in the program it has called the function of a loop that now begins; 0 if that is not known.
+    /// The program's address of the call that begins the next loop; 0 if it is unknown.
     pub(crate) caller: usize,
     /// How many loops and the like it has come to in this region.
     pub(crate) loops: u64,
@@ -92,64 +93,66 @@ pub(crate) struct Thread {
     pub(crate) singles: u64,
     /// How often it has waited for its team in this region.
     pub(crate) gathers: u64,
-    /// The loop that it is in.
+    /// The current loop.
     pub(crate) work: Loop,
-    /// The loop whose iterations wait for each other, in which it is.
+    /// The current loop with dependences between iterations.
     pub(crate) across: Loop,
     /// How many more tasks it has made than run.
     pub(crate) lead: i64,
     /// How many of the next tasks are run at once because enough were queued.
     pub(crate) full_for: u32,
-    /// How many tasks stand on top of others that made them, in teams of one thread.
+    /// How many tasks stand on top of their makers, in teams of one thread.
     pub(crate) stacked: u32,
-    /// How many tasks, the innermost ones on its stack, run as calls of which its seat has not been told: they have no children.
+    /// How many tasks, the innermost ones on its stack, run as calls unknown to its seat: they have no children.
     pub(crate) untold: u32,
-    /// Those of which it has been told, as children that run on top of their parents. Behind each stand only others.
+    /// The stacked tasks known to its seat, as children on top of their parents. Behind each stand only others.
     pub(crate) told: Vec<vicus::team::Included>,
     /// Whether a task of this region waits for an event, or has.
     pub(crate) has_events: bool,
-    /// Outside of all regions: the events of tasks whose blocks have ended, each with the task that has made it.
+    /// Outside of all regions: the events of tasks with ended blocks, each with its task's maker.
     pub(crate) awaited: Vec<(*mut Task, *const crate::tasks::Event)>,
     /// Free memory for tasks.
     pub(crate) memory: crate::tasks::Memory,
     /// While the program is traced: the functions of the tasks that run as calls.
     pub(crate) called: Vec<usize>,
-    /// Free memory for what is said of one task.
+    /// Free memory for the clauses of one task.
     spare_accesses: Vec<Access>,
-    /// The threads of its regions: of those outside of all others, of those that it begins within one of these, and so on.
+    /// The threads of its regions, by depth: first of the outermost regions, then of the regions within these, and so
+    /// on.
     pub(crate) pools: Vec<Pool>,
-    /// How many regions it has begun that are not over.
+    /// How many of its regions have begun and not ended.
     pub(crate) depth: usize,
-    /// The place that it is bound to, or -1.
+    /// Its place, if it is bound, or -1.
     pub(crate) place: i32,
-    /// The places of a team among which it has taken its own, if it is bound by default ([`crate::bound`]); and where it could run before.
+    /// The places of the team it took its own from, if it is bound by default ([`crate::bound`]); and its processors
+    /// before.
     pub(crate) bound: *const crate::bound::Bound,
     pub(crate) free: Option<libc::cpu_set_t>,
-    /// The last region that it has begun or been in, if affinity is shown: its level, its number of threads, where these are bound.
+    /// Its last region, if affinity is shown: the level, the number of threads, and their binding.
     pub(crate) shown: Option<(u32, u32, Option<crate::places::Binding>)>,
-    /// The places that threads of its regions may be bound to; none: all.
+    /// The places allowed for threads of its regions; none: all.
     pub(crate) partition: crate::places::Partition,
     /// Its number among all threads.
     pub(crate) id: u32,
-    /// What clang's `num_threads` and other clauses have said for the next region.
+    /// clang's `num_threads` and other clauses for the next region.
     pub(crate) next_threads: u32,
     pub(crate) next_bind: u8,
     pub(crate) next_teams: (u32, u32),
     /// Its number among host teams, and how many they are.
     pub(crate) league: (u32, u32),
     pub(crate) initial_task: Task,
-    /// Regions of one thread and tasks that a compiler begins and ends by calls of their own.
+    /// Regions of one thread and tasks that compilers begin and end with separate calls.
     pub(crate) serialized: Vec<crate::kmpc::fork::Serialized>,
     pub(crate) included: Vec<(Option<vicus::team::Included>, *mut Task)>,
-    /// What its time is spent on, or null: see [`crate::report`].
+    /// The account of its time, or null: see [`crate::report`].
     pub(crate) account: *const crate::report::Account,
     /// A word for a tool.
     pub(crate) tool_data: u64,
-    /// What clang's programs keep for each thread, by the address of the variable.
+    /// clang's `threadprivate` memory of the thread, by the address of the variable.
     pub(crate) private: Vec<(*mut u8, *mut u8)>,
 }
 
-/// What a thread sets aside while it is in another region.
+/// The fields that a thread sets aside while it is in another region.
 pub(crate) struct Outer {
     team: *const Team,
     number: u32,
@@ -231,7 +234,7 @@ impl Thread {
         thread
     }
 
-    /// The thread, which was one of a pool, is as it was at first, in its first team.
+    /// Resets a thread of a pool to its first state, in its first team.
     pub(crate) fn leave_teams(&mut self, initial: *const Team) {
         self.team = initial;
         (self.is_seated, self.calls_tasks) = (false, false);
@@ -245,7 +248,7 @@ impl Thread {
         unsafe { &*self.team }
     }
 
-    /// The task that it runs.
+    /// The running task.
     #[inline]
     pub(crate) fn task<'a>(&self) -> &'a mut Task {
         unsafe { &mut *self.task }
@@ -363,7 +366,7 @@ fn first<'a>() -> &'a mut Thread {
     unsafe { &mut *thread }
 }
 
-/// The thread has ended, or a new process has begun with it: what was known of it is forgotten.
+/// Forgets the thread: it has ended, or a new process has begun with it.
 pub(crate) fn forget() {
     set_word(ptr::null_mut());
 }
@@ -377,5 +380,5 @@ pub(crate) fn begin_anew() {
     }
 }
 
-/// How many threads the library has in regions, beside those that came to it. Counted if there is a limit.
+/// The number of the library's threads in regions, without the threads that came to them. Counted if there is a limit.
 pub(crate) static BUSY: AtomicI32 = AtomicI32::new(0);

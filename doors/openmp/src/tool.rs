@@ -1,15 +1,16 @@
-//! A tool that is loaded with the program (OMPT): it is found and started, and told that none of its callbacks will be called.
+//! A tool loaded with the program (OMPT): it is found, started, and told that none of its callbacks will be called.
 //!
-//! OpenMP 5.2, §19.2: before the first region, the library looks for the function `ompt_start_tool` of the program or of a library that was
-//! loaded with it. What that returns has two functions, for the tool's beginning and its end. The tool asks for functions of the library by
-//! their names, and for callbacks by one of these, which answers here that each is registered and never called.
+//! OpenMP 5.2, §19.2: before the first region, the library looks for the function `ompt_start_tool` of the program or
+//! of a library loaded with it. Its result has two functions, for the tool's beginning and its end. The tool asks for
+//! functions of the library by their names, and for callbacks by one of these, which answers here: registered, never
+//! called.
 
 use crate::thread::here;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
-/// What `ompt_start_tool` returns.
+/// The result of `ompt_start_tool`.
 #[repr(C)]
 struct Tool {
     initialize: Option<unsafe extern "C" fn(Lookup, c_int, *mut u64) -> c_int>,
@@ -21,10 +22,10 @@ struct Tool {
 type Start = unsafe extern "C" fn(c_uint, *const c_char) -> *mut Tool;
 type Lookup = unsafe extern "C" fn(*const c_char) -> *const c_void;
 
-/// The tool that has begun, until it ends.
+/// The running tool, until it ends.
 static TOOL: AtomicPtr<Tool> = AtomicPtr::new(ptr::null_mut());
 
-/// The version of OpenMP by which tools know what they may ask: 5.2.
+/// The version of OpenMP reported to tools: 5.2.
 const VERSION: c_uint = 202_111;
 
 /// The first thread has come: a tool begins, if there is one and the user has not forbidden it.
@@ -58,7 +59,7 @@ pub(crate) extern "C" fn end() {
     }
 }
 
-/// A function of the library by its name; null if it has none of that name.
+/// A function of the library by its name; null if there is none.
 unsafe extern "C" fn lookup(name: *const c_char) -> *const c_void {
     let name = unsafe { CStr::from_ptr(name) };
     match name.to_bytes() {

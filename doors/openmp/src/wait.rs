@@ -26,13 +26,13 @@ pub(crate) fn sleep_on(word: &AtomicU32, value: u32) {
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, no_limit) };
 }
 
-/// Wakes so many of those who sleep on the word.
+/// Wakes up to `count` sleepers on the word.
 pub(crate) fn wake(word: *const AtomicU32, count: i32) {
     let _errno = KeepErrno::new();
     unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, count) };
 }
 
-/// How one waits for something that no thread tells of: longer each time.
+/// A wait without a waker: longer each time.
 pub(crate) struct Backoff {
     rounds: u32,
 }
@@ -59,7 +59,7 @@ impl Backoff {
     }
 }
 
-/// Waits for something that no thread tells of.
+/// Waits for a condition without a waker.
 pub(crate) fn wait_until(mut is_done: impl FnMut() -> bool) {
     let mut backoff = Backoff::new();
     while !is_done() {
@@ -67,7 +67,7 @@ pub(crate) fn wait_until(mut is_done: impl FnMut() -> bool) {
     }
 }
 
-/// A lock in a word of a program, which is 0 at first.
+/// A lock in a word of a program, 0 at first.
 #[repr(transparent)]
 pub(crate) struct Lock(AtomicU32);
 
@@ -135,7 +135,7 @@ impl Lock {
     }
 }
 
-/// A value that is used under a lock: not a mutex of the standard library, because a forked child begins with a lock that is free.
+/// A value used under a lock: not a mutex of the standard library, because a forked child begins with a free lock.
 pub(crate) struct Guarded<T> {
     pub(crate) lock: Lock,
     value: UnsafeCell<T>,

@@ -1,13 +1,13 @@
-//! Worksharing: loops whose iterations are dealt to the threads of a team, sections, `single`, `ordered`, and loops whose iterations wait
-//! for each other.
+//! Worksharing: loops with iterations dealt to the threads of a team, sections, `single`, `ordered`, and loops with
+//! dependences between iterations.
 //!
-//! All threads of a team come to the same loops in the same order. So each counts them, and the number of a loop says which of the
-//! team's slots has what its threads share. The first thread that comes prepares the slot, the last one that leaves frees it for a later
-//! loop. Iterations are counted from 0; the callers know what they stand for.
+//! All threads of a team come to the same loops in the same order. So each thread counts them, and the number of a loop
+//! selects the team's slot with the loop's shared state. The first thread to come prepares the slot, the last one to
+//! leave frees it for a later loop. Iterations are counted from 0; the callers know their values.
 //!
-//! A dynamic loop that need not be in order is a *returning* one: each thread has a share of it, the same as the last time, and takes from
-//! others when it has run that. So iterations find their data in the caches and on the node where they were the last time. A loop is known by
-//! its region's function, the address of the call by which it begins, and its bounds.
+//! A dynamic loop without an order is a *returning* one: each thread has a share of it, the same as the last time, and
+//! takes from other shares when it has run its own. So iterations find their data in the caches and on the node of the
+//! last time. A loop is known by its region's function, the address of the call that begins it, and its bounds.
 
 use crate::settings::{Kind, fail};
 use crate::team::Team;
@@ -17,22 +17,22 @@ use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// What the threads of a loop share.
+/// The state that the threads of a loop share.
 #[repr(align(128))]
 pub(crate) struct Slot {
-    /// Four times the number of the loop that it is for, and how far it is.
+    /// Four times the number of the slot's loop, plus the loop's stage.
     state: AtomicU64,
     /// How many threads have left the loop.
     left: AtomicU32,
-    /// gcc's reductions of the loop, and a piece of memory that its threads share.
+    /// gcc's reductions of the loop, and a piece of memory for all its threads.
     pub(crate) reductions: Cell<*mut usize>,
     pub(crate) memory: Cell<*mut u8>,
     across: Cell<*mut Across>,
-    /// The first iteration that no thread has.
+    /// The first iteration not yet given to a thread.
     next: Line<AtomicU64>,
-    /// The first iteration of the part whose turn it is.
+    /// The first iteration of the part that has its turn.
     turn: Line<AtomicU64>,
-    /// Of a returning loop, by thread: the chunks that it is to run, of which others may take the last ones.
+    /// The chunks of a returning loop that each thread is to run. Other threads may take the last ones.
     shares: Box<[Line<Share>]>,
 }
 
@@ -58,7 +58,8 @@ impl Share {
         (word as u32, (word >> 32) as u32)
     }
 
-    /// Takes chunks from it: `cut` says of what there is how much stays, and what is taken. `None` if there is nothing.
+    /// Takes chunks: `cut` splits the range into the part that stays and the part to take. `None` if the range is
+    /// empty.
     fn take<R>(&self, cut: impl Fn(u32, u32) -> (u64, R)) -> Option<R> {
         let mut word = self.range.load(Ordering::Relaxed);
         loop {
@@ -67,8 +68,8 @@ impl Share {
                 return None;
             }
             let (stays, taken) = cut(low, high);
-            // Relaxed: which thread runs a chunk says nothing of other memory. A range that comes back is a range of chunks that no thread
-            // has run.
+            // Relaxed: the owner of a chunk says nothing of other memory. If a range comes back, none of its chunks has
+            // been run.
             match self.range.compare_exchange_weak(word, stays, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return Some(taken),
                 Err(now) => word = now,
@@ -79,13 +80,13 @@ impl Share {
 
 /// How many loops a team remembers.
 pub(crate) const REMEMBERED: usize = 64;
-/// In how many places a loop may be: two loops whose hashes meet would forget each other every time.
+/// How many places a loop may take: with one, two loops with colliding hashes would forget each other every time.
 const PROBED: usize = 4;
 
-/// How many chunks of a loop each thread had the last time. It is written and read without a lock: what does not add up to the loop's
-/// chunks, because two loops have met here, is left out.
+/// How many chunks of a loop each thread ran the last time. Read and written without a lock: two loops may have met
+/// here, and then the counts do not add up to the loop's chunks and are ignored.
 pub(crate) struct Site {
-    /// The loop, by its region's function, where it begins, and its bounds, as a hash.
+    /// A hash of the loop: its region's function, the address of its begin, and its bounds.
     key: AtomicU64,
     chunks: Box<[AtomicU32]>,
 }
@@ -103,7 +104,7 @@ const BEGINS: u64 = 1;
 const READY: u64 = 2;
 
 impl Slot {
-    /// For so many threads.
+    /// A slot for `threads` threads.
     pub(crate) fn new(number: u64, threads: u32) -> Slot {
         Slot {
             state: AtomicU64::new(4 * number),
@@ -144,17 +145,17 @@ pub(crate) struct LoopStart {
     /// 0: a static loop has one part for each thread.
     pub(crate) chunk: u64,
     pub(crate) count: u64,
-    /// What the first iteration stands for, how much more each one, and the end.
+    /// The value of the first iteration, the step, and the end.
     pub(crate) first: u64,
     pub(crate) step: u64,
     pub(crate) end: u64,
     pub(crate) is_ordered: bool,
-    /// Where in the program it begins; 0 if that is not known.
+    /// The address of the call that begins it in the program; 0 if it is unknown.
     caller: usize,
 }
 
 impl LoopStart {
-    /// A loop without iterations: for what threads share beside them.
+    /// A loop without iterations: for shared state alone.
     pub(crate) const EMPTY: LoopStart =
         LoopStart { kind: Kind::Static, chunk: 0, count: 0, first: 0, step: 0, end: 0, is_ordered: false, caller: 0 };
 
@@ -169,7 +170,7 @@ impl LoopStart {
         LoopStart { kind, chunk, count, first, step, end, is_ordered: false, caller: 0 }
     }
 
-    /// The same for numbers without a sign; `step` is a number to add, modulo 2^64.
+    /// The variant for numbers without a sign; `step` is added modulo 2^64.
     pub(crate) fn unsigned(kind: Kind, is_up: bool, first: u64, end: u64, step: u64, chunk: u64) -> LoopStart {
         let count = if is_up {
             if first < end { (end - first - 1) / step.max(1) + 1 } else { 0 }
@@ -181,7 +182,7 @@ impl LoopStart {
         LoopStart { kind, chunk, count, first, step, end, is_ordered: false, caller: 0 }
     }
 
-    /// From an iteration that stands for `first`, so many.
+    /// A loop of `count` iterations from the value `first`.
     pub(crate) fn counted(kind: Kind, chunk: u64, count: u64, first: u64, step: u64) -> LoopStart {
         LoopStart { kind, chunk, count, first, step, ..LoopStart::EMPTY }
     }
@@ -190,7 +191,7 @@ impl LoopStart {
         LoopStart { is_ordered, ..self }
     }
 
-    /// What an iteration stands for.
+    /// The value of an iteration.
     pub(crate) fn value(&self, iteration: u64) -> u64 {
         self.first.wrapping_add(iteration.wrapping_mul(self.step))
     }
@@ -201,7 +202,7 @@ impl LoopStart {
     }
 }
 
-/// The loop that a thread is in.
+/// A thread's current loop.
 pub(crate) struct Loop {
     pub(crate) start: LoopStart,
     slot: *const Slot,
@@ -224,7 +225,7 @@ impl Loop {
         self.slot.is_null()
     }
 
-    /// What its threads share.
+    /// The state shared by the loop's threads.
     pub(crate) fn slot<'a>(&self) -> &'a Slot {
         assert!(!self.slot.is_null(), "a loop is under way");
         unsafe { &*self.slot }
@@ -236,7 +237,7 @@ pub(crate) fn begin(thread: &mut Thread, start: LoopStart) {
     thread.work = join(thread, start, |_| {});
 }
 
-/// The thread comes to a loop. The first one that comes prepares what they share.
+/// The thread comes to a loop. The first thread prepares the shared state.
 pub(crate) fn join(thread: &mut Thread, start: LoopStart, prepare: impl FnOnce(&Slot)) -> Loop {
     let team = thread.team();
     let start = LoopStart { caller: std::mem::take(&mut thread.caller), ..settled(start, u64::from(team.size)) };
@@ -261,7 +262,7 @@ pub(crate) fn join(thread: &mut Thread, start: LoopStart, prepare: impl FnOnce(&
                 deal(team, slot, &start);
             }
             prepare(slot);
-            // Release: the others see what was prepared.
+            // Release: the other threads see the prepared state.
             slot.state.store(free + READY, Ordering::Release);
         } else {
             wait_until(|| slot.state.load(Ordering::Acquire) == free + READY);
@@ -270,13 +271,15 @@ pub(crate) fn join(thread: &mut Thread, start: LoopStart, prepare: impl FnOnce(&
     Loop { start, slot, number, parts: 0, ran: 0, low: 0, high: 0 }
 }
 
-/// How many chunks of a returning loop are in shares: all but the last one, which is given out when no other is left. A thread that has
-/// run it gets none any more: gcc's code for `lastprivate` takes the last iteration that a thread has run, if that is the loop's last one.
+/// How many chunks of a returning loop are in shares: all but the last one, which goes out when no other is left. Its
+/// thread gets no further chunk: gcc's code for `lastprivate` takes a thread's last iteration, if it is the loop's last
+/// one.
 fn chunks(start: &LoopStart) -> u64 {
     start.count.div_ceil(start.chunk.max(1)).saturating_sub(1)
 }
 
-/// A loop of one thread has all in order anyway; one of more chunks than a share can count is dealt out in order, as those that must be.
+/// Makes a loop of one thread monotonic, since it runs in order anyway, and also a loop with more chunks than a share
+/// can count.
 fn settled(start: LoopStart, threads: u64) -> LoopStart {
     let is_returning =
         start.kind == Kind::Returning && !start.is_ordered && threads > 1 && chunks(&start) <= u64::from(u32::MAX);
@@ -288,18 +291,18 @@ pub(crate) fn hash(words: impl Iterator<Item = u64>) -> u64 {
     words.fold(1, |key: u64, word| (key.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95))
 }
 
-/// Where the team remembers a loop, or may do so.
+/// The team's place for a loop: its own, or one that it may take.
 fn site<'a>(team: &'a Team, start: &LoopStart) -> (&'a Site, u64) {
     let LoopStart { caller, first, step, count, chunk, .. } = *start;
     let key = hash([team.function_address() as u64, caller as u64, first, step, count, chunk].into_iter());
     let near = (0..PROBED).map(|further| &team.sites[((key >> 58) as usize + further) % REMEMBERED]);
     let known = near.clone().find(|site| site.key.load(Ordering::Relaxed) == key);
-    // Else an unused one, else that of another loop, which is forgotten.
+    // Else an unused place, else another loop's place; that loop is forgotten.
     let free = || near.clone().find(|site| site.key.load(Ordering::Relaxed) == 0);
     (known.or_else(free).unwrap_or(&team.sites[(key >> 58) as usize % REMEMBERED]), key)
 }
 
-/// Gives each thread the share that it had the last time; the first time, equal ones.
+/// Gives each thread its share of the last time; the first time, equal ones.
 fn deal(team: &Team, slot: &Slot, start: &LoopStart) {
     let all = chunks(start);
     let (site, key) = site(team, start);
@@ -320,7 +323,7 @@ fn deal(team: &Team, slot: &Slot, start: &LoopStart) {
     }
 }
 
-/// The next chunk for a thread: of its own share, else half of what another one has left, from its end.
+/// The next chunk for a thread: from its own share, else half of another thread's rest, taken from its end.
 fn take(slot: &Slot, number: usize) -> Option<u32> {
     let own = &slot.shares[number].0;
     own.take(|low, high| (Share::word(low + 1, high), low)).or_else(|| {
@@ -336,7 +339,8 @@ fn take(slot: &Slot, number: usize) -> Option<u32> {
     })
 }
 
-/// The last thread has left a returning loop. Half of the way to what each has run: the next time may be as the times before.
+/// The last thread has left a returning loop. The memory goes half of the way to the chunks just run: the next time may
+/// be like the times before.
 fn remember(team: &Team, slot: &Slot, start: &LoopStart) {
     let all = chunks(start);
     let ran = || slot.shares.iter().map(|share| share.0.ran.load(Ordering::Relaxed));
@@ -434,7 +438,7 @@ pub(crate) fn leave(thread: &mut Thread) {
     part(thread, &work);
 }
 
-/// The thread leaves what it has joined.
+/// The thread leaves a joined loop.
 pub(crate) fn part(thread: &Thread, work: &Loop) {
     if work.slot.is_null() {
         return;
@@ -445,7 +449,7 @@ pub(crate) fn part(thread: &Thread, work: &Loop) {
     if is_returning {
         slot.shares[thread.number as usize].0.ran.store(work.ran, Ordering::Relaxed);
     }
-    // Acquire and release: the last one sees what all have done there.
+    // Acquire and release: the last thread sees all writes of the others.
     if slot.left.fetch_add(1, Ordering::AcqRel) + 1 == team.size {
         if is_returning {
             remember(team, slot, &work.start);
@@ -463,7 +467,7 @@ pub(crate) fn await_turn() {
         return;
     }
     let (slot, low) = (work.slot(), work.low);
-    // The thread whose turn it is may have left a region that it has cancelled.
+    // The thread with the turn may have left a cancelled region.
     let meetings = &here().team().meetings;
     wait_until(|| slot.turn.0.load(Ordering::Acquire) == low || meetings.is_cancelled());
 }
@@ -479,7 +483,7 @@ fn end_turn(work: &mut Loop) {
     }
 }
 
-/// Whether the calling thread is the one that does what `single` says.
+/// Whether the calling thread runs the block of `single`.
 pub(crate) fn is_single() -> bool {
     let thread = here();
     let team = thread.team();
@@ -492,11 +496,11 @@ pub(crate) fn is_single() -> bool {
         && team.singles.compare_exchange(number, number + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
 }
 
-/// A loop whose iterations wait for earlier ones, in several dimensions.
+/// A loop with dependences between iterations, in several dimensions.
 pub(crate) struct Across {
-    /// Of each dimension: where it begins, its step, and how many iterations it has.
+    /// For each dimension: its first value, its step, and its number of iterations.
     dimensions: Vec<(i64, i64, u64)>,
-    /// A bit for each iteration that is over, in so many words.
+    /// A bit for each finished iteration, in `words` words.
     done: *mut AtomicU64,
     words: usize,
 }
@@ -511,7 +515,7 @@ impl Across {
     fn new(dimensions: Vec<(i64, i64, u64)>) -> Across {
         let all = dimensions.iter().try_fold(1, |all: u64, dimension| all.checked_mul(dimension.2));
         let words = all.and_then(|all| isize::try_from(all.div_ceil(64)).ok()).unwrap_or(isize::MAX / 8) as usize;
-        // Zeroed memory of the system: what no iteration comes to is never there.
+        // Zeroed memory of the system: pages of iterations that never run never exist.
         let done = unsafe { libc::calloc(words.max(1), size_of::<AtomicU64>()) }.cast::<AtomicU64>();
         if done.is_null() {
             let said = dimensions.iter().map(|dimension| dimension.2.to_string()).collect::<Vec<_>>().join(" times ");
@@ -544,7 +548,7 @@ impl Across {
     }
 }
 
-/// Which iteration has a value; -1 if it lies between two, or before the first one.
+/// The iteration of a value; -1 if the value lies between two, or before the first one.
 fn index_of(at: i64, first: i64, step: i64) -> i64 {
     // Modulo 2^64, the distance is exact as long as it goes the way of the step.
     let (is_ahead, distance) =
@@ -553,14 +557,14 @@ fn index_of(at: i64, first: i64, step: i64) -> i64 {
     if is_ahead && distance % step == 0 { i64::try_from(distance / step).unwrap_or(-1) } else { -1 }
 }
 
-/// The thread comes to a loop whose iterations wait for each other.
+/// The thread comes to a loop with dependences between iterations.
 pub(crate) fn begin_across(thread: &mut Thread, dimensions: impl FnOnce() -> Vec<(i64, i64, u64)>) {
     thread.across = join(thread, LoopStart::EMPTY, |slot| {
         slot.across.set(Box::into_raw(Box::new(Across::new(dimensions()))));
     });
 }
 
-/// The loop whose iterations wait for each other, in which the thread is.
+/// The thread's current loop with dependences between iterations.
 pub(crate) fn across<'a>() -> Option<&'a Across> {
     let work = &here().across;
     if work.slot.is_null() { None } else { unsafe { work.slot().across.get().as_ref() } }

@@ -11,12 +11,12 @@ use std::sync::atomic::Ordering;
 
 type Fn = unsafe extern "C-unwind" fn(*mut u8);
 
-/// The schedule that the running task's loops have if they say `runtime`.
+/// The running task's schedule for `schedule(runtime)` loops.
 pub(super) fn runtime() -> (Kind, i64) {
     here().task().icv.schedule.of_loop()
 }
 
-/// The same for a function that gcc calls for such loops: its name says whether they need not be in order.
+/// The schedule for one of gcc's functions for such loops: its name says whether iterations need an order.
 pub(super) fn runtime_of(name: &str) -> (Kind, i64) {
     let (kind, chunk) = runtime();
     (if name.contains("nonmonotonic") { kind } else { kind.monotonic() }, chunk)
@@ -38,7 +38,8 @@ fn any_schedule(number: i64, chunk: i64) -> (Kind, i64) {
     }
 }
 
-/// Begins a loop with reductions over tasks, and with memory that its threads share. `memory` says how much, and gets its address.
+/// Begins a loop with reductions over tasks, and with memory shared by its threads. `memory` holds the size, and gets
+/// the address.
 pub(super) fn begin_with(thread: &mut Thread, start: LoopStart, reductions: *mut usize, memory: *mut *mut u8) {
     let threads = thread.team().size as usize;
     if !reductions.is_null() {
@@ -355,14 +356,15 @@ exports! {
     }
 }
 
-/// Waits for an iteration whose numbers stand in these words.
+/// Waits for the iteration with these numbers.
 extern "C-unwind" fn doacross_wait(at: *const i64, rest: *const i64) {
     let dimensions = work::across().map_or(0, work::Across::dimensions);
     let value = |dimension: usize| unsafe { if dimension < 6 { *at.add(dimension) } else { *rest.add(dimension - 6) } };
     work::await_iteration((0..dimensions).map(value));
 }
 
-/// `void GOMP_doacross_wait(long, ...)`: as many arguments as the loop has dimensions. Six come in registers, the rest on the stack.
+/// `void GOMP_doacross_wait(long, ...)`: as many arguments as the loop has dimensions. Six come in registers, the rest
+/// on the stack.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 #[unsafe(export_name = "vicus_GOMP_doacross_wait")]

@@ -1,4 +1,4 @@
-//! What programs of gcc call: `GOMP_*`, as gcc's libgomp declares it in `libgomp_g.h`.
+//! The interface of gcc's programs: `GOMP_*`, as gcc's libgomp declares it in `libgomp_g.h`.
 
 mod loops;
 mod sync;

@@ -23,12 +23,12 @@ pub(super) fn parallel(function: Fn, data: *mut u8, threads: u32, flags: u32, be
     team::run(Region { function: Function::Gomp(function, data), size, bind: (flags & 7) as u8, begins, group });
 }
 
-/// The lock of a name, which lies in a word of the program.
+/// The lock of a name, in a word of the program.
 fn named<'a>(word: *mut *mut u8) -> &'a Lock {
     unsafe { &*word.cast::<Lock>() }
 }
 
-/// Cancels what `which` says: 1 the region, 2 a loop, 4 sections, 8 the taskgroup.
+/// Cancels a construct, by `which`: 1 the region, 2 a loop, 4 sections, 8 the taskgroup.
 fn cancel(which: i32, is_wanted: bool) -> bool {
     if !settings::get().cancels {
         return false;
@@ -208,7 +208,7 @@ exports! {
     }
 }
 
-/// What an `error` directive says; no length: up to the 0 behind it.
+/// The text of an `error` directive; no length: up to the 0 behind it.
 fn said(text: *const u8, length: usize) -> String {
     if text.is_null() {
         return "error directive reached".to_owned();
@@ -219,8 +219,8 @@ fn said(text: *const u8, length: usize) -> String {
 
 exports! {
     "GOMP_1.0", "VERSION":
-    /// gcc before 4.9 calls this before a region, then runs the first thread's part of it, and calls the next function. It gets a
-    /// region of that one thread.
+    /// gcc before 4.9 calls this before a region, then runs the first thread's part of it, and calls the next function.
+    /// It gets a region of its one thread.
     fn GOMP_parallel_start(_function: Fn, _data: *mut u8, _threads: u32) {
         crate::kmpc::fork::begin_serialized();
     }

@@ -1,5 +1,5 @@
-//! Target regions of programs of gcc. There is no device: they run on the host, on the thread that comes to them, or as a task if it need not
-//! wait.
+//! Target regions of programs of gcc. There is no device: they run on the host, on the thread that comes to them, or as
+//! a task with `nowait`.
 
 use super::tasks::{DEPEND, Data, accesses, make};
 use crate::exports::exports;
@@ -12,7 +12,7 @@ type Fn = unsafe extern "C-unwind" fn(*mut u8);
 
 const NOWAIT: u32 = 1;
 
-/// What a region is called with: an address for each thing that it maps, and the number of those whose bytes it has a copy of.
+/// The arguments of a region: an address for each mapped thing, and the number of things it has copies of.
 struct Call<'a> {
     function: Fn,
     threads: i32,
@@ -21,7 +21,7 @@ struct Call<'a> {
     kinds: *const u16,
 }
 
-/// The same in one piece: this, the addresses, the copies.
+/// A call in one piece: this header, the addresses, the copies.
 #[repr(C)]
 struct Laid {
     function: Fn,
@@ -29,11 +29,11 @@ struct Laid {
     count: usize,
 }
 
-/// The kind of a thing that the region has a copy of. The bits above are the logarithm of its alignment.
+/// The kind of a thing copied for the region. The bits above are the logarithm of its alignment.
 const FIRSTPRIVATE: u16 = 12;
 
 impl Call<'_> {
-    /// The things that the region has copies of: index, length, alignment.
+    /// The things copied for the region: index, length, alignment.
     fn copies(&self) -> impl Iterator<Item = (usize, usize, usize)> + '_ {
         let kind = |index: usize| unsafe { *self.kinds.add(index) };
         (0..self.addresses.len())
@@ -68,7 +68,7 @@ unsafe extern "C-unwind" fn lay(to: *mut u8, call: *mut u8) {
     }
 }
 
-/// Runs a call that is in one piece.
+/// Runs a call in one piece.
 unsafe extern "C-unwind" fn run(laid: *mut u8) {
     unsafe {
         let Laid { function, threads, .. } = *laid.cast::<Laid>();
@@ -77,7 +77,7 @@ unsafe extern "C-unwind" fn run(laid: *mut u8) {
     }
 }
 
-/// What `thread_limit` says among a region's arguments; 0: nothing.
+/// The `thread_limit` among a region's arguments; 0: none.
 unsafe fn thread_limit(mut arguments: *const usize) -> i32 {
     const OF_A_DEVICE: usize = 0x7f;
     const IS_NEXT: usize = 0x80;
@@ -98,14 +98,14 @@ unsafe fn thread_limit(mut arguments: *const usize) -> i32 {
     0
 }
 
-/// How many threads a team of a region's league may have; 0: as many as the region.
+/// Sets the most threads for a team of a region's league; 0: as many as the region.
 fn limit_threads(threads: u32) {
     if threads > 0 {
         here().task().icv.thread_limit = threads.min(i32::MAX as u32) as i32;
     }
 }
 
-/// What a construct without a region has to do: it comes after what it depends on, and what depends on it comes later.
+/// The work of a construct without a region: it comes after its predecessors, and its followers come later.
 unsafe fn follow(flags: u32, depend: *const *mut u8) {
     if !depend.is_null() {
         let accesses = unsafe { accesses(depend) };
@@ -147,7 +147,7 @@ exports! {
         teams::on_host(0, || unsafe { function(addresses.cast()) });
     }
 
-    // The memory of the host is that of the region: nothing is copied.
+    // The host's memory is the region's memory: nothing is copied.
     "GOMP_4.5", "VERSION":
     fn GOMP_target_data_ext(
         device: i32, _count: usize, _addresses: *mut *mut u8, _bytes: *const usize, _kinds: *const u16,
@@ -192,7 +192,7 @@ exports! {
         unsafe { follow(flags, depend) };
     }
 
-    // A program's code for devices, which nobody runs.
+    // A program's code for devices; it never runs.
     "GOMP_4.5":
     fn GOMP_offload_register_ver(_version: u32, _table: *const u8, _target: i32, _data: *const u8) {}
 

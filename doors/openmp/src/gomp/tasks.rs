@@ -1,4 +1,4 @@
-//! Tasks and what waits for them.
+//! Tasks and waits for them.
 
 use super::loops::outer_reductions;
 use crate::exports::exports;
@@ -59,7 +59,7 @@ unsafe fn add_accesses(depend: *const *mut u8, accesses: &mut Vec<Access>) {
         } else if index < out + mutual + read {
             one(address, Mode::Read)
         } else {
-            // A depend object: an address, and of which kind it is.
+            // A depend object: an address, and its kind of dependence.
             let object = ptr::with_exposed_provenance::<usize>(address);
             let (address, kind) = unsafe { (*object, *object.add(1)) };
             let mode = match kind {
@@ -98,7 +98,7 @@ impl Data {
         }
     }
 
-    /// Calls `f` with a copy of them that it may use while it runs.
+    /// Calls `f` with a copy of the data, valid for the call.
     pub(super) unsafe fn with_copy(&self, f: impl FnOnce(*mut u8)) {
         const SMALL: usize = 256;
         if self.bytes <= SMALL && self.align <= 64 {
@@ -272,7 +272,7 @@ pub(super) unsafe fn make(
     }
 }
 
-/// A task of which more is said.
+/// Makes a task with clauses.
 #[cold]
 unsafe fn said(
     function: Fn,
@@ -316,7 +316,7 @@ unsafe fn cut_loop(function: Fn, data: Data, flags: u32, wanted: u64, priority: 
     let is_dropped = crate::settings::get().cancels && tasks::is_dropped(here());
     let count = if is_dropped { 0 } else { start.count };
     let has_group = flags & NOGROUP == 0;
-    // What the program does behind the loop with its reductions, it does without an iteration as well.
+    // The program's code behind the loop uses the reductions even without an iteration.
     if count == 0 && flags & REDUCTION == 0 {
         return;
     }
@@ -338,7 +338,7 @@ unsafe fn cut_loop(function: Fn, data: Data, flags: u32, wanted: u64, priority: 
     let places = remembered(function as usize, &[start.first, start.step, count], cuts.0);
     let is_final = flags & FINAL != 0;
     let has_own_place = places.is_some() || (flags & PRIORITY != 0 && priority > 0);
-    // Without a group, nobody keeps the data until the tasks are over.
+    // Without a group, the data may end before the tasks are over.
     if has_group && flags & IF != 0 && !has_own_place {
         let set = |copy: *mut u8, task: u64| unsafe {
             let (low, high) = part(cuts, count, task);
@@ -355,7 +355,7 @@ unsafe fn cut_loop(function: Fn, data: Data, flags: u32, wanted: u64, priority: 
         };
         let run = |numbers: &mut Numbers| unsafe {
             if data.copy.is_none() {
-                // What has no function to copy it is only read, but for the bounds.
+                // Data without a copy function are only read, but for the bounds.
                 data.with_copy(|copy| {
                     for task in numbers {
                         set(copy, task);

@@ -1,5 +1,5 @@
-//! Atomic updates for which a compiler has no instruction of its own, or calls the library all the same: by an exchange of the whole value,
-//! so that they are atomic beside updates that a compiler makes itself. Numbers of two parts, and those that lie across the borders of words,
+//! Atomic updates that a compiler leaves to the library, mostly for lack of an instruction: by an exchange of the whole
+//! value, so they are atomic beside a compiler's own updates. Complex numbers, and numbers across the borders of words,
 //! are changed under one lock.
 
 use super::Location;
@@ -23,9 +23,9 @@ exports! {
     }
 }
 
-/// A number that is changed as a whole.
+/// A number changed as a whole.
 trait Number: Copy {
-    /// Changes it. What it was, and what it is.
+    /// Changes it. Returns the values before and after.
     unsafe fn change(at: *mut Self, f: impl Fn(Self) -> Self) -> (Self, Self);
 }
 
@@ -111,8 +111,8 @@ macro_rules! complex {
 
 complex!(f32, f64);
 
-/// Functions that change a variable by a value: `__kmpc_atomic_`, the name of the type, `_` and that of the operation; and those that tell as
-/// well what it was or is, whose names end in `_cpt`.
+/// Functions that change a variable by a value: `__kmpc_atomic_`, the type's name, `_` and the operation's name. The
+/// variants with a name ending in `_cpt` also return the value before or after.
 macro_rules! updates {
     ($($type:ty, $name:literal: $($operation:literal $capture:literal => |$left:ident, $right:ident| $value:expr),* $(,)?;)*) => {
         $($(const _: () = {
@@ -137,7 +137,7 @@ macro_rules! updates {
     };
 }
 
-/// Functions that read a variable, write it, or do both.
+/// Functions to read a variable, write it, or do both.
 macro_rules! accesses {
     ($($type:ty, $name:literal;)*) => {
         $(const _: () = {
@@ -245,7 +245,7 @@ updates! {
         "div" "div_cpt" => |a, b| a.div(b), "div_rev" "div_cpt_rev" => |a, b| b.div(a);
 }
 
-/// Of complex numbers of two floats, what a variable was or is goes to where an argument says.
+/// For complex numbers of two floats, the captured value goes to the address of an argument.
 macro_rules! short_complex {
     ($($operation:literal $capture:literal => |$left:ident, $right:ident| $value:expr;)*) => {
         $(const _: () = {
@@ -283,7 +283,7 @@ short_complex! {
     "div_rev" "div_cpt_rev" => |a, b| b.div(a);
 }
 
-/// Functions that change a variable by a value of a wider type: the result is computed in that one.
+/// Functions to change a variable by a value of a wider type: the result is computed in the wider type.
 macro_rules! mixed {
     ($($type:ty, $name:literal, $wide:ty, $wide_name:literal:
         $($operation:literal => |$left:ident, $right:ident| $value:expr),*;)*) => {
@@ -327,7 +327,7 @@ mixed! {
         "mul" => |a, b| a.wide().mul(b).narrow(), "div" => |a, b| a.wide().div(b).narrow();
 }
 
-/// Functions that change a variable if it has a value, by the number of its bytes.
+/// Functions to change a variable if it has a given value, by the number of its bytes.
 macro_rules! exchanges {
     ($($type:ty, $atomic:ty, $if_was:ident $was:ident $if_was_and:ident $was_and:ident;)*) => {
         $(impl Exchanged for $type {
@@ -350,7 +350,7 @@ macro_rules! exchanges {
             }
 
             "VERSION":
-            /// What it was.
+            /// Returns the value before.
             fn $was(_location: Location, _thread: i32, at: *mut $type, expected: $type, value: $type) -> $type {
                 unsafe { <$type>::exchange(at, expected, value) }
             }
@@ -368,7 +368,7 @@ macro_rules! exchanges {
             }
 
             "VERSION":
-            /// What it was; what it is goes to `to`.
+            /// Returns the value before; the value after goes to `to`.
             fn $was_and(
                 _location: Location, _thread: i32, at: *mut $type, expected: $type, value: $type, to: *mut $type,
             ) -> $type {
@@ -381,7 +381,7 @@ macro_rules! exchanges {
 }
 
 trait Exchanged: Sized {
-    /// What it was.
+    /// Returns the value before.
     unsafe fn exchange(at: *mut Self, expected: Self, value: Self) -> Self;
 }
 
@@ -399,7 +399,7 @@ exchanges! {
 /// The program's function of a result, the variable's value and another one.
 type Compute = unsafe extern "C-unwind" fn(*mut u8, *mut u8, *mut u8);
 
-/// Functions that change a variable of so many bytes by a function of the program.
+/// Functions to change a variable of a given size by a function of the program.
 macro_rules! computed {
     ($($type:ty, $name:ident;)*) => {
         exports! {$(
@@ -424,7 +424,7 @@ computed! {
     i64, __kmpc_atomic_8;
 }
 
-/// The same for variables that have no word: where they lie, under the lock.
+/// The variant for variables larger than a word: changed in place, under the lock.
 macro_rules! computed_in_place {
     ($($name:ident)*) => {
         exports! {$(

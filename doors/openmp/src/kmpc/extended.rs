@@ -1,10 +1,11 @@
-//! Atomic updates of `long double` and its complex numbers, which x86 computes on a stack of registers and Rust has no type for. Arguments of these
-//! types lie in memory behind the return address, and results on that stack; so a few instructions stand around each function.
+//! Atomic updates of `long double` and its complex numbers. x86 computes them on a stack of registers, and Rust has no
+//! type for them. Arguments of these types lie in memory behind the return address, and results on that stack; so a few
+//! instructions stand around each function.
 
 use super::atomics::alone;
 use core::arch::{asm, naked_asm};
 
-/// A `long double`: ten bytes, and six that mean nothing.
+/// A `long double`: ten bytes, and six of padding.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(16))]
 struct Extended([u8; 16]);
@@ -39,7 +40,7 @@ impl Extended {
     computes!(sub, "fsub st(0), st(1)");
     computes!(mul, "fmul st(0), st(1)");
     computes!(div, "fdiv st(0), st(1)");
-    // The other one if that is less, or greater; not if one of them is no number.
+    // Takes the other operand if it is less, or greater; not if one of them is NaN.
     computes!(min, "fcomi st(0), st(1)", "jbe 2f", "fstp st(0)", "fld st(0)", "2:");
     computes!(max, "fcomi st(0), st(1)", "jae 2f", "jp 2f", "fstp st(0)", "fld st(0)", "2:");
 }
@@ -70,7 +71,7 @@ impl Complex {
     }
 }
 
-/// Changes a variable under the lock, and puts what it was or is to `out`, unless that is null.
+/// Changes a variable under the lock, and stores the value before or after to `out`, unless `out` is null.
 unsafe fn change<T: Copy>(at: *mut T, right: *const T, is_new: i32, out: *mut T, f: impl Fn(T, T) -> T) {
     unsafe {
         let right = right.read_unaligned();
@@ -81,8 +82,8 @@ unsafe fn change<T: Copy>(at: *mut T, right: *const T, is_new: i32, out: *mut T,
     }
 }
 
-/// Functions of the variable's address, in `rdx`, and of a value, behind the return address: they call `$change`, and load the result of those
-/// that have one by `$load`.
+/// Functions of the variable's address, in `rdx`, and of a value, behind the return address: they call `$change`, and
+/// load a result, if they have one, by `$load`.
 macro_rules! updates {
     ($type:ty, $name:literal, $load:literal: $($operation:literal $capture:literal => $f:expr;)*) => {
         $(const _: () = {
@@ -125,7 +126,7 @@ macro_rules! updates {
     };
 }
 
-/// Functions that read a variable and those that put a value in the place of another one, whose result is what it was.
+/// Functions to read a variable, and to exchange its value for another; they return the value before.
 macro_rules! accesses {
     ($type:ty, $name:literal, $load:literal) => {
         const _: () = {

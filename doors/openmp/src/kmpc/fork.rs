@@ -8,7 +8,8 @@ use crate::thread::{Icv, Outer, Task, here};
 use std::cell::Cell;
 use std::ptr;
 
-/// Calls a region's function with pointers to the thread's numbers, and with the words that follow. At least four can be read.
+/// Calls a region's function with pointers to the thread's numbers, and with `count` words. At least four words can be
+/// read.
 #[inline]
 pub(crate) unsafe fn invoke(function: *const (), id: i32, number: i32, count: usize, words: *const *mut u8) {
     let (id, number) = (Cell::new(id), Cell::new(number));
@@ -63,8 +64,8 @@ core::arch::global_asm!(
     ".popsection",
 );
 
-/// A function with a variable number of arguments: puts those behind the third into an array, and calls another function with it. All
-/// are words: pointers, or numbers that clang passes as such.
+/// A function with a variable number of arguments: puts the ones behind the third into an array, and calls another
+/// function with it. All are words: pointers, or numbers passed as such by clang.
 #[cfg(target_arch = "x86_64")]
 macro_rules! variadic {
     ($($node:literal: $(#[$attribute:meta])* fn $name:ident calls $function:ident;)*) => {$(
@@ -134,7 +135,7 @@ extern "C-unwind" fn fork_teams(_location: Location, count: i32, function: *cons
     crate::teams::run(Function::Kmpc(function, count as usize, words), teams, threads);
 }
 
-/// A region of one thread that is between two calls.
+/// A region of one thread, between its two calls.
 pub(crate) struct Serialized {
     _team: Box<Team>,
     outer: Outer,
@@ -168,7 +169,7 @@ pub(crate) fn begin_alone(team: Team, icv: Icv) {
     thread.serialized.push(Serialized { _team: team, outer, _task: task });
 }
 
-/// It ends it.
+/// Ends the innermost region of one thread.
 pub(crate) fn end_serialized() {
     crate::tasks::end_outside();
     let thread = here();
@@ -238,7 +239,7 @@ exports! {
     }
 
     "VERSION":
-    /// The numbers of the next region and of those within it, of which the first one counts.
+    /// The numbers of the next region and of regions within it; only the first one counts.
     fn __kmpc_push_num_threads_list(_location: Location, _thread: i32, length: u32, threads: *const i32) {
         if length > 0 {
             here().next_threads = unsafe { *threads }.max(0) as u32;

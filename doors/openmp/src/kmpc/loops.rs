@@ -7,7 +7,7 @@ use crate::thread::{Thread, here};
 use crate::work::{self, LoopStart};
 use std::sync::atomic::Ordering;
 
-/// A schedule as clang says it for a loop of so many iterations, and whether the loop is ordered.
+/// clang's schedule of a loop with `count` iterations, and whether the loop is ordered.
 fn schedule(number: i32, chunk: i64, count: u64) -> (Kind, i64, bool) {
     const MONOTONIC: i32 = 1 << 29;
     const NONMONOTONIC: i32 = 1 << 30;
@@ -20,7 +20,8 @@ fn schedule(number: i32, chunk: i64, count: u64) -> (Kind, i64, bool) {
         35 | 44 => (Kind::Returning, chunk.max(1)),
         36 | 39 | 42 | 43 | 46 => (Kind::Guided, chunk.max(1)),
         37 => here().task().icv.schedule.of_loop(),
-        // As many chunks, each of so many iterations; without a number, each thread has one part of so many or a multiple.
+        // Chunks of the `runtime` schedule's length; without a length, each thread has one part, rounded up to a
+        // multiple of the chunk.
         47 => match here().task().icv.schedule.of_loop() {
             (Kind::Static, 0) => {
                 let each = count.div_ceil(u64::from(here().team().size)).max(1);
@@ -37,7 +38,7 @@ fn schedule(number: i32, chunk: i64, count: u64) -> (Kind, i64, bool) {
     (if is_returning { kind } else { kind.monotonic() }, chunk, is_ordered)
 }
 
-/// What a thread has of a loop: its first part from `lower` to `upper`, and how far the next one is.
+/// A thread's part of a loop: its first piece from `lower` to `upper`, and the distance to the next one.
 #[derive(Debug)]
 struct Part {
     is_last: bool,
@@ -47,34 +48,34 @@ struct Part {
     stride: u64,
 }
 
-/// A loop as a compiler says it: its bounds and its step, and the least and the greatest number of its type. All are numbers modulo 2^64: those
-/// of a type without a sign as they are, those of another one with their signs in all bits. So what an iteration stands for is exact as long as there is
-/// such an iteration.
+/// A loop in a compiler's terms: its bounds and its step, and the least and the greatest number of its type. All are
+/// numbers modulo 2^64: unsigned ones as they are, signed ones with their sign in all upper bits. So the value of an
+/// iteration is exact if the iteration exists.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     lower: u64,
     upper: u64,
     step: i64,
-    /// It has no iteration: the type's order says that.
+    /// The loop has no iteration, by the type's order.
     is_empty: bool,
     least: u64,
     most: u64,
 }
 
 impl Bounds {
-    /// One more than fits is as many as none: no loop of C has so many.
+    /// A count one above the range wraps to none: no loop of C has as many.
     fn count(&self) -> u64 {
         let distance =
             if self.step >= 0 { self.upper.wrapping_sub(self.lower) } else { self.lower.wrapping_sub(self.upper) };
         if self.is_empty { 0 } else { (distance / self.step.unsigned_abs().max(1)).wrapping_add(1) }
     }
 
-    /// What the iteration of a number stands for.
+    /// The value of an iteration.
     fn value(&self, iteration: u64) -> u64 {
         self.lower.wrapping_add(iteration.wrapping_mul(self.step as u64))
     }
 
-    /// Whether the numbers of the type go on for so many steps behind the last iteration.
+    /// Whether the numbers of the type go on for `steps` steps behind the last iteration.
     fn has_room(&self, count: u64, steps: Option<u64>) -> bool {
         let last = self.value(count - 1);
         let room = if self.step >= 0 { self.most.wrapping_sub(last) } else { last.wrapping_sub(self.least) };
@@ -97,7 +98,8 @@ impl Bounds {
         Part { is_last: false, is_empty: true, lower, upper, stride }
     }
 
-    /// The same, where the compiler's code goes on by the stride: then it is beyond the end, and no further than the type's numbers go.
+    /// The variant for compiler code that goes on by the stride: the stride leads beyond the end, and no further than
+    /// the type's numbers go.
     fn only(&self, low: u64, high: u64, count: u64) -> Part {
         let part = self.whole(low, high, count);
         let furthest = if self.step >= 0 { self.most } else { self.least };
@@ -119,8 +121,9 @@ fn part(sched: i32, bounds: Bounds, chunk: i64, number: u64, size: u64) -> Part 
         return Part { is_last: false, is_empty: true, lower, upper, stride: bounds.step as u64 };
     }
     let each = match sched {
-        // Parts of a given length, in turn. The compiler's code adds the stride to both bounds until the lower one is beyond the loop's end, which
-        // the type must be able to say. Where it is not, all of a thread's parts are one.
+        // Parts of a given length, in turn. The compiler's code adds the stride to both bounds until the lower one is
+        // beyond the loop's end, so the type must have room for such a number. If it has not, all of a thread's parts
+        // are one.
         33 | 65 | 91 | 161 => {
             // More than there is counts for all of it.
             let chunk = (chunk.max(1) as u64).min(count);
@@ -150,7 +153,7 @@ fn part(sched: i32, bounds: Bounds, chunk: i64, number: u64, size: u64) -> Part 
     bounds.whole(low, low.saturating_add(each).min(count), count)
 }
 
-/// Who is counted for a schedule: the teams of a league (`distribute`), or the threads of a team.
+/// The shares of a schedule, and the caller's number: teams of a league (`distribute`), or threads of a team.
 fn shares(sched: i32) -> (u64, u64) {
     let thread = here();
     if matches!(sched & !(3 << 29), 91 | 92) {
@@ -159,7 +162,7 @@ fn shares(sched: i32) -> (u64, u64) {
     (u64::from(thread.number), u64::from(thread.team().size))
 }
 
-/// Takes the next part of a loop that is dealt out as it goes. The thread leaves the loop if there is none.
+/// Takes the next part of a dynamic loop. The thread leaves the loop if there is none.
 fn next(thread: &mut Thread) -> Option<(bool, u64, u64)> {
     let is_cancelled = settings::get().cancels
         && (thread.team().cancelled_loop.load(Ordering::Relaxed) == thread.gathers + 1
@@ -314,7 +317,7 @@ loops! {
         __kmpc_dispatch_init_8u __kmpc_dist_dispatch_init_8u __kmpc_dispatch_next_8u __kmpc_dispatch_fini_8u;
 }
 
-/// A dimension of a loop whose iterations wait for each other.
+/// A dimension of a loop with dependences between iterations.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Dimension {
@@ -324,8 +327,8 @@ pub(crate) struct Dimension {
 }
 
 impl Dimension {
-    /// How many iterations it has. clang counts them from 0 by 1, and says as the upper bound how many there are: one more than the last
-    /// one's number. Other callers say the last one's value.
+    /// How many iterations it has. clang counts them from 0 by 1, and says as the upper bound how many there are: one
+    /// more than the last one's number. Other callers say the last one's value.
     fn count(&self) -> u64 {
         if self.lower == 0 && self.step == 1 {
             return self.upper.max(0).cast_unsigned();
@@ -352,7 +355,7 @@ exports! {
         }
     }
 
-    // Sections that a compiler asks for one by one, instead of a loop over them: their number is known with the first one.
+    // Sections fetched one by one, instead of a loop over them: their number is known with the first fetch.
     "VERSION":
     fn __kmpc_sections_init(_location: Location, _thread: i32) -> i32 {
         work::begin(here(), LoopStart::counted(Kind::Dynamic, 1, u64::from(u32::MAX), 0, 1));
@@ -360,7 +363,7 @@ exports! {
     }
 
     "VERSION":
-    /// The number of a section, from 0; as many as there are if none is left.
+    /// The number of a section, from 0; the number of all sections if none is left.
     fn __kmpc_next_section(_location: Location, _thread: i32, count: i32) -> i32 {
         let thread = here();
         let is_cancelled = settings::get().cancels

@@ -1,18 +1,19 @@
-//! Nests of loops that are run as one: how many iterations they have together, which values the loops' variables have in one of them, and the
-//! part of a thread. Compilers call these where the bounds of a loop depend on the variable of one around it, or where they leave the arithmetic to the
-//! library.
+//! Nests of loops that run as one: the number of iterations of all together, the loop variables' values in one of them,
+//! and a thread's part. Compilers call these if the bounds of a loop depend on an outer loop's variable, or if they
+//! leave the arithmetic to the library.
 
 use super::Location;
 use crate::exports::exports;
 use crate::thread::here;
 
-/// A loop of a nest, as LLVM's `kmp_collapse.h` declares `bounds_info_t`. Its bounds are `lower + lower_by * outer`, `upper + upper_by * outer` with
-/// the variable of the loop `outer`, in the type `kind`; of a type of 32 bits the lower halves count.
+/// A loop of a nest, as LLVM's `kmp_collapse.h` declares `bounds_info_t`. Its bounds are `lower + lower_by * outer`,
+/// `upper + upper_by * outer` with the variable of the loop `outer`, in the type `kind`; of a type of 32 bits the lower
+/// halves count.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Nested {
     kind: i32,
-    /// The type of the variable, which may be shorter.
+    /// The type of the variable; it may be shorter.
     variable: i32,
     comparison: i32,
     outer: i32,
@@ -49,7 +50,7 @@ impl Nested {
         if matches!(self.kind, 4 | 5) { i128::from(self.step as i32) } else { i128::from(self.step) }
     }
 
-    /// `!=` is a comparison by order, which the step tells.
+    /// `!=` is a comparison by order, as the sign of the step says.
     fn order(&self) -> i32 {
         match self.comparison {
             NOT_EQUAL if self.step() > 0 => LESS,
@@ -63,12 +64,12 @@ impl Nested {
         first.wrapping_add(by.wrapping_mul(outer))
     }
 
-    /// Whether its bounds depend on the variable of that loop.
+    /// Whether its bounds depend on the variable of this outer loop.
     fn depends_on(&self, outer: usize) -> bool {
         self.outer == outer as i32 && (number(self.kind, self.lower_by) != 0 || number(self.kind, self.upper_by) != 0)
     }
 
-    /// How many iterations it has where the loops around it have these values.
+    /// How many iterations it has for these values of the outer loops.
     fn iterations(&self, values: &[u64]) -> u64 {
         let lower = number(self.kind, self.bound(self.lower, self.lower_by, values));
         let upper = number(self.kind, self.bound(self.upper, self.upper_by, values));
@@ -90,7 +91,8 @@ impl Nested {
         number(self.variable, lower.wrapping_add(iteration.wrapping_mul(self.step() as u64))) as u64
     }
 
-    /// The same loop with `<=` or `>=`, as callers expect it. One that ends before the first number of its type has no iteration and stays as it is.
+    /// Rewrites the loop with `<=` or `>=`, as callers expect it. A loop that ends before the first number of its type
+    /// has no iteration and stays as it is.
     fn make_canonical(&mut self) {
         let one = if self.order() == LESS { 1_i128 } else { -1 };
         if !matches!(self.order(), LESS | GREATER) {
@@ -104,8 +106,8 @@ impl Nested {
     }
 }
 
-/// A nest whose iterations are counted. What a loop's iterations contain is the same for all of them unless the bounds of a loop within depend on its
-/// variable; only then are they visited one by one, so the innermost loop never is.
+/// A nest with its count of iterations. All iterations of a loop contain the same number unless the bounds of an inner
+/// loop depend on its variable; only then are they visited one by one, so the innermost loop never is.
 struct Nest {
     loops: Vec<Nested>,
     /// By loop: whether a loop within depends on it.
@@ -118,7 +120,7 @@ impl Nest {
         Nest { loops, is_visited }
     }
 
-    /// The iterations of the loops from `at` on, where those around have these values.
+    /// The iterations of the loops from `at` on, for these values of the outer loops.
     fn count(&self, at: usize, values: &mut [u64]) -> u128 {
         let Some(one) = self.loops.get(at) else { return 1 };
         let iterations = one.iterations(values);
@@ -128,13 +130,13 @@ impl Nest {
         if iterations == 0 { 0 } else { u128::from(iterations) * self.count_within(at, 0, values) }
     }
 
-    /// Those within one iteration of a loop.
+    /// The iterations within one iteration of a loop.
     fn count_within(&self, at: usize, iteration: u64, values: &mut [u64]) -> u128 {
         values[at] = self.loops[at].value(iteration, values);
         self.count(at + 1, values)
     }
 
-    /// The variables' values in the iteration of this number, which is less than the count.
+    /// The variables' values in the iteration of this number; it is less than the count.
     fn find(&self, mut number: u128) -> Vec<u64> {
         let mut values = vec![0; self.loops.len()];
         for at in 0..self.loops.len() {
@@ -161,7 +163,7 @@ unsafe fn nest<'a>(loops: *mut Nested, count: i32) -> &'a mut [Nested] {
 
 exports! {
     "VERSION":
-    /// The number of iterations of a nest whose bounds do not depend on each other.
+    /// The number of iterations of a nest with independent bounds.
     fn __kmpc_process_loop_nest_rectang(_location: Location, _thread: i32, loops: *mut Nested, count: i32) -> u64 {
         let loops = unsafe { nest(loops, count) };
         let mut all = 1_u64;
@@ -187,7 +189,8 @@ exports! {
     }
 
     "VERSION":
-    /// The calling thread's part of a nest, from one iteration to another one in the order of the program. Whether it has one.
+    /// The calling thread's part of a nest, from one iteration to another one in the order of the program. Whether it
+    /// has one.
     fn __kmpc_for_collapsed_init(
         _location: Location, _thread: i32, loops: *mut Nested, part: *mut Nested, count: i32, last: *mut i32,
     ) -> i32 {

@@ -11,14 +11,14 @@ use crate::work;
 use std::ptr;
 use std::sync::atomic::Ordering;
 
-/// The lock in the first word of the eight that clang has for a name.
+/// The lock of a name, in the first of clang's eight words for it.
 fn named<'a>(words: *mut [i32; 8]) -> &'a Lock {
     unsafe { &*words.cast::<Lock>() }
 }
 
 type Combine = unsafe extern "C-unwind" fn(*mut u8, *mut u8);
 
-/// Cancels what `kind` says: 1 the region, 2 a loop, 3 sections, 4 the taskgroup.
+/// Cancels a construct, by `kind`: 1 the region, 2 a loop, 3 sections, 4 the taskgroup.
 fn cancel(kind: i32) -> bool {
     if !settings::get().cancels {
         return false;
@@ -245,7 +245,7 @@ exports! {
     }
 
     "VERSION":
-    /// The same for programs in Fortran.
+    /// The variant for Fortran.
     fn kmp_get_cancellation_status_(kind: *const i32) -> i32 {
         let kind = unsafe { *kind };
         i32::from(kind != 0 && is_cancelled(kind))

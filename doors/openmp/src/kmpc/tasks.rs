@@ -1,7 +1,7 @@
 //! Tasks.
 //!
-//! An untied task of clang comes back in parts: at each place where it may change its thread it queues itself again and returns. Its parts
-//! are run one after the other, by the thread that began it.
+//! An untied task of clang comes back in parts: at each place of a possible change of thread it queues itself again and
+//! returns. Its parts are run one after the other, by the thread that began it.
 
 use super::{Entry, KmpTask, Location};
 use crate::exports::exports;
@@ -17,11 +17,11 @@ use vicus::team::{begin_child, end_child};
 
 const FINAL: u32 = 2;
 const DESTRUCTORS: u32 = 8;
-/// The task is over when its program says so, wherever that is done.
+/// The task is over when its program says so, on any thread.
 const PROXY: u32 = 0x10;
 const PRIORITY: u32 = 0x20;
 const DETACHABLE: u32 = 0x40;
-/// Of a proxy: its entry was called, and the program has said that it is over. The second of the two frees it.
+/// For a proxy: its entry was called; the program has said the task is over. The second of the two frees it.
 const HAS_RUN: u32 = 1 << 28;
 const IS_OVER: u32 = 1 << 29;
 /// The task has queued its next part.
@@ -36,7 +36,7 @@ pub(crate) struct Depend {
     flags: u8,
 }
 
-/// Data that an `affinity` clause names.
+/// Data named by an `affinity` clause.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Affinity {
@@ -82,7 +82,7 @@ unsafe fn destroy(id: i32, task: *mut KmpTask) {
     }
 }
 
-/// Ends what a task has.
+/// Ends a task's data.
 ///
 /// # Safety
 /// It is not used any more.
@@ -111,7 +111,7 @@ unsafe fn new_task(flags: u32, bytes: usize, shared_bytes: usize, entry: Option<
     }
 }
 
-/// Order is by the first byte. How many bytes there are says where the task goes: they are left out where that matters to nobody.
+/// Order is by the first byte. The number of bytes decides the task's place: without such a use they are left out.
 unsafe fn accesses(count: i32, depends: *const Depend, more: i32, others: *const Depend) -> (Vec<Access>, Vec<Access>) {
     let one = |at: *const Depend, index: usize| unsafe { *at.add(index) };
     let all = (0..count.max(0) as usize).map(|index| one(depends, index));
@@ -171,7 +171,7 @@ fn spawn(task: *mut KmpTask) -> i32 {
     0
 }
 
-/// Spawns a task that calls the entry of a proxy, whose record is there until the proxy is over.
+/// Spawns a task that calls the entry of a proxy. The proxy's record stays until the proxy is over.
 #[cold]
 unsafe fn spawn_proxy(record: *mut Record, accesses: Vec<Access>) {
     unsafe {
@@ -198,7 +198,7 @@ unsafe extern "C-unwind" fn run_proxy(record: *mut u8) {
 unsafe fn leave_proxy(record: *mut Record, how: u32) {
     unsafe {
         let flags = AtomicU32::from_ptr(&raw mut (*record).flags);
-        // Acquire and release: who frees it sees what the other one has done.
+        // Acquire and release: the freeing side sees all writes of the other one.
         if flags.fetch_or(how, Ordering::AcqRel) & (HAS_RUN | IS_OVER) != 0 {
             (*record).event = ptr::null();
             tasks::finish(record);
@@ -235,7 +235,7 @@ fn copy(mut group: *mut Group, variable: *mut u8) -> *mut u8 {
     crate::settings::fail(&format!("no reduction is known for the variable at {variable:p}"))
 }
 
-/// What older compilers say of a variable.
+/// The old compilers' record of a variable.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct OldInput {
@@ -269,7 +269,7 @@ fn reduce(inputs: &[Input]) -> *mut Group {
     group
 }
 
-/// Opens a group on each thread of a team, whose reductions are the same.
+/// Opens a group on each thread of a team, all with the same reductions.
 fn reduce_together(is_loop: i32, inputs: &[Input]) -> *mut Group {
     let group = tasks::begin_group();
     let thread = here();
@@ -433,7 +433,7 @@ exports! {
             let own = &mut (*record_of(task)).affinity;
             let is_first = own.is_empty();
             own.extend(all);
-            // The clause's order is the program's: what it names first decides, where a strategy goes by one datum.
+            // The clause's order is the program's: its first item decides, for strategies that go by one datum.
             if let Some(first) = own.first_mut().filter(|_| is_first) {
                 first.intense = true;
             }
@@ -525,19 +525,19 @@ exports! {
     }
 }
 
-/// The bounds of a taskloop, which lie in its task.
+/// The bounds of a taskloop, stored in its task.
 struct Bounds {
     lower: *mut u64,
     upper: *mut u64,
     step: i64,
 }
 
-/// A function that borrows nothing from its caller, which may return before it is called.
+/// A function without borrows from its caller, since the caller may return before the call.
 fn outliving<F: Fn(&mut Numbers) + 'static>(run: F) -> F {
     run
 }
 
-/// A task of which others are copies: it is never run.
+/// The original of copied tasks: it is never run.
 struct Pattern(*mut Record);
 
 impl Drop for Pattern {
@@ -560,7 +560,8 @@ unsafe fn cut_loop(
         let record = record_of(pattern);
         let Bounds { lower, upper, step } = bounds;
         let (first, last) = (*lower, *upper);
-        // Whether the bounds have a sign is not said: so by their distance. A loop without an iteration ends one before it begins.
+        // Whether the bounds have a sign is not said: so by their distance. A loop without an iteration ends one before
+        // it begins.
         let (distance, each) =
             if step >= 0 { (last.wrapping_sub(first), step) } else { (first.wrapping_sub(last), step) };
         let each = each.unsigned_abs().max(1);
@@ -598,7 +599,8 @@ unsafe fn cut_loop(
                 }
                 task
             };
-            // A taskwait is for children of the task that has made them; of a range that another thread takes, the rest would be children.
+            // A taskwait waits for the children of its task. If another thread took a part of the range, the rest would
+            // become such children.
             if if_clause && !has_no_group && places.is_none() && priority(record) == 0 {
                 // The pattern is over with the last task.
                 let pattern = Pattern(record);

@@ -1,5 +1,5 @@
-//! The names of functions by their addresses, from the symbol tables of the files that have them. Functions that compilers make of regions
-//! and tasks are local: the loader does not know them, but a file that was not stripped does.
+//! The names of functions by their addresses, from the symbol tables of their files. The compilers' functions for
+//! regions and tasks are local: the loader does not know them, but a file that was not stripped does.
 
 use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, SymbolKind};
 use std::cell::RefCell;
@@ -11,10 +11,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::ptr;
 
-/// A file's functions: where they begin, as a distance from where the file is mapped, how many bytes they have, and their names. In order.
+/// A file's functions, in order: offset from the start of the mapped file, number of bytes, and name.
 type Functions = Vec<(u64, u64, String)>;
 
-/// Symbol tables that were read.
+/// Symbol tables read so far.
 pub(crate) struct Symbols {
     files: RefCell<BTreeMap<PathBuf, Functions>>,
 }
@@ -34,7 +34,7 @@ impl Symbols {
             info.assume_init()
         };
         let named = Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(info.dli_fname) }.to_bytes()));
-        // The program itself is named as it was called, which may be relative to another folder by now.
+        // The program itself has the name of its call, which may be relative to another folder by now.
         let file = if named.is_file() { named.to_owned() } else { PathBuf::from("/proc/self/exe") };
         let mut files = self.files.borrow_mut();
         let functions = files.entry(file).or_insert_with_key(|file| functions(file).unwrap_or_default());
@@ -54,7 +54,7 @@ impl Symbols {
 }
 
 impl Symbols {
-    /// How far an address is from where its file is mapped.
+    /// The offset of an address from the start of its mapped file.
     pub(crate) fn distance(&self, address: usize) -> Option<u64> {
         let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
         unsafe {
@@ -84,11 +84,11 @@ fn functions(path: &Path) -> Option<Functions> {
     Some(all)
 }
 
-/// A name of C++ as people write it, if the program has C++'s library, which knows how.
+/// A readable name of C++, if the program has C++'s library to demangle it.
 fn demangled(name: &str) -> String {
     type Demangle =
         unsafe extern "C" fn(*const libc::c_char, *mut libc::c_char, *mut usize, *mut i32) -> *mut libc::c_char;
-    // gcc adds to the name of a function what it has made of it.
+    // gcc adds a suffix to the names of functions it has made of another one.
     let (mangled, rest) = name.find("._omp").map_or((name, ""), |at| name.split_at(at));
     if !mangled.starts_with("_Z") {
         return name.to_owned();
