@@ -1,22 +1,22 @@
-//! Who may read and who may write.
+//! The rights to read and to write.
 
 use axum::http::{HeaderMap, header};
 use std::fmt;
 
-/// Tokens, and what may be done with and without them. By default everybody reads, and nobody writes.
+/// Tokens, and the rights with and without them. By default everyone reads, and no one writes.
 #[derive(Clone, Default)]
 pub struct Access {
-    /// Those who know one of these may read and write.
+    /// Clients with one of these may read and write.
     pub write: Vec<String>,
-    /// Those who know one of these may read.
+    /// Clients with one of these may read.
     pub read: Vec<String>,
     /// Everybody may write.
     pub is_open: bool,
-    /// Nobody may write, whatever they know.
+    /// No client may write, with any token.
     pub is_read_only: bool,
 }
 
-/// What is to be done.
+/// The rights that a request may need.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Right {
     Read,
@@ -26,7 +26,7 @@ pub(crate) enum Right {
 /// Why it may not be done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Denied {
-    /// Nobody may.
+    /// No client has the right.
     Never(&'static str),
     /// With a token it could be.
     TokenNeeded,
@@ -39,7 +39,7 @@ impl Access {
     pub(crate) fn check(&self, right: Right, headers: &HeaderMap) -> Result<(), Denied> {
         let token = bearer(headers);
         let knows = |tokens: &[String]| {
-            // All are compared, so that time tells nothing of which was alike.
+            // All tokens are compared, so the time does not tell which one was similar.
             token.is_some_and(|token| tokens.iter().fold(false, |known, each| known | is_same(each, token)))
         };
         match right {
@@ -54,12 +54,12 @@ impl Access {
         }
     }
 
-    /// Whether a request has a token that permits writing, so that its sender was told one.
+    /// Whether a request has a token with the right to write; only a client with that token knows it.
     pub(crate) fn knows_write(&self, headers: &HeaderMap) -> bool {
         bearer(headers).is_some_and(|token| self.write.iter().fold(false, |known, each| known | is_same(each, token)))
     }
 
-    /// How the page tells who may write.
+    /// The right to write, in the words of the page.
     pub(crate) fn of_updates(&self) -> &'static str {
         match self {
             Access { is_read_only: true, .. } => "off",

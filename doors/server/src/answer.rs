@@ -1,4 +1,4 @@
-//! Answers that are no results: errors, as text for people or as JSON for programs, and short ones.
+//! Answers without results: errors, as text for people or as JSON for programs, and short ones.
 
 use crate::access::Denied;
 use crate::body::Body;
@@ -15,10 +15,10 @@ pub(crate) struct Failure {
     /// A word for programs.
     pub(crate) kind: &'static str,
     pub(crate) message: String,
-    /// Where in the text.
+    /// The place of the error in the text.
     pub(crate) place: Option<Box<Place>>,
     pub(crate) retry_after: Option<Duration>,
-    /// The methods that there are, with 405.
+    /// The allowed methods, with 405.
     pub(crate) allow: Option<&'static str>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Place {
 impl Place {
     /// The place at a line and a column of characters, both from 1.
     pub(crate) fn of(text: &str, line: usize, column: usize) -> Option<Place> {
-        /// So many characters of a line are shown on each side.
+        /// The most characters of a line shown on each side.
         const SHOWN: usize = 60;
         if line == 0 {
             return None;
@@ -84,7 +84,7 @@ impl Failure {
         Failure { retry_after, ..Failure::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message) }
     }
 
-    /// An error of the service; `text` is what was asked.
+    /// An error of the service; `text` is the request's text.
     pub(crate) fn of(error: &Error, text: &str) -> Failure {
         let (status, kind) = match error.kind() {
             _ if matches!(error, Error::Query(query) if query.kind == TextErrorKind::TooLong) => {
@@ -98,7 +98,7 @@ impl Failure {
             }
             ErrorKind::TimeLimit => (StatusCode::REQUEST_TIMEOUT, "time"),
             ErrorKind::Busy | ErrorKind::NoMemory | ErrorKind::NoThread => return Failure::busy(error.to_string()),
-            // Somebody has stopped it; its own client would not read this.
+            // The request was stopped from elsewhere; its own client would not read this.
             ErrorKind::Cancelled => (StatusCode::from_u16(499).expect("it is in range"), "cancelled"),
             ErrorKind::Sink => (StatusCode::NOT_ACCEPTABLE, "format"),
             ErrorKind::Store if error.is_full() => (StatusCode::INSUFFICIENT_STORAGE, "full"),
@@ -112,7 +112,7 @@ impl Failure {
         Failure { place, ..Failure::new(status, kind, error.to_string()) }
     }
 
-    /// The answer, in JSON if the client wants that more than text.
+    /// The answer, in JSON if the client prefers it to text.
     pub(crate) fn response(&self, json: bool, request: Option<&str>) -> Response<Body> {
         let body = if json {
             let mut error = json!({ "kind": self.kind, "message": self.message, "request": request });
@@ -142,7 +142,8 @@ impl Failure {
     }
 }
 
-/// An error of the system names files by their paths; where the server keeps them is not its clients' business.
+/// Cuts folders from an error of the system: it names files by their paths, and clients have no business with the
+/// server's folders.
 fn without_folders(message: &str) -> String {
     let shown = |word: &str| match word.starts_with('/') && word.len() > 1 {
         true => word.rsplit_once('/').map_or("", |(_, name)| name).to_owned(),
@@ -163,7 +164,7 @@ impl From<Denied> for Failure {
     }
 }
 
-/// An answer that is there as a whole.
+/// An answer in one piece.
 pub(crate) fn short(status: StatusCode, kind: &'static str, bytes: Vec<u8>) -> Response<Body> {
     let mut response = Response::new(Body::whole(bytes));
     *response.status_mut() = status;
@@ -179,7 +180,7 @@ pub(crate) fn json(value: &serde_json::Value) -> Response<Body> {
     response
 }
 
-/// Puts a value into a header that is text of ours.
+/// Puts a text of this crate into a header.
 pub(crate) fn put(headers: &mut HeaderMap, name: &'static str, value: impl AsRef<str>) {
     if let Ok(value) = HeaderValue::from_str(value.as_ref()) {
         headers.insert(name, value);

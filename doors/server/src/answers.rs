@@ -1,12 +1,13 @@
-//! Answers that are kept: a request that comes again at the same version of the data is answered on the network's thread, which looks its
-//! answer up and runs nothing.
+//! Kept answers: a request that comes again at the same version of the data is answered on the network's thread, by a
+//! look-up, and runs nothing.
 //!
-//! What makes two requests one is all of their heads that an answer may depend on, as it was sent: nothing is decoded or parsed to find an
-//! answer. It is known by a hash of 128 bits under keys of this process alone, so no client can make two requests that share one. Kept is
-//! what would be the same if it were asked again, and is whole; what may differ each time has no tag, and is never kept.
+//! Two requests are one if all parts of their heads that an answer may depend on are equal, as they were sent: nothing
+//! is decoded or parsed to find an answer. The key is a hash of 128 bits under keys of this process alone, so no client
+//! can make two requests with one key. An answer is kept if it is complete and would be the same again; an answer that
+//! may differ each time has no tag, and is never kept.
 //!
-//! Answers are bounded together in bytes ([`Generations`]), and so are those that are still on their way to be kept, or to a client that
-//! reads slowly though they are kept no more ([`Live`]).
+//! Kept answers are bounded together in bytes ([`Generations`]). So are the texts of answers on their way to be kept,
+//! and of dropped answers with a slow reader ([`Live`]).
 
 use crate::body::Body;
 use crate::coding::Coding;
@@ -18,11 +19,11 @@ use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What makes two requests one, at a version of the data.
+/// The identity of a request, at a version of the data.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Key(u64, u64);
 
-/// An answer that would be the same if it were asked again.
+/// An answer that would be the same again.
 #[derive(Clone, Debug)]
 pub(crate) struct Lasting {
     pub(crate) version: u64,
@@ -30,7 +31,7 @@ pub(crate) struct Lasting {
     pub(crate) coding: Coding,
     pub(crate) tag: String,
     pub(crate) rows: u64,
-    /// So many rows were asked for at most.
+    /// The most rows the request asks for.
     pub(crate) first_rows: Option<u64>,
 }
 
@@ -50,14 +51,14 @@ pub(crate) struct Answers {
     live: Arc<Live>,
 }
 
-/// Bytes of all answers' texts that there are, and the most that there may be.
+/// The bytes of all living texts, and their limit.
 #[derive(Debug)]
 struct Live {
     bytes: AtomicU64,
     most: u64,
 }
 
-/// The text of an answer that is kept, or may be when it is whole.
+/// The text of a kept answer, or of one that may be kept when it is complete.
 #[derive(Debug)]
 pub(crate) struct Text {
     pieces: Vec<Bytes>,
@@ -66,16 +67,16 @@ pub(crate) struct Text {
     live: Arc<Live>,
 }
 
-/// An answer that is longer than so much of the memory for answers is not kept: a few of them would drop all others.
+/// An answer longer than the memory for answers divided by this is not kept: a few of them would drop all others.
 const SHARE: u64 = 8;
 
-/// A piece that is shorter is copied, so that it has no room to spare.
+/// A shorter piece is copied, so that it has no spare capacity.
 const WORTH_SHARING: usize = 32 << 10;
 
-/// What an answer takes beside its bytes.
+/// The memory of an answer beside its text.
 const BESIDE_BYTES: u64 = 300;
 
-/// The header fields on which a query's answer may depend.
+/// The header fields that a query's answer may depend on.
 const FIELDS: [header::HeaderName; 3] = [header::HOST, header::ACCEPT, header::ACCEPT_ENCODING];
 
 /// With one of these, a request is more than its answer.
@@ -83,17 +84,17 @@ const NAMES: [&str; 2] = ["vicus-request-id", "vicus-trace"];
 
 impl Answers {
     pub(crate) fn new(most_bytes: u64) -> Answers {
-        // There is room for some that are on their way when as many are kept as may be.
+        // Leaves room for some answers on their way while the kept ones are at their limit.
         let live = Arc::new(Live { bytes: AtomicU64::new(0), most: most_bytes.saturating_add(most_bytes / 4) });
         Answers { keys: [RandomState::new(), RandomState::new()], kept: Generations::new(most_bytes), live }
     }
 
-    /// For an answer that is about to be sent.
+    /// An empty text for an answer about to be sent.
     pub(crate) fn text(&self) -> Text {
         Text { pieces: Vec::new(), bytes: 0, most: self.kept.most_bytes() / SHARE, live: Arc::clone(&self.live) }
     }
 
-    /// The key of a request, if its answer may be kept. `is_tls` belongs to what its relative IRIs are resolved against.
+    /// The key of a request, if its answer may be kept. `is_tls` is part of the base of relative IRIs.
     pub(crate) fn key<B>(&self, request: &Request<B>, is_tls: bool) -> Option<Key> {
         let (uri, headers) = (request.uri(), request.headers());
         let is_query = request.method() == Method::GET && matches!(uri.path(), "/sparql" | "/query");
@@ -125,7 +126,7 @@ impl Answers {
 }
 
 impl Text {
-    /// Adds what comes next. `false` if it is too long by now to be kept, or there is no memory for it.
+    /// Adds the next piece. `false` if the text is too long to be kept by now, or there is no memory for it.
     pub(crate) fn push(&mut self, piece: &Bytes) -> bool {
         let bytes = piece.len() as u64;
         let most = self.live.most;
@@ -240,7 +241,7 @@ mod tests {
         assert!(!answers.text().push(&Bytes::from(vec![b'x'; 5000])), "it is too long");
     }
 
-    /// Whoever reads an answer slowly holds it when it is kept no more. Others find room in what is left.
+    /// A slow reader holds its answer even when it is dropped from the cache. Other answers find room in the rest.
     #[test]
     fn all_texts_are_bounded_together() {
         let answers = Answers::new(80_000);
@@ -267,7 +268,7 @@ mod tests {
         let answers = Answers::new(1 << 20);
         answers.put(Key(1, 1), lasting(2), text(&answers, 1));
         assert!(answers.kept.get(1, &Key(1, 1)).is_none() && answers.kept.get(2, &Key(1, 1)).is_some());
-        // One that was begun before the change.
+        // An answer begun before the change.
         answers.put(Key(2, 2), lasting(1), text(&answers, 1));
         assert!(answers.kept.get(2, &Key(2, 2)).is_none());
         assert!(answers.kept.get(3, &Key(1, 1)).is_none());

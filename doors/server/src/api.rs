@@ -1,4 +1,4 @@
-//! What the page asks: about the data, the machine, the requests that run, and the text that is being written.
+//! The page's queries: about the data, the machine, the running requests, and the text in the editor.
 
 use crate::access::Right;
 use crate::answer::{Failure, Place, json as json_answer, put, short};
@@ -20,10 +20,10 @@ use vicus_language::TextErrorKind;
 use vicus_service::{Error, Limits, SessionOptions, check, check_update};
 use vicus_sparql::{Form, KNOWN_PREFIXES, SuggestionKind, complete};
 
-/// A text that is looked at while it is written has no more bytes.
+/// The most bytes of a text checked or completed while it is written.
 const TEXT_BYTES: u64 = 1 << 20;
 
-/// A completion that takes longer has what was found by then.
+/// A longer completion returns the finds up to then.
 const COMPLETION_TIME: Duration = Duration::from_millis(40);
 
 pub(crate) async fn answer(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Result<Response<Body>, Failure> {
@@ -47,7 +47,7 @@ pub(crate) async fn answer(shared: &Arc<Shared>, request: &Request, body: Incomi
         ("GET" | "HEAD", ["requests"]) => {
             let writes = shared.options.access.check(Right::Write, &request.headers).is_ok();
             let shown = |entry: &Arc<Entry>| {
-                // What is written into data shows it.
+                // The text of an update shows the data written by it.
                 let is_shown = entry.kind == "query" || writes || entry.is_of(request.client, &request.headers);
                 entry.json(request.client, is_shown)
             };
@@ -89,7 +89,7 @@ fn entry(shared: &Shared, id: &str) -> Result<Arc<Entry>, Failure> {
     shared.requests.get(id).ok_or_else(|| no_request(id))
 }
 
-/// What the page needs to begin. Without the right to read, it has nothing of the data or the machine.
+/// The page's start-up data. Without the right to read, it has nothing of the data or the machine.
 fn info(shared: &Shared, reads: bool) -> Value {
     let (options, runtime) = (&shared.options, shared.service.runtime());
     let (version, topology) = (shared.data.now(), runtime.topology());
@@ -148,10 +148,10 @@ fn info(shared: &Shared, reads: bool) -> Value {
     })
 }
 
-/// A page that listens to events, which are sent by a task until the page goes.
+/// An answer of events for a page. A task sends them until the page goes.
 fn events(send: impl FnOnce(mpsc::Sender<Bytes>) -> tokio::task::JoinHandle<()>) -> Response<Body> {
     let (sender, receiver) = mpsc::channel(4);
-    // Ends when the receiver, which the body has, is dropped.
+    // The task ends when the body drops its receiver.
     drop(send(sender));
     let mut response = Response::new(Body::Events(receiver));
     put(response.headers_mut(), "content-type", "text/event-stream");
@@ -205,7 +205,7 @@ fn load(shared: &Arc<Shared>) -> Response<Body> {
 
 /// How a request goes on, five times a second.
 fn watch(shared: &Arc<Shared>, id: &str) -> Response<Body> {
-    /// A request that has not begun yet is waited for.
+    /// Waits for a request that has not begun yet.
     const PATIENCE: Duration = Duration::from_secs(5);
     const EACH: Duration = Duration::from_millis(200);
     let (shared, id) = (Arc::clone(shared), id.to_owned());
@@ -255,7 +255,7 @@ async fn written(shared: &Shared, request: &Request, body: Incoming) -> Result<W
     serde_json::from_slice(&body.bytes).map_err(|error| Failure::bad(format!("the body is not as expected: {error}")))
 }
 
-/// The byte at so many UTF-16 code units.
+/// The byte at this number of UTF-16 code units.
 fn byte_at(text: &str, units: usize) -> usize {
     let mut left = units;
     for (at, character) in text.char_indices() {
@@ -323,7 +323,7 @@ fn checked_sql(text: &str) -> Value {
     }
 }
 
-/// Whether a text is a query or an update, and where it is not.
+/// Whether a text is a query or an update, and the place of an error.
 async fn checked(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Result<Response<Body>, Failure> {
     let Written { text, language, .. } = written(shared, request, body).await?;
     let job = {
@@ -350,7 +350,7 @@ async fn checked(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Res
             if let Ok(()) = check_update(&text, memory, &options) {
                 return json!({ "form": "update", "variables": [] });
             }
-            // Of a text that begins as an update, the update's error helps.
+            // For a text that begins as an update, the update's error helps.
             let begins_update = error.to_string().contains("begins an update");
             let error =
                 if begins_update { check_update(&text, memory, &options).err().unwrap_or(error) } else { error };

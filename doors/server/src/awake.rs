@@ -1,9 +1,10 @@
 //! Threads that stay awake for a moment after an answer, because the next request mostly follows at once.
 //!
-//! A thread that sleeps in the kernel is woken by an interrupt to its PU, which mostly sleeps as well by then: that takes longer than a
-//! short answer does. So one thread of the network and one job's thread look for what comes, again and again, for some microseconds after
-//! what they have done last. In between they yield their PU to any thread that could run there, and as soon as a seat of the runtime is
-//! awake they sleep as usual: what wakes up from a sleep is run before a query that has had its turn, what yields is not.
+//! A thread that sleeps in the kernel is woken by an interrupt to its PU, which mostly sleeps as well by then: the
+//! wake-up takes longer than a short answer does. So one thread of the network and one job's thread look for new work,
+//! again and again, for some microseconds after their last. In between they yield their PU to any thread that could run
+//! there, and as soon as a seat of the runtime is awake they sleep as usual: the kernel prefers a thread that wakes up
+//! from a sleep to a query with a long turn, but not a thread that yields.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -11,10 +12,10 @@ use tokio::sync::Notify;
 
 pub(crate) struct Awake {
     moment: Duration,
-    /// Whether no other thread of this process has work that a PU is better used for.
+    /// Whether no other thread of this process has better use for a PU.
     is_idle: Box<dyn Fn() -> bool + Send + Sync>,
     start: Instant,
-    /// Nanoseconds since the start until which a thread of the network stays awake.
+    /// The end of the network thread's time awake, in nanoseconds since the start.
     until: AtomicU64,
     /// Whether one does.
     is_awake: AtomicBool,
@@ -22,7 +23,7 @@ pub(crate) struct Awake {
 }
 
 impl Awake {
-    /// For so long, 0 for not at all.
+    /// Threads stay awake for `moment`; 0: not at all.
     pub(crate) fn new(moment: Duration, is_idle: impl Fn() -> bool + Send + Sync + 'static) -> Awake {
         Awake {
             moment,
@@ -43,14 +44,14 @@ impl Awake {
         if self.moment.is_zero() {
             return;
         }
-        // One that is just going to sleep may miss this: the next request wakes it, as any that comes late does.
+        // A thread about to sleep may miss this: the next request wakes it, like any late one.
         self.until.store(Self::nanos(self.start.elapsed().saturating_add(self.moment)), Ordering::Relaxed);
         if !self.is_awake.load(Ordering::Relaxed) {
             self.begins.notify_one();
         }
     }
 
-    /// A task of the network that keeps the thread which runs it awake, whenever there are answers. It never ends.
+    /// A task of the network that keeps its thread awake, whenever there are answers. It never ends.
     pub(crate) async fn keep(&self) {
         loop {
             self.begins.notified().await;

@@ -20,18 +20,18 @@ use vicus_service::{BrokenOff, MemoryBudget, StreamReader, StreamWatch};
 /// The body of an answer.
 pub(crate) enum Body {
     Whole(Option<Bytes>),
-    /// An answer that is kept, of which so many pieces are sent.
+    /// A kept answer, and the number of its pieces sent so far.
     Kept {
         kept: Arc<Kept>,
         sent: usize,
     },
     Stream(Box<Stream>),
-    /// Events that a page listens to.
+    /// Events for a page.
     Events(tokio::sync::mpsc::Receiver<Bytes>),
 }
 
-/// Stops a request whose client takes nothing of its answer for so long. Neither a connection that is full nor a window of HTTP/2 that stays
-/// closed asks for the next piece, so a task of its own looks at the stream.
+/// Stops a request if its client takes nothing of its answer for `most`. Neither a full connection nor a closed window
+/// of HTTP/2 asks for the next piece, so a separate task looks at the stream.
 pub(crate) fn watch(stream: StreamWatch, entry: Arc<Entry>, most: Duration) {
     tokio::spawn(async move {
         while !stream.is_over() {
@@ -41,16 +41,16 @@ pub(crate) fn watch(stream: StreamWatch, entry: Arc<Entry>, most: Duration) {
                 // After the cancel, so that its boxes end without an error of their own.
                 return stream.give_up();
             }
-            // A stream that is taken soon is over before a long sleep is.
+            // A stream that is taken soon ends before a long sleep would.
             tokio::time::sleep((most - untaken).min(LOOK)).await;
         }
     });
 }
 
-/// A stream is looked at each time after so long at the latest, so that a task does not outlive it for long.
+/// The longest sleep between two looks at a stream: the task does not outlive it for longer.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// A text that is written while it is sent.
+/// A text sent while it is written.
 pub(crate) struct Stream {
     first: Option<Bytes>,
     reader: StreamReader,
@@ -58,7 +58,7 @@ pub(crate) struct Stream {
     sent: Box<dyn FnMut(Sent<'_>) + Send>,
 }
 
-/// What has become of a text that is written while it is sent.
+/// The progress of a text sent while it is written.
 pub(crate) enum Sent<'a> {
     Piece(&'a Bytes),
     /// All of it was taken.
@@ -70,7 +70,7 @@ impl Body {
         Body::Whole(Some(bytes.into()))
     }
 
-    /// `sent` is told what was sent, and dropped when the body is: at its end, or when its client has gone.
+    /// `sent` is called with each event, and dropped with the body: at its end, or when its client has gone.
     pub(crate) fn stream(first: Bytes, reader: StreamReader, sent: impl FnMut(Sent<'_>) + Send + 'static) -> Body {
         Body::Stream(Box::new(Stream { first: Some(first), reader, sent: Box::new(sent) }))
     }
@@ -127,35 +127,35 @@ impl http_body::Body for Body {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bound {
     pub(crate) bytes: u64,
-    /// In each stretch of this length but for the first one, so much must come that it is [`SLOWEST`] on average.
+    /// In each stretch of this length except the first, the bytes must come to [`SLOWEST`] on average.
     pub(crate) stretch: Duration,
 }
 
-/// Bytes of a body that come in a second at the least.
+/// The least bytes of a body in a second.
 const SLOWEST: f64 = 1024.0;
 
 /// Bytes of bodies, of all requests together.
 ///
-/// One client's bodies hold a quarter of what there is, and more only while bodies hold less than half of it or than one body may: so a
-/// client that sends many leaves room for others.
+/// One client's bodies hold up to a quarter of the memory, and more only while all bodies hold less than half of it or
+/// less than one body's limit: so a client with many bodies leaves room for others.
 #[derive(Debug)]
 pub(crate) struct Bodies {
     held: Mutex<Held>,
     most: u64,
     /// A body within its limit finds room when it is alone.
     one: u64,
-    /// Bodies are held beside what requests take of it.
+    /// The budget of requests; bodies are held beside it.
     memory: Arc<MemoryBudget>,
 }
 
-/// Invariant: `all` is the sum of what clients hold, each of which is more than nothing.
+/// Invariant: `all` is the sum of the clients' bytes, each of them more than 0.
 #[derive(Default, Debug)]
 struct Held {
     all: u64,
     of_clients: BTreeMap<IpAddr, u64>,
 }
 
-/// What one request holds of them.
+/// The bytes held for one request's body.
 #[derive(Debug)]
 pub(crate) struct HeldBytes {
     bodies: Arc<Bodies>,
@@ -164,12 +164,12 @@ pub(crate) struct HeldBytes {
 }
 
 impl Bodies {
-    /// So many bytes together, of which one body may have so many, beside what requests take of the memory for all.
+    /// `most` bytes together, `one` of them for one body at most, beside the requests' part of the memory for all.
     pub(crate) fn new(most: u64, one: u64, memory: Arc<MemoryBudget>) -> Arc<Bodies> {
         Arc::new(Bodies { held: Mutex::default(), most, one, memory })
     }
 
-    /// For a body that begins.
+    /// Begins the account of a body.
     pub(crate) fn begin(self: &Arc<Self>, client: IpAddr) -> HeldBytes {
         HeldBytes { bodies: Arc::clone(self), client, bytes: 0 }
     }
@@ -205,7 +205,7 @@ impl HeldBytes {
         Ok(())
     }
 
-    /// Makes room for so many bytes more, and books it: what has come, and a quarter of it for what may come.
+    /// Makes room for `more` bytes, and books it with a quarter of the text in reserve.
     fn make_room(&mut self, text: &mut Vec<u8>, more: usize) -> Result<(), Failure> {
         let (len, capacity) = (text.len(), text.capacity());
         if capacity - len >= more {
@@ -242,7 +242,7 @@ pub(crate) struct Whole {
     pub(crate) held: HeldBytes,
 }
 
-/// A body, or a part of it, as it is read; the last part gives back what the body held.
+/// A body, or a part of it, as it is read; the last part gives back the body's memory.
 pub(crate) struct Part<R> {
     pub(crate) inner: R,
     pub(crate) _held: Arc<HeldBytes>,
@@ -269,7 +269,7 @@ where
         return Err(too_long(bound, ""));
     }
     let (mut body, mut bytes, began) = (body, Vec::new(), Instant::now());
-    // Of the stretch that goes on: its end, and the bytes that are there by then at the least.
+    // The end of the current stretch, and the least bytes to have by then.
     let (mut end, mut least) = (began + bound.stretch, 0);
     loop {
         let left = end.saturating_duration_since(Instant::now());

@@ -19,7 +19,7 @@ const GZIP_LEVEL: u32 = 2;
 const ZSTD_LEVEL: i32 = 1;
 
 impl Coding {
-    /// Its name in `Content-Encoding`; none for what is not packed.
+    /// Its name in `Content-Encoding`; none for an unpacked body.
     pub(crate) fn name(self) -> Option<&'static str> {
         match self {
             Coding::Identity => None,
@@ -51,7 +51,7 @@ impl Coding {
         }
     }
 
-    /// What reads a packed body.
+    /// The reader of a packed body.
     pub(crate) fn unpack(self, bytes: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
         Ok(match self {
             Coding::Identity => Box::new(bytes),
@@ -103,7 +103,7 @@ impl Write for Packer {
         }
     }
 
-    /// So that a client can unpack all that was written so far.
+    /// Lets a client unpack everything written so far.
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Packer::Identity(writer) => writer.flush(),

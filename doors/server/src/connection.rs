@@ -64,7 +64,8 @@ pub(crate) async fn accept(
         };
         // Small answers leave at once.
         let _ = stream.set_nodelay(true);
-        // So that a client that takes its answer slowly is soon seen to take it: else the system says so when megabytes are gone.
+        // Limits the unsent bytes in the system, so that a slow client's takings are seen soon: else the system reports
+        // them after megabytes.
         #[cfg(target_os = "linux")]
         let _ = SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT);
         let (tls, shared, builder, watcher) =
@@ -89,7 +90,7 @@ pub(crate) async fn accept(
 
 fn builder(head_time: Duration) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
-    // hyper's own date is a panic where the clock has passed the year 9999.
+    // hyper's own date panics if the clock is past the year 9999.
     builder
         .http1()
         .auto_date_header(false)
@@ -149,30 +150,30 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     });
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     tokio::select! {
-        // What a client does wrong, or that it goes, is its own matter.
+        // A client's mistakes, and its leaving, end its connection alone.
         _ = watcher.watch(connection.into_owned()) => {}
         () = left.is_left(take_time) => {}
     }
 }
 
-/// So many connections may have been made that were not accepted yet. Where the queue is full, a client's packets are dropped, and it sends
-/// them again after a second; the standard library's 128 is less than many clients open at once.
+/// The most connections not yet accepted. A full queue drops a client's packets, and the client sends them again after
+/// a second; the standard library's 128 is less than many clients open at once.
 const ARRIVING: i32 = 4096;
-/// The system takes bytes while it has not sent so many.
+/// The system takes bytes while it has fewer than this unsent.
 #[cfg(target_os = "linux")]
 const UNSENT: u32 = 256 << 10;
 /// How HTTP/2 begins (RFC 9113, §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// A connection that fails if its first bytes come too late, or if its client takes nothing for too long.
+/// A connection with limits: it fails if its first bytes come too late, or if its client takes nothing for too long.
 ///
-/// Until the first bytes tell HTTP/1.1 from HTTP/2, hyper waits without a limit; then the time for a head begins. A client that takes nothing it
-/// waits for without a limit as well.
+/// Until the first bytes tell HTTP/1.1 from HTTP/2, hyper waits without a limit; then the time for a head begins. hyper
+/// also waits without a limit for a client that takes nothing.
 struct Opening<S> {
     inner: S,
-    /// So many bytes of [`PREFACE`] have come.
+    /// The bytes of [`PREFACE`] seen so far.
     seen: usize,
-    /// Until it is known what the connection speaks.
+    /// Set until the protocol is known.
     late: Option<Pin<Box<Sleep>>>,
     /// While the connection takes no bytes: until when it is waited for.
     full: Option<Pin<Box<Sleep>>>,
@@ -183,11 +184,11 @@ struct Opening<S> {
 }
 
 impl<S> Opening<S> {
-    /// Whether a write that has to wait is waited for too long. One that has not, ends the wait.
+    /// Whether a write has waited for too long. A write without a wait ends the wait.
     fn is_stuck(&mut self, waits: bool, context: &mut Context<'_>) -> bool {
         if !waits {
             if self.full.take().is_some() && self.ended.is_some() {
-                // The end of what the client sent may be told now.
+                // The end of the client's bytes may be passed on now.
                 context.waker().wake_by_ref();
             }
             return false;
@@ -221,7 +222,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Opening<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Opening<S> {
-    /// Reads on. The end of what comes is told when the request is answered, or if its client has gone.
+    /// Reads on. The end of the client's bytes is passed on when the request is answered, or if its client has gone.
     fn poll_more(&mut self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.inner).poll_read(context, buffer))?;
@@ -235,7 +236,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Opening<S> {
         if self.full.is_some() { Poll::Pending } else { Poll::Ready(Ok(())) }
     }
 
-    /// What comes before something of an answer is written.
+    /// Runs before a part of an answer is written.
     fn poll_before(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.exchange.writes();
         match &mut self.ended {
@@ -276,7 +277,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Opening<S> {
     }
 }
 
-/// Listens at an address, which is given with its port.
+/// Listens at an address with its port.
 pub(crate) fn listen(address: &str) -> Result<std::net::TcpListener, ServerError> {
     let failed = |error| ServerError::Address { address: address.to_owned(), error };
     let listener = std::net::TcpListener::bind(address).map_err(failed)?;
@@ -286,7 +287,7 @@ pub(crate) fn listen(address: &str) -> Result<std::net::TcpListener, ServerError
     Ok(listener)
 }
 
-/// The machine's clock; rustls' own panics where it says a time before 1970.
+/// The machine's clock; rustls' own one panics if it is before 1970.
 #[derive(Debug)]
 struct Clock;
 
@@ -296,7 +297,7 @@ impl TimeProvider for Clock {
     }
 }
 
-/// What speaks TLS with a certificate.
+/// The acceptor of TLS with a certificate.
 pub(crate) fn tls(certificate: &Path, key: &Path) -> Result<TlsAcceptor, ServerError> {
     let wrong = |path: &Path, why: String| ServerError::Certificate { path: path.to_owned(), why };
     let chain = CertificateDer::pem_file_iter(certificate)

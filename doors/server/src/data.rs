@@ -1,4 +1,4 @@
-//! The data that a server answers from: a store on disk, or a dataset in memory.
+//! The server's data: a store on disk, or a dataset in memory.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,16 +6,16 @@ use vicus_rdf::Snapshot;
 use vicus_service::{Dataset, Draft, Error, Keeper, NotStored, Service, SessionOptions};
 use vicus_store::{CommitError, Store, StoreError};
 
-/// Data, which updates may change while queries read it.
+/// Data for queries; updates may change it meanwhile.
 pub enum Data {
-    /// A store on disk, whose changes its keeper merges in the background.
+    /// A store on disk. Its keeper merges changes in the background.
     Store {
         /// The store.
         store: Arc<Store>,
         /// Merges; ends with the server.
         keeper: Option<Keeper>,
     },
-    /// Files that were loaded. What updates change is lost with the process.
+    /// Loaded files. Changes by updates are lost with the process.
     Memory(Dataset),
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Held {
     /// Held by an update of data in memory until it is done.
     turn: Mutex<()>,
     last: Mutex<Version>,
-    /// What tells one start of a server from another.
+    /// The identity of this start of the server.
     started: u64,
 }
 
@@ -57,7 +57,7 @@ impl Held {
         let mut last = lock(&self.last);
         let mut before = None;
         if !Arc::ptr_eq(&last.snapshot, &snapshot) {
-            // The one before is held until here, so none that is made meanwhile has its address.
+            // Holds the version before until here, so a new one cannot have its address.
             let number = last.number + 1;
             before = Some(std::mem::replace(&mut *last, Version { snapshot, number }));
         }
@@ -78,7 +78,7 @@ impl Held {
         self.now().number
     }
 
-    /// What names a version of the data, for this start of the server.
+    /// The name of a version of the data, for this start of the server.
     pub(crate) fn tag(&self, version: u64) -> String {
         format!("{:x}-{version}", self.started)
     }
@@ -102,12 +102,12 @@ impl Held {
                 Updated { operations: updated.operations, rows: updated.rows }
             }
         };
-        // What the update has replaced is not to wait for the next request.
+        // Drops the replaced version now, without waiting for the next request.
         drop(self.now());
         Ok(updated)
     }
 
-    /// Ends merging, for a server that ends.
+    /// Ends merging, at the end of the server.
     pub(crate) fn close(&self) {
         if let Kind::Store { keeper, .. } = &self.data {
             drop(lock(keeper).take());
@@ -128,7 +128,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What an update came to.
+/// The result of an update.
 pub(crate) struct Updated {
     pub(crate) operations: usize,
     pub(crate) rows: u64,
@@ -138,7 +138,7 @@ pub(crate) struct Updated {
 pub(crate) enum NotUpdated {
     Update(Error),
     Store(Error),
-    /// It may have been carried out, or not.
+    /// The update may have been carried out, or not.
     InDoubt(CommitError),
 }
 
@@ -152,7 +152,7 @@ impl From<NotStored> for NotUpdated {
     fn from(error: NotStored) -> NotUpdated {
         match error {
             NotStored::Update(error) => NotUpdated::Update(error),
-            // What the update wants is beyond a limit.
+            // The update asks for more than a limit.
             NotStored::Commit(CommitError::Failed(error @ StoreError::NotKept(_))) => {
                 NotUpdated::Update(Error::Failed { name: "update".to_owned(), error: Arc::new(error) })
             }

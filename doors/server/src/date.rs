@@ -1,4 +1,4 @@
-//! The `Date` of answers, where the machine's clock says one: it may say anything.
+//! The `Date` of answers, if the machine's clock has a usable one: it may have any value.
 
 use axum::http::HeaderValue;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -14,7 +14,7 @@ pub(crate) fn http_date(at: SystemTime) -> Option<HeaderValue> {
         return None;
     }
     let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // From 0000-03-01 on, so that a leap day is the last of its year; 400 years have 146,097 days.
+    // Counts from 0000-03-01 on, so that a leap day is the last of its year; 400 years have 146,097 days.
     let days_since_march = days + 719_468;
     let (era, day_of_era) = (days_since_march / 146_097, days_since_march % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -40,7 +40,8 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// What happened: behind the year 9999 the header was a panic on a thread of the network. Expected values are of `date -u -R -d @SECONDS`.
+    /// What happened: after the year 9999 the header was a panic on a thread of the network. Expected values are from
+    /// `date -u -R -d @SECONDS`.
     #[test]
     fn a_clock_that_says_nonsense_has_no_date() {
         let text = |seconds: u64| {

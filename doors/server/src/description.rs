@@ -1,4 +1,4 @@
-//! SPARQL 1.1 Service Description: what the endpoint is, as triples about it.
+//! SPARQL 1.1 Service Description: the endpoint's properties, as triples about it.
 
 use crate::answer::{Failure, put, short};
 use crate::body::Body;

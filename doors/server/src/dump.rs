@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use vicus_service::{StreamWriter, dump, text_stream};
 
-/// Waits where the reader is slow: it writes on a thread that may.
+/// Waits for a slow reader: it writes on a thread that may block.
 struct Waiting {
     packer: Packer,
     writer: StreamWriter,

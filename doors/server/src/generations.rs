@@ -1,7 +1,8 @@
-//! What is kept for requests that come again: at one version of the data, and within so many bytes.
+//! Kept values for requests that come again: for one version of the data, and within a limit of bytes.
 //!
-//! It lies in two generations: what is used moves to the younger, and when that has half of the bytes, it becomes the older, and what was
-//! left in that is dropped. So what was used least recently goes, and no order is kept.
+//! Values lie in two generations: a used one moves to the younger, and when the younger has half of the bytes, it
+//! becomes the older, and the rest of the older one is dropped. So the least recently used values go, and no order is
+//! kept.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -23,7 +24,7 @@ struct State<K, V> {
 }
 
 struct Generation<K, V> {
-    /// With the bytes that each takes.
+    /// The values, each with its bytes.
     values: HashMap<K, (V, u64)>,
     bytes: u64,
 }
@@ -41,18 +42,18 @@ impl<K, V> State<K, V> {
 }
 
 impl<K: Eq + Hash, V: Clone> Generations<K, V> {
-    /// At most so many bytes together.
+    /// Keeps at most `most_bytes` together.
     pub(crate) fn new(most_bytes: u64) -> Self {
         let (hits, misses) = (AtomicU64::new(0), AtomicU64::new(0));
         Generations { state: Mutex::new(State::new(0)), most_bytes, hits, misses }
     }
 
-    /// The most bytes that all may take.
+    /// The most bytes of all values.
     pub(crate) fn most_bytes(&self) -> u64 {
         self.most_bytes
     }
 
-    /// How often a value was asked for that was there, and that was not.
+    /// How many look-ups found a value, and how many did not.
     pub(crate) fn hits_and_misses(&self) -> [u64; 2] {
         [&self.hits, &self.misses].map(|count| count.load(Ordering::Relaxed))
     }
@@ -64,7 +65,8 @@ impl<K: Eq + Hash, V: Clone> Generations<K, V> {
         found
     }
 
-    /// Keeps a value, which takes so many bytes, unless the data has changed since. The caller keeps none that would leave no room for others.
+    /// Keeps a value of `bytes`, unless the data has changed since. The caller keeps no value large enough to crowd out
+    /// the others.
     pub(crate) fn put(&self, version: u64, key: K, value: V, bytes: u64) {
         let mut state = self.lock();
         state.move_to(version);
@@ -91,7 +93,7 @@ impl<K: Eq + Hash, V: Clone> Generations<K, V> {
 }
 
 impl<K: Eq + Hash, V: Clone> State<K, V> {
-    /// Drops what belongs to an older version.
+    /// Drops the values of an older version.
     fn move_to(&mut self, version: u64) {
         if version > self.version {
             *self = State::new(version);

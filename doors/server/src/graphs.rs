@@ -1,7 +1,7 @@
 //! SPARQL 1.1 Graph Store HTTP Protocol: graphs are read, replaced, added to and deleted as documents.
 //!
-//! A graph is named by `?graph=IRI`, by `?default`, or by the request's own URL below `/store/`. Each request is one query or one update,
-//! so it happens as a whole or not at all.
+//! A graph is named by `?graph=IRI`, by `?default`, or by the request's own URL below `/store/`. Each request is one
+//! query or one update, so it happens as a whole or not at all.
 
 use crate::answer::{Failure, put};
 use crate::body::{self, Body, Bound, Part};
@@ -20,7 +20,7 @@ use vicus_rdf::Order;
 use vicus_rdf::load::Syntax;
 use vicus_service::Document;
 
-/// The graph that a request is about.
+/// The graph of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Named {
     Default,
@@ -77,13 +77,13 @@ impl Named {
             Named::Default | Named::All => true,
             Named::Graph(graph) => {
                 let count = |id| snapshot.index(Order::Gspo).count(&[id]);
-                // Why it can't be read is told by what reads it next.
+                // The next reader reports why it can't be read.
                 snapshot.read_by(|| snapshot.id(graph.as_ref().into()).is_some_and(|id| count(id) > 0)).unwrap_or(true)
             }
         }
     }
 
-    /// What relative IRIs of a document of it are resolved against.
+    /// The base of relative IRIs in a document of it.
     fn base(&self, request: &Request) -> String {
         if let Named::Graph(graph) = self { graph.as_str().to_owned() } else { request.url() }
     }
@@ -122,8 +122,8 @@ async fn get(shared: &Arc<Shared>, request: &Request, graph: Named) -> Result<Re
     Ok(query::answer(shared, asked, begun).await)
 }
 
-/// The body as a document that an update loads, and whether it may say itself which graphs it is about. If it is to replace all data it must be
-/// of a syntax that has graphs.
+/// The body as a document for an update to load, and whether it may name its graphs itself. To replace all data, it
+/// must be of a syntax with graphs.
 async fn document(
     shared: &Shared,
     request: &Request,

@@ -1,8 +1,9 @@
-//! Clients that close their sending side when they have asked: they still get their answers, and those that have gone altogether are noticed.
+//! Clients that close their sending side after their request: they still get their answers, and gone ones are noticed.
 //!
-//! Both look alike until something is sent to the client: the system of one that has gone then answers that nothing is open any more. So hyper,
-//! which takes the end of what comes for the end of the client, is not told of it while an answer is being made. Until the answer begins, an interim
-//! answer (100, which RFC 9110, §15.2, lets a server send at any time) is sent now and then; what is sent of the answer itself does the same.
+//! Both look alike until the server sends something: the system of a gone client then answers that nothing is open any
+//! more. hyper takes the end of the received bytes for the end of the client, so it is not told of it while an answer
+//! is being made. Until the answer begins, an interim answer (100, which RFC 9110, §15.2, lets a server send at any
+//! time) is sent now and then; the answer's own bytes do the same.
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -15,10 +16,10 @@ use std::time::Duration;
 use tokio::io::AsyncWrite;
 use tokio::time::{Instant, Sleep};
 
-/// How far the request of a connection is, of HTTP/1.1, where there is one at a time.
+/// The progress of the request on a connection of HTTP/1.1, with one request at a time.
 #[derive(Default, Debug)]
 pub(crate) struct Exchange {
-    /// It has come, and its answer is not at its end.
+    /// A request has come, and its answer is not at its end.
     is_open: AtomicBool,
     /// All of its body was read.
     is_read: AtomicBool,
@@ -38,7 +39,7 @@ impl Exchange {
         self.is_open.load(Ordering::Acquire)
     }
 
-    /// Something of the answer is about to be written; or, where none is made, of the protocol.
+    /// A part of the answer is about to be written; or, between answers, a part of the protocol.
     pub(crate) fn writes(&self) {
         if self.is_read.load(Ordering::Relaxed) {
             self.is_answered.store(true, Ordering::Relaxed);
@@ -46,7 +47,7 @@ impl Exchange {
     }
 }
 
-/// A body that tells of its end: of a request when it was read, of an answer when it is dropped.
+/// A body that reports its end: a request's when it was read, an answer's when it is dropped.
 pub(crate) struct Told<B> {
     inner: B,
     exchange: Option<Arc<Exchange>>,
@@ -104,19 +105,19 @@ impl<B> Drop for Told<B> {
 
 const INTERIM: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// After an interim answer, so long is waited for what comes of it.
+/// The wait for a reaction after an interim answer.
 const ECHO: Duration = Duration::from_millis(100);
 const FIRST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// The end of what a client sends, which hyper has not been told of.
+/// The end of the client's bytes, not yet passed on to hyper.
 #[derive(Debug)]
 pub(crate) struct Ended {
     next: Pin<Box<Sleep>>,
     /// From one interim answer to the next.
     pause: Duration,
     has_asked: bool,
-    /// What is left of an interim answer that has begun.
+    /// The unwritten rest of an interim answer.
     left: &'static [u8],
 }
 
@@ -125,7 +126,7 @@ impl Ended {
         Ended { next: Box::pin(tokio::time::sleep(ECHO)), pause: FIRST, has_asked: true, left: &[] }
     }
 
-    /// Writes what is left of an interim answer.
+    /// Writes the rest of an interim answer.
     pub(crate) fn poll_left<S: AsyncWrite + Unpin>(
         &mut self,
         stream: &mut S,
@@ -170,7 +171,7 @@ impl Ended {
             self.pause = (2 * self.pause).min(LONGEST);
         }
         self.next.as_mut().reset(Instant::now() + pause);
-        // So that it waits for the new time.
+        // Wakes the task, so that it waits for the new time.
         context.waker().wake_by_ref();
         Poll::Pending
     }

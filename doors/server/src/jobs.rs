@@ -1,7 +1,8 @@
-//! Threads that parse, plan and begin requests, so that the network's threads never do.
+//! Threads for the jobs that parse, plan and begin requests, so that the network's threads never do.
 //!
-//! As many as the runtime has: a request that is short runs on its job's thread, beside what the seats do, so it stays short beside long
-//! ones; a long one goes to the seats, in the order that the strategy gives to requests. What waits for a thread is bounded.
+//! There are as many as the runtime has: a short request runs on its job's thread, beside the work of the seats, so it
+//! stays short beside long ones; a long one goes to the seats, in the strategy's order of requests. The number of
+//! waiting jobs is bounded.
 
 use crate::awake::Awake;
 use std::collections::VecDeque;
@@ -19,34 +20,34 @@ pub(crate) struct Jobs {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
-    /// Jobs that have come up to now. Who stays awake looks at it without the lock.
+    /// The number of jobs so far. A thread that stays awake reads it without the lock.
     came: AtomicU64,
     awake: Arc<Awake>,
-    /// So many may wait.
+    /// The most waiting jobs.
     most: usize,
 }
 
 #[derive(Default)]
 struct State {
     waiting: VecDeque<Box<dyn FnOnce() + Send>>,
-    /// Threads that sleep: waking none is no call of the system.
+    /// Sleeping threads: with none, a wake is no call of the system.
     sleeping: usize,
-    /// Whether one of the others stays awake for a moment: it takes what comes, and need not be woken.
+    /// Whether one of the others stays awake for a moment: it takes the next job, and need not be woken.
     is_one_awake: bool,
-    /// Threads that run a job.
+    /// Threads with a job.
     busy: usize,
     is_closed: bool,
 }
 
-/// So many wait already that no more may.
+/// The limit of waiting jobs is reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Full;
 
-/// A stack that is deep enough for what parsing and planning ask for before they ask for more themselves.
+/// A stack deep enough for parsing and planning until they ask for more themselves.
 const STACK_BYTES: usize = 4 << 20;
 
 impl Jobs {
-    /// So many threads, for which so many jobs may wait.
+    /// `threads` threads, with at most `most` waiting jobs.
     pub(crate) fn new(threads: usize, most: usize, awake: Arc<Awake>) -> io::Result<Jobs> {
         let (state, changed, came) = (Mutex::default(), Condvar::new(), AtomicU64::new(0));
         let shared = Arc::new(Shared { state, changed, came, awake, most });
@@ -59,14 +60,14 @@ impl Jobs {
         Ok(jobs)
     }
 
-    /// Has a thread call a function; what it returns comes through the channel, or nothing if it panicked.
+    /// Calls a function on a thread. Its result comes through the channel, or nothing if it panicked.
     pub(crate) fn run<R: Send + 'static>(
         &self,
         job: impl FnOnce() -> R + Send + 'static,
     ) -> Result<oneshot::Receiver<R>, Full> {
         let (send, receive) = oneshot::channel();
         let mut state = self.shared.lock();
-        // A job that a free thread is about to take does not wait.
+        // A job for a free thread does not wait.
         let free = self.threads.len() - state.busy;
         if state.waiting.len() >= self.shared.most + free || state.is_closed {
             return Err(Full);
@@ -171,7 +172,7 @@ mod tests {
         }
     }
 
-    /// What happened: with none that may wait, all were refused, also while all threads slept.
+    /// What happened: with a limit of no waiting jobs, all were refused, also while all threads slept.
     #[test]
     fn what_need_not_wait_is_taken() {
         for jobs in jobs(2, 0) {

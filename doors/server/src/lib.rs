@@ -10,10 +10,11 @@
 //!                               whole body                    stream of text ──▶ body, piece by piece
 //! ```
 //!
-//! A request that has been answered at the same version of the data is answered from what is kept of that (`answers.rs`), before it is routed.
+//! A request already answered at the same version of the data is answered from the kept answers (`answers.rs`), before
+//! it is routed.
 //!
-//! The network's threads never run boxes, and boxes never wait for sockets: what a client has not taken yet waits in a bounded stream, and
-//! boxes that would write more pause. A connection that is closed drops its response, which cancels the query.
+//! The network's threads never run boxes, and boxes never wait for sockets: bytes not yet taken by a client wait in a
+//! bounded stream, and boxes pause when it is full. A closed connection drops its response, which cancels the query.
 //!
 //! [`Server::bind`] takes a place to listen at, [`Server::run`] answers until it is told to end, and then drains.
 

@@ -1,4 +1,4 @@
-//! What was asked, one JSON object in a line for each request.
+//! The access log: one JSON object in a line for each request.
 
 use serde_json::json;
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Where requests are written down.
+/// The target of the access log.
 #[derive(Clone, Debug, Default)]
 pub enum AccessLog {
     /// Nowhere.
@@ -20,7 +20,7 @@ pub enum AccessLog {
     File(Arc<LogFile>),
 }
 
-/// A file that is written to under its path, also after another program has moved it away.
+/// A file written under its path, also after another program has moved it away.
 #[derive(Debug)]
 pub struct LogFile {
     path: PathBuf,
@@ -39,7 +39,8 @@ impl AccessLog {
         Ok(AccessLog::File(Arc::new(LogFile { path: path.to_owned(), file, is_moved: AtomicBool::new(false) })))
     }
 
-    /// Opens the file anew before its next line: for programs that move logs away and then say so. A handler of a signal may call this.
+    /// Opens the file anew before its next line: for programs that move logs away and then send a signal. A handler of
+    /// a signal may call this.
     pub fn reopen(&self) {
         if let AccessLog::File(file) = self {
             file.is_moved.store(true, Ordering::Relaxed);
@@ -50,7 +51,7 @@ impl AccessLog {
         matches!(self, AccessLog::Off)
     }
 
-    /// A log that can't be written to must not end the server.
+    /// A failed write to the log must not end the server.
     pub(crate) fn write(&self, line: &Line<'_>) {
         let write = |out: &mut dyn Write| {
             let mut text = line.json();
@@ -62,7 +63,7 @@ impl AccessLog {
             AccessLog::Stderr => write(&mut io::stderr()),
             AccessLog::File(log) => {
                 let mut file = log.file.lock().unwrap_or_else(PoisonError::into_inner);
-                // Where that fails, the file that was moved away goes on.
+                // On failure, the moved file goes on.
                 if log.is_moved.swap(false, Ordering::Relaxed)
                     && let Ok(new) = open(&log.path)
                 {

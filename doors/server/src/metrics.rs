@@ -1,4 +1,4 @@
-//! Counts, in the text format that Prometheus reads.
+//! Counts, in the text format of Prometheus.
 
 use crate::shared::Shared;
 use std::collections::BTreeMap;
@@ -6,13 +6,13 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What a request is about.
+/// The subject of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Query,
     Update,
     Graph,
-    /// The page and what it asks.
+    /// The page and its queries.
     Page,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Metrics {
     pub(crate) near_bytes: AtomicU64,
     pub(crate) far_bytes: AtomicU64,
     pub(crate) tasks: AtomicU64,
-    /// Tasks that were taken from a queue on another node.
+    /// Tasks taken from a queue on another node.
     pub(crate) far_tasks: AtomicU64,
     pub(crate) connections: AtomicU64,
 }
@@ -203,8 +203,8 @@ pub(crate) fn text(shared: &Shared) -> String {
     out
 }
 
-/// What holds memory: the parts of the data; plans and answers that are kept; texts and plans of queries that run; what
-/// their boxes hold, by what these boxes are; and what was freed and has not gone back to the system.
+/// The holders of memory: the parts of the data; kept plans and answers; texts and plans of running queries; their
+/// boxes, by the kind of box; and freed memory not yet back in the system.
 fn holders(shared: &Shared) -> BTreeMap<String, u64> {
     let data = shared.data.now().snapshot.memory();
     let indexes: usize = data.indexes.iter().map(|(_, bytes)| bytes).sum();

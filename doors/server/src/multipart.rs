@@ -1,4 +1,5 @@
-//! A body of several documents, as browsers send files from a form (`multipart/form-data`, RFC 7578; Graph Store Protocol, §5.5).
+//! A body of several documents, as browsers send files from a form (`multipart/form-data`, RFC 7578; Graph Store
+//! Protocol, §5.5).
 
 use crate::answer::Failure;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -9,7 +10,7 @@ use vicus_service::{syntax_by_ending, syntax_by_media_type};
 /// More documents in one body are an error.
 const MOST_PARTS: usize = 1000;
 
-/// The line between two parts of the body, if the header says that it has parts.
+/// The line between two parts of the body, if the header announces parts.
 pub(crate) fn boundary(headers: &HeaderMap) -> Result<Option<String>, Failure> {
     let Some(value) = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()) else { return Ok(None) };
     let (name, parameters) = value.split_once(';').unwrap_or((value, ""));
@@ -27,7 +28,7 @@ fn parameter(text: &str, name: &str) -> Option<String> {
     Some(value.trim().trim_matches('"').to_owned())
 }
 
-/// The documents in a body, each with its syntax: that of its media type, or of its file's ending, or else Turtle.
+/// The documents in a body, each with its syntax: by its media type, or by its file's ending, or else Turtle.
 pub(crate) fn parts(body: &Bytes, boundary: &str) -> Result<Vec<(Syntax, Bytes)>, Failure> {
     let line = [b"--", boundary.as_bytes()].concat();
     let end = || Failure::bad("the body ends within a part");
@@ -60,7 +61,7 @@ fn syntax(head: &str) -> Result<Syntax, Failure> {
     };
     let ending = || parameter(field("content-disposition")?, "filename").and_then(|name| syntax_by_ending(&name));
     match field("content-type") {
-        // What browsers call files that they don't know.
+        // The browsers' types for unknown files.
         None | Some("application/octet-stream" | "text/plain") => Ok(ending().unwrap_or(Syntax::Turtle)),
         Some(name) => syntax_by_media_type(name).ok_or_else(|| {
             let message = format!("`{name}`, the type of a part, is no syntax of RDF that is read here");

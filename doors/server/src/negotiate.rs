@@ -1,4 +1,4 @@
-//! Which of the formats that an answer can have its client wants most (RFC 9110, §12).
+//! Chooses the answer's format that the client wants most (RFC 9110, §12).
 
 use crate::coding::Coding;
 use axum::http::{HeaderMap, header};
@@ -15,7 +15,7 @@ pub(crate) enum Offer {
     Plan { json: bool },
 }
 
-/// The formats of solutions: what comes first is sent to clients that want none or all alike.
+/// The formats of solutions. The first goes to clients without a preference.
 const SOLUTIONS: &[(Offer, &str, &[&str])] = &[
     (Offer::Answer(Format::Json), "application/sparql-results+json", &["application/json", "text/json"]),
     (Offer::Answer(Format::Xml), "application/sparql-results+xml", &["application/xml", "text/xml"]),
@@ -24,7 +24,7 @@ const SOLUTIONS: &[(Offer, &str, &[&str])] = &[
     (Offer::Answer(Format::Arrow), "application/vnd.apache.arrow.stream", &[]),
 ];
 
-/// Those of triples.
+/// The formats of triples.
 const TRIPLES: &[(Offer, &str, &[&str])] = &[
     (Offer::Answer(Format::Turtle), "text/turtle", &["application/turtle", "application/x-turtle"]),
     (Offer::Answer(Format::NTriples), "application/n-triples", &["text/plain"]),
@@ -35,19 +35,19 @@ const TRIPLES: &[(Offer, &str, &[&str])] = &[
     (Offer::Answer(Format::Arrow), "application/vnd.apache.arrow.stream", &[]),
 ];
 
-/// Those of a plan, for any query.
+/// The formats of a plan, for any query.
 const PLANS: &[(Offer, &str, &[&str])] = &[
     (Offer::Plan { json: true }, "application/vnd.vicus.plan+json", &[]),
     (Offer::Plan { json: false }, "text/vnd.vicus.plan", &[]),
 ];
 
-/// The formats that an answer of this form can have.
+/// The possible formats of an answer of this form.
 fn offers(is_graph: bool) -> impl Iterator<Item = &'static (Offer, &'static str, &'static [&'static str])> {
     (if is_graph { TRIPLES } else { SOLUTIONS }).iter().chain(PLANS)
 }
 
 impl Offer {
-    /// Its media type, with the charset where one belongs.
+    /// Its media type, with a charset for texts.
     pub(crate) fn media_type(self) -> &'static str {
         match self {
             Offer::Answer(Format::Csv) => "text/csv; charset=utf-8",
@@ -74,7 +74,7 @@ impl Offer {
     }
 }
 
-/// What a client says that it takes: ranges of media types with their weights.
+/// A client's `Accept`: ranges of media types with their weights.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Accepted(Vec<Range>);
 
@@ -91,7 +91,7 @@ struct Range {
 const MOST_RANGES: usize = 64;
 
 impl Accepted {
-    /// What the header fields say; all, if there is none.
+    /// The ranges of the header fields; all types, if there is none.
     pub(crate) fn of(headers: &HeaderMap) -> Accepted {
         let values = headers.get_all(header::ACCEPT);
         let text: Vec<&str> = values.iter().filter_map(|value| value.to_str().ok()).collect();
@@ -122,17 +122,17 @@ impl Accepted {
         self.0.iter().filter(fits).max_by_key(|range| specific(range)).map_or(0, |range| range.weight)
     }
 
-    /// The weight of a media type that is among the ranges by its name.
+    /// The weight of a media type listed by its full name.
     fn weight_by_name(&self, name: &str) -> Option<u32> {
         let (kind, sub) = name.split_once('/')?;
         self.0.iter().find(|range| range.kind == kind && range.sub == sub).map(|range| range.weight)
     }
 
-    /// The one of these that is wanted most; of several, the first.
+    /// The most wanted offer; of several, the first.
     fn best<T: Copy>(&self, offers: impl Iterator<Item = (T, &'static str, &'static [&'static str])>) -> Option<T> {
         let mut best = None;
         for (offer, name, others) in offers {
-            // Other names are for clients that ask by them: a range such as text/* is about the name that is sent.
+            // Other names count only by their full name: a range such as text/* stands for the name that is sent.
             let others = others.iter().filter_map(|name| self.weight_by_name(name));
             let weight = others.chain([self.weight(name)]).max().unwrap_or(0);
             if weight > 0 && best.is_none_or(|(most, _)| weight > most) {
@@ -147,7 +147,7 @@ impl Accepted {
         self.best(offers(form.is_graph()).copied())
     }
 
-    /// The syntax for triples or quads; `with_graphs` for those that can name graphs.
+    /// The syntax for triples or quads; `with_graphs` adds syntaxes with names of graphs.
     pub(crate) fn graph(&self, with_graphs: bool) -> Option<Format> {
         let named = [Format::TriG, Format::NQuads, Format::JsonLd];
         let mut offers: Vec<_> = TRIPLES.to_vec();
@@ -170,12 +170,12 @@ impl Accepted {
     }
 }
 
-/// Thousandths, 0 to 1000. What is no weight counts as one.
+/// Thousandths, 0 to 1000. A malformed weight counts as one.
 fn weight_of(text: &str) -> u32 {
     text.trim().parse::<f32>().ok().filter(|q| (0.0..=1.0).contains(q)).map_or(1000, |q| (q * 1000.0) as u32)
 }
 
-/// What a request says of its answer's format: a name in its parameters, or else its header.
+/// The format that a request asks for: by a name in its parameters, or else by its header.
 pub(crate) fn format_of(name: Option<&str>, headers: &HeaderMap) -> Wanted {
     match name {
         Some(name) => Wanted { named: Some((name.to_owned(), Offer::of_name(name))), accepted: Accepted::of(headers) },
@@ -194,7 +194,7 @@ impl Wanted {
     /// The format for an answer of this form.
     ///
     /// # Errors
-    /// None of those that it can have is wanted. The message says which there are.
+    /// The client wants none of its possible formats. The message lists them.
     pub(crate) fn offer(&self, form: &Answer) -> Result<Offer, String> {
         let names = || offers(form.is_graph()).map(|(_, name, _)| *name).collect::<Vec<_>>().join(", ");
         match &self.named {
@@ -211,7 +211,7 @@ impl Wanted {
     }
 }
 
-/// The coding that a client wants most: Zstandard before gzip where both are wanted alike.
+/// The coding that a client wants most: Zstandard before gzip at equal weights.
 pub(crate) fn coding_of(headers: &HeaderMap) -> Coding {
     let values = headers.get_all(header::ACCEPT_ENCODING);
     let mut best = (0, Coding::Identity);

@@ -1,4 +1,4 @@
-//! What a server is told when it starts.
+//! The settings of a server's start.
 
 use crate::access::Access;
 use crate::log::AccessLog;
@@ -11,35 +11,36 @@ use vicus_sql::Tables;
 /// How a server answers.
 #[derive(Clone)]
 pub struct Options {
-    /// How queries and updates are parsed, planned and run. The time and the memory are the most that a request may have.
+    /// How queries and updates are parsed, planned and run. Its time and its memory are the limits of a request.
     pub session: SessionOptions,
-    /// Who may do what.
+    /// The rights of clients.
     pub access: Access,
-    /// Where what was asked is written to.
+    /// The target of the access log.
     pub log: AccessLog,
     /// The certificate chain and its key, as PEM files: then it speaks TLS.
     pub tls: Option<(PathBuf, PathBuf)>,
-    /// The value of `Access-Control-Allow-Origin`; without one, pages of other origins can't read answers. Pages of one that is named may also
-    /// change data.
+    /// The value of `Access-Control-Allow-Origin`; without one, pages of other origins can't read answers. Pages of a
+    /// named origin may also change data.
     pub cors: Option<String>,
     /// Pages of these origins may change data as the server's own may: `https://data.example`.
     pub allow_origins: Vec<String>,
-    /// Where the server listens on this machine's own address, it answers requests whose `Host` is that or one of these names: pages
-    /// whose name leads here by a trick of its DNS read nothing.
+    /// On a loopback address, the server answers only requests whose `Host` is that address or one of these names:
+    /// pages with a name that a DNS trick leads here read nothing.
     pub allow_hosts: Vec<String>,
-    /// How long requests that run may go on when the server is told to end.
+    /// How long running requests may go on after the server is told to end.
     pub grace: Duration,
-    /// What clients may take.
+    /// The limits of clients.
     pub clients: ClientLimits,
-    /// Bytes of memory for plans that are kept.
+    /// Bytes of memory for kept plans.
     pub plan_cache_bytes: u64,
-    /// Bytes of memory for answers that are kept, none of which takes more than an eighth of it; 0 keeps none.
+    /// Bytes of memory for kept answers, each at most an eighth of it; 0 keeps none.
     pub answer_cache_bytes: u64,
-    /// How long a thread of the network and one of jobs stay awake after an answer, while the runtime's seats sleep; zero if they don't.
+    /// How long a thread of the network and one of jobs stay awake after an answer, while the runtime's seats sleep;
+    /// zero if they don't.
     pub stay_awake: Duration,
-    /// What the data is called on the page.
+    /// The name of the data on the page.
     pub name: String,
-    /// Files that SQL may read as tables.
+    /// Files for SQL to read as tables.
     pub tables: Tables,
 }
 
@@ -71,30 +72,31 @@ impl fmt::Debug for Options {
     }
 }
 
-/// What clients may take.
+/// The limits of clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClientLimits {
-    /// Connections that are open at once, of all clients. Further ones wait until one closes.
+    /// Open connections, of all clients. Further ones wait until one closes.
     pub connections: usize,
-    /// Requests of one address that run at once. A further one is refused.
+    /// Running requests of one address. A further one is refused.
     pub requests: usize,
-    /// Requests that wait for a thread or for memory, of all clients. A further one is refused.
+    /// Requests waiting for a thread or for memory, of all clients. A further one is refused.
     pub waiting: usize,
     /// Bytes of a request's body, unpacked.
     pub body_bytes: u64,
     /// How long a client may take for the head of a request.
     pub head_time: Duration,
-    /// In each stretch of this length, but for the first one, a client must send 1 KiB of a request's body for each second.
+    /// In each stretch of this length, but for the first one, a client must send 1 KiB of a request's body for each
+    /// second.
     pub body_time: Duration,
-    /// How long a client may take nothing of an answer that waits for it. Then the answer is broken off, and its query is stopped.
+    /// How long a client may take nothing of a waiting answer. Then the answer is broken off, and its query is stopped.
     pub take_time: Duration,
-    /// Bytes of text that wait for a client to take them, beside what its connection holds.
+    /// Bytes of text waiting for a client, beside its connection's buffers.
     pub stream_bytes: usize,
 }
 
 impl Default for ClientLimits {
-    /// 16,384 connections, 1,024 requests of one address, 1,024 that wait, bodies of 1 GiB, 10 s for a head and for a piece of a body, and
-    /// 60 s for a piece of an answer.
+    /// 16,384 connections, 1,024 requests of one address, 1,024 waiting ones, bodies of 1 GiB, 10 s for a head and for
+    /// a piece of a body, and 60 s for a piece of an answer.
     fn default() -> ClientLimits {
         ClientLimits {
             connections: 16_384,

@@ -1,9 +1,9 @@
-//! Pages of other sites: browsers send their requests as well, so what changes data or reads it must not be theirs by accident.
+//! Pages of other sites: browsers send their requests as well, so such a page must not change or read data by accident.
 //!
-//! A page may send a form to any server. Browsers say in `Origin` and `Sec-Fetch-Site` where a request comes from (Fetch Standard, §3.2;
-//! Fetch Metadata Request Headers, §2.3); other clients send neither, and are not meant. A page whose name leads to this machine after it
-//! was loaded (DNS rebinding) has the server's own origin, but for its name: so where the server listens on this machine's own address, it
-//! answers to the names that belong there alone.
+//! A page may send a form to any server. Browsers give a request's source in `Origin` and `Sec-Fetch-Site` (Fetch
+//! Standard, §3.2; Fetch Metadata Request Headers, §2.3); other clients send neither, and are not checked. A page with
+//! a name that leads to this machine after the page was loaded (DNS rebinding) has the server's own origin, but for its
+//! name: so a server on a loopback address answers only to the names that belong there.
 
 use crate::answer::Failure;
 use crate::options::Options;
@@ -11,16 +11,16 @@ use axum::http::{HeaderMap, StatusCode, header};
 use std::net::IpAddr;
 
 pub(crate) struct Origins {
-    /// The names by which a server on this machine's own address is asked, in lower case; none if it listens elsewhere.
+    /// The host names of a server on a loopback address, in lower case; none if it listens elsewhere.
     hosts: Option<Vec<String>>,
     /// Pages of these origins may change data.
     pages: Vec<String>,
-    /// Pages of all origins may read, and those that know a token may change data.
+    /// Pages of all origins may read, and pages with a token may change data.
     is_cors_for_all: bool,
 }
 
 impl Origins {
-    /// For a server that was told to listen at an address, and does at this one.
+    /// For a server told to listen at `address`, and listening at `at`.
     pub(crate) fn new(address: &str, at: IpAddr, options: &Options) -> Origins {
         let names = options.allow_hosts.iter().map(String::as_str).chain([address]);
         let hosts = at.is_loopback().then(|| names.map(|name| name_of(name).to_ascii_lowercase()).collect());
@@ -46,8 +46,8 @@ impl Origins {
         Err(Failure::new(StatusCode::MISDIRECTED_REQUEST, "host", message))
     }
 
-    /// Whether a request that changes something comes from a page that may. `own` is the server's origin as the request has it;
-    /// `knows_token` says whether it has a token, which other pages don't know.
+    /// Checks the page behind a request that changes data. `own` is the server's origin in the request; `knows_token`
+    /// tells whether the request has a token, unknown to other pages.
     pub(crate) fn check_page(
         &self,
         headers: &HeaderMap,
@@ -81,7 +81,7 @@ fn name_of(host: &str) -> &str {
     }
 }
 
-/// An origin in lower case, without the port that its scheme has anyway.
+/// An origin in lower case, without its scheme's default port.
 fn plain(origin: &str) -> String {
     let origin = origin.trim().trim_end_matches('/').to_ascii_lowercase();
     let usual = match origin.split_once("://") {

@@ -67,7 +67,7 @@ impl Part {
         };
         let headers = response.headers_mut();
         if packs && !is_known {
-            // Every client that takes Zstandard takes gzip.
+            // Every client with Zstandard takes gzip.
             put(headers, "content-encoding", "gzip");
         }
         put(headers, "etag", tag);
@@ -84,7 +84,8 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    /// The bundle is made by `page/build`, which needs Node.js, and lies in the repository. Its hash of the sources says that it is theirs.
+    /// `page/build` makes the bundle, with Node.js, and the bundle lies in the repository. Its hash of the sources
+    /// shows that it is theirs.
     #[test]
     fn the_bundle_is_of_these_sources() {
         let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("page");

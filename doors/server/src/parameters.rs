@@ -11,7 +11,7 @@ impl Parameters {
     /// Reads `name=value&…`, with `+` and percent signs as forms have them.
     ///
     /// # Errors
-    /// What is decoded is no UTF-8, or there are too many.
+    /// A decoded text is no UTF-8, or there are too many.
     pub(crate) fn parse(text: &[u8]) -> Result<Parameters, String> {
         let mut pairs = Vec::new();
         for pair in text.split(|&byte| byte == b'&').filter(|pair| !pair.is_empty()) {
@@ -29,7 +29,7 @@ impl Parameters {
         self.0.extend(others.0);
     }
 
-    /// The value of a parameter that may be there once.
+    /// The value of a parameter that may occur once.
     ///
     /// # Errors
     /// It is there more than once.

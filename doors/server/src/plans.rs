@@ -1,8 +1,8 @@
-//! Plans that are kept: a query that comes again pays neither parsing nor planning.
+//! Kept plans: a query that comes again pays neither parsing nor planning.
 //!
-//! A plan belongs to one version of the data, whose terms and statistics it was made with, and keeps it alive; so all are dropped when the
-//! data has changed. One of SQL with the solutions of `SPARQL('…')` is not kept: asked again, they may be others. Plans are bounded together
-//! in bytes ([`Generations`]).
+//! A plan belongs to one version of the data, with the terms and statistics it was made from, and keeps it alive; so
+//! all are dropped when the data has changed. A plan of SQL with the solutions of `SPARQL('…')` is not kept: asked
+//! again, they may be others. Plans are bounded together in bytes ([`Generations`]).
 
 use crate::generations::Generations;
 use crate::query::Language;
@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::Arc;
 use vicus_service::{Prepared, ReadGraphs};
 
-/// What makes two queries one, at a version of the data. A text may be long, so its hash is made once.
+/// The identity of a query, at a version of the data. A text may be long, so its hash is made once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Key(Arc<Parts>);
 
@@ -30,7 +30,7 @@ impl Hash for Key {
 }
 
 impl Key {
-    /// `hashes` are those of all keys that are compared.
+    /// `hashes` must be the same for all compared keys.
     pub(crate) fn new(
         hashes: &RandomState,
         language: Language,
@@ -59,7 +59,7 @@ impl Key {
 }
 
 pub(crate) struct Plans {
-    /// Of keys. The map hashes what they give once more, which is a word.
+    /// The hash function of keys. The map hashes the result once more, as a single word.
     pub(crate) hashes: RandomState,
     pub(crate) kept: Generations<Key, Arc<Prepared>>,
 }
@@ -69,8 +69,8 @@ impl Plans {
         Plans { hashes: RandomState::new(), kept: Generations::new(most_bytes) }
     }
 
-    /// Keeps a plan, unless it is too large to be kept with others. [`Prepared::bytes`] is much more than what is held for it: it has what
-    /// parsing the text may have held, and most of that is free again.
+    /// Keeps a plan, unless it is too large to be kept with others. [`Prepared::bytes`] is much more than the plan's
+    /// memory: it includes the memory of parsing, and most of that is free again.
     pub(crate) fn put(&self, version: u64, key: Key, plan: &Arc<Prepared>) {
         let bytes = plan.plan_bytes() + key.bytes();
         if bytes <= self.kept.most_bytes() / 8 {

@@ -35,29 +35,29 @@ pub(crate) enum Language {
     Sql,
 }
 
-/// What a client asks.
+/// A client's query.
 #[derive(Clone)]
 pub(crate) struct Asked {
     pub(crate) text: Arc<str>,
     pub(crate) language: Language,
-    /// What its relative IRIs are resolved against.
+    /// The base of its relative IRIs.
     pub(crate) base: Option<String>,
     pub(crate) graphs: Option<ReadGraphs>,
     pub(crate) wanted: Wanted,
     pub(crate) coding: Coding,
-    /// How long it may take, if that is less than the server permits.
+    /// The client's limit of time, if it is less than the server's.
     pub(crate) time: Option<Duration>,
-    /// So many rows are wanted.
+    /// The number of rows wanted.
     pub(crate) first_rows: Option<u64>,
     /// Only the head of the answer is wanted.
     pub(crate) is_head: bool,
-    /// The version that the client has, for a request that may be answered with that.
+    /// The client's version, for a request that may be answered with 304.
     pub(crate) none_match: Option<String>,
-    /// The default graph is that of the data, whatever the server's options say.
+    /// Takes the data's own default graph, whatever the server's options say.
     pub(crate) own_default: bool,
     /// A time line is wanted.
     pub(crate) is_traced: bool,
-    /// Under which its answer may be kept.
+    /// The key for keeping its answer.
     pub(crate) key: Option<answers::Key>,
 }
 
@@ -68,12 +68,12 @@ enum Started {
         media_type: &'static str,
         coding: Coding,
         tag: Option<String>,
-        /// Of the data.
+        /// The version of the data.
         version: u64,
         bytes: Vec<u8>,
         rows: u64,
     },
-    /// It goes on.
+    /// An answer that goes on.
     Stream(Box<Streaming>),
     /// The client has the answer already.
     NotModified {
@@ -88,16 +88,16 @@ struct Streaming {
     media_type: &'static str,
     coding: Coding,
     tag: Option<String>,
-    /// Of the data.
+    /// The version of the data.
     version: u64,
     reader: StreamReader,
     writer: StreamWriter,
     running: Running<TextSink<Packer>>,
-    /// Threads of its own, which record.
+    /// Separate threads that record.
     recording: Option<Service>,
 }
 
-/// A body that is shorter is not packed.
+/// A shorter body is not packed.
 const WORTH_PACKING: usize = 1 << 10;
 
 /// Answers a query.
@@ -175,7 +175,7 @@ fn time_of(shared: &Shared, asked: &Asked) -> Option<Duration> {
     [asked.time, shared.options.session.limits.time].into_iter().flatten().min()
 }
 
-/// Counts a request that has ended, and writes it down.
+/// Counts an ended request, and logs it.
 pub(crate) fn note(
     shared: &Shared,
     entry: &Entry,
@@ -199,7 +199,7 @@ pub(crate) fn note(
     });
 }
 
-/// The same for a request that may have no entry.
+/// The variant for a request that may have no entry.
 pub(crate) fn count_answer<'a>(
     shared: &Shared,
     kind: Kind,
@@ -267,7 +267,7 @@ fn try_begin(shared: &Arc<Shared>, asked: &Asked, entry: &Arc<Entry>) -> Result<
     let session = service.session(&Dataset::new(Arc::clone(&version.snapshot)), options(shared, asked, entry));
     let mut call = session.call()?;
     let key = key_of(shared, asked);
-    // Files' tables stay what they are while the server runs.
+    // Tables of files stay the same while the server runs.
     let may_be_kept = !asked.own_default;
     let kept = may_be_kept.then(|| shared.plans.kept.get(version.number, &key)).flatten();
     let prepared = match kept {
@@ -338,7 +338,7 @@ fn try_begin(shared: &Arc<Shared>, asked: &Asked, entry: &Arc<Entry>) -> Result<
     Ok(Started::Whole { media_type, coding, tag, version: number, bytes, rows: outcome.rows })
 }
 
-/// Counts what a query cost.
+/// Counts the cost of a query.
 fn count(shared: &Shared, outcome: &Outcome) {
     let (metrics, totals) = (&shared.metrics, &outcome.totals);
     metrics.near_bytes.fetch_add(totals.near_bytes, Ordering::Relaxed);
@@ -352,7 +352,7 @@ fn key_of(shared: &Shared, asked: &Asked) -> Key {
     Key::new(&shared.plans.hashes, asked.language, &asked.text, asked.base.as_deref(), asked.graphs.as_ref())
 }
 
-/// What names an answer, if asking again at the same version of the data gives the same one.
+/// The tag of an answer, if the same query at the same version of the data gives the same answer.
 fn tag_of(
     shared: &Shared,
     asked: &Asked,
@@ -407,7 +407,7 @@ async fn stream(shared: &Arc<Shared>, asked: &Asked, streaming: Streaming, begun
     let finishing = {
         let (shared, text) = (Arc::clone(shared), Arc::clone(&asked.text));
         async move {
-            // A sender that is dropped has told as well.
+            // A dropped sender counts as done as well.
             let _ = done.await;
             let failure = match running.wait() {
                 Ok((packer, outcome)) => {
@@ -415,7 +415,7 @@ async fn stream(shared: &Arc<Shared>, asked: &Asked, streaming: Streaming, begun
                     shared.metrics.rows.fetch_add(outcome.rows, Ordering::Relaxed);
                     if let Some(recording) = recording {
                         let entry = Arc::clone(&begun.entry);
-                        // Its threads are ended and its recording is read where that may take time.
+                        // Ending its threads and reading its recording takes time, so it runs on a thread for that.
                         let reading = tokio::task::spawn_blocking(move || {
                             timeline::of(recording).into_iter().for_each(|trace| entry.set_trace(trace));
                         });
@@ -466,11 +466,11 @@ async fn stream(shared: &Arc<Shared>, asked: &Asked, streaming: Streaming, begun
     response
 }
 
-/// An answer that is being sent. It is dropped at its end, or when its client has gone.
+/// An answer being sent. It is dropped at its end, or when its client has gone.
 struct Sending {
     shared: Arc<Shared>,
     entry: Arc<Entry>,
-    /// What there was of it so far, if it may be kept.
+    /// The text so far, if it may be kept.
     kept: Option<(answers::Key, Lasting, Text)>,
 }
 
@@ -504,7 +504,7 @@ impl Drop for Sending {
     }
 }
 
-/// The plan of a request, with what its operators and boxes have done so far.
+/// The plan of a request, with the counts of its operators and boxes so far.
 pub(crate) fn plan_json(entry: &Entry, prepared: &Prepared, watching: Option<&Watching>, end: Option<&Ended>) -> Value {
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     let counts = watching.map(Watching::counts);

@@ -1,4 +1,4 @@
-//! The requests that run, and the last ones that did: for those who look at them, and who stop them.
+//! The running requests, and the last ended ones, to be looked at and stopped.
 
 use crate::access::{bearer, is_same};
 use axum::http::HeaderMap;
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use vicus_service::{Cancel, Prepared, Watching};
 
-/// Of requests that have ended, so many plans are kept, of requests whose clients named them.
+/// The most plans kept of ended requests; only requests named by their clients keep one.
 const KEPT: usize = 64;
 
-/// A name that a client gives has no more characters.
+/// The most characters of a client's name for a request.
 const LONGEST_ID: usize = 64;
 
 pub(crate) struct Requests {
@@ -23,7 +23,7 @@ pub(crate) struct Requests {
     started: u64,
     /// Told when a request has begun.
     begun: Notify,
-    /// Requests of one address that may run at once.
+    /// The most running requests of one address.
     most_of_one: usize,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Entry {
     pub(crate) language: &'static str,
     pub(crate) kind: &'static str,
     pub(crate) client: IpAddr,
-    /// The token that its client sent, if any.
+    /// The token of its client, if any.
     token: Option<String>,
     pub(crate) began: Instant,
     pub(crate) cancel: Cancel,
@@ -55,7 +55,7 @@ pub(crate) struct Entry {
 struct Progress {
     run: Option<(Arc<Prepared>, Watching)>,
     end: Option<Ended>,
-    /// The plan as it was at the end, of a request that is named.
+    /// The final plan of a named request.
     plan: Option<Arc<Value>>,
     trace: Option<Arc<Value>>,
 }
@@ -74,13 +74,13 @@ pub(crate) struct Ended {
 pub(crate) enum NotBegun {
     /// Its name is none.
     NoName(String),
-    /// Another request that runs has its name.
+    /// Another running request has its name.
     Name(String),
     /// Its client has as many requests as it may.
     TooMany(usize),
 }
 
-/// A request that runs. Dropping it without [`Begun::end`] means that its client has gone: it is cancelled.
+/// A running request. Dropping it without [`Begun::end`] means that its client has gone: it is cancelled.
 pub(crate) struct Begun {
     requests: Arc<Requests>,
     pub(crate) entry: Arc<Entry>,
@@ -96,12 +96,12 @@ impl Requests {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A name that no other request has.
+    /// A name used by no other request.
     pub(crate) fn new_id(&self) -> String {
         format!("{:x}-{}", self.started & 0xffff_ffff, self.next.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Begins a request, under the name that its client gives it or another one.
+    /// Begins a request, under its client's name for it or a new one.
     pub(crate) fn begin(
         self: &Arc<Self>,
         name: Option<&str>,
@@ -157,21 +157,21 @@ impl Requests {
         self.lock().running.len()
     }
 
-    /// Those that run, the oldest first.
+    /// The running requests, the oldest first.
     pub(crate) fn all(&self) -> Vec<Arc<Entry>> {
         let mut all: Vec<_> = self.lock().running.values().cloned().collect();
         all.sort_by_key(|entry| entry.began);
         all
     }
 
-    /// One that runs or has ended.
+    /// A running or ended request.
     pub(crate) fn get(&self, id: &str) -> Option<Arc<Entry>> {
         let state = self.lock();
         let running = state.running.get(id).cloned();
         running.or_else(|| state.ended.iter().rev().find(|entry| &*entry.id == id).cloned())
     }
 
-    /// The same; one that begins within this time is waited for.
+    /// The variant that waits up to `time` for the request to begin.
     pub(crate) async fn wait_for(&self, id: &str, time: Duration) -> Option<Arc<Entry>> {
         let found = async {
             loop {
@@ -192,7 +192,7 @@ impl Requests {
 }
 
 impl Begun {
-    /// It is over.
+    /// Ends the request.
     pub(crate) fn end(self, state: &'static str, message: Option<String>, rows: u64) {
         self.entry.set_end(state, message, rows);
     }
@@ -225,13 +225,13 @@ impl Entry {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It is stopped, since its client takes nothing of its answer.
+    /// Stops the request, since its client takes nothing of its answer.
     pub(crate) fn give_up(&self, after: Duration) {
         self.set_end("cancelled", Some(format!("its client took nothing of the answer for {after:?}")), self.rows());
         self.cancel.cancel();
     }
 
-    /// It runs from now on.
+    /// The request runs from now on.
     pub(crate) fn set_run(&self, plan: &Arc<Prepared>, watching: Watching) {
         self.lock().run = Some((Arc::clone(plan), watching));
     }
@@ -250,7 +250,7 @@ impl Entry {
             return;
         }
         progress.end = Some(Ended { state, message, rows, time: self.began.elapsed() });
-        // The plan holds the data as it was, so only what is shown of it is kept.
+        // The plan holds its version of the data, so only the plan's JSON is kept.
         let run = progress.run.take();
         if self.is_named
             && let Some((plan, watching)) = &run
@@ -284,7 +284,7 @@ impl Entry {
         }
     }
 
-    /// What its boxes hold while it runs, and the bytes of its text and plan.
+    /// The memory of its boxes while it runs, and the bytes of its text and plan.
     pub(crate) fn holders(&self) -> Option<(Vec<(String, u64)>, u64)> {
         let progress = self.lock();
         let (plan, watching) = progress.run.as_ref().filter(|_| progress.end.is_none())?;
@@ -302,7 +302,7 @@ impl Entry {
         Some(Arc::new(crate::query::plan_json(self, &plan, Some(&watching), None)))
     }
 
-    /// Whether a request comes from where this one came from: with the same token, or without one from the same address.
+    /// Whether a request has the same origin as this one: the same token, or the same address without a token.
     pub(crate) fn is_of(&self, client: IpAddr, headers: &HeaderMap) -> bool {
         match (&self.token, bearer(headers)) {
             (Some(own), Some(token)) => is_same(own, token),
@@ -311,9 +311,9 @@ impl Entry {
         }
     }
 
-    /// What a list has of it, for who looks from an address; without its text if that is not to be shown.
+    /// Its entry in a list, for a reader at the address `looks`; without its text if it must not be shown.
     pub(crate) fn json(&self, looks: IpAddr, shows_text: bool) -> Value {
-        /// Of a long text, the list has the beginning.
+        /// The list has the beginning of a long text.
         const SHOWN: usize = 2000;
         let text: String = self.text.chars().take(if shows_text { SHOWN } else { 0 }).collect();
         json!({

@@ -1,4 +1,4 @@
-//! Which answer a request gets, by its path and its method.
+//! Routes a request to its answer, by path and method.
 //!
 //! | path | what |
 //! |---|---|
@@ -48,7 +48,7 @@ pub(crate) struct Request {
     host: Option<String>,
     is_tls: bool,
     pub(crate) client: IpAddr,
-    /// Under which its answer may be kept.
+    /// The key for keeping its answer.
     key: Option<Key>,
 }
 
@@ -94,7 +94,7 @@ async fn handle(
     };
     complete(&shared, &mut response, origin);
     if !is_framed {
-        // Where its body ends is not sure, and so what the next request is.
+        // The end of its body is not certain, and so is the next request's beginning.
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     if is_head && let Some(length) = http_body::Body::size_hint(response.body()).exact().filter(|length| *length > 0) {
@@ -103,7 +103,7 @@ async fn handle(
     response.map(axum::body::Body::new)
 }
 
-/// Adds what each answer has. `origin`: whether a page of another origin asks.
+/// Adds the headers of every answer. `origin`: whether a page of another origin asks.
 fn complete(shared: &Shared, response: &mut Response<Body>, origin: bool) {
     shared.awake.answers();
     let headers = response.headers_mut();
@@ -125,7 +125,8 @@ fn complete(shared: &Shared, response: &mut Response<Body>, origin: bool) {
     }
 }
 
-/// The answer to a request whose answer is kept; nothing is run for it. Otherwise the request gets the key under which its answer may be.
+/// The kept answer to a request, if there is one; nothing is run for it. Otherwise the request gets the key for keeping
+/// its answer.
 pub(crate) fn kept<B>(
     shared: &Shared,
     arrived: Arrived,
@@ -191,13 +192,13 @@ impl Request {
         format!("{scheme}://{}", self.host.as_deref().unwrap_or("localhost"))
     }
 
-    /// The URL that was asked for.
+    /// The requested URL.
     pub(crate) fn url(&self) -> String {
         let query = self.query.as_ref().map_or(String::new(), |query| format!("?{query}"));
         format!("{}{}{query}", self.origin(), self.path)
     }
 
-    /// What relative IRIs of a text are resolved against: where it was sent to (RFC 3986, §5.1.3).
+    /// The base of relative IRIs in a text: the address it was sent to (RFC 3986, §5.1.3).
     pub(crate) fn base(&self) -> Option<String> {
         let url = format!("{}{}", self.origin(), self.path);
         oxiri::Iri::parse(url).ok().map(oxiri::Iri::into_inner)
@@ -224,12 +225,12 @@ impl Request {
         time_limit(text).map(Some).ok_or_else(wrong)
     }
 
-    /// The request, if it is for this server, whoever's name leads here.
+    /// The request, if it is for this server and not for another name that leads here.
     fn checked_host(self, shared: &Shared) -> Result<Request, Failure> {
         shared.origins.check_host(self.host.as_deref()).map(|()| self)
     }
 
-    /// Whether it may change data, or what other requests do.
+    /// Whether it may change data, or stop other requests.
     pub(crate) fn may_write(&self, shared: &Shared) -> Result<(), Failure> {
         shared.options.access.check(Right::Write, &self.headers)?;
         self.is_own(shared)
@@ -245,7 +246,7 @@ impl Request {
         Ok(shared.options.access.check(Right::Read, &self.headers)?)
     }
 
-    /// A name that no other graph has but by a great chance.
+    /// A name unused by all other graphs, except by an extreme coincidence.
     pub(crate) fn new_name(&self, shared: &Shared) -> String {
         use std::hash::{BuildHasher, RandomState};
         let (state, version) = (RandomState::new(), shared.data.now().number);
@@ -284,14 +285,15 @@ impl Request {
     }
 }
 
-/// Whether a body that comes in chunks comes in nothing else (RFC 9112, §6.1): others may read the same bytes otherwise.
+/// Whether a chunked body has no other coding (RFC 9112, §6.1): other readers might find another end for the same
+/// bytes.
 fn is_framed(headers: &HeaderMap) -> bool {
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
     codings.next().is_none_or(|coding| coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked"))
         && codings.next().is_none()
 }
 
-/// Whom a request is for (RFC 9112, §3.2): HTTP/1.1 has it, once, and others may.
+/// The host of a request (RFC 9112, §3.2): HTTP/1.1 has it, once; other versions may have it.
 fn host(parts: &Parts) -> Result<Option<String>, Failure> {
     let mut fields = parts.headers.get_all(header::HOST).iter();
     let (first, is_one) = (fields.next(), fields.next().is_none());
@@ -352,7 +354,7 @@ async fn answer(shared: &Arc<Shared>, request: &Request, body: Incoming) -> Resu
     }
 }
 
-/// What a browser asks before it sends a request to another origin.
+/// Answers a browser's question before a request to another origin.
 fn options(shared: &Shared, request: &Request) -> Response<Body> {
     let allow = match request.path.as_str() {
         "/update" => "POST, OPTIONS",
@@ -374,12 +376,12 @@ fn options(shared: &Shared, request: &Request) -> Response<Body> {
     response
 }
 
-/// What a request says, wherever it says it.
+/// The text and parameters of a request, from its body or its URL.
 struct Text {
     query: Option<String>,
     update: Option<String>,
     parameters: Parameters,
-    /// What the body holds, until its text is no longer needed.
+    /// The body's memory, until its text is no longer needed.
     _held: Option<HeldBytes>,
 }
 
@@ -403,7 +405,7 @@ fn media_type_of(request: &Request) -> Result<String, Failure> {
     Ok(media_type.trim().to_ascii_lowercase())
 }
 
-/// A body's text, and what it holds.
+/// A body's text, and its memory.
 fn text_of(body: Whole) -> Result<(String, HeldBytes), Failure> {
     let text = String::from_utf8(body.bytes).map_err(|_| Failure::bad("the text is no UTF-8"))?;
     Ok((text, body.held))
@@ -419,7 +421,8 @@ async fn parsed(shared: &Shared, request: &Request, body: Incoming) -> Result<Te
         return Ok(Text { query, update: None, parameters, _held: None });
     }
     let media_type = media_type_of(request)?;
-    // Before anything of the body is read. A form may hold either; what it holds is looked at when it is there.
+    // Checked before anything of the body is read. A form may hold either; its contents are checked when they are
+    // there.
     match media_type.as_str() {
         "application/sparql-query" => request.may_read(shared)?,
         "application/sparql-update" => request.may_write(shared)?,
@@ -449,7 +452,7 @@ fn text_bound(shared: &Shared) -> Bound {
     Bound { bytes: shared.options.session.parse.bytes as u64, stretch: shared.options.clients.body_time }
 }
 
-/// What the form in a body says.
+/// The contents of the form in a body.
 async fn form(shared: &Shared, request: &Request, body: Incoming, mut parameters: Parameters) -> Result<Text, Failure> {
     let Bound { bytes, stretch } = text_bound(shared);
     // In a form, a byte may be three.
@@ -592,7 +595,7 @@ async fn change(
     Ok(response)
 }
 
-/// The graphs that the parameters name.
+/// The graphs named by the parameters.
 fn read_graphs(parameters: &Parameters, default: &str, named: &str) -> Result<Option<ReadGraphs>, Failure> {
     let all = |name: &str| -> Result<Vec<NamedNode>, Failure> {
         let of = |iri: &str| {

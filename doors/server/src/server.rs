@@ -38,7 +38,7 @@ pub struct Server {
 pub struct Stop(watch::Sender<bool>);
 
 impl Stop {
-    /// Has it end: it takes no more requests, lets those that run go on for a while, and then stops them.
+    /// Ends the server: it takes no more requests, lets running ones go on for a while, and then stops them.
     pub fn stop(&self) {
         self.0.send_replace(true);
     }
@@ -47,7 +47,7 @@ impl Stop {
 /// Why a server can't be started.
 #[derive(Debug)]
 pub enum ServerError {
-    /// It can't listen there.
+    /// The server can't listen there.
     Address {
         /// The address as it was given.
         address: String,
@@ -56,7 +56,7 @@ pub enum ServerError {
     },
     /// The certificate or its key can't be used.
     Certificate {
-        /// Which file.
+        /// The file in question.
         path: PathBuf,
         /// Why not.
         why: String,
@@ -84,14 +84,14 @@ impl std::error::Error for ServerError {
     }
 }
 
-/// Threads of the network: few, since they only move bytes. One for so many PUs.
+/// Threads of the network: few, since they only move bytes. One for each group of PUs of this size.
 const PUS_FOR_A_THREAD: usize = 8;
 
-/// Threads at most on which updates wait for their turn and for the disk.
+/// The most threads for updates that wait for their turn and for the disk.
 const WAITING_THREADS: usize = 256;
 
 impl Server {
-    /// Listens at an address (`127.0.0.1:7878`; port 0 for any that is free).
+    /// Listens at an address (`127.0.0.1:7878`; port 0 for any free one).
     ///
     /// # Errors
     /// The address is in use or not this machine's, or the certificate can't be used.
@@ -127,7 +127,7 @@ impl Server {
         Ok(Server { listener, tls, shared, stop: watch::Sender::new(false) })
     }
 
-    /// Where it listens.
+    /// The address it listens at.
     ///
     /// # Errors
     /// The system does not tell.
@@ -135,13 +135,13 @@ impl Server {
         self.listener.local_addr()
     }
 
-    /// What tells it to end.
+    /// A handle that tells it to end.
     pub fn stopper(&self) -> Stop {
         Stop(self.stop.clone())
     }
 
-    /// Answers until it is told to end, and then drains: no request begins any more, those that run may go on for [`Options::grace`], and
-    /// what goes on after that is stopped. When it returns, nothing runs.
+    /// Answers until it is told to end, and then drains: no request begins any more, running ones may go on for
+    /// [`Options::grace`], and the rest are stopped. When it returns, nothing runs.
     ///
     /// # Errors
     /// The system gives no threads.
@@ -151,7 +151,7 @@ impl Server {
             .worker_threads(pus.div_ceil(PUS_FOR_A_THREAD).clamp(1, 8))
             .max_blocking_threads(WAITING_THREADS)
             .thread_name("vicus network")
-            // What threads of jobs have done is looked for each time, also by a thread that always has a task: the one that stays awake.
+            // Looks for finished jobs each time, even on a thread that always has a task: the one that stays awake.
             .global_queue_interval(1)
             .enable_all()
             .build()?;
@@ -170,14 +170,14 @@ impl Server {
             };
             let graceful = accepting(stop.subscribe()).await.map_err(io::Error::other)?;
             shared.is_draining.store(true, Ordering::Relaxed);
-            // Who comes now is told that the server is about to end. These connections are not waited for.
+            // New clients are told that the server is about to end. Their connections are not waited for.
             let never = watch::Sender::new(false);
             let refusing = accepting(never.subscribe());
             let closed = graceful.shutdown();
             tokio::pin!(closed);
             if tokio::time::timeout(grace, &mut closed).await.is_err() {
                 shared.requests.cancel_all();
-                // What is cancelled still tells its clients; those that read nothing are left.
+                // Cancelled requests still tell their clients; clients that read nothing are left.
                 let _ = tokio::time::timeout(AFTER_CANCEL, &mut closed).await;
             }
             refusing.abort();
@@ -189,7 +189,7 @@ impl Server {
     }
 }
 
-/// How long requests that were stopped have to end.
+/// How long stopped requests have to end.
 const AFTER_CANCEL: Duration = Duration::from_secs(2);
 
 impl fmt::Debug for Server {

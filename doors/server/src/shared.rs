@@ -1,4 +1,4 @@
-//! What all connections of a server share.
+//! The state shared by all connections of a server.
 
 use crate::answer::Failure;
 use crate::answers::Answers;
@@ -30,7 +30,7 @@ pub(crate) struct Shared {
     pub(crate) answers: Answers,
     pub(crate) requests: Arc<Requests>,
     pub(crate) metrics: Metrics,
-    /// Told when a request has ended, for those that wait for memory.
+    /// Notified when a request has ended, for requests that wait for memory.
     pub(crate) freed: Notify,
     /// No request may begin any more.
     pub(crate) is_draining: AtomicBool,
@@ -40,8 +40,7 @@ pub(crate) struct Shared {
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 impl Shared {
-    /// The failure of a request. Where it says that the store can't be read, answers of the time before are no longer sent: the data that
-    /// they are of may be gone.
+    /// The failure of a request. If the store can't be read, answers kept before are dropped: their data may be gone.
     pub(crate) fn failure(&self, error: &Error, text: &str) -> Failure {
         if error.kind() == ErrorKind::Store && !error.is_full() {
             self.answers.kept.clear();
@@ -49,8 +48,9 @@ impl Shared {
         Failure::of(error, text)
     }
 
-    /// A request that began then, and may take so long, has found no memory: waits until `freed`, which was got before it asked, says that another one
-    /// has given some back. `false`: too many wait, or its time is up.
+    /// Waits for memory, for a request begun at `began` with a limit of `time`: until `freed` reports that another
+    /// request has given some back. The caller gets `freed` before it asks for memory. `false`: too many wait, or its
+    /// time is up.
     pub(crate) async fn waits_for_memory(&self, freed: Notified<'_>, began: Instant, time: Option<Duration>) -> bool {
         let left = time.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT).saturating_sub(began.elapsed());
         self.requests.running() <= self.options.clients.waiting && tokio::time::timeout(left, freed).await.is_ok()

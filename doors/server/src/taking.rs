@@ -1,8 +1,9 @@
-//! Clients of HTTP/2 that leave what is ready for them: no byte of it goes to the system while their window is closed, so no write waits for them.
+//! Slow clients of HTTP/2: no byte of a ready answer goes to the system while their window is closed, so no write waits
+//! for them.
 //!
-//! A connection counts what it owes: bodies whose next piece hyper does not ask for, since it has no window for it, and pieces that hyper has
-//! and has not written. Where it owes something and the client takes nothing for too long, the connection is closed. A body that is asked and
-//! has no piece yet waits for its query, and is not owed.
+//! A connection counts its debts: bodies whose next piece hyper does not ask for, since it has no window for it, and
+//! pieces in hyper that are not written. If it owes something and the client takes nothing for too long, the connection
+//! is closed. A body that is asked and has no piece yet waits for its query, and is not owed.
 
 use bytes::{Buf, Bytes};
 use http_body::{Body, Frame, SizeHint};
@@ -14,7 +15,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// What the client of a connection has not taken.
+/// The answers that a connection owes its client.
 #[derive(Debug)]
 pub(crate) struct Taking {
     /// Bodies and pieces.
@@ -22,7 +23,7 @@ pub(crate) struct Taking {
     began: Instant,
     /// When the client took something, or first left something, in milliseconds since then.
     taken_ms: AtomicU64,
-    /// [`Taking::is_left`] waits for a time, and not for something that is owed.
+    /// [`Taking::is_left`] waits for a time, and not for a first debt.
     is_watched: AtomicBool,
     begins: Notify,
 }
@@ -57,7 +58,7 @@ impl Taking {
         self.taken_ms.store(now, Ordering::Relaxed);
     }
 
-    /// Waits until something is owed of which the client has taken nothing for so long.
+    /// Waits until the client has taken nothing of a debt for `take_time`.
     pub(crate) async fn is_left(&self, take_time: Duration) {
         loop {
             self.is_watched.store(false, Ordering::SeqCst);
@@ -75,10 +76,10 @@ impl Taking {
     }
 }
 
-/// A time that was over while nothing was owed is not looked at in a circle.
+/// The shortest wait, against a busy loop when the time is already over.
 const SHORTEST: Duration = Duration::from_millis(10);
 
-/// An answer's body, and the connection of HTTP/2 that it is sent over.
+/// An answer's body, and the connection of HTTP/2 that carries it.
 pub(crate) struct Owed<B> {
     inner: B,
     taking: Option<Arc<Taking>>,
@@ -131,7 +132,7 @@ impl<B> Drop for Owed<B> {
     }
 }
 
-/// Bytes that hyper has until they are written.
+/// Bytes in hyper until they are written.
 pub(crate) struct Piece {
     bytes: Bytes,
     taking: Option<Arc<Taking>>,

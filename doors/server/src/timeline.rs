@@ -1,7 +1,7 @@
-//! A query's time line: which box ran on which seat, from a recording of that query alone.
+//! A query's time line: the boxes run on each seat, from a recording of that query alone.
 //!
-//! A server's runtime records nothing, since a recording grows. A query whose client asks for a time line runs on threads of its own, as many
-//! and by the same plan, which record.
+//! A server's runtime records nothing, since a recording grows. A query with a time line runs on separate threads, as
+//! many and by the same plan, and these record.
 
 use crate::shared::Shared;
 use serde_json::{Value, json};
@@ -18,15 +18,15 @@ pub(crate) fn service(shared: &Shared) -> Option<Service> {
     Some(Service::new(runtime, Arc::clone(shared.service.memory())))
 }
 
-/// What they have recorded. The query is over, and no session is left.
+/// Their recording. The query is over, and no session is left.
 pub(crate) fn of(service: Service) -> Option<Value> {
     let runtime = service.into_runtime()?;
     let threads = runtime.plan().threads();
     runtime.trace().map(|trace| json(&trace, threads))
 }
 
-/// Bytes that a core gets from its own node's memory in a nanosecond, and from another's: by these, the time that an invocation has waited
-/// for memory is estimated. The page says that it is an estimate.
+/// The bytes that a core gets in a nanosecond from its own node's memory, and from another's: by these, an invocation's
+/// time of waiting for memory is estimated. The page says that it is an estimate.
 const NEAR_BYTES_A_NS: f64 = 10.0;
 const FAR_BYTES_A_NS: f64 = 5.0;
 

@@ -1,9 +1,9 @@
-//! Small blocks that requests have freed go back to the system, and so does data that has been replaced.
+//! Gives small blocks freed by requests back to the system, and drops replaced data.
 //!
-//! The allocator of large blocks gives back by itself what it does not use again. glibc's malloc, which has the small
-//! ones, keeps them: after a document of a million nested elements, hundreds of MiB. It is asked to give them back a
-//! second after requests have ended that held much, and some seconds after any others. While it does so, threads that
-//! want small blocks may wait for it, so this takes a fiftieth of the time at most.
+//! The allocator of large blocks gives back unused memory by itself. glibc's malloc, which has the small ones, keeps
+//! them: after a document of a million nested elements, hundreds of MiB. It is asked to give them back a second after
+//! requests with much memory have ended, and some seconds after any others. Meanwhile threads may wait for small
+//! blocks, so this takes a fiftieth of the time at most.
 
 use crate::shared::Shared;
 use std::sync::Arc;
@@ -14,23 +14,23 @@ use vicus_service::Ended;
 /// How often it is looked whether requests have ended.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Shares of so many bytes are worth it.
+/// The least bytes of ended requests worth an immediate trim.
 const MUCH: u64 = 16 << 20;
 
-/// After so many pauses it is done though requests have held little.
+/// After this number of pauses the trim is done even if requests have held little.
 const PAUSES: u32 = 10;
 
 /// This part of the time at most.
 const PART: u32 = 50;
 
-/// When it is to be done, from what has ended.
+/// When a trim is due, from the requests ended so far.
 #[derive(Default)]
 struct Due {
-    /// What had ended when it was done last.
+    /// The requests ended at the last trim.
     before: Ended,
     /// How many pauses ago.
     pauses: u32,
-    /// Once more after requests have ended: of what was merged into the data, the rest goes later.
+    /// One more trim after requests have ended: the rest of the data merged by them goes later.
     again: bool,
 }
 

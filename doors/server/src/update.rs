@@ -1,4 +1,4 @@
-//! An update, from its request to its answer. It waits for its turn and for the disk on a thread that may.
+//! An update, from its request to its answer. It waits for its turn and for the disk on a thread that may block.
 
 use crate::answer::{Failure, json as json_answer, short};
 use crate::body::Body;
@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use vicus_service::{Document, Error, Limits, ReadGraphs, SessionOptions};
 
-/// What a client wants to be changed.
+/// A client's change.
 pub(crate) struct Change {
     pub(crate) text: Arc<str>,
-    /// What its relative IRIs are resolved against.
+    /// The base of its relative IRIs.
     pub(crate) base: Option<String>,
     pub(crate) graphs: Option<ReadGraphs>,
-    /// What LOAD reads by its IRI.
+    /// The document that LOAD reads by its IRI.
     pub(crate) document: Option<Arc<Document>>,
     pub(crate) time: Option<Duration>,
     pub(crate) prefers_json: bool,
@@ -81,7 +81,7 @@ async fn run(shared: &Arc<Shared>, change: Change, begun: &Begun) -> Result<Upda
     done.map_err(|error| match error {
         NotUpdated::Update(error) => {
             let mut failure = shared.failure(&error, &change.text);
-            // Who sent a document has written no operations.
+            // The client sent a document, and has written no operations.
             if change.kind == Kind::Graph
                 && let Some((_, message)) = failure.message.split_once("LOAD: ")
             {

@@ -111,7 +111,8 @@ unsafe fn new_task(flags: u32, bytes: usize, shared_bytes: usize, entry: Option<
     }
 }
 
-/// Order is by the first byte. The number of bytes decides the task's place: without such a use they are left out.
+/// Dependences go by the first byte alone. The number of bytes serves strategies that place tasks by it, and is left out
+/// without one.
 unsafe fn accesses(count: i32, depends: *const Depend, more: i32, others: *const Depend) -> (Vec<Access>, Vec<Access>) {
     let one = |at: *const Depend, index: usize| unsafe { *at.add(index) };
     let all = (0..count.max(0) as usize).map(|index| one(depends, index));
