@@ -1,5 +1,5 @@
-//! Measures a store in a folder: `store FOLDER load FILE.nt | open | commits N | writers THREADS N | batches THREADS N | update TEXT | merge |
-//! check`.
+//! Measures a store in a folder:
+//! `store FOLDER load FILE.nt | open | commits N | writers THREADS N | batches THREADS N | update TEXT | merge | check`.
 
 use oxrdf::{GraphName, Literal, NamedNode, Quad};
 use std::os::unix::fs::FileExt;
@@ -161,7 +161,7 @@ fn writers(
     Ok(())
 }
 
-/// Updates of so many triples each, by many threads, as doors carry them out.
+/// Updates of `triples` triples each, by many threads, as doors carry them out.
 fn updates(folder: &Path, threads: usize, count: usize, triples: usize) -> Result<(), Failure> {
     let store = open_store(folder)?;
     let service = Service::new(Runtime::builder().threads(2).start(), MemoryBudget::new(8 << 30));

@@ -1,7 +1,8 @@
-//! The memory that all calls of a process may hold together, of which each takes its share.
+//! The memory for all calls of a process together; each call takes its share of it.
 //!
-//! A call takes a share when it begins, raises it while its text is parsed and planned and while its boxes hold rows, and gives
-//! it back when it ends. The shares' sum never exceeds the total: what it has no room for is refused, or waits if it has only begun.
+//! A call takes a share when it begins, raises it while its text is parsed and planned and while its boxes hold rows,
+//! and gives it back when it ends. The shares' sum never exceeds the total: without room, a raise is refused, and a
+//! call that has only begun may wait.
 
 use crate::cancel::Cancel;
 use crate::error::{Error, Stage};
@@ -13,7 +14,7 @@ use std::time::Instant;
 use vicus::Grants;
 use vicus::memory::Memory;
 
-/// The memory that calls may hold together.
+/// The memory for all calls together.
 ///
 /// ```
 /// use vicus_service::MemoryBudget;
@@ -25,26 +26,26 @@ pub struct MemoryBudget {
     state: Mutex<State>,
     /// Something was given back, the total was raised, or a waiting call was cancelled.
     changed: Condvar,
-    /// The process's memory, in which freed blocks wait to be used again.
+    /// The process's memory, with freed blocks to be used again.
     process: OnceLock<Arc<Memory>>,
 }
 
-/// Invariant: no share was taken that made `taken` exceed `total`. A total that was lowered later may lie below it.
+/// Invariant: no share was taken that made `taken` exceed `total`. A total lowered later may lie below it.
 struct State {
     total: u64,
     taken: u64,
     most_taken: u64,
-    /// Calls that wait for a share, the oldest first.
+    /// Calls waiting for a share, the oldest first.
     waiting: VecDeque<u64>,
     next: u64,
-    /// Bytes that a door holds beside all shares.
+    /// Bytes held by a door beside all shares.
     beside: u64,
     /// How many freed bytes may wait to be used again, as the process's memory was told.
     may_wait: u64,
     ended: Ended,
 }
 
-/// What has ended up to now.
+/// The calls ended so far.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Ended {
     /// How often a call gave back its share.
@@ -54,30 +55,30 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// A share of so many bytes is that of a short query.
+    /// The share of a short query is at most this.
     pub const SMALL: u64 = 4 << 20;
 }
 
-/// What a call does that finds no room for its first share.
+/// The action of a call without room for its first share.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Admission {
-    /// It fails at once ([`Error::Busy`]).
+    /// The call fails at once ([`Error::Busy`]).
     #[default]
     Refuse,
-    /// It waits behind those that came before it, until its time is up or it is cancelled.
+    /// The call waits behind earlier ones, until its time is up or it is cancelled.
     Wait,
 }
 
 /// Calls together held too much for one of them to get more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Busy {
-    /// Bytes that the call had.
+    /// Bytes the call had.
     pub had: u64,
-    /// Bytes that it wanted all in all.
+    /// Bytes the call wanted all in all.
     pub wanted: u64,
     /// Bytes that all calls may hold together.
     pub total: u64,
-    /// Bytes that all calls had, this one included.
+    /// Bytes all calls had, this one included.
     pub taken: u64,
 }
 
@@ -94,7 +95,7 @@ impl fmt::Display for Busy {
 impl std::error::Error for Busy {}
 
 impl MemoryBudget {
-    /// One of so many bytes.
+    /// A budget of `total` bytes.
     pub fn new(total: u64) -> Arc<MemoryBudget> {
         let state = State {
             total,
@@ -114,7 +115,7 @@ impl MemoryBudget {
         self.lock().total
     }
 
-    /// Changes how many bytes calls may hold together. What they have taken already stays theirs.
+    /// Changes the bytes for all calls together. Calls keep their shares.
     pub fn set_total(&self, total: u64) {
         let mut state = self.lock();
         state.total = total;
@@ -122,7 +123,7 @@ impl MemoryBudget {
         self.changed.notify_all();
     }
 
-    /// How many bytes the calls that run now have taken.
+    /// How many bytes running calls have taken.
     pub fn taken(&self) -> u64 {
         self.lock().taken
     }
@@ -132,49 +133,49 @@ impl MemoryBudget {
         self.lock().most_taken
     }
 
-    /// What calls have given back up to now.
+    /// The shares given back so far.
     pub fn ended(&self) -> Ended {
         self.lock().ended
     }
 
-    /// A door holds so many bytes more for its calls, which no share has: texts that are being sent, say. They have a
-    /// limit of their own, and leave less room for freed memory that waits to be used again.
+    /// A door holds `bytes` more for its calls, outside of all shares: texts being sent, say. They have a limit of
+    /// their own, and leave less room for freed blocks to be used again.
     pub fn hold_beside(&self, bytes: u64) {
         let mut state = self.lock();
         state.beside += bytes;
         self.bound_waiting(state);
     }
 
-    /// A door holds so many bytes less.
+    /// A door holds `bytes` less.
     pub fn give_back_beside(&self, bytes: u64) {
         let mut state = self.lock();
         state.beside -= bytes;
         self.bound_waiting(state);
     }
 
-    /// This process's memory keeps freed blocks to use them again: from now on only as many as calls have left of the
-    /// total, and [`MemoryBudget::SPARE`].
+    /// Bounds the freed blocks kept by this process's memory: from now on the calls' rest of the total, and
+    /// [`MemoryBudget::SPARE`].
     pub(crate) fn bounds_waiting_in(&self, memory: &Arc<Memory>) {
         if self.process.set(Arc::clone(memory)).is_ok() {
             self.bound_waiting(self.lock());
         }
     }
 
-    /// So many freed bytes may wait to be used again though calls hold all they may: a call takes its share before it
-    /// takes the memory, and often that of another one which has just ended.
+    /// Freed bytes that may wait to be used again even if calls hold the total: a call takes its share before it takes
+    /// the memory, and often the memory of a call that has just ended.
     pub const SPARE: u64 = 64 << 20;
 
-    /// The bound of what waits is told in steps of so many bytes.
+    /// The bound of freed blocks changes in steps of this size.
     const TOLD_STEP: u64 = 16 << 20;
 
-    /// Tells the process's memory how much may wait, if that has changed, and has it give back what is too much.
+    /// Tells the process's memory the new bound of freed blocks, if it has changed, and has it give back the excess.
     fn bound_waiting(&self, mut state: MutexGuard<'_, State>) {
         let Some(memory) = self.process.get() else { return };
         let free = state.total.saturating_sub(state.taken).saturating_sub(state.beside);
         let may_wait = (free / Self::TOLD_STEP * Self::TOLD_STEP).saturating_add(Self::SPARE);
         let before = std::mem::replace(&mut state.may_wait, may_wait);
         if may_wait != before {
-            // Under the lock, so that the last one to change it has told it.
+            // Under the lock, so the last change is the last one told.
             memory.let_wait(usize::try_from(may_wait).unwrap_or(usize::MAX));
         }
         drop(state);
@@ -187,7 +188,7 @@ impl MemoryBudget {
         self.state.lock().expect("nothing panics under this lock")
     }
 
-    /// A share of so many bytes for a call that begins.
+    /// A share of `bytes` for a new call.
     pub(crate) fn admit(
         self: &Arc<Self>,
         bytes: u64,
@@ -213,7 +214,7 @@ impl MemoryBudget {
         }))
     }
 
-    /// Waits in line until there is room for so many bytes, and takes them.
+    /// Waits in line until there is room for `bytes`, and takes them.
     fn wait_for_turn<'a>(
         self: &'a Arc<Self>,
         mut state: MutexGuard<'a, State>,
@@ -227,7 +228,7 @@ impl MemoryBudget {
         drop(state);
         let told = Arc::clone(self);
         let _listening = cancel.listen(move || {
-            // Under the lock, or a call that has just looked would not hear of it.
+            // Under the lock: a call between its look and its wait would miss the notice.
             let _state = told.lock();
             told.changed.notify_all();
         });
@@ -284,22 +285,22 @@ impl fmt::Debug for MemoryBudget {
     }
 }
 
-/// What one call has taken. Given back when it is dropped.
+/// The share of one call. Given back when it is dropped.
 pub(crate) struct Share {
     budget: Arc<MemoryBudget>,
     granted: Mutex<u64>,
-    /// Bytes of it that are not for what boxes hold.
+    /// The part of the share not for boxes.
     beside_boxes: AtomicU64,
     /// Why it got no more.
     refused: OnceLock<Busy>,
 }
 
 impl Share {
-    /// A share is raised by so much at least, so that calls rarely meet at the budget; but by no more than this part of what is free.
+    /// The least raise of a share, so that calls rarely meet at the budget; but at most this part of the free bytes.
     const STEP: u64 = 1 << 20;
     const PART_OF_FREE: u64 = 8;
 
-    /// Raises it to so many bytes, if there is room for them.
+    /// Raises it to `wanted` bytes, if there is room for them.
     pub(crate) fn raise_to(&self, wanted: u64) -> Option<u64> {
         let mut granted = self.granted.lock().expect("nothing panics under this lock");
         if wanted > *granted {
@@ -317,7 +318,7 @@ impl Share {
         Some(*granted)
     }
 
-    /// Says how much of it is not for what boxes hold. They are to hold nothing yet.
+    /// Sets the part not for boxes. Boxes must hold nothing yet.
     pub(crate) fn set_beside_boxes(&self, bytes: u64) {
         self.beside_boxes.store(bytes, Ordering::Relaxed);
     }
@@ -336,7 +337,7 @@ impl Grants for Share {
 }
 
 impl Share {
-    /// Gives it back, for a call that is over. A box that still runs would take it anew.
+    /// Gives it back, for an ended call. A box that still runs would take it anew.
     pub(crate) fn give_back(&self) {
         let granted = std::mem::take(&mut *self.granted.lock().expect("nothing panics under this lock"));
         if granted == 0 {

@@ -1,4 +1,4 @@
-//! A handle by which calls are cancelled, from any thread and at any time.
+//! A handle to cancel calls, from any thread and at any time.
 
 use crate::timer::{Timer, Timing};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,9 +7,9 @@ use std::time::Instant;
 use std::{fmt, io};
 use vicus::Request;
 
-/// Cancels the calls that were given it or a clone of it: those that run, and those that will begin.
+/// Cancels the calls with this handle or a clone of it: running ones, and later ones.
 ///
-/// A call that waits or runs is told at once; nothing asks it from time to time.
+/// A waiting or running call is told at once; nothing asks it from time to time.
 ///
 /// ```
 /// use vicus_service::Cancel;
@@ -35,7 +35,7 @@ struct Listeners {
 }
 
 impl Cancel {
-    /// One that has cancelled nothing yet.
+    /// A handle that has cancelled nothing yet.
     pub fn new() -> Cancel {
         Cancel::default()
     }
@@ -44,7 +44,7 @@ impl Cancel {
     pub fn cancel(&self) {
         let told: Vec<_> = {
             let listeners = self.lock();
-            // Under the lock: a listener that comes later sees it.
+            // Under the lock: a later listener sees it.
             self.0.is_cancelled.store(true, Ordering::Release);
             listeners.told.iter().map(|(_, listener)| Arc::clone(listener)).collect()
         };
@@ -102,12 +102,13 @@ impl Drop for Listening {
     }
 }
 
-/// A submitted request that is cancelled if it is not over when this is dropped, when its cancel handle cancels, and when its time is up.
+/// A submitted request with its ends: it is cancelled when this is dropped before it is over, when its cancel handle
+/// cancels, and when its time is up.
 pub(crate) struct Submitted {
     pub(crate) request: Arc<Request>,
-    /// What is over already has none.
+    /// An ended request has none.
     _listening: Option<Listening>,
-    /// What is over already has none, as has a request without a limit.
+    /// An ended request has none, and a request without a limit has none.
     timing: Option<Timing>,
 }
 

@@ -1,4 +1,4 @@
-//! Documents of RDF: which syntax they have, how they are packed, and what LOAD may read.
+//! Documents of RDF: their syntax and packing, and the documents that LOAD may read.
 
 use crate::cancel::Cancel;
 use crate::web::{Web, WebError};
@@ -14,7 +14,7 @@ use std::time::Instant;
 use vicus::BoxError;
 use vicus_rdf::load::{Source, Syntax};
 
-/// The syntax that the ending of a file's name says, with `.gz`, `.zst`, `.bz2` or `.xz` behind it or not.
+/// The syntax named by a file's ending, with `.gz`, `.zst`, `.bz2` or `.xz` behind it or not.
 ///
 /// ```
 /// use vicus_rdf::load::Syntax;
@@ -25,8 +25,7 @@ pub fn syntax_by_ending(name: &str) -> Option<Syntax> {
     by_ending(name).0
 }
 
-/// What bytes are when they are unpacked. The first bytes say how they are packed (gzip, Zstandard, bzip2, xz or not at
-/// all), or else the name.
+/// The unpacked bytes. The first bytes tell the packing (gzip, Zstandard, bzip2, xz or none), or else the name does.
 pub fn unpacked(bytes: impl Read + Send + 'static, name: &str) -> impl Read + Send + 'static {
     Unpacked::new(bytes, by_ending(name).1)
 }
@@ -40,7 +39,7 @@ enum Packing {
     Xz,
 }
 
-/// The syntax and the packing that a file's name says.
+/// The syntax and the packing named by a file's endings.
 fn by_ending(name: &str) -> (Option<Syntax>, Option<Packing>) {
     let lower = name.to_lowercase();
     let endings = [(".gz", Packing::Gzip), (".zst", Packing::Zstd), (".bz2", Packing::Bzip2), (".xz", Packing::Xz)];
@@ -58,10 +57,11 @@ fn by_ending(name: &str) -> (Option<Syntax>, Option<Packing>) {
     (syntax, packing)
 }
 
-/// A file that is unpacked while it is read. Its first bytes are read with the first call, not before, because a pipe may be slow.
+/// A file unpacked while it is read. Its first bytes are read with the first call, not before, because a pipe may be
+/// slow.
 struct Unpacked {
     packed: Option<Box<dyn Read + Send>>,
-    /// What its name says.
+    /// The packing named by its ending.
     packing: Option<Packing>,
     unpacked: Option<Box<dyn Read + Send>>,
 }
@@ -92,7 +92,7 @@ impl Unpacked {
         Unpacked { packed: Some(Box::new(packed)), packing, unpacked: None }
     }
 
-    /// What reads the file, as its first bytes say, or else its name.
+    /// The reader of the file, chosen by its first bytes, or else by its name.
     fn begin(mut packed: Box<dyn Read + Send>, by_name: Option<Packing>) -> io::Result<Box<dyn Read + Send>> {
         let mut first = Vec::with_capacity(LONGEST);
         packed.by_ref().take(LONGEST as u64).read_to_end(&mut first)?;
@@ -123,7 +123,7 @@ impl Unpacked {
 /// Up to 128 MiB, as `zstd` itself allows by default.
 const ZSTD_WINDOW_LOG: u32 = 27;
 
-/// A dictionary of 128 MiB and what is beside it: `xz -9` has 64 MiB.
+/// A dictionary of 128 MiB and the decoder's other memory: `xz -9` has 64 MiB.
 const XZ_MEMORY_KIB: u32 = (128 << 10) + 4096;
 
 impl Read for Unpacked {
@@ -139,7 +139,7 @@ impl Read for Unpacked {
 /// The file's IRI, which is the base of relative IRIs in it (RFC 3986, §5.1.3).
 pub fn file_iri(path: &Path) -> io::Result<String> {
     let mut base = "file://".to_owned();
-    // A pipe of the shell, `<(command)`, has a name that can't be resolved.
+    // A pipe of the shell, `<(command)`, has a name without a canonical path.
     let place = path.canonicalize().or_else(|_| std::path::absolute(path))?;
     for byte in place.to_string_lossy().bytes() {
         match byte {
@@ -150,19 +150,19 @@ pub fn file_iri(path: &Path) -> io::Result<String> {
     Ok(base)
 }
 
-/// A document that is at hand, for LOAD: one text, or several that are loaded together.
+/// A document at hand, for LOAD: one text, or several loaded together.
 pub struct Document {
     iri: String,
     parts: Mutex<Option<Vec<Part>>>,
 }
 
 impl Document {
-    /// One that LOAD reads once, by this IRI, in a syntax. `base` is what its relative IRIs are resolved against.
+    /// A document for LOAD to read once, by this IRI, in a syntax. `base` is the base of its relative IRIs.
     pub fn new(iri: String, syntax: Syntax, base: Option<String>, bytes: impl Read + Send + 'static) -> Arc<Document> {
         Document::of_parts(iri, base, vec![(syntax, Box::new(bytes))])
     }
 
-    /// The same of several texts. Blank nodes of two texts are different ones, whatever they are called.
+    /// A document of several texts. Blank nodes of two texts are different ones, under any label.
     pub fn of_parts(iri: String, base: Option<String>, parts: Vec<(Syntax, Box<dyn Read + Send>)>) -> Arc<Document> {
         let parts = parts.into_iter().map(|(syntax, bytes)| Part { syntax, base: base.clone(), bytes }).collect();
         Arc::new(Document { iri, parts: Mutex::new(Some(parts)) })
@@ -222,7 +222,7 @@ impl<R: Read> Read for Bounded<R> {
     }
 }
 
-/// LOAD names a file that it may not read: there is no folder for it, or the file is not within that folder.
+/// LOAD names a file it may not read: there is no folder for it, or the file is not within that folder.
 #[derive(Debug)]
 pub struct FileNotPermitted {
     url: String,
@@ -237,7 +237,7 @@ impl fmt::Display for FileNotPermitted {
 
 impl Error for FileNotPermitted {}
 
-/// LOAD names a document of the web that is not had.
+/// LOAD names a document of the web that could not be fetched.
 #[derive(Debug)]
 pub struct DocumentFailed {
     /// Its URL, as LOAD names it.
@@ -249,18 +249,18 @@ pub struct DocumentFailed {
 impl fmt::Display for DocumentFailed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.error {
-            // These say which URL.
+            // These name their URL.
             error @ (WebError::NotPermitted { .. } | WebError::WrongUrl { .. }) => error.fmt(f),
             error => write!(f, "<{}>: {error}", self.url),
         }
     }
 }
 
-// Without a source: what it says contains its error's.
+// Without a source: its text contains its error's text.
 impl Error for DocumentFailed {}
 
-/// Opens what LOAD names: an `http` or `https` URL as the web's permits say, or a `file` URL within a folder. What it reads goes through
-/// `book`.
+/// Opens the document named by LOAD: an `http` or `https` URL under the web's permits, or a `file` URL within a folder.
+/// All bytes read go through `book`.
 pub(crate) fn open<R: Read + Send + 'static>(
     iri: &str,
     web: &Web,
@@ -289,7 +289,7 @@ pub(crate) fn open<R: Read + Send + 'static>(
         return Err(format!("{iri}: is a file of another machine").into());
     }
     let path = PathBuf::from(unescaped(parsed.path())?);
-    // Links may lead anywhere, so where they lead counts.
+    // Links may lead anywhere, so their targets count.
     let outside = || BoxError::from(refusal("is not within the folder that may be read"));
     let folder =
         folder.canonicalize().map_err(|error| format!("the folder that may be read can't be found: {error}"))?;
@@ -304,7 +304,7 @@ pub(crate) fn open<R: Read + Send + 'static>(
         return Err(format!("{iri}: the ending says no syntax that can be read").into());
     };
     let refused = |error: io::Error| format!("{iri}: can't be opened: {error}");
-    // A pipe is not even opened: that would wait until another process writes to it.
+    // A pipe is not even opened: opening would wait until another process writes to it.
     if !path.metadata().map_err(refused)?.is_file() {
         return Err(format!("{iri}: is no file").into());
     }
@@ -312,16 +312,16 @@ pub(crate) fn open<R: Read + Send + 'static>(
     Ok(Source::new(iri.to_owned(), syntax, book(Box::new(unpacked(file, parsed.path())))).with_base(iri))
 }
 
-/// The syntax that the ending of a URL's path says.
+/// The syntax named by the ending of a URL's path.
 fn by_path(url: &str) -> Option<Syntax> {
     syntax_by_ending(Iri::parse(url).ok()?.path())
 }
 
-/// The media types that are asked for.
+/// The requested media types.
 pub(crate) const RDF: &str = "text/turtle, application/n-triples, application/n-quads, application/trig, application/rdf+xml;q=0.9, \
                               application/ld+json;q=0.8";
 
-/// The syntax that a media type names; its parameters don't matter.
+/// The syntax named by a media type; its parameters don't matter.
 ///
 /// ```
 /// use vicus_rdf::load::Syntax;
@@ -383,7 +383,7 @@ mod packing {
     fn bzip2_and_xz_are_unpacked_whatever_the_name_says() {
         for (packed, name) in [(&BZ2[..], "dump.nt.bz2"), (&LZMA, "dump.nt.xz"), (&BZ2, "-"), (&LZMA, "dump.nt")] {
             assert_eq!(text(packed, name).unwrap(), "<a:s> <a:p> <a:o> .\n<a:s> <a:p> <a:q> .\n", "{name}");
-            // What is cut off is told.
+            // A truncated file is reported.
             assert!(text(&packed[..packed.len() - 5], name).is_err(), "{name}");
         }
         for name in ["a.nt.bz2", "a.NT.XZ", "a.nt.gz", "a.nt.zst", "a.nt"] {

@@ -1,4 +1,4 @@
-//! Why a call has no answer, in kinds that a door can map to an exit status or an HTTP status.
+//! Reasons why a call has no answer, in kinds that a door can map to an exit status or an HTTP status.
 
 use crate::budget::Busy;
 use crate::sink::{TooManyRows, WrongFormat};
@@ -14,51 +14,51 @@ use vicus_store::{CommitError, StoreError};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The text is no query that is answered, or is too long or too deep; or planning it takes too many steps.
+    /// The text is no supported query, or is too long or too deep; or planning it takes too many steps.
     Query(TextError),
-    /// The answer can't be written in the format that was asked for.
+    /// The answer can't be written in the requested format.
     Format(WrongFormat),
     /// Its time was up, while it was doing this.
     TimeLimit {
-        /// What it was doing.
+        /// The call's stage.
         during: Stage,
     },
-    /// It needs more memory than a call may have.
+    /// The call needs more memory than it may have.
     MemoryLimit(OverBudget),
     /// Its answer has more rows than a call's may.
     RowLimit(TooManyRows),
     /// All calls together hold too much for it to get more.
     Busy(Busy),
-    /// It was cancelled.
+    /// The call was cancelled.
     Cancelled,
-    /// The system had no memory for what a box of it asked for.
+    /// The system had no memory for a box of the call.
     NoMemory {
         /// The box.
         name: String,
-        /// What it asked for.
+        /// The box's demand.
         error: NoMemory,
     },
     /// The system gave no thread to end it in time.
     NoThread(Arc<io::Error>),
-    /// What takes the answer has failed: a broken pipe, say.
+    /// The receiver of the answer has failed: a broken pipe, say.
     Sink(Arc<SinkFailed>),
-    /// A box gave up, because of what is asked or of the data.
+    /// A box gave up, because of the query or of the data.
     Failed {
         /// The box.
         name: String,
-        /// What it said.
+        /// The box's error.
         error: Arc<dyn std::error::Error + Send + Sync>,
     },
     /// An operation of an update can't be carried out, or its pattern has no answer.
     Operation {
         /// Its place in the text, from 1.
         number: usize,
-        /// What it is called.
+        /// The operation's name.
         name: &'static str,
         /// Why not.
         error: Arc<Error>,
     },
-    /// What keeps the data can't change or read it: its disk is full, say, or a file is damaged.
+    /// The keeper of the data can't change or read it: its disk is full, say, or a file is damaged.
     Store(Arc<dyn std::error::Error + Send + Sync>),
     /// A mistake of ours: a box panicked, or the boxes waited for each other.
     Internal(FlowError),
@@ -95,10 +95,10 @@ pub enum ErrorKind {
     Internal,
 }
 
-/// What a call is doing.
+/// The stage of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Stage {
-    /// It waits for its first share of memory.
+    /// The call waits for its first share of memory.
     Waiting,
     /// Its text is read.
     Parsing,
@@ -119,7 +119,7 @@ impl fmt::Display for Stage {
     }
 }
 
-/// What takes the answer has failed.
+/// The receiver of the answer has failed.
 #[derive(Debug)]
 pub struct SinkFailed(pub(crate) BoxError);
 
@@ -141,11 +141,11 @@ impl fmt::Display for SinkFailed {
     }
 }
 
-// Without a source: what it says is its error's.
+// Without a source: its text is its error's.
 impl std::error::Error for SinkFailed {}
 
 impl Error {
-    /// Which kind it is.
+    /// The kind of the error.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Query(error) if error.kind == TextErrorKind::TooManySteps => ErrorKind::PlanLimit,
@@ -166,7 +166,8 @@ impl Error {
         }
     }
 
-    /// Of a box, or of what reads data outside of boxes: damage and full disks are the store's, and not of what is asked.
+    /// The error of a box, or of a reader outside of boxes: damage and full disks are the store's errors, not the
+    /// query's.
     pub(crate) fn of_reader(name: String, error: Arc<dyn std::error::Error + Send + Sync>) -> Error {
         if let Some(error) = error.downcast_ref::<NoMemory>() {
             return Error::NoMemory { name, error: *error };
@@ -180,7 +181,7 @@ impl Error {
         }
     }
 
-    /// Whether it has failed because a disk is full, or what the user may use of it.
+    /// Whether a disk is full, or the user's quota of it.
     pub fn is_full(&self) -> bool {
         match self {
             Error::Operation { error, .. } => error.is_full(),
@@ -192,7 +193,7 @@ impl Error {
         }
     }
 
-    /// Of writing what the sink has kept to the end.
+    /// The error of the sink's last writes.
     pub(crate) fn of_sink(error: io::Error) -> Error {
         Error::Sink(Arc::new(SinkFailed(error.into())))
     }
@@ -204,7 +205,7 @@ impl Error {
     }
 }
 
-/// Cancelled requests have a reason that the request doesn't know; the caller looks for it first.
+/// The reason of a cancelled request is unknown to the request; the caller looks for it first.
 impl From<FlowError> for Error {
     fn from(error: FlowError) -> Error {
         match error {
@@ -248,11 +249,11 @@ impl fmt::Display for Error {
             Error::RowLimit(error) => error.fmt(f),
             Error::Busy(error) => error.fmt(f),
             Error::Cancelled => f.write_str("it was cancelled"),
-            // The input may be right: the box says what the memory was for.
+            // The input may be right: the box names the use of the memory.
             Error::NoMemory { name, error } => write!(f, "box {name} failed: {error}"),
             Error::NoThread(error) => write!(f, "no thread can be had to end it in time: {error}"),
             Error::Sink(error) => error.fmt(f),
-            // What a box says of the user's input stands alone, without the box's name.
+            // A box's words on the user's input stand alone, without the box's name.
             Error::Failed { error, .. } => error.fmt(f),
             Error::Operation { number, name, error } => write!(f, "operation {number}, {name}: {error}"),
             Error::Store(error) => error.fmt(f),

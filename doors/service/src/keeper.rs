@@ -6,9 +6,10 @@
 //!                   a seat:                           box waits    box waits       between them, requests that came before
 //! ```
 //!
-//! A merge works in *slices* of a few milliseconds. Each is a request of its own, whose box waits on its seat while the keeper's thread works:
-//! so a merge takes no more of the machine than one seat, and since older requests go first, calls that are there when a slice ends go
-//! before the next one. Writers wait for a merge only while it publishes what it has made.
+//! A merge works in *slices* of a few milliseconds. Each is a request of its own, whose box waits on its seat while the
+//! keeper's thread works: so a merge takes no more of the machine than one seat, and since older requests go first,
+//! calls waiting at the end of a slice go before the next one. Writers wait for a merge only while it publishes its
+//! result.
 
 use crate::service::Service;
 use std::fmt;
@@ -23,24 +24,25 @@ use vicus_store::{Store, StoreError};
 /// How long a slice works before others have their turn.
 const SLICE: Duration = Duration::from_millis(2);
 
-/// A slice gives its seat back after so long, though its work may wait for a writer and not be over.
+/// A slice gives its seat back after this time, even if its work waits for a writer and is not over.
 const LONGEST_SLICE: Duration = Duration::from_millis(10);
 
-/// The store is looked at this long after a commit, so that many commits are one look.
+/// The store is looked at this long after a commit, so many commits are one look.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Without commits for so long, fewer changes are merged than while they come.
+/// Without commits for this time, fewer changes are enough for a merge than while they come.
 const IDLE: Duration = Duration::from_secs(1);
 
 /// When a merge has failed, the next one is tried after this time, then after twice as long, up to the longest.
 const RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(64);
 
-/// Merges a store's changes in the background when that [pays](Store::is_merge_due), or, when no more have come for a second, already when
-/// there are [some](Store::is_merge_due_when_idle): reading beside changes takes longer than without, and so does opening.
+/// Merges a store's changes in the background when it [pays](Store::is_merge_due), or, when no more have come for a
+/// second, already when there are [some](Store::is_merge_due_when_idle): reading beside changes takes longer than
+/// without, and so does opening.
 ///
-/// It holds the service and the store. Dropping it stops a merge that is under way, which leaves the data as it is; the thread that drops it
-/// must have no transaction open, for whose end the merge may be waiting.
+/// It holds the service and the store. Dropping it stops a merge under way and leaves the data as it is; the dropping
+/// thread must have no transaction open, because the merge may wait for its end.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -65,7 +67,7 @@ pub struct Keeper {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What a [`Keeper`] has done.
+/// The work of a [`Keeper`].
 #[derive(Clone, Debug, Default)]
 pub struct Kept {
     /// How many merges it has finished.
@@ -85,9 +87,9 @@ struct Shared {
 #[derive(Default)]
 struct State {
     is_closing: bool,
-    /// The number of the slice that works or waits for its seat; that of one that is over is less.
+    /// The number of the slice that works or waits for its seat; ended slices have lower numbers.
     slice: u64,
-    /// That of the last one that has got its seat.
+    /// The number of the last slice that has got its seat.
     seated: u64,
     kept: Kept,
 }
@@ -118,7 +120,7 @@ impl Shared {
     /// A commit is there.
     fn tell(&self) {
         if !self.is_told.swap(true, Ordering::AcqRel) {
-            // A thread that has found nothing and does not sleep yet has this lock.
+            // Waits for a thread between its look and its sleep: it has this lock.
             drop(self.lock());
             self.changed.notify_all();
         }
@@ -136,17 +138,17 @@ impl Keeper {
         };
         let told = Arc::clone(&shared);
         store.watch(Some(Arc::new(move || told.tell())));
-        // What was there before.
+        // Changes from before.
         shared.tell();
         Ok(Keeper { shared, store: Arc::clone(store), thread: Some(thread) })
     }
 
-    /// What it has done so far.
+    /// Its work so far.
     pub fn kept(&self) -> Kept {
         self.shared.lock().kept.clone()
     }
 
-    /// Waits until this is true of what it has done, but no longer than so long; whether it is.
+    /// Waits until `is_true` of its work, at most for `at_most`; returns whether it is.
     pub fn wait_until(&self, at_most: Duration, is_true: impl Fn(&Kept) -> bool) -> bool {
         self.shared.wait(Some(at_most), |state| is_true(&state.kept));
         is_true(&self.kept())
@@ -251,7 +253,7 @@ impl Slices<'_> {
         if self.since.elapsed() >= SLICE
             && let Err(closing) = self.next()
         {
-            // Out of the merge, which gives up what it has made.
+            // Unwinds out of the merge, which gives up its work.
             give_up(closing);
         }
     }
@@ -266,7 +268,7 @@ impl Slices<'_> {
         if is_closing { Err(Closing) } else { Ok(()) }
     }
 
-    /// Ends this slice, and says which is the next one.
+    /// Ends this slice, and returns the number of the next one.
     fn end(&self) -> u64 {
         let next = {
             let mut state = self.shared.lock();
@@ -284,7 +286,7 @@ impl Drop for Slices<'_> {
     }
 }
 
-/// A request that is a slice: its box waits on its seat until the slice has ended.
+/// The request of a slice: its box waits on its seat until the slice has ended.
 fn model(shared: &Arc<Shared>) -> Arc<Model> {
     let shared = Arc::clone(shared);
     let mut net = ModelBuilder::new("merge");

@@ -1,7 +1,7 @@
 //! Plans of any language, as calls run them.
 //!
-//! A [`Language`](vicus_language::Language) needs no line here if its runs need nothing of a door, or what [`Surroundings`] give, and its rows
-//! are values of plain columns, or terms of a run of SPARQL.
+//! A [`Language`](vicus_language::Language) needs no line here if its runs need nothing of a door beyond
+//! [`Surroundings`], and its rows are values of plain columns, or terms of a run of SPARQL.
 
 use crate::sink::Reader;
 use crate::web::Web;
@@ -9,14 +9,14 @@ use std::sync::Arc;
 use vicus_language::{Planned, RunOperators, Runnable};
 use vicus_sparql::{Moment, RunOptions, Spill};
 
-/// What a call gives a run of its plan. What a [`Runnable`] needs is made of it.
+/// A call's contribution to a run of its plan; a [`Runnable`]'s needs are made of it.
 #[derive(Debug)]
 pub struct Surroundings {
-    /// What the time is, and what random numbers begin with.
+    /// The time, and the seed of random numbers.
     pub moment: Moment,
-    /// By which it asks others.
+    /// The web, for queries to other endpoints.
     pub web: Arc<Web>,
-    /// Where its boxes write what they have no memory for.
+    /// The place for rows that its boxes have no memory for.
     pub spill: Option<Spill>,
 }
 
@@ -33,7 +33,7 @@ impl From<&Surroundings> for RunOptions {
 
 /// A plan of some language.
 pub(crate) trait AnyPlan: Planned {
-    /// The operators of one run, but for those of the sinks, and what reads its rows.
+    /// The operators of one run, without the sinks' ones, and the reader of its rows.
     fn begin_any(&self, surroundings: &Surroundings) -> (RunOperators, Reader);
 }
 

@@ -1,16 +1,22 @@
-//! What doors share that answer queries: datasets, sessions, prepared plans, answers into any sink, limits and cancellation, and the
-//! memory of the process. No terminal, and no socket but those by which [`Web`] asks the endpoints of SERVICE.
+//! The common layer of all doors with queries: datasets, sessions, prepared plans, answers into any sink, limits and
+//! cancellation, and the memory of the process. It has no terminal, and no sockets except for [`Web`], which asks the
+//! endpoints of SERVICE.
 //!
-//! A [`Service`] has threads and a [`MemoryBudget`]; it loads a [`Dataset`], and a [`Session`] asks it. A [`Call`] is one
-//! question: its time begins with it, it takes its share of the memory, and can be cancelled at any moment by a [`Cancel`] that it was given.
-//! It prepares a text ([`Prepared`]: parsed and planned, to be run any number of times), and starts that ([`Running`]) into a
+//! A [`Service`] has threads and a [`MemoryBudget`]; it loads a [`Dataset`], and a [`Session`] asks it. A [`Call`] is
+//! one question: its time begins with it, it takes its share of the memory, and its [`Cancel`] can cancel it at any
+//! moment. It prepares a text ([`Prepared`]: parsed and planned, to be run any number of times), and starts it
+//! ([`Running`]) into a [`Sink`]: text in one of the W3C's formats into any `Write` ([`TextSink`]), batches into a
+//! function ([`Each`]), or a number ([`Count`]). A failed call has an [`Error`], and a door maps its [`ErrorKind`] to
+//! an exit status or an HTTP status.
 //! [`Sink`]: text in one of the W3C's formats into any `Write` ([`TextSink`]), batches into a function ([`Each`]), or a number
-//! ([`Count`]). Why there is no answer is an [`Error`], whose [`ErrorKind`] a door maps to an exit status or an HTTP status.
+//! ([`Count`]). Why there is no answer is an [`Error`], whose [`ErrorKind`] a door maps to an exit status or an HTTP
+//! status.
 //!
-//! Nothing here polls: a waiting caller sleeps until the answer is there, a thread of the service sleeps until the time of the next call
-//! is up, whether that is waited for or not, and a cancelled call is told. (One exception: a box that waits for a server on the web looks
-//! from time to time whether its run goes on.) Reading a text is bounded by its length and its depth, planning
-//! by its steps; both run on the calling thread, so no thread is left behind when their time is up.
+//! Nothing here polls: a waiting caller sleeps until the answer is there, a thread of the service sleeps until the time
+//! of the next call is up, even without a waiting caller, and a cancelled call is told. (One exception: a box that
+//! waits for a server on the web looks from time to time whether its run goes on.) Reading a text is bounded by its
+//! length and its depth, planning by its steps; both run on the calling thread, so no thread is left behind when their
+//! time is up.
 
 mod budget;
 mod cancel;

@@ -1,4 +1,4 @@
-//! Data that calls are answered from, and loading it.
+//! The data of calls, and its loading.
 
 use crate::cancel::{Cancel, Submitted};
 use crate::error::Error;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use vicus_rdf::load::{Load, LoadOptions, Loaded as LoadedSnapshot, Malformed, Progress, Source};
 use vicus_rdf::{Placement, Snapshot};
 
-/// Data that is loaded, with its statistics. A clone is the same data; what was prepared for it keeps it alive.
+/// Loaded data, with its statistics. A clone is the same data; prepared queries keep it alive.
 #[derive(Clone)]
 pub struct Dataset {
     snapshot: Arc<Snapshot>,
@@ -22,12 +22,12 @@ impl Dataset {
         Dataset { snapshot }
     }
 
-    /// What holds the data, without this owner.
+    /// The snapshot of the data, without this owner.
     pub fn into_snapshot(self) -> Arc<Snapshot> {
         self.snapshot
     }
 
-    /// What holds the data.
+    /// The snapshot of the data.
     pub fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
     }
@@ -39,7 +39,7 @@ impl fmt::Debug for Dataset {
     }
 }
 
-/// Sources that are being loaded by the threads of a service. Dropping it cancels that.
+/// Sources being loaded by the threads of a service. Dropping it cancels the loading.
 pub struct Loading {
     load: Load,
     submitted: Submitted,
@@ -53,7 +53,7 @@ pub struct Loaded {
     pub dataset: Dataset,
     /// How long it took.
     pub time: Duration,
-    /// Malformed lines that were left out.
+    /// Malformed lines left out.
     pub skipped: u64,
     /// The first of them.
     pub first_skipped: Option<Malformed>,
@@ -74,7 +74,7 @@ impl Loading {
     /// From now on its time is limited.
     ///
     /// # Errors
-    /// The system gives no thread for that.
+    /// The system gives no thread for the limit.
     pub(crate) fn end_at(&mut self, until: Instant, service: &Service) -> io::Result<()> {
         self.submitted.end_at(until, service.timer())
     }
@@ -92,8 +92,8 @@ impl Loading {
     /// Waits until all is loaded, or until it is cancelled.
     ///
     /// # Errors
-    /// A source can't be read or is malformed ([`Error::Failed`] with a [`LoadError`](vicus_rdf::load::LoadError)), there is no
-    /// memory, or it was cancelled.
+    /// A source can't be read or is malformed ([`Error::Failed`] with a [`LoadError`](vicus_rdf::load::LoadError)),
+    /// there is no memory, or it was cancelled.
     pub fn finish(self) -> Result<Loaded, Error> {
         self.submitted.request.wait()?;
         let LoadedSnapshot { snapshot, skipped, first_skipped } =

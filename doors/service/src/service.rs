@@ -1,4 +1,4 @@
-//! The threads and the memory that answer all calls of a process.
+//! The threads and the memory for all calls of a process.
 
 use crate::budget::MemoryBudget;
 use crate::cancel::Cancel;
@@ -14,7 +14,7 @@ use vicus::Runtime;
 use vicus_rdf::load::{LoadOptions, Source};
 use vicus_store::Store;
 
-/// Threads that answer, and the memory that what they answer may hold. A clone is the same service.
+/// Threads for answers, and the memory for the calls they answer. A clone is the same service.
 ///
 /// ```
 /// use vicus::Runtime;
@@ -36,14 +36,14 @@ use vicus_store::Store;
 pub struct Service(Arc<Inner>);
 
 struct Inner {
-    /// Ends before the runtime whose requests it cancels.
+    /// Ends before the runtime, because it cancels the runtime's requests.
     timer: Timer,
     runtime: Runtime,
     memory: Arc<MemoryBudget>,
 }
 
 impl Service {
-    /// One with these threads, whose calls together hold so much memory at most.
+    /// A service with these threads; its calls together hold at most `memory`.
     pub fn new(runtime: Runtime, memory: Arc<MemoryBudget>) -> Service {
         if let Some(process) = runtime.memory() {
             memory.bounds_waiting_in(process);
@@ -56,38 +56,39 @@ impl Service {
         &self.0.runtime
     }
 
-    /// Its clock, which ends calls whose time is up.
+    /// Its clock, which ends calls at their time limit.
     pub(crate) fn timer(&self) -> &Timer {
         &self.0.timer
     }
 
-    /// What its calls may hold together.
+    /// The memory for all its calls together.
     pub fn memory(&self) -> &Arc<MemoryBudget> {
         &self.0.memory
     }
 
-    /// Begins to load sources: as many at once as there are threads, over the nodes where these are. What loading holds is no part of
-    /// the [memory](Service::memory) of calls.
+    /// Begins to load sources: as many at once as there are threads, over the threads' nodes. Memory for loading is no
+    /// part of the [memory](Service::memory) of calls.
     pub fn load(&self, sources: Vec<Source>, options: LoadOptions, cancel: &Cancel) -> Loading {
         Loading::begin(self, sources, options, cancel)
     }
 
-    /// A session of calls to a dataset, with options that they share.
+    /// A session of calls to a dataset, with shared options.
     pub fn session(&self, dataset: &Dataset, options: SessionOptions) -> Session {
         Session::new(self.clone(), dataset.clone(), Arc::new(options))
     }
 
-    /// Carries out an update, all of it or nothing: see [`Updating`]. Its patterns are answered by the service's threads, as calls are,
-    /// and the options' limits hold for the whole.
+    /// Carries out an update, all of it or nothing: see [`Updating`]. Its patterns are answered by the service's
+    /// threads, as calls are, and the options' limits hold for the whole.
     ///
     /// # Errors
-    /// As [`Session::answer`]; or an operation can't be carried out. What was changed by then is to be given up.
+    /// The errors of [`Session::answer`]; or an operation can't be carried out. Changes up to then must be given up.
     pub fn update(&self, text: &str, data: &mut dyn Updating, options: SessionOptions) -> Result<Updated, Error> {
         update::run(self, text, data, options)
     }
 
-    /// Carries out an update of a store, all of it or nothing, so that it is durable, and visible to others. What looks at no data, as
-    /// INSERT DATA and DELETE DATA without blank nodes, waits for no other update, and shares its sync with all that come at that time.
+    /// Carries out an update of a store, all of it or nothing, so that it is durable, and visible to others. An update
+    /// that reads no data, such as INSERT DATA and DELETE DATA without blank nodes, waits for no other update, and
+    /// shares its sync with all updates of its kind at that time.
     ///
     /// # Errors
     /// As [`Service::update`]; or the store can't be changed.
@@ -95,8 +96,8 @@ impl Service {
         update::run_in_store(self, text, store, options)
     }
 
-    /// Merges a store's changes in the background from now on, a slice at a time on one of its threads, behind the calls that are there:
-    /// see [`Keeper`].
+    /// Merges a store's changes in the background from now on, a slice at a time on one of its threads, behind the
+    /// calls that are there: see [`Keeper`].
     ///
     /// # Errors
     /// The system gives no thread.

@@ -35,55 +35,56 @@ use vicus_rdf::load::LONGEST_IRI;
 use vicus_sparql::{Form, Moment, ParseOptions, PlanOptions, Sparql, parse_with, parsing_bytes_with};
 use vicus_store::Ask;
 
-/// What a call may take.
+/// The limits of a call.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
     /// How long it may take, from its beginning on.
     pub time: Option<Duration>,
-    /// How many bytes it may hold: its text as it is parsed, its plan, and what its boxes hold. By default what all calls may
-    /// hold together.
+    /// Bytes that it may hold: its text as it is parsed, its plan, and its boxes' rows. By default the total of all
+    /// calls.
     pub memory: Option<u64>,
     /// How many rows its answer may have. With more it fails.
     pub rows: Option<u64>,
-    /// What it does if there is no memory for it when it begins.
+    /// Its action if there is no memory for it when it begins.
     pub admission: Admission,
-    /// By which it can be cancelled.
+    /// Its handle for cancellation.
     pub cancel: Cancel,
 }
 
-/// What the calls of a session share.
+/// The options shared by the calls of a session.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
-    /// What a text may be; its base is [`SessionOptions::base`].
+    /// The limits of a text; its base is [`SessionOptions::base`].
     pub parse: ParseOptions<'static>,
-    /// What relative IRIs are resolved against until the text has a BASE of its own.
+    /// The base of relative IRIs until the text has a BASE of its own.
     pub base: Option<String>,
     /// The longest IRI of a document of LOAD when it is written out.
     pub longest_iri: usize,
-    /// The graphs that queries and the patterns of updates read, whatever their texts say.
+    /// The graphs read by queries and the patterns of updates, whatever their texts say.
     pub graphs: Option<ReadGraphs>,
     /// A document that LOAD finds under this IRI, such as the body of a request.
     pub document: Option<Arc<Document>>,
-    /// How queries are planned. The number of threads is [`SessionOptions::threads`], and the limits on memory are the call's; how many
-    /// boxes hand out solutions follows from [`SessionOptions::parallel_answers`].
+    /// How queries are planned. The number of threads is [`SessionOptions::threads`], and the limits on memory are the
+    /// call's; how many boxes hand out solutions follows from [`SessionOptions::parallel_answers`].
     pub plan: PlanOptions,
     /// For how many threads queries are planned; by default for the service's.
     pub threads: Option<usize>,
-    /// Whether several boxes may hand out the solutions of a query that asks for no order.
+    /// Whether several boxes may hand out the solutions of a query without an order.
     pub parallel_answers: bool,
-    /// What NOW is and RAND begins with; by default what the clock says when a call starts.
+    /// The value of NOW and the seed of RAND; by default the clock's when a call starts.
     pub moment: Option<Moment>,
-    /// Whether [`Outcome::counts`] has what each box did, and how long it took.
+    /// Whether [`Outcome::counts`] has each box's work and time.
     pub counts: bool,
-    /// Of each answer, only so many rows are wanted: as with a LIMIT, the query stops when it has them.
+    /// The most rows wanted of each answer: as with a LIMIT, the query stops when it has them.
     pub first_rows: Option<u64>,
     /// How SERVICE and LOAD ask the web; by default nothing may be asked.
     pub web: Arc<Web>,
-    /// The folder in which LOAD may read files; by default none.
+    /// The folder of files for LOAD; by default none.
     pub folder: Option<PathBuf>,
-    /// The folder for temporary files of calls that outgrow their memory . By default there is none, and such calls fail.
+    /// The folder for temporary files of calls that outgrow their memory. By default there is none, and such calls
+    /// fail.
     pub temporary: Option<TemporaryFolder>,
-    /// What each of its calls may take.
+    /// The limits of each of its calls.
     pub limits: Limits,
 }
 
@@ -110,7 +111,7 @@ impl Default for SessionOptions {
     }
 }
 
-/// The graphs that a query reads.
+/// The graphs read by a query.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ReadGraphs {
     /// The default graph is the merge of these.
@@ -124,13 +125,14 @@ impl SessionOptions {
         ParseOptions { base: self.base.as_deref(), ..self.parse.clone() }
     }
 
-    /// What texts of any language may be.
+    /// The limits of texts of any language.
     fn text_limits(&self) -> TextLimits {
         TextLimits { bytes: self.parse.bytes, depth: self.parse.depth }
     }
 }
 
-/// Whether a text is a query of SPARQL, within the limits of the options, and what it asks for; for doors that say so before there is data.
+/// Checks that a text is a query of SPARQL, within the limits of the options, and returns its form; for doors that
+/// check before there is data.
 ///
 /// # Errors
 /// As [`Call::prepare`], but for those of planning.
@@ -158,12 +160,12 @@ impl Session {
         &self.options
     }
 
-    /// The same service and dataset with other options.
+    /// The session with other options.
     pub(crate) fn with(&self, options: SessionOptions) -> Session {
         Session { options: Arc::new(options), ..self.clone() }
     }
 
-    /// What it asks.
+    /// The session's dataset.
     pub fn dataset(&self) -> &Dataset {
         &self.dataset
     }
@@ -194,7 +196,7 @@ impl Session {
         call.answer(&prepared, sink)
     }
 
-    /// A whole call whose answer is written in a format.
+    /// A whole call with its answer written in a format.
     ///
     /// # Errors
     /// As [`Session::answer`].
@@ -202,7 +204,7 @@ impl Session {
         self.answer(text, TextSink::new(format, out))
     }
 
-    /// A whole call whose solutions are counted; an ASK has one for yes.
+    /// A whole call with its solutions counted; an ASK has one for yes.
     ///
     /// # Errors
     /// As [`Session::answer`].
@@ -215,27 +217,28 @@ impl Session {
 #[derive(Clone)]
 pub(crate) struct Ticket {
     share: Arc<Share>,
-    /// As many bytes at most.
+    /// The most bytes of the share.
     most: u64,
     pub(crate) until: Option<Instant>,
     pub(crate) cancel: Cancel,
 }
 
 impl Ticket {
-    /// What a call takes when it begins: enough for a short query from text to answer.
+    /// The first share of a call: enough for a short query from text to answer.
     const FIRST_SHARE: u64 = 256 << 10;
 
     pub(crate) fn begin(memory: &Arc<MemoryBudget>, limits: &Limits) -> Result<Ticket, Error> {
         Ticket::begin_with(memory, limits, 0)
     }
 
-    /// For a call that takes so many bytes at first: if there is no room for them, it has nothing that others could wait for.
+    /// Begins a call with a first share of `bytes`: without room for them, the call holds nothing that others could
+    /// wait for.
     pub(crate) fn begin_with(memory: &Arc<MemoryBudget>, limits: &Limits, bytes: u64) -> Result<Ticket, Error> {
-        // A time that no clock reaches is none.
+        // A time beyond the clock's range is no limit.
         let until = limits.time.and_then(|time| Instant::now().checked_add(time));
         let total = memory.total();
         let most = limits.memory.unwrap_or(total);
-        // What is more than it may have is refused when it is wanted.
+        // Bytes over the call's limit are refused when they are wanted.
         let bytes = if bytes > most { 0 } else { bytes };
         let first = Self::FIRST_SHARE.min(most).min(total).max(bytes);
         let share = memory.admit(first, limits.admission, until, &limits.cancel)?;
@@ -251,19 +254,19 @@ impl Ticket {
         self.ended(during).map_or(Ok(()), Err)
     }
 
-    /// For work that asks at bounded steps whether it is to end.
+    /// A check for work in bounded steps: whether it must end.
     pub(crate) fn ask(&self) -> Ask {
         let (cancel, until) = (self.cancel.clone(), self.until);
         Arc::new(move || ended(&cancel, until, Stage::Running).map_or(Ok(()), |error| Err(error.into())))
     }
 
-    /// For a parser that asks now and then whether it is to end.
+    /// A check for a parser's occasional question whether it must end.
     pub(crate) fn ends(&self) -> Ends {
         let (cancel, until) = (self.cancel.clone(), self.until);
         Arc::new(move || ended(&cancel, until, Stage::Parsing).is_some())
     }
 
-    /// Takes so many bytes all in all. `holders` say what for.
+    /// Raises the share to `bytes` all in all. `holders` names their uses.
     pub(crate) fn hold<const N: usize>(&self, bytes: u64, holders: [(&str, u64); N]) -> Result<(), Error> {
         if bytes > self.most {
             return Err(Error::over(self.most, holders.map(|(name, held)| (name.to_owned(), held)).into()));
@@ -280,11 +283,11 @@ impl Ticket {
         Error::Busy(self.share.refused().expect("its share was not raised"))
     }
 
-    /// Parses a text, for which it holds so many bytes all in all.
+    /// Parses a text, with `bytes` held all in all.
     pub(crate) fn parse<P>(&self, bytes: u64, parse: impl FnOnce() -> Result<P, TextError>) -> Result<P, Error> {
         self.hold(bytes, [("its text, when it is parsed,", bytes)])?;
         let parsed = parse();
-        // Parsing that was ended says so, and what came too late is late all the same.
+        // An ended parse says so, and a late result is late all the same.
         self.check(Stage::Parsing)?;
         parsed.map_err(Error::Query)
     }
@@ -296,7 +299,7 @@ pub struct Call {
     pub(crate) ticket: Ticket,
 }
 
-/// A call that has its query planned.
+/// A call during the planning of its query.
 struct Planner<'a> {
     ticket: &'a Ticket,
     text_bytes: u64,
@@ -316,13 +319,14 @@ impl Call {
     /// Parses and plans a query of SPARQL over the session's dataset.
     ///
     /// # Errors
-    /// The text is no query, or that takes more than the call may.
+    /// The text is no query, or exceeds the call's limits.
     pub fn prepare(&mut self, text: &str) -> Result<Arc<Prepared>, Error> {
         self.prepare_beside(0, &self.session.sparql(), text)
     }
 
-    /// Parses and plans a text of any language. What the session's options say of SPARQL's texts and plans holds for it as far as it is said to
-    /// every language: [`ParseOptions::bytes`] and [`ParseOptions::depth`], and [`PlanOptions::common`].
+    /// Parses and plans a text of any language. The session's options for SPARQL's texts and plans hold for it as far
+    /// as they apply to every language: [`ParseOptions::bytes`] and [`ParseOptions::depth`], and
+    /// [`PlanOptions::common`].
     ///
     /// # Errors
     /// As [`Call::prepare`].
@@ -333,7 +337,7 @@ impl Call {
         self.prepare_beside(0, language, text)
     }
 
-    /// The same, while the call holds so many other bytes.
+    /// The variant for a call that holds `bytes` for other uses meanwhile.
     pub(crate) fn prepare_beside<L>(&self, bytes: u64, language: &L, text: &str) -> Result<Arc<Prepared>, Error>
     where
         L: Language<Plan: AnyPlan>,
@@ -348,7 +352,7 @@ impl Call {
         Ok(Arc::new(Prepared { parsing, ..self.plan(language, &parsed, text_bytes)? }))
     }
 
-    /// Plans what was read of a text, which holds so many bytes.
+    /// Plans a parsed text, with `text_bytes` held for it.
     pub(crate) fn plan<L>(&self, language: &L, parsed: &L::Parsed, text_bytes: u64) -> Result<Prepared, Error>
     where
         L: Language<Plan: AnyPlan>,
@@ -366,7 +370,7 @@ impl Call {
         let planner = Planner { ticket, text_bytes };
         let snapshot = session.dataset.snapshot();
         let plan = reading(snapshot, "planner", || language.plan(parsed, &plan_options, &planner))?;
-        // A plan that was stopped says so, and one that came too late is late all the same.
+        // A stopped plan says so, and a late one is late all the same.
         ticket.check(Stage::Planning)?;
         let plan = plan.map_err(|error| {
             let error: TextError = error.into();
@@ -387,18 +391,18 @@ impl Call {
         Ok(prepared)
     }
 
-    /// Starts a prepared query on the service's threads, and returns at once. When its time is up, it ends, though no thread may wait
-    /// for it yet: [`Running::wait`] then has the error.
+    /// Starts a prepared query on the service's threads, and returns at once. When its time is up, it ends, though no
+    /// thread may wait for it yet: [`Running::wait`] then has the error.
     ///
     /// # Errors
-    /// There is no memory for it, or no thread that ends it in time.
+    /// There is no memory for it, or no thread to end it in time.
     pub fn start<S: Sink>(self, prepared: &Arc<Prepared>, sink: S) -> Result<Running<S>, Error> {
         self.submit(prepared, sink, |runtime, plan, operators, budget, _| {
             runtime.submit_within(plan.model(), operators, budget)
         })
     }
 
-    /// Answers a prepared query. One that is thought to be short runs on the calling thread.
+    /// Answers a prepared query. A query expected to be short runs on the calling thread.
     ///
     /// # Errors
     /// As [`Running::wait`].
@@ -406,8 +410,8 @@ impl Call {
         self.begin(prepared, sink)?.wait()
     }
 
-    /// Starts a prepared query. One that is thought to be short runs on the calling thread, and is over when this returns, or else goes on
-    /// on the service's threads: [`Running::is_done`] says which.
+    /// Starts a prepared query. A query expected to be short runs on the calling thread, and is over when this returns,
+    /// or else goes on on the service's threads: [`Running::is_done`] tells.
     ///
     /// # Errors
     /// As [`Call::start`].
@@ -470,18 +474,19 @@ fn ended(cancel: &Cancel, until: Option<Instant>, during: Stage) -> Option<Error
     until.is_some_and(|until| Instant::now() >= until).then_some(Error::TimeLimit { during })
 }
 
-/// Calls what reads data outside of boxes: a page of a mapped file may be found damaged there, too, or bytes lost until then.
+/// Calls a reader of data outside of boxes: it, too, may find a page of a mapped file damaged, or bytes lost until
+/// then.
 pub(crate) fn reading<R>(snapshot: &Snapshot, name: &str, read: impl FnOnce() -> R) -> Result<R, Error> {
     snapshot.read_by(read).map_err(|error| Error::of_reader(name.to_owned(), error.into()))
 }
 
-/// The moment that the clock says. Of two in the same millisecond, RAND and UUID begin differently.
+/// The clock's moment. Two moments in the same millisecond have different seeds for RAND and UUID.
 pub(crate) fn now() -> Moment {
     let now_ms = millis(SystemTime::now());
     Moment { now_ms, seed: RandomState::new().hash_one(now_ms) }
 }
 
-/// A time as [`Moment::now_ms`] has it, whatever a clock says: before 1970 it is negative, and none is too far away.
+/// A time in the unit of [`Moment::now_ms`], for any value of a clock: negative before 1970, and bounded at both ends.
 pub fn millis(at: SystemTime) -> i64 {
     let whole = |since: Duration| i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
     match at.duration_since(UNIX_EPOCH) {
@@ -490,20 +495,20 @@ pub fn millis(at: SystemTime) -> i64 {
     }
 }
 
-/// A query that is parsed and planned for a dataset, and can be run any number of times, also at once.
+/// A query parsed and planned for a dataset. It can be run any number of times, also at once.
 pub struct Prepared {
     plan: Box<dyn AnyPlan>,
     /// The name of the language.
     language: &'static str,
     text_bytes: u64,
-    /// As its language counts them, box by box.
+    /// Its language's count, box by box.
     plan_bytes: u64,
     parsing: Duration,
     planning: Duration,
 }
 
 impl Prepared {
-    /// What kind of answer it has.
+    /// The form of its answer.
     pub fn form(&self) -> &Answer {
         self.plan.answer()
     }
@@ -513,7 +518,7 @@ impl Prepared {
         self.language
     }
 
-    /// Whether it may be run again later, for as long as what it was planned over is what it was.
+    /// Whether it may be run again later, for as long as its data stay the same.
     pub fn can_be_kept(&self) -> bool {
         self.plan.can_be_kept()
     }
@@ -537,7 +542,7 @@ impl Prepared {
         self.plan.sinks().len()
     }
 
-    /// Whether it is expected to make few rows, so that its caller answers it on its own thread.
+    /// Whether few rows are expected, so that its caller answers it on its own thread.
     pub fn is_short(&self) -> bool {
         self.plan.is_short()
     }
@@ -547,7 +552,8 @@ impl Prepared {
         self.plan.may_differ()
     }
 
-    /// Its operators, its boxes and their vias as text; after a run, with what each of them did. Panics if the counts are of another plan.
+    /// Its operators, its boxes and their vias as text; after a run, with the counts of each. Panics if the counts are
+    /// of another plan.
     pub fn explain(&self, counts: Option<&[BoxCounts]>) -> String {
         let boxes = counts.map_or_else(|| self.model().describe(), |counts| self.model().describe_with(counts));
         format!("{}\n{boxes}", PlanNode::write_all(&self.nodes(), counts))
@@ -563,12 +569,12 @@ impl Prepared {
         self.planning
     }
 
-    /// Bytes that its plan holds, with one run of it.
+    /// Bytes of its plan, with one run of it.
     pub fn plan_bytes(&self) -> u64 {
         self.plan_bytes
     }
 
-    /// Bytes that its text and its plan hold, with one run of it.
+    /// Bytes of its text and its plan, with one run of it.
     pub fn bytes(&self) -> u64 {
         self.text_bytes + self.plan_bytes
     }
@@ -584,7 +590,7 @@ impl fmt::Debug for Prepared {
     }
 }
 
-/// A query that runs. Dropping it cancels it.
+/// A running query. Dropping it cancels it.
 pub struct Running<S> {
     began: Instant,
     submitted: Submitted,
@@ -596,7 +602,7 @@ pub struct Running<S> {
     counts: bool,
 }
 
-/// Looks at a query that runs, or has run.
+/// A look at a running or ended query.
 #[derive(Clone)]
 pub struct Watching {
     request: Arc<Request>,
@@ -609,17 +615,17 @@ impl Watching {
         self.handed.rows()
     }
 
-    /// What each box has done so far, in the order of the plan's model.
+    /// The counts of each box so far, in the order of the plan's model.
     pub fn counts(&self) -> Vec<BoxCounts> {
         self.request.counts()
     }
 
-    /// Which boxes hold memory now and how many bytes, the most first.
+    /// The boxes that hold memory now, and their bytes, the most first.
     pub fn holders(&self) -> Vec<(String, u64)> {
         self.request.holders()
     }
 
-    /// What it has cost so far.
+    /// The cost so far.
     pub fn totals(&self) -> Totals {
         self.request.totals()
     }
@@ -631,27 +637,27 @@ impl fmt::Debug for Watching {
     }
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// How many solutions there were; an ASK has 1 for yes and 0 for no.
     pub rows: u64,
     /// How long it took from its start until the sink had all of it.
     pub time: Duration,
-    /// What it cost.
+    /// The cost of the run.
     pub totals: Totals,
-    /// What each box did, in the order of the plan's model, if [`SessionOptions::counts`] asks for it.
+    /// The counts of each box, in the order of the plan's model, if [`SessionOptions::counts`] asks for it.
     pub counts: Vec<BoxCounts>,
 }
 
 impl<S: Sink> Running<S> {
-    /// Whether it is over, so that [`Running::wait`] returns at once.
+    /// Whether it is over, so [`Running::wait`] returns at once.
     pub fn is_done(&self) -> bool {
         self.submitted.request.is_done()
     }
 
-    /// Has a function called when it is over, by a thread of the service or at once: it should only tell somebody, who then calls
-    /// [`Running::wait`].
+    /// Has a function called when it is over, by a thread of the service or at once: the function should only notify a
+    /// thread, which then calls [`Running::wait`].
     pub fn when_done(&self, tell: impl FnOnce() + Send + 'static) {
         self.submitted.request.when_done(tell);
     }
@@ -661,7 +667,7 @@ impl<S: Sink> Running<S> {
         Watching { request: Arc::clone(&self.submitted.request), handed: Arc::clone(&self.handed) }
     }
 
-    /// Waits for the last solution. When it returns, nothing of the run is left, and what it had taken of the memory is given back.
+    /// Waits for the last solution. When it returns, nothing of the run is left, and its memory is given back.
     ///
     /// # Errors
     /// Why there is no answer, or not all of it.
@@ -670,7 +676,7 @@ impl<S: Sink> Running<S> {
             Ok(totals) => totals,
             Err(error) => {
                 self.ticket.give_back();
-                // What failed may have read zeros in place of lost bytes.
+                // A failed run may have read zeros in place of lost bytes.
                 self.solutions.check_kept()?;
                 return Err(self.reason(error));
             }
@@ -685,7 +691,7 @@ impl<S: Sink> Running<S> {
         let counts = if self.counts { self.submitted.request.counts() } else { Vec::new() };
         let Running { submitted, ticket, .. } = self;
         drop(submitted);
-        // A thread may still have a reference to what has ended.
+        // A thread may still have a reference to the ended request.
         ticket.give_back();
         Ok((output, Outcome { rows, time, totals, counts }))
     }
@@ -715,7 +721,7 @@ impl<S: Sink> Running<S> {
 mod tests {
     use super::*;
 
-    /// What happened: a clock behind the year 9999 ended a thread. A time is a value like others.
+    /// What happened: a clock past the year 9999 ended a thread. Any time is a valid value.
     #[test]
     fn any_time_of_a_clock_is_a_moment() {
         let second = Duration::from_secs(1);

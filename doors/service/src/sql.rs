@@ -1,4 +1,4 @@
-//! The tables that a statement of SQL can name: those of files, the store's predicates, and the rows of a query of SPARQL.
+//! The tables for a statement of SQL: files, the store's predicates, and the rows of a query of SPARQL.
 //!
 //! | in FROM | rows |
 //! |---|---|
@@ -6,8 +6,8 @@
 //! | `"http://xmlns.com/foaf/0.1/name"` | the triples of the default graph with this predicate: columns `subject` and `object` |
 //! | `SPARQL('SELECT …')` | the solutions of a query, a column for each variable |
 //!
-//! IRIs, blank nodes and literals are texts here, as results in CSV have them; a column whose terms are all integers or all truth values is
-//! one of `bigint` or `boolean`, and of numbers among which are others one of `double`.
+//! IRIs, blank nodes and literals are texts here, as in CSV results; a column of terms that are all integers or all
+//! truth values is one of `bigint` or `boolean`, and a column of other numbers is one of `double`.
 
 use crate::error::Error;
 use crate::session::{Call, Limits, Prepared, SessionOptions};
@@ -23,8 +23,8 @@ use vicus_rdf::{Id, Kind, Order, Snapshot, TermView};
 use vicus_sql::{Catalogue, ColumnRange, MemoryTable, Scan, Sql, SqlType, Table, TableColumn, Tables};
 
 impl Call {
-    /// Parses and plans a statement of SQL over tables of files, and over the session's dataset. Where it calls `SPARQL('…')`, that is answered
-    /// at once, as a part of this call: within its time and its memory.
+    /// Parses and plans a statement of SQL over tables of files, and over the session's dataset. A call of
+    /// `SPARQL('…')` in it is answered at once, as a part of this call: within its time and its memory.
     ///
     /// # Errors
     /// As [`Call::prepare`]; also as [`Running::wait`](crate::Running::wait), for `SPARQL('…')`.
@@ -41,11 +41,11 @@ impl Call {
     }
 }
 
-/// Tables of files, and of the data that a call asks.
+/// Tables of files, and of the call's data.
 struct SqlTables<'a> {
     files: &'a Tables,
     call: &'a Call,
-    /// What the call holds: its text, and the tables that were made so far.
+    /// The call's bytes: its text, and the tables made so far.
     held: Cell<u64>,
     /// Why a table could not be made, if not because of its text.
     refused: RefCell<Option<Error>>,
@@ -102,7 +102,7 @@ impl SqlTables<'_> {
         let named: Vec<TableColumn> = named.collect();
         let rows = Envelope::of_rows(columns.into_iter().map(|(_, column)| column).collect(), outcome.rows as usize);
         let table = MemoryTable::new(named, [rows]);
-        // A run gives back what it had taken.
+        // A run gives back its share.
         let (before, bytes) = (self.held.get(), table.held_bytes());
         let held = before.saturating_add(bytes);
         ticket.hold(held, [("the solutions of SPARQL", bytes), ("its text and tables", before)]).map_err(wrong)?;
@@ -114,14 +114,14 @@ impl SqlTables<'_> {
 /// Collects solutions by columns.
 struct Collect {
     columns: usize,
-    /// What each box has handed out.
+    /// The cells handed out by each box.
     cells: Mutex<Vec<Vec<Vec<Value>>>>,
 }
 
 struct CollectTaker {
     collect: Arc<Collect>,
     columns: Vec<Vec<Value>>,
-    /// Bytes that they hold.
+    /// The bytes of the cells.
     bytes: u64,
 }
 
@@ -162,7 +162,7 @@ fn value_of(view: TermView<'_>) -> Value {
     }
 }
 
-/// A column of values, of the narrowest type that has all of them.
+/// A column of values, of the narrowest type for all of them.
 fn column_of(values: Vec<Value>) -> (SqlType, Column) {
     let all = |fits: fn(&Value) -> bool| values.iter().all(|cell| matches!(cell, Value::Null) || fits(cell));
     let nulls = || values.iter().enumerate().filter(|(_, cell)| matches!(cell, Value::Null)).map(|(row, _)| row);
@@ -194,7 +194,7 @@ fn column_of(values: Vec<Value>) -> (SqlType, Column) {
 }
 
 impl Value {
-    /// Bytes that it takes, and those that its column will take when it is made of it.
+    /// Its bytes, and the bytes of its later column.
     fn bytes(&self) -> u64 {
         let text = if let Value::Text(text) = self { text.capacity() } else { 0 };
         2 * (size_of::<Value>() + text) as u64
@@ -243,14 +243,14 @@ impl Taker for CollectTaker {
     }
 }
 
-/// The triples of the default graph that have a predicate.
+/// The triples of the default graph with a predicate.
 struct PredicateTable {
     snapshot: Arc<Snapshot>,
     columns: [TableColumn; 2],
     rows: Range<usize>,
 }
 
-/// A part of a table has so many rows at least.
+/// The least rows of a part of a table.
 const PART_ROWS: usize = 1 << 16;
 
 impl PredicateTable {

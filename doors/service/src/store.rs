@@ -17,7 +17,7 @@ struct Threads {
     begun: Instant,
 }
 
-/// Where threads sleep.
+/// A place for sleeping threads.
 #[derive(Debug, Default)]
 struct Place {
     /// How many sleep here: waking none is no call of the system.
@@ -30,7 +30,7 @@ impl Threads {
         Arc::new(Threads { places: Default::default(), begun: Instant::now() })
     }
 
-    /// Where threads with this key sleep, perhaps among others.
+    /// The place for threads with this key, perhaps shared with other keys.
     fn place(&self, key: u64) -> &Place {
         &self.places[key as usize % self.places.len()]
     }
@@ -70,7 +70,7 @@ impl Waiting for Threads {
 
     fn wake(&self, key: u64) {
         let place = self.place(key);
-        // A thread that was told to wait and does not sleep yet has this lock.
+        // Waits for a thread between its check and its sleep: it has this lock.
         let is_awaited = *place.lock() > 0;
         if is_awaited {
             place.changed.notify_all();
@@ -82,7 +82,7 @@ impl Waiting for Threads {
     }
 }
 
-/// A number that no other store has but by a great chance.
+/// A number shared with no other store, except by an extreme coincidence.
 fn number() -> u64 {
     // Keyed by the system's chance.
     RandomState::new().hash_one("a store")
@@ -92,7 +92,7 @@ fn folder(path: &Path) -> Result<Arc<SystemDirectory>, StoreError> {
     Ok(Arc::new(SystemDirectory::open(path)?))
 }
 
-/// Makes a store in a folder, which is created if it is not there.
+/// Makes a store in a folder. A missing folder is created.
 ///
 /// # Errors
 /// There is a store, the folder above is not there, or the system refuses.
@@ -100,8 +100,8 @@ pub fn create_store(path: &Path) -> Result<Store, StoreError> {
     Store::create(Arc::new(SystemDirectory::create(path)?), number(), Threads::new())
 }
 
-/// A store that is made for data which is yet to be loaded: unless it is [kept](NewStore::keep), it is taken away again, together with its
-/// folder if that was made for it.
+/// A new store for data yet to be loaded: unless it is [kept](NewStore::keep), it is removed again, together with its
+/// folder if the folder was made for it.
 #[derive(Debug)]
 pub struct NewStore {
     store: Option<Store>,
@@ -110,7 +110,7 @@ pub struct NewStore {
 }
 
 impl NewStore {
-    /// Makes a store in a folder, which is created if it is not there.
+    /// Makes a store in a folder. A missing folder is created.
     ///
     /// # Errors
     /// As [`create_store`].
@@ -119,14 +119,14 @@ impl NewStore {
         Ok(NewStore { store: Some(create_store(path)?), folder })
     }
 
-    /// As [`Store::within`].
+    /// The variant of [`Store::within`].
     #[must_use]
     pub fn within(mut self, memory: u64) -> NewStore {
         self.store = self.store.take().map(|store| store.within(memory));
         self
     }
 
-    /// The store, which stays from now on.
+    /// The store, for good.
     pub fn keep(mut self) -> Store {
         self.folder = None;
         self.store.take().expect("it is there until it is kept or dropped")
@@ -143,7 +143,7 @@ impl Deref for NewStore {
 
 impl Drop for NewStore {
     fn drop(&mut self) {
-        // What can't be taken away is an empty store, or a folder without one.
+        // A failed removal leaves an empty store, or a folder without one.
         let _ = self.store.take().map(Store::remove);
         let _ = self.folder.take().map(std::fs::remove_dir);
     }
@@ -165,7 +165,8 @@ pub fn read_store(path: &Path) -> Result<Arc<Snapshot>, StoreError> {
     vicus_store::read(&*folder(path)?)
 }
 
-/// As [`read_store`], up to the first record of its log that can't be read, if there is one: it is returned as well.
+/// The variant of [`read_store`] that reads up to the first unreadable record of its log, if there is one, and returns
+/// the record as well.
 ///
 /// # Errors
 /// As [`read_store`].
@@ -173,8 +174,8 @@ pub fn read_store_up_to(path: &Path) -> Result<(Arc<Snapshot>, Option<Unread>), 
     vicus_store::read_up_to(&*folder(path)?)
 }
 
-/// Cuts a store's log before the first record that can't be read, and keeps the rest in files beside it, so that the store can be opened.
-/// `None` if there is no such record.
+/// Cuts a store's log before the first unreadable record, and keeps the rest in files beside it, so that the store can
+/// be opened. `None` if there is no such record.
 ///
 /// # Errors
 /// There is no store, a base file is damaged, another process writes to it, or the system refuses.
@@ -182,16 +183,16 @@ pub fn repair_store(path: &Path) -> Result<Option<Repaired>, StoreError> {
     vicus_store::repair(folder(path)?)
 }
 
-/// Checks a store, beside a process that may be writing to it. `pause` is called now and then with the rows that were compared so far, and
-/// how many they are in all.
+/// Checks a store, beside a process that may be writing to it. `pause` is called now and then with the number of rows
+/// compared so far, and of all rows.
 ///
 /// # Errors
-/// The first thing that is not as it should be.
+/// The first fault found.
 pub fn check_store(path: &Path, pause: &mut dyn FnMut(u64, u64)) -> Result<Checked, StoreError> {
     vicus_store::check(&*folder(path)?, pause)
 }
 
-/// Copies a store as it is now to a folder of its own, which is created if it is not there.
+/// Copies a store as it is now to a folder of its own. A missing folder is created.
 ///
 /// # Errors
 /// The folder has a store, the disk is full, the store is damaged, or the system refuses.
@@ -199,9 +200,9 @@ pub fn back_up_store(store: &Store, path: &Path, pause: &mut dyn FnMut(u64)) -> 
     store.backup(Arc::new(SystemDirectory::create(path)?), number(), pause)
 }
 
-/// Makes a store in a folder that has this data, such as a store has as it is now ([`read_store`]): beside a process that goes on to
-/// change it. Returns the number of quads. About `memory` bytes are held at most, and what takes more lies in temporary files in the folder;
-/// `pause` is called now and then with the number of bytes written so far.
+/// Makes a store in a folder with this data, such as a store's current data ([`read_store`]): beside a process that
+/// goes on to change it. Returns the number of quads. About `memory` bytes are held at most, and larger sorts lie in
+/// temporary files in the folder; `pause` is called now and then with the number of bytes written so far.
 ///
 /// # Errors
 /// The folder has a store, the disk is full, the data is damaged, or the system refuses.

@@ -6,8 +6,8 @@ use vicus_files::{Directory, FileError, Scratch};
 use vicus_machine::SystemDirectory;
 use vicus_sparql::Spill;
 
-/// A folder for temporary files, into which calls that outgrow their memory write rows. The files have no names: they are gone when the call
-/// ends, and when the process does.
+/// A folder for temporary files: calls that outgrow their memory write rows into them. The files have no names: they
+/// are gone when the call ends, and when the process does.
 ///
 /// ```
 /// use vicus_service::TemporaryFolder;
@@ -32,7 +32,7 @@ impl TemporaryFolder {
         Ok(TemporaryFolder { directory: Arc::new(SystemDirectory::open(path)?), most: u64::MAX })
     }
 
-    /// The same folder, into which each call writes so many bytes at most.
+    /// The same folder, with at most `bytes` for each call.
     pub fn within(self, bytes: u64) -> TemporaryFolder {
         TemporaryFolder { most: bytes, ..self }
     }
@@ -45,7 +45,7 @@ impl TemporaryFolder {
         self.directory.temporary().map(drop)
     }
 
-    /// For a run whose boxes may hold so many bytes together.
+    /// For a run with boxes that may hold `budget` bytes together.
     pub(crate) fn spill(&self, budget: u64) -> Spill {
         Spill { scratch: Scratch::within(Arc::clone(&self.directory), self.most), budget }
     }

@@ -1,7 +1,7 @@
 //! The clock of a service: one thread that sleeps until the time of the next call is up.
 //!
-//! The thread starts with the first limit and is joined when the service is dropped. Only a limit that is earlier than all others wakes
-//! it: the thread that drops a limit before its time takes it out itself.
+//! The thread starts with the first limit and is joined when the service is dropped. Only a limit earlier than all
+//! others wakes it: a thread that drops a limit before its time takes it out itself.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,7 +23,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// The earliest first; those of the same time in the order in which they came.
+    /// The earliest first; limits of the same time in the order of their coming.
     due: BTreeMap<Due, Box<dyn FnOnce() + Send>>,
     next: u64,
     /// `None` before the first limit.
@@ -34,8 +34,8 @@ struct State {
 type Due = (Instant, u64);
 
 impl Timer {
-    /// Has a function called on the timer's thread at this time, unless the result is dropped before. The function is short: all others
-    /// wait for it.
+    /// Has a function called on the timer's thread at this time, unless the result is dropped before. The function is
+    /// short: all others wait for it.
     ///
     /// # Errors
     /// The system gives no thread.
@@ -66,7 +66,8 @@ impl Drop for Timer {
             state.thread.take()
         };
         self.0.changed.notify_one();
-        // The thread itself may drop the last owner, as a part of a request that it cancels; then it ends after that, unjoined.
+        // The thread itself may drop the last owner, as a part of a request that it cancels; then it ends afterwards,
+        // unjoined.
         if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
             thread.join().expect("panics of what it calls end there");
         }
@@ -100,7 +101,7 @@ impl Shared {
     }
 }
 
-/// What is cancelled may drop values of users, whose destructors may panic. All other limits hold nevertheless.
+/// A cancelled request may drop values of users, whose destructors may panic. All other limits hold nevertheless.
 fn call(function: Box<dyn FnOnce() + Send>) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(function)) {
         // Its destructor may panic as well.
@@ -165,7 +166,7 @@ mod tests {
     fn many_are_called_once_each_the_earlier_ones_first() {
         let timer = Timer::default();
         let (send, receive) = mpsc::channel();
-        // Their times are over when the thread is let go, so that it takes them in their order.
+        // Their times are over when the thread is let go, so it takes them in their order.
         let (gate, opens) = mpsc::channel();
         let begins = Instant::now();
         let _gate = timer.call_at(begins, move || opens_after(&send, &opens)).unwrap();
@@ -186,7 +187,7 @@ mod tests {
         drop(limits);
     }
 
-    /// Says that the thread is here, and keeps it.
+    /// Reports the thread's arrival, and keeps it.
     fn opens_after(here: &mpsc::Sender<()>, opens: &mpsc::Receiver<()>) {
         here.send(()).unwrap();
         opens.recv().unwrap();

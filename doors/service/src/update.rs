@@ -1,9 +1,13 @@
-//! Updates: an update is a request whose operations happen one after the other.
+//! Updates: an update is a request with operations that happen one after the other.
 //!
-//! The text is parsed and checked as a whole before anything happens. The pattern of an operation is answered by the service's threads,
-//! over the data as the operations before it have left it; its solutions become quads where they are made. What keeps the data is an
+//! The text is parsed and checked as a whole before anything happens. The service's threads answer the pattern of an
+//! operation, over the data left by the operations before it; its solutions become quads on these threads. The data's
+//! keeper is an [`Updating`]: a transaction, which its owner commits when all operations have succeeded. An update of a
+//! [`Store`] that reads no data needs none: it is a [batch](vicus_store::Batch), which waits for no other update, and
+//! is written and applied with others.
 //! [`Updating`]: a transaction, which its owner commits when all operations have succeeded. An update of a [`Store`] that looks at no data
-//! needs none: it is a [batch](vicus_store::Batch), which waits for no other update, and is written and applied with others.
+//! needs none: it is a [batch](vicus_store::Batch), which waits for no other update, and is written and applied with
+//! others.
 
 use crate::budget::MemoryBudget;
 use crate::document;
@@ -27,7 +31,7 @@ use vicus_sparql::{
 };
 use vicus_store::{self as store, Ask, CommitError, Store, StoreError, Transaction};
 
-/// Data that an update changes: a transaction. Dropping it without a commit leaves the data as it was; so does an error.
+/// Data changed by an update: a transaction. Dropping it without a commit leaves the data as it was; so does an error.
 pub trait Updating {
     /// The data, as changed so far.
     ///
@@ -35,7 +39,7 @@ pub trait Updating {
     /// It can't be had. The message is for users.
     fn snapshot(&mut self) -> Result<Arc<Snapshot>, Shared>;
 
-    /// Changes the data, as an operation says that was asked with the last snapshot. The next snapshot has it.
+    /// Changes the data, by an operation answered over the last snapshot. The next snapshot has the change.
     ///
     /// # Errors
     /// As [`Updating::snapshot`].
@@ -45,7 +49,7 @@ pub trait Updating {
     fn ask(&mut self, _ask: Ask) {}
 }
 
-/// An error that several may have.
+/// An error with several owners.
 type Shared = Arc<dyn std::error::Error + Send + Sync>;
 
 fn shared(error: impl std::error::Error + Send + Sync + 'static) -> Shared {
@@ -103,7 +107,7 @@ impl fmt::Debug for Draft {
 }
 
 impl Draft {
-    /// One that has the data of this dataset so far.
+    /// A draft that starts with this dataset.
     pub fn of(dataset: &Dataset) -> Draft {
         Draft { dataset: dataset.clone(), ask: None }
     }
@@ -131,7 +135,7 @@ impl Updating for Draft {
     }
 }
 
-/// What an update came to.
+/// The result of an update.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Updated {
     /// How many operations it has.
@@ -140,14 +144,14 @@ pub struct Updated {
     pub rows: u64,
     /// How long it took, from parsing on; without the commit.
     pub time: Duration,
-    /// What its patterns cost.
+    /// The cost of its patterns.
     pub totals: Totals,
 }
 
-/// What an update of a store came to, which is durable.
+/// The result of a store's update, which is durable.
 #[derive(Clone, Copy, Debug)]
 pub struct Stored {
-    /// What it did; its time includes that of the commit.
+    /// The update's result; its time includes the commit's.
     pub updated: Updated,
     /// The sequence number of its record in the log; `None` if nothing was changed.
     pub number: Option<u64>,
@@ -160,7 +164,8 @@ pub enum NotStored {
     Update(Error),
     /// The store can't be changed.
     Store(StoreError),
-    /// Its changes were made, and are not durable. Unless this is [in doubt](CommitError::in_doubt), nothing of it has happened.
+    /// Its changes were made, and are not durable. Unless this is [in doubt](CommitError::in_doubt), nothing of it has
+    /// happened.
     Commit(CommitError),
 }
 
@@ -182,7 +187,7 @@ impl From<Error> for NotStored {
     }
 }
 
-/// A text that is longer is no batch: others that share its sync would wait until all of it is applied.
+/// A longer text is no batch: others that share its sync would wait until all of it is applied.
 const LONGEST_BATCH: usize = 64 << 10;
 
 pub(crate) fn run_in_store(
@@ -220,7 +225,7 @@ pub(crate) fn run_in_store(
     Ok(Stored { updated: Updated { time: began.elapsed(), ..updated }, number: committed.number })
 }
 
-/// Whether a text is an update, within the limits of the options; for doors that say so before there is data.
+/// Checks that a text is an update, within the limits of the options; for doors that check before there is data.
 ///
 /// # Errors
 /// As [`Service::update`], as far as it depends on the text alone.
@@ -228,7 +233,7 @@ pub fn check_update(text: &str, memory: &Arc<MemoryBudget>, options: &SessionOpt
     parse(memory, text, options).map(drop)
 }
 
-/// Begins and parses an update; says how many bytes that takes.
+/// Begins and parses an update; returns the bytes it takes.
 fn parse(memory: &Arc<MemoryBudget>, text: &str, options: &SessionOptions) -> Result<(Ticket, Update, u64), Error> {
     let parse = options.parse_options();
     let bytes = update_bytes_with(text, &parse);
@@ -253,7 +258,7 @@ pub(crate) fn run(
     Ok(Updated { time: began.elapsed(), ..updated })
 }
 
-/// Carries out an update that holds so many bytes of its ticket.
+/// Carries out an update with `text_bytes` of its ticket.
 fn run_parsed(
     service: &Service,
     update: &Update,
@@ -270,7 +275,7 @@ fn run_parsed(
         // Each makes blank nodes and random numbers of its own.
         let moment = Moment { seed: moment.seed.wrapping_add((place as u64) << 32), ..moment };
         let done = running.ticket.check(Stage::Running).and_then(|()| running.step(operation, data, moment));
-        // What is done after its time is not stored.
+        // An operation done after the time limit is not stored.
         let done = done.and_then(|()| running.ticket.check(Stage::Running));
         done.map_err(|error| match error {
             // These are of the whole update.
@@ -292,7 +297,7 @@ struct Running<'a> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        // A thread may still have a reference to a request that has ended.
+        // A thread may still have a reference to an ended request.
         self.ticket.give_back();
     }
 }
@@ -318,13 +323,13 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// The quads that an operation's templates make of its pattern's solutions.
+    /// The quads of an operation's templates over its pattern's solutions.
     fn solve(&mut self, snapshot: Arc<Snapshot>, pattern: &Parsed, filling: Filling) -> Result<Change, Error> {
         let session = Session::new(self.service.clone(), Dataset::new(snapshot), Arc::clone(&self.options));
         let call = Call { session, ticket: self.ticket.clone() };
         let prepared = Arc::new(call.plan(&call.session.sparql(), pattern, self.text_bytes)?);
         let (changes, outcome) = call.answer(&prepared, Fill { filling, filled: Mutex::default() })?;
-        // A run gives back what it had taken; the text is held until the update's end.
+        // A run gives back its share; the text is held until the update's end.
         self.ticket.hold(self.text_bytes, [("its text", self.text_bytes)])?;
         self.updated.rows += outcome.rows;
         self.updated.totals = self.updated.totals + outcome.totals;
@@ -334,7 +339,7 @@ impl Running<'_> {
     /// The quads of a document.
     fn load(&mut self, load: Load<'_>, filling: &Filling) -> Result<Change, Error> {
         let loaded = self.loaded(load, filling);
-        // What loading held is free again; the text is held until the update's end.
+        // The memory of loading is free again; the text is held until the update's end.
         self.ticket.give_back();
         self.ticket.hold(self.text_bytes, [("its text", self.text_bytes)])?;
         loaded
@@ -389,29 +394,29 @@ impl Running<'_> {
     }
 }
 
-/// What a document that is being loaded holds, as a part of what its update may hold.
+/// The memory of a document being loaded, as a part of its update's memory.
 struct Holding {
     ticket: Ticket,
     text_bytes: u64,
     /// Why no more may be held.
     refused: OnceLock<Error>,
-    /// Bytes that were read, of all its parts.
+    /// Bytes read, of all its parts.
     read: AtomicU64,
-    /// What loading says that it needs for what was parsed.
+    /// The loader's need for the parsed part.
     parsed: AtomicU64,
 }
 
 impl Holding {
-    /// Books so many bytes for the document.
+    /// Books `bytes` for the document.
     fn hold(&self, bytes: u64) -> Result<(), Error> {
         let holders = [("its text", self.text_bytes), ("the document", bytes)];
         self.ticket.hold(self.text_bytes.saturating_add(bytes), holders)
     }
 
-    /// Books what was read and parsed so far. If there is no room, that is noted.
+    /// Books the bytes read and parsed so far. A refusal is noted.
     fn book(&self) -> Result<(), ()> {
         let (read, parsed) = (self.read.load(Ordering::Relaxed), self.parsed.load(Ordering::Relaxed));
-        // What was parsed is there beside what is built of it.
+        // The parsed part is there beside the structures built of it.
         let holds = read.max(parsed.saturating_add(parsed / 2));
         self.hold(holds).map_err(|error| {
             let _ = self.refused.set(error);
@@ -419,11 +424,11 @@ impl Holding {
     }
 }
 
-/// A document that is booked as it is read.
+/// A document booked as it is read.
 struct Held<R> {
     inner: R,
     holding: Arc<Holding>,
-    /// What all had read when this one booked last.
+    /// The bytes of all parts when this one booked last.
     booked: u64,
 }
 
@@ -443,7 +448,7 @@ impl<R: Read> Read for Held<R> {
     }
 }
 
-/// Why an update is to end, if that is why its data could not be read or changed.
+/// The reason to end an update, if it is the cause of a failure to read or change its data.
 fn ended(error: &(dyn std::error::Error + 'static)) -> Option<Error> {
     if let Some(error) = error.downcast_ref::<Error>() {
         return Some(error.clone());

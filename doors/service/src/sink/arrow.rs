@@ -1,7 +1,8 @@
 //! Solutions as an Arrow IPC stream: each column's terms are a dictionary, so each is written once for each batch.
 //!
-//! A batch and its dictionaries are one piece, which replaces the dictionaries before it (Arrow columnar format, "Serialization and
-//! interprocess communication", §IPC streaming format); so several boxes may write batches in any order.
+//! A batch and its dictionaries are one piece, which replaces the dictionaries before it (Arrow columnar format,
+//! "Serialization and interprocess communication", §IPC streaming format); so several boxes may write batches in any
+//! order.
 
 use super::cells::Reader;
 use super::text::TextSink;
@@ -16,7 +17,7 @@ use vicus_language::{Answer, ValueType, Values};
 use vicus_rdf::Id;
 use vicus_sparql::Run;
 
-/// Says how terms are written: in N-Triples, so that `<http://e/a>`, `"a"@en` and `_:a` are told apart.
+/// The metadata of terms as texts: N-Triples, so that `<http://e/a>`, `"a"@en` and `_:a` are told apart.
 const TERMS: (&str, &str) = ("vicus.terms", "N-Triples");
 
 /// The end of a stream.
@@ -25,7 +26,7 @@ pub(super) const TAIL: [u8; 8] = [0xFF, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0];
 /// The rows of one box as batches.
 pub(super) struct Batches {
     schema: Arc<Schema>,
-    /// Bytes of the schema's message, with which every writer begins.
+    /// Bytes of the schema's message at the beginning of every writer.
     head: usize,
 }
 
@@ -44,7 +45,7 @@ pub(super) fn record_batch(
     RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
 }
 
-/// The columns of an answer: terms, or values of types that Arrow has.
+/// The columns of an answer: terms, or values of Arrow's types.
 pub(super) fn schema(form: &Answer, reader: &Reader) -> Schema {
     if let (Answer::Rows { columns }, Reader::Values(Values(types))) = (form, reader) {
         let field = |(name, kind): (&String, &ValueType)| {
@@ -91,12 +92,14 @@ impl Batches {
         batches
     }
 
-    /// What comes before all batches. Where the schema can't be written, neither can a batch, which says so.
+    /// The text before all batches. If the schema can't be written, neither can a batch, and that write reports the
+    /// error.
     pub(super) fn head(&self) -> Vec<u8> {
         writer(&self.schema).map(|writer| writer.get_ref().clone()).unwrap_or_default()
     }
 
-    /// Writes the rows of an envelope from one on as a batch. Gives the row from which it wants to go on later, if the box has been paused.
+    /// Writes the rows of an envelope from one on as a batch. Returns the row to go on from later, if the box has been
+    /// paused.
     pub(super) fn take<W: Write + Send + 'static>(
         &self,
         sink: &TextSink<W>,
@@ -126,7 +129,7 @@ impl Batches {
     }
 }
 
-/// A column of numbers as the days or moments that they are; others are what they are.
+/// A column of numbers as days or moments; other columns stay as they are.
 fn arrow_cast(column: &ArrayRef, kind: &DataType) -> Result<ArrayRef, ArrowError> {
     if column.data_type() == kind {
         return Ok(Arc::clone(column));
@@ -135,7 +138,7 @@ fn arrow_cast(column: &ArrayRef, kind: &DataType) -> Result<ArrayRef, ArrowError
     Ok(make_array(data))
 }
 
-/// A column of terms, each of which is in its dictionary once.
+/// A column of terms, with each term once in its dictionary.
 fn dictionary(run: &Run, ids: &[u64]) -> Result<ArrayRef, ArrowError> {
     let mut places: HashMap<u64, i32> = HashMap::new();
     let mut terms: Vec<String> = Vec::new();

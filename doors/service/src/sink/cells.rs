@@ -1,4 +1,5 @@
-//! The cells of an answer's rows as terms, whatever language asked: ids of SPARQL, or values, which are literals of XML Schema's types.
+//! The cells of an answer's rows as terms, for any language: ids of SPARQL, or values, as literals of XML Schema's
+//! types.
 
 use std::fmt::Write as _;
 use vicus::Envelope;
@@ -6,7 +7,7 @@ use vicus_language::{ValueType, Values};
 use vicus_rdf::{Id, TermView};
 use vicus_sparql::Run;
 
-/// What the columns of an answer are. A module's run says so by becoming one.
+/// The kind of an answer's columns. A module's run converts into it.
 #[derive(Debug)]
 pub enum Reader {
     /// Ids of terms.
@@ -29,7 +30,7 @@ impl From<Values> for Reader {
 
 /// Cells of an envelope.
 pub(super) trait Cells {
-    /// Calls `look` with a cell; none is there where it is unbound or null. It may be called several times.
+    /// Calls `look` with a cell, or with none if it is unbound or null. It may be called several times.
     fn view<R>(&self, row: usize, column: usize, look: impl FnOnce(Option<TermView<'_>>) -> R) -> R;
 }
 
@@ -65,7 +66,7 @@ impl<'a> ValueCells<'a> {
     }
 }
 
-/// The datatypes of values that have no view of their own.
+/// The datatypes of values without a view of their own.
 const DOUBLE: &str = "http://www.w3.org/2001/XMLSchema#double";
 const DATE: &str = "http://www.w3.org/2001/XMLSchema#date";
 const DATE_TIME: &str = "http://www.w3.org/2001/XMLSchema#dateTime";
@@ -97,7 +98,7 @@ impl Cells for ValueCells<'_> {
     }
 }
 
-/// A double as XML Schema writes it: the shortest text that is read as the same number.
+/// A double in XML Schema's form: the shortest text that is read as the same number.
 fn double(value: f64, text: &mut String) {
     let _ = match value {
         value if value.is_nan() => write!(text, "NaN"),

@@ -1,10 +1,10 @@
-//! The formats that answers are written in, and which answers each of them can hold.
+//! The formats of answers, and the answers that each can hold.
 
 use std::fmt;
 use vicus_language::Answer;
 
-/// How an answer is written: solutions and the yes or no of an ASK in the first five, the triples of CONSTRUCT and DESCRIBE in the
-/// others.
+/// How an answer is written: solutions and the yes or no of an ASK in the first five, the triples of CONSTRUCT and
+/// DESCRIBE in the others.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Format {
     /// Columns for people.
@@ -29,7 +29,7 @@ pub enum Format {
     RdfXml,
     /// JSON-LD 1.1, in expanded form.
     JsonLd,
-    /// An Arrow IPC stream: solutions, a truth value, or triples, whose terms are dictionaries of texts in N-Triples.
+    /// An Arrow IPC stream: solutions, a truth value, or triples. The terms are dictionaries of texts in N-Triples.
     Arrow,
 }
 
@@ -106,9 +106,9 @@ impl Format {
 /// A format that can't hold the answer of a query.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WrongFormat {
-    /// The format that was asked for.
+    /// The requested format.
     pub format: Format,
-    /// What the query asks for.
+    /// The form of the query's answer.
     pub form: Answer,
 }
 

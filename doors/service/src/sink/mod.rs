@@ -1,4 +1,4 @@
-//! Where the solutions of an answer go: into a function by batches, into a number, or as text into anything that is written to.
+//! The receivers of an answer's solutions: a function by batches, a number, or text into any writer.
 
 mod arrow;
 mod cells;
@@ -29,10 +29,10 @@ use vicus_language::Answer;
 use vicus_rdf::{Snapshot, TermView};
 use vicus_sparql::Run;
 
-/// Where the solutions of one answer go.
+/// The receiver of one answer's solutions.
 ///
-/// Each box that hands them out has a [`Taker`] of its own, so that several can be at work at once, each on its own thread; what
-/// they share is the sink.
+/// Each box that hands them out has a [`Taker`] of its own, so several can be at work at once, each on its own thread;
+/// they share the sink.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -65,9 +65,9 @@ use vicus_sparql::Run;
 /// }
 /// ```
 pub trait Sink: Send + Sync + 'static {
-    /// What one box hands its solutions to.
+    /// The receiver of one box's solutions.
     type Taker: Taker;
-    /// What is left when all have come.
+    /// The result when all have come.
     type Output;
 
     /// Whether it takes answers of this kind. Asked before anything runs.
@@ -81,23 +81,23 @@ pub trait Sink: Send + Sync + 'static {
     /// A taker for one more box.
     fn taker(self: &Arc<Self>, solutions: &Arc<Solutions>) -> Self::Taker;
 
-    /// All solutions have come, so many. Called once, on the thread that waits for the answer.
+    /// All solutions have come, `rows` of them. Called once, on the thread that waits for the answer.
     ///
     /// # Errors
-    /// What was kept until now can't be written.
+    /// The rest of the text can't be written.
     fn finish(&self, solutions: &Solutions, rows: u64) -> io::Result<Self::Output>;
 }
 
 /// Takes the solutions of one box.
 pub trait Taker: Send + 'static {
-    /// Takes a batch; the last has no rows. What may block does so in [`Turn::blocking`].
+    /// Takes a batch; the last has no rows. Work that may block does so in [`Turn::blocking`].
     ///
     /// # Errors
     /// The answer fails with it.
     fn take(&mut self, batch: &Batch<'_>, turn: &mut Turn<'_>) -> Result<(), BoxError>;
 
-    /// Takes the rows of a batch from this one on. `Some`: only the rows before that one were taken, and the box has been
-    /// [paused](Turn::pause); it is called with the same batch again.
+    /// Takes the rows of a batch from this one on. `Some`: only the rows before that one were taken, and the box has
+    /// been [paused](Turn::pause); it is called with the same batch again.
     ///
     /// # Errors
     /// As [`Taker::take`].
@@ -107,11 +107,11 @@ pub trait Taker: Send + 'static {
     }
 }
 
-/// What all solutions of one answer have in common.
+/// The common data of all solutions of one answer.
 pub struct Solutions {
     pub(crate) reader: Reader,
     pub(crate) prepared: Arc<Prepared>,
-    /// What was asked.
+    /// The data of the query.
     pub(crate) snapshot: Arc<Snapshot>,
 }
 
@@ -122,12 +122,12 @@ impl fmt::Debug for Solutions {
 }
 
 impl Solutions {
-    /// Whether they are a table, a yes or triples, and which columns the table has.
+    /// The form: a table with its columns, a yes, or triples.
     pub fn form(&self) -> &Answer {
         self.prepared.form()
     }
 
-    /// Whether all bytes that were read for them until now were there.
+    /// Checks that all bytes read for them until now were there.
     pub(crate) fn check_kept(&self) -> Result<(), Error> {
         self.snapshot.check_kept().map_err(|error| Error::of_reader("reader".to_owned(), error.into()))
     }
@@ -137,8 +137,8 @@ impl Solutions {
         self.prepared.sinks()
     }
 
-    /// Their columns as Arrow has them: of terms, dictionaries of their texts in N-Triples, which the fields' metadata says; of values, the types
-    /// that these have.
+    /// Their columns as Arrow's: terms are dictionaries of texts in N-Triples, as the fields' metadata says; values
+    /// have their own types.
     pub fn to_arrow(&self) -> Schema {
         arrow::schema(self.form(), &self.reader)
     }
@@ -155,7 +155,7 @@ impl Solutions {
     }
 }
 
-/// Some solutions: rows of terms, or of none where a variable is unbound.
+/// Some solutions: rows of terms, with none for an unbound variable.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
     solutions: &'a Solutions,
@@ -173,18 +173,20 @@ impl<'a> Batch<'a> {
         self.envelope.is_pill()
     }
 
-    /// What it has in common with all others of the answer.
+    /// The common data of all solutions of the answer.
     pub fn solutions(&self) -> &'a Solutions {
         self.solutions
     }
 
-    /// Its columns. Of a query of SPARQL one for each variable: of each row the bits of an id, 0 where the variable is unbound. They mean
-    /// something as long as the envelope or a copy of it is there. Of a language whose rows are plain columns, the values.
+    /// Its columns. For a query of SPARQL one for each variable: in each row the bits of an id, 0 if the variable is
+    /// unbound. They are valid as long as the envelope or a copy of it is there. For a language with rows of plain
+    /// columns, the values.
     pub fn envelope(&self) -> &'a Envelope {
         self.envelope
     }
 
-    /// Its rows as an Arrow table with the columns of this schema, [`Solutions::to_arrow`]. A term is in its column's dictionary once.
+    /// Its rows as an Arrow table with the columns of this schema, [`Solutions::to_arrow`]. A term is in its column's
+    /// dictionary once.
     ///
     /// # Errors
     /// The rows can't be written as Arrow has them: a dictionary would have more than two billion terms, say.
@@ -212,13 +214,13 @@ struct Rows<T> {
     taker: T,
     solutions: Arc<Solutions>,
     handed: Arc<Handed>,
-    /// An envelope of which some rows were taken before the box was paused, and the next row.
+    /// A partly taken envelope of a paused box, and the next row.
     rest: Option<(Envelope, usize)>,
-    /// All rows that may be handed out have been.
+    /// All rows within the limit have been handed out.
     is_full: bool,
 }
 
-/// The rows that the boxes of an answer have handed out together, and how many they may.
+/// The number of rows handed out by all boxes of an answer, and its limits.
 #[derive(Debug)]
 pub(crate) struct Handed {
     rows: AtomicU64,
@@ -238,7 +240,7 @@ impl Handed {
         self.rows.load(Ordering::Acquire)
     }
 
-    /// How many of so many further rows are to be handed out.
+    /// How many of `rows` further rows to hand out.
     fn count(&self, rows: u64) -> Result<u64, TooManyRows> {
         let before = self.rows.fetch_add(rows, Ordering::AcqRel);
         let wanted = rows.min(self.first.saturating_sub(before));
@@ -252,7 +254,7 @@ impl Handed {
 /// An answer has more rows than it may.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooManyRows {
-    /// So many it may have.
+    /// The most rows it may have.
     pub most: u64,
 }
 
@@ -277,7 +279,7 @@ impl<T: Taker> Operator for Rows<T> {
         {
             return Ok(());
         }
-        // Also after that: this invocation may be the one for which the next envelope has arrived.
+        // Also after the rest: the next envelope may have caused this invocation.
         let Some(envelope) = turn.take(0) else { return Ok(()) };
         let rows = envelope.rows() as u64;
         let wanted = self.handed.count(rows)?;
@@ -311,7 +313,7 @@ impl<T: Taker> Rows<T> {
     }
 }
 
-/// Memory that it may not or can't have is the call's matter, anything else the sink's.
+/// Memory over the call's limit, or not to be had, is the call's matter; anything else is the sink's.
 #[cold]
 fn of_sink(error: BoxError) -> BoxError {
     if error.is::<OverBudget>() || error.is::<NoMemory>() {
@@ -366,7 +368,7 @@ impl Taker for Count {
 pub struct Each<F>(Mutex<F>);
 
 impl<F: FnMut(&Batch<'_>) -> Result<(), BoxError> + Send + 'static> Each<F> {
-    /// With this function, which should not block.
+    /// A sink with this function; it should not block.
     pub fn new(function: F) -> Each<F> {
         Each(Mutex::new(function))
     }

@@ -1,4 +1,4 @@
-//! Text that a reader takes piece by piece while its query runs, and that no thread waits for.
+//! Text that a reader takes piece by piece while its query runs. No thread waits for it.
 //!
 //! ```text
 //!  boxes ── write ──▶ pieces, so many bytes ── poll ──▶ reader (a task of the network)
@@ -6,8 +6,8 @@
 //!            └────────── Turn::pause ◀────────────┘
 //! ```
 //!
-//! A writer never blocks. What it writes beyond the bound is kept all the same, but its box then pauses until the reader has taken half, and
-//! so do the boxes before it: a slow reader slows its own query alone.
+//! A writer never blocks. Text beyond the bound is kept all the same, but the box then pauses until the reader has
+//! taken half, and so do the boxes before it: a slow reader slows its own query alone.
 
 use crate::cancel::Cancel;
 use std::collections::VecDeque;
@@ -18,13 +18,13 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use vicus::{Resume, Turn};
 
-/// Slows the boxes that write.
+/// Slows the writing boxes.
 pub trait Pace: Send + Sync {
     /// Whether the box is to do no more in this invocation. It has been paused then, and is invoked again later.
     fn pause(&self, turn: &mut Turn<'_>) -> bool;
 }
 
-/// Makes a text that is written by the boxes of a query and taken by a reader. When so many bytes wait, boxes pause.
+/// Makes a text for the boxes of a query to write and a reader to take. When `most_bytes` wait, boxes pause.
 ///
 /// ```
 /// use std::io::Write;
@@ -58,7 +58,7 @@ struct State {
     pieces: VecDeque<Vec<u8>>,
     /// Bytes in them.
     waiting: usize,
-    /// Since when there are pieces of which the reader takes none. Invariant: `None` where there are none.
+    /// When the reader last took a piece, or the first one came. Invariant: `None` without pieces.
     untaken: Option<Instant>,
     end: Option<End>,
     is_gone: bool,
@@ -73,7 +73,7 @@ enum End {
     Broken,
 }
 
-/// A piece grows to so many bytes before another is begun.
+/// A piece grows to this size before another is begun.
 const PIECE_BYTES: usize = 64 << 10;
 
 impl Shared {
@@ -95,7 +95,7 @@ impl Shared {
     }
 }
 
-/// What boxes write to. A clone is the same text. If all are dropped before its end, the text is broken.
+/// The end that boxes write to. A clone is the same text. If all are dropped before its end, the text is broken.
 #[derive(Clone)]
 pub struct StreamWriter(Arc<Writing>);
 
@@ -115,12 +115,13 @@ impl StreamWriter {
         self.0.shared.end(End::Whole);
     }
 
-    /// Bytes that wait for the reader.
+    /// Bytes waiting for the reader.
     pub fn waiting(&self) -> usize {
         self.0.shared.lock().waiting
     }
 
-    /// Blocks the calling thread until the reader has taken a piece or has gone, but no longer than this. For writers that are no boxes.
+    /// Blocks the calling thread until the reader has taken a piece or has gone, at most for `at_most`. For writers
+    /// that are no boxes.
     pub fn wait_for_room(&self, at_most: Duration) {
         let state = self.0.shared.lock();
         if state.waiting >= self.0.shared.most_bytes && !state.is_gone {
@@ -128,18 +129,18 @@ impl StreamWriter {
         }
     }
 
-    /// The text breaks off here: its reader learns that it is not whole.
+    /// The text breaks off here: its reader learns of its incompleteness.
     pub fn break_off(&self) {
         self.0.shared.end(End::Broken);
     }
 }
 
-/// Looks at how a reader takes the text, and gives up one that does not. It keeps no text from its end.
+/// Watches a reader's progress, and gives up a stuck one. It keeps no text from its end.
 #[derive(Clone)]
 pub struct StreamWatch(Arc<Shared>);
 
 impl StreamWatch {
-    /// For how long the reader has taken nothing, though there was something to take; zero where nothing waits for it.
+    /// How long the reader has taken nothing of waiting text; zero if nothing waits for it.
     pub fn untaken(&self) -> Duration {
         self.0.lock().untaken.map_or(Duration::ZERO, |since| since.elapsed())
     }
@@ -150,7 +151,7 @@ impl StreamWatch {
         state.is_gone || (state.end.is_some() && state.pieces.is_empty())
     }
 
-    /// Drops what waits. The reader learns that the text broke off, and writers that it has gone.
+    /// Drops the waiting text. The reader learns that the text broke off, and writers that it has gone.
     pub fn give_up(&self) {
         let mut state = self.0.lock();
         state.is_gone = true;
@@ -207,7 +208,7 @@ impl Pace for StreamWriter {
         if state.waiting < most_bytes || state.is_gone || state.end.is_some() {
             return false;
         }
-        // A world without an outside has no readers that are slow.
+        // A world without an outside has no slow readers.
         let Some(resume) = turn.pause() else { return false };
         state.paused.push(resume);
         true
@@ -232,7 +233,7 @@ impl fmt::Display for BrokenOff {
 
 impl std::error::Error for BrokenOff {}
 
-/// What takes the text. Dropping it cancels the query that it was given.
+/// The end that takes the text. Dropping it cancels the query given to it.
 pub struct StreamReader {
     shared: Arc<Shared>,
     cancel: Option<Cancel>,
@@ -246,7 +247,7 @@ impl StreamReader {
         self
     }
 
-    /// What looks at how this takes the text.
+    /// A watch on this reader's progress.
     pub fn watch(&self) -> StreamWatch {
         StreamWatch(Arc::clone(&self.shared))
     }
@@ -302,7 +303,7 @@ impl Drop for StreamReader {
         if let Some(cancel) = self.cancel.take().filter(|_| !has_ended) {
             cancel.cancel();
         }
-        // After the cancel, so that they are not run again for nothing.
+        // After the cancel, so they are not run again for nothing.
         drop((pieces, paused));
     }
 }

@@ -1,4 +1,5 @@
-//! Answers as text: written while the query runs, by several boxes at once if there are several; a table for people at the end.
+//! Answers as text: written while the query runs, by several boxes at once if there are several; a table for people at
+//! the end.
 
 use super::arrow::{self, Batches};
 use super::cells::{Cells, Reader, TermCells, ValueCells};
@@ -14,26 +15,27 @@ use vicus::{BoxError, Envelope, NoMemory, Turn, refusable};
 use vicus_language::Answer;
 use vicus_rdf::TermView;
 
-/// Writes answers in a format. They leave while the query runs, except for [`Format::Table`], whose widths are known at the end.
+/// Writes answers in a format. They leave while the query runs, except for [`Format::Table`], whose widths are known at
+/// the end.
 ///
 /// A writer that blocks keeps no thread of the runtime from its work: it blocks in [`Turn::blocking`].
 pub struct TextSink<W> {
     format: Format,
     written: Mutex<Written<W>>,
-    /// What is written when all rows are there.
+    /// The envelopes to be written when all rows are there.
     table: Mutex<Vec<Envelope>>,
-    /// What slows the boxes, where writing does not block.
+    /// The pace of the boxes, if writing does not block.
     pace: Option<Arc<dyn Pace>>,
 }
 
 struct Written<W> {
     out: Option<W>,
-    /// What comes before all rows, until it has been written.
+    /// The text before all rows, until it has been written.
     head: Option<Vec<u8>>,
 }
 
 impl<W: Write + Send + 'static> TextSink<W> {
-    /// Writes to this, which is given back when all is written.
+    /// Writes to `out`, and gives it back when all is written.
     pub fn new(format: Format, out: W) -> TextSink<W> {
         TextSink {
             format,
@@ -43,7 +45,7 @@ impl<W: Write + Send + 'static> TextSink<W> {
         }
     }
 
-    /// Writes to this, which never blocks; the boxes pause where this says so.
+    /// Writes to `out`, which never blocks; the boxes pause when `pace` says so.
     pub fn paced(format: Format, out: W, pace: Arc<dyn Pace>) -> TextSink<W> {
         TextSink { pace: Some(pace), ..TextSink::new(format, out) }
     }
@@ -53,7 +55,7 @@ impl<W: Write + Send + 'static> TextSink<W> {
         self.put_behind(0, bytes, turn)
     }
 
-    /// The same; so many of its bytes separate it from what was written before.
+    /// The variant with a separator: the first `separator` bytes stand between the text and the one before.
     fn put_behind(&self, separator: usize, bytes: &[u8], turn: &Turn<'_>) -> io::Result<()> {
         let write = || {
             // The first writer has the head, and none comes between.
@@ -65,7 +67,7 @@ impl<W: Write + Send + 'static> TextSink<W> {
             out.write_all(&bytes[begin..])?;
             out.flush()
         };
-        // What has a pace never blocks; a slow reader of another writer must not keep a worker from its work.
+        // A writer with a pace never blocks; a slow reader of another writer must not keep a worker from its work.
         if self.pace.is_some() { write() } else { turn.blocking(write) }
     }
 
@@ -84,7 +86,7 @@ impl<W: Write + Send + 'static> Sink for TextSink<W> {
         let kind = match (solutions.form(), Syntax::of(self.format)) {
             (Answer::Truth, _) => Kind::Count,
             (form, _) if self.format == Format::Arrow => {
-                // Where the schema can't be written, neither can a batch, which says so.
+                // If the schema can't be written, neither can a batch, and that write reports the error.
                 let batches = Batches::new(form, &solutions.reader);
                 begin(batches.head());
                 Kind::Arrow(batches)
@@ -212,7 +214,7 @@ impl<W: Write + Send + 'static> Taker for TextTaker<W> {
     }
 }
 
-/// A term that a format has no way to write.
+/// A term without a form in a format.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unwritable {
     message: String,
@@ -241,17 +243,17 @@ impl std::error::Error for Unwritable {}
 /// The beginning of a row has no more bytes, and neither has its end.
 const ROW_BYTES: usize = 64;
 
-/// Text that the writer has not got yet. Its room stays: what needed much once may do so again.
+/// Finished text, not yet written. Its capacity stays, because a large need may come again.
 pub(super) struct Ready {
     pub(super) text: String,
-    /// It begins with so many bytes that separate it from what was written before.
+    /// The length of the separator at its beginning.
     separator: usize,
 }
 
 impl Ready {
-    /// Bytes that are worth a write when an envelope is at its end.
+    /// The bytes worth a write at the end of an envelope.
     const ENOUGH: usize = 1 << 16;
-    /// Bytes that are written before.
+    /// The bytes to write even before the end.
     const MUCH: usize = 1 << 18;
 
     pub(super) fn new(separator: usize) -> Ready {
@@ -275,13 +277,13 @@ impl Ready {
         if self.has_room(more) { Ok(()) } else { self.grow(more, turn) }
     }
 
-    /// The text, if it has room for so much more; else that number, for [`Ready::with_room`].
+    /// The text, if it has room for `more` bytes; else that number, for [`Ready::with_room`].
     #[inline]
     pub(super) fn room_for(&mut self, more: usize) -> Result<&mut String, usize> {
         if self.has_room(more) { Ok(&mut self.text) } else { Err(more) }
     }
 
-    /// What `attempt` returns. If it lacks room, it says how much, and is called again.
+    /// The result of `attempt`. If it lacks room, it returns the missing bytes, and is called again.
     #[inline]
     pub(super) fn with_room<R>(
         &mut self,
@@ -296,13 +298,13 @@ impl Ready {
         }
     }
 
-    /// Makes room for so much more text, which the request must be allowed to hold. One long cell may be most of what it holds, so
-    /// its room is booked before it is there.
+    /// Makes room for `more` text, within the request's memory. One long cell may be most of the text, so its room is
+    /// booked before it is allocated.
     #[cold]
     fn grow(&mut self, more: usize, turn: &Turn<'_>) -> Result<(), BoxError> {
         let text = &mut self.text;
         let least = text.len() + more;
-        // As much again where many rows may come, unless that is too much.
+        // Doubles the room if many rows may come, unless the doubled size is refused.
         let grown = least.max(2 * text.capacity());
         let room = if grown > least && turn.book(grown as u64).is_ok() { grown } else { least };
         if room == least {
@@ -318,7 +320,7 @@ impl Ready {
         Ok(turn.book(self.text.capacity() as u64)?)
     }
 
-    /// Writes what is ready.
+    /// Writes the finished text.
     pub(super) fn write<W: Write + Send + 'static>(
         &mut self,
         sink: &TextSink<W>,
@@ -336,18 +338,18 @@ impl Ready {
 /// Rows as text.
 struct Text {
     syntax: Syntax,
-    /// What comes before each column's term.
+    /// The text before each column's term.
     before: Vec<String>,
     variables: Vec<String>,
     /// Whole rows, but while one is being made.
     ready: Ready,
-    /// How many rows have been made, where one box makes them all.
+    /// The number of rows so far, if one box makes them all.
     row: Option<u64>,
 }
 
 impl Text {
-    /// Adds the rows of an envelope from one on, and writes what is ready. Gives the row from which it wants to go on later, if the box has
-    /// been paused.
+    /// Adds the rows of an envelope from one on, and writes the finished text. Returns the row to go on from later, if
+    /// the box has been paused.
     fn take<W: Write + Send + 'static>(
         &mut self,
         sink: &TextSink<W>,
@@ -424,7 +426,7 @@ fn plain(view: TermView<'_>) -> String {
     shortened(|out| view.write_lexical(&mut Escaped(out)))
 }
 
-/// What is written, its end left out if it is long.
+/// The written text, with its end left out if it is long.
 fn shortened(write: impl FnOnce(&mut dyn fmt::Write) -> fmt::Result) -> String {
     struct Cut(String, usize);
     impl fmt::Write for Cut {
@@ -442,7 +444,7 @@ fn shortened(write: impl FnOnce(&mut dyn fmt::Write) -> fmt::Result) -> String {
         }
     }
     let mut cut = Cut(String::new(), 0);
-    // It fails where it is cut.
+    // The write fails at the cut.
     let _ = write(&mut cut);
     cut.0
 }

@@ -1,5 +1,6 @@
-//! Solutions in CSV: SPARQL 1.1 Query Results CSV Format, §3, and RFC 4180. The format has texts only. What looks like an IRI, a blank
-//! node or a number in SPARQL's syntax is read as such, anything else as a simple string, and an empty field as no value.
+//! Solutions in CSV: SPARQL 1.1 Query Results CSV Format, §3, and RFC 4180. The format has texts only. A text in
+//! SPARQL's syntax of an IRI, a blank node or a number is read as such, anything else as a simple string, and an empty
+//! field as no value.
 
 use oxiri::Iri;
 use oxrdf::vocab::xsd;
@@ -40,7 +41,7 @@ pub(super) fn read(reader: impl Read, found: Found<'_>) -> io::Result<()> {
 struct Records<R> {
     reader: BufReader<R>,
     line: u64,
-    /// Where the record began that was read last.
+    /// The beginning of the last record.
     begun: u64,
 }
 

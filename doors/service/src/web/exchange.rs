@@ -1,4 +1,5 @@
-//! One question over HTTP. A thread of its own asks and receives, so that the thread that waits for the answer can leave it at any time.
+//! One question over HTTP. A separate thread asks and receives, so the thread waiting for the answer can leave it at
+//! any time.
 
 use super::{Limits, WebError};
 use crate::web::permit::Permit;
@@ -9,21 +10,21 @@ use std::time::{Duration, Instant};
 use ureq::http::header::{ACCEPT, CONTENT_TYPE, LOCATION};
 use ureq::{Agent, Body, http};
 
-/// What is asked.
+/// The question.
 pub(super) struct Question {
     pub(super) url: String,
-    /// What is sent to it, a form; without any, the URL is just read.
+    /// A form to send; without any, the URL is just read.
     pub(super) form: Option<String>,
-    /// The media types that can be read.
+    /// The readable media types.
     pub(super) accept: &'static str,
 }
 
-/// What a server says before the answer itself.
+/// A server's response before the answer itself.
 pub(super) struct Head {
     pub(super) status: u16,
     pub(super) reason: &'static str,
     pub(super) media_type: Option<String>,
-    /// Where the answer is from, after redirects.
+    /// The URL of the answer, after redirects.
     pub(super) url: String,
 }
 
@@ -34,16 +35,16 @@ enum Message {
     Failed(WebError),
 }
 
-/// How often the waiting thread asks whether the answer is still needed. The run that needs it may end for many reasons, of which the
-/// failure of another box is one; none of them could wake a thread that sleeps on a connection.
+/// How often the waiting thread asks whether the answer is still needed. The run may end for many reasons, the failure
+/// of another box among them; none of them could wake a thread that sleeps on a connection.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Bytes that are received at once, and how many such pieces may wait.
+/// The bytes of one receive, and the most waiting pieces.
 const PIECE: usize = 64 << 10;
 const PIECES: usize = 4;
 
-/// Begins to ask. The thread ends when the answer is complete or the limits are reached; after the result is dropped, with the next
-/// bytes that it receives.
+/// Begins to ask. The thread ends when the answer is complete or the limits are reached; after the result is dropped,
+/// with the next received bytes.
 pub(super) fn ask<S: Fn() -> bool>(
     agent: &Agent,
     question: Question,
@@ -152,7 +153,8 @@ impl Asking {
     }
 }
 
-/// A URL with what is not ASCII in its path and query as the bytes of UTF-8 (RFC 3987, §3.1), and without its fragment.
+/// A URL with the characters outside of ASCII in its path and query as the bytes of UTF-8 (RFC 3987, §3.1), and without
+/// its fragment.
 fn in_ascii(url: &str) -> Result<String, WebError> {
     let url = url.split('#').next().unwrap_or_default();
     let host = Iri::parse(url).ok().and_then(|iri| iri.authority().map(str::is_ascii));
@@ -177,14 +179,14 @@ pub(crate) struct Incoming<S> {
     /// Whether the answer is no longer needed.
     stopped: S,
     piece: Vec<u8>,
-    /// Bytes of the piece that were read.
+    /// Bytes read of the piece.
     read: usize,
     /// The first bytes of all, for messages.
     first: Vec<u8>,
     ended: bool,
 }
 
-/// As many first bytes are kept.
+/// The number of first bytes kept.
 const FIRST: usize = 512;
 
 impl<S: Fn() -> bool> Incoming<S> {
@@ -236,10 +238,10 @@ impl<S: Fn() -> bool> Incoming<S> {
         Ok(())
     }
 
-    /// The first line that is not empty of what has come, or is just coming, cut to a length for messages.
+    /// The first non-empty line of the answer so far, or of the piece just coming, cut to a length for messages.
     pub(super) fn first_line(&mut self) -> String {
         if self.first.is_empty() {
-            // An error of the connection is less than what the server said.
+            // An error of the connection matters less than the server's words.
             let _ = self.fill();
         }
         let text = String::from_utf8_lossy(&self.first);

@@ -1,8 +1,8 @@
-//! The web, as queries and updates ask it: endpoints of SERVICE over the SPARQL Protocol, and documents of LOAD. Nothing is asked
-//! without a permission.
+//! The web, as queries and updates ask it: endpoints of SERVICE over the SPARQL Protocol, and documents of LOAD.
+//! Nothing is asked without a permission.
 //!
-//! A question has a limit on its time and on the bytes of its answer. The answer is read as it comes. The thread that waits for it is one
-//! that may block; it looks every few milliseconds whether the run that asked still needs the answer.
+//! A question has a limit on its time and on the bytes of its answer. The answer is read as it comes. The waiting
+//! thread is one that may block; it looks every few milliseconds whether the run still needs the answer.
 
 mod csv;
 mod exchange;
@@ -29,7 +29,7 @@ use vicus_sparql::{Endpoints, Found};
 /// How the web is asked.
 #[derive(Clone, Debug)]
 pub struct WebOptions {
-    /// What may be asked; also what a server redirects to.
+    /// The permitted URLs; also for a server's redirects.
     pub permits: Vec<Permit>,
     /// How long a question may take, from its connection to the last byte of its answer.
     pub time: Duration,
@@ -101,12 +101,12 @@ impl Default for Web {
     }
 }
 
-/// What is read as solutions. CSV comes last: it does not tell IRIs and numbers from texts.
+/// The media types of solutions. CSV comes last: it does not tell IRIs and numbers from texts.
 const SOLUTIONS: &str = "application/sparql-results+json, application/sparql-results+xml;q=0.9, text/tab-separated-values;q=0.8, \
                          text/csv;q=0.1";
 
 impl Web {
-    /// One that asks within these options.
+    /// A web with these options.
     pub fn new(options: WebOptions) -> Web {
         Web { agent: OnceLock::new(), options }
     }
@@ -114,7 +114,7 @@ impl Web {
     fn agent(&self) -> &Agent {
         self.agent.get_or_init(|| {
             let config = Agent::config_builder()
-                // The caller judges the status, and whether it may go where it is redirected to.
+                // The caller judges the status, and whether it may follow a redirect.
                 .http_status_as_error(false)
                 .max_redirects(0)
                 .max_redirects_will_error(false)
@@ -202,7 +202,7 @@ fn read_solutions(
         found(&bound.collect::<Vec<(&str, Term)>>());
     }
     drop(solutions);
-    // What breaks off behind its last solution is no whole answer.
+    // An answer that breaks off behind its last solution is not whole.
     io::copy(&mut reader, &mut io::sink())?;
     Ok(())
 }
@@ -223,7 +223,7 @@ fn escaped(text: &str) -> String {
 /// A document as it comes.
 pub(crate) struct Document<S> {
     pub(crate) media_type: Option<String>,
-    /// Where it is from, after redirects.
+    /// The URL of the document, after redirects.
     pub(crate) url: String,
     pub(crate) bytes: Incoming<S>,
 }
@@ -244,12 +244,12 @@ impl Endpoints for Web {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WebError {
-    /// No [`Permit`] covers it, or not what it redirects to.
+    /// No [`Permit`] covers the URL, or the target of a redirect.
     NotPermitted {
         /// The URL.
         url: String,
     },
-    /// It can't be asked, whatever is permitted.
+    /// The URL can't be asked, under any permit.
     WrongUrl {
         /// The URL.
         url: String,
@@ -258,10 +258,10 @@ pub enum WebError {
     },
     /// There is no such host, or no connection to it, or the connection broke off.
     Unreachable {
-        /// What happened.
+        /// The reason.
         why: String,
     },
-    /// It took too long.
+    /// The answer took too long.
     TimedOut {
         /// The limit.
         most: Duration,
@@ -279,24 +279,24 @@ pub enum WebError {
         status: u16,
         /// Its usual name.
         reason: &'static str,
-        /// The first line of what came with it.
+        /// The first line of the answer's text.
         line: String,
     },
-    /// The answer is of a kind that can't be read.
+    /// The answer is of an unreadable kind.
     WrongType {
         /// The kind, if the server named one.
         media_type: Option<String>,
         /// Its first line.
         line: String,
     },
-    /// Neither the server nor the URL's ending says in which syntax a document is.
+    /// Neither the server nor the URL's ending names the syntax of a document.
     NoSyntax {
-        /// What the server says.
+        /// The server's media type.
         media_type: Option<String>,
     },
-    /// The answer is not what the server says it is.
+    /// The answer does not match the server's media type.
     Junk {
-        /// What is wrong.
+        /// The fault found.
         why: String,
         /// Its first line.
         line: String,

@@ -1,11 +1,12 @@
-//! Watches an answer in JSON or XML on its way to its parser, which is another's. That parser takes stack for each level of triple terms
-//! within each other, and time in the square of the number of variables and of an element's attributes. So all three have a limit, and
-//! an answer that goes beyond one ends before the parser gets that part of it.
+//! Watches an answer in JSON or XML on its way to its parser, which comes from another crate. That parser takes stack
+//! for each level of triple terms within each other, and time in the square of the number of variables and of an
+//! element's attributes. So all three have a limit, and an answer over a limit ends before the parser gets that part of
+//! it.
 
 use std::io::{self, Read};
 use vicus_rdf::triple::MOST_NESTED;
 
-/// The levels that an answer may have: four are around a term, each triple term adds two, and a term without parts is one.
+/// The most levels of an answer: four are around a term, each triple term adds two, and a term without parts is one.
 const MOST_LEVELS: usize = 4 + 2 * MOST_NESTED + 1;
 
 /// How many variables an answer may name.
@@ -42,7 +43,7 @@ impl<R: Read> Read for Watched<R> {
     }
 }
 
-/// Where in the answer the last byte was.
+/// The place of the last byte in the answer.
 enum Watch {
     Json(Json),
     Xml(Xml),
@@ -59,7 +60,7 @@ fn too_many(what: &str, most: usize) -> String {
 
 #[derive(Default)]
 struct Json {
-    /// For each level that is open, whether it is a list.
+    /// For each open level, whether it is a list.
     open: Vec<bool>,
     in_string: bool,
     is_escaped: bool,
@@ -92,32 +93,32 @@ impl Json {
 
 #[derive(Default)]
 struct Xml {
-    /// Elements that are open.
+    /// Open elements.
     open: usize,
-    /// Elements that were opened on the second level: the head is the first.
+    /// Elements opened on the second level: the head is the first.
     parts: usize,
-    /// Elements that were opened in the head: variables and links.
+    /// Elements opened in the head: variables and links.
     in_head: usize,
     place: Place,
 }
 
-/// In what part of XML the last byte was.
+/// The part of XML around the last byte.
 #[derive(Clone, Copy, Default)]
 enum Place {
     #[default]
     Text,
     /// Behind `<`.
     Opening,
-    /// In a tag that opens an element: the quotation mark that is open in it, whether the last byte was a slash, and how many attributes
-    /// it has so far.
+    /// In an opening tag: its open quotation mark, whether the last byte was a slash, and its number of attributes so
+    /// far.
     Start(Option<u8>, bool, usize),
-    /// In a tag that closes an element.
+    /// In a closing tag.
     End,
     /// Behind `<!`.
     Declaration,
-    /// In a comment, behind so many hyphens.
+    /// In a comment, behind this number of hyphens.
     Comment(usize),
-    /// In a section of characters, behind so many brackets.
+    /// In a section of characters, behind this number of brackets.
     Characters(usize),
     /// In a processing instruction, or a declaration of another kind.
     Other,

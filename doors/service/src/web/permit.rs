@@ -1,13 +1,13 @@
-//! Which URLs may be asked.
+//! Permissions to ask URLs.
 
 use oxiri::Iri;
 use std::fmt;
 use std::str::FromStr;
 
-/// A permission to ask the URLs that begin with this, or all.
+/// A permission to ask the URLs with a prefix, or all.
 ///
-/// Scheme, host and port of a URL are compared as a whole, so that `http://e.org` does not permit `http://e.org.evil.com`; its path and
-/// query begin as those of the prefix do.
+/// Scheme, host and port of a URL are compared as a whole, so `http://e.org` does not permit `http://e.org.evil.com`;
+/// its path and query begin with the prefix's path and query.
 ///
 /// ```
 /// use vicus_service::Permit;
@@ -36,7 +36,7 @@ impl Permit {
         Permit(None)
     }
 
-    /// Whether it is for this URL. What is no `http` or `https` URL, or goes up in its path by `..`, is never permitted.
+    /// Whether it covers this URL. A URL without `http` or `https`, or with `..` in its path, is never permitted.
     pub fn covers(&self, url: &str) -> bool {
         let Ok(asked) = Prefix::of(url) else { return false };
         self.0.as_ref().is_none_or(|prefix| {

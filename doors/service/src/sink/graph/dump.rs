@@ -1,4 +1,4 @@
-//! A dump: the quads of a snapshot as text, written as they lie in the index, so what is held is a piece of the text.
+//! A dump: the quads of a snapshot as text, written in the order of the index, so it holds only a piece of the text.
 
 use super::{Syntax, head, tail};
 use crate::sink::format::Format;
@@ -43,12 +43,13 @@ impl From<io::Error> for DumpError {
     }
 }
 
-/// A piece of text is written when it has so many bytes.
+/// A piece of text is written when it has this number of bytes.
 const PIECE_BYTES: usize = 1 << 18;
 
-/// Writes all quads, or those of one graph ([`Id::UNBOUND`] is the default graph), in a syntax of RDF. A syntax with graphs has the graph's
-/// name then, too. Prefixes are those that are given, and some for the namespaces of the data's predicates. `pause` is called now and then
-/// with the number of quads written so far, and may end it by an error. Returns how many quads they are.
+/// Writes all quads, or those of one graph ([`Id::UNBOUND`] is the default graph), in a syntax of RDF. A syntax with
+/// graphs has the graph's name then, too. Prefixes are the given ones, and some for the namespaces of the data's
+/// predicates. `pause` is called now and then with the number of quads written so far, and may end it by an error.
+/// Returns the number of quads.
 ///
 /// ```
 /// use vicus_rdf::Snapshot;
@@ -86,7 +87,7 @@ pub fn dump(
     written.map_err(|damage| DumpError::Damaged(damage.into()))?
 }
 
-/// Whether all bytes of which the text was made were there.
+/// Checks that all bytes behind the text were there.
 fn kept(snapshot: &Snapshot) -> Result<(), DumpError> {
     snapshot.check_kept().map_err(|lost| DumpError::Damaged(lost.into()))
 }
@@ -146,7 +147,7 @@ fn write(
     Ok(count)
 }
 
-/// Names that most people know.
+/// Widely known names.
 const KNOWN: [(&str, &str); 14] = [
     ("rdf", "http://www.w3.org/1999/02/22-rdf-syntax-ns#"),
     ("rdfs", "http://www.w3.org/2000/01/rdf-schema#"),
@@ -164,11 +165,11 @@ const KNOWN: [(&str, &str); 14] = [
     ("void", "http://rdfs.org/ns/void#"),
 ];
 
-/// The most namespaces of the data that get a prefix.
+/// The most namespaces of the data with a prefix.
 const MOST_PREFIXES: usize = 30;
 
-/// Prefixes, and others for the namespaces with the most triples among the predicates': those that most people know by their names, others
-/// as `ns1` and so on.
+/// The given prefixes, and more for the namespaces with the most triples among the predicates': widely known ones by
+/// their usual names, others as `ns1` and so on.
 fn with_known(given: &[(String, String)], snapshot: &Snapshot) -> Vec<(String, String)> {
     let mut prefixes = given.to_vec();
     let xsd = KNOWN[3];

@@ -1,5 +1,6 @@
-//! JSON-LD 1.1 in expanded form, W3C Recommendation 2020: a list of node objects without a context. Triples that follow each other
-//! with one subject and predicate share an object. Not oxjsonld: its writer has to see all triples in turn, here several boxes write.
+//! JSON-LD 1.1 in expanded form, W3C Recommendation 2020: a list of node objects without a context. Triples that follow
+//! each other with one subject and predicate share an object. Not oxjsonld: its writer has to see all triples in turn,
+//! here several boxes write.
 
 use super::Refused;
 use crate::sink::syntax::json::text;
@@ -13,10 +14,10 @@ pub(super) const TAIL: &str = "\n]\n";
 pub(super) const CLOSING: &str = "]}";
 /// The end of a named graph's list of node objects.
 pub(super) const CLOSING_GRAPH: &str = "\n]}";
-/// What comes before a node object, but the first.
+/// The text before a node object, except the first.
 pub(super) const BETWEEN_NODES: &str = ",";
 
-/// A named graph up to its first node object, with the comma that separates it from what is before.
+/// A named graph up to its first node object, with the comma before it.
 pub(super) fn open_graph(name: TermView<'_>, out: &mut String) {
     out.push_str(BETWEEN_NODES);
     out.push_str("\n{\"@id\":\"");

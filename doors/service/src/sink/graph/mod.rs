@@ -1,5 +1,5 @@
-//! Triples as text in the syntaxes of RDF, written while the query runs; several threads may do so at once. What each of them writes at
-//! a time is whole statements. A dump of quads (`dump.rs`) is written by one.
+//! Triples as text in the syntaxes of RDF, written while the query runs; several threads may do so at once, each in
+//! whole statements. A dump of quads (`dump.rs`) is written by one.
 
 mod dump;
 mod jsonld;
@@ -25,7 +25,7 @@ use vicus_sparql::Run;
 enum Refused {
     /// XML has no such character.
     Character(NotInXml),
-    /// RDF/XML writes a predicate as the name of an element, which this IRI doesn't end with.
+    /// RDF/XML writes a predicate as the name of an element, and this IRI doesn't end with one.
     Predicate,
     /// JSON-LD 1.1 has no triple terms.
     Triple,
@@ -37,23 +37,23 @@ impl From<NotInXml> for Refused {
     }
 }
 
-/// A syntax, and what was written last in it.
+/// A syntax, and the last statement written in it.
 enum Syntax {
-    /// N-Triples, and N-Quads with what names the graph.
+    /// N-Triples, and N-Quads with the graph's name.
     Lines(String),
     JsonLd {
-        /// The subject and predicate of the statement that is not closed.
+        /// The subject and predicate of the open statement.
         last: Option<[Id; 2]>,
         graph: JsonGraph,
     },
     RdfXml {
-        /// The subject of the element that is not closed.
+        /// The subject of the open element.
         last: Option<Id>,
         names: rdfxml::Names,
     },
     /// Turtle, and TriG; the subject and predicate as terms, by their ids.
     TriG {
-        /// One that has written nothing. A serializer goes on behind its end as if the last statement were open.
+        /// A serializer that has written nothing. A used one goes on behind its end as if the last statement were open.
         fresh: Box<TriGSerializer>,
         serializer: Box<LowLevelTriGSerializer>,
         graph: GraphName,
@@ -63,7 +63,7 @@ enum Syntax {
     },
 }
 
-/// Where the next node object of JSON-LD comes.
+/// The place of the next node object of JSON-LD.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum JsonGraph {
     /// Into the default graph.
@@ -80,7 +80,7 @@ pub(super) struct Triples {
     ready: Ready,
 }
 
-/// What comes before all triples.
+/// The text before all triples.
 pub(super) fn head(format: Format, prefixes: &[(String, String)]) -> String {
     match format {
         Format::JsonLd => jsonld::HEAD.to_owned(),
@@ -89,7 +89,7 @@ pub(super) fn head(format: Format, prefixes: &[(String, String)]) -> String {
     }
 }
 
-/// What comes behind all triples.
+/// The text behind all triples.
 pub(super) fn tail(format: Format) -> &'static str {
     match format {
         Format::JsonLd => jsonld::TAIL,
@@ -106,8 +106,8 @@ impl Triples {
         Triples { syntax, ready: Ready::new(separator) }
     }
 
-    /// Adds the triples of an envelope from one on, and writes what is ready. Gives the one from which it wants to go on later, if the box
-    /// has been paused.
+    /// Adds the triples of an envelope from one on, and writes the finished text. Returns the triple to go on from
+    /// later, if the box has been paused.
     pub(super) fn take<W: Write + Send + 'static>(
         &mut self,
         sink: &TextSink<W>,
@@ -172,7 +172,7 @@ impl Syntax {
             Format::Turtle | Format::TriG => {
                 let mut serializer = TriGSerializer::new();
                 for (name, iri) in prefixes {
-                    // A prefix that is no IRI abbreviates none.
+                    // A prefix without an IRI abbreviates none.
                     serializer = serializer.clone().with_prefix(name, iri).unwrap_or(serializer);
                 }
                 let fresh = Box::new(serializer);
@@ -184,7 +184,7 @@ impl Syntax {
         }
     }
 
-    /// What follows belongs to this graph; at first it belongs to the default graph.
+    /// The next statements belong to this graph; at first they belong to the default graph.
     fn enter(&mut self, name: Option<TermView<'_>>, out: &mut String) {
         if let Syntax::JsonLd { .. } | Syntax::RdfXml { .. } = self {
             self.close(out);
@@ -276,7 +276,7 @@ impl Syntax {
         Ok(())
     }
 
-    /// Ends the last statement, so that another box may write.
+    /// Ends the last statement, so another box may write.
     fn close(&mut self, out: &mut String) {
         match self {
             Syntax::Lines(_) => {}
@@ -290,7 +290,7 @@ impl Syntax {
     }
 }
 
-/// A string that is written to as bytes, each time whole characters.
+/// A string written to as bytes, each time whole characters.
 struct Utf8<'a>(&'a mut String);
 
 impl Write for Utf8<'_> {

@@ -1,8 +1,8 @@
 //! Prefixed names with escapes, such as `ex:a\.`, as IRIs in angle brackets: Turtle allows the former, and readers such
 //! as rdflib don't read all of them.
 
-/// Replaces the names with escapes in what a serializer wrote from `began` on: whole statements or parts of them, whose
-/// tokens end at spaces.
+/// Replaces the names with escapes in a serializer's text from `began` on: whole statements or parts of them, with
+/// spaces at the ends of tokens.
 pub(super) fn without_escapes(out: &mut String, began: usize, prefixes: &[(String, String)]) {
     if !out.as_bytes()[began..].contains(&b'\\') {
         return;
@@ -32,7 +32,7 @@ pub(super) fn without_escapes(out: &mut String, began: usize, prefixes: &[(Strin
     }
 }
 
-/// The IRI of a name's prefix, and the rest, if that has escapes.
+/// The IRI of a name's prefix, and the rest, if it has escapes.
 fn whole<'a>(token: &'a str, prefixes: &'a [(String, String)]) -> Option<(&'a str, &'a str)> {
     let (name, local) = token.split_once(':').filter(|(_, local)| local.contains('\\'))?;
     let (_, iri) = prefixes.iter().find(|(prefix, _)| prefix == name)?;

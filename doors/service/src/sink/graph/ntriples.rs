@@ -1,5 +1,5 @@
-//! RDF 1.1 N-Triples, W3C Recommendation 2014, and the terms of RDF 1.2. A line of N-Triples is one of N-Quads, where a graph's name may
-//! follow the object.
+//! RDF 1.1 N-Triples, W3C Recommendation 2014, and the terms of RDF 1.2. A line of N-Triples is one of N-Quads; there a
+//! graph's name may follow the object.
 
 use crate::sink::syntax::{escaped, term_of_turtle};
 use std::fmt::Write as _;

@@ -1,5 +1,5 @@
-//! RDF 1.1 XML Syntax, W3C Recommendation 2014, and triple terms and directions of RDF 1.2 XML Syntax. Not oxrdfxml: its writer makes a
-//! wrong document of a predicate that no element can be named after, and loses carriage returns.
+//! RDF 1.1 XML Syntax, W3C Recommendation 2014, and triple terms and directions of RDF 1.2 XML Syntax. Not oxrdfxml:
+//! its writer makes a wrong document of a predicate that cannot be the name of an element, and loses carriage returns.
 
 use super::Refused;
 use crate::sink::syntax::plain;
@@ -8,13 +8,13 @@ use std::fmt::Write as _;
 use vicus_rdf::TermView;
 
 const RDF: &str = "http://www.w3.org/1999/02/22-rdf-syntax-ns#";
-/// The namespace of the attributes that say a direction.
+/// The namespace of the attributes for a direction.
 const ITS: &str = "http://www.w3.org/2005/11/its";
 pub(super) const TAIL: &str = "</rdf:RDF>\n";
 /// The end of a subject's element.
 pub(super) const CLOSING: &str = "</rdf:Description>\n";
 
-/// The names of namespaces that the document's first element says: of the prefixes that can be names in XML.
+/// The namespaces declared by the document's first element: of the prefixes that can be names in XML.
 pub(super) struct Names(Vec<(String, String)>);
 
 impl Names {
@@ -22,7 +22,7 @@ impl Names {
         let mut names = vec![("rdf".to_owned(), RDF.to_owned())];
         for (name, namespace) in prefixes {
             let is_name = name.starts_with(is_name_start) && name.chars().all(is_name);
-            // `p` is for all other namespaces, and what begins with `xml` is XML's.
+            // `p` is for all other namespaces, and names in `xml…` are XML's.
             let is_free = is_name && name != "p" && !name.to_ascii_lowercase().starts_with("xml");
             let is_new = names.iter().all(|(other, of_other)| other != name && of_other != namespace);
             if is_free && is_new && !XML.contains(&&**namespace) && text(namespace, &mut String::new()).is_ok() {
@@ -143,8 +143,8 @@ fn named(attribute: &str, node: TermView<'_>, out: &mut String) {
     write!(out, " rdf:{attribute}=\"b{blank}\"").expect("a string takes everything");
 }
 
-/// Cuts an IRI into a namespace and the name of an element. `None` if it ends with none, or if an element of that name means something
-/// else (§5.1 and §7.4).
+/// Cuts an IRI into a namespace and the name of an element. `None` if it ends with none, or if an element of that name
+/// means something else (§5.1 and §7.4).
 fn split(iri: &str) -> Option<(&str, &str)> {
     let tail = iri.char_indices().rev().take_while(|(_, c)| is_name(*c)).map(|(at, _)| at).last()?;
     let start = iri[tail..].char_indices().find(|(_, c)| is_name_start(*c)).map(|(at, _)| tail + at)?;
@@ -167,7 +167,7 @@ fn split(iri: &str) -> Option<(&str, &str)> {
     (!namespace.is_empty() && !XML.contains(&namespace) && !is_reserved).then_some((namespace, local))
 }
 
-/// Namespaces in XML 1.0, production 4: the characters that a name without a colon may begin with.
+/// Namespaces in XML 1.0, production 4: the first characters of a name without a colon.
 fn is_name_start(c: char) -> bool {
     matches!(c, 'A'..='Z' | 'a'..='z' | '_' | '\u{C0}'..='\u{D6}' | '\u{D8}'..='\u{F6}' | '\u{F8}'..='\u{2FF}'
         | '\u{370}'..='\u{37D}' | '\u{37F}'..='\u{1FFF}' | '\u{200C}'..='\u{200D}' | '\u{2070}'..='\u{218F}'
@@ -175,7 +175,7 @@ fn is_name_start(c: char) -> bool {
         | '\u{10000}'..='\u{EFFFF}')
 }
 
-/// And those that it may go on with.
+/// The further characters of such a name.
 fn is_name(c: char) -> bool {
     is_name_start(c) || matches!(c, '-' | '.' | '0'..='9' | '\u{B7}' | '\u{300}'..='\u{36F}' | '\u{203F}'..='\u{2040}')
 }

@@ -41,7 +41,7 @@ pub(super) fn csv_head(names: &[String]) -> String {
     head + "\r\n"
 }
 
-/// The same of TSV, where a name with a tab or the end of a line has escapes, as literals have.
+/// The head of TSV: a name with a tab or the end of a line has escapes, as literals have.
 pub(super) fn tsv_head(names: &[String]) -> String {
     let mut head = String::new();
     for (number, name) in names.iter().enumerate() {
@@ -85,7 +85,7 @@ fn escape(byte: u8, out: &mut String) {
     });
 }
 
-/// Whether Turtle has an abbreviation for such a literal, so that its lexical form says it all.
+/// Whether Turtle has an abbreviation for such a literal, so its lexical form says it all.
 fn stands_bare(view: TermView<'_>) -> bool {
     let (value, datatype) = match view {
         TermView::Boolean(_) | TermView::Integer(_) => return true,

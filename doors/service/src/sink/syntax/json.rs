@@ -4,9 +4,9 @@ use super::{escaped, plain};
 use std::fmt::Write as _;
 use vicus_rdf::TermView;
 
-/// A row's object, with the comma that separates it from the row before.
+/// A row's object, with the comma between it and the row before.
 pub(super) const BEFORE_ROW: &str = ",\n{";
-/// The part of it that the first row has not.
+/// Its part before the object, missing in the first row.
 pub(super) const BETWEEN_ROWS: &str = ",";
 
 pub(super) fn head(variables: &[String]) -> String {
@@ -14,7 +14,7 @@ pub(super) fn head(variables: &[String]) -> String {
     format!("{{\"head\":{{\"vars\":[{}]}},\"results\":{{\"bindings\":[", names.join(","))
 }
 
-/// A binding up to its type's value, with the comma that separates it from the one before.
+/// A binding up to its type's value, with the comma between it and the one before.
 pub(super) fn key(name: &str) -> String {
     format!(",{}:{{\"type\":\"", quoted(name))
 }

@@ -1,5 +1,5 @@
 //! The W3C's formats for solutions, written straight from the dictionary's bytes: no term is built. Rows are text that
-//! several threads may make at once; what comes before, between and behind them is added when they are written.
+//! several threads may make at once; the text before, between and behind them is added when they are written.
 
 mod delimited;
 pub(super) mod json;
@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use vicus_rdf::{TermView, TripleView};
 
-/// Which of them.
+/// The formats.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Syntax {
     Csv,
@@ -20,7 +20,7 @@ pub(super) enum Syntax {
     Xml,
 }
 
-/// A character that XML 1.0 has no way to write.
+/// A character without a form in XML 1.0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct NotInXml(pub(super) char);
 
@@ -36,7 +36,7 @@ impl Syntax {
         }
     }
 
-    /// What comes before all rows.
+    /// The text before all rows.
     pub(super) fn head(self, variables: &[String]) -> String {
         match self {
             Syntax::Csv => csv_head(variables),
@@ -46,7 +46,7 @@ impl Syntax {
         }
     }
 
-    /// What comes behind all rows.
+    /// The text behind all rows.
     pub(super) fn tail(self) -> &'static str {
         match self {
             Syntax::Csv | Syntax::Tsv => "",
@@ -55,12 +55,12 @@ impl Syntax {
         }
     }
 
-    /// A row's text begins with so many bytes that separate it from the row before; the first of all is written without.
+    /// The length of a row's separator, at its beginning; the first row of all is written without it.
     pub(super) fn separator_bytes(self) -> usize {
         if self == Syntax::Json { json::BETWEEN_ROWS.len() } else { 0 }
     }
 
-    /// What stands before the term of each column.
+    /// The text before the term of each column.
     pub(super) fn columns(self, variables: &[String]) -> Vec<String> {
         let column = |(number, name): (usize, &String)| match self {
             Syntax::Csv => (if number > 0 { "," } else { "" }).to_owned(),
@@ -79,7 +79,7 @@ impl Syntax {
         }
     }
 
-    /// Adds a column of a row: its term, if it is bound. `before` is what [`Syntax::columns`] says of it.
+    /// Adds a column of a row: its term, if it is bound. `before` is the column's text from [`Syntax::columns`].
     pub(super) fn cell(self, before: &str, view: Option<TermView<'_>>, out: &mut String) -> Result<(), NotInXml> {
         match (self, view) {
             (Syntax::Csv | Syntax::Tsv, None) => out.push_str(before),
@@ -146,7 +146,7 @@ pub(super) fn most_bytes(before: &str, view: TermView<'_>) -> usize {
     before.len() + text + BESIDE
 }
 
-/// As [`most_bytes`], of a triple term, without what is beside it.
+/// The bound of [`most_bytes`] for a triple term, without its surroundings.
 #[cold]
 fn most_of_triple(triple: TripleView<'_>) -> usize {
     let (mut sum, mut next) = (0, Some(triple));
@@ -167,8 +167,8 @@ pub(super) fn plain(view: TermView<'_>, out: &mut String) {
     view.write_lexical(out).expect("a string takes everything");
 }
 
-/// Appends a term as Turtle's family of syntaxes writes it. `quoted` appends a text with its marks and escapes; literals that `is_bare`
-/// are written without either.
+/// Appends a term in the form of Turtle's family of syntaxes. `quoted` appends a text with its marks and escapes;
+/// literals that `is_bare` accepts are written without either.
 #[inline]
 pub(super) fn term_of_turtle(
     view: TermView<'_>,
@@ -219,7 +219,7 @@ fn in_brackets(iri: &str, out: &mut String) {
     out.push('>');
 }
 
-/// Appends a text in which some ASCII characters are replaced. They are rare: what is between them is copied at once.
+/// Appends a text with some ASCII characters replaced. They are rare: the text between them is copied at once.
 pub(super) fn escaped(text: &str, out: &mut String, is_special: impl Fn(u8) -> bool, escape: impl Fn(u8, &mut String)) {
     let mut rest = text;
     while let Some(at) = first(rest.as_bytes(), &is_special) {
@@ -256,7 +256,7 @@ fn length(view: TermView<'_>) -> usize {
     count.0
 }
 
-/// Where the first such byte is.
+/// The index of the first such byte.
 fn first(bytes: &[u8], is_special: impl Fn(u8) -> bool) -> Option<usize> {
     // A block without a branch is looked at with one instruction for many bytes.
     const BLOCK: usize = 16;
@@ -308,7 +308,7 @@ mod tests {
     ];
     const DATATYPES: [&str; 7] = ["boolean", "integer", "decimal", "double", "string", "date", "float"];
 
-    /// Terms of all kinds, a store that has them as objects, and a plan for it.
+    /// Terms of all kinds, a store with them as objects, and a plan for it.
     fn random_terms(seed: u64) -> (Vec<Term>, Arc<Snapshot>, Run) {
         let mut state = seed;
         let mut below = |end: usize| {
@@ -342,7 +342,7 @@ mod tests {
         variables.iter().map(|&name| name.to_owned()).collect()
     }
 
-    /// Rows of terms as text, without what comes before, between and behind them.
+    /// Rows of terms as text, without the text before, between and behind them.
     fn rows(syntax: Syntax, run: &Run, variables: &[String], rows: &[Vec<Option<Id>>]) -> Result<String, NotInXml> {
         let (before, mut out) = (syntax.columns(variables), String::new());
         for row in rows {
@@ -396,7 +396,7 @@ mod tests {
         }
     }
 
-    /// Long texts of characters that are escaped: `rows` holds each cell to the length that it may have.
+    /// Long texts of escaped characters: `rows` checks each cell's length against its bound.
     #[test]
     fn long_cells_are_no_longer_than_was_said() {
         let ascii = (0..0x80u8).map(char::from);
@@ -417,7 +417,7 @@ mod tests {
         }
     }
 
-    /// What sparesults reads from a JSON or XML text.
+    /// The result of sparesults' reading of a JSON or XML text.
     fn read(syntax: Syntax, text: &str) -> (Vec<Variable>, Vec<Vec<Option<Term>>>) {
         let format = if syntax == Syntax::Json { QueryResultsFormat::Json } else { QueryResultsFormat::Xml };
         let parser = QueryResultsParser::from_format(format);
@@ -461,7 +461,7 @@ mod tests {
         }
     }
 
-    /// A carriage return in a result became a line feed in the hands of a reader that does as XML 1.0, §2.11, says; line
+    /// A carriage return in a result became a line feed in the hands of a reader that follows XML 1.0, §2.11; line
     /// feeds and tabs of an attribute became spaces. Control characters made the whole result unreadable.
     #[test]
     fn xml_keeps_white_space_and_refuses_what_it_cannot_write() {
@@ -487,7 +487,7 @@ mod tests {
         }
     }
 
-    /// Records of CSV as RFC 4180 defines them, by a reader that shares nothing with the writer.
+    /// Records of CSV by the definition of RFC 4180, with a reader that shares nothing with the writer.
     fn records(text: &str) -> Vec<Vec<String>> {
         let (mut records, mut record, mut field) = (Vec::new(), Vec::new(), String::new());
         let (mut chars, mut is_quoted) = (text.chars().peekable(), false);
@@ -529,7 +529,7 @@ mod tests {
         let lines: Vec<Vec<&str>> = tsv.lines().map(|line| line.split('\t').collect()).collect();
         assert!(lines.len() == 4 && lines.iter().all(|line| line.len() == names.len()), "{tsv}");
         assert_eq!((lines[0][1], lines[0][3], lines[0][4]), ("?a\\tb", "?line\\r\\nend", "?\\\\"));
-        // Of columns with one name, each has a member of its own; a name that is there already is not given to another.
+        // Of columns with one name, each has a member of its own; an existing name is not given to another.
         let mut unique = given.map(str::to_owned);
         (unique[6], unique[8]) = ("a_2".to_owned(), "a_3".to_owned());
         let json: serde_json::Value = serde_json::from_str(&text(Syntax::Json)).unwrap();

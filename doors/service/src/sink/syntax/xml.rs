@@ -4,7 +4,7 @@ use super::{NotInXml, first, plain};
 use std::fmt::Write as _;
 use vicus_rdf::TermView;
 
-/// The namespace of the attributes that say a direction.
+/// The namespace of the attributes for a direction.
 const ITS: &str = "http://www.w3.org/2005/11/its";
 
 pub(super) fn head(variables: &[String]) -> String {
@@ -108,9 +108,9 @@ pub(in crate::sink) fn bounded(value: &str, out: &mut String) -> Result<(), NotI
     Ok(())
 }
 
-/// Characters of a text or an attribute's value. A reader makes a line feed of a carriage return, and a space of a line feed
-/// or tab in an attribute (XML 1.0, §2.11 and §3.3.3), so these are written as references, which stay what they are.
-/// What is no character of XML (§2.2) can't even be referred to.
+/// Characters of a text or an attribute's value. A reader makes a line feed of a carriage return, and a space of a line
+/// feed or tab in an attribute (XML 1.0, §2.11 and §3.3.3), so these are written as references, which stay as they are.
+/// A character outside of XML (§2.2) can't even be referred to.
 pub(in crate::sink) fn text(value: &str, out: &mut String) -> Result<(), NotInXml> {
     // U+FFFE and U+FFFF begin with 0xEF, as do others.
     let is_special = |byte: u8| byte < 0x20 || matches!(byte, b'<' | b'>' | b'&' | b'"' | b'\'' | 0xEF);
