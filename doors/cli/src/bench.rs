@@ -1,15 +1,16 @@
 //! `vicus bench`: measures, prints, and can write the results as JSON.
 //!
-//! Alternatives run alternating in one process, and their ratio is printed: other load on the machine slows all of them.
+//! Alternatives run alternating in one process, and their ratio is printed: other load on the machine slows all of
+//! them.
 
-/// As `println!`, by [`say`].
+/// `println!` by [`say`].
 macro_rules! say_line {
     ($($shown:tt)*) => {
         $crate::bench::say(format_args!("{}\n", format_args!($($shown)*)))
     };
 }
 
-/// As `print!`, by [`say`].
+/// `print!` by [`say`].
 macro_rules! say {
     ($($shown:tt)*) => {
         $crate::bench::say(format_args!($($shown)*))
@@ -71,7 +72,7 @@ enum What {
     Short(short::Args),
     /// The papers' kernels on threads: time, bandwidth, bytes near and far, and where tasks were found.
     Kernels(kernels::Args),
-    /// The papers' kernels as the simulator predicts them, beside what they take on threads.
+    /// The papers' kernels by the simulator's prediction, beside their times on threads.
     Prediction(prediction::Args),
     /// Result sizes against a table of known ones, under both strategies, many times in a row.
     Counts(counts::Args),

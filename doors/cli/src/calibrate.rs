@@ -1,9 +1,9 @@
 //! `vicus calibrate`: measures costs on this machine, and writes them to a file for `vicus simulate`.
 //!
-//! Each is measured separately: the bandwidths of memory and caches, the speed of each kind of leaf on data in the core's
-//! cache, the speed at which its bytes arrive from memory, and the costs of making, moving and waking. The leaves of fib,
-//! nqueens and uts are what remains of a small input on one thread between its joins; so for these, the simulator only predicts
-//! larger inputs and more threads.
+//! Each is measured separately: the bandwidths of memory and caches, the speed of each kind of leaf on data in the
+//! core's cache, the speed at which its bytes arrive from memory, and the costs of making, moving and waking. The
+//! leaves of fib, nqueens and uts are what remains of a small input on one thread between its joins; so for these, the
+//! simulator only predicts larger inputs and more threads.
 
 mod leaves;
 mod streams;
@@ -22,8 +22,8 @@ use vicus_topology::Topology;
 
 /// Measure costs on this machine, and write them as a machine file for `vicus simulate --machine FILE`.
 ///
-/// It takes about half a minute, and needs an idle machine, because other load is measured as well. `vicus bench prediction`
-/// shows how well the simulator predicts this machine with the file.
+/// It takes about half a minute, and needs an idle machine, because other load is measured as well.
+/// `vicus bench prediction` shows how well the simulator predicts this machine with the file.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The file to write; by default standard output.
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     quick: bool,
 }
 
-/// The bytes of a page, as in the simulator's model of a machine whose file does not say it.
+/// The bytes of a page, as in the simulator's model of a machine without this figure in its file.
 const PAGE: usize = 4096;
 
 /// How thoroughly to measure.
@@ -44,7 +44,7 @@ pub(crate) struct Effort {
     samples: usize,
     /// How long a sweep is repeated for a sample, so that the clock's resolution does not matter.
     sample: Duration,
-    /// The greatest number of bytes that a sweep over memory has.
+    /// The most bytes of a sweep over memory.
     most_bytes: usize,
 }
 
@@ -61,8 +61,8 @@ impl Effort {
         median(&self.samples(measure))
     }
 
-    /// The nanoseconds of one of the `times` repetitions in `work`. The faster quartile counts, because other load only makes
-    /// runs slower.
+    /// The nanoseconds of one of the `times` repetitions in `work`. The faster quartile counts, because other load only
+    /// makes runs slower.
     fn nanoseconds(self, times: usize, mut work: impl FnMut()) -> f64 {
         let once = || {
             let began = Instant::now();
@@ -108,7 +108,7 @@ pub(crate) fn measured(effort: Effort) -> anyhow::Result<String> {
     text.costs(topology, &streams);
     let parameters = tasks::measure(effort, streams.clock_ghz, streams.overlap);
     text.parameters(&parameters);
-    // For leaves that stream, the time of their bytes is subtracted as the simulator will add it.
+    // For streaming leaves, the time of their bytes is subtracted in the way the simulator will add it.
     let so_far = Machine::parse("this machine", &text.0)?;
     let leaves = leaves::measure(effort, &so_far)?;
     text.leaves(&leaves, streams.clock_ghz);

@@ -1,11 +1,11 @@
-//! What the command is doing, so that its last words can say so if memory runs out.
+//! The command's current work, for its last words if memory runs out.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Work whose memory grows with a user's input.
+/// Work with memory that grows with a user's input.
 #[derive(Clone, Copy)]
 pub(crate) enum Doing {
-    /// Anything else. Queries are answered by requests, which fail alone and with their own message.
+    /// Any other work. Queries are answered by requests, which fail alone and with their own message.
     Something,
     Loading,
     Generating,
@@ -27,7 +27,7 @@ impl Doing {
     }
 }
 
-/// The work before, which becomes the current one again on drop.
+/// The work before, restored on drop.
 pub(crate) struct Before(u8);
 
 impl Drop for Before {
@@ -36,8 +36,8 @@ impl Drop for Before {
     }
 }
 
-/// For [`vicus::LastWords`]. Allocations that boxes make for much data can be refused, and then their request fails alone; any
-/// other refused allocation ends the command.
+/// For [`vicus::LastWords`]. Large allocations of boxes can be refused, and then their request fails alone; any other
+/// refused allocation ends the command.
 pub(crate) fn last_words(_bytes: usize) -> Option<&'static str> {
     Some(BEGINNINGS[usize::from(NOW.load(Ordering::Relaxed))])
 }

@@ -1,4 +1,4 @@
-//! Threads, and data that is loaded on them: what every command that asks queries has.
+//! Threads, and data loaded on them: the engine of every command with queries.
 
 use crate::doing::Doing;
 use crate::input::Reading;
@@ -47,7 +47,7 @@ pub(crate) fn load(
     })
 }
 
-/// An error for people, with the options that it depends on.
+/// An error for people, with the options it depends on.
 pub(crate) fn plain(error: Error) -> anyhow::Error {
     let option = match &error {
         Error::Cancelled => return Interrupted.into(),
@@ -77,7 +77,7 @@ pub(crate) fn plain(error: Error) -> anyhow::Error {
     anyhow::Error::msg(format!("{error}{option}"))
 }
 
-/// The option that an error depends on, if it is of what another server or a file that an update names has.
+/// The option behind an error of another server, or of a file named by an update.
 fn of_foreign_error(error: &(dyn std::error::Error + 'static)) -> &'static str {
     if error.is::<FileNotPermitted>() {
         return " (--load-folder)";
@@ -115,12 +115,12 @@ fn bar(reading: &Reading) -> ProgressBar {
     bar
 }
 
-/// A service with as many threads as a user asks for, and no bound on what its calls hold together.
+/// A service with the user's number of threads, and no bound on its calls' memory together.
 pub(crate) fn serve(builder: RuntimeBuilder, threads: Option<usize>) -> anyhow::Result<Service> {
     Ok(Service::new(start(builder, threads)?, MemoryBudget::new(u64::MAX)))
 }
 
-/// Starts a runtime with as many threads as a user asks for; by default as many as suit the machine.
+/// Starts a runtime with the user's number of threads; by default as many as suit the machine.
 pub(crate) fn start(builder: RuntimeBuilder, threads: Option<usize>) -> anyhow::Result<Runtime> {
     check_threads(threads)?;
     let builder = threads.map_or(builder.clone(), |threads| builder.threads(threads));

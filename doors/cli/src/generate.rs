@@ -31,8 +31,8 @@ enum What {
 
 #[derive(clap::Args)]
 struct Sp2b {
-    /// About how many triples. The file ends with the document that reaches this number; a smaller file of the same seed is the
-    /// beginning of a larger one.
+    /// About how many triples. The file ends with the document that reaches this number; a smaller file of the same
+    /// seed is the beginning of a larger one.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     triples: u64,
     /// The same seed gives the same bytes.
@@ -99,7 +99,7 @@ pub(crate) fn sp2b_file(path: &Path, triples: u64, seed: u64) -> anyhow::Result<
     written.with_context(cannot_write)
 }
 
-/// The same as N-Triples in memory.
+/// The triples as N-Triples in memory.
 pub(crate) fn sp2b_text(triples: u64, seed: u64) -> anyhow::Result<Vec<u8>> {
     let mut text = Vec::new();
     sp2b::write(seed, triples, Syntax::NTriples, &mut text, &mut |_| ())?;

@@ -1,4 +1,4 @@
-//! SIGHUP, by which programs that move logs away tell a server to open its log anew.
+//! SIGHUP: programs that move logs away use it to have a server open its log anew.
 
 use anyhow::{Context, ensure};
 use std::sync::OnceLock;
@@ -12,13 +12,15 @@ extern "C" fn on_hangup(_: libc::c_int) {
     }
 }
 
-/// From here on SIGHUP opens this log anew, and ends nothing. What handles other signals is set before: it would end the process on this one.
+/// From here on SIGHUP opens this log anew, and ends nothing. The handler of other signals must be set before: setting
+/// it would make this signal end the process.
 pub(crate) fn reopens(log: AccessLog) -> anyhow::Result<()> {
     ensure!(LOG.set(log).is_ok(), "a process has one server");
     let handler = on_hangup as extern "C" fn(libc::c_int);
     #[expect(unsafe_code, reason = "no safe crate of ours sets the handler of one signal alone")]
-    // SAFETY: sigaction reads a structure that is whole: zeros are no flags and an empty mask, and the handler has the type that is expected without
-    // SA_SIGINFO. The handler loads an initialised OnceLock and stores into an atomic, which signal-safety(7) permits.
+    // SAFETY: sigaction reads a complete structure: zeros are no flags and an empty mask, and the handler has the type
+    // expected without SA_SIGINFO. The handler loads an initialised OnceLock and stores into an atomic, as
+    // signal-safety(7) permits.
     let set = unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler as libc::sighandler_t;

@@ -18,8 +18,8 @@ pub(crate) struct Reading {
     pub(crate) done: Arc<AtomicU64>,
 }
 
-/// Opens files. Their endings say which syntax they have, unless `syntax` is given; their first bytes say how they are packed, or else
-/// their endings. `-` is standard input, in N-Triples unless `syntax` is given.
+/// Opens files. Their endings name the syntax, unless `syntax` is given; their first bytes tell the packing, or else
+/// their endings do. `-` is standard input, in N-Triples unless `syntax` is given.
 pub(crate) fn open(files: &[impl AsRef<OsStr>], syntax: Option<Syntax>) -> anyhow::Result<(Vec<Source>, Reading)> {
     let mut reading = Reading::default();
     let open = |name: &_| open_one(AsRef::as_ref(name), syntax, &mut reading);
@@ -28,7 +28,7 @@ pub(crate) fn open(files: &[impl AsRef<OsStr>], syntax: Option<Syntax>) -> anyho
 }
 
 fn open_one(path: &OsStr, syntax: Option<Syntax>, reading: &mut Reading) -> anyhow::Result<Source> {
-    // A file name may be any bytes; messages show the parts that are text.
+    // A file name may be any bytes; messages show its text parts.
     let (name, path) = (path.to_string_lossy(), Path::new(path));
     if name == "-" {
         let counted = Counted { inner: std::io::stdin(), done: Arc::clone(&reading.done) };

@@ -6,16 +6,16 @@ use vicus_service::{Cancel, Limits};
 
 static CANCEL: LazyLock<Cancel> = LazyLock::new(Cancel::new);
 
-/// The exit status of a command that Ctrl-C ended, by the shells' convention.
+/// The exit status of a command ended by Ctrl-C, by the shells' convention.
 pub(crate) const STATUS: i32 = 130;
 
-/// What a signal does.
+/// The action on a signal.
 type Handler = Box<dyn FnMut() + Send>;
 
-/// The system has one handler for a process, which calls this.
+/// The system has one handler for a process; it calls this.
 static HANDLER: Mutex<Option<Handler>> = Mutex::new(None);
 
-/// From here on this is done on a signal, instead of what was done before.
+/// From here on a signal runs this handler, instead of the one before.
 pub(crate) fn replace(handler: impl FnMut() + Send + 'static) -> Result<(), ctrlc::Error> {
     static SET: Once = Once::new();
     *HANDLER.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(handler));
@@ -30,8 +30,8 @@ pub(crate) fn replace(handler: impl FnMut() + Send + 'static) -> Result<(), ctrl
     set
 }
 
-/// From here on Ctrl-C cancels what [`cancel`] was given to. If the process is still there after a second, or on a second Ctrl-C, it
-/// ends at once.
+/// From here on Ctrl-C cancels all users of [`cancel`]. If the process is still there after a second, or on a second
+/// Ctrl-C, it ends at once.
 pub(crate) fn listen() {
     // Without a handler, Ctrl-C kills the process, which is acceptable.
     let _ = replace(|| {
@@ -46,12 +46,12 @@ pub(crate) fn listen() {
     });
 }
 
-/// What Ctrl-C cancels.
+/// The handle that Ctrl-C cancels.
 pub(crate) fn cancel() -> &'static Cancel {
     &CANCEL
 }
 
-/// The limits of a query or an update, which Ctrl-C cancels.
+/// The limits of a query or an update, with Ctrl-C's cancellation.
 pub(crate) fn limits(time: Option<Duration>, memory: Option<u64>) -> Limits {
     Limits { time, memory, cancel: CANCEL.clone(), ..Limits::default() }
 }

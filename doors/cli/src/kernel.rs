@@ -1,4 +1,4 @@
-//! The options of commands about kernels: which kernels, with which input.
+//! The options of commands about kernels: the kernels, and their input.
 
 mod need;
 
@@ -15,31 +15,32 @@ use vicus_kernels::{
 #[derive(clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    /// Which kernels: map, reduction, vecmul, matmul, jacobi2d, jacobi3d, sparselu, fib, nqueens, uts, alignment, fft,
+    /// The kernels: map, reduction, vecmul, matmul, jacobi2d, jacobi3d, sparselu, fib, nqueens, uts, alignment, fft,
     /// health, sort, strassen; all by default.
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     kernel: Vec<String>,
-    /// The input: numa (Muddukrishna et al., Fig. 7; Wittmann and Hager, §1.4), manycore (Fig. 9), or a number such as 0.1 for
-    /// that many times as many tasks as numa. By default numa; but simulations use 0.01 for fib and 0.02 for uts, which leaves
-    /// some 100,000 of millions of tasks.
+    /// The input: numa (Muddukrishna et al., Fig. 7; Wittmann and Hager, §1.4), manycore (Fig. 9), or a number such as
+    /// 0.1 for this many times as many tasks as numa. By default numa; but simulations use 0.01 for fib and 0.02 for
+    /// uts, which leaves some 100,000 of millions of tasks.
     #[arg(long, value_parser = size)]
     size: Option<Size>,
     /// How arrays lie: a value of VICUS_DATA_DISTRIBUTION; by default as the papers advise for each kernel, if they do.
     #[arg(long, value_name = "DISTRIBUTION")]
     distribution: Vec<Distribution>,
-    /// Which threads touch the grids of jacobi3d first: one thread, all in a loop dealt in equal parts or block by block,
-    /// or those that get the halves of a range, as with `--submission halves`.
+    /// The threads that touch the grids of jacobi3d first: one thread, all in a loop dealt in equal parts or block by
+    /// block, or the receivers of a range's halves, as with `--submission halves`.
     #[arg(long, value_enum, default_value_t = Touch::Static)]
     touch: Touch,
-    /// How the blocks of jacobi3d get to the threads, for comparison: as a static loop, as tasks in either order, submitted by one
-    /// thread or by all, or as a range that is halved down to single blocks, whose second halves other threads take, as in TBB's
-    /// parallel_for. The others are compared with the first.
+    /// How the blocks of jacobi3d get to the threads, for comparison: as a static loop, as tasks in either order,
+    /// submitted by one thread or by all, or as a range halved down to single blocks, with the second halves taken by
+    /// other threads, as in TBB's parallel_for. The others are compared with the first.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "ijk")]
     submission: Vec<Submit>,
     /// jacobi3d writes past the caches, with non-temporal stores.
     #[arg(long)]
     streaming: bool,
-    /// map, reduction and sparselu as in the programs that their paper's authors have published, where these differ from the paper.
+    /// map, reduction and sparselu as in the programs published by their paper's authors, where these differ from the
+    /// paper.
     #[arg(long)]
     published: bool,
 }
@@ -76,7 +77,7 @@ impl Touch {
 impl Submit {
     fn meant(self, touch: FirstTouch) -> Submission {
         match self {
-            // Dealt as the blocks were touched, so that each thread's blocks are near it.
+            // Dealt as the blocks were touched, so each thread's blocks are near it.
             Submit::Loop => Submission::Loop(match touch {
                 FirstTouch::Loop(schedule) => schedule,
                 FirstTouch::Serial | FirstTouch::Halves => Schedule::Static,
@@ -141,8 +142,8 @@ impl Args {
         Ok(kernels)
     }
 
-    /// A kernel in each distribution, and jacobi3d in each submission, that was asked for; each with a name that includes
-    /// jacobi3d's first touch.
+    /// A kernel in each requested distribution, and jacobi3d in each requested submission; each with a name that
+    /// includes jacobi3d's first touch.
     pub(crate) fn variants(&self, kernel: &AnyKernel) -> Vec<(AnyKernel, String)> {
         let AnyKernel::Jacobi3d(jacobi) = kernel else { return self.distributed(kernel) };
         let touch = self.touch.meant();

@@ -1,10 +1,9 @@
-//! `vicus learn`: which strategy and which distribution of its data suit a program on a machine, from traces of its
-//! runs.
+//! `vicus learn`: the strategy and the distribution of data that suit a program on a machine, from traces of its runs.
 //!
-//! Each trace is simulated under each strategy, and the strategy `vicus` also with other values of its parameters.
-//! Where tasks say which data they use, each strategy is tried with each distribution. What the simulator predicts
-//! decides, and not how long a recorded run took: a run shows one strategy, under that day's load. Of the best pair, it
-//! is then asked of each type of tasks and each size of blocks whether another treatment suits it better (`parts.rs`).
+//! Each trace is simulated under each strategy, and the strategy `vicus` also with other values of its parameters. If
+//! tasks name their data, each strategy is tried with each distribution. The simulator's prediction decides, and not
+//! the time of a recorded run: a run shows one strategy, under the load of its day. With the best pair, other
+//! treatments are then tried for each type of tasks and each size of blocks (`parts.rs`).
 
 use crate::simulate::jobs::on_all_threads;
 use crate::simulate::{Mode, Task, check_threads, machine, recorded_run};
@@ -29,28 +28,28 @@ mod shown;
 /// See `vicus learn --help`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The traces, of one program, with the inputs that matter. Each has the same weight.
+    /// The traces, of one program, with typical inputs. Each has the same weight.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// Writes what was learned to this file.
+    /// Writes the findings to this file.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The machine on which the program will run, as for `vicus simulate --machine`; by default this one with default costs. `vicus calibrate
-    /// --output FILE` writes a machine file with this one's costs.
+    /// The machine to run the program on, as for `vicus simulate --machine`; by default this one with default costs.
+    /// `vicus calibrate --output FILE` writes a machine file with this one's costs.
     #[arg(long, value_name = "NAME|FILE|LINE")]
     machine: Option<String>,
-    /// The strategies to try, a list such as las,vicus:memory=20,steal. Of those within a percent of the best, the
-    /// first one of the list is kept, with the first distribution for which one is as good.
+    /// The strategies to try, a list such as las,vicus:memory=20,steal. Of the ones within a percent of the best, the
+    /// first one of the list is kept, with the first distribution that makes it as good.
     #[arg(long, value_name = "LIST")]
     strategy: Vec<Settings>,
-    /// How many threads the program has; by default one for each PU that it may use, as runtimes have.
+    /// How many threads the program has; by default one for each usable PU, as in runtimes.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
     /// How a trace is simulated.
     #[arg(long, value_enum, default_value_t = Mode::Replay)]
     mode: Mode,
-    /// How the arrays lie that tasks use, once for each distribution to try: by default standard, coarse, fine and
-    /// blocked. Of traces of queries, the one distribution of the store; by default blocked.
+    /// The distributions to try for the arrays of tasks, each by an option of its own: by default standard, coarse,
+    /// fine and blocked. For traces of queries, the one distribution of the store; by default blocked.
     #[arg(long, value_name = "DISTRIBUTION")]
     distribution: Vec<Distribution>,
     /// The first seed of three. A time is the median of three runs.
@@ -73,33 +72,33 @@ const VARIANTS: [&str; 4] = ["vicus:memory=0", "vicus:memory=20", "vicus:memory=
 /// How many seeds a time is the median of.
 const SEEDS: u64 = 3;
 
-/// A strategy earlier in the list is kept if it takes at most so many times the least time.
+/// A strategy earlier in the list is kept if its time is at most this many times the least.
 const AS_GOOD: f64 = 1.01;
 
-/// The distributions that are tried if none is named, in the order in which one is kept among equals: what needs no
-/// setting first.
+/// The distributions to try if none is named, in the order of preference among equals: the ones without a setting
+/// first.
 const DISTRIBUTIONS: [Distribution; 4] =
     [Distribution::Standard, Distribution::Coarse, Distribution::Fine, Distribution::Blocked];
 
-/// What was found out. In the file it is the part that no run uses.
+/// The findings. In the file they are the part that no run uses.
 #[derive(Serialize)]
 struct Findings {
     machine: String,
     threads: usize,
     first_seed: u64,
     traces: Vec<String>,
-    /// In the order in which they were tried: by distribution, and there by strategy.
+    /// In the order of trying: by distribution, and there by strategy.
     predicted: Vec<Predicted>,
-    /// Why no distribution is advised, or what is to be known of those that are.
+    /// Why no distribution is advised, or a remark on the advised ones.
     of_distributions: String,
-    /// Where distributions were tried, the types of tasks under the best strategy with each of them.
+    /// With tried distributions, the types of tasks under the best strategy with each of them.
     types: Vec<TypeAdvice>,
-    /// Where distributions were tried, what suits single types of tasks and blocks with the choice of all.
+    /// With tried distributions, the treatments that suit single types of tasks and blocks under the choice for all.
     parts: Parts,
     tasks: Vec<TaskType>,
 }
 
-/// What the simulator predicts for a strategy.
+/// The simulator's prediction for a strategy.
 #[derive(Serialize)]
 struct Predicted {
     strategy: String,
@@ -117,21 +116,21 @@ struct Predicted {
 struct TypeAdvice {
     name: String,
     tasks: u64,
-    /// The distribution with which its tasks work for the shortest time; the first one of those within a percent.
+    /// The distribution with the least working time of its tasks; the first one of those within a percent.
     best: String,
     with: Vec<TypeWith>,
 }
 
-/// A type of tasks with a distribution, under the strategy that is the best one with it.
+/// A type of tasks with a distribution, under the best strategy with it.
 #[derive(Clone, Serialize)]
 struct TypeWith {
     distribution: String,
     strategy: String,
-    /// What its tasks work, all together.
+    /// The working time of all its tasks.
     busy_ms: f64,
     /// Bytes from near and far memory.
     bytes: f64,
-    /// The part of what came from memory that was near.
+    /// The near part of the bytes from memory.
     near_share: f64,
 }
 
@@ -149,8 +148,7 @@ struct TaskType {
     far_bytes: u64,
 }
 
-/// What a trace is for the simulator: its tasks, and the same with their arrays laid out by each distribution that is
-/// tried.
+/// A trace in the simulator: its tasks, and the same with their arrays laid out by each tried distribution.
 struct Recorded {
     task: Task,
     lying: Vec<Arc<Program>>,
@@ -191,7 +189,7 @@ fn is_of_tasks(trace: &Trace) -> bool {
     trace.header().models.is_empty()
 }
 
-/// What is tried, in the order in which one is kept among equals: the default of such programs first, then the other
+/// The strategies to try, in the order of preference among equals: the default of such programs first, then the other
 /// one of the two defaults.
 fn candidates(given: &[Settings], are_tasks: bool) -> anyhow::Result<Vec<Setting>> {
     if !given.is_empty() {
@@ -210,7 +208,7 @@ fn candidates(given: &[Settings], are_tasks: bool) -> anyhow::Result<Vec<Setting
     Ok(all)
 }
 
-/// These, and behind them the variants of `vicus` that are not among them.
+/// The given settings, and behind them the missing variants of `vicus`.
 pub(crate) fn with_variants(mut settings: Vec<Setting>) -> Vec<Setting> {
     let given: HashSet<String> = settings.iter().map(Setting::to_string).collect();
     let variants = VARIANTS.iter().filter(|text| !given.contains(**text));
@@ -218,24 +216,24 @@ pub(crate) fn with_variants(mut settings: Vec<Setting>) -> Vec<Setting> {
     settings
 }
 
-/// The strategy that suits a program which takes so long under each: the first one that is as good as the best.
+/// The strategy that suits a program with these times: the first one that is as good as the best.
 pub(crate) fn suits(times: &[f64]) -> usize {
     let least = times.iter().copied().fold(f64::INFINITY, f64::min);
     times.iter().position(|&time| time <= least * AS_GOOD).expect("one of them is the best")
 }
 
-/// The machine with its costs, and the one for which runs look in the file.
+/// The machine with its costs, and the one that runs compare with the file.
 fn where_it_runs(named: Option<&str>) -> anyhow::Result<(Machine, Topology)> {
     let own = this_machine().topology;
     let Some(text) = named else { return Ok((Machine::from_topology(own.clone()), own)) };
     let machine = machine(text)?;
-    // A machine file that was measured here says less of the machine than the system does.
+    // A machine file measured here says less of the machine than the system does.
     let is_own = own.line().is_some_and(|line| machine.topology.line() == Some(line));
     let topology = if is_own { own } else { machine.topology.clone() };
     Ok((machine, topology))
 }
 
-/// What is predicted, and the distributions that were tried; none if they are left out.
+/// The predictions, and the distributions tried; none if they are left out.
 fn findings(
     args: &Args,
     traces: &[Trace],
@@ -339,7 +337,7 @@ fn findings(
     Ok((findings, distributions))
 }
 
-/// What is to be known of the arrays by which distributions are judged; or why they are left out.
+/// A remark on the arrays used to judge distributions; or the reason to leave these out.
 fn which_distributions(traces: &[Trace], machine: &Machine) -> Result<String, String> {
     if !traces.iter().all(is_of_tasks) {
         return Err("boxes ran: the store of queries is laid out when it is loaded".to_owned());
@@ -385,12 +383,12 @@ fn which_distributions(traces: &[Trace], machine: &Machine) -> Result<String, St
     ))
 }
 
-/// The arrays of a trace, as far as tasks say which data they use.
+/// The arrays of a trace, as far as tasks name their data.
 #[derive(Clone, Copy, Default)]
 struct Arrays {
     /// How many there are.
     blocks: usize,
-    /// How many tasks use the one that most of them use.
+    /// The number of tasks using the most used one.
     tasks: usize,
     /// How many are too small to be placed, unless the program's user says otherwise.
     small: usize,
@@ -400,7 +398,7 @@ struct Arrays {
 impl Arrays {
     fn of(trace: &Trace) -> Arrays {
         let program = vicus_sim::Replay::of(trace, &ReplayOptions::default()).map(|replay| replay.program);
-        // What is wrong with it is told when it is to be simulated.
+        // A wrong trace is reported when it is simulated.
         let Ok(program) = program else { return Arrays::default() };
         let mut users = vec![0; program.arrays.len()];
         for task in program.tasks.iter().skip(1) {

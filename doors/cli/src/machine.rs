@@ -1,4 +1,4 @@
-//! Machines that a user names: a file, a line, or a machine known to this program or to the simulator.
+//! Machines named by a user: a file, a line, or a machine known to this program or to the simulator.
 
 use anyhow::{Context, anyhow, bail};
 use std::path::Path;
@@ -6,8 +6,8 @@ use vicus::DiscoverError;
 use vicus_sim::Machine;
 use vicus_topology::{Topology, fixtures};
 
-/// The machine that a `--machine` names: an XML file of hwloc's, one line, a machine file (.toml), or a name that this program or the
-/// simulator knows.
+/// The machine of a `--machine`: an XML file of hwloc's, one line, a machine file (.toml), or a name known to this
+/// program or the simulator.
 pub(crate) fn named(text: &str) -> anyhow::Result<Topology> {
     if let Some(known) = fixtures().into_iter().find(|machine| machine.name == text) {
         return Ok(known);
@@ -25,7 +25,7 @@ pub(crate) fn named(text: &str) -> anyhow::Result<Topology> {
     }
 }
 
-/// A machine with its costs: one that comes with the simulator, or one of a machine file.
+/// A machine with its costs: one of the simulator's, or one of a machine file.
 pub(crate) fn with_costs(text: &str) -> anyhow::Result<Option<Machine>> {
     if let Some(machine) = Machine::by_name(text) {
         return Ok(Some(machine));

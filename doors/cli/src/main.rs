@@ -32,8 +32,8 @@ use doing::Doing;
 use std::process::ExitCode;
 use tell::tell;
 
-/// Columns of envelopes and tables lie on the node of the seat that fills them. If even a small allocation fails, the command
-/// says so and ends.
+/// Columns of envelopes and tables lie on the node of the seat that fills them. If even a small allocation fails, the
+/// command reports it and ends.
 #[global_allocator]
 static ALLOCATOR: vicus::Allocator<vicus::LastWords> =
     vicus::Allocator::with_small(vicus::LastWords::new(doing::last_words));
@@ -65,7 +65,7 @@ enum Command {
     Backup(store::BackupArgs),
     /// Check a store: every checksum, and every index against the others.
     Check(store::CheckArgs),
-    /// Build a store anew with what was changed since.
+    /// Build a store anew with the changes since.
     Compact(store::CompactArgs),
     /// Answer queries and updates over HTTP.
     Serve(serve::Args),
@@ -78,19 +78,19 @@ enum Command {
     Strategies(strategies::Args),
     /// Predict how long kernels or recorded runs take on a described machine.
     Simulate(simulate::Args),
-    /// Find out which strategy suits a program, and which distribution of its data, from traces of its runs.
+    /// Find the strategy and the distribution of data that suit a program, from traces of its runs.
     ///
-    /// Traces come from `vicus run --trace` and `vicus query --trace`. Each is simulated under `las`, `vicus`, `vicus` with other values of its parameters,
-    /// and all other strategies; where tasks say which data they use, each of them with each distribution. The first
-    /// pair whose time is within a percent of the least is kept: the default, if it is among them. Runs use the file of
-    /// `--output` if the variable VICUS_LEARNED names it: its strategy where nothing names one, and its distribution
-    /// where VICUS_DATA_DISTRIBUTION and OMP_DATA_DISTRIBUTION are not set.
+    /// Traces come from `vicus run --trace` and `vicus query --trace`. Each is simulated under `las`, `vicus`, `vicus`
+    /// with other values of its parameters, and all other strategies; if tasks name their data, each of them with each
+    /// distribution. The first pair whose time is within a percent of the least is kept: the default, if it is among
+    /// them. Runs use the file of `--output` if the variable VICUS_LEARNED names it: its strategy if no other is named,
+    /// and its distribution if VICUS_DATA_DISTRIBUTION and OMP_DATA_DISTRIBUTION are not set.
     ///
-    /// With that pair, each type of tasks is also simulated undealt, as if it said nothing of its data, and each size
-    /// of blocks with the other distributions. What saves more than a percent is in the file too: OpenMP programs treat
-    /// tasks of that function, and blocks of that size, as it says.
+    /// With this pair, each type of tasks is also simulated undealt, as if it named no data, and each size of blocks
+    /// with the other distributions. A change that saves more than a percent is in the file too: OpenMP programs treat
+    /// tasks of its function, and blocks of its size, by it.
     Learn(learn::Args),
-    /// Measure what things cost on this machine, for `simulate`.
+    /// Measure the costs of this machine, for `simulate`.
     Calibrate(calibrate::Args),
     /// Look into a trace file.
     Trace(trace::Args),

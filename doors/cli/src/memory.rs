@@ -1,4 +1,4 @@
-//! The system's figures about memory: of this process, and what is free.
+//! The system's figures about memory: of this process, and free.
 
 /// The greatest resident size of this process so far; 0 if the system does not tell.
 pub(crate) fn peak_mib() -> f64 {
@@ -16,8 +16,8 @@ fn status_kib(field: &str) -> f64 {
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0.0)
 }
 
-/// The default limit of a query's memory: half of what is free now, so that a query that grows without end fails before the
-/// system kills a process. No limit if the system does not tell.
+/// The default limit of a query's memory: half of the free memory, so that a query that grows without end fails before
+/// the system kills a process. No limit if the system does not tell.
 pub(crate) fn free_limit() -> u64 {
     match free_bytes() {
         u64::MAX => u64::MAX,

@@ -33,10 +33,10 @@ use vicus_sparql::{Moment, ParseOptions, PlanOptions, QueryError, QueryErrorKind
 pub(crate) struct Args {
     /// A file of RDF, in the syntax of its ending (.nt, .nq, .ttl, .trig, .rdf, .xml, .owl, .jsonld), plain or packed
     /// by gzip, zstd, bzip2 or xz, with .gz, .zst, .bz2 or .xz behind the ending or not; - is standard input. May be
-    /// given several times: the files are one dataset, whose blank nodes are kept apart by file.
+    /// given several times: the files are one dataset, and blank nodes are kept apart by file.
     #[arg(long, value_name = "FILE")]
     data: Vec<OsString>,
-    /// The folder of a store, which is asked instead of files: as it is now, beside a process that may be writing to it.
+    /// The folder of a store, to be asked instead of files: as it is now, beside a process that may be writing to it.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["data", "syntax", "skip_malformed"])]
     store: Option<PathBuf>,
     /// The syntax of all data files, whatever their endings; of standard input nt by default.
@@ -49,9 +49,9 @@ pub(crate) struct Args {
     /// For SQL, a file as a table of this name: .parquet, .csv, .tsv, .arrow or .arrows. May be given several times.
     #[arg(long, value_name = "NAME=FILE", value_parser = table)]
     table: Vec<(String, PathBuf)>,
-    /// The types of columns of a CSV file: boolean, bigint, double, varchar, date or timestamp; those of the others are
-    /// inferred. NAME is the table's, or the path that the statement has. Without a value, prints the types of all
-    /// tables' columns in this form instead of an answer. May be given several times.
+    /// The types of columns of a CSV file: boolean, bigint, double, varchar, date or timestamp; the others are
+    /// inferred. NAME is the table's, or the path in the statement. Without a value, prints the types of all tables'
+    /// columns in this form instead of an answer. May be given several times.
     #[arg(long, value_name = "NAME=COLUMN:TYPE,…", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = column_types)]
     table_types: Vec<OptionalTypes>,
     /// A query's file; may be given several times, each is answered in turn.
@@ -60,18 +60,19 @@ pub(crate) struct Args {
     /// The query itself.
     #[arg(value_name = "TEXT", conflicts_with = "query")]
     text: Option<OsString>,
-    /// Further words after the query, which are an error: most likely files from a pattern that the shell has expanded.
+    /// Further words after the query, which are an error: most likely files from a pattern expanded by the shell.
     #[arg(hide = true)]
     rest: Vec<OsString>,
-    /// The format of results on standard output: `table` to `tsv` for SELECT and ASK, `nt` to `jsonld` for CONSTRUCT and DESCRIBE.
-    /// By default table, or ttl for triples. `count` is one line for each query: its name, a tab, its rows, triples or yes/no.
+    /// The format of results on standard output: `table` to `tsv` for SELECT and ASK, `nt` to `jsonld` for CONSTRUCT
+    /// and DESCRIBE. By default table, or ttl for triples. `count` is one line for each query: its name, a tab, its
+    /// rows, triples or yes/no.
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// The scheduling strategy, with parameters as in las:pin=pu; see `vicus strategies`; by default that of VICUS_STRATEGY, else
-    /// las.
+    /// The scheduling strategy, with parameters as in las:pin=pu; see `vicus strategies`; by default the one of
+    /// VICUS_STRATEGY, else las.
     #[arg(long)]
     strategy: Option<Setting>,
-    /// How many threads; by default one for each PU that this process may use.
+    /// How many threads; by default one for each usable PU.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// Rows in an envelope.
@@ -83,8 +84,9 @@ pub(crate) struct Args {
     /// Runs each query K times; the first time's results are written.
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = at_least_one)]
     repeat: usize,
-    /// The bytes of memory that a query may hold, its parsed text and its plan included: 500000, 64K, 10M, 2G. Rows beyond that go to
-    /// temporary files where they are sorted or made distinct; other queries that need more fail. By default half of the memory that is free when it begins; copies that run at once share that.
+    /// The bytes of memory that a query may hold, its parsed text and its plan included: 500000, 64K, 10M, 2G. Rows
+    /// beyond go to temporary files if they are sorted or made distinct; other queries that need more fail. By default
+    /// half of the free memory at the query's beginning, shared by copies that run at once.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory_limit: Option<u64>,
     /// A query is cancelled when it takes longer, from parsing its text on: 30, 1.5s, 500ms.
@@ -94,64 +96,64 @@ pub(crate) struct Args {
     spill: SpillArgs,
     #[command(flatten)]
     web: WebArgs,
-    /// The IRI against which relative IRIs of a query are resolved, until it has a BASE of its own.
+    /// The base IRI of relative IRIs in a query, until it has a BASE of its own.
     #[arg(long, value_name = "IRI")]
     base: Option<String>,
-    /// What a query without FROM reads as its default graph: the triples that are in no named graph, or the union of all named
-    /// graphs, in which a triple of several graphs counts once.
+    /// The default graph of a query without FROM: the triples in no named graph, or the union of all named graphs; a
+    /// triple of several graphs counts once in it.
     #[arg(long, value_enum, default_value_t = DefaultGraph::Own)]
     default_graph: DefaultGraph,
-    /// Refuses queries that call an unknown function; otherwise such a call is an error, which a FILTER takes for false.
+    /// Refuses queries with an unknown function; otherwise its call is an error, which a FILTER takes for false.
     #[arg(long)]
     strict_functions: bool,
-    /// Reads RDF 1.2 and SPARQL 1.2, which are not final yet: triple terms, base directions, and what goes with them. Without it, a text
-    /// that uses them is refused; a store that has them is read in any case.
+    /// Reads RDF 1.2 and SPARQL 1.2 (not final yet): triple terms, base directions, and their syntax. Without it, a
+    /// text with them is refused; a store with them is read in any case.
     #[arg(long = "rdf-12")]
     rdf_12: bool,
     /// The most bytes of a query's text: 500000, 64K, 10M.
     #[arg(long, value_name = "BYTES", value_parser = bytes, default_value_t = ParseOptions::default().bytes as u64)]
     max_query_bytes: u64,
-    /// The deepest nesting of a query, 1 to 10000 levels: brackets, and operators and patterns that apply to the one before, such
-    /// as OPTIONAL, BIND, EXISTS and paths of any length.
+    /// The deepest nesting of a query, 1 to 10000 levels: brackets, and operators and patterns that apply to the one
+    /// before, such as OPTIONAL, BIND, EXISTS and paths of any length.
     #[arg(long, value_name = "LEVELS", value_parser = levels, default_value_t = ParseOptions::default().depth)]
     max_query_depth: usize,
-    /// How many bytes longer a query may become when its names are written out, for each byte of its text and for 1024 more: a
-    /// long prefix or base may occur in many names.
+    /// How many bytes longer a query may become when its names are written out, for each byte of its text and for 1024
+    /// more: a long prefix or base may occur in many names.
     #[arg(long, value_name = "TIMES", default_value_t = ParseOptions::default().longer)]
     max_longer: usize,
-    /// How many signs of property paths may be counted again because their path has another object; for long queries one more for
-    /// four bytes of text.
+    /// How many signs of property paths may be counted again because their path has another object; for long queries
+    /// one more for four bytes of text.
     #[arg(long, value_name = "N", default_value_t = ParseOptions::default().path_signs)]
     max_path_signs: usize,
-    /// The most steps that planning a query may take: looks at operators, at their variables, and at ways to join, some ten
+    /// The most steps of planning a query: looks at operators, at their variables, and at ways to join, some ten
     /// nanoseconds each. Only queries with very many variables in very many patterns reach this.
     #[arg(long, value_name = "N", default_value_t = PlanOptions::default().plan_steps, value_parser = clap::value_parser!(u64).range(1..))]
     max_plan_steps: u64,
-    /// Prints times, rows, tasks, and bytes that boxes took near and far (from another NUMA node) to standard error, a line for
-    /// each query and repeat; as JSON objects with =json.
+    /// Prints times, rows, tasks, and bytes that boxes took near and far (from another NUMA node) to standard error, a
+    /// line for each query and repeat; as JSON objects with =json.
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "text")]
     timings: Option<Timings>,
-    /// Records the events of every thread; see `vicus trace`. Short queries, which otherwise run on the calling thread, then run
-    /// on these threads.
+    /// Records the events of every thread; see `vicus trace`. Short queries, which otherwise run on the calling thread,
+    /// then run on these threads.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// The longest line of data, in Turtle, TriG and RDF/XML the longest statement, in JSON-LD the longest file: 64K, 10M, 2G. A longer
-    /// one, such as all of /dev/zero, is an error, because it must fit in memory as a whole.
+    /// The longest line of data, in Turtle, TriG and RDF/XML the longest statement, in JSON-LD the longest file: 64K,
+    /// 10M, 2G. A longer one, such as all of /dev/zero, is an error, because it must fit in memory as a whole.
     #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = bytes)]
     max_line: u64,
     /// The longest IRI of data when it is written out: 2K, 64K. A long prefix or base makes many short names long.
     #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = bytes)]
     max_iri: u64,
-    /// The key of the hashes of terms and rows; by default random, so that data and queries can't be made to slow the tables
-    /// down. The same number gives the same tables. VICUS_HASH_SEED sets it, too.
+    /// The key of the hashes of terms and rows; by default random, so that data and queries can't be made to slow the
+    /// tables down. The same number gives the same tables. VICUS_HASH_SEED sets it, too.
     #[arg(long, value_name = "N")]
     hash_seed: Option<u64>,
     /// Leaves malformed lines of the data out, and says how many. A file of RDF/XML or JSON-LD ends at its first error.
     #[arg(long)]
     skip_malformed: bool,
-    /// Prints each query's plan instead of running it: operators with estimated rows and their boxes; boxes with their vias.
-    /// With --timings each query is run, its results are not written, and the plan has the actual rows and bytes of each
-    /// operator and box in the first run.
+    /// Prints each query's plan instead of running it: operators with estimated rows and their boxes; boxes with their
+    /// vias. With --timings each query is run, its results are not written, and the plan has the actual rows and bytes
+    /// of each operator and box in the first run.
     #[arg(long)]
     explain: bool,
 }
@@ -210,13 +212,13 @@ enum Language {
     Sql,
 }
 
-/// What `--table-types` says: clap takes an `Option` for an option that may be missing.
+/// The value of `--table-types`: clap takes an `Option` for an option that may be missing.
 type OptionalTypes = std::option::Option<ColumnTypes>;
 
 /// The default graph of queries.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum DefaultGraph {
-    /// The triples that are in no named graph.
+    /// The triples in no named graph.
     Own,
     /// The union of all named graphs.
     Union,
@@ -286,7 +288,7 @@ impl Format {
         }
     }
 
-    /// The format that people read, for an answer of this kind.
+    /// The format for people, for an answer of this kind.
     fn usual(form: &Answer) -> Format {
         if form.is_graph() { Format::Ttl } else { Format::Table }
     }
@@ -510,7 +512,7 @@ struct Asking<'a> {
     tables: &'a vicus_sql::Tables,
 }
 
-/// One of a query's copies, which run at once.
+/// One of a query's copies; they run at once.
 enum Copy {
     Written(Running<TextSink<Stdout>>),
     Counted(Running<Count>),
@@ -632,7 +634,7 @@ impl Asking<'_> {
     }
 }
 
-/// An unpredictable number: the key that the system gives for the hash maps of std.
+/// An unpredictable number: the system's key for the hash maps of std.
 pub(crate) fn by_chance() -> u64 {
     use std::hash::BuildHasher;
     std::hash::RandomState::new().hash_one(0)

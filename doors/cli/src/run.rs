@@ -14,22 +14,26 @@ use vicus::{Setting, environment};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The strategy of its teams, such as `nls` or `steal:spin_ns=2000`; by default that of `VICUS_STRATEGY`, else `vicus`.
+    /// The strategy of its teams, such as `nls` or `steal:spin_ns=2000`; by default the one of `VICUS_STRATEGY`, else
+    /// `vicus`.
     #[arg(long, value_name = "STRATEGY")]
     strategy: Option<Setting>,
-    /// Prints on standard error, when the program ends: how many tasks there were and how far away they were taken from, where the bytes
-    /// lay that they say they use, how long threads worked and were idle, and what each region and each task of the source took.
+    /// Prints on standard error, when the program ends: the number of tasks and the distances they were taken from, the
+    /// nodes of the bytes they name, the working and idle time of threads, and the time of each region and each task of
+    /// the source.
     #[arg(long)]
     summary: bool,
-    /// With the work inflation in that summary: how much longer all threads together work than one thread alone. So the program is run once
-    /// before, with one thread; what it prints then is left out.
+    /// With the work inflation in the summary: how much longer all threads together work than one thread alone. So the
+    /// program is run once before, with one thread; its output then is left out.
     #[arg(long, requires = "summary")]
     inflation: bool,
-    /// Records the events of all threads in regions, and writes them to this file when the program ends; see `vicus trace`.
+    /// Records the events of all threads in regions, and writes them to this file when the program ends; see
+    /// `vicus trace`.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// How the memory lies that the program allocates: fine, coarse, blocked, on:N or weighted:A,B,...; by default as `VICUS_DATA_DISTRIBUTION` or
-    /// `OMP_DATA_DISTRIBUTION` says, else as the machine does it. Small blocks are left to the C library.
+    /// The distribution of the program's memory: fine, coarse, blocked, on:N or weighted:A,B,...; by default the one of
+    /// `VICUS_DATA_DISTRIBUTION` or `OMP_DATA_DISTRIBUTION`, else the machine's. Small blocks are left to the C
+    /// library.
     #[arg(long, value_name = "DISTRIBUTION")]
     data_distribution: Option<Distribution>,
     /// From how many bytes on blocks lie so, at least 4096; by default `VICUS_DATA_DISTRIBUTION_FROM`, else 131072.
@@ -40,7 +44,7 @@ pub(crate) struct Args {
     program: Vec<OsString>,
 }
 
-/// What is loaded before the compiler's own library; and before that, if memory is placed.
+/// Loaded before the compiler's own library; and the second before the first, if memory is placed.
 const LIBRARY: &str = "libvicus_omp.so";
 const MALLOC: &str = "libvicus_malloc.so";
 

@@ -21,10 +21,12 @@ use vicus_sparql::{ParseOptions, PlanOptions};
 /// See `vicus serve --help`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The folder of a store. No other process may be writing to it, unless --read-only is given: then the data is that of now.
+    /// The folder of a store. No other process may be writing to it, unless --read-only is given: then the data is the
+    /// store's of now.
     #[arg(long, value_name = "DIR", required_unless_present = "data", conflicts_with = "data")]
     store: Option<PathBuf>,
-    /// A file of RDF that is loaded into memory, as by `vicus query`; may be given several times. Updates are lost with the process.
+    /// A file of RDF to load into memory, as in `vicus query`; may be given several times. Updates are lost with the
+    /// process.
     #[arg(long, value_name = "FILE")]
     data: Vec<OsString>,
     /// For SQL, a file as a table of this name: .parquet, .csv, .tsv, .arrow or .arrows. May be given several times.
@@ -33,32 +35,33 @@ pub(crate) struct Args {
     /// The syntax of all data files, whatever their endings; of standard input nt by default.
     #[arg(long, value_enum, requires = "data")]
     syntax: Option<SyntaxName>,
-    /// Where to listen. Port 0 is any that is free. Only this machine reaches 127.0.0.1; 0.0.0.0 and [::] are for all.
+    /// The address to listen at. Port 0 is any free one. Only this machine reaches 127.0.0.1; 0.0.0.0 and [::] are for
+    /// all.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7878")]
     bind: String,
     /// Refuses all updates.
     #[arg(long, conflicts_with_all = ["token", "open_updates"])]
     read_only: bool,
-    /// Who sends this token (`Authorization: Bearer TOKEN`) may update. May be given several times; VICUS_TOKEN has one, too. Without any,
-    /// updates are refused.
+    /// Clients with this token (`Authorization: Bearer TOKEN`) may update. May be given several times; VICUS_TOKEN has
+    /// one, too. Without any, updates are refused.
     #[arg(long, value_name = "TOKEN")]
     token: Vec<String>,
-    /// Only who sends this token, or one that permits updates, may read. May be given several times.
+    /// Only clients with this token, or one that permits updates, may read. May be given several times.
     #[arg(long, value_name = "TOKEN")]
     read_token: Vec<String>,
-    /// Everybody who reaches the server may update, but for pages of other origins.
+    /// Every client may update without a token, except pages of other origins.
     #[arg(long, conflicts_with = "token")]
     open_updates: bool,
-    /// Pages of this origin may read answers (`Access-Control-Allow-Origin`) and update as others may, or of all with `*`, which update
-    /// with a token alone. By default, none may.
+    /// Pages of this origin may read answers (`Access-Control-Allow-Origin`) and update as other clients may, or of all
+    /// with `*`, which update with a token alone. By default, none may.
     #[arg(long, value_name = "ORIGIN")]
     cors: Option<String>,
-    /// Pages of this origin may update as the server's own page may: https://data.example, behind a proxy of that name, say. May be given
-    /// several times.
+    /// Pages of this origin may update as the server's own page may: https://data.example, behind a proxy of this name,
+    /// say. May be given several times.
     #[arg(long, value_name = "ORIGIN")]
     allow_origin: Vec<String>,
-    /// On this machine's own address (127.0.0.1, [::1]), requests are also answered for this host, beside localhost and the address: that
-    /// of a proxy, say. May be given several times.
+    /// On this machine's own address (127.0.0.1, [::1]), requests are also answered for this host, beside localhost and
+    /// the address: for a proxy's name, say. May be given several times.
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
     /// A certificate chain as a PEM file: the server then speaks TLS.
@@ -67,34 +70,35 @@ pub(crate) struct Args {
     /// The certificate's key as a PEM file.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// On Ctrl-C and SIGTERM, requests that run may go on for so long.
+    /// How long running requests may go on after Ctrl-C or SIGTERM.
     #[arg(long, value_name = "SECONDS", value_parser = duration, default_value = "10")]
     grace: Duration,
-    /// Writes a line of JSON for each request to this file, or to standard error with -. On SIGHUP the file is opened anew.
+    /// Writes a line of JSON for each request to this file, or to standard error with -. On SIGHUP the file is opened
+    /// anew.
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
-    /// The scheduling strategy, with parameters as in las:pin=pu; see `vicus strategies`; by default that of VICUS_STRATEGY, else
-    /// las.
+    /// The scheduling strategy, with parameters as in las:pin=pu; see `vicus strategies`; by default the one of
+    /// VICUS_STRATEGY, else las.
     #[arg(long)]
     strategy: Option<Setting>,
-    /// How many threads answer; by default one for each PU that this process may use.
+    /// How many threads answer; by default one for each usable PU.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// A request is stopped when it takes longer: 30, 1.5s, 500ms. Its `timeout` parameter may ask for less.
     #[arg(long, value_name = "SECONDS", value_parser = duration)]
     timeout: Option<Duration>,
-    /// A client that takes nothing of its answer for so long has it broken off, and its query stopped.
+    /// How long a client may take nothing of its answer; then the answer is broken off, and its query stopped.
     #[arg(long, value_name = "SECONDS", value_parser = duration, default_value = "60")]
     take_timeout: Duration,
     /// The bytes of memory that one request may hold: 500000, 64K, 10M, 2G. By default as much as all together.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory_limit: Option<u64>,
-    /// The bytes of memory that all requests may hold together. What finds none waits, and is refused when too many do. By default half of
-    /// the memory that is free when the server starts.
+    /// The bytes of memory that all requests may hold together. A request without room waits, and is refused when too
+    /// many do. By default half of the free memory at the server's start.
     ///
-    /// The process holds more: the data and its indexes, bodies (see --max-body), plans and answers that are kept
-    /// (--plan-cache, --answer-cache), and up to 256M for connections, threads and memory that was freed and waits to
-    /// be used again. What is not used again goes back to the system in some ten seconds (VICUS_DECAY_MS).
+    /// The process holds more: the data and its indexes, bodies (see --max-body), kept plans and answers (--plan-cache,
+    /// --answer-cache), and up to 256M for connections, threads and freed memory to be used again. Memory not used
+    /// again goes back to the system in some ten seconds (VICUS_DECAY_MS).
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     total_memory: Option<u64>,
     /// The most rows of an answer. A query with more fails.
@@ -104,11 +108,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", value_parser = bytes, default_value_t = ParseOptions::default().bytes as u64)]
     max_query_bytes: u64,
     /// The most bytes of a request's body when it is unpacked, such as a graph's document. By default 1G, or a quarter
-    /// of --total-memory if that is less. All bodies together hold half of --total-memory, beside it. A body of which
-    /// less than 1 KiB comes in a second, over 10 s, is given up.
+    /// of --total-memory if this is less. All bodies together hold half of --total-memory, beside it. A body that comes
+    /// at less than 1 KiB in a second, over 10 s, is given up.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     max_body: Option<u64>,
-    /// The longest IRI of data and documents when it is written out: 2K, 64K. A long prefix or base makes many short names long.
+    /// The longest IRI of data and documents when it is written out: 2K, 64K. A long prefix or base makes many short
+    /// names long.
     #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = bytes)]
     max_iri: u64,
     /// How many connections may be open at once.
@@ -120,24 +125,25 @@ pub(crate) struct Args {
     /// How many requests may wait for a thread or for memory.
     #[arg(long, value_name = "N", default_value_t = ClientLimits::default().waiting)]
     max_waiting: usize,
-    /// The bytes of memory for plans of queries that may come again.
+    /// The bytes of memory for plans of queries, kept for the next time.
     #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "64M")]
     plan_cache: u64,
-    /// The bytes of memory for answers to queries that may come again while the data stays as it is, each of an eighth at most; 0 keeps
-    /// none.
+    /// The bytes of memory for answers to queries, kept while the data stays as it is, each of an eighth at most; 0
+    /// keeps none.
     #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "64M")]
     answer_cache: u64,
-    /// How many microseconds a thread of the network and one that plans queries stay awake after an answer, while no query runs on the
-    /// other threads: a request that follows at once is answered in a third of the time. 0 lets them sleep at once.
+    /// How many microseconds a thread of the network and one for plans stay awake after an answer, while no query runs
+    /// on the other threads: a request that follows at once is answered in a third of the time. 0 lets them sleep at
+    /// once.
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 50)]
     stay_awake: u64,
-    /// What a query without FROM reads as its default graph: the triples that are in no named graph, or the union of all named graphs.
+    /// The default graph of a query without FROM: the triples in no named graph, or the union of all named graphs.
     #[arg(long, value_enum, default_value_t = DefaultGraph::Own)]
     default_graph: DefaultGraph,
-    /// Reads RDF 1.2 and SPARQL 1.2, which are not final yet.
+    /// Reads RDF 1.2 and SPARQL 1.2 (not final yet).
     #[arg(long = "rdf-12")]
     rdf_12: bool,
-    /// The folder in which LOAD may read files, by file: URLs; by default none.
+    /// The folder of files for LOAD, by file: URLs; by default none.
     #[arg(long, value_name = "DIR")]
     load_folder: Option<PathBuf>,
     #[command(flatten)]
@@ -197,8 +203,8 @@ impl Args {
     }
 }
 
-/// A request that takes so long on the threads, all together, goes before longer ones: what is answered in a few milliseconds when it
-/// is alone stays short beside them.
+/// A request with this much time on the threads, all together, goes before longer ones: an answer of a few milliseconds
+/// stays short beside them.
 const HEAD_START: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
@@ -255,7 +261,7 @@ fn data(args: &Args, service: &Service, hash_seed: u64) -> anyhow::Result<Data> 
         Some(path) if args.read_only => Ok(Data::Memory(store::read(path)?)),
         Some(path) => {
             let store = match open_store(path) {
-                // What was acknowledged and can't be read must not be written over.
+                // Acknowledged records that can't be read must not be written over.
                 Err(StoreError::Unread(_)) => return Ok(Data::Memory(store::read(path)?)),
                 opened => Arc::new(opened.with_context(|| of(path))?),
             };

@@ -29,31 +29,32 @@ use vicus_sim::{
 };
 use vicus_trace::Trace;
 
-/// Options that mean nothing for a recorded run. Those that need a kernel are declared to conflict with the trace, because clap
-/// drops the need for an option that conflicts with a given one.
+/// Options without a meaning for a recorded run. Options that need a kernel are declared to conflict with the trace,
+/// because clap drops the need for an option that conflicts with a given one.
 const OF_KERNELS: [&str; 6] = ["kernel", "size", "touch", "submission", "streaming", "published"];
 
 /// Predict how long kernels or recorded runs take on a described machine, under the same plans as threads follow.
 ///
-/// Nothing is computed: cores, caches, memory controllers and links are simulated in virtual time. The same seed gives the same
-/// run. The model has ten free parameters, the same for all machines, which `--set` scales.
+/// Nothing is computed: cores, caches, memory controllers and links are simulated in virtual time. The same seed gives
+/// the same run. The model has ten free parameters, the same for all machines; `--set` scales them.
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// The machine: one of those that come with the simulator, a machine file (.toml), an XML file that hwloc wrote, one line
-    /// such as "node:4 core:8", or a name such as AMD-19h-Zen3-2xEpyc-7763; the last three with default costs. `--machines` lists
-    /// the first.
+    /// The machine: one of the simulator's, a machine file (.toml), an XML file written by hwloc, one line such as
+    /// "node:4 core:8", or a name such as AMD-19h-Zen3-2xEpyc-7763; the last three with default costs. `--machines`
+    /// lists the first.
     #[arg(long, value_name = "NAME|FILE|LINE", required_unless_present = "machines")]
     machine: Option<String>,
-    /// Lists the machines that come with the simulator.
+    /// Lists the simulator's machines.
     #[arg(long)]
     machines: bool,
     #[command(flatten)]
     kernels: kernel::Args,
-    /// Instead of kernels, simulates a recorded run: of queries (`vicus query --trace FILE`), for which `--mode` chooses how, or of tasks, as
-    /// of an OpenMP program (`vicus run --trace FILE`). `--distribution` says how the store lies, or what the tasks use; by default blocked.
+    /// Instead of kernels, simulates a recorded run: of queries (`vicus query --trace FILE`), in the way of `--mode`,
+    /// or of tasks, as of an OpenMP program (`vicus run --trace FILE`). `--distribution` is the one of the store, or of
+    /// the tasks' arrays; by default blocked.
     #[arg(long, value_name = "FILE", conflicts_with_all = OF_KERNELS)]
     trace: Option<PathBuf>,
     /// How a recorded run is simulated.
@@ -66,39 +67,41 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1, requires = "trace", conflicts_with_all = OF_KERNELS,
         value_parser = clap::value_parser!(u16).range(1..))]
     copies: u16,
-    /// How fast a core of the recording machine moves a task's bytes, in GB/s: used to subtract a task's time for memory.
+    /// How fast a core of the recording machine moves a task's bytes, in GB/s: used to subtract a task's time for
+    /// memory.
     #[arg(long, value_name = "GB/S", default_value_t = 10.0, requires = "trace", conflicts_with_all = OF_KERNELS)]
     recorded_gb_per_s: f64,
-    /// The strategies to compare, a list such as las,nls:spares=2,steal; by default those of VICUS_STRATEGY, else vicus, or las for what is enacted again.
+    /// The strategies to compare, a list such as las,nls:spares=2,steal; by default the ones of VICUS_STRATEGY, else
+    /// vicus, or las for re-enactments.
     #[arg(long, value_name = "LIST")]
     strategy: Vec<Settings>,
     /// How many threads; by default one for each PU of the machine, and not more.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
-    /// The seed of what is left to chance on a real machine: when each thread begins, and which of several threads is faster.
+    /// The seed of chance on a real machine: when each thread begins, and which of several threads is faster.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Scales a free parameter of the model: spawn_cycles=1.25. An unknown name lists the parameters.
     #[arg(long, value_name = "NAME=FACTOR", value_parser = scaling)]
     set: Vec<(String, f64)>,
-    /// How much the times of equal pieces of work differ, as a share: 0 is not at all. By default what was measured, as the
-    /// table's second line says.
+    /// How much the times of equal pieces of work differ, as a share: 0 is not at all. By default the measured value in
+    /// the table's second line.
     #[arg(long, value_name = "SHARE", value_parser = jitter)]
     jitter: Option<f64>,
     /// A thread that becomes slower at a time: THREAD=FACTOR or THREAD=FACTOR@NANOSECONDS.
     #[arg(long, value_name = "FAULT", value_parser = slow)]
     slow: Vec<Fault>,
-    /// A thread whose first wake-up after a time is delayed: THREAD=NANOSECONDS or THREAD=NANOSECONDS@NANOSECONDS.
+    /// A thread with a delayed first wake-up after a time: THREAD=NANOSECONDS or THREAD=NANOSECONDS@NANOSECONDS.
     #[arg(long, value_name = "FAULT", value_parser = late_wake)]
     late_wake: Vec<Fault>,
-    /// The output: a table, JSON, or a picture of each run's time line, in which a task's colour is its memory latency.
+    /// The output: a table, JSON, or a picture of each run's time line, with the memory latency as a task's colour.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
 }
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Reproduce the papers' figures, and check which of their claims hold.
+    /// Reproduce the papers' figures, and check their claims.
     Paper(paper::Args),
     /// Compare all strategies on all machines with all workloads.
     Grid(grid::Args),
@@ -108,8 +111,8 @@ enum Command {
 pub(crate) enum Mode {
     /// The same tasks, each as long as recorded without its time for memory, and started by the same tasks.
     Replay,
-    /// The flow protocol itself, with the recorded costs of each box's rows: how often a box is invoked, and with which inputs,
-    /// depends on the simulated schedule.
+    /// The flow protocol itself, with the recorded costs of each box's rows: the number and the inputs of a box's
+    /// invocations depend on the simulated schedule.
     ReEnact,
 }
 
@@ -123,7 +126,7 @@ enum Format {
 /// The least factor of a slow thread or a scaled parameter; below, the greatest.
 const LEAST: f64 = 0.001;
 const MOST: f64 = 1_000_000.0;
-/// The greatest time or delay that can be given: a quarter of an hour.
+/// The greatest time or delay allowed: a quarter of an hour.
 const MOST_NS: f64 = 1e12;
 
 fn is_factor(factor: &f64) -> bool {
@@ -189,7 +192,7 @@ fn list() -> String {
     })
 }
 
-/// The machine that the text names.
+/// The machine named by the text.
 pub(crate) fn machine(text: &str) -> anyhow::Result<Machine> {
     match machine::with_costs(text)? {
         Some(machine) => Ok(machine),
@@ -226,7 +229,7 @@ fn simulate_all(args: &Args) -> anyhow::Result<String> {
     }
 }
 
-/// Whether a machine can simulate so many threads.
+/// Checks that a machine can simulate this number of threads.
 pub(crate) fn check_threads(threads: usize, machine: &Machine) -> anyhow::Result<()> {
     let pus = machine.topology.usable_pus().count();
     ensure!(threads <= pus, "--threads {threads}: {} has {pus} PUs, and each simulates one thread", machine.name);
@@ -264,7 +267,7 @@ struct Recorded {
     /// The recorded time without the time for memory.
     replayed_ms: f64,
     taken_off_ms: f64,
-    /// The speed of memory that was assumed for that.
+    /// The memory's speed assumed for it.
     gb_per_s: f64,
     /// Whether the tasks are no boxes: then the time of their spawns was taken off as well.
     is_of_tasks: bool,
@@ -302,7 +305,7 @@ impl Task {
         Ok(self.simulate(machine, plan, options, &mut |_| true)?.0.wall_ns)
     }
 
-    /// The same tasks with their arrays laid out in this way; `None` if the distribution is that of a store.
+    /// The same tasks with their arrays laid out in this way; `None` if the distribution is a store's.
     pub(crate) fn lying(&self, distribution: &Distribution) -> Option<Arc<Program>> {
         let Task::Program(program) = self else { return None };
         let mut program = Program::clone(program);
@@ -358,7 +361,7 @@ fn subjects(args: &Args) -> anyhow::Result<Vec<Subject>> {
 }
 
 impl Subject {
-    /// Records a kernel, which takes a moment if it has many tasks.
+    /// Records a kernel; with many tasks, this takes a moment.
     fn prepare(self, threads: usize) -> Prepared {
         let (kernel, distribution) = match self {
             Subject::Kernel(kernel, distribution) => (kernel, distribution),
@@ -367,7 +370,7 @@ impl Subject {
         let name = kernel.name().to_owned();
         let spinner = spinner(format!("recording {name}"));
         let alone = Task::of(Recorder::record(&kernel, 1));
-        // Only jacobi3d has loops that are dealt to threads.
+        // Only jacobi3d has loops dealt to threads.
         let asks_for_threads = matches!(kernel, AnyKernel::Jacobi3d(_)) && threads > 1;
         let all = if asks_for_threads { Task::of(Recorder::record(&kernel, threads)) } else { alone.clone() };
         spinner.finish_and_clear();
@@ -375,7 +378,7 @@ impl Subject {
     }
 }
 
-/// A recorded run, for each distribution of its store that was asked for.
+/// A recorded run, for each requested distribution of its store.
 fn recorded(path: &Path, args: &Args) -> anyhow::Result<Vec<Subject>> {
     let trace = trace::read(path)?;
     let bytes_per_ns = args.recorded_gb_per_s;
@@ -400,7 +403,7 @@ pub(crate) fn recorded_run(path: &Path, trace: &Trace, mode: Mode, options: &Rep
     Ok(lying(path, trace, mode, options)?.all)
 }
 
-/// A recorded run whose store lies as the options say.
+/// A recorded run with its store laid out by the options.
 fn lying(path: &Path, trace: &Trace, mode: Mode, options: &ReplayOptions) -> anyhow::Result<Prepared> {
     let shown = path.display();
     let mut is_of_tasks = false;
@@ -479,7 +482,7 @@ fn progress(tasks: u64, what: &str) -> ProgressBar {
     bar.with_message(what.to_owned())
 }
 
-/// On a terminal, a sign that work goes on.
+/// On a terminal, a sign of progress.
 fn spinner(what: String) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();

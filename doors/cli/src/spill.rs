@@ -1,4 +1,4 @@
-//! Options about rows that memory has no room for.
+//! Options about rows without room in memory.
 
 use crate::query::bytes;
 use anyhow::Context;
@@ -7,22 +7,22 @@ use vicus_service::TemporaryFolder;
 
 #[derive(clap::Args)]
 pub(crate) struct SpillArgs {
-    /// The folder of temporary files, into which joins, GROUP BY, ORDER BY, DISTINCT and CONSTRUCT write rows beyond the memory limit. They have no names,
-    /// and are gone when the query ends. By default the store's own folder, or, for data without a store and for stores that can't be
-    /// written to, the system's folder (TMPDIR, else /tmp).
+    /// The folder of temporary files, for rows of joins, GROUP BY, ORDER BY, DISTINCT and CONSTRUCT beyond the memory
+    /// limit. The files have no names, and are gone when the query ends. By default the store's own folder, or, for
+    /// data without a store and for read-only stores, the system's folder (TMPDIR, else /tmp).
     #[arg(long, value_name = "DIR", conflicts_with = "no_spill")]
     temp_folder: Option<PathBuf>,
-    /// Each query writes so many bytes to temporary files at most, and fails where it needs more.
+    /// The most bytes of a query's temporary files; a query that needs more fails.
     #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "32G", conflicts_with = "no_spill")]
     temp_limit: u64,
-    /// Writes no temporary files: what outgrows the memory limit fails.
+    /// Writes no temporary files: queries that outgrow the memory limit fail.
     #[arg(long)]
     no_spill: bool,
 }
 
 impl SpillArgs {
-    /// The folder of temporary files, for queries to a store or to other data. Without `--temp-folder`, none if there is none that can be
-    /// written to.
+    /// The folder of temporary files, for queries to a store or to other data. Without `--temp-folder`, none if no
+    /// folder can be written to.
     pub(crate) fn folder(&self, store: Option<&Path>) -> anyhow::Result<Option<TemporaryFolder>> {
         if self.no_spill {
             return Ok(None);

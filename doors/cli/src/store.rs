@@ -22,8 +22,8 @@ pub(crate) struct CheckArgs {
     /// The folder of the store. Another process may be writing to it, but with --repair.
     #[arg(long, value_name = "DIR")]
     store: PathBuf,
-    /// If records of the log can't be read, cuts the log before the first of them, so that the store can be written to again. All from there on
-    /// is kept in files of the folder, whose names begin with `aside-`.
+    /// If records of the log can't be read, cuts the log before the first of them, so that the store can be written to
+    /// again. The cut part is kept in files of the folder, with names that begin with `aside-`.
     #[arg(long)]
     repair: bool,
 }
@@ -34,8 +34,8 @@ pub(crate) struct CompactArgs {
     /// The folder of the store. No other process may be writing to it.
     #[arg(long, value_name = "DIR")]
     store: PathBuf,
-    /// About how many bytes of memory may be held: 500M, 2G. What needs more lies in temporary files in the store's folder meanwhile.
-    /// By default half of the memory that is free.
+    /// About how many bytes of memory may be held: 500M, 2G. Larger work lies in temporary files in the store's folder
+    /// meanwhile. By default half of the free memory.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory_limit: Option<u64>,
 }
@@ -43,14 +43,14 @@ pub(crate) struct CompactArgs {
 /// See `vicus backup --help`.
 #[derive(clap::Args)]
 pub(crate) struct BackupArgs {
-    /// The folder of the store. Another process may be writing to it: the copy has what it has committed by now.
+    /// The folder of the store. Another process may be writing to it: the copy has all commits up to now.
     #[arg(long, value_name = "DIR")]
     store: PathBuf,
-    /// The folder of the copy, which is created if it is not there; it must not have a store.
+    /// The folder of the copy. It must not have a store; a missing folder is created.
     #[arg(long, value_name = "DIR")]
     output: PathBuf,
-    /// About how many bytes of memory may be held: 500M, 2G. What needs more lies in temporary files in the new store's folder meanwhile.
-    /// By default half of the memory that is free.
+    /// About how many bytes of memory may be held: 500M, 2G. Larger work lies in temporary files in the new store's
+    /// folder meanwhile. By default half of the free memory.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory_limit: Option<u64>,
 }
@@ -131,7 +131,7 @@ pub(crate) fn backup(args: BackupArgs) -> anyhow::Result<()> {
     show(&format!("{}: {copied} quads\n", args.output.display()))
 }
 
-/// Tells a bar how many bytes were written. After Ctrl-C it gives up what writes them, which leaves the store as it was.
+/// Tells a bar the number of bytes written. After Ctrl-C it gives up the writing, which leaves the store as it was.
 fn writing(bar: &Bar) -> impl FnMut(u64) {
     |bytes| {
         if interrupt::cancel().is_cancelled() {
@@ -141,7 +141,7 @@ fn writing(bar: &Bar) -> impl FnMut(u64) {
     }
 }
 
-/// The error of what was writing a store, or that it was interrupted.
+/// The error of writing a store, or the interruption.
 fn unless_interrupted(error: anyhow::Error) -> anyhow::Error {
     if interrupt::cancel().is_cancelled() { Interrupted.into() } else { error }
 }
@@ -151,19 +151,19 @@ fn show(text: &str) -> anyhow::Result<()> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")
 }
 
-/// About as many bytes as a store's files will have when they are written anew: as many as they have.
+/// About the bytes of a store's files when they are written anew: their bytes now.
 fn bytes_of(path: &Path) -> u64 {
     let files = std::fs::read_dir(path).into_iter().flatten().flatten();
     files.filter_map(|file| file.metadata().ok()).map(|about| about.len()).sum()
 }
 
-/// What a bar counts.
+/// The unit of a bar.
 #[derive(Clone, Copy)]
 enum Unit {
-    /// That were written.
+    /// Written bytes.
     Bytes,
     Quads,
-    /// Of indexes.
+    /// Rows of indexes.
     Rows,
 }
 

@@ -10,15 +10,15 @@ use vicus_schedule::{Latencies, MOST_THREADS};
 /// A strategy is written with its parameters: `las`, `las:pin=pu`, `footprint:backoff_ns=500,backoff_max_ns=100000`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Show the plan of this strategy: its queues, whom a push wakes, and how each seat looks for work.
+    /// Show the plan of this strategy: its queues, the seats woken by a push, and each seat's search for work.
     #[arg(long, value_name = "STRATEGY")]
     plan: Option<Setting>,
-    /// The machine that it is for, if not this one: an XML file that hwloc wrote (`lstopo machine.xml`), one line such
-    /// as "node:2 l3:2 core:4 pu:2", or one that is known by name, such as AMD-19h-Zen3-2xEpyc-7763; or one that `vicus
-    /// simulate` knows, such as opteron-6172, or a machine file (.toml), whose latencies count.
+    /// The machine, if not this one: an XML file written by hwloc (`lstopo machine.xml`), one line such as "node:2 l3:2
+    /// core:4 pu:2", or a known name, such as AMD-19h-Zen3-2xEpyc-7763; or a machine of `vicus simulate`, such as
+    /// opteron-6172, or a machine file (.toml), whose latencies count.
     #[arg(long, value_name = "FILE|LINE|NAME", requires = "plan")]
     machine: Option<String>,
-    /// For how many threads; by default one for each PU that may be used.
+    /// The number of threads; by default one for each usable PU.
     #[arg(long, value_name = "N", requires = "plan", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
 }
@@ -47,7 +47,7 @@ fn planned(setting: &Setting, machine: Option<&str>, threads: Option<usize>) -> 
             let latencies = Latencies::new(&machine.topology, machine.group_latencies());
             (Topology { name: machine.name, ..machine.topology }, latencies)
         }
-        // A machine that is only described has no measured latencies.
+        // A described machine has no measured latencies.
         None => (machine::named(text)?, None),
     };
     let threads = threads.unwrap_or_else(|| machine.default_threads().min(MOST_THREADS));
@@ -56,7 +56,8 @@ fn planned(setting: &Setting, machine: Option<&str>, threads: Option<usize>) -> 
     Ok((machine.name, plan))
 }
 
-/// Which strategies are the defaults, and why: figures of `vicus simulate grid --quick`, six machines with 22 workloads each.
+/// The default strategies, and the reasons: figures of `vicus simulate grid --quick`, six machines with 22 workloads
+/// each.
 fn defaults() -> String {
     format!(
         "\n{DEFAULT} is the default of tasks (OpenMP, C, C++, Rust): on six simulated machines with 22 workloads it takes 1.015 times as long as the best other\n\

@@ -1,6 +1,6 @@
-//! The strategies of a command: those of its `--strategy`, else those of the environment, else a default.
+//! The strategies of a command: its `--strategy`, else the environment's, else a default.
 //!
-//! The environment is read only if a command needs a strategy, so that a wrong value does not affect other commands.
+//! The environment is read only if a command needs a strategy, so a wrong value does not affect other commands.
 
 use clap::error::ErrorKind;
 use vicus::{DEFAULT, DEFAULT_OF_QUERIES, Setting, Settings, environment};
@@ -18,12 +18,12 @@ pub(crate) fn several(given: &[Settings], default: &str) -> anyhow::Result<Vec<S
     Ok(settings)
 }
 
-/// The one strategy given, for queries and for networks of boxes; that of queries if none was.
+/// The one strategy given, for queries and for networks of boxes; the default of queries if none was.
 pub(crate) fn one(given: Option<&Setting>) -> anyhow::Result<Setting> {
     one_or(given, DEFAULT_OF_QUERIES)
 }
 
-/// The one strategy given, for tasks; that of tasks if none was.
+/// The one strategy given, for tasks; the default of tasks if none was.
 pub(crate) fn one_of_tasks(given: Option<&Setting>) -> anyhow::Result<Setting> {
     one_or(given, DEFAULT)
 }
@@ -35,7 +35,7 @@ fn one_or(given: Option<&Setting>, default: &str) -> anyhow::Result<Setting> {
     }
 }
 
-/// Makes an error of the environment look like that of a wrong option, with its exit status.
+/// Makes an error of the environment look like a wrong option's, with its exit status.
 pub(crate) fn wrong(error: String) -> anyhow::Error {
     clap::Error::raw(ErrorKind::ValueValidation, format!("{error}\n")).into()
 }

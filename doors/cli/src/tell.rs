@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, Write as _};
 
 /// Writes a line to standard error, without control sequences. Errors are ignored, as there is nowhere to report them.
 pub(crate) fn tell(line: impl Display) {
-    // In one call, so that lines of several threads don't mix.
+    // In one call, so lines of several threads don't mix.
     let _ = io::stderr().write_all((harmless(&line.to_string()) + "\n").as_bytes());
 }
 
@@ -16,7 +16,8 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     printed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
-/// The result of writing to standard output. A closed pipe is no error, because its reader may have read enough (`| head`).
+/// The result of writing to standard output. A closed pipe is no error, because its reader may have read enough
+/// (`| head`).
 pub(crate) fn printed(written: io::Result<()>) -> anyhow::Result<()> {
     match written {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -24,7 +25,7 @@ pub(crate) fn printed(written: io::Result<()>) -> anyhow::Result<()> {
     }
 }
 
-/// An error with its causes, without causes whose text the error already contains.
+/// An error with its causes, without causes already contained in the error's text.
 pub(crate) fn whole(error: &anyhow::Error) -> String {
     error.chain().map(ToString::to_string).fold(String::new(), |told, cause| match told.is_empty() {
         true => cause,
@@ -33,8 +34,8 @@ pub(crate) fn whole(error: &anyhow::Error) -> String {
     })
 }
 
-/// A text without control characters except line feeds. Errors quote files and queries, and a terminal would obey control
-/// characters in them.
+/// A text without control characters except line feeds. Errors quote files and queries, and a terminal would obey
+/// control characters in them.
 fn harmless(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut harmless, character| {
         if character.is_control() && character != '\n' {

@@ -15,11 +15,11 @@ use vicus_schedule::Access;
 pub(crate) struct Threads<'r> {
     runtime: &'r Runtime,
     arrays: Mutex<Vec<Placed>>,
-    /// Counts bytes by where they lie, if that was asked for.
+    /// Counts bytes near and far, if asked to.
     counts: Option<ThreadCounts>,
 }
 
-/// The bytes that work reads and writes, by where they lie, and the number of pieces of work.
+/// The bytes read and written by work, by their node, and the number of pieces of work.
 #[derive(Default)]
 pub(crate) struct ThreadCounts {
     pub(crate) near: AtomicU64,
@@ -52,7 +52,7 @@ impl<'r> Threads<'r> {
         Threads { runtime, arrays: Mutex::default(), counts: None }
     }
 
-    /// A world that counts bytes, which takes time.
+    /// A world that counts bytes; this takes time.
     pub(crate) fn counting(runtime: &'r Runtime) -> Threads<'r> {
         Threads { counts: Some(ThreadCounts::default()), ..Threads::new(runtime) }
     }
@@ -62,13 +62,13 @@ impl<'r> Threads<'r> {
     }
 }
 
-/// The payload that a kernel's run unwinds with if an array can't be allocated.
+/// The payload of a kernel's unwinding run if an array can't be allocated.
 struct NoArray {
     bytes: usize,
     error: PlaceError,
 }
 
-/// Runs a kernel in a world of [`Threads`]. If an array can't be allocated, that is an error.
+/// Runs a kernel in a world of [`Threads`]. A failed allocation of an array is an error.
 pub(crate) fn run<W: World>(
     runtime: &Runtime,
     kernel: &impl Kernel,

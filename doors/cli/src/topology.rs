@@ -11,19 +11,19 @@ use clap::ValueEnum;
 use vicus::Discovered;
 use vicus_topology::{PuId, Topology};
 
-/// Show the machine: PUs, cores, caches, core groups, NUMA nodes, distances, and what this process may use of them.
+/// Show the machine: PUs, cores, caches, core groups, NUMA nodes, distances, and the part usable by this process.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Another machine than this one: an XML file that hwloc wrote (`lstopo machine.xml`), one line such as
-    /// "node:2 l3:2 core:4 pu:2", or one that is known by name, such as AMD-19h-Zen3-2xEpyc-7763; or one that `vicus simulate`
-    /// knows, such as opteron-6172, or a machine file (.toml).
+    /// Another machine than this one: an XML file written by hwloc (`lstopo machine.xml`), one line such as "node:2
+    /// l3:2 core:4 pu:2", or a known name, such as AMD-19h-Zen3-2xEpyc-7763; or a machine of `vicus simulate`, such as
+    /// opteron-6172, or a machine file (.toml).
     #[arg(long, value_name = "FILE|LINE|NAME", alias = "from")]
     machine: Option<String>,
     /// How to show it.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Also show each node's memory: its size, what is free, what Vicus holds, and how many pages lie where they were
-    /// asked to lie. Some memory is asked for on each node to find out.
+    /// Also show each node's memory: its size, the free part, the part held by Vicus, and how many pages lie on the
+    /// requested node. Some memory is allocated on each node to find out.
     #[arg(long, conflicts_with_all = ["machine", "format"])]
     memory: bool,
 }
@@ -56,7 +56,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     tell::print(&shown)
 }
 
-/// A sentence about what this process may use.
+/// A sentence about the PUs usable by this process.
 fn usable(machine: &Topology) -> String {
     let all = machine.pus.len();
     let usable: Vec<PuId> = machine.usable_pus().map(|pu| pu.id).collect();

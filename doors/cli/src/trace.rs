@@ -17,7 +17,7 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Question {
-    /// Where the time went: for each type of box and for each seat.
+    /// The time of each type of box and of each seat.
     Summary {
         /// The trace file.
         file: PathBuf,

@@ -1,7 +1,7 @@
 //! Copies of one query at once, with our allocator and with the system's, or with two variants of ours.
 //!
-//! Falt et al., §6.4, Figs. 9 and 10: loading, and the same query 16 times in parallel, with the allocator of §5 and with
-//! malloc. A process has one allocator, so each side is a process of its own; they take turns.
+//! Falt et al., §6.4, Figs. 9 and 10: loading, and the same query 16 times in parallel, with the allocator of §5 and
+//! with malloc. A process has one allocator, so each side is a process of its own; they take turns.
 
 use super::measure::{self, Outcome, median};
 use super::{copies, queries};
@@ -15,9 +15,9 @@ use vicus_sparql::PlanOptions;
 pub(crate) struct Args {
     #[command(flatten)]
     copies: copies::Args,
-    /// What ours is compared with: `system`, or ours with variants of Falt et al. §5, joined by commas: `bins` (one for each pair of
-    /// heaps, instead of mailboxes), `touch-ahead` (of all pages of a superblock), `strict` (a full node refuses),
-    /// `superblock=BYTES`, `series=FIRST:RATIO:LIMIT` (block sizes, such as 8192:1.07:524288).
+    /// The other side of the comparison: `system`, or ours with variants of Falt et al. §5, joined by commas: `bins`
+    /// (one for each pair of heaps, instead of mailboxes), `touch-ahead` (of all pages of a superblock), `strict` (a
+    /// full node refuses), `superblock=BYTES`, `series=FIRST:RATIO:LIMIT` (block sizes, such as 8192:1.07:524288).
     #[arg(long, value_name = "VARIANT", default_value = "system", value_parser = against)]
     against: Against,
     /// Processes of each side.
@@ -37,7 +37,7 @@ enum Side {
     Theirs,
 }
 
-/// What ours is compared with.
+/// The other side of the comparison.
 #[derive(Clone)]
 struct Against {
     name: String,

@@ -1,11 +1,11 @@
-//! Queries over data that single updates have changed, beside the same data loaded at once.
+//! Queries over data changed by single updates, beside the same data loaded at once.
 //!
-//! The changed data is made so: of the loaded data, some quads by chance are left out, and the rest becomes a base with a dictionary of
-//! its own; then they are inserted, each by an update. With `--replacing`, other quads stand in for them first, and every second update
-//! deletes one of those. So all have the same quads, and answers are compared.
+//! The changed data is made so: of the loaded data, some quads by chance are left out, and the rest becomes a base with
+//! a dictionary of its own; then they are inserted, each by an update. With `--replacing`, other quads stand in for
+//! them first, and every second update deletes one of those. So all have the same quads, and answers are compared.
 //!
-//! With `--store`, the same is done to stores on disk, each update durable: to one that is left alone, opened again and then merged, and to
-//! one that a keeper merges in the background. They stand beside a store that was loaded at once.
+//! With `--store`, the same is done to stores on disk, each update durable: to one left alone, opened again and then
+//! merged, and to one with a keeper that merges in the background. They stand beside a store loaded at once.
 
 use super::measure::{self, Outcome, median};
 use super::queries;
@@ -33,22 +33,22 @@ pub(crate) struct Args {
     /// How many updates of one quad there are; several numbers are measured one after the other.
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [4_000, 100_000], value_parser = measure::count)]
     changes: Vec<usize>,
-    /// Every second update deletes a quad that stands in for one that the next update inserts. Otherwise all insert.
+    /// Every second update deletes a quad that stands in for one of the next update. Otherwise all insert.
     #[arg(long)]
     replacing: bool,
-    /// Measure stores on disk as well, in folders that are made in this one and removed afterwards.
+    /// Measure stores on disk as well, in folders made in this one and removed afterwards.
     #[arg(long, value_name = "FOLDER")]
     store: Option<PathBuf>,
-    /// Ask these only, by the names that the table has; by default all.
+    /// Ask these only, by their names in the table; by default all.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
-    /// The seed that chooses these quads.
+    /// The seed for the choice of these quads.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many threads; by default one for each PU that this process may use.
+    /// How many threads; by default one for each usable PU.
     #[arg(long, value_name = "N", value_parser = measure::threads)]
     threads: Option<usize>,
-    /// The strategy, with its parameters; by default what VICUS_STRATEGY says, else las.
+    /// The strategy, with its parameters; by default the one of VICUS_STRATEGY, else las.
     #[arg(long)]
     strategy: Option<Setting>,
     /// How often each query is asked; the medians are shown.
@@ -56,7 +56,7 @@ pub(crate) struct Args {
     repeats: usize,
 }
 
-/// Data, and updates of one quad each that make it what was loaded.
+/// Data, and updates of one quad each that turn it into the loaded data.
 struct Work {
     base: Snapshot,
     /// Whether a quad shall be there.
@@ -73,7 +73,7 @@ impl Work {
         let mut left = count;
         let mut base = Changes::of(all);
         for (place, quad) in index.quads(0..index.len()).enumerate() {
-            // So many of those that are left.
+            // Selects `left` of the remaining quads.
             if below(index.len() - place) < left {
                 base.deletes.push(quad);
                 left -= 1;
@@ -130,7 +130,8 @@ impl Work {
         made.context("there are updates")
     }
 
-    /// The data after the updates of a store in this folder: beside a keeper, or as it is then, opened again, and merged.
+    /// The data after the updates of a store in this folder: beside a keeper, or as it is then, opened again, and
+    /// merged.
     fn of_store(&self, folder: &Path, keeper: Option<&Service>) -> anyhow::Result<Vec<Dataset>> {
         let _ = std::fs::remove_dir_all(folder);
         let store = create_store(folder)?;
@@ -175,7 +176,7 @@ impl Work {
     }
 }
 
-/// Another subject, which has the quads of this one that are not there yet.
+/// Another subject, with this one's missing quads.
 fn other(subject: &NamedOrBlankNode) -> NamedNode {
     NamedNode::new_unchecked(match subject {
         NamedOrBlankNode::NamedNode(node) => format!("{}/other", node.as_str()),
@@ -202,14 +203,14 @@ fn quad_of(all: &Snapshot, [s, p, o, g]: [Id; 4]) -> anyhow::Result<Quad> {
     Ok(Quad::new(subject, predicate, all.term(o), graph))
 }
 
-/// Data that is asked, and the name of that which it is compared with.
+/// Data to ask, and the name of the data it is compared with.
 struct Side {
     name: &'static str,
     beside: Option<&'static str>,
     data: Dataset,
 }
 
-/// A folder for stores, with what is in it.
+/// A folder for stores, with its contents.
 struct Stores(PathBuf);
 
 impl Drop for Stores {
@@ -283,7 +284,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
 /// The median times of each side, and the number of rows.
 fn ask(service: &Service, sides: &[Side], query: &queries::Query, repeats: usize) -> anyhow::Result<(Vec<f64>, u64)> {
     let (mut times, mut rows) = (vec![Vec::new(); sides.len()], vec![0; sides.len()]);
-    // The first time, pages are checked and what is read much is copied.
+    // The first time, pages are checked and often-read data is copied.
     for repeat in 0..=repeats {
         for place in 0..sides.len() {
             // The first side changes each time.

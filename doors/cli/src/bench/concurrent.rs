@@ -1,7 +1,7 @@
 //! Copies of one query at once, `las` against `nls`.
 //!
-//! Falt et al., §6.1.1 and §6.2–6.3: the same query 16 times in parallel, Q2 Q4 Q5a Q6 Q7 Q8 Q9 Q11. The interval of the ratio
-//! of medians comes from resampling pairs of runs of the same round.
+//! Falt et al., §6.1.1 and §6.2–6.3: the same query 16 times in parallel, Q2 Q4 Q5a Q6 Q7 Q8 Q9 Q11. The interval of
+//! the ratio of medians comes from resampling pairs of runs of the same round.
 
 use super::measure::{self, Outcome, median};
 use super::{copies, queries};
@@ -9,7 +9,7 @@ use vicus_sparql::PlanOptions;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The strategy is the one that is compared with nls.
+    /// The strategy to compare with nls.
     #[command(flatten)]
     copies: copies::Args,
     /// Runs under each strategy.

@@ -1,4 +1,4 @@
-//! The options shared by benchmarks of several copies of a query: which queries, how many copies, and which runtime.
+//! The options shared by benchmarks of several copies of a query: the queries, the number of copies, and the runtime.
 
 use super::measure;
 use super::queries::{self, Query};
@@ -15,13 +15,13 @@ pub(super) struct Args {
     /// How many copies run at once.
     #[arg(long, default_value_t = 16, value_parser = measure::count)]
     pub(super) copies: usize,
-    /// Which queries.
+    /// The queries.
     #[arg(long, value_delimiter = ',', default_value = "q2,q4,q5a,q6,q7,q8,q9,q11")]
     queries: Vec<String>,
-    /// The strategy, with its parameters; by default what VICUS_STRATEGY says, else las.
+    /// The strategy, with its parameters; by default the one of VICUS_STRATEGY, else las.
     #[arg(long)]
     strategy: Option<Setting>,
-    /// How many threads; by default one for each PU that this process may use.
+    /// How many threads; by default one for each usable PU.
     #[arg(long, value_name = "N", value_parser = measure::threads)]
     threads: Option<usize>,
     /// The seed of the resampling.
@@ -46,7 +46,7 @@ impl Args {
         engine::serve(builder, self.threads)
     }
 
-    /// Checks that this many threads are available, before anything else is done.
+    /// Checks first of all that this many threads are available.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         engine::check_threads(self.threads)
     }

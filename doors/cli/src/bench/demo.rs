@@ -15,10 +15,10 @@ pub(crate) struct Args {
     /// A folder of .sparql files; by default the 17 queries of SP2Bench.
     #[arg(long, value_name = "FOLDER")]
     queries: Option<PathBuf>,
-    /// How many threads; by default one for each PU that this process may use.
+    /// How many threads; by default one for each usable PU.
     #[arg(long, value_name = "N", value_parser = measure::threads)]
     threads: Option<usize>,
-    /// The strategy that is compared with nls, with its parameters; by default what VICUS_STRATEGY says, else las.
+    /// The strategy to compare with nls, with its parameters; by default the one of VICUS_STRATEGY, else las.
     #[arg(long)]
     strategy: Option<Setting>,
     /// How often each query is run under each strategy; the medians are shown.

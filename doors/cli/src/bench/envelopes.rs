@@ -1,11 +1,11 @@
 //! How many rows an envelope should have: two queries, five sizes.
 //!
-//! Bobox report 2011/1, §6.2, Tables 1 and 2: Q2 and Q5a over a million triples with envelopes of 1K to 16K rows. Its times are
-//! from another machine and exclude parser and planner, so the milliseconds can't be compared, but their change with the size
-//! can: the column "of the best" divides each time by the least of its table.
+//! Bobox report 2011/1, §6.2, Tables 1 and 2: Q2 and Q5a over a million triples with envelopes of 1K to 16K rows. Its
+//! times are from another machine and exclude parser and planner, so the milliseconds can't be compared, but their
+//! change with the size can: the column "of the best" divides each time by the least of its table.
 //!
-//! §2.1 has a first guess for any machine: chunks of half the size of each level of cache. These are tried as well. A row is as
-//! wide as the widest that boxes of the query send.
+//! §2.1 has a first guess for any machine: chunks of half the size of each level of cache. These are tried as well. A
+//! row is as wide as the widest that boxes of the query send.
 
 use super::measure::{self, Outcome, deviation, median};
 use super::queries;
@@ -23,10 +23,10 @@ pub(crate) struct Args {
     /// How often each query is run with each size; the medians count. The report has the means of five.
     #[arg(long, default_value_t = 5, value_parser = measure::count)]
     repeats: usize,
-    /// How many threads; by default one for each PU that this process may use. The report used four.
+    /// How many threads; by default one for each usable PU. The report used four.
     #[arg(long, value_name = "N", value_parser = measure::threads)]
     threads: Option<usize>,
-    /// The strategy, with its parameters; by default what VICUS_STRATEGY says, else las.
+    /// The strategy, with its parameters; by default the one of VICUS_STRATEGY, else las.
     #[arg(long)]
     strategy: Option<Setting>,
 }
@@ -116,7 +116,7 @@ struct Half {
     rows: usize,
 }
 
-/// Half of each level of cache that the first PU has, divided by the width of a row. A cache of unknown size is left out.
+/// Half of each cache level of the first PU, divided by the width of a row. A cache of unknown size is left out.
 fn halves(topology: &Topology, row_bytes: usize) -> Vec<Half> {
     let first = topology.usable_pus().next().map(|pu| pu.id);
     let caches =
@@ -128,7 +128,7 @@ fn halves(topology: &Topology, row_bytes: usize) -> Vec<Half> {
     halves
 }
 
-/// The bytes of the widest row that a box of the query's model sends, with a word for each column.
+/// The bytes of the widest row sent by a box of the query's model, with a word for each column.
 fn widest_row(service: &Service, dataset: &Dataset, query: &queries::Query) -> anyhow::Result<usize> {
     let session = service.session(dataset, queries::session_options(&PlanOptions::default()));
     let prepared = session.call()?.prepare(&query.text)?;

@@ -1,7 +1,8 @@
 //! The cost of boxes and vias, and how a pipeline scales.
 //!
-//! Bobox report 2011/1, §6.3: the pipeline of core/kernels on 1 to 32 threads. The speed-up in the report's Table 3 collapses at 16 threads (1.43) and 32 (0.78) on four cores. The speed-up
-//! here is compared with that of a plain loop over the same kernel on as many threads, alternating in the same run.
+//! Bobox report 2011/1, §6.3: the pipeline of core/kernels on 1 to 32 threads. The speed-up in the report's Table 3
+//! collapses at 16 threads (1.43) and 32 (0.78) on four cores. The speed-up here is compared with that of a plain loop
+//! over the same kernel on as many threads, alternating in the same run.
 
 use super::measure::{self, Outcome, median, milliseconds, quartiles};
 use super::spin::{calibrate, spin};
@@ -26,7 +27,7 @@ pub(crate) struct Args {
     /// How often each is run; the medians count.
     #[arg(long, default_value_t = 5, value_parser = measure::count)]
     repeats: usize,
-    /// The strategy, with its parameters; by default what VICUS_STRATEGY says, else las.
+    /// The strategy, with its parameters; by default the one of VICUS_STRATEGY, else las.
     #[arg(long)]
     strategy: Option<Setting>,
     /// Measures the cost of an invocation only.
@@ -44,7 +45,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     Ok(results)
 }
 
-/// Makes four columns of so many rows for each envelope.
+/// Makes four columns of `rows` rows for each envelope.
 fn fresh_columns(rows: usize) -> impl Operator {
     let mut builder = EnvelopeBuilder::of_u64s(4);
     move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
@@ -61,7 +62,7 @@ fn fresh_columns(rows: usize) -> impl Operator {
     }
 }
 
-/// Boxes that do nothing, on one thread: nanoseconds for an invocation.
+/// Empty boxes, on one thread: nanoseconds for an invocation.
 fn overhead(args: &Args, strategy: &Setting) -> anyhow::Result<Vec<Outcome>> {
     const ENVELOPES: usize = 20_000;
     let network = Pipeline { envelopes: ENVELOPES, ..Pipeline::default() };
@@ -82,7 +83,7 @@ fn overhead(args: &Args, strategy: &Setting) -> anyhow::Result<Vec<Outcome>> {
     for _ in 0..args.repeats.max(5) {
         passing.push(per_act(&pass)?);
         making.push(per_act(&fresh)?);
-        // The time to write four columns, which is subtracted.
+        // The time to write four columns, to be subtracted.
         let (ms, ()) = milliseconds(|| {
             for round in 0..ENVELOPES {
                 for (n, block) in blocks.iter_mut().enumerate() {

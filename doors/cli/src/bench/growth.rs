@@ -1,7 +1,7 @@
 //! How times and memory grow with the data, and how Q4 scales with threads.
 //!
-//! A query whose time has exponent 1 takes twice as long for twice the triples; the exponent of its rows is printed beside it.
-//! The speed-up of Q4 is compared with that of a plain loop on as many threads, alternating in the same run.
+//! A query whose time has exponent 1 takes twice as long for twice the triples; the exponent of its rows is printed
+//! beside it. The speed-up of Q4 is compared with that of a plain loop on as many threads, alternating in the same run.
 
 use super::measure::{self, Outcome, exponent, median};
 use super::queries::{self, Query};
@@ -23,16 +23,16 @@ pub(crate) struct Args {
     /// Files to use instead, each as one size.
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "sizes")]
     data: Vec<String>,
-    /// Which queries; by default all 17.
+    /// The queries; by default all 17.
     #[arg(long, value_delimiter = ',')]
     queries: Vec<String>,
     /// How often each query is run at each size; the medians count.
     #[arg(long, default_value_t = 5, value_parser = measure::count)]
     repeats: usize,
-    /// How many threads; by default one for each PU that this process may use.
+    /// How many threads; by default one for each usable PU.
     #[arg(long, value_name = "N", value_parser = measure::threads)]
     threads: Option<usize>,
-    /// The strategy, with its parameters; by default what VICUS_STRATEGY says, else las.
+    /// The strategy, with its parameters; by default the one of VICUS_STRATEGY, else las.
     #[arg(long)]
     strategy: Option<Setting>,
 }
@@ -42,7 +42,7 @@ struct Size {
     triples: usize,
     /// The median milliseconds and the number of rows of each query.
     times: Vec<(f64, u64)>,
-    /// The memory that the store reports.
+    /// The memory reported by the store.
     held: SnapshotMemory,
 }
 
@@ -98,7 +98,7 @@ enum Source {
     Generate(u64),
 }
 
-/// The largest size first: otherwise memory left by an earlier load would hide a part of what it takes.
+/// The largest size first: otherwise memory left by an earlier load would hide a part of its need.
 fn sources(args: &Args) -> Vec<Source> {
     if args.data.is_empty() {
         let mut sizes = args.sizes.clone();

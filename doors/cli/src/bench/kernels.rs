@@ -1,9 +1,9 @@
 //! The papers' kernels on threads.
 //!
-//! Strategies and distributions are measured in turn, so that other load on the machine slows all of them. Each line is
-//! compared with the first (whose time is divided by the other's, so that more is better); the interval is over pairs of runs
-//! of the same round. Bytes near and far, and where tasks were found, are counted in a separate run that is not timed. Like the
-//! times, they cover the measured part only.
+//! Strategies and distributions are measured in turn, so other load on the machine slows all of them. Each line is
+//! compared with the first (the first one's time is divided by the line's, so more is better); the interval is over
+//! pairs of runs of the same round. Bytes near and far, and the places of found tasks, are counted in a separate run
+//! that is not timed. Like the times, they cover the measured part only.
 
 use super::measure::{self, Outcome, interval, median, quartiles};
 use crate::threads::{self, Threads};
@@ -23,18 +23,18 @@ use vicus_kernels::{AnyKernel, Kernel, Serial};
 pub(crate) struct Args {
     #[command(flatten)]
     kernels: kernel::Args,
-    /// The strategies to compare, a list such as las,nls:spares=2,steal; by default those of VICUS_STRATEGY, else vicus. The
-    /// first line of each kernel (first number of threads, strategy, submission and distribution) is the reference: `ratio` and
-    /// its paired 95 % interval are its time divided by the other's.
+    /// The strategies to compare, a list such as las,nls:spares=2,steal; by default those of VICUS_STRATEGY, else
+    /// vicus. The first line of each kernel (first number of threads, strategy, submission and distribution) is the
+    /// reference: `ratio` and its paired 95 % interval are its time divided by the other's.
     #[arg(long, value_name = "LIST")]
     strategy: Vec<Settings>,
-    /// Numbers of threads; by default one for each PU that may be used.
+    /// Numbers of threads; by default one for each usable PU.
     #[arg(long, value_delimiter = ',', value_name = "N", value_parser = measure::threads)]
     threads: Vec<usize>,
     /// How often each is run; the medians count.
     #[arg(long, default_value_t = 3, value_parser = measure::count)]
     repeats: usize,
-    /// Does not compare the result with that of a run without tasks, which takes as long as one thread needs.
+    /// Does not compare the result with a run without tasks, which takes as long as one thread needs.
     #[arg(long)]
     unchecked: bool,
 }
@@ -188,14 +188,14 @@ impl Side {
     }
 }
 
-/// The bytes that the measured part moved, and where its tasks were found.
+/// The bytes moved by the measured part, and the places of its tasks.
 #[derive(Serialize)]
 pub(crate) struct Account {
-    /// All bytes that pieces of work declare, divided by the time of the timed runs.
+    /// All bytes declared by pieces of work, divided by the time of the timed runs.
     gigabytes_per_second: f64,
     near_bytes: u64,
     far_bytes: u64,
-    /// Bytes whose node even the kernel does not know.
+    /// Bytes on a node unknown even to the kernel.
     unknown_bytes: u64,
     pieces: u64,
     takes: Vec<Takes>,
@@ -263,7 +263,7 @@ mod tests {
         }
     }
 
-    /// What happened: grids that threads touched first were of unknown node, because only placed memory was looked up.
+    /// What happened: grids first touched by threads were of unknown node, because only placed memory was looked up.
     #[test]
     fn each_byte_is_near_or_far() {
         // Each task reads and writes a vector, as one access.

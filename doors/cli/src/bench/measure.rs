@@ -92,7 +92,7 @@ pub(crate) fn interval(times: &[Vec<f64>; 2], seed: u64) -> (f64, f64) {
     (ratios[SAMPLES / 40], ratios[SAMPLES - 1 - SAMPLES / 40])
 }
 
-/// The milliseconds that `work` takes.
+/// The milliseconds of `work`.
 pub(crate) fn milliseconds<R>(work: impl FnOnce() -> R) -> (f64, R) {
     let began = Instant::now();
     let result = work();
@@ -143,7 +143,7 @@ mod tests {
     fn the_exponent_of_a_power_law_is_found() {
         let points = [1.0, 4.0, 9.0].map(|x: f64| (x, 5.0 * x * x.sqrt()));
         assert!((exponent(&points).unwrap() - 1.5).abs() < 1e-12);
-        // Least squares for three points that are not on a line: slope 1 between the outer two, whatever the middle one is.
+        // Least squares for three points not on a line: slope 1 between the outer two, at any place of the middle one.
         let points = [(1.0, 1.0), (10.0, 1000.0), (100.0, 100.0)];
         assert!((exponent(&points).unwrap() - 1.0).abs() < 1e-12);
         assert_eq!(exponent(&[(5.0, 1.0), (5.0, 2.0)]), None);

@@ -1,4 +1,5 @@
-//! Compares the simulator's predictions for this machine with measurements: the papers' kernels, simulated and on threads.
+//! Compares the simulator's predictions for this machine with measurements: the papers' kernels, simulated and on
+//! threads.
 
 use super::kernels::once;
 use super::measure::{self, Outcome, median, quartiles};
@@ -13,23 +14,23 @@ use vicus_sim::{Machine, Options, Recorder, simulate};
 /// See `vicus bench prediction --help`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The file that `vicus calibrate` wrote on this machine; without it, the machine is calibrated now.
+    /// The file written by `vicus calibrate` on this machine; without it, the machine is calibrated now.
     #[arg(long, value_name = "FILE.toml")]
     machine: Option<PathBuf>,
-    /// Which kernels; all by default.
+    /// The kernels; all by default.
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     kernel: Vec<String>,
     /// The strategies, a list such as las,nls:spares=2,steal; by default those of VICUS_STRATEGY, else vicus.
     #[arg(long, value_name = "LIST")]
     strategy: Vec<Settings>,
-    /// Numbers of threads; by default one, and one for each PU that may be used.
+    /// Numbers of threads; by default one, and one for each usable PU.
     #[arg(long, value_delimiter = ',', value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Vec<u16>,
     /// How often each is run, and simulated with another seed; the faster quartile counts, as in the calibration.
     #[arg(long, default_value_t = 7, value_parser = measure::count)]
     repeats: usize,
-    /// How often everything is repeated; without a file, the machine is calibrated each time. The medians of rounds count,
-    /// because a machine that other users share is slower for seconds at a time.
+    /// How often everything is repeated; without a file, the machine is calibrated each time. The medians of rounds
+    /// count, because a machine shared with other users is slower for seconds at a time.
     #[arg(long, default_value_t = 1, value_parser = measure::count)]
     rounds: usize,
     /// Fails if a prediction differs from the measurement by more than this share.
@@ -37,8 +38,8 @@ pub(crate) struct Args {
     within: Option<f64>,
 }
 
-/// The input's size as a multiple of the papers': long enough to be timed, short enough to be repeated. The data is much larger
-/// than the last caches or much smaller; how much of a cache other programs use can't be predicted.
+/// The input's size as a multiple of the papers': long enough to be timed, short enough to be repeated. The data is
+/// much larger than the last caches or much smaller; how much of a cache other programs use can't be predicted.
 fn times(kernel: &str) -> f64 {
     match kernel {
         "map" | "vecmul" => 16.0,
@@ -145,7 +146,7 @@ impl Case {
             (0..args.repeats).map(|_| Ok(once(&self.kernel, &runtime)?.0)).collect::<anyhow::Result<Vec<_>>>()?;
         let plan = machine.plan(&self.setting, self.threads);
         let program = Recorder::record(&self.kernel, self.threads);
-        // As many as are measured, of which the same one counts: what tasks a thread takes first is left to chance in both.
+        // As many as are measured, with the same statistic: in both, chance decides the first tasks of a thread.
         let simulated = (1..=args.repeats as u64).map(|seed| {
             let options = Options { parameters: machine.parameters, seed, ..Options::default() };
             Ok(simulate(machine, &plan, &program, &options)?.wall_ns / 1e6)

@@ -57,7 +57,7 @@ pub(super) fn queries(folder: Option<&Path>) -> anyhow::Result<Vec<Query>> {
     Ok(queries)
 }
 
-/// Those of the 17 queries with these names.
+/// The ones of the 17 queries with these names.
 pub(crate) fn named(names: &[String]) -> anyhow::Result<Vec<Query>> {
     let mut all = queries(None)?;
     let take = |name: &String| {
@@ -82,13 +82,13 @@ pub(super) struct Run {
     pub(super) totals: Totals,
 }
 
-/// What measured queries are asked with: the same moment each time.
+/// The options of measured queries: the same moment each time.
 pub(crate) fn session_options(plan: &PlanOptions) -> SessionOptions {
     SessionOptions { plan: *plan, moment: Some(Moment::default()), ..SessionOptions::default() }
 }
 
-/// Parses, plans and runs a query: `copies` of it at once, on the service's threads. The time is from the parser to the last
-/// copy's last row.
+/// Parses, plans and runs a query: `copies` of it at once, on the service's threads. The time is from the parser to the
+/// last copy's last row.
 pub(super) fn run(
     service: &Service,
     dataset: &Dataset,

@@ -1,4 +1,4 @@
-//! Generated data, in a folder that is deleted when it is dropped.
+//! Generated data, in a folder deleted on drop.
 
 use crate::{generate, interrupt};
 use anyhow::Context;
@@ -14,7 +14,7 @@ impl Scratch {
     pub(super) fn new() -> anyhow::Result<Scratch> {
         let folder = std::env::temp_dir().join(format!("vicus-bench-{}", std::process::id()));
         std::fs::create_dir(&folder).with_context(|| format!("{}: can't be made", folder.display()))?;
-        // Without a handler the folder stays, which does no harm.
+        // Without a handler the folder stays; this does no harm.
         let _ = ctrlc::set_handler({
             let folder = folder.clone();
             move || {

@@ -17,10 +17,10 @@ pub(crate) struct Args {
     /// How many constants each query is asked with; the medians count.
     #[arg(long, default_value_t = 100, value_parser = measure::count)]
     repeats: usize,
-    /// How many threads; by default one for each PU that this process may use.
+    /// How many threads; by default one for each usable PU.
     #[arg(long, value_name = "N", value_parser = measure::threads)]
     threads: Option<usize>,
-    /// The strategy, with its parameters; by default what VICUS_STRATEGY says, else las.
+    /// The strategy, with its parameters; by default the one of VICUS_STRATEGY, else las.
     #[arg(long)]
     strategy: Option<Setting>,
 }

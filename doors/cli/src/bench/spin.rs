@@ -4,7 +4,7 @@ use super::measure::milliseconds;
 use std::hint::black_box;
 use vicus_kernels::{Pipeline, compute};
 
-/// As many values as an envelope of the pipeline has rows.
+/// One value for each row of the pipeline's envelopes.
 fn values() -> Vec<u64> {
     vec![1; Pipeline::default().rows]
 }

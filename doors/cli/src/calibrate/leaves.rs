@@ -1,6 +1,6 @@
-//! The speed of each kind of leaf on one thread without tasks: of the kernels with inputs that fit a core's caches. And for
-//! leaves that do little with each byte, the speed at which their bytes arrive if none is in a cache: how far their accesses are
-//! apart counts there as well.
+//! The speed of each kind of leaf on one thread without tasks: of the kernels with inputs that fit a core's caches. And
+//! for leaves with little work for each byte, the speed of their bytes' arrival if none is in a cache: the distance of
+//! their accesses counts there as well.
 
 use super::{Effort, PAGE, median, quartiles};
 use crate::bench::kernels::once;
@@ -19,8 +19,8 @@ use vicus_memory::distribution::Distribution;
 use vicus_schedule::Access;
 use vicus_sim::Machine;
 
-/// The kernels with inputs as small as possible without changing their leaves' speed. The data of streaming kernels fits the first
-/// cache; that of the others lies in the last caches, as it does for their tasks.
+/// The kernels with inputs as small as possible without changing their leaves' speed. The data of streaming kernels
+/// fits the first cache; the other kernels' data lies in the last caches, as it does for their tasks.
 fn small() -> Vec<AnyKernel> {
     vec![
         Map { vectors: 8, bytes: 16 << 10, ..Map::default() }.into(),
@@ -38,20 +38,22 @@ fn small() -> Vec<AnyKernel> {
         Uts { tree: vicus_kernels::Tree::Geometric { mean: 4.0, depth: 7 }, ..Uts::default() }.into(),
         Alignment { proteins: 4, ..Alignment::default() }.into(),
         Fft { len: 1 << 17, ..Fft::default() }.into(),
-        // A branch predictor would learn fewer persons, and fewer days, on which fewer are ill. Other persons than those of the default input.
+        // A branch predictor would learn fewer persons, and fewer days with few ill persons. Other persons than the
+        // default input's.
         Health { regions: 4, seed: 2, ..Health::default() }.into(),
         Sort { len: 1 << 17, ..Sort::default() }.into(),
         Strassen { levels: 1, ..Strassen::default() }.into(),
     ]
 }
 
-/// Whether the kernel does little with each byte, and goes on before it has come. (The branches of `health` wait for each person's state.)
+/// Whether the kernel does little with each byte, and goes on before it has come. (The branches of `health` wait for
+/// each person's state.)
 fn is_streaming(kernel: &AnyKernel) -> bool {
     !["matmul", "sparselu", "alignment", "fft", "health", "sort", "strassen"].contains(&kernel.name())
 }
 
-/// Kernels with so many bytes that caches don't matter, in tasks as large as in the papers' inputs. With each kernel: only pieces of work with an access whose rows are at
-/// least so many bytes apart are measured; 0 measures all.
+/// Kernels with enough bytes to make caches irrelevant, in tasks as large as in the papers' inputs. With each kernel:
+/// the least distance of an access's rows in bytes, for pieces of work to be measured; 0 measures all.
 fn large(bytes: usize) -> Vec<(AnyKernel, usize)> {
     // There are two arrays of this size.
     let (vectors, rows) = (bytes >> 20, ((bytes >> 2) as f64).sqrt() as usize);
@@ -78,7 +80,7 @@ fn large(bytes: usize) -> Vec<(AnyKernel, usize)> {
 pub(super) struct Leaves {
     /// Operations per nanosecond while the data is in a cache.
     pub(super) per_ns: BTreeMap<&'static str, f64>,
-    /// For those that stream, bytes per second while no data is in a cache: of the bytes that they declare, halos included.
+    /// For streaming leaves, bytes per second while no data is in a cache: of the declared bytes, halos included.
     pub(super) bandwidth: BTreeMap<&'static str, f64>,
 }
 
@@ -138,8 +140,8 @@ fn near(effort: Effort, machine: &Machine) -> anyhow::Result<BTreeMap<&'static s
     Ok(leaves)
 }
 
-/// The leaves of these kernels only count operations; their time is the time between joins. It is zero, and the speed is not
-/// finite, if the joins were measured to take all of it: other load was measured with them.
+/// The leaves of these kernels only count operations; their time is the time between joins. It is zero, and the speed
+/// is not finite, if the joins were measured to take all of it: other load was measured with them.
 fn without_joins(
     effort: Effort,
     kernel: &AnyKernel,
@@ -185,7 +187,7 @@ struct Warm<'m> {
     serial: Serial,
     machine: &'m Machine,
     clock_ns: f64,
-    /// Whether to bring all that a piece of work touches into the caches first.
+    /// Whether to bring all data of a piece of work into the caches first.
     touches: bool,
     /// Whether the kernel is in its measured part.
     counts: AtomicBool,
@@ -219,7 +221,7 @@ impl World for Warm<'_> {
     }
 
     fn array<T: Element>(&self, len: usize, distribution: &Distribution) -> Array<'_, T> {
-        // Arrays that begin at the same offset within a page conflict in the first-level cache, but not elsewhere.
+        // Arrays with the same offset within a page conflict in the first-level cache, but not elsewhere.
         let lines = self.arrays.fetch_add(1, Ordering::Relaxed) * 29 % 61;
         let whole = self.serial.array::<T>(len + 2 * PAGE / size_of::<T>(), distribution);
         let start = whole.reads(0..0).start;
@@ -262,7 +264,7 @@ struct Streaming<'r> {
     clock_ns: f64,
     /// Whether the kernel is in its measured part.
     counts: AtomicBool,
-    /// Pieces of work count that have an access whose rows are at least so many bytes apart.
+    /// A piece of work counts if one of its accesses has rows at least this many bytes apart.
     apart: usize,
     leaves: Mutex<BTreeMap<&'static str, Moved>>,
 }
@@ -310,7 +312,7 @@ impl World for Streaming<'_> {
     }
 }
 
-/// Writes to each page, so that no piece of work is timed with the system's work for new pages.
+/// Writes to each page, so no piece of work is timed with the system's work for new pages.
 fn write_pages<T: Element>(array: Array<'_, T>) {
     for at in (0..array.len()).step_by(PAGE / size_of::<T>()) {
         #[expect(unsafe_code, reason = "arrays are shared by tasks")]
@@ -319,13 +321,14 @@ fn write_pages<T: Element>(array: Array<'_, T>) {
     }
 }
 
-/// Brings everything that a piece of work will read and write into the caches.
+/// Brings all data of a piece of work into the caches.
 fn touch(access: &Access) {
     for stretch in access.stretches() {
         for at in stretch.step_by(64) {
             let byte: *const u8 = std::ptr::with_exposed_provenance(at);
             #[expect(unsafe_code, reason = "what a task touches is known by address")]
-            // SAFETY: the kernel's array, which lives and is initialised; no other thread exists that could write to it.
+            // SAFETY: the kernel's array, which lives and is initialised; no other thread exists that could write to
+            // it.
             black_box(unsafe { byte.read_volatile() });
         }
     }

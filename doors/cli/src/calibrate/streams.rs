@@ -22,7 +22,7 @@ pub(super) struct Streams {
 
 pub(super) struct Cache {
     pub(super) level: u8,
-    /// The greatest number of bytes that stay in this cache when they are read repeatedly.
+    /// The most bytes that stay in this cache when they are read repeatedly.
     pub(super) bytes: u64,
     pub(super) latency_ns: f64,
     pub(super) bandwidth: f64,
@@ -36,13 +36,13 @@ pub(super) struct PlacedMemory {
     pub(super) core_bandwidth: f64,
     pub(super) stream_bandwidth: f64,
     pub(super) controller_bandwidth: f64,
-    /// Of a page's first write.
+    /// The time of a page's first write.
     pub(super) fault_ns: f64,
     /// Between two nodes; `None` if there is one node.
     pub(super) link_bandwidth: Option<f64>,
 }
 
-/// Threads that measure, each on a PU of its own.
+/// Measuring threads, each on a PU of its own.
 struct Bench<'t> {
     topology: &'t Topology,
     effort: Effort,
@@ -104,7 +104,8 @@ fn clock_ghz(effort: Effort) -> f64 {
 
 /// Reads all bytes as fast as possible: in one stream, or in several, each over a part of its own.
 ///
-/// By index, without iterators: a build in several units that are not optimised together calls their functions for each word, and reads at a thirtieth of the speed.
+/// By index, without iterators: a build in several units that are not optimised together calls their functions for each
+/// word, and reads at a thirtieth of the speed.
 fn read<const STREAMS: usize>(bytes: &[u8]) -> u64 {
     let (lines, _) = bytes.as_chunks::<64>();
     let part = lines.len() / STREAMS;
@@ -151,7 +152,7 @@ enum Sweep {
 }
 
 impl Bench<'_> {
-    /// The cache levels of the first thread's PU: level, size, and the number of PUs that share it.
+    /// The cache levels of the first thread's PU: level, size, and the number of PUs sharing it.
     fn levels(&self) -> Vec<(u8, u64, usize)> {
         let pu = self.runtime.plan().seats[0].pu;
         let mut own: Vec<_> = self.topology.caches.iter().filter(|cache| cache.pus.contains(&pu)).collect();
@@ -159,8 +160,8 @@ impl Bench<'_> {
         own.iter().map(|cache| (cache.level, cache.bytes, cache.pus.len())).collect()
     }
 
-    /// For each cache level, and for memory, a number of bytes that surely come from there: halfway between the capacity of the
-    /// level below and its own.
+    /// For each cache level, and for memory, a number of bytes that surely come from there: halfway between the
+    /// capacity of the level below and its own.
     fn sets(&self) -> Vec<usize> {
         let mut below = 0.0;
         let mut sets = Vec::new();
@@ -181,7 +182,7 @@ impl Bench<'_> {
         sets.into_iter().map(|set| set.clamp(4096, self.effort.most_bytes)).collect()
     }
 
-    /// Allocated memory that was written to, on this node or near the caller.
+    /// Allocated and written memory, on this node or near the caller.
     fn memory(&self, bytes: usize, node: Option<NodeId>) -> Placed {
         let on = |node| Distribution::On(self.runtime.memory().expect("there are addresses").location_near(node));
         let chosen = node.map_or(Distribution::Standard, on);
@@ -249,7 +250,7 @@ impl Bench<'_> {
         }) / steps as f64
     }
 
-    /// The largest set that is still read at nearer to this level's speed than to the next one's.
+    /// The largest set still read at nearer to this level's speed than to the next one's.
     fn kept(&self, from: Range<usize>, here: f64, next: f64) -> u64 {
         let Range { start: mut fits, end: nominal } = from;
         if here < 1.1 * next || fits >= nominal {
@@ -271,7 +272,7 @@ impl Bench<'_> {
         fits as u64
     }
 
-    /// The bandwidth at which all threads of the first one's cache read from it.
+    /// The bandwidth of all threads of the first one's cache reading from it.
     fn shared(&self, level: usize, set: usize) -> Option<f64> {
         let (level, _, pus) = self.levels()[level];
         let first = self.runtime.plan().seats[0].pu;
@@ -296,7 +297,7 @@ impl Bench<'_> {
         self.threads(|seat| seat.node == node)
     }
 
-    /// The bytes per second that these threads move together, each through memory of its own.
+    /// The bytes per second moved by these threads together, each through memory of its own.
     fn together(&self, threads: &[usize], bytes: usize, node: Option<NodeId>, sweep: Sweep) -> f64 {
         let (barrier, sums) = (Barrier::new(threads.len()), Mutex::new(vec![0.0; self.effort.samples]));
         let once = Effort { samples: 1, ..self.effort };
@@ -328,8 +329,8 @@ impl Bench<'_> {
             if found.iter().any(|&(other, _)| other == value) {
                 continue;
             }
-            // If no node has this distance from the first thread's node, its latency to the other pair's node is the best
-            // approximation.
+            // If no node has this distance from the first thread's node, its latency to the other pair's node is the
+            // best approximation.
             let to =
                 self.topology.nodes.iter().find(|to| to.id != from && self.topology.numa_value(from, to.id) == value);
             let node = to.map_or(b, |to| to.id);
@@ -339,13 +340,13 @@ impl Bench<'_> {
         found
     }
 
-    /// Pairs of different nodes that have memory.
+    /// Pairs of different nodes with memory.
     fn pairs(&self) -> impl Iterator<Item = (NodeId, NodeId)> {
         let nodes = self.topology.nodes.iter().filter(|node| self.topology.has_memory(node.id)).map(|node| node.id);
         nodes.clone().flat_map(move |a| nodes.clone().filter(move |&b| b != a).map(move |b| (a, b)))
     }
 
-    /// The bandwidth at which all threads of a node read from the nearest other node.
+    /// The bandwidth of all threads of a node reading from the nearest other node.
     fn link(&self, threads: &[usize], bytes: usize) -> Option<f64> {
         let from = self.node_of(0);
         let mut others: Vec<NodeId> = self.pairs().filter(|&(a, _)| a == from).map(|(_, b)| b).collect();
@@ -353,7 +354,8 @@ impl Bench<'_> {
         others.first().map(|&to| self.together(threads, bytes, Some(to), Sweep::Read))
     }
 
-    /// The share of computing that overlaps with the arrival of bytes, from how much longer a sweep takes than its bytes alone.
+    /// The share of computing that overlaps with the arrival of bytes, from how much longer a sweep takes than its
+    /// bytes alone.
     fn overlap(&self, small: usize, large: usize) -> f64 {
         let once = Effort { samples: 1, ..self.effort };
         let memory = self.memory(large, None);
@@ -361,7 +363,7 @@ impl Bench<'_> {
         const APART: usize = 272;
         let numbers = |bytes: usize| vec![1.0_f32; bytes / 4 + APART];
         let (mut near, mut far) = (numbers(small), numbers(large));
-        // Times per byte, of all three sweeps in turn; that of bytes alone as the simulator has them arrive.
+        // Times per byte, of all three sweeps in turn; the bytes alone arrive as in the simulator.
         let share = || {
             let moving =
                 1.0 / once.bytes_per_second(large, || _ = black_box(read::<SEVERAL>(black_box(memory.bytes()))));

@@ -68,7 +68,7 @@ fn deferred() {
     });
 }
 
-/// The time to find out where the bytes of an access lie, and that of each further stretch of it.
+/// The time to find the nodes of an access's bytes, and the time of each further stretch of it.
 fn dealing(effort: Effort) -> (f64, f64) {
     const ROWS: usize = 128;
     const TIMES: usize = 1000;
@@ -93,8 +93,8 @@ fn dealing(effort: Effort) -> (f64, f64) {
     (first, (by_rows - first) / (ROWS - 1) as f64)
 }
 
-/// How much the times of equal tasks differ on one thread: the standard deviation that the middle half of them has, as a share of
-/// their median. The other half is left out, since most of what an interrupt or another program delays is there.
+/// How much the times of equal tasks differ on one thread: the standard deviation of the middle half, as a share of the
+/// median. The other half is left out, since most delays by interrupts and other programs are there.
 fn jitter(effort: Effort) -> f64 {
     const VECTORS: usize = 100;
     const SWEEPS: usize = 16;
@@ -121,7 +121,7 @@ fn jitter(effort: Effort) -> f64 {
     runtime("las", 1).run(|| effort.median(deviation)).min(Parameters::MOST_JITTER)
 }
 
-/// The time from a join until another thread that looks for work begins its second branch.
+/// The time from a join until another thread in search of work begins its second branch.
 fn stealing(effort: Effort) -> f64 {
     if vicus::this_machine().topology.default_threads() < 2 {
         return 100.0;
@@ -144,7 +144,7 @@ fn stealing(effort: Effort) -> f64 {
     })
 }
 
-/// The time from putting a task until it begins on a thread that slept.
+/// The time from putting a task until it begins on a sleeping thread.
 fn waking(effort: Effort) -> f64 {
     if vicus::this_machine().topology.default_threads() < 2 {
         return Parameters::default().wake_ns;

@@ -1,11 +1,11 @@
-//! Bibliographies as SP2Bench describes them, year after year from 1940 on.
+//! Bibliographies by the description of SP2Bench, year after year from 1940 on.
 //!
-//! Schmidt, Hornung, Lausen and Pinkel, "SP2Bench: A SPARQL Performance Benchmark", ICDE 2009, §3: the numbers of documents of
-//! each class in a year, of authors' papers, and of citations. We differ: where the paper leaves a choice open, it is made so
-//! that the queries' results have the sizes that the benchmark's authors published, and the words are our own.
+//! Schmidt, Hornung, Lausen and Pinkel, "SP2Bench: A SPARQL Performance Benchmark", ICDE 2009, §3: the numbers of
+//! documents of each class in a year, of authors' papers, and of citations. We differ: where the paper leaves a choice
+//! open, we match the sizes of the queries' results published by the benchmark's authors, and the words are our own.
 //!
-//! `numbers` has the formulas, `class` the attributes, `year` the documents of a year and their order, `people` authors and
-//! editors, `citations` references, `words` names and texts, `syntax` the file formats. This file combines them.
+//! `numbers` has the formulas, `class` the attributes, `year` the documents of a year and their order, `people` authors
+//! and editors, `citations` references, `words` names and texts, `syntax` the file formats. This file combines them.
 
 mod citations;
 mod class;
@@ -26,17 +26,17 @@ use syntax::{Predicate, Writer};
 use words::Words;
 use year::Year;
 
-/// The first year that has data.
+/// The first year with data.
 const FIRST_YEAR: u32 = 1940;
-/// The last year in which Paul Erdős writes and edits.
+/// The last year with papers and proceedings by Paul Erdős.
 const ERDOES_LAST_YEAR: u32 = 1996;
 /// The number of his papers in a year.
 const ERDOES_PAPERS: usize = 10;
-/// The number of proceedings that he edits in a year, if there are as many.
+/// The number of proceedings he edits in a year, if there are as many.
 const ERDOES_PROCEEDINGS: usize = 2;
 
-/// Writes documents until there are this many triples, and returns the exact number. `progress` is called now and then with the
-/// number so far. Memory: a few bytes for each document and author of two years, not of all.
+/// Writes documents until there are this many triples, and returns the exact number. `progress` is called now and then
+/// with the number so far. Memory: a few bytes for each document and author of two years, not of all.
 pub(super) fn write(
     seed: u64,
     triples: u64,
@@ -71,7 +71,7 @@ pub(super) fn write(
     library.out.finish()
 }
 
-/// The state that later documents depend on.
+/// The state behind later documents.
 struct Library<'a> {
     out: Writer<'a>,
     chance: Chance,
@@ -112,7 +112,7 @@ impl Library<'_> {
         if cites {
             self.references(&document)?;
         }
-        // Added after its own references, so that no document cites itself.
+        // Added after its own references, so no document cites itself.
         self.citations.add(document, cites, &mut self.chance);
         Ok(())
     }
@@ -184,7 +184,7 @@ impl Library<'_> {
         Ok(())
     }
 
-    /// Relates a document to an author or editor, whose own triples are written before the first mention.
+    /// Relates a document to an author or editor. A person's own triples come before the first mention.
     fn related(&mut self, document: &Document, predicate: Predicate, person: Person) -> io::Result<()> {
         if self.people.introduce(person) {
             self.declare(person)?;

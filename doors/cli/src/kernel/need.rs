@@ -6,9 +6,9 @@ use vicus_kernels::{AnyKernel, Kernel, Tree};
 /// How a kernel will be run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
-    /// On threads, which need arrays.
+    /// On threads, with arrays.
     Threads,
-    /// On a simulated machine, which needs a program of tasks.
+    /// On a simulated machine, with a program of tasks.
     Simulation,
 }
 
@@ -21,8 +21,8 @@ struct Need {
     pieces: f64,
 }
 
-/// The bytes of a recorded piece of work, with its task and what a simulation keeps of it: 350 were measured with fib and 670
-/// with uts, for each piece estimated here.
+/// The bytes of a recorded piece of work, with its task and the simulation's part of it: 350 were measured with fib and
+/// 670 with uts, for each piece estimated here.
 const PIECE_BYTES: f64 = 700.0;
 
 /// The greatest number of pieces of work given to threads: some hours of the smallest ones.
@@ -82,13 +82,15 @@ impl Need {
                 let residues = number(of.proteins) * number(of.least.midpoint(of.most));
                 Need { bytes: residues + 4.0 * pairs, pieces: number(of.proteins) + pairs }
             }
-            // Each part of a transform is moved, transformed or completed once, and then again as a part of the next larger one.
+            // Each part of a transform is moved, transformed or completed once, and then again as a part of the next
+            // larger one.
             AnyKernel::Fft(of) => {
                 let parts = number(of.len) / number(of.alone);
                 Need { bytes: 2.0 * 16.0 * number(of.len), pieces: parts * (1.0 + 2.0 * (parts.log2() / 4.0).ceil()) }
             }
             AnyKernel::Health(of) => {
-                // A village has half as much personnel as the one above it, two persons at the lowest level; and a person four words.
+                // A village has half as much personnel as the one above it, two persons at the lowest level; and a
+                // person four words.
                 let villages = |level: u32| match of.levels.saturating_sub(1).checked_sub(level) {
                     Some(0) | None => 1.0,
                     Some(below) => number(of.regions) * number(of.cities).powi(below as i32 - 1),
@@ -106,7 +108,7 @@ impl Need {
             }
             AnyKernel::Strassen(of) => {
                 let elements = (number(of.block) * 2f64.powf(f64::from(of.levels))).powi(2);
-                // Eleven quadrants in each product that is divided; at each level there are 7/4 times as many of them.
+                // Eleven quadrants in each divided product; at each level there are 7/4 times as many of them.
                 let temporary = 11.0 / 4.0 * (1.75f64.powf(f64::from(of.levels)) - 1.0) / 0.75;
                 let products = 7f64.powf(f64::from(of.levels));
                 Need { bytes: 4.0 * elements * (3.0 + temporary), pieces: 4.0 / 3.0 * products }
@@ -115,7 +117,7 @@ impl Need {
     }
 }
 
-/// Checks that there is memory, and time, for a kernel with this input.
+/// Checks for enough memory, and time, for a kernel with this input.
 pub(super) fn check(kernel: &AnyKernel, by: By, free_bytes: u64) -> anyhow::Result<()> {
     let (Need { bytes, pieces }, name, free) = (Need::of(kernel), kernel.name(), free_bytes as f64);
     let (bytes, what) = match by {

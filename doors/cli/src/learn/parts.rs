@@ -1,8 +1,8 @@
-//! Which types of tasks are better not dealt by their data, or by one datum, and which blocks are better laid out
-//! otherwise, under the strategy and the distribution that suit the program as a whole.
+//! Types of tasks that are better not dealt by their data, or by one datum, and blocks that are better laid out
+//! otherwise, under the strategy and the distribution for the program as a whole.
 //!
-//! Each choice is simulated alone beside the program's. Those that save more than a percent are then added up, the best
-//! one first, as long as each saves another percent.
+//! Each choice is simulated alone beside the program's. The ones that save more than a percent are then added up, the
+//! best one first, as long as each saves another percent.
 
 use super::AS_GOOD;
 use crate::simulate::jobs::on_all_threads;
@@ -16,18 +16,18 @@ use vicus_sim::{Program, Step, TaskSpec};
 /// How many types of tasks and sizes of blocks are tried, those with most bytes first.
 const MOST: usize = 12;
 
-/// What suits parts of a program.
+/// The treatments of parts of a program.
 #[derive(Default, Serialize)]
 pub(super) struct Parts {
-    /// All choices that were tried.
+    /// All choices tried.
     pub(super) tried: Vec<Tried>,
-    /// Each type of tasks that says which data it uses, by the symbol of its function.
+    /// Each type of tasks with named data, by the symbol of its function.
     #[serde(serialize_with = "named")]
     pub(super) tasks: BTreeMap<String, Treatment>,
-    /// Blocks that lie otherwise than the program's others, by their bytes.
+    /// Blocks laid out differently from the program's others, by their bytes.
     #[serde(serialize_with = "shown")]
     pub(super) blocks: BTreeMap<usize, Distribution>,
-    /// By trace, the time with all that was chosen; empty if nothing was.
+    /// By trace, the time with all choices; empty if none was made.
     pub(super) ms: Vec<f64>,
 }
 
@@ -45,13 +45,13 @@ pub(super) struct Tried {
     pub(super) chosen: bool,
 }
 
-/// What a choice is for.
+/// The subject of a choice.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Part {
     /// Tasks of this function.
     Tasks(String),
-    /// Blocks of so many bytes.
+    /// Blocks of this size.
     Blocks(usize),
 }
 
@@ -112,8 +112,8 @@ impl Choice {
     }
 }
 
-/// Finds out what suits the parts of a program whose runs are these, as `time` says how long each takes under `plan`.
-/// `ms`: how long they take as they are.
+/// Finds the treatments for the parts of a program with these runs. `time` gives the time of a run under `plan`, `ms`
+/// the times without changes.
 pub(super) fn find<T>(
     programs: &[&Program],
     plan: &Plan,
@@ -195,7 +195,7 @@ fn leaf(task: &TaskSpec) -> Option<usize> {
     })
 }
 
-/// The symbol of a function that a trace names with its place in the source: `name (function file:line)`.
+/// The symbol of a function in a trace's name for it with its place in the source: `name (function file:line)`.
 fn symbol(name: &str) -> &str {
     let is_place = |place: &str| {
         let line = place.rsplit_once(':').map_or("", |(_, line)| line);
@@ -205,8 +205,7 @@ fn symbol(name: &str) -> &str {
     parts.filter(|(_, place)| is_place(place)).map_or(name, |(symbol, _)| symbol)
 }
 
-/// The types of tasks that say which data they use, those with most bytes first. Without those whose functions the
-/// trace does not name.
+/// The types of tasks with named data, the ones with most bytes first. Functions unnamed in the trace are left out.
 fn types(programs: &[&Program]) -> Vec<String> {
     let mut bytes: BTreeMap<&str, usize> = BTreeMap::new();
     for program in programs {
@@ -221,8 +220,8 @@ fn types(programs: &[&Program]) -> Vec<String> {
     types.into_iter().map(|(name, _)| name.to_owned()).collect()
 }
 
-/// The sizes of blocks that are large enough to be placed, those with most bytes in all first; none if all blocks have
-/// one size.
+/// The sizes of blocks large enough to be placed, the ones with most bytes in all first; none if all blocks have one
+/// size.
 fn sizes(programs: &[&Program]) -> Vec<usize> {
     let mut bytes: BTreeMap<usize, usize> = BTreeMap::new();
     for array in programs.iter().flat_map(|program| &program.arrays) {

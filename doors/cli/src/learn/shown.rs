@@ -1,4 +1,4 @@
-//! What `vicus learn` prints.
+//! The output of `vicus learn`.
 
 use super::parts::{Part, Tried};
 use super::{Findings, SEEDS, TaskType, TypeAdvice};
@@ -9,7 +9,7 @@ use vicus::Treatment;
 const FITS: &str = "a string takes everything";
 
 impl Findings {
-    /// All tables; `best` is the prediction that was chosen.
+    /// All tables; `best` is the chosen prediction.
     pub(super) fn table(&self, best: usize, file: Option<&Path>) -> String {
         let Findings { machine, threads, first_seed, of_distributions, .. } = self;
         let s = if *threads == 1 { "" } else { "s" };
@@ -103,7 +103,7 @@ impl Findings {
         }
     }
 
-    /// What each type of tasks gains and loses with each distribution.
+    /// The gain and loss of each type of tasks with each distribution.
     fn by_type(&self, text: &mut String) {
         let columns = self.distributions();
         let first = self.types.iter().map(|one| one.name.len()).max().unwrap_or(0).max("task".len());
@@ -125,7 +125,7 @@ impl Findings {
         }
     }
 
-    /// What other treatments of single types of tasks, and other distributions of single blocks, would cost.
+    /// The cost of other treatments of single types of tasks, and of other distributions of single blocks.
     fn by_part(&self, best: usize, text: &mut String) {
         if self.parts.tried.is_empty() {
             return;
@@ -152,7 +152,7 @@ impl Findings {
         }
     }
 
-    /// What the traces themselves say of each type.
+    /// The traces' own figures of each type.
     fn recorded(&self, text: &mut String) {
         let first = self.tasks.iter().map(|task| task.name.len()).max().unwrap_or(0).max("recorded".len());
         let titles = ["invocations", "busy ms", "queued ms", "near bytes", "far bytes"];
@@ -171,7 +171,7 @@ impl Findings {
         self.predicted.iter().map(|one| one.strategy.len()).fold("strategy".len(), usize::max)
     }
 
-    /// The distributions that were tried, in their order.
+    /// The distributions tried, in their order.
     fn distributions(&self) -> Vec<&str> {
         let mut all: Vec<&str> = self.predicted.iter().filter_map(|one| one.distribution.as_deref()).collect();
         all.dedup();

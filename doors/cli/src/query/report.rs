@@ -1,4 +1,4 @@
-//! What `--timings` prints to standard error.
+//! The output of `--timings` to standard error.
 
 use crate::memory;
 use anyhow::Context;
@@ -27,7 +27,7 @@ pub(super) struct Timing<'a> {
     pub(super) totals: Totals,
 }
 
-/// Writes what was asked for.
+/// Writes a requested line.
 fn line(line: impl Display) -> anyhow::Result<()> {
     writeln!(std::io::stderr(), "{line}").context("standard error")
 }
@@ -72,7 +72,7 @@ impl Report {
         }
     }
 
-    /// The line about loading comes last, so that the peak of memory is the whole command's.
+    /// The line about loading comes last, so its peak of memory is the whole command's.
     pub(super) fn load(&self, load_ms: f64, triples: usize) -> anyhow::Result<()> {
         let peak_rss_mib = memory::peak_mib();
         match self.0 {

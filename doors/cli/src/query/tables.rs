@@ -1,5 +1,4 @@
-//! Tables of SQL: those that options name, and files that a statement reads by their path, as in `SELECT * FROM
-//! 'people.csv'`.
+//! Tables of SQL: named by options, or files named in a statement by their path, as in `SELECT * FROM 'people.csv'`.
 
 use anyhow::{Context, bail, ensure};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +21,7 @@ pub(crate) struct ColumnTypes {
     types: BTreeMap<String, SqlType>,
 }
 
-/// What `--table-types` says; `None` if it asks for the types.
+/// The value of `--table-types`; `None` if it asks for the types.
 pub(crate) fn column_types(text: &str) -> Result<Option<ColumnTypes>, String> {
     if text.is_empty() {
         return Ok(None);
@@ -39,7 +38,7 @@ pub(crate) fn column_types(text: &str) -> Result<Option<ColumnTypes>, String> {
     Ok(Some(ColumnTypes { table: table.to_owned(), types }))
 }
 
-/// The tables of files, and the names of those that statements name by their paths.
+/// The tables of files, and the names of those that statements call by their paths.
 pub(crate) fn tables(
     given: &[(String, PathBuf)],
     types: &[ColumnTypes],
@@ -67,7 +66,7 @@ pub(crate) fn tables(
     Ok(made)
 }
 
-/// The types of all columns, a line for each table, in the form that `--table-types` takes.
+/// The types of all columns, a line for each table, in the form of `--table-types`.
 pub(crate) fn shown(tables: &Tables) -> anyhow::Result<String> {
     let mut lines = String::new();
     for name in tables.names() {
@@ -78,7 +77,7 @@ pub(crate) fn shown(tables: &Tables) -> anyhow::Result<String> {
     Ok(lines)
 }
 
-/// The quoted names behind FROM, JOIN and commas that end as tables' files do. What is quoted otherwise, and comments,
+/// The quoted names behind FROM, JOIN and commas with the ending of a table file. Texts in other quotes, and comments,
 /// are passed over.
 fn files_in(statement: &str) -> Vec<String> {
     const ENDINGS: [&str; 8] = ["csv", "tsv", "parquet", "pq", "arrow", "feather", "ipc", "arrows"];

@@ -17,12 +17,12 @@ use vicus_sim::Machine;
 use vicus_sim::grid::{BETTER, Grid, LEARNED, NO_WORSE, Report, Standing, Workload, threads};
 use vicus_topology::fixtures;
 
-/// Compare strategies on many machines with many workloads: prints for each how long it takes, divided by the time of the best of the
-/// other strategies. Below 1 it is the best of all.
+/// Compare strategies on many machines with many workloads: prints for each how long it takes, divided by the time of
+/// the best of the other strategies. Below 1 it is the best of all.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The machines, a list of what `vicus simulate --machine` takes; by default all that come with the simulator, with costs and
-    /// without.
+    /// The machines, a list of names as for `vicus simulate --machine`; by default all of the simulator's, with costs
+    /// and without.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     machine: Vec<String>,
     /// The workloads; by default all. `--list` lists them.
@@ -31,17 +31,17 @@ pub(crate) struct Args {
     /// The strategies to compare, at least two; by default all of them.
     #[arg(long, value_name = "LIST")]
     strategy: Vec<Settings>,
-    /// A column more: in each row the strategy that suited it best with other seeds, of those that are compared and of `vicus` with other values of
-    /// its parameters. That is what `vicus learn` finds out for a program.
+    /// Adds a column: in each row the best strategy for it with other seeds, of those compared and of `vicus` with
+    /// other values of its parameters. `vicus learn` finds it for a program.
     #[arg(long)]
     learned: bool,
     /// Lists the workloads.
     #[arg(long)]
     list: bool,
-    /// Six machines, one seed, and no recorded queries, where these are not chosen by other options.
+    /// Six machines, one seed, and no recorded queries, unless other options choose them.
     #[arg(long)]
     quick: bool,
-    /// The first seed. The same seed gives the same grid, with `--traces` where recorded queries are part of it.
+    /// The first seed. The same seed gives the same grid, with `--traces` if recorded queries are part of it.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// How many seeds each run has; its time is their median. By default 3, and 1 with `--quick`.
@@ -50,7 +50,7 @@ pub(crate) struct Args {
     /// How much of each input is run: 1 is all of it.
     #[arg(long, value_name = "SHARE", value_parser = share)]
     share: Option<f64>,
-    /// How much the times of equal pieces of work differ, as a share: 0 is not at all. By default what was measured.
+    /// How much the times of equal pieces of work differ, as a share: 0 is not at all. By default the measured value.
     #[arg(long, value_name = "SHARE", value_parser = jitter)]
     jitter: Option<f64>,
     /// The number of SP2Bench triples for recorded queries.
@@ -134,7 +134,7 @@ fn evaluate(args: &Args) -> anyhow::Result<Report> {
     Ok(Grid { seed: args.seed, ..before }.report_learned(&results, shown, &learned))
 }
 
-/// How far the seeds of what is learned from are from those of the grid.
+/// The distance of the seeds for learning from the grid's seeds.
 const LEARNED_BEFORE: u64 = 1_000_000;
 
 fn results(grid: &Grid, what: &str) -> anyhow::Result<Vec<Vec<f64>>> {
@@ -241,7 +241,7 @@ fn heading(report: &Report) -> String {
 mod tests {
     use super::*;
 
-    /// A grid of so many cells, whose times are 1 ms and, for each next strategy, half as much again.
+    /// A grid of these cells, with times of 1 ms and, for each next strategy, half as much again.
     fn report(machines: &[(&str, usize)], workloads: &[&str], strategies: &[&str]) -> Report {
         let cell = |(machine, nodes): (&str, usize), workload: &str, at: usize| vicus_sim::grid::Cell {
             machine: machine.to_owned(),

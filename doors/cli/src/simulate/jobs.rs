@@ -6,8 +6,8 @@ use std::num::NonZero;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Runs all jobs, with a progress bar on a terminal, and returns the results in the order of the jobs; or the first job's error, of those
-/// that failed.
+/// Runs all jobs, with a progress bar on a terminal, and returns the results in the order of the jobs; or the error of
+/// the first failed job.
 pub(crate) fn on_all_threads<J: Sync, R: Send, E: Send>(
     jobs: &[J],
     what: &str,

@@ -13,9 +13,10 @@ use std::path::PathBuf;
 use vicus_sim::SimError;
 use vicus_sim::papers::{self, Effort, FIGURES, Figure, Job, Published, Report, Robust, Row, Sample, Verdict};
 
-/// Reproduce the papers' figures: prints a table, and for each claim of the paper whether it holds, by how much, and whether it
-/// is robust: whether it still holds if any of the model's free parameters, or of the machine's bandwidths, is a quarter
-/// smaller or larger. Below a claim that does not hold stands what is missing; if that is known, the claim is not varied.
+/// Reproduce the papers' figures: prints a table, and for each claim of the paper whether it holds, by how much, and
+/// whether it is robust: whether it still holds if any of the model's free parameters, or of the machine's bandwidths,
+/// is a quarter smaller or larger. Below a failed claim stands its missing part; if that is known, the claim is not
+/// varied.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The figure, such as muddukrishna-fig7, or `all`. `--list` lists them.
@@ -30,15 +31,16 @@ pub(crate) struct Args {
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Records queries now, on so many SP2Bench triples. By default, figures of queries replay what is in this program:
-    /// recordings of a million triples, the same in each run.
+    /// Records queries now, on this number of SP2Bench triples. By default, figures of queries replay recordings in
+    /// this program: of a million triples, the same in each run.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     triples: Option<u64>,
     /// Records queries now, by default on a million triples, and writes the recordings to files of this folder:
     /// q2-64.trace is q2, planned for 64 threads.
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
-    /// Reads the recordings from such files and makes none. Files of `vicus query --trace` work as well: their last request is replayed.
+    /// Reads the recordings from such files and makes none. Files of `vicus query --trace` work as well: their last
+    /// request is replayed.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["record", "triples"])]
     traces: Option<PathBuf>,
     /// The output: tables, JSON, or bar plots.
@@ -165,7 +167,7 @@ fn table(report: &Report) -> String {
     text + &format!("{held} of {} claims hold\n", tested.len())
 }
 
-/// A claim in one line, its figures in a second one, and what is missing if it does not hold.
+/// A claim in one line, its figures in a second one, and its missing part if it does not hold.
 fn shown(verdict: &Verdict) -> String {
     let Verdict { claim, ratio, value, at_least, at_most, .. } = verdict;
     let holds = if verdict.holds { "holds" } else { "DOES NOT HOLD" };
@@ -217,11 +219,11 @@ mod tests {
         let report = papers::figure("memory").unwrap().evaluate(&Effort::quick(), papers::serially).unwrap();
         let text = table(&report);
         let line = text.lines().find(|line| line.contains("graviton2: all cores read:")).unwrap();
-        // Of eight channels of DDR4-3200 0.825 arrive: 168.96 GB/s, but for pieces that are a little longer or shorter than others.
+        // Of eight channels of DDR4-3200 0.825 arrive: 168.96 GB/s, except for slightly longer or shorter pieces.
         let (begin, end) = ("holds: graviton2: all cores read: 169.", " GB/s predicted, 169.6 published, 1.00");
         assert!(line.starts_with(begin) && line.ends_with(end), "{line}");
         assert_eq!(text.matches(" published, ").count(), report.verdicts.len());
-        // What is missing stands below each line of a claim that does not hold.
+        // The missing part stands below each line of a failed claim.
         let mut lines = text.lines();
         let failing = std::iter::from_fn(|| lines.find(|line| line.starts_with("DOES NOT HOLD")).map(|_| lines.next()));
         let missing: Vec<&str> = failing.flatten().collect();

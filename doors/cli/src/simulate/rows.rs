@@ -32,7 +32,7 @@ pub(super) struct Row {
     ms: f64,
     /// The time on one thread, under the same strategy and distribution, divided by this run's time.
     speedup: f64,
-    /// The time in work, divided by that on one thread.
+    /// The time in work, divided by the time on one thread.
     work_inflation: f64,
     near_bytes: f64,
     far_bytes: f64,
@@ -47,12 +47,12 @@ pub(super) struct Row {
     far_takes: u64,
     /// The used share of each shared resource, by name.
     resources: BTreeMap<String, f64>,
-    /// The re-enactment and what was recorded of it.
+    /// The re-enactment and its recorded figures.
     #[serde(skip_serializing_if = "Option::is_none")]
     reenacted: Option<Again>,
 }
 
-/// A re-enactment and what was recorded.
+/// A re-enactment and its recorded figures.
 #[derive(Clone, Copy, Serialize)]
 pub(super) struct Again {
     pub(super) recorded_ms: f64,

@@ -1,8 +1,8 @@
-//! Time lines: a row for each thread and a bar for each task, whose colour is its memory latency.
+//! Time lines: a row for each thread and a bar for each task, with its memory latency as colour.
 //!
-//! After Muddukrishna et al., Figs. 8 and 10: green is a low latency, blue a high one. All pictures of a document have the same
-//! time axis and colours. They show the measured part: tasks that began before it or ended after it are left out, such as the
-//! program's first one.
+//! After Muddukrishna et al., Figs. 8 and 10: green is a low latency, blue a high one. All pictures of a document have
+//! the same time axis and colours. They show the measured part: tasks begun before it or ended after it are left out,
+//! such as the program's first one.
 
 use std::fmt::Write;
 use vicus_sim::{Outcome, TaskRecord};
@@ -82,10 +82,10 @@ fn mixed(part: f64) -> String {
     format!("#{:02x}{:02x}{:02x}", mix(120.0, 20.0), mix(200.0, 60.0), mix(80.0, 160.0))
 }
 
-/// The tasks that began and ended in the measured part, and are wide enough to be seen.
+/// The tasks begun and ended in the measured part, and wide enough to be seen.
 fn drawn(run: &Outcome, longest_ns: f64) -> impl Iterator<Item = &TaskRecord> {
     let (from, to) = (run.start_ns, run.start_ns + run.wall_ns);
-    // The first task is the program's own, which waits for all others.
+    // The first task is the program's own; it waits for all others.
     run.tasks.iter().skip(1).filter(move |task| {
         let is_inside = task.start_ns >= from && task.end_ns <= to;
         is_inside && (task.end_ns - task.start_ns) / longest_ns * WIDTH >= THINNEST
@@ -143,7 +143,7 @@ fn ticks(longest_ns: f64) -> Vec<f64> {
     let step = [1.0, 2.0, 5.0, 10.0].map(|times| times * power).into_iter().find(|step| longest_ns / step <= 10.0);
     let step = step.unwrap_or(10.0 * power);
     let count = (longest_ns / step) as usize;
-    // Rounded to the step's own digits, so that no label is 0.30000000000000004.
+    // Rounded to the step's own digits, so no label is 0.30000000000000004.
     (0..=count).map(|at| (at as f64 * step * 1e3).round() / 1e3).collect()
 }
 

@@ -21,20 +21,20 @@ pub(crate) struct Args {
     /// The folder of the store. Another process may be writing to it.
     #[arg(long, value_name = "DIR")]
     store: PathBuf,
-    /// Only this graph, or with `default` the default graph. Syntaxes without graphs (nt, ttl, rdfxml) hold one graph, without its name; nq,
-    /// trig and jsonld have its name.
+    /// Only this graph, or with `default` the default graph. Syntaxes without graphs (nt, ttl, rdfxml) hold one graph,
+    /// without its name; nq, trig and jsonld have its name.
     #[arg(long, value_name = "IRI|default")]
     graph: Option<String>,
-    /// The file to be written, in the syntax of its ending (.nt, .nq, .ttl, .trig, .rdf, .xml, .owl, .jsonld), packed by gzip or zstd
-    /// with .gz or .zst behind the ending; - is standard output, in nq, or nt for one graph. A file that is there stays until all is written; what is
-    /// no file, such as a pipe, is written to.
+    /// The file to be written, in the syntax of its ending (.nt, .nq, .ttl, .trig, .rdf, .xml, .owl, .jsonld), packed
+    /// by gzip or zstd with .gz or .zst behind the ending; - is standard output, in nq, or nt for one graph. An
+    /// existing file stays until all is written; a pipe or a device is written to directly.
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
-    /// The syntax, whatever the file's ending.
+    /// The syntax, for any ending of the file.
     #[arg(long, value_enum)]
     syntax: Option<SyntaxName>,
-    /// A prefix for ttl, trig and rdfxml, as in ex=http://example.org/. May be given several times; namespaces of the data's predicates have
-    /// prefixes without it.
+    /// A prefix for ttl, trig and rdfxml, as in ex=http://example.org/. May be given several times; namespaces of the
+    /// data's predicates have prefixes without it.
     #[arg(long, value_name = "NAME=IRI", value_parser = prefix)]
     prefix: Vec<(String, String)>,
 }
@@ -42,13 +42,13 @@ pub(crate) struct Args {
 fn prefix(text: &str) -> Result<(String, String), String> {
     let (name, iri) = text.split_once('=').ok_or("expected a name, = and an IRI")?;
     let written = format!("PREFIX {name}: <{iri}>");
-    // One that a query may have.
+    // A prefix allowed in a query.
     let query = format!("{written} ASK {{}}");
     vicus_sparql::parse(&query).map_err(|_| format!("`{written}` is no prefix"))?;
     Ok((name.to_owned(), iri.to_owned()))
 }
 
-/// Where the quads go.
+/// The target of the quads.
 enum Output {
     Plain(Box<dyn Write>),
     Gzip(GzEncoder<Box<dyn Write>>),
@@ -156,7 +156,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     show(&format!("{name}: {quads} quads\n"))
 }
 
-/// Whether a path leads to what standard output is, such as `/dev/stdout`: the number of quads must not be shown there.
+/// Whether a path leads to standard output, such as `/dev/stdout`: the number of quads must not be shown there.
 fn is_open_as_stdout(path: &Path) -> bool {
     let stdout = std::io::stdout().as_fd().try_clone_to_owned().and_then(|stdout| File::from(stdout).metadata());
     let both = stdout.and_then(|stdout| Ok((stdout, std::fs::metadata(path)?)));
@@ -167,8 +167,8 @@ fn count(snapshot: &Snapshot, graph: Option<Id>) -> usize {
     graph.map_or(snapshot.len(), |graph| snapshot.index(Order::Gspo).count(&[graph]))
 }
 
-/// Writes to a path. What is no file, such as a pipe or a device, is written to directly. A file is written beside the one that is there or
-/// that a link leads to, and renamed at the end: after an error or power loss, what was there before is still there.
+/// Writes to a path. A pipe or a device is written to directly. A file is written beside the existing one, or beside
+/// the target of a link, and renamed at the end: after an error or power loss, the old content is still there.
 fn to_path(write: impl FnOnce(Output) -> anyhow::Result<usize>, path: &Path, name: &str) -> anyhow::Result<usize> {
     let cannot = || format!("{name}: can't be written");
     let output = |file| Output::new(Box::new(BufWriter::with_capacity(1 << 20, file)), name).with_context(cannot);
@@ -189,13 +189,13 @@ fn to_path(write: impl FnOnce(Output) -> anyhow::Result<usize>, path: &Path, nam
         Ok(quads)
     });
     if written.is_err() {
-        // What is left of it is of no use.
+        // The rest of it is of no use.
         let _ = std::fs::remove_file(&beside);
     }
     written.with_context(cannot)
 }
 
-/// Where a path's links lead, whether a file is there or not.
+/// The target of a path's links, whether a file is there or not.
 fn followed(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     while let Ok(next) = std::fs::read_link(&path) {
@@ -205,14 +205,14 @@ fn followed(path: &Path) -> PathBuf {
     path
 }
 
-/// Creates a file beside another one, under a name that no file has.
+/// Creates a file beside another one, under an unused name.
 fn create_beside(target: &Path) -> std::io::Result<(PathBuf, File)> {
     let mut number = 0;
     loop {
         let mut beside = target.as_os_str().to_owned();
         beside.push(format!(".{}-{number}.part", std::process::id()));
         match File::create_new(&beside) {
-            // Of a process that was killed and had the same id.
+            // From a killed process with the same id.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
             created => return Ok((beside.into(), created?)),
         }

@@ -16,7 +16,7 @@ use vicus_service::{NewStore, graph_name};
 /// See `vicus load --help`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The folder of the store, which is created if it is not there. No other process may be writing to it.
+    /// The folder of the store; a missing folder is created. No other process may be writing to it.
     #[arg(long, value_name = "DIR")]
     store: PathBuf,
     /// A file of RDF, in the syntax of its ending (.nt, .nq, .ttl, .trig, .rdf, .xml, .owl, .jsonld), plain or packed
@@ -27,31 +27,32 @@ pub(crate) struct Args {
     /// The syntax of all data files, whatever their endings; of standard input nt by default.
     #[arg(long, value_enum)]
     syntax: Option<SyntaxName>,
-    /// The graph that all triples are put into which the data puts into none; by default the default graph.
+    /// The graph for triples that the data puts into none; by default the default graph.
     #[arg(long, value_name = "IRI")]
     graph: Option<String>,
-    /// The scheduling strategy, with parameters as in las:pin=pu; see `vicus strategies`; by default that of VICUS_STRATEGY, else
-    /// las.
+    /// The scheduling strategy, with parameters as in las:pin=pu; see `vicus strategies`; by default the one of
+    /// VICUS_STRATEGY, else las.
     #[arg(long)]
     strategy: Option<Setting>,
-    /// How many threads; by default one for each PU that this process may use.
+    /// How many threads; by default one for each usable PU.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// The longest line of data, in Turtle, TriG and RDF/XML the longest statement, in JSON-LD the longest file: 64K, 10M, 2G.
+    /// The longest line of data, in Turtle, TriG and RDF/XML the longest statement, in JSON-LD the longest file: 64K,
+    /// 10M, 2G.
     #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = bytes)]
     max_line: u64,
     /// The longest IRI of data when it is written out: 2K, 64K. A long prefix or base makes many short names long.
     #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = bytes)]
     max_iri: u64,
-    /// About how many bytes of memory may be held: 500M, 2G. What needs more is loaded in parts, which lie in temporary files in the
-    /// store's folder meanwhile. By default half of the memory that is free.
+    /// About how many bytes of memory may be held: 500M, 2G. Larger data is loaded in parts, in temporary files in the
+    /// store's folder meanwhile. By default half of the free memory.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory_limit: Option<u64>,
     /// Leaves malformed lines of the data out, and says how many. A file of RDF/XML or JSON-LD ends at its first error.
     #[arg(long)]
     skip_malformed: bool,
-    /// Reads RDF 1.2, which is not final yet: triple terms, base directions, and what goes with them. Without it, a file that uses
-    /// them is refused.
+    /// Reads RDF 1.2 (not final yet): triple terms, base directions, and their syntax. Without it, a file with them is
+    /// refused.
     #[arg(long = "rdf-12")]
     rdf_12: bool,
 }
@@ -63,7 +64,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let strategy = strategy::one(args.strategy.as_ref())?;
     let graph = args.graph.as_deref().map(graph_name).transpose().map_err(|error| anyhow!("--graph: {error}"))?;
     let (sources, reading) = input::open(&args.data, args.syntax.map(SyntaxName::syntax))?;
-    // Opened before the data is read, so that a store that can't be written to is told at once.
+    // Opened before the data is read, so that a read-only store is reported at once.
     let memory = args.memory_limit.unwrap_or_else(memory::free_limit);
     let (new, old) = match args.store.join("CURRENT").exists() {
         false => (Some(NewStore::create(&args.store).with_context(|| of(&args.store))?.within(memory)), None),
@@ -87,7 +88,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     }
     let quads = loaded.dataset.snapshot().len();
     let snapshot = Arc::into_inner(loaded.dataset.into_snapshot()).expect("no other owner is left");
-    // What is written is what is in memory, and what was there before.
+    // Writes the data in memory, and the store's data from before.
     let bar = Bar::new("writing", snapshot.heap_bytes() as u64 + bytes_of(&args.store), Unit::Bytes);
     store.load(snapshot, &mut writing(&bar)).with_context(|| of(&args.store)).map_err(unless_interrupted)?;
     bar.end();

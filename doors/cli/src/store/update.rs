@@ -26,35 +26,37 @@ pub(crate) struct Args {
     /// The update itself: all of its operations, or after an error none.
     #[arg(value_name = "TEXT", conflicts_with = "update")]
     text: Option<String>,
-    /// The scheduling strategy, with parameters as in las:pin=pu; see `vicus strategies`; by default that of VICUS_STRATEGY, else
-    /// las.
+    /// The scheduling strategy, with parameters as in las:pin=pu; see `vicus strategies`; by default the one of
+    /// VICUS_STRATEGY, else las.
     #[arg(long)]
     strategy: Option<Setting>,
-    /// How many threads; by default one for each PU that this process may use.
+    /// How many threads; by default one for each usable PU.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// The bytes of memory that an update may hold: 500000, 64K, 10M, 2G. Rows beyond that go to temporary files where its patterns sort
-    /// them or make them distinct; updates that need more otherwise fail. By default half of the memory that is free.
+    /// The bytes of memory that an update may hold: 500000, 64K, 10M, 2G. Rows beyond go to temporary files if its
+    /// patterns sort them or make them distinct; updates with other needs for more fail. By default half of the free
+    /// memory.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory_limit: Option<u64>,
     /// An update is cancelled when it takes longer, from parsing its text on: 30, 1.5s, 500ms.
     #[arg(long, value_name = "SECONDS", value_parser = duration)]
     timeout: Option<Duration>,
-    /// The IRI against which relative IRIs of an update are resolved, until it has a BASE of its own.
+    /// The base IRI of relative IRIs in an update, until it has a BASE of its own.
     #[arg(long, value_name = "IRI")]
     base: Option<String>,
     #[command(flatten)]
     spill: SpillArgs,
     #[command(flatten)]
     web: WebArgs,
-    /// The folder in which LOAD may read files, by file: URLs; by default none.
+    /// The folder of files for LOAD, by file: URLs; by default none.
     #[arg(long, value_name = "DIR")]
     load_folder: Option<PathBuf>,
-    /// The longest IRI of documents of LOAD when it is written out: 2K, 64K. A long prefix or base makes many short names long.
+    /// The longest IRI of documents of LOAD when it is written out: 2K, 64K. A long prefix or base makes many short
+    /// names long.
     #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = bytes)]
     max_iri: u64,
-    /// Reads SPARQL 1.2, which is not final yet, and RDF 1.2 in documents of LOAD: triple terms, base directions, and what goes with
-    /// them. Without it, a text that uses them is refused.
+    /// Reads SPARQL 1.2 (not final yet), and RDF 1.2 in documents of LOAD: triple terms, base directions, and their
+    /// syntax. Without it, a text with them is refused.
     #[arg(long = "rdf-12")]
     rdf_12: bool,
 }

@@ -1,4 +1,4 @@
-//! Tests whether memory lies on the nodes that were asked for, by asking the kernel.
+//! Tests whether memory lies on the requested nodes, by asking the kernel.
 
 use super::{bytes, count, node_name};
 use std::alloc::Layout;
@@ -19,9 +19,9 @@ pub(super) struct NodeMemory {
     pages: Audit,
 }
 
-/// Allocates and touches some memory on each node, and asks the kernel where it lies.
+/// Allocates and touches some memory on each node, and asks the kernel for its place.
 pub(super) fn try_nodes(machine: &Topology) -> anyhow::Result<Vec<NodeMemory>> {
-    // The runtime reports on standard error what it can't do.
+    // The runtime reports its refusals on standard error.
     let runtime = crate::engine::start(Runtime::builder().topology(machine.clone()), Some(1))?;
     let Some(memory) = runtime.memory() else { anyhow::bail!("this process gets no addresses for memory on nodes") };
     let layout = Layout::from_size_align(TRIED_BYTES, 4096)?;

@@ -11,7 +11,7 @@ const GAP: f64 = 6.0;
 const LINE: f64 = 18.0;
 /// The average width of a letter. Text is measured with it, because no font is available.
 const LETTER: f64 = 6.4;
-/// The width of a picture divided by its height: that of a screen.
+/// The width of a picture divided by its height, as on a screen.
 const ASPECT: f64 = 1.7;
 
 /// The picture as an XML document.
@@ -107,7 +107,7 @@ fn nest(machine: &Topology, caches: &[&Cache], pus: &[PuId], view: &View) -> Til
     grid(blocks)
 }
 
-/// A cache: a bar above the boxes that it serves.
+/// A cache: a bar above the boxes it serves.
 fn band(machine: &Topology, cache: &Cache, in_part: bool, view: &View) -> Tile {
     let mut tile = Tile::default();
     let mut label = band_label(cache);
@@ -207,7 +207,7 @@ enum Shape {
         anchor: &'static str,
         text: String,
     },
-    /// Text in the middle of the tile that it is put into, whose width is known only then.
+    /// Text in the middle of its later tile, whose width is known only then.
     Centred {
         y: f64,
         class: &'static str,
@@ -329,7 +329,7 @@ fn boxed_by(side: f64, class: &str, label: String, title: String, inside: Tile) 
     tile
 }
 
-/// Arranges tiles in rows and columns, so that the shape is close to a screen's and few places are empty.
+/// Arranges tiles in rows and columns, for a shape close to a screen's and few empty places.
 fn grid(tiles: Vec<Tile>) -> Tile {
     let widths = |columns: usize| -> Vec<f64> {
         let mut widths = vec![0.0_f64; columns.min(tiles.len())];

@@ -1,22 +1,24 @@
-//! References: which documents cite which.
+//! References between documents.
 //!
-//! How often a document will be cited is drawn when it is written: it puts that many tickets into an urn, and later documents
-//! draw tickets. So incoming citations follow the paper's power law, and only the urn has to be kept, not the whole library.
+//! The number of a document's citations is drawn when it is written: it puts this number of tickets into an urn, and
+//! later documents draw tickets. So incoming citations follow the paper's power law, and only the urn has to be kept,
+//! not the whole library.
 
 use super::class::{Class, Document};
 use super::numbers::Chance;
 
 /// Mean and deviation of the number of references, for documents with references.
 pub(super) const OUTGOING: (f64, f64) = (16.82, 10.07);
-/// The share of references that resolve.
+/// The share of references to documents.
 const RESOLVED: f64 = 0.65;
 /// The greatest number of citations of a document.
 const MOST_CITED: u32 = 30;
-/// The probability that a document without references is ever cited, such that about as many tickets are put in as drawn. (0.7
-/// % of the documents have references, 11 of them resolve, and a cited document is cited four times on average.)
+/// The probability of any citations for a document without references, chosen to put in about as many tickets as are
+/// drawn. (0.7 % of the documents have references, 11 of them resolve, and a cited document is cited four times on
+/// average.)
 const FAME: f64 = 0.02;
-/// How much likelier a document with references is to be cited. The benchmark's authors do not tell; query 7 (documents cited
-/// only by documents that are cited themselves) depends on it.
+/// How much likelier a document with references is to be cited. The benchmark's authors do not tell; query 7 (documents
+/// cited only by cited documents) depends on it.
 const CITING_ARE_CITED: f64 = 14.0;
 /// The greatest number of tickets; a new ticket then replaces another.
 const URN: usize = 1 << 16;
@@ -35,7 +37,7 @@ impl Citations {
         self.bags
     }
 
-    /// Draws this many references: different documents, or `None` for one that does not resolve.
+    /// Draws this many references: different documents, or `None` for an unresolved one.
     pub(super) fn cite(&mut self, count: usize, chance: &mut Chance) -> Vec<Option<Document>> {
         let mut cited: Vec<Option<Document>> = Vec::with_capacity(count);
         for _ in 0..count {
@@ -69,7 +71,7 @@ impl Citations {
     }
 }
 
-/// The number of citations of a document that is cited: a power law with exponent 1.6.
+/// The number of citations of a cited document: a power law with exponent 1.6.
 fn incoming(uniform: f64) -> u32 {
     let total: f64 = (1..=MOST_CITED).map(weight).sum();
     let mut left = uniform * total;

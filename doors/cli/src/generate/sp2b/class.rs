@@ -1,8 +1,8 @@
-//! The nine classes of documents, their names, and how often they have which attributes.
+//! The nine classes of documents, their names, and the frequencies of their attributes.
 
 use super::syntax::push_number;
 
-/// The target of a reference that does not resolve.
+/// The target of an unresolved reference.
 pub(super) const UNKNOWN_DOCUMENT: &str = "http://localhost/misc/UnknownDocument";
 
 /// A class of documents.
@@ -69,8 +69,8 @@ impl Class {
         }
     }
 
-    /// Its attributes in the order in which they are written, each with the share of documents that have it, as counted in the
-    /// benchmark's own files. Articles have no year; their journal has one.
+    /// Its attributes in the order of writing, each with its share of documents, as counted in the benchmark's own
+    /// files. Articles have no year; their journal has one.
     pub(super) fn attributes(self) -> &'static [(Attribute, f64)] {
         use Attribute::{
             Abstract, Booktitle, Cdrom, Crossref, Ee, Isbn, Issued, Journal, Month, Note, Number, Pages, Publisher,
@@ -193,8 +193,8 @@ impl Class {
 pub(super) struct Document {
     pub(super) class: Class,
     pub(super) year: u32,
-    /// The number of the venue in its year, from 1: its own number, or that of the venue it appears in. 0 for a document
-    /// without a venue.
+    /// The number of the venue in its year, from 1: its own number, or the number of the venue it appears in. 0 for a
+    /// document without a venue.
     pub(super) venue: u32,
     /// Its number among the documents of its class and year, from 1. 0 for a venue.
     pub(super) number: u32,

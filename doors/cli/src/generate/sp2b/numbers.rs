@@ -1,4 +1,4 @@
-//! The paper's formulas, and random numbers that are the same on every machine.
+//! The paper's formulas, and random numbers, the same on every machine.
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::RngCore;
@@ -9,7 +9,7 @@ pub(super) struct Logistic {
     pub(super) b: f64,
     pub(super) c: f64,
     pub(super) d: f64,
-    /// The year at which the curve's time begins.
+    /// The year at the curve's origin.
     pub(super) origin: f64,
 }
 
@@ -30,8 +30,8 @@ impl Logistic {
 
 /// A stream of random numbers from a seed.
 ///
-/// Only the generator is a library's. The distributions are computed here, because a library's may change between versions, and
-/// then the same seed would give other bytes.
+/// Only the generator is a library's. The distributions are computed here, because a library's may change between
+/// versions, and then the same seed would give other bytes.
 pub(super) struct Chance(Pcg64);
 
 impl Chance {
@@ -61,8 +61,8 @@ impl Chance {
         (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Nearly Gaussian with mean 0 and variance 1: the sum of twelve uniform numbers, minus six. Only additions, so all bits
-    /// are the same everywhere; values beyond six deviations never occur.
+    /// Nearly Gaussian with mean 0 and variance 1: the sum of twelve uniform numbers, minus six. Only additions, so all
+    /// bits are the same everywhere; values beyond six deviations never occur.
     pub(super) fn gauss(&mut self) -> f64 {
         let mut sum = 0_u64;
         for _ in 0..6 {

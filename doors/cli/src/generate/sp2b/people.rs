@@ -1,8 +1,9 @@
 //! Authors and editors.
 //!
-//! A year's authors are newcomers, and people who published in the year before. Returning authors write the conference papers,
-//! some of them many; newcomers write the rest, mostly articles. So most authors of conference papers have an article, but few
-//! authors of articles have a conference paper: the queries on both (5a, 5b) and on first publications (6) measure that.
+//! A year's authors are newcomers, and people with publications in the year before. Returning authors write the
+//! conference papers, some of them many; newcomers write the rest, mostly articles. So most authors of conference
+//! papers have an article, but few authors of articles have a conference paper: the queries on both (5a, 5b) and on
+//! first publications (6) measure this.
 
 use super::class::Class;
 use super::numbers::{Chance, Logistic};
@@ -13,9 +14,9 @@ use std::collections::VecDeque;
 const DISTINCT: Logistic = Logistic::new(-0.667, 169.41, 0.0714, 0.84, 1936.0);
 /// Newcomers among a year's distinct authors.
 const NEW: Logistic = Logistic::new(-0.293, 1740.0, 0.136, 0.628, 1936.0);
-/// The share of the first formula's repeated slots that are used, less a few that only matter in early years; and the share of the
-/// returning authors that both formulas promise. With all of them, queries 4 and 5 would find too few people and query 6 too many;
-/// the files of the benchmark's own generator have fewer, too.
+/// The used share of the first formula's repeated slots, less a few that only matter in early years; and the used share
+/// of the returning authors of both formulas. With all of them, queries 4 and 5 would find too few people and query 6
+/// too many; the files of the benchmark's own generator have fewer, too.
 const REPEATS: f64 = 0.72;
 const REPEATS_LESS: f64 = 10.0;
 const RETURNS: f64 = 0.86;
@@ -31,25 +32,25 @@ impl Person {
     pub(super) const ERDOES_IRI: &'static str = "http://localhost/persons/Paul_Erdoes";
 }
 
-/// All people by number. Only state that matters for this year is kept.
+/// All people by number, as far as they matter for this year.
 pub(super) struct People {
     /// Makes names differ between seeds.
     seed: u64,
     /// The number of the next new person.
     next: u32,
-    /// The first person whose own triples have not been written.
+    /// The first person without written triples.
     unseen: u32,
-    /// The first person who appeared this year; all later ones are newcomers.
+    /// The first newcomer of this year; all later ones are newcomers.
     first_of_year: u32,
-    /// The people who returned in the year before.
+    /// The returned people of the year before.
     returned: Vec<Person>,
-    /// The people who return this year, with the number of papers they still have to write; the busiest first.
+    /// The returning people of this year, with the number of papers left to write; the busiest first.
     returning: VecDeque<(Person, u32)>,
-    /// Newcomers who still have papers to write.
+    /// Newcomers with papers left to write.
     fresh: VecDeque<(Person, u32)>,
     /// The number of newcomers still to come.
     to_come: usize,
-    /// Paper counts above one that returning people do not take.
+    /// Paper counts above one not taken by returning people.
     busy_to_come: Vec<u32>,
     /// The editors of this year so far.
     editors: Vec<Person>,
@@ -102,7 +103,7 @@ impl People {
     pub(super) fn authors(&mut self, class: Class, count: usize, authors: &mut Vec<Person>) {
         authors.clear();
         let conference = class == Class::Inproceedings;
-        // Authors with papers left are put back at the end, so that no author is drawn twice for one paper.
+        // Authors with papers left are put back at the end, so no author is drawn twice for one paper.
         let mut again: Vec<(Person, u32, bool)> = Vec::new();
         while authors.len() < count {
             let old = if conference || (self.fresh.is_empty() && self.to_come == 0) {
@@ -178,8 +179,8 @@ impl People {
     }
 }
 
-/// The paper counts of the authors who write more than one paper in a year, the highest first: `k papers x^(-e) - 5` people
-/// write x papers, where k is such that they fill the slots left when every author has written one.
+/// The paper counts of the authors with more than one paper in a year, the highest first: `k papers x^(-e) - 5` people
+/// write x papers; k is chosen to fill the slots left when every author has written one.
 fn busy(year: u32, papers: usize, repeats: usize) -> Vec<u32> {
     const MOST: u32 = 100;
     let exponent = -PRODUCTIVITY.at(year);

@@ -85,15 +85,15 @@ impl Predicate {
     }
 }
 
-/// Writes triples about the subject that was named last.
+/// Writes triples about the subject named last.
 pub(super) struct Writer<'a> {
     syntax: Syntax,
     out: &'a mut dyn Write,
-    /// Text that was not yet passed on.
+    /// Text not yet passed on.
     buffer: String,
     /// The subject in the file's syntax.
     subject: String,
-    /// Turtle: the subject of the last triple, whose end is not written yet.
+    /// Turtle: the subject of the last triple, with its end not yet written.
     last_subject: String,
     triples: u64,
 }

@@ -9,7 +9,7 @@ const NUCLEI: [&str; 16] = ["a", "e", "i", "o", "u", "ai", "au", "ea", "ee", "ei
 /// The endings of words.
 const CODAS: [&str; 8] = ["", "l", "m", "n", "r", "s", "sh", "th"];
 
-/// A vocabulary, the same for every seed, so that all files share their words.
+/// A vocabulary, the same for every seed, so all files share their words.
 pub(super) struct Words {
     text: String,
     /// The end of each word in `text`.

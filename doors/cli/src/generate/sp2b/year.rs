@@ -16,12 +16,12 @@ const THESES_FROM: u32 = 1980;
 const AUTHORS: (Logistic, Logistic) =
     (Logistic::new(2.05, 17.59, 0.11, 1.05, 1975.0), Logistic::new(1.00, 6.46, 0.10, 0.50, 1975.0));
 
-/// The documents of a year in the order in which they are written.
+/// The documents of a year in the order of writing.
 pub(super) struct Year {
     number: u32,
     /// Venues, and documents without a venue.
     entries: Vec<Entry>,
-    /// The number of authors of each document that is not a venue, in order.
+    /// The number of authors of each document except venues, in order.
     authors: Vec<u8>,
 }
 
@@ -60,7 +60,7 @@ impl Year {
                     (progress(number, count, 0.5), Entry { class, number, papers: 0, papers_before: 0 })
                 }));
         }
-        // Every class goes through the year at its own pace, so that a file that ends within a year has a share of each. The
+        // Every class goes through the year at its own pace, so a file that ends within a year has a share of each. The
         // sort is stable: entries due at the same time stay in the order above.
         entries.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut year =
@@ -104,7 +104,7 @@ impl Entry {
         }
     }
 
-    /// The class of each document of this entry that may have authors.
+    /// The class of each document of this entry with authors.
     fn paper_classes(&self) -> impl Iterator<Item = Class> + use<> {
         let (class, count) = self.paper_class().map_or((self.class, 1), |class| (class, self.papers as usize));
         std::iter::repeat_n(class, count)
@@ -123,8 +123,8 @@ impl Entry {
     }
 }
 
-/// The venues of a year, each with the time of the year at which it is due. The year's papers are divided among them: Gaussian
-/// with a deviation of 20 %, and exactly as many as the year has.
+/// The venues of a year, each with its due time in the year. The year's papers are divided among them: Gaussian with a
+/// deviation of 20 %, and exactly the year's number.
 fn venues(class: Class, count: usize, papers: usize, chance: &mut Chance) -> Vec<(f64, Entry)> {
     let weights: Vec<f64> = (0..count).map(|_| (1.0 + 0.2 * chance.gauss()).max(0.1)).collect();
     let total: f64 = weights.iter().sum();
@@ -139,7 +139,7 @@ fn venues(class: Class, count: usize, papers: usize, chance: &mut Chance) -> Vec
     (1..).zip(weights).map(venue).collect()
 }
 
-/// The share of the year that has passed when the `number`th of `count` things is due.
+/// The passed share of the year when the `number`th of `count` things is due.
 fn progress(number: u32, count: usize, within: f64) -> f64 {
     (f64::from(number - 1) + within) / count as f64
 }

@@ -1,4 +1,5 @@
-//! The heat map: a panel for each strategy, in it a row for each machine and a field for each workload, whose colour is the ratio.
+//! The heat map: a panel for each strategy, in it a row for each machine and a field for each workload, with the ratio
+//! as its colour.
 
 use super::super::svg::{document, escaped, text};
 use std::fmt::Write;
@@ -12,7 +13,7 @@ const LETTER: f64 = 6.5;
 /// The height of a panel's title.
 const TITLE: f64 = 22.0;
 const GAP: f64 = 28.0;
-/// A panel is followed by another one beside it, up to so many.
+/// The number of panels side by side.
 const ACROSS: usize = 2;
 /// This ratio, and its inverse, have the strongest colours.
 const STRONGEST: f64 = 2.0;
@@ -97,7 +98,7 @@ fn legend(body: &mut String, y: f64) -> f64 {
     HEIGHT + 10.0
 }
 
-/// A name that is written upwards.
+/// A name written upwards.
 fn upwards(body: &mut String, x: f64, y: f64, name: &str) {
     writeln!(body, "<text transform=\"translate({x:.1} {y:.1}) rotate(-90)\">{}</text>", escaped(name))
         .expect("a string takes everything");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use vicus_sim::grid::Workload;
 use vicus_sim::{Replay, ReplayOptions};
 
-/// A workload that is recorded.
+/// A recorded workload.
 pub(super) struct Recorded {
     pub(super) name: &'static str,
     pub(super) what: &'static str,
@@ -32,10 +32,10 @@ impl Recorded {
     ];
 }
 
-/// The numbers of threads that queries are planned for.
+/// The numbers of threads for planned queries.
 const PLANNED: [usize; 3] = [4, 16, 64];
 
-/// The numbers of threads for which recordings are needed: for each machine the largest that it has, or else the smallest.
+/// The numbers of threads with recordings: for each machine the largest it has room for, or else the smallest.
 pub(super) fn thread_counts(machines: impl Iterator<Item = usize>) -> BTreeSet<usize> {
     let fits = |threads: usize| PLANNED.into_iter().rfind(|&planned| planned <= threads).unwrap_or(PLANNED[0]);
     machines.map(fits).collect()

@@ -10,7 +10,7 @@ const LEFT: f64 = 60.0;
 const HEIGHT: f64 = 160.0;
 /// The height of a line of text.
 const LINE: f64 = 16.0;
-/// The height of the bars' names below the axis, which are written upwards.
+/// The height of the bars' names below the axis, written upwards.
 const NAMES: f64 = 190.0;
 
 const COLOURS: [&str; 6] = ["#4477aa", "#66ccee", "#228833", "#ccbb44", "#ee6677", "#aa3377"];
@@ -36,7 +36,7 @@ fn groups(report: &Report) -> Vec<(&str, Vec<&Row>)> {
     groups
 }
 
-/// Draws a figure from `y` on; returns where it ends.
+/// Draws a figure from `y` on; returns its end.
 fn figure(body: &mut String, report: &Report, y: f64) -> (f64, f64) {
     text(body, LEFT, y + LINE, &format!("{}: {}", report.id, report.title));
     let note = format!("time divided by that of {}; {}, seed {}", report.baseline, report.parameters, report.seed);

@@ -1,11 +1,11 @@
 //! The recordings of a figure: those in this program, read from files, or recorded now.
 //!
-//! The ones in this program (`doors/cli/recordings`) are what `vicus simulate paper all --record DIR` has once written,
+//! The ones in this program (`doors/cli/recordings`) were once written by `vicus simulate paper all --record DIR`, and
 //! packed by `zstd -19`: with them a figure is the same in each run.
 //!
-//! A query is planned for the simulated machine's threads, so that its operators have as many branches as there, and runs on
-//! one thread, so that no other thread disturbs its invocations. It runs several times, with the same invocations each time;
-//! the fastest of each counts, because in the other runs something else used the core.
+//! A query is planned for the simulated machine's threads, so that its operators have as many branches as there, and
+//! runs on one thread, so that no other thread disturbs its invocations. It runs several times, with the same
+//! invocations each time; the fastest of each counts, because in the other runs something else used the core.
 
 use crate::bench::queries::{self, Query};
 use crate::{engine, generate, input, query, trace};
@@ -45,7 +45,7 @@ const STORED: [(&str, &[u8]); 16] = {
 };
 
 enum From {
-    /// Those in this program.
+    /// Recordings in this program.
     Stored,
     /// Files in this folder.
     Files(PathBuf),
@@ -58,7 +58,7 @@ impl Recordings {
         Recordings { from: From::Files(folder.to_owned()), known: BTreeMap::new() }
     }
 
-    /// Those in this program: the same in each run.
+    /// Recordings in this program: the same in each run.
     pub(in crate::simulate) fn stored() -> Recordings {
         Recordings { from: From::Stored, known: BTreeMap::new() }
     }
@@ -68,7 +68,7 @@ impl Recordings {
         Recordings { from: From::Here { triples, keep, stores: BTreeMap::new() }, known: BTreeMap::new() }
     }
 
-    /// Gives a figure the recordings that it needs.
+    /// Gives a figure its recordings.
     pub(in crate::simulate) fn supply(&mut self, figure: &mut Figure) -> anyhow::Result<()> {
         for recording in figure.recordings() {
             let wanted = Wanted { queries: &[recording.query], threads: recording.threads, part: recording.part };
@@ -135,13 +135,13 @@ impl Recordings {
     }
 }
 
-/// A recording that is needed.
+/// A recording to be had.
 struct Wanted<'a> {
     /// They run one after the other.
     queries: &'a [&'a str],
     /// For how many they are planned.
     threads: usize,
-    /// They run on one of so many parts of the triples.
+    /// The queries run on one of this number of parts of the triples.
     part: u64,
 }
 
@@ -170,7 +170,7 @@ fn dataset_of(triples: u64) -> anyhow::Result<Dataset> {
     Ok(loaded.dataset)
 }
 
-/// Runs queries one after the other on one thread, planned for so many.
+/// Runs queries one after the other on one thread, planned for `threads`.
 fn record(dataset: &Dataset, names: &[&str], threads: usize) -> anyhow::Result<Trace> {
     let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
     let queries = queries::named(&names)?;
@@ -181,9 +181,8 @@ fn record(dataset: &Dataset, names: &[&str], threads: usize) -> anyhow::Result<T
     Ok(coarse(&quickest(&runs.with_context(|| format!("query {}", names.join(" and ")))?)))
 }
 
-/// The trace with nothing of its times but how long invocations took, which is all that a replay knows of them, to
-/// three binary digits: half an eighth off at most, as often too long as too short. Packed, its file is a sixth as long
-/// as unpacked.
+/// The trace with only the durations of invocations, which is all that a replay uses of its times, to three binary
+/// digits: half an eighth off at most, as often too long as too short. Packed, its file is a sixth as long as unpacked.
 fn coarse(trace: &Trace) -> Trace {
     let rounded = |ns: u64| {
         let spare = (u64::BITS - ns.leading_zeros()).saturating_sub(3);
@@ -221,7 +220,7 @@ fn durations(log: &SeatLog) -> Vec<(BoxId, u64)> {
     found
 }
 
-/// The first run, with each invocation as long as in the run in which it was fastest, if all runs had the same invocations.
+/// The first run, with each invocation as long as in its fastest run, if all runs had the same invocations.
 fn quickest(runs: &[Trace]) -> Trace {
     let shortened = |seat: usize| {
         let mut log = runs[0].logs()[seat].clone();
@@ -281,7 +280,7 @@ mod tests {
     use super::*;
     use vicus_trace::Header;
 
-    /// A run of two invocations that begin and end at these times, with an event in the middle of each.
+    /// A run of two invocations with these begin and end times, and an event in the middle of each.
     fn run(times: [u64; 4]) -> Trace {
         let mut log = Log::new(100);
         for (index, at) in [(0, 0), (1, 2)] {
@@ -301,7 +300,7 @@ mod tests {
         assert_eq!(times(&coarse), [0, 0, 14, 14, 14, 14 + 80]);
     }
 
-    /// What happened: two runs of a figure of queries differed, as what they recorded did.
+    /// What happened: two runs of a figure of queries differed, because their recordings did.
     #[test]
     fn each_recording_of_a_figure_is_stored() {
         for (id, figure) in vicus_sim::papers::FIGURES {
