@@ -1,4 +1,5 @@
-//! How the library is linked: its name, and that it is never unloaded, as its threads may run until the process ends.
+//! How the library is linked: its name, and a flag against its unloading, as its threads may run until the process
+//! ends.
 
 use std::env;
 

@@ -1,4 +1,5 @@
-//! Memory in a file: a header, then blocks. Free ones are in a list by their offsets, so that a map is good at the address that it had.
+//! Memory in a file: a header, then blocks. Free blocks are in a list by their offsets, so a map is good at its old
+//! address.
 
 use crate::exports;
 use std::ffi::CStr;
@@ -12,12 +13,12 @@ use std::sync::{Mutex, MutexGuard};
 #[repr(C)]
 pub(crate) struct Map {
     magic: u64,
-    /// Where it was mapped first.
+    /// The address of the first mapping.
     address: usize,
     bytes: usize,
-    /// Of its blocks, for maps with blocks of one size; else 0.
+    /// The bytes of a block, for maps with blocks of one size; else 0.
     item: usize,
-    /// Offsets: of the first free block or 0, and of what was never used.
+    /// Offsets: of the first free block or 0, and of the part never used.
     free: usize,
     next: usize,
 }
@@ -32,7 +33,7 @@ struct Block {
 const MAGIC: u64 = u64::from_le_bytes(*b"vicusmap");
 const ALIGN: usize = 16;
 
-/// Maps that there are: one lock for all.
+/// The existing maps: one lock for all.
 static MAPS: Mutex<Maps> = Mutex::new(Maps(Vec::new()));
 
 struct Maps(Vec<*mut Map>);
@@ -158,7 +159,7 @@ exports! {
         if bytes < size_of::<Map>() {
             return ptr::null_mut();
         }
-        // Read where it may lie, then mapped where it lay.
+        // Read at any address, then mapped at its old one.
         let Some(seen) = (unsafe { map(&file, bytes, ptr::null_mut()) }) else { return ptr::null_mut() };
         let (is_map, address) = unsafe { ((*seen).magic == MAGIC && (*seen).bytes == bytes, (*seen).address) };
         unsafe { libc::munmap(seen.cast(), bytes) };

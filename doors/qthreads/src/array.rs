@@ -1,7 +1,7 @@
-//! Arrays in segments that are shepherds'.
+//! Arrays in segments, each owned by a shepherd.
 //!
-//! Creation touches no page. Where the machine has several nodes, the system is told first on which of them each segment's pages are to lie; if it refuses, a
-//! thread of the segment's shepherd touches them.
+//! Creation touches no page. On a machine with several nodes, the system is first told the node of each segment's
+//! pages; if it refuses, a thread of the segment's shepherd touches them.
 
 use crate::each::each;
 use crate::exports;
@@ -17,7 +17,7 @@ use vicus::NodeId;
 use vicus::memory::{MOST_RUNS, PageError, Pages, Placement, WhenFull};
 use vicus::threads::full_empty;
 
-/// The header's structure, and behind it what is ours.
+/// The header's structure, and behind it the library's fields.
 #[repr(C)]
 pub(crate) struct Array {
     unit_bytes: usize,
@@ -34,7 +34,8 @@ pub(crate) struct Array {
     runs: AtomicUsize,
 }
 
-/// How many runs of pages, each of which is a mapping of the process's, all arrays have: [`MOST_RUNS`] at most, a quarter of what Linux allows.
+/// The number of runs of pages in all arrays, each of them a mapping of the process: [`MOST_RUNS`] at most, a quarter
+/// of Linux's limit.
 static RUNS: AtomicUsize = AtomicUsize::new(0);
 
 /// Elements below are rounded up to a multiple of 8 bytes. Beyond, a layout without gaps gains more than aligned
@@ -72,7 +73,7 @@ fn by_chance(shepherds: u16) -> u16 {
     (hash::mix(STEPS.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed)) % u64::from(shepherds.max(1))) as u16
 }
 
-/// Anonymous memory, which has no pages before they are touched; `None` if there is not so much.
+/// Anonymous memory, without pages before they are touched; `None` if there is not enough.
 fn map(bytes: usize) -> Option<NonNull<u8>> {
     let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     let mapped = unsafe { libc::mmap(ptr::null_mut(), bytes, access, flags, -1, 0) };
@@ -87,7 +88,8 @@ impl Array {
         let library = library::get()?;
         let page = library.pages.page_bytes();
         let unit_bytes = if is_tight || unit >= MOST_ROUNDED { unit } else { unit.next_multiple_of(8) };
-        // Enough that the cost of a thread is small beside the work on a segment, and elements don't cross segments.
+        // Large enough to make the cost of a thread small beside the work on a segment, and to keep elements from
+        // crossing segments.
         let wanted = if pages > 0 { (pages as usize).checked_mul(page)? } else { 16 * page };
         let segment_bytes = wanted.max(unit_bytes).checked_next_multiple_of(page)?;
         let segment_units = segment_bytes / unit_bytes;
@@ -141,7 +143,8 @@ impl Array {
         (NonNull::new(start).expect("it is mapped"), segments.len() * self.segment_bytes)
     }
 
-    /// Tells the system where each page is to lie when it is touched. Those of a node that gives no memory lie where they are touched first.
+    /// Tells the system the node of each page for its first touch. Pages of a node without memory lie near their first
+    /// touch.
     fn place(&self, library: &Library) -> Result<(), PageError> {
         let mut runs = vec![0];
         runs.extend((1..self.homes.len()).filter(|&at| self.node(library, at) != self.node(library, at - 1)));
@@ -157,12 +160,12 @@ impl Array {
                 return Ok(());
             }
             let on = Placement::On(node, WhenFull::Preferred);
-            // They are mapped as `SystemPages` maps them, which remembers nothing of what it reserves.
+            // They are mapped in the way of `SystemPages::map`, which remembers nothing of its reservations.
             unsafe { library.pages.place(start, bytes, on) }
         })
     }
 
-    /// Whether the process may have so many more mappings for it.
+    /// Whether the process may have `runs` more mappings for it.
     fn books(&self, runs: usize) -> bool {
         let is_booked = RUNS.fetch_add(runs, Ordering::Relaxed) + runs <= MOST_RUNS;
         let undone = if is_booked { 0 } else { runs };
@@ -171,7 +174,7 @@ impl Array {
         is_booked
     }
 
-    /// Gives a segment to a shepherd, and moves its pages to where that is. Where the system refuses, they stay.
+    /// Gives a segment to a shepherd, and moves its pages to the shepherd's node. If the system refuses, they stay.
     fn give(&self, library: Option<&Library>, segment: usize, shepherd: u16) {
         let before = self.homes[segment].swap(shepherd, Ordering::Relaxed);
         bytes_of(before).fetch_sub(self.segment_bytes, Ordering::Relaxed);
@@ -185,9 +188,9 @@ impl Array {
         let _ = unsafe { library.pages.relocate(start, bytes, self.node(library, segment), WhenFull::Preferred) };
     }
 
-    /// Has each page touched where it is to lie.
+    /// Has each page touched near its node.
     fn touch(&self, page: usize) {
-        // One huge page would lie where the first of its segments does.
+        // A huge page would lie on the node of its first segment.
         unsafe { libc::madvise(self.base.cast(), self.homes.len() * self.segment_bytes, libc::MADV_NOHUGEPAGE) };
         let whole = self.segment_units;
         self.each_segment((0, self.homes.len() * whole), &|from, _| {
@@ -214,8 +217,8 @@ impl Array {
         self.homes[segment].load(Ordering::Relaxed)
     }
 
-    /// Calls `f` with the part of the range in each segment, at the segment's shepherd: each shepherd has a thread for each of its workers,
-    /// if it has as many segments.
+    /// Calls `f` with the part of the range in each segment, at the segment's shepherd: each shepherd has a thread for
+    /// each of its workers, if it has as many segments.
     pub(crate) fn each_segment(&self, range: (usize, usize), f: &(dyn Fn(usize, usize) + Sync)) {
         let (start, stop) = range;
         if start >= stop {

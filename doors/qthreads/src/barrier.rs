@@ -6,12 +6,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use vicus::threads::full_empty;
 
-/// Threads that wait for each other.
+/// Threads waiting for each other.
 pub(crate) struct Barrier(Mutex<Entered>);
 
 struct Entered {
     wanted: usize,
-    /// The words of those that wait, in their frames.
+    /// The words of waiting threads, in their frames.
     waiting: Vec<*const AtomicU64>,
 }
 

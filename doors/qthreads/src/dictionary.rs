@@ -1,6 +1,6 @@
-//! A dictionary that threads use at once: parts by hash, each with a lock.
+//! A dictionary for concurrent threads: parts by hash, each with a lock.
 //!
-//! An iterator goes through the entries that there were when it began; those that are deleted meanwhile stay until it is gone.
+//! An iterator goes through the entries from its beginning; deleted ones stay until it is gone.
 
 use crate::exports;
 use crate::hash;
@@ -115,7 +115,7 @@ impl Dictionary {
     }
 
     fn end_iterator(&self) {
-        // Before it counts down: what is deleted for a later iterator is not among these.
+        // Before it counts down: entries deleted for a later iterator are not among these.
         let mut deleted = self.deleted();
         if self.iterators.fetch_sub(1, Ordering::AcqRel) == 1 {
             deleted.0.drain(..).for_each(|entry| drop(unsafe { Box::from_raw(entry) }));
@@ -135,7 +135,7 @@ impl Drop for Dictionary {
     }
 }
 
-/// What an iterator of nothing gives.
+/// The result of an iterator over nothing.
 fn error() -> *mut Entry {
     ptr::without_provenance_mut(usize::MAX)
 }

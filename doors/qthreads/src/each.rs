@@ -6,7 +6,7 @@ use crate::library::{self, Library};
 use std::sync::atomic::{AtomicU64, Ordering};
 use vicus::threads::full_empty;
 
-/// A pointer to what all parts share. It is there until the wait for them is over.
+/// A pointer to the common data of all parts. They live until the wait for the parts is over.
 struct Shared<T: ?Sized>(*const T);
 
 impl<T: ?Sized> Clone for Shared<T> {
@@ -32,7 +32,7 @@ pub(crate) struct Count {
 }
 
 impl Count {
-    /// Of one that ends when this is over.
+    /// A count that starts with its maker.
     pub(crate) fn new() -> Count {
         Count { open: AtomicU64::new(1), done: AtomicU64::new(0) }
     }
@@ -47,7 +47,7 @@ impl Count {
         }
     }
 
-    /// The one that made it has nothing more to add, and waits for the others.
+    /// The maker has nothing more to add, and waits for the others.
     pub(crate) fn wait(&self) {
         if self.open.load(Ordering::Acquire) == 1 {
             return;
@@ -58,8 +58,8 @@ impl Count {
     }
 }
 
-/// Calls `f` with each number below `count`, each in a thread of its own, at the shepherd that `shepherd` names. Without the library, one
-/// after the other.
+/// Calls `f` with each number below `count`, each in a thread of its own, at the shepherd given by `shepherd`. Without
+/// the library, one after the other.
 pub(crate) fn each(count: usize, shepherd: impl Fn(usize, &Library) -> u16, f: &(dyn Fn(usize) + Sync)) {
     let Some(library) = library::get() else { return (0..count).for_each(f) };
     let left = Count::new();
@@ -82,7 +82,7 @@ pub(crate) fn each(count: usize, shepherd: impl Fn(usize, &Library) -> u16, f: &
     left.wait();
 }
 
-/// As [`each`], for each worker once.
+/// [`each`] with one call for each worker.
 pub(crate) fn each_worker(f: &(dyn Fn(usize) + Sync)) {
     each(workers(), worker_in_turn, f);
 }

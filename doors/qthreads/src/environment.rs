@@ -1,8 +1,9 @@
-//! The variables that Qthreads defines, each by two names: `QT_` goes before `QTHREAD_`. Those of Vicus are read by the façade.
+//! The variables defined by Qthreads, each by two names: `QT_` goes before `QTHREAD_`. The façade reads the ones of
+//! Vicus.
 
 use std::env;
 
-/// Those that Qthreads reads and this library does not.
+/// Variables read by Qthreads, but not by this library.
 const WITHOUT_EFFECT: [&str; 13] = [
     "SHEPHERD_BOUNDARY",
     "WORKER_UNIT",
@@ -19,7 +20,7 @@ const WITHOUT_EFFECT: [&str; 13] = [
     "ARGCOPY_SIZE",
 ];
 
-/// What a variable says, if it is there and not empty, and its whole name.
+/// The value of a variable, if it is there and not empty, and its whole name.
 fn named(name: &str) -> Option<(String, String)> {
     let read = |prefix: &str| {
         let name = format!("{prefix}{name}");
@@ -32,7 +33,7 @@ fn text(name: &str) -> Option<String> {
     named(name).map(|(_, text)| text)
 }
 
-/// Variables that are set and have no effect, by their names.
+/// The set variables without effect, by their names.
 pub(crate) fn ignored() -> Vec<String> {
     WITHOUT_EFFECT.iter().filter_map(|name| named(name)).map(|(name, _)| name).collect()
 }
@@ -48,7 +49,7 @@ fn parse(text: &str) -> Option<usize> {
     parsed.ok()
 }
 
-/// A number; `None` if nothing is said, or 0. What is no number is told, and counts as nothing.
+/// A number; `None` if the variable is unset, or 0. A text that is no number is reported, and counts as unset.
 pub(crate) fn number(name: &str) -> Option<usize> {
     let text = text(name)?;
     let parsed = parse(&text);
@@ -58,7 +59,7 @@ pub(crate) fn number(name: &str) -> Option<usize> {
     parsed.filter(|&number| number > 0)
 }
 
-/// Yes or no; `None` if nothing is said. What is neither is told, and counts as nothing.
+/// Yes or no; `None` if the variable is unset. Any other text is reported, and counts as unset.
 pub(crate) fn flag(name: &str) -> Option<bool> {
     let text = text(name)?;
     match text.to_ascii_lowercase().as_str() {

@@ -40,7 +40,7 @@ unsafe fn store_if(to: *mut u64, value: Option<u64>) -> i32 {
     }
 }
 
-/// The value at an address; `None` if that is null.
+/// The value at an address; `None` for null.
 #[inline]
 unsafe fn load(from: *const u64) -> Option<u64> {
     (!from.is_null()).then(|| unsafe { ptr::read_unaligned(from) })

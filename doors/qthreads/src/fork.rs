@@ -1,4 +1,4 @@
-//! Threads: how they are made, what each knows of itself, and how they end.
+//! Threads: their creation, their state, and their end.
 
 use crate::codes::{BADARGS, MALLOC_ERROR, NO_SHEPHERD, NON_TASK_ID, NOT_ALLOWED, SUCCESS};
 use crate::exports;
@@ -13,11 +13,11 @@ use std::thread;
 use vicus::team;
 use vicus::threads::{Builder, SyncVar, full_empty};
 
-/// What a thread runs.
+/// The function of a thread.
 pub(crate) type Function = unsafe extern "C-unwind" fn(*mut libc::c_void) -> u64;
 
-/// A thread of a program before it runs: small, since hundreds of thousands may be queued. As a closure it fits into the smallest cell of the
-/// runtime's.
+/// A thread of a program before it runs: small, since hundreds of thousands may be queued. As a closure it fits into
+/// the smallest cell of the runtime's.
 struct Queued {
     f: Function,
     arg: *mut libc::c_void,
@@ -28,7 +28,7 @@ struct Queued {
 /// Its pointers are the program's, which gives them to the thread.
 unsafe impl Send for Queued {}
 
-/// What few threads have.
+/// Fields needed by few threads.
 struct Extra {
     /// How many words there are to wait for, and their addresses: from `malloc`, or null.
     preconditions: *mut usize,
@@ -43,16 +43,16 @@ impl Extra {
     const NONE: Extra = Extra { preconditions: ptr::null_mut(), team: None, _copied: Copied(ptr::null_mut()) };
 }
 
-/// A thread of a program that runs. It lies at the bottom of its stack.
+/// A running thread of a program. It lies at the bottom of its stack.
 pub(crate) struct Thread {
     pub(crate) ret: *mut libc::c_void,
     pub(crate) team: Option<Arc<Team>>,
-    /// [`NON_TASK_ID`] until it asks: the numbers of threads that ask are small then, and programs use them as indices.
+    /// [`NON_TASK_ID`] until it asks: so the numbers of asking threads are small, and programs use them as indices.
     id: Cell<u32>,
     pub(crate) is_blocking: Cell<bool>,
     /// Stands in for its worker meanwhile.
     pub(crate) lent: Cell<Option<team::Lent>>,
-    /// Whether it has done what it was forked for, which is counted once.
+    /// Whether its function has returned; counted once.
     is_done: Cell<bool>,
     locals: Cell<*mut libc::c_void>,
     pub(crate) locals_bytes: Cell<u32>,
@@ -74,7 +74,7 @@ mod flags {
 pub(crate) struct Team {
     pub(crate) id: u32,
     pub(crate) parent: u32,
-    /// Members that are not over, and leaders of subteams.
+    /// Open members, and leaders of subteams.
     open: AtomicU64,
     /// Full when there is none.
     done: AtomicU64,
@@ -90,7 +90,7 @@ impl Team {
         }
     }
 
-    /// The member, or the leader, for which it was counted was not forked.
+    /// The counted member, or leader, was not forked.
     #[cold]
     fn forget(&self, flags: u32) {
         if flags & (flags::NEW_TEAM | flags::NEW_SUBTEAM) == 0 {
@@ -119,7 +119,7 @@ unsafe impl Sync for Main {}
 
 static MAIN: Main = Main(UnsafeCell::new(Thread::new(ptr::null_mut(), None)));
 
-/// The thread that runs the calling code; `None` outside of the library's threads.
+/// The thread running the calling code; `None` outside of the library's threads.
 #[inline]
 pub(crate) fn here() -> Option<&'static Thread> {
     match team::word() {
@@ -134,7 +134,7 @@ pub(crate) fn end_main() {
     let main = unsafe { &*MAIN.0.get() };
     main.drop_locals();
     main.id.set(NON_TASK_ID);
-    // A blocking action that was begun and not ended is of the library that ends.
+    // An open blocking action belongs to the ended library.
     main.is_blocking.set(false);
     main.lent.set(None);
 }
@@ -154,7 +154,7 @@ impl Thread {
         }
     }
 
-    /// Its number. Threads are numbered in the order in which they first ask, from 1.
+    /// Its number. Threads are numbered in the order of their first questions, from 1.
     pub(crate) fn id(&self) -> u32 {
         if self.id.get() == NON_TASK_ID
             && let Some(library) = library::get()
@@ -164,7 +164,7 @@ impl Thread {
         self.id.get()
     }
 
-    /// At least so many bytes of its own.
+    /// At least `bytes` bytes of its own.
     pub(crate) unsafe fn locals(&self, bytes: u32) -> *mut libc::c_void {
         if self.locals.get().is_null() || self.locals_bytes.get() < bytes {
             let grown = unsafe { libc::realloc(self.locals.get(), bytes as usize) };
@@ -179,7 +179,7 @@ impl Thread {
         self.locals.get()
     }
 
-    /// It has done what it was forked for, and tells others next.
+    /// Its function has returned; it tells others next.
     #[inline]
     pub(crate) fn finish(&self) {
         if !self.is_done.replace(true)
@@ -197,14 +197,14 @@ impl Thread {
 }
 
 impl Drop for Thread {
-    /// It may be unwound.
+    /// The thread may be unwinding.
     fn drop(&mut self) {
         self.finish();
     }
 }
 
 impl Queued {
-    /// Waits until all words are full that it was forked with.
+    /// Waits until all words of its preconditions are full.
     #[cold]
     fn wait_for_preconditions(&self, words: *mut usize) {
         let count = unsafe { *words };
@@ -243,7 +243,8 @@ impl Queued {
 /// Goes to another shepherd. Whether it went.
 #[inline(never)]
 fn migrate(library: &Library, shepherd: u16) -> bool {
-    // The program promises that nothing on its stack minds: it calls a function of this name, or has forked to a shepherd.
+    // The program promises that nothing on its stack minds: it calls a function of this name, or has forked to a
+    // shepherd.
     unsafe { vicus::threads::migrate_to(library.shepherds[usize::from(shepherd)].place) }.is_ok()
 }
 
@@ -276,7 +277,7 @@ unsafe fn restore(ret: *mut libc::c_void, flags: u32) {
     }
 }
 
-/// Gives a result to where it belongs.
+/// Writes a result to its place.
 unsafe fn give(ret: *mut libc::c_void, flags: u32, value: u64) {
     if ret.is_null() {
         return;
@@ -294,7 +295,7 @@ unsafe fn give(ret: *mut libc::c_void, flags: u32, value: u64) {
     }
 }
 
-/// The team of a thread that is forked now.
+/// The team of a new thread.
 fn team_of_child(library: &Library, flags: u32) -> Option<Arc<Team>> {
     let own = here().and_then(|thread| thread.team.as_ref());
     if flags & (flags::NEW_TEAM | flags::NEW_SUBTEAM) == 0 {
@@ -319,7 +320,7 @@ fn team_of_child(library: &Library, flags: u32) -> Option<Arc<Team>> {
     Some(team)
 }
 
-/// Where a thread is forked to, and with which arguments.
+/// The arguments of a fork.
 #[derive(Clone, Copy)]
 pub(crate) struct Forked {
     pub(crate) f: Option<Function>,
@@ -331,7 +332,7 @@ pub(crate) struct Forked {
     pub(crate) flags: u32,
 }
 
-/// Memory that is freed when a thread has run.
+/// Memory to free when a thread has run.
 struct Copied(*mut libc::c_void);
 
 unsafe impl Send for Copied {}
@@ -396,7 +397,8 @@ unsafe fn try_spawn(forked: Forked) -> i32 {
 struct Border;
 
 impl Drop for Border {
-    /// It is unwound. A panic is the runtime's, which ends a wait, and goes on to the thread's bottom; what is not one can't be caught there.
+    /// Runs when the border is unwound. A panic is the runtime's: it ends a wait, and goes on to the thread's bottom;
+    /// any other exception can't be caught there.
     fn drop(&mut self) {
         if !thread::panicking() {
             leave_by_exception();
@@ -425,8 +427,9 @@ pub(crate) fn spawn_closure(library: &Library, shepherd: u16, f: impl FnOnce() +
     };
     let builder = Builder::new().stack_size(library.stack_bytes);
     if shepherd == NO_SHEPHERD {
-        // SAFETY: what is on a thread's stack is this library's, which keeps nothing of a thread of the system across a wait, and the program's, which expects
-        // that: with Qthreads, too, a thread that waits goes on with the worker of the one that wakes it.
+        // SAFETY: a thread's stack holds data of this library, which keeps nothing of a thread of the system across a
+        // wait, and data of the program, which expects the move: with Qthreads, too, a waiting thread goes on with the
+        // worker of the thread that wakes it.
         let builder = unsafe { builder.follow() };
         return builder.try_detached_on(library.runtime(), f).is_ok();
     }
@@ -444,7 +447,7 @@ pub(crate) fn finish_part() {
     }
 }
 
-/// As [`spawn_closure`], for a thread that the library makes for a loop: the program's code on it may ask what it asks its own threads.
+/// [`spawn_closure`] for a thread of a loop: the program's code on it may use its own threads' functions.
 pub(crate) fn spawn_part(library: &Library, shepherd: u16, f: impl FnOnce() + Send + 'static) -> bool {
     spawn_closure(library, shepherd, move || {
         let thread = Thread::new(ptr::null_mut(), None);
@@ -454,7 +457,7 @@ pub(crate) fn spawn_part(library: &Library, shepherd: u16, f: impl FnOnce() + Se
     })
 }
 
-/// Goes to the shepherd that the thread was forked to, if the strategy has begun it elsewhere: many have no queue for each place.
+/// Goes to the shepherd of the fork, if the strategy has begun the thread elsewhere: many have no queue for each place.
 #[inline]
 fn go_to(shepherd: u16) {
     if let Some(library) = library::get()
@@ -464,7 +467,7 @@ fn go_to(shepherd: u16) {
     }
 }
 
-/// A fork without what most forks lack.
+/// A fork without the rare arguments.
 const PLAIN: Forked = Forked {
     f: None,
     arg: ptr::null(),

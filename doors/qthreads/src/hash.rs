@@ -1,9 +1,10 @@
-//! Hashes, by the finalizer of SplitMix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014, §4).
+//! Hashes, by the finalizer of SplitMix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA
+//! 2014, §4).
 
 use crate::exports;
 use std::slice;
 
-/// A number whose bits all depend on all bits of the key.
+/// A number in which all bits depend on all bits of the key.
 pub(crate) fn mix(key: u64) -> u64 {
     let key = (key ^ key >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let key = (key ^ key >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

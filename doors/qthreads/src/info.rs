@@ -1,4 +1,4 @@
-//! What programs ask of threads, workers and shepherds.
+//! Queries of threads, workers and shepherds.
 
 use crate::codes::{BADARGS, NO_SHEPHERD, NO_WORKER, NON_TASK_ID, NOT_ALLOWED, SUCCESS};
 use crate::exports;
@@ -31,10 +31,10 @@ unsafe fn step(shepherd: *mut u16, forwards: bool) {
     };
 }
 
-/// Threads that run or could run, the main one included. One that has given its result could not, although its stack
-/// is in use for a while yet.
+/// Threads that run or could run, the main one included. A thread that has given its result could not, although its
+/// stack is in use for a while yet.
 fn busy(library: &Library) -> usize {
-    // Most that wait in queues wait for words as well, but those that have just come.
+    // Most threads in queues wait for words as well, except new arrivals.
     let waiting = library.runtime().lightweight_threads().1.max(crate::queue::waiting());
     (1 + library.open_threads()).saturating_sub(waiting).max(1) as usize
 }
@@ -58,7 +58,7 @@ fn find_worker(library: &Library, worker: u16) -> Option<(&library::Shepherd, u6
     None
 }
 
-/// What `qthread_readstate` can be asked, in the header's order.
+/// The questions of `qthread_readstate`, in the header's order.
 #[repr(u32)]
 enum Asked {
     StackSize,
@@ -247,7 +247,7 @@ exports! {
         match asked {
             STACK_SIZE => library.stack_bytes,
             RUNTIME_DATA_SIZE => size_of::<Thread>(),
-            // Queues are not asked for a shepherd's part: all that could run are spread over the shepherds.
+            // Queues are not asked for a shepherd's part: all ready threads are taken to be spread over the shepherds.
             BUSYNESS if worker.is_none() => usize::MAX,
             BUSYNESS => 1 + (busy(library) - 1).div_ceil(library.shepherds.len()),
             NODE_BUSYNESS => busy(library),

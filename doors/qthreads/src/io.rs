@@ -1,7 +1,7 @@
 //! Calls of the system that may block, and values by key.
 //!
-//! A call that may block is made by a thread of its own, for which the calling lightweight thread waits as for a word; so its worker goes on
-//! with others.
+//! A separate thread makes a call that may block, and the calling lightweight thread waits for it as for a word; so its
+//! worker goes on with others.
 
 use crate::codes::{BADARGS, SUCCESS};
 use crate::exports;
@@ -18,7 +18,7 @@ use vicus::threads::full_empty;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// What helpers have to do, and how many of them have nothing.
+/// The work for helpers, and the number of idle ones.
 struct Helpers {
     waiting: VecDeque<Work>,
     idle: usize,
@@ -87,7 +87,8 @@ fn blocking(call: impl Fn() -> i64 + Sync) -> i64 {
         let made = Argument((&raw const make).cast_mut().cast());
         let work = Box::new(move || {
             let made = made;
-            // The frame that it points to is left when the word is full, which is the last thing that it does.
+            // The pointer is to a frame that stays until the word is full, and filling the word is the call's last
+            // action.
             unsafe { (*made.get().cast::<&(dyn Fn() + Sync)>())() }
         });
         if let Err(work) = hand_out(work) {
@@ -99,7 +100,7 @@ fn blocking(call: impl Fn() -> i64 + Sync) -> i64 {
     result.load(Ordering::Relaxed)
 }
 
-/// The C library's function of this name, in whose place this library's own is found first.
+/// The C library's function of this name; this library's own is found first in its place.
 fn system(name: &CStr) -> *mut libc::c_void {
     let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
     assert!(!found.is_null(), "the C library has {name:?}");
@@ -108,11 +109,11 @@ fn system(name: &CStr) -> *mut libc::c_void {
 
 type Join = unsafe extern "C-unwind" fn(libc::pthread_t, *mut libc::c_void) -> i32;
 
-/// Joins a thread of the system, as the C library's function of this name does. That thread may wait for threads of this library, so they go on
-/// meanwhile.
+/// Joins a thread of the system, like the C library's function of this name. The joined thread may wait for threads of
+/// this library, so they go on meanwhile.
 fn join(name: &CStr, thread: libc::pthread_t, result: *mut libc::c_void) -> i32 {
     let join = unsafe { std::mem::transmute::<*mut libc::c_void, Join>(system(name)) };
-    // Its own end would not come either if another thread waited for it: that is an error, which the C library tells.
+    // The calling thread's own end would not come on another thread either: the C library reports this error.
     let is_own = unsafe { libc::pthread_equal(thread, libc::pthread_self()) } != 0;
     if is_own || crate::library::is_ending() {
         return unsafe { join(thread, result) };
@@ -121,7 +122,7 @@ fn join(name: &CStr, thread: libc::pthread_t, result: *mut libc::c_void) -> i32 
     blocking(|| i64::from(unsafe { join(thread, result.get()) })) as i32
 }
 
-/// Destructors by key; `None` for those that were deleted.
+/// Destructors by key; `None` for deleted ones.
 static KEYS: Mutex<Vec<Option<Destructor>>> = Mutex::new(Vec::new());
 
 type Function = unsafe extern "C-unwind" fn(*mut libc::c_void);
@@ -129,10 +130,10 @@ type Function = unsafe extern "C-unwind" fn(*mut libc::c_void);
 #[derive(Clone, Copy)]
 struct Destructor(Option<Function>);
 
-/// How often values are destroyed whose destructors set others.
+/// How often the values of a thread are destroyed, since destructors may set new ones.
 const ROUNDS: usize = 4;
 
-/// Destroys the values of a thread that ends.
+/// Destroys the values of an ending thread.
 pub(crate) fn drop_values(thread: &Thread) {
     for _ in 0..ROUNDS {
         let values = std::mem::take(unsafe { &mut *thread.values.get() });

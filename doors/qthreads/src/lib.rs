@@ -7,20 +7,23 @@
 //!            ── pool.rs, queues.rs, dictionary.rs, alloc.rs, io.rs
 //! ```
 //!
-//! The thread that initializes the library sits on the first seat of a runtime (`library.rs`); a shepherd is a core group of the machine that
-//! this runtime is told of, in which each worker has a PU of its own (`machine.rs`). So `qthread_fork_to` is a spawn to a place, whatever
-//! the strategy; it is `shepherd:unplaced=own` if neither `VICUS_STRATEGY` nor the file of `VICUS_LEARNED` names one.
+//! The thread that initializes the library sits on the first seat of a runtime (`library.rs`); a shepherd is a core
+//! group of the machine given to this runtime, and each worker has a PU of its own there (`machine.rs`). So
+//! `qthread_fork_to` is a spawn to a place, under any strategy; it is `shepherd:unplaced=own` if neither
+//! `VICUS_STRATEGY` nor the file of `VICUS_LEARNED` names one.
 //!
 //! # Unsafe code
 //!
-//! Everything here is called by compiled programs, with pointers whose meaning the headers define. There is no safe layer above that could
-//! hold them to it. So this crate asks for unsafe code as a whole, under these rules:
+//! Compiled programs call everything here, with pointers defined by the headers. No safe layer above could hold them to
+//! it. So this crate asks for unsafe code as a whole, under these rules:
 //!
-//! * A pointer from a program is used as its header says, and not after the call, unless that says so.
+//! * A pointer from a program is used as its header says, and not after the call, unless the header allows it.
 //! * A `library::Library` lives as long as the process.
-//! * A `fork::Thread` is used by its own thread alone. References to it end before the program's code runs, which may call back.
-//! * What a seat has for itself is used by code that runs on that seat, and not across a wait.
-//! * Functions of programs are `extern "C-unwind"`, so that an exception of C++ that leaves a thread ends the process with a message.
+//! * A `fork::Thread` is used by its own thread alone. References to it end before the program's code runs, because it
+//!   may call back.
+//! * A seat's own data is used by code that runs on the seat, and not across a wait.
+//! * Functions of programs are `extern "C-unwind"`, so a C++ exception that leaves a thread ends the process with a
+//!   message.
 
 #![expect(unsafe_code, reason = "all that calls this crate is compiled by others; see above")]
 #![allow(non_snake_case, reason = "names are given")]
@@ -50,7 +53,7 @@ mod sinc;
 mod timer;
 mod util;
 
-/// Defines functions that programs call, by their names.
+/// Defines functions for programs to call, by their names.
 macro_rules! exports {
     ($(
         $(#[$attribute:meta])*
@@ -65,7 +68,7 @@ macro_rules! exports {
 
 pub(crate) use exports;
 
-/// What functions return, by the names of the header.
+/// Return values, by the names of the header.
 pub(crate) mod codes {
     pub(crate) const SUCCESS: i32 = 0;
     pub(crate) const BADARGS: i32 = -1;

@@ -1,4 +1,4 @@
-//! The library as programs start and end it, and what it knows of its shepherds and workers.
+//! The library's start and end by a program, and its data of shepherds and workers.
 
 use crate::codes::{NO_SHEPHERD, NON_TASK_ID, NOT_ALLOWED, NULL_TASK_ID, PTHREAD_ERROR, SUCCESS};
 use crate::environment::{flag, ignored, number};
@@ -21,16 +21,16 @@ pub(crate) struct Library {
     process: u32,
     /// By seat: the worker there.
     workers: Box<[Worker]>,
-    /// By seat: how many threads have done there what they were forked for. The seat's thread alone writes it.
+    /// By seat: how many threads have finished their functions there. The seat's thread alone writes it.
     done: Box<[Line]>,
     pub(crate) shepherds: Box<[Shepherd]>,
     pub(crate) pages: SystemPages,
     pub(crate) stack_bytes: usize,
     /// How many bytes each thread has for itself from the start.
     pub(crate) local_bytes: usize,
-    /// Whether a shepherd is disabled, so that the strategy can't choose one by itself.
+    /// Whether a shepherd is disabled, so the strategy can't choose one by itself.
     pub(crate) any_disabled: AtomicBool,
-    /// The shepherd whose turn it is while one is disabled.
+    /// The next shepherd in turn while one is disabled.
     next: AtomicU16,
     next_id: AtomicU32,
     pub(crate) next_team: AtomicU32,
@@ -60,8 +60,8 @@ pub(crate) struct Shepherd {
     pub(crate) disabled_workers: AtomicU64,
 }
 
-/// Programs fork recursively, and most of their threads wait: taken in the order in which they were forked, each would have a stack before the first
-/// one ends.
+/// Programs fork recursively, and most of their threads wait: if threads were taken in the order of forking, each would
+/// have a stack before the first one ends.
 const DEFAULT_STRATEGY: &str = "shepherd:unplaced=own";
 
 static LIBRARY: AtomicPtr<Library> = AtomicPtr::new(ptr::null_mut());
@@ -76,7 +76,7 @@ pub(crate) fn get() -> Option<&'static Library> {
     unsafe { LIBRARY.load(Ordering::Acquire).as_ref() }
 }
 
-/// Whether the library ends at this time: what waits for its threads must not ask them for anything.
+/// Whether the library is ending: waiters for its threads must not ask them for anything.
 pub(crate) fn is_ending() -> bool {
     IS_ENDING.load(Ordering::Relaxed)
 }
@@ -87,25 +87,24 @@ impl Library {
         unsafe { &*self.sitting.load(Ordering::Relaxed) }
     }
 
-    /// The worker that runs the calling code; `None` on threads from outside.
+    /// The worker running the calling code; `None` on threads from outside.
     #[inline]
     pub(crate) fn worker(&self) -> Option<Worker> {
         team::seat().map(|seat: SeatId| self.workers[seat.index()])
     }
 
-    /// The calling thread has done what it was forked for. To be called before it tells others.
+    /// Counts the calling thread's function as finished. To be called before others are told.
     #[inline]
     pub(crate) fn count_done(&self) {
         if let Some(done) = team::seat().and_then(|seat| self.done.get(seat.index())) {
-            // Release: one that hears of its result counts it, too.
+            // Release: a thread that hears of its result counts it, too.
             done.0.store(done.0.load(Ordering::Relaxed) + 1, Ordering::Release);
         }
     }
 
-    /// How many threads were forked and have not done what they were forked for. The runtime has one longer: until
-    /// its stack is free.
+    /// How many forked threads have unfinished functions. The runtime counts a thread longer: until its stack is free.
     pub(crate) fn open_threads(&self) -> u64 {
-        // In this order: a thread that is done was forked before.
+        // In this order: a finished thread was forked before.
         let done: u64 = self.done.iter().map(|done| done.0.load(Ordering::Acquire)).sum();
         self.runtime().spawned_threads().saturating_sub(done)
     }
@@ -134,7 +133,7 @@ impl Library {
         all.filter(|(_, shepherd)| shepherd.is_enabled.load(Ordering::Relaxed)).map(|(index, _)| index as u16)
     }
 
-    /// The shepherd that a thread goes to which is to go to this one: itself, or the nearest one that is enabled.
+    /// The shepherd for a thread bound to this one: itself, or the nearest enabled one.
     pub(crate) fn enabled_near(&self, wanted: u16) -> u16 {
         let wanted = wanted % self.shepherds.len() as u16;
         let is_enabled = |shepherd: u16| self.shepherds[usize::from(shepherd)].is_enabled.load(Ordering::Relaxed);
@@ -145,7 +144,7 @@ impl Library {
         others.into_iter().find(|&other| is_enabled(other)).unwrap_or(0)
     }
 
-    /// Where a thread goes that names no shepherd: where the strategy puts it, unless a shepherd is disabled.
+    /// The shepherd for a thread that names none: the strategy's choice, unless a shepherd is disabled.
     #[inline]
     pub(crate) fn shepherd_for_any(&self) -> u16 {
         if self.any_disabled.load(Ordering::Relaxed) { self.next_in_turn() } else { NO_SHEPHERD }
@@ -156,7 +155,7 @@ impl Library {
         self.enabled_near(self.next.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// The number of a thread that is the next to ask for its own.
+    /// The number of the next thread to ask for its own.
     pub(crate) fn new_id(&self) -> u32 {
         loop {
             let id = self.next_id.fetch_add(1, Ordering::Relaxed);
@@ -174,7 +173,7 @@ impl Shepherd {
     }
 }
 
-/// Starts it, with so many shepherds if it is said. The calling thread is the first worker from now on.
+/// Starts it, with `shepherds` shepherds if given. The calling thread is the first worker from now on.
 fn start(shepherds: Option<usize>) -> i32 {
     // Before the lock: a thread that runs while the library ends would wait for itself.
     if get().is_some() {
@@ -222,8 +221,8 @@ fn start(shepherds: Option<usize>) -> i32 {
             return PTHREAD_ERROR;
         }
     };
-    // Elsewhere it would run what is forked to the first shepherd far from that. On one node nothing is far, and it
-    // shares that with all that it starts.
+    // Elsewhere it would run threads forked to the first shepherd far from it. On one node nothing is far, and it
+    // shares its PU with all threads it starts.
     if affinity.unwrap_or_else(|| machine::has_nodes(&real))
         && let Err(error) = sitting.bind()
     {
@@ -257,13 +256,13 @@ fn start(shepherds: Option<usize>) -> i32 {
     SUCCESS
 }
 
-/// The least stack that there is.
+/// The least stack allowed.
 const LEAST_STACK: usize = 4 << 10;
 
 impl Library {
     fn new(sitting: Sitting<Runtime>) -> Library {
         let (plan, topology) = (sitting.plan(), sitting.topology());
-        // Shepherds are numbered as their first workers are, so that the main thread's is the first one.
+        // Shepherds are numbered like their first workers, so the main thread's is the first one.
         let mut numbers: Vec<Option<u16>> = vec![None; topology.core_groups.len()];
         let mut groups = Vec::new();
         let mut counts: Vec<u16> = Vec::new();
@@ -324,7 +323,7 @@ pub(crate) fn is_forked() -> bool {
     get().is_some_and(|library| library.process != std::process::id())
 }
 
-/// Ends it, if the calling thread is the one that has started it.
+/// Ends it, if the calling thread has started it.
 fn end() {
     // As in `start`.
     if vicus::threads::is_thread() || get().is_none_or(|library| library.owner != thread::current().id()) {
@@ -340,7 +339,7 @@ fn end() {
     // Its place is never freed: threads that run on look at the runtime there, which stays then.
     let sitting = unsafe { library.sitting.load(Ordering::Relaxed).read() };
     sitting.end();
-    // It stays where it is: a thread from outside may just look at it.
+    // The library stays in place: a thread from outside may just look at it.
     LIBRARY.store(ptr::null_mut(), Ordering::Release);
     IS_ENDING.store(false, Ordering::Relaxed);
 }

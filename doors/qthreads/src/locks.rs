@@ -1,4 +1,4 @@
-//! Locks by address, and the program's own lock structures. A thread that waits lets others run, or is suspended.
+//! Locks by address, and the program's own lock structures. A waiting thread lets others run, or is suspended.
 
 use crate::codes::{BADARGS, OPFAIL, SUCCESS};
 use crate::exports;
@@ -9,22 +9,23 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use vicus::team;
 use vicus::threads::full_empty;
 
-/// What a word has that its owner may lock again. The word itself is empty meanwhile, as a locked word is.
+/// The data of a word that its owner may lock again. The word itself is empty meanwhile, like any locked word.
 #[derive(Default)]
 struct Recursive {
-    /// The number of the thread that has locked it, or 0.
+    /// The number of the owner, or 0.
     owner: AtomicU64,
     /// How often it has. Its owner alone looks at this.
     count: AtomicU64,
 }
 
-/// The words of a bucket that may be locked again, by their addresses.
+/// The recursive words of a bucket, by their addresses.
 type Bucket = Vec<(usize, Arc<Recursive>)>;
 
 const BUCKETS: usize = 1024;
 
 static RECURSIVE: [Mutex<Bucket>; BUCKETS] = [const { Mutex::new(Vec::new()) }; BUCKETS];
-/// By bucket, how many it has: locks of other buckets look no further. Apart from these, whose cache lines are written.
+/// The number of recursive words in each bucket: locks of other buckets look no further. Kept apart from the buckets,
+/// whose cache lines are written.
 static COUNTS: [AtomicU32; BUCKETS] = [const { AtomicU32::new(0) }; BUCKETS];
 
 fn bucket_of(word: *const u64) -> usize {
@@ -35,7 +36,7 @@ fn bucket(at: usize) -> MutexGuard<'static, Bucket> {
     RECURSIVE[at].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// What a word has if it is a recursive lock.
+/// A word's data if it is a recursive lock.
 #[inline]
 fn recursive(word: *const u64) -> Option<Arc<Recursive>> {
     let at = bucket_of(word);
@@ -45,7 +46,7 @@ fn recursive(word: *const u64) -> Option<Arc<Recursive>> {
     bucket(at).iter().find(|(address, _)| *address == word.addr()).map(|(_, lock)| Arc::clone(lock))
 }
 
-/// Forgets that a word is a recursive lock. Whether a thread had locked it.
+/// Forgets the recursive lock of a word. Returns whether it was locked.
 fn forget(word: *const u64) -> bool {
     let at = bucket_of(word);
     if COUNTS[at].load(Ordering::Acquire) == 0 {
@@ -107,7 +108,7 @@ impl Recursive {
     }
 }
 
-/// The calling thread, as a number that no other has at the same time.
+/// The calling thread, as a number unique among running threads.
 fn own_number() -> u64 {
     match here() {
         Some(thread) => ptr::from_ref(thread).addr() as u64,
@@ -128,7 +129,7 @@ fn until_success(mut attempt: impl FnMut() -> i32) -> i32 {
     }
 }
 
-/// A lock of the program's: a word that is 0 while it is open, the number of its owner, and how often that has locked it.
+/// A lock of the program's: a word, 0 while it is open, the number of its owner, and the owner's count of locks.
 #[repr(C)]
 pub(crate) struct Spinlock {
     owner: AtomicU64,
@@ -196,7 +197,7 @@ exports! {
         if let Some(lock) = recursive(word) {
             return if lock.unlock(own) { SUCCESS } else { OPFAIL };
         }
-        // That no thread had locked it is no error of Qthreads.
+        // An unlocked word is no error of Qthreads.
         full_empty::fill(own);
         SUCCESS
     }

@@ -14,7 +14,7 @@ type Step = unsafe extern "C-unwind" fn(*mut libc::c_void);
 type Folding = unsafe extern "C-unwind" fn(usize, usize, *mut libc::c_void, *mut libc::c_void);
 pub(crate) type Accumulate = unsafe extern "C-unwind" fn(*mut libc::c_void, *const libc::c_void);
 
-/// A pointer of the program's that all threads of a loop get.
+/// The program's pointer for all threads of a loop.
 #[derive(Clone, Copy)]
 pub(crate) struct Argument(pub(crate) *mut libc::c_void);
 
@@ -92,7 +92,7 @@ unsafe fn folded(
     (0..parts).filter(is_there).for_each(|index| unsafe { accumulate(out, results.at(base, index)) });
 }
 
-/// How workers of a loop cut their parts off what is left, by the numbers of the header.
+/// How workers of a loop cut their parts off the rest, by the numbers of the header.
 mod kinds {
     pub(super) const CHUNK: u32 = 0;
     pub(super) const GUIDED: u32 = 1;
@@ -100,7 +100,7 @@ mod kinds {
     pub(super) const TIMED: u32 = 3;
 }
 
-/// A loop whose workers take parts as they come.
+/// A loop with parts taken by workers as they come.
 pub(crate) struct LoopQueue {
     kind: u32,
     stop: usize,
@@ -145,7 +145,7 @@ impl LoopQueue {
             let count = match self.kind {
                 kinds::GUIDED => left.div_ceil(parts),
                 kinds::FACTORED => left.div_ceil(2 * parts),
-                // Parts that take equal times: small ones even those out that don't.
+                // Parts of equal time: small ones even out the others.
                 kinds::TIMED => left.div_ceil(8 * parts),
                 _ => self.chunk.load(Ordering::Relaxed).max(1),
             };

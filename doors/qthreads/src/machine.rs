@@ -1,7 +1,8 @@
 //! The machine as Qthreads sees it: shepherds, each with as many workers.
 //!
-//! The runtime is given a machine whose core groups are the shepherds and whose PUs are the workers, so that a shepherd is a place of every
-//! strategy. Each of these PUs stands for a real one; several may stand for the same, if more workers are wanted than there are PUs.
+//! The runtime is given a machine with the shepherds as core groups and the workers as PUs, so a shepherd is a place of
+//! every strategy. Each of these PUs stands for a real one; several may stand for the same, if there are more workers
+//! than PUs.
 
 use crate::environment::number;
 use vicus::topology::{Cache, CacheId, Core, CoreGroup, CoreId, Pu, PuId};
@@ -15,7 +16,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// As the environment wants it; what it leaves open follows the machine: a shepherd for each core group.
+    /// The environment's shape; without its numbers, it follows the machine: a shepherd for each core group.
     pub(crate) fn chosen(real: &Topology) -> Shape {
         let (shepherds, workers) = (number("NUM_SHEPHERDS"), number("NUM_WORKERS_PER_SHEPHERD"));
         Shape::of(real, shepherds, workers, number("HWPAR"))
@@ -43,8 +44,8 @@ pub(crate) fn has_nodes(real: &Topology) -> bool {
     nodes.any(|node| Some(node) != first)
 }
 
-/// The PU of each worker. A shepherd has the PUs of the core groups that are its part of all, or its part of the PUs of one group. So it lies on one node, unless
-/// its part of the groups lies on several: groups may have unequal numbers of PUs.
+/// The PU of each worker. A shepherd has the PUs of its part of the core groups, or its part of the PUs of one group.
+/// So it lies on one node, unless its part of the groups lies on several: groups may have unequal numbers of PUs.
 fn pus_of_workers(real: &Topology, Shape { shepherds, workers }: Shape) -> Vec<&Pu> {
     let usable = |group: &CoreGroup| -> Vec<&Pu> {
         group.pus.iter().map(|pu| &real.pus[pu.index()]).filter(|pu| pu.usable).collect()
@@ -55,7 +56,7 @@ fn pus_of_workers(real: &Topology, Shape { shepherds, workers }: Shape) -> Vec<&
         let first = shepherd * groups.len() / shepherds;
         let end = ((shepherd + 1) * groups.len() / shepherds).max(first + 1);
         let own: Vec<&Pu> = groups[first..end].iter().flatten().copied().collect();
-        // Where several shepherds share a group, each has its part of it.
+        // If several shepherds share a group, each has its part of it.
         let is_beside = |other: &usize| other * groups.len() / shepherds == first && shepherds > groups.len();
         let (before, beside) =
             ((0..shepherd).filter(is_beside).count(), (0..shepherds).filter(is_beside).count().max(1));
@@ -124,8 +125,9 @@ mod tests {
         assert!(!has_nodes(&machine));
     }
 
-    /// What happened: with a CPU of the last node offline, PUs were dealt out in order, three to each of two shepherds: the second one had workers on both nodes. And of
-    /// four nodes with two CPUs each but for the last one, that had no shepherd.
+    /// What happened: with a CPU of the last node offline, PUs were dealt out in order, three to each of two shepherds:
+    /// the second one had workers on both nodes. And of four nodes with two CPUs each but for the last one, the last
+    /// had no shepherd.
     #[test]
     fn a_shepherd_lies_on_one_node_if_a_processor_is_missing() {
         for text in ["node:2 l3:1 core:4", "node:4 l3:1 core:2", "node:4 l3:1 core:1 pu:2"] {
@@ -154,7 +156,7 @@ mod tests {
         }
         let two = machine(&real, Shape { shepherds: 2, workers: 1 });
         assert_eq!(two.core_groups.iter().map(|group| group.node.index()).collect::<Vec<_>>(), [0, 1]);
-        // Neighbours that share a cache are nearer than those that share a node.
+        // Neighbours on one cache are nearer than neighbours on one node.
         let eight = machine(&real, Shape { shepherds: 8, workers: 1 });
         let far = |to: usize| eight.place_distance(eight.core_groups[0].id, eight.core_groups[to].id);
         assert!(far(0) < far(1) && far(1) < far(2) && far(2) < far(7));

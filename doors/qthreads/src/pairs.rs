@@ -1,4 +1,4 @@
-//! Pairs of elements of two arrays, and tables whose cells depend on their neighbours.
+//! Pairs of elements of two arrays, and tables of cells with dependences on their neighbours.
 
 use crate::array::Array;
 use crate::each::{each, part, workers};
@@ -11,7 +11,7 @@ type DistanceTo = unsafe extern "C-unwind" fn(*const libc::c_void, *const libc::
 type Cell =
     unsafe extern "C-unwind" fn(*const libc::c_void, *const libc::c_void, *const libc::c_void, *mut libc::c_void);
 
-/// Cells `(column, row)` for which those on the left, below, and both are there before.
+/// Cells `(column, row)`; the cells on the left, below, and both come first.
 pub(crate) struct Lattice {
     columns: usize,
     rows: usize,

@@ -1,8 +1,8 @@
 //! Pools of blocks of one size: those of core/memory, with a handle for each seat.
 //!
-//! So the order in which memory is looked for is that of Wheeler et al. §5.1: what the seat's node has free, what it
-//! has not cut yet, what the other nodes have free, in random order, a new piece of the own node's memory, and
-//! without that what the others have not cut yet, the nearest first.
+//! So memory is looked for in the order of Wheeler et al. §5.1: the free blocks of the seat's node, its uncut memory,
+//! the free blocks of the other nodes, in random order, a new piece of the own node's memory, and without one the uncut
+//! memory of the others, the nearest first.
 
 use crate::exports;
 use crate::library::{self, Library};
@@ -17,23 +17,23 @@ pub(crate) struct Pool {
     pool: Arc<UntypedPool>,
     /// By seat.
     own: Box<[Own]>,
-    /// Of threads from outside, by the node that they run on.
+    /// Handles of threads from outside, by their current node.
     outside: Box<[Mutex<Option<UntypedHandle>>]>,
 }
 
-/// A seat's handle, from its first block on. Only code that runs on the seat uses it.
+/// A seat's handle, from its first block on. Only code on the seat uses it.
 #[repr(align(128))]
 struct Own(UnsafeCell<Option<UntypedHandle>>);
 
 unsafe impl Sync for Own {}
 
-/// A magazine holds at most so many bytes, or four blocks.
+/// The most bytes of a magazine, or four blocks.
 const MAGAZINE_BYTES: usize = 64 << 10;
 
-/// The least and the largest piece of memory that is cut into blocks.
+/// The least and the largest piece of memory to cut into blocks.
 const PIECES: [usize; 2] = [1 << 20, 1 << 31];
 
-/// Pieces for blocks of this layout have room for eight of them, and magazines as many as are worth it.
+/// Pieces for blocks of this layout have room for eight of them, and magazines for a useful number.
 fn options(block: Layout) -> Option<PoolOptions> {
     let eight = block.size().max(block.align()).checked_mul(9)?.checked_next_power_of_two()?;
     let magazine = (MAGAZINE_BYTES / block.size()).clamp(4, 256);
@@ -56,11 +56,11 @@ impl Pool {
         Some(Pool { pool: Arc::new(pool), own, outside })
     }
 
-    /// Calls `f` with the handle of the calling thread's seat, or else with that of the node where it runs. `f`
-    /// neither waits nor calls back.
+    /// Calls `f` with the handle of the calling thread's seat, or else of its current node. `f` neither waits nor calls
+    /// back.
     #[inline]
     fn with<R>(&self, f: impl FnOnce(&mut UntypedHandle) -> R) -> R {
-        // Seats of a library that has started after the pool was made have no handle.
+        // Seats of a later library have no handle in an older pool.
         match team::seat().and_then(|seat| self.own.get(seat.index())) {
             Some(own) => {
                 let own = unsafe { &mut *own.0.get() };
@@ -150,7 +150,7 @@ mod tests {
         let mut again = take(all.len());
         again.sort_unstable();
         assert!(again.windows(2).all(|two| two[1] - two[0] >= 48));
-        // Between the loops this thread may go to another node, where what it has freed in part is not found.
+        // Between the loops this thread may go to another node, and does not find its half-freed blocks there.
         assert!(again == all || pool.outside.len() > 1, "what is free is used first");
     }
 }

@@ -1,4 +1,4 @@
-//! Queues in which threads wait until others release them.
+//! Queues for threads to wait in until others release them.
 
 use crate::codes::{BADARGS, OPFAIL, SUCCESS};
 use crate::exports;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use vicus::threads::full_empty;
 
-/// Threads that wait, in the order in which they came.
+/// Waiting threads, in the order of their coming.
 pub(crate) struct Queue {
     /// `None`: any number.
     most: Option<usize>,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use vicus::memory::{DistOptions, DistQueue, LfQueue, Locations, SystemSegments};
 use vicus::{NodeId, team};
 
-/// An element: a pointer that is not null.
+/// An element: a non-null pointer.
 fn element(pointer: *mut libc::c_void) -> Option<usize> {
     (!pointer.is_null()).then(|| pointer.expose_provenance())
 }
@@ -19,17 +19,17 @@ fn pointer(element: Option<usize>) -> *mut libc::c_void {
     element.map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut)
 }
 
-/// The place of a shepherd in a distributed queue, each of whose locations is a shepherd.
+/// The place of a shepherd in a distributed queue; each of its locations is a shepherd.
 fn place(shepherd: u16) -> NodeId {
     NodeId::new(shepherd.into())
 }
 
-/// Where the calling thread is; the first shepherd's place for threads from outside.
+/// The calling thread's place; the first shepherd's for threads from outside.
 fn here(library: &library::Library) -> NodeId {
     place(library.worker().map_or(0, |worker| worker.shepherd))
 }
 
-/// A queue between one thread that puts and one that takes.
+/// A queue between a putting and a taking thread.
 pub(crate) struct Ring {
     slots: Box<[UnsafeCell<usize>]>,
     /// How many were put, and how many were taken.
@@ -101,7 +101,8 @@ exports! {
 
     fn qdqueue_create() -> *mut DistQueue<usize> {
         let Some(library) = library::get() else { return ptr::null_mut() };
-        // A location for each shepherd, as Qthreads has it, and not for each cache: two threads on one cache would hinder each other.
+        // A location for each shepherd, as Qthreads has it, and not for each cache: two threads on one cache would
+        // hinder each other.
         let row = |from: &Shepherd| from.distances.iter().map(|&far| u32::try_from(far).unwrap_or(0)).collect();
         let distances = library.shepherds.iter().map(row).collect();
         let Ok(locations) = Locations::from_distances(distances) else { return ptr::null_mut() };

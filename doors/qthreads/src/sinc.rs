@@ -1,4 +1,4 @@
-//! Sinks: counts that threads wait for, with values put together.
+//! Sinks: counts to wait for, with values put together.
 
 use crate::exports;
 use crate::library;
@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use vicus::team;
 use vicus::threads::Countdown;
 
-/// The program's structure of three words, the first of which is ours.
+/// The program's structure of three words; the first is the library's.
 #[repr(C)]
 pub(crate) struct Sinc {
     inner: *mut Inner,
@@ -35,7 +35,7 @@ struct Values {
     outside: Mutex<()>,
 }
 
-/// A line of the cache, so that seats don't share one.
+/// A line of the cache, so seats don't share one.
 const LINE: usize = 64;
 
 impl Values {
@@ -66,7 +66,7 @@ impl Values {
         }
     }
 
-    /// The part of the calling seat, or that of threads from outside.
+    /// The part of the calling seat, or the one of threads from outside.
     fn own(&self) -> (*mut u8, bool) {
         let outside = self.count() - 2;
         match team::seat().map(|seat| seat.index()).filter(|&seat| seat < outside) {

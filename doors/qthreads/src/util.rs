@@ -9,7 +9,7 @@ use vicus::threads::full_empty;
 /// Below this many elements, threads cost more than they save.
 const SMALL: usize = 4096;
 
-/// Folds an array; each element is waited for if that is wanted. 0 for an empty one.
+/// Folds an array; waits for each element if asked to. 0 for an empty one.
 unsafe fn fold<T: Copy + Default + Send + Sync>(
     array: *const T,
     length: usize,
