@@ -1,7 +1,7 @@
-//! A diamond: one output goes to two branches, which a third box joins again row by row.
+//! A diamond: one output goes to two branches, and a third box joins them again row by row.
 //!
 //! Both branches get the same envelopes; the columns are shared, not copied. Here both keep pace, so bounded vias are
-//! enough. Where one branch needs the whole stream first, `library::hold` belongs on the other, or the network waits for
+//! enough. If one branch needs the whole stream first, `library::hold` belongs on the other, or the network waits for
 //! itself and the request fails with an error that names the cycle.
 //!
 //! `cargo run -p vicus --example diamond`
@@ -15,7 +15,7 @@ struct Zip;
 
 impl Operator for Zip {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        // With one head alone there is nothing to do: it stays where it is, and the other's arrival invokes the box.
+        // With one head alone there is nothing to do: it stays in place, and the other's arrival invokes the box.
         if turn.head(0).is_some() && turn.head(1).is_some() {
             let (left, right) = (turn.take(0).expect("a head"), turn.take(1).expect("a head"));
             if left.is_pill() {

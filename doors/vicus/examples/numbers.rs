@@ -1,5 +1,5 @@
 //! The two boxes of the Bobox report's §7: `sequence` generates integers in blocks, `increment` adds to a column in
-//! place. As in the report, the first column says which rows are valid: 1, or 0 for a row that does not count.
+//! place. As in the report, the first column marks valid rows: 1, or 0 for a row that does not count.
 //!
 //! `cargo run -p vicus --example numbers`
 
@@ -27,8 +27,8 @@ fn sequence(begin: i64, end: i64, block_size: usize) -> BoxModel {
     })
 }
 
-/// Adds `delta` to a column: in the envelope's own memory if it is not shared. Rows that are not valid are changed
-/// too, which does no harm and keeps the loop free of branches.
+/// Adds `delta` to a column: in the envelope's own memory if it is not shared. Invalid rows are changed too; this does
+/// no harm and keeps the loop free of branches.
 fn increment(column: usize, delta: i64) -> BoxModel {
     library::map("increment", &schema(), &schema(), move |mut envelope| {
         envelope.i64s_mut(column).iter_mut().for_each(|value| *value += delta);

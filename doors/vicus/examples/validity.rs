@@ -1,8 +1,8 @@
 //! Validity columns: a row is deleted on one branch and kept on the other, and no data is copied (Bobox report §7).
 //!
-//! The envelope has a validity column for each branch. `odd` deletes rows by writing zeros into *its* column, of which
-//! its branch gets a private copy; the values are shared by both branches all the way. (A null is something else: a value that
-//! one column has not, see `Field::nullable`.)
+//! The envelope has a validity column for each branch. `odd` deletes rows by writing zeros into *its* column, and its
+//! branch gets a private copy of that column; the values are shared by both branches all the way. (A null is something
+//! else: a missing value of one column, see `Field::nullable`.)
 //!
 //! `cargo run -p vicus --example validity`
 
@@ -12,7 +12,7 @@ const VALID_FOR_ODD: usize = 0;
 const VALID_FOR_ALL: usize = 1;
 const VALUES: usize = 2;
 
-/// What a branch saw: the values whose rows are valid for it, and where the values lie in memory.
+/// A branch's view: the values of its valid rows, and their address in memory.
 type Seen = (Vec<u64>, usize);
 
 fn seen(envelope: &Envelope, validity: usize) -> Seen {

@@ -30,7 +30,7 @@ fn lines<R: Read + Send + 'static>(text: R, schema: &Schema) -> BoxModel {
     })
 }
 
-/// Counts words until the pill, then sends what it counted.
+/// Counts words until the pill, then sends the counts.
 #[derive(Default)]
 struct Count(BTreeMap<String, u64>);
 
@@ -63,7 +63,7 @@ fn word_count<R: Read + Send + 'static>(text: R) -> Result<BTreeMap<String, u64>
 
     let mut net = ModelBuilder::new("word count");
     let reader = net.source(lines(text, &line));
-    // Hands the lines out to whichever counter has room.
+    // Hands the lines out to any counter with room.
     let spread = net.add(library::spread(&line, COUNTERS));
     net.connect(reader.output(0), spread.input(0));
     for part in 0..COUNTERS {

@@ -1,4 +1,5 @@
-//! The variables of the environment by which users choose the settings that a program does not make. No other file of Vicus reads them.
+//! The variables of the environment, by which users choose settings that a program does not make. No other file of
+//! Vicus reads them.
 //!
 //! | variable | what it says | else |
 //! |---|---|---|
@@ -18,10 +19,10 @@
 //! | `VICUS_DEADLOCK` | what is done when lightweight threads wait for one another: `report`, `unwind`, `abort` or `ignore` ([`OnDeadlock`]) | `report` |
 //! | `VICUS_HASH_SEED` | the key of the hashes of terms and rows, of `vicus query`; the same number gives the same tables | a random number |
 //!
-//! A variable that is empty counts as unset. All but those of OpenMP programs and the last are read when [`Runtime::builder`](crate::Runtime::builder) makes a
-//! builder; what the program then says to the builder overrides them. A wrong value is a warning of the runtime that needs it, and of
-//! no other ([`Runtime::warnings`](crate::Runtime#method.warnings)). `VICUS_HASH_SEED` is for programs that load data: they call
-//! [`hash_seed`].
+//! An empty variable counts as unset. [`Runtime::builder`](crate::Runtime::builder) reads all but the last one and
+//! those of OpenMP programs; the program's own settings in the builder override them. A wrong value is a warning of the
+//! runtimes that need it ([`Runtime::warnings`](crate::Runtime#method.warnings)). `VICUS_HASH_SEED` is for programs
+//! that load data: they call [`hash_seed`].
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -35,7 +36,7 @@ use vicus_machine::{Defaults, LatencyFile, Learned, Treatment};
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Setting, Settings};
 
-/// All that the environment says of a runtime.
+/// The environment's settings of a runtime.
 ///
 /// ```
 /// use vicus::{Defaults, Runtime, environment};
@@ -56,12 +57,12 @@ pub fn defaults() -> Defaults {
     }
 }
 
-/// The strategy that `VICUS_STRATEGY` names, else the one in the file of `VICUS_LEARNED`; or what is wrong with them.
+/// The strategy of `VICUS_STRATEGY`, else the one in the file of `VICUS_LEARNED`; or the fault in them.
 pub fn strategy() -> Option<Result<Setting, String>> {
     parsed(STRATEGY).or_else(|| Some(learned()?.map(|learned| learned.setting)))
 }
 
-/// The strategies that `VICUS_STRATEGY` names, for a program that compares several.
+/// The strategies of `VICUS_STRATEGY`, for a program that compares several.
 pub fn strategies() -> Option<Result<Settings, String>> {
     parsed(STRATEGY)
 }
@@ -78,33 +79,33 @@ fn learned() -> Option<Result<Learned, String>> {
 const LEARNED: &str = "VICUS_LEARNED";
 const STRATEGY: &str = "VICUS_STRATEGY";
 
-/// The number that `VICUS_HASH_SEED` names, or what is wrong with its value.
+/// The number of `VICUS_HASH_SEED`, or the fault in its value.
 pub fn hash_seed() -> Option<Result<u64, String>> {
     let seed = text("VICUS_HASH_SEED")?.parse();
     Some(seed.map_err(|_| "VICUS_HASH_SEED: expected a whole number from 0 to 18446744073709551615".to_owned()))
 }
 
-/// The distribution that `VICUS_DATA_DISTRIBUTION` names, or `OMP_DATA_DISTRIBUTION`, else the one in the file of
-/// `VICUS_LEARNED`; or what is wrong with them.
+/// The distribution of `VICUS_DATA_DISTRIBUTION`, or `OMP_DATA_DISTRIBUTION`, else the one in the file of
+/// `VICUS_LEARNED`; or the fault in them.
 pub fn distribution() -> Option<Result<Distribution, String>> {
     let named = parsed("VICUS_DATA_DISTRIBUTION").or_else(|| parsed("OMP_DATA_DISTRIBUTION"));
     named.or_else(|| match learned()? {
         Ok(learned) => learned.distribution.map(Ok),
-        // Where no strategy is named, [`strategy`] tells what is wrong with the file.
+        // Without a named strategy, [`strategy`] reports the fault in the file.
         Err(wrong) => text(STRATEGY).map(|_| Err(wrong)),
     })
 }
 
-/// How tasks are to be dealt, by the symbols of their functions, and the file of `VICUS_LEARNED` that says so; `None`
-/// if it says nothing of tasks. What is wrong with the file, [`strategy`] or [`distribution`] tell.
+/// The treatments of tasks, by the symbols of their functions, and the file of `VICUS_LEARNED` with them; `None` if it
+/// has none. [`strategy`] or [`distribution`] report a fault in the file.
 pub fn learned_tasks() -> Option<(PathBuf, BTreeMap<String, Treatment>)> {
     let file = variable(LEARNED).map(PathBuf::from)?;
     let tasks = learned()?.ok()?.tasks;
     (!tasks.is_empty()).then_some((file, tasks))
 }
 
-/// The distributions that `VICUS_DATA_DISTRIBUTION_OF` names for blocks of so many bytes, else those in the file of
-/// `VICUS_LEARNED`, if no variable says how memory lies; or what is wrong with its value.
+/// The distributions of `VICUS_DATA_DISTRIBUTION_OF` for blocks of certain sizes, else the ones in the file of
+/// `VICUS_LEARNED`, if no variable sets a distribution; or the fault in its value.
 pub fn distributions_of() -> Option<Result<Vec<(usize, Distribution)>, String>> {
     const NAME: &str = "VICUS_DATA_DISTRIBUTION_OF";
     let one = |text: &str| {
@@ -124,10 +125,10 @@ pub fn distributions_of() -> Option<Result<Vec<(usize, Distribution)>, String>> 
     Some(all.collect())
 }
 
-/// What [`placed_from`] is if nothing is said: below this, glibc keeps blocks together that a program has freed and takes again.
+/// The default of [`placed_from`]: below this, glibc keeps blocks together that a program has freed and takes again.
 pub const PLACED_FROM: usize = 128 << 10;
 
-/// The bytes of `VICUS_DATA_DISTRIBUTION_FROM`, or what is wrong with its value.
+/// The bytes of `VICUS_DATA_DISTRIBUTION_FROM`, or the fault in its value.
 pub fn placed_from() -> Option<Result<usize, String>> {
     let from = text("VICUS_DATA_DISTRIBUTION_FROM")?.parse().ok().filter(|&from| from >= 4096);
     Some(
@@ -137,24 +138,24 @@ pub fn placed_from() -> Option<Result<usize, String>> {
     )
 }
 
-/// The file for a summary that `VICUS_SUMMARY` names, or `1` for standard error; `None` also if it is `0`.
+/// The file of `VICUS_SUMMARY` for a summary, or `1` for standard error; `None` also if it is `0`.
 pub fn summary() -> Option<OsString> {
     variable("VICUS_SUMMARY").filter(|value| value != "0")
 }
 
-/// The milliseconds of `VICUS_SUMMARY_ALONE_MS`, or what is wrong with its value.
+/// The milliseconds of `VICUS_SUMMARY_ALONE_MS`, or the fault in its value.
 pub fn summary_alone() -> Option<Result<Duration, String>> {
     let ms = text("VICUS_SUMMARY_ALONE_MS")?.parse().ok();
     let time = ms.and_then(|ms: f64| Duration::try_from_secs_f64(ms / 1e3).ok());
     Some(time.ok_or_else(|| "VICUS_SUMMARY_ALONE_MS: expected a number of milliseconds".to_owned()))
 }
 
-/// The file for a trace that `VICUS_TRACE` names.
+/// The file of `VICUS_TRACE` for a trace.
 pub fn trace() -> Option<PathBuf> {
     variable("VICUS_TRACE").map(PathBuf::from)
 }
 
-/// Whether `VICUS_CHECK` asks for checks, or what is wrong with its value.
+/// Whether `VICUS_CHECK` asks for checks, or the fault in its value.
 pub fn checks() -> Option<Result<bool, String>> {
     Some(match &*text("VICUS_CHECK")? {
         "1" => Ok(true),
@@ -163,7 +164,7 @@ pub fn checks() -> Option<Result<bool, String>> {
     })
 }
 
-/// The file of functions that `VICUS_INTENSE` names.
+/// The file of functions of `VICUS_INTENSE`.
 pub fn intense() -> Option<PathBuf> {
     variable("VICUS_INTENSE").map(PathBuf::from)
 }

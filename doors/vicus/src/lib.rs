@@ -1,6 +1,7 @@
 //! Vicus for Rust users: networks of single-threaded boxes on threads that stay near their data.
 //!
-//! The [`guide`] explains the model (box, via, envelope, pill, request, kinds) with a picture. One import, about ten lines:
+//! The [`guide`] explains the model (box, via, envelope, pill, request, kinds) with a picture. One import, about ten
+//! lines:
 //!
 //! ```
 //! use vicus::{Column, Envelope, ModelBuilder, Runtime, Schema, Type, library};
@@ -27,12 +28,12 @@
 //!
 //! # Memory that can't be had
 //!
-//! A `Vec`, `String` or map that grows by itself ends the whole process where there is no memory for it (`memory allocation of N
-//! bytes failed`, SIGABRT), and every request with it, in a box as anywhere in Rust: an allocator must not unwind, and a hook that
-//! might is no part of stable Rust, so no runtime can turn that into an error. What a box may need much of it asks for in a
-//! way that can be refused. [`Grow`] does so for vectors, [`refusable`] for any other collection with a `try_reserve`; columns that
-//! an [`EnvelopeBuilder`] makes are asked for like this already, and [`give_up`] is for where no error can be returned. Then its
-//! request fails alone, with the name of the box:
+//! A `Vec`, `String` or map that grows by itself ends the whole process if there is no memory for it
+//! (`memory allocation of N bytes failed`, SIGABRT), and every request with it, in a box as anywhere in Rust: an
+//! allocator must not unwind, and stable Rust has no hook that may, so no runtime can turn this into an error. A box
+//! asks for large memory in a refusable way. [`Grow`] does so for vectors, [`refusable`] for any other collection with
+//! a `try_reserve`; the columns of an [`EnvelopeBuilder`] are asked for like this already, and [`give_up`] is for code
+//! that cannot return an error. Then its request fails alone, with the name of the box:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -63,7 +64,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A program whose users read its errors can at least end with a sentence and status 1 for everything else: see [`LastWords`].
+//! A program whose users read its errors can at least end with a sentence and status 1 for everything else: see
+//! [`LastWords`].
 //!
 //! # Examples
 //!
@@ -91,7 +93,7 @@ pub mod threads;
 
 pub use runtime::{Runtime, RuntimeBuilder};
 
-/// The runtime behind [`Runtime`], which has its methods, and its builder. It knows no environment.
+/// The runtime behind [`Runtime`], with its methods, and its builder. It knows no environment.
 pub mod machine {
     #[doc(inline)]
     pub use vicus_machine::{Runtime, RuntimeBuilder};
@@ -103,8 +105,8 @@ pub mod guide {}
 #[doc(inline)]
 pub use vicus_machine::map_reduce;
 
-/// Teams of a caller's own threads, for runtimes of languages; a caller's thread on a seat of a runtime; and the calls that such runtimes make
-/// beside those of [`tasks`] and [`threads`].
+/// Teams of a caller's own threads, for runtimes of languages; a caller's thread on a seat of a runtime; and the calls
+/// of such runtimes beside those of [`tasks`] and [`threads`].
 pub mod team {
     pub use vicus_machine::threads::{Lent, Sitting, help, lend, seat, set_word, stack, wait_outside, word};
     pub use vicus_machine::{
@@ -114,11 +116,11 @@ pub mod team {
     pub use vicus_schedule::{MOST_THREADS, SeatId, Setting};
 }
 
-/// Memory that knows its node.
+/// Memory placed by node.
 ///
-/// [`Runtime::alloc`](crate::machine::Runtime::alloc) gives memory that lies over the nodes by a
-/// [`Distribution`](memory::Distribution); one line makes [`Allocator`] the allocator of a whole program; the placed containers take
-/// [`Runtime::memory`](crate::machine::Runtime::memory).
+/// [`Runtime::alloc`](crate::machine::Runtime::alloc) gives memory laid over the nodes by a
+/// [`Distribution`](memory::Distribution); one line makes [`Allocator`] the allocator of a whole program; the placed
+/// containers take [`Runtime::memory`](crate::machine::Runtime::memory).
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -136,9 +138,9 @@ pub mod team {
 /// # Ok::<(), memory::PlaceError>(())
 /// ```
 ///
-/// The placed containers, a line each. All of them are told where the caller is in the same way, by a [`Place`]: a node or a core
-/// group. What each makes of it stands [at one spot](vicus_topology#where). A consumer that finds nothing can sleep. Work on an array is
-/// done near it by [`Runtime::each_near`](crate::machine::Runtime::each_near).
+/// The placed containers, a line each. All of them learn the caller's place in the same way, by a [`Place`]: a node or
+/// a core group. Each one's use of it stands [at one spot](vicus_topology#where). A consumer that finds nothing can
+/// sleep. [`Runtime::each_near`](crate::machine::Runtime::each_near) works on an array near its data.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -173,10 +175,10 @@ pub mod team {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Without touching code: `VICUS_DATA_DISTRIBUTION` (or `OMP_DATA_DISTRIBUTION`, the name of the paper) chooses how memory
-/// lies that is asked from Vicus without a distribution ([`environment`]). These are the policies of Muddukrishna, Jonsson, Brorsson,
-/// "Locality-Aware Task Scheduling and Data Distribution for OpenMP Programs on NUMA Systems and Manycore Processors"
-/// (Table 3), and ours:
+/// Without touching code: `VICUS_DATA_DISTRIBUTION` (or `OMP_DATA_DISTRIBUTION`, the name of the paper) chooses the
+/// distribution of memory asked from Vicus without one ([`environment`]). These are the policies of Muddukrishna,
+/// Jonsson, Brorsson, "Locality-Aware Task Scheduling and Data Distribution for OpenMP Programs on NUMA Systems and
+/// Manycore Processors" (Table 3), and ours:
 ///
 /// | value | how memory lies | made for |
 /// |---|---|---|
@@ -204,7 +206,8 @@ pub mod memory {
     };
 }
 
-/// What a [`Plan`] is made of: queues, pools of seats, and how each seat looks for work. `vicus strategies --plan las` prints one.
+/// The parts of a [`Plan`]: queues, pools of seats, and each seat's search for work. `vicus strategies --plan las`
+/// prints one.
 pub mod plan {
     pub use vicus_schedule::{
         DEEP, Dealing, Dealt, Decision, End, FRONT_RULE, FRONT_TURN_NS, Idle, LastUses, Latencies, MOST_THREADS, Order,
@@ -212,11 +215,11 @@ pub mod plan {
         TaskName, Tokens, Uses, Warm, Way, When, Whereabouts, Why,
     };
 }
-/// What a [`Topology`] is made of. `vicus topology` prints this machine's.
+/// The parts of a [`Topology`]. `vicus topology` prints this machine's.
 pub mod topology {
     pub use vicus_topology::{ByPlace, Cache, CacheId, Core, CoreGroup, CoreId, Node, NotationError, Pu, PuId};
 }
-/// What a runtime records ([`RuntimeBuilder::record`]), and how it is written, read, checked and summed up.
+/// The records of a runtime ([`RuntimeBuilder::record`]), and how they are written, read, checked and summed up.
 pub mod trace {
     pub use vicus_trace::{
         Bound, BoxId, BoxInfo, BoxSummary, Entry, Event, Header, Kind, Log, Merged, ModelInfo, Names, Outcome, Rule,

@@ -1,4 +1,5 @@
-//! The runtime of Rust users: that of worlds/machine, with settings of the environment where the program makes none.
+//! The runtime of Rust users: the one of worlds/machine, with settings of the environment for all that the program
+//! leaves open.
 
 use crate::environment;
 use std::ops::Deref;
@@ -6,10 +7,10 @@ use std::sync::OnceLock;
 use vicus_schedule::Decision;
 use vicus_trace::Trace;
 
-/// What to start a [`Runtime`] with.
+/// The builder of a [`Runtime`].
 pub type RuntimeBuilder = vicus_machine::RuntimeBuilder<Runtime>;
 
-/// Threads that work as a strategy says. Dropping it cancels what still runs and waits for its threads.
+/// Threads that work under a strategy. Dropping it cancels running requests and waits for its threads.
 ///
 /// ```
 /// use vicus::{Envelope, ModelBuilder, Runtime, Schema, Type, library};
@@ -27,13 +28,14 @@ pub type RuntimeBuilder = vicus_machine::RuntimeBuilder<Runtime>;
 pub struct Runtime(vicus_machine::Runtime);
 
 impl Runtime {
-    /// What to start it with; at first, what the [environment](crate::environment) says.
+    /// A builder with the settings of the [environment](crate::environment).
     pub fn builder() -> RuntimeBuilder {
         RuntimeBuilder::new(environment::defaults())
     }
 
-    /// The runtime for programs that have not started one: [`tasks::join`](crate::tasks::join) and the like run there when they are
-    /// called outside of tasks. It starts at its first use, with the defaults of [`Runtime::builder`], and never ends.
+    /// The runtime for programs that have not started one: [`tasks::join`](crate::tasks::join) and the like run there
+    /// when they are called outside of tasks. It starts at its first use, with the defaults of [`Runtime::builder`],
+    /// and never ends.
     ///
     /// ```
     /// assert_eq!(vicus::Runtime::global().run(|| 6 * 7), 42);
@@ -43,12 +45,13 @@ impl Runtime {
         GLOBAL.get_or_init(|| Runtime::builder().start())
     }
 
-    /// Ends the runtime and hands out what it recorded; `None` if it was not asked to record.
+    /// Ends the runtime and returns its recording; `None` if it was not asked to record.
     pub fn trace(self) -> Option<Trace> {
         self.0.trace()
     }
 
-    /// The same, behind what each of its seats has decided, in its order; nothing if it was not asked to write that down
+    /// Ends the runtime and returns the decisions of each seat in their order, and the recording; no decisions if it
+    /// was not asked to write them
     /// ([`RuntimeBuilder::write_decisions`](vicus_machine::RuntimeBuilder::write_decisions)).
     pub fn recorded(self) -> (Vec<Vec<Decision>>, Option<Trace>) {
         self.0.recorded()

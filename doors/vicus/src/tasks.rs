@@ -1,4 +1,4 @@
-//! Tasks that are closures.
+//! Tasks as closures.
 //!
 //! ```
 //! use vicus::tasks::{collect, for_each_mut, join, map_reduce, scope};
@@ -21,8 +21,8 @@
 //! assert_eq!(sums[0], 49_995_000);
 //! ```
 //!
-//! A task may have children, which borrow nothing, and may end before them. They, too, run in the order of what they say that they
-//! read and write, by address:
+//! A task may have children, which borrow nothing, and may end before them. They, too, run in the order of their
+//! declared reads and writes, by address:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -44,7 +44,7 @@
 //! assert_eq!(steps[2].load(Relaxed), 2);
 //! ```
 //!
-//! They run in the runtime whose task or request calls them ([`Runtime::run`](crate::Runtime#method.run)), else in
+//! They run in the runtime of the calling task or request ([`Runtime::run`](crate::Runtime#method.run)), else in
 //! [`Runtime::global`].
 
 use crate::Runtime;
@@ -56,8 +56,9 @@ pub use vicus_machine::{
 };
 pub use vicus_schedule::{Access, Kind, Mode};
 
-/// Runs two closures and returns their results. Another thread may run the second one while the first one runs; if none has taken
-/// it by then, this thread does. The second one is an immediate task: it is run near. Usually it takes no lock and allocates nothing.
+/// Runs two closures and returns their results. Another thread may run the second one while the first one runs; if none
+/// has taken it by then, this thread does. The second one is an immediate task: it is run near. Usually it takes no
+/// lock and allocates nothing.
 ///
 /// ```
 /// fn sum(numbers: &[u64]) -> u64 {
@@ -84,7 +85,7 @@ where
     vicus_machine::join_or(|| Runtime::global(), a, b)
 }
 
-/// Runs a closure that may spawn tasks, and returns when all of them are over. Tasks may borrow what lives longer than the
+/// Runs a closure that may spawn tasks, and returns when all of them are over. Tasks may borrow data that outlives the
 /// scope.
 ///
 /// ```
@@ -104,10 +105,11 @@ pub fn scope<'scope, R: Send>(f: impl FnOnce(&Scope<'scope>) -> R + Send) -> R {
     in_runtime(|| vicus_machine::scope(f))
 }
 
-/// Runs a closure for each number of a range, on all threads, and returns when all is done. The range is cut into as many parts
-/// as there are threads, always in the same way: the same number comes to the same thread in the next loop over the same range,
-/// where its data is in the caches and, if that thread touched it first, in near memory. A thread that is done with its part
-/// helps those nearest to it first. What iterations compute: [`map_reduce`], [`collect`].
+/// Runs a closure for each number of a range, on all threads, and returns when all is done. The range is cut into as
+/// many parts as there are threads, always in the same way: the same number comes to the same thread in the next loop
+/// over the same range, so its data is in that thread's caches and, if the thread touched it first, in near memory. A
+/// thread that is done with its part helps the nearest ones first. For results of iterations: [`map_reduce`],
+/// [`collect`].
 ///
 /// ```
 /// use std::sync::atomic::{AtomicBool, Ordering};
@@ -119,13 +121,13 @@ pub fn scope<'scope, R: Send>(f: impl FnOnce(&Scope<'scope>) -> R + Send) -> R {
 /// ```
 ///
 /// # Panics
-/// If the closure panics, with its panic; iterations that have not begun are then left out.
+/// If the closure panics, with its panic; iterations not yet begun are then left out.
 pub fn for_each(range: Range<usize>, f: impl Fn(usize) + Sync) {
     in_runtime(|| vicus_machine::for_each(range, &f));
 }
 
-/// Runs a closure for each piece of a range, as [`for_each`]: for bodies that are quicker with many numbers at a time, or whose
-/// call costs something.
+/// Runs a closure for each piece of a range, cut as by [`for_each`]: for bodies that are quicker with many numbers at a
+/// time, or for costly calls.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -155,10 +157,10 @@ pub fn for_each_mut<T: Send>(elements: &mut [T], f: impl Fn(usize, &mut T) + Syn
     in_runtime(|| vicus_machine::for_each_mut(elements, &f));
 }
 
-/// Maps each number of a range to a value and reduces the values to one, on all threads; `None` of an empty range. The range is cut
-/// as by [`for_each`]. `reduce` must be associative and need not be commutative: it gets the values in the order of
-/// their numbers. The same range is cut into the same pieces by the same number of threads, so a sum of floating-point numbers is the
-/// same each time.
+/// Maps each number of a range to a value and reduces the values to one, on all threads; `None` of an empty range. The
+/// range is cut as by [`for_each`]. `reduce` must be associative and need not be commutative: it gets the values in the
+/// order of their numbers. The same range is cut into the same pieces by the same number of threads, so a sum of
+/// floating-point numbers is the same each time.
 ///
 /// ```
 /// use vicus::tasks::map_reduce;
@@ -169,7 +171,7 @@ pub fn for_each_mut<T: Send>(elements: &mut [T], f: impl Fn(usize, &mut T) + Syn
 /// ```
 ///
 /// # Panics
-/// If `map` or `reduce` panics, with its panic; iterations that have not begun are then left out.
+/// If `map` or `reduce` panics, with its panic; iterations not yet begun are then left out.
 pub fn map_reduce<R: Send>(
     range: Range<usize>,
     map: impl Fn(usize) -> R + Sync,
@@ -179,7 +181,8 @@ pub fn map_reduce<R: Send>(
 }
 
 /// A vector with a value for each number of a range, computed on all threads. The range is cut as by [`for_each`], and
-/// each thread writes its values where they stay: large vectors so lie near the threads that go over the same range later.
+/// each thread writes its values in their final place: so large vectors lie near the threads that go over the same
+/// range later.
 ///
 /// ```
 /// let squares = vicus::tasks::collect(0..1000, |n| n * n);
@@ -187,8 +190,7 @@ pub fn map_reduce<R: Send>(
 /// ```
 ///
 /// # Panics
-/// If the closure panics, with its panic; the values that are written are dropped, and iterations that have not begun are left
-/// out.
+/// If the closure panics, with its panic; the written values are dropped, and iterations not yet begun are left out.
 pub fn collect<R: Send>(range: Range<usize>, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
     in_runtime(|| vicus_machine::collect(range, &f))
 }
@@ -199,7 +201,7 @@ fn in_runtime<R: Send>(f: impl FnOnce() -> R + Send) -> R {
     if is_in_runtime() { f() } else { in_global(f) }
 }
 
-/// Apart, so that what runs in a task is inlined.
+/// A separate function, so that the code for a call in a task is inlined.
 #[cold]
 #[inline(never)]
 fn in_global<R: Send>(f: impl FnOnce() -> R + Send) -> R {

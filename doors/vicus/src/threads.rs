@@ -1,4 +1,5 @@
-//! Lightweight threads: hundreds of thousands of them, each with a small stack, that wait without holding a thread of the system.
+//! Lightweight threads: hundreds of thousands of them, each with a small stack. A waiting one holds no thread of the
+//! system.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -30,14 +31,15 @@
 //! | go elsewhere | [`migrate_to`] a place, which is unsafe |
 //! | find mistakes | [`RuntimeBuilder::deadlock`](crate::RuntimeBuilder), [`Deadlock`], [`Ended`] |
 //!
-//! Any wait of this library suspends a lightweight thread: scopes, joins, requests, children, loops, queues. They run in the runtime whose task
-//! or thread spawns them, else in [`Runtime::global`].
+//! Any wait of this library suspends a lightweight thread: scopes, joins, requests, children, loops, queues. They run
+//! in the runtime of the spawning task or thread, else in [`Runtime::global`].
 //!
 //! # What a thread may do
 //!
-//! A thread that has begun stays on its thread of the system, so it may hold what is not `Send` while it waits. It must not hold a lock of the
-//! standard library while it waits for another lightweight thread that takes the same lock: that blocks the thread of the system.
-//! A panic reaches the joiner. A stack that overflows ends the process, with a line that names the thread.
+//! A thread that has begun stays on its thread of the system, so it may hold values that are not `Send` while it waits.
+//! It must not hold a lock of the standard library while it waits for another lightweight thread that takes the same
+//! lock: the lock would block the thread of the system. A panic reaches the joiner. A stack overflow ends the process,
+//! with a line that names the thread.
 
 use crate::Runtime;
 use vicus_topology::Place;
@@ -57,7 +59,7 @@ pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinH
     Builder::new().spawn_or(global, f)
 }
 
-/// As [`spawn`], to be run in the neighbourhood of a node or a core group, where its data lies.
+/// The variant of [`spawn`] that runs the thread near a node or a core group, close to its data.
 ///
 /// # Panics
 /// If the machine has no such place, with its name and how many there are.
