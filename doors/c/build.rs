@@ -1,4 +1,4 @@
-//! How the shared library is linked: the name by which programs ask for it, and that it is never unloaded.
+//! How the shared library is linked: its name for programs, and a flag against its unloading.
 
 use std::env;
 
@@ -8,7 +8,7 @@ fn main() {
         return;
     }
     let part = |name: &str| env::var(format!("CARGO_PKG_VERSION_{name}")).expect("cargo tells a package its version");
-    // Before 1.0, a minor version may change what programs rely on.
+    // Before 1.0, a minor version may change the interface of programs.
     let name = match part("MAJOR").as_str() {
         "0" => format!("libvicus.so.0.{}", part("MINOR")),
         major => format!("libvicus.so.{major}"),

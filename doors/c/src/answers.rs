@@ -1,5 +1,5 @@
-//! The answer of a query as a stream of Arrow: boxes write batches, and the caller reads them. A box that finds enough of them unread pauses, so
-//! that an answer of any length takes bounded memory; nothing waits with it.
+//! The answer of a query as a stream of Arrow: boxes write batches, and the caller reads them. A box pauses while
+//! enough of them are unread, so an answer of any length takes bounded memory; no thread waits meanwhile.
 
 use crate::error::{Failure, Outcome, record};
 use arrow_array::{BooleanArray, RecordBatch, RecordBatchReader};
@@ -10,10 +10,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use vicus::{BoxError, Resume, Turn};
 use vicus_service::{Batch, Running, Sink, Solutions, Taker};
 
-/// As many batches wait for their reader.
+/// The most batches waiting for their reader.
 const MOST_UNREAD: usize = 16;
 
-/// What boxes and the reader share.
+/// The state shared by boxes and the reader.
 pub(crate) struct Stream {
     /// Set when the answer's columns are known: before its query runs.
     schema: OnceLock<SchemaRef>,
@@ -26,7 +26,7 @@ pub(crate) struct Stream {
 #[derive(Default)]
 struct State {
     unread: VecDeque<RecordBatch>,
-    /// Boxes that wait until there is room.
+    /// Boxes waiting for room.
     paused: Vec<Resume>,
     /// The query is over, well or not.
     is_over: bool,
@@ -112,7 +112,7 @@ impl Taker for ToArrowTaker {
     }
 }
 
-/// Reads the batches of a query, which ends when this is dropped.
+/// Reads the batches of a query. Dropping it ends the query.
 pub(crate) struct Answer {
     stream: Arc<Stream>,
     /// Until it was waited for.
@@ -120,7 +120,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Of a query that was begun with this stream.
+    /// The answer of a query begun with this stream.
     pub(crate) fn new(stream: Arc<Stream>, running: Running<ToArrow>) -> Answer {
         let over = Arc::clone(&stream);
         running.when_done(move || over.end());
@@ -144,7 +144,7 @@ impl Answer {
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        // Cancelled first, so that boxes that wait for room have nothing more to do.
+        // Cancelled first, so boxes that wait for room have nothing more to do.
         drop(self.running.take());
         let paused = std::mem::take(&mut self.stream.lock().paused);
         drop(paused);

@@ -1,7 +1,7 @@
-//! Statuses, and the record of each thread that says what went wrong in its last call that failed.
+//! Statuses, and the record of each thread about its last failed call.
 //!
-//! A failure is a value that goes where it is needed: from a call to its thread's record; from a callback's thread, as the payload of a
-//! panic that has no message, through the runtime to whoever waits for the task, and into that thread's record.
+//! A failure is a value that travels to its reader: from a call to its thread's record; from a callback's thread, as
+//! the payload of a panic without a message, through the runtime to the waiting thread, and into that thread's record.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -44,7 +44,7 @@ pub(crate) struct Failure {
     payload: Option<Arc<Payload>>,
 }
 
-/// What a callback has put into its failure.
+/// A callback's own data in its failure.
 #[derive(Debug)]
 struct Payload {
     data: *mut c_void,
@@ -54,7 +54,7 @@ struct Payload {
 /// Frees the data of a callback.
 pub(crate) type DropFn = unsafe extern "C" fn(data: *mut c_void);
 
-// SAFETY: the header says that it may be used and freed on any thread, by one at a time in the case of what changes it.
+// SAFETY: the header says that it may be used and freed on any thread, by one at a time for functions that change it.
 unsafe impl Send for Payload {}
 // SAFETY: as above.
 unsafe impl Sync for Payload {}
@@ -68,7 +68,7 @@ impl Drop for Payload {
     }
 }
 
-/// The result of what may fail.
+/// The result of a fallible function.
 pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 
 impl Failure {
@@ -90,13 +90,13 @@ impl Failure {
         Failure { place: (number(line), number(column)), ..self }
     }
 
-    /// What a callback returned that is not 0: with its thread's record, if that is about the same status.
+    /// The failure of a callback's status other than 0: with its thread's record, if the record has the same status.
     pub(crate) fn of_callback(status: i32) -> Failure {
         let known = RECORD.with_borrow(|record| record.clone().filter(|record| record.status == status));
         known.unwrap_or_else(|| Failure::new(status, format_args!("a callback has returned the status {status}")))
     }
 
-    /// What travelled as a panic.
+    /// The failure inside a panic.
     pub(crate) fn of_panic(panic: Box<dyn Any + Send>) -> Failure {
         let panic = match panic.downcast::<Failure>() {
             Ok(failure) => return *failure,
@@ -107,7 +107,7 @@ impl Failure {
         Failure::new(status::INTERNAL, text.unwrap_or("a panic without a message"))
     }
 
-    /// Goes to whoever waits for the running task.
+    /// Goes to the waiter of the running task.
     pub(crate) fn travel(self) -> ! {
         // Without a call of the panic hook, which would print it.
         resume_unwind(Box::new(self))
@@ -164,21 +164,21 @@ impl From<vicus_service::Error> for Failure {
 }
 
 thread_local! {
-    /// Of the last call of this thread that has failed.
+    /// The failure of this thread's last failed call.
     static RECORD: RefCell<Option<Failure>> = const { RefCell::new(None) };
 }
 
 /// Makes a failure the calling thread's last one.
 pub(crate) fn record(failure: Failure) -> i32 {
     let status = failure.status;
-    // Dropped after the cell is free again: it may have a payload, whose drop calls the program.
+    // Dropped after the cell is free again: it may have a payload, and the payload's drop calls the program.
     let before = RECORD.replace(Some(failure));
     drop(before);
     status
 }
 
-/// The body of each function that returns a status: a failure goes to the thread's record, and so does a panic, which would otherwise end
-/// the process at the border.
+/// The body of each function with a status: a failure goes to the thread's record, and so does a panic, which would
+/// otherwise end the process at the border.
 #[inline]
 pub(crate) fn guard(body: impl FnOnce() -> Outcome) -> i32 {
     match catch_unwind(AssertUnwindSafe(body)) {
@@ -188,7 +188,7 @@ pub(crate) fn guard(body: impl FnOnce() -> Outcome) -> i32 {
     }
 }
 
-/// The body of a function that can't fail, or whose failure is one of its values.
+/// The body of an infallible function, or of one with a failure among its values.
 #[inline]
 pub(crate) fn guard_or<T>(instead: T, body: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
@@ -198,12 +198,12 @@ pub(crate) fn guard_or<T>(instead: T, body: impl FnOnce() -> T) -> T {
 }
 
 thread_local! {
-    /// Whether a panic of this thread becomes a status, so that nothing is printed of it.
+    /// Whether a panic of this thread becomes a status and so is not printed.
     static IS_TOLD: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Panics that become statuses are not printed from now on. The hook is that of this library's own copy of Rust's, of which the program and its
-/// other libraries see nothing.
+/// From now on, panics that become statuses are not printed. The hook belongs to this library's own copy of Rust's,
+/// invisible to the program and its other libraries.
 pub(crate) fn print_no_told_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -218,7 +218,7 @@ pub(crate) fn print_no_told_panics() {
     });
 }
 
-/// Runs a closure that the program may have called at the wrong moment or with something that there is not, which is told by a panic: it becomes a
+/// Runs a closure for a call that may come at the wrong moment or with something unknown. The panic about it becomes a
 /// status, and is no error of ours.
 pub(crate) fn as_state<T>(body: impl FnOnce() -> T) -> Outcome<T> {
     let before = IS_TOLD.replace(true);
@@ -235,11 +235,11 @@ fn of_state(panic: Box<dyn Any + Send>) -> Failure {
     }
 }
 
-/// How the panic begins of a scope that is used on a thread that is none of its own.
+/// The beginning of the panic of a scope used on a foreign thread.
 const NOT_ITS_THREAD: &str = "a scope's tasks are spawned by its own closure";
 
-/// As [`guard`] around [`as_state`], for a call whose one panic is [`NOT_ITS_THREAD`]: it writes no variable of the thread, which takes longer than
-/// the rest of a spawn.
+/// [`guard`] around [`as_state`], for a call with [`NOT_ITS_THREAD`] as its only panic: it writes no variable of the
+/// thread, which takes longer than the rest of a spawn.
 #[inline]
 pub(crate) fn guard_spawn(body: impl FnOnce() -> Outcome) -> i32 {
     match catch_unwind(AssertUnwindSafe(body)) {

@@ -1,4 +1,5 @@
-//! Networks of boxes whose code is C. Rows cross the border by Arrow's C data interface, without a copy where Arrow's layout is ours.
+//! Networks of boxes with code in C. Rows cross the border by Arrow's C data interface, without a copy if Arrow's
+//! layout is ours.
 
 use crate::error::{DropFn, Failure, Outcome, as_state, guard, guard_or, status};
 use crate::runtime::{Pending, Threads, budget, threads};
@@ -15,7 +16,7 @@ use vicus::{
     Resume, Schema, Turn, Type,
 };
 
-/// `vicus_operator`: what a type of boxes does.
+/// `vicus_operator`: the functions of a type of boxes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types, reason = "the name that the header has")]
@@ -24,15 +25,15 @@ pub(crate) struct vicus_operator {
     pub(crate) size: u32,
     /// For later.
     pub(crate) reserved: u32,
-    /// Makes the state of a box of one instance; without it, that is `data`.
+    /// Makes the state of a box of one instance; without it, the state is `data`.
     pub(crate) create: Option<CreateFn>,
     /// One invocation.
     pub(crate) act: Option<ActFn>,
     /// Frees the state of a box.
     pub(crate) destroy: Option<DropFn>,
-    /// What all its boxes share.
+    /// The common data of all its boxes.
     pub(crate) data: *mut c_void,
-    /// Frees that.
+    /// Frees the data.
     pub(crate) drop: Option<DropFn>,
 }
 
@@ -46,14 +47,14 @@ pub(crate) struct vicus_turn {
     inputs: *const [Schema],
 }
 
-/// What `vicus_turn_take` has found, by the numbers of the header.
+/// The results of `vicus_turn_take`, by the numbers of the header.
 pub(crate) mod taken {
     pub(crate) const NOTHING: i32 = 0;
     pub(crate) const ROWS: i32 = 1;
     pub(crate) const END: i32 = 2;
 }
 
-/// `vicus_network`: a model that is put together.
+/// `vicus_network`: a model being put together.
 pub(crate) struct Network {
     builder: ModelBuilder,
     boxes: Vec<BoxId>,
@@ -64,9 +65,9 @@ struct Foreign {
     act: ActFn,
     /// Its state, or why there is none.
     state: Outcome<Owned>,
-    /// None if it starts by itself: its only input then has nothing but the pill that starts it.
+    /// None if it starts by itself: its only input then has just the pill that starts it.
     inputs: Arc<[Schema]>,
-    /// What `create` was called with, as long as there is a state.
+    /// The data for `create`, as long as there is a state.
     _shared: Arc<Shared>,
 }
 
@@ -95,7 +96,7 @@ fn of_arrow(error: FromArrowError) -> Failure {
     }
 }
 
-/// The columns of a schema of C, which stays its owner's.
+/// The columns of a schema of C. The schema stays its owner's.
 ///
 /// # Safety
 /// It is one of Arrow's, and was not released.
@@ -103,7 +104,7 @@ unsafe fn schema(schema: *const FFI_ArrowSchema, name: &str) -> Outcome<Schema> 
     // SAFETY: as asked of the caller.
     let given = unsafe { handle(schema, name) }?;
     let read = || ArrowSchema::try_from(given).map_err(|error| error.to_string());
-    // A format that is not known, or is no text, is told in both ways.
+    // An unknown format, or one that is no text, is reported in both ways.
     let read = as_state(read).map_err(|failure| failure.message()).and_then(|read| read);
     let wrong = |error| Failure::new(status::SCHEMA, format_args!("`{name}` has no columns that can be read: {error}"));
     Schema::from_arrow(&read.map_err(wrong)?).map_err(of_arrow)
@@ -124,7 +125,7 @@ pub(crate) unsafe extern "C" fn vicus_network_new(name: *const c_char, network: 
     })
 }
 
-/// The operator of a structure, whose data it takes, and which may be wrong.
+/// The operator of a structure. Takes the structure's data; the structure may be wrong.
 ///
 /// # Safety
 /// Rules "Handles" and "Callbacks".
@@ -182,7 +183,7 @@ pub(crate) unsafe extern "C" fn vicus_network_add(
             inputs: Arc::clone(&taken),
             _shared: Arc::clone(&shared),
         };
-        // The structure's pointers are those of its functions and of its data, which `shared` keeps.
+        // The structure's pointers are to its functions and to its data, which `shared` keeps.
         let make = Sendable(make);
         let mut model = BoxModel::new(name, move || make.call());
         model = inputs.iter().fold(model, |model, input| model.input(input));
@@ -195,10 +196,10 @@ pub(crate) unsafe extern "C" fn vicus_network_add(
     })
 }
 
-/// A closure that has captured pointers of C.
+/// A closure with captured pointers of C.
 struct Sendable<F>(F);
 
-// SAFETY: rule "Callbacks": what the pointers are to is used on any thread.
+// SAFETY: rule "Callbacks": the targets of the pointers may be used on any thread.
 unsafe impl<F> Send for Sendable<F> {}
 // SAFETY: as above.
 unsafe impl<F> Sync for Sendable<F> {}
@@ -326,7 +327,7 @@ pub(crate) unsafe extern "C" fn vicus_network_build(network: *mut Network, model
         // SAFETY: rule "Handles".
         let network = unsafe { handle_mut(network, "network") }?;
         let out = output(model, "model")?;
-        // The network is empty after that, and its owner frees it.
+        // The network is empty afterwards, and its owner frees it.
         let builder = std::mem::replace(&mut network.builder, ModelBuilder::new(""));
         network.boxes.clear();
         let built = builder.build().map_err(|error| Failure::new(status::NETWORK, error))?;
@@ -376,7 +377,7 @@ pub(crate) unsafe extern "C" fn vicus_runtime_submit(
 }
 
 /// # Safety
-/// The turn is one that the running callback was given, and nothing else of it is in use.
+/// The turn is one given to the running callback, and nothing else of it is in use.
 unsafe fn of<'a>(turn: *mut vicus_turn) -> Outcome<(&'a mut Turn<'static>, &'a [Schema])> {
     // SAFETY: as asked of the caller; `Foreign::act` has made it of references that outlive the callback.
     unsafe {
@@ -385,7 +386,7 @@ unsafe fn of<'a>(turn: *mut vicus_turn) -> Outcome<(&'a mut Turn<'static>, &'a [
     }
 }
 
-/// A number of an input or an output that there is.
+/// A checked number of an input or an output.
 fn port(number: u32, count: usize, what: &str) -> Outcome<usize> {
     if (number as usize) < count {
         return Ok(number as usize);
@@ -414,7 +415,7 @@ pub(crate) unsafe extern "C" fn vicus_turn_take(
                 // A copy of truth values may find no memory.
                 let table = as_state(|| StructArray::from(envelope.to_arrow(&inputs[input])))?;
                 let (given, _) = to_ffi(&table.to_data()).map_err(|error| Failure::new(status::SCHEMA, error))?;
-                // SAFETY: rule "Outputs"; what was there is not dropped, because it may be anything.
+                // SAFETY: rule "Outputs"; the old value is not dropped, because it may be anything.
                 unsafe { out.write(given) };
                 taken::ROWS
             }
@@ -430,7 +431,7 @@ fn buffers(kind: Type) -> usize {
     if matches!(kind, Type::Text | Type::Binary) { 3 } else { 2 }
 }
 
-/// Whether an array has the form of a table with these columns: what can be seen without its schema.
+/// Whether an array has the form of a table with these columns, as far as it is visible without its schema.
 fn has_form(array: &FFI_ArrowArray, schema: &Schema) -> Outcome {
     let columns = schema.columns();
     let wrong = |what: String| Err(Failure::new(status::SCHEMA, what));
@@ -450,7 +451,7 @@ fn has_form(array: &FFI_ArrowArray, schema: &Schema) -> Outcome {
 }
 
 /// # Safety
-/// As `of`; `rows` is an array of Arrow, which is the library's after that, and `given` its schema, or null.
+/// The rules of `of`; `rows` is an array of Arrow, owned by the library afterwards, and `given` its schema, or null.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn vicus_turn_send(
     turn: *mut vicus_turn,
@@ -488,17 +489,17 @@ pub(crate) unsafe extern "C" fn vicus_turn_send(
     })
 }
 
-/// The rows of an array of C, whose buffers the envelope keeps.
+/// The rows of an array of C. The envelope keeps its buffers.
 fn envelope(rows: FFI_ArrowArray, schema: &Schema) -> Outcome<Envelope> {
     let wrong = |error| Failure::new(status::SCHEMA, error);
-    // Nulls that the schema doesn't allow are told by the envelope, which counts them.
+    // The envelope counts nulls, and reports those that the schema doesn't allow.
     let nullable = schema.with_nulls(schema.columns().iter().map(|field| field.name.as_str()).collect::<Vec<_>>());
     let kind = FFI_ArrowSchema::try_from(arrow_schema::DataType::Struct(nullable.to_arrow().fields)).map_err(wrong)?;
-    // SAFETY: the array has as many columns and buffers as this schema says; what they are is the caller's promise.
+    // SAFETY: the array has as many columns and buffers as this schema says; their contents are the caller's promise.
     let mut data = unsafe { from_ffi(rows, &kind) }.map_err(wrong)?;
     // Other programs align to less than the numbers' size.
     data.align_buffers();
-    // Texts become `str`, whose bytes nothing looks at again.
+    // Texts become `str`, and nothing looks at their bytes again.
     data.validate_full().map_err(wrong)?;
     Envelope::from_arrow(&RecordBatch::from(StructArray::from(data))).map_err(of_arrow)
 }

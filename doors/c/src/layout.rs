@@ -1,4 +1,5 @@
-//! Holds the header's numbers and structures against those of this crate: a C compiler is given assertions that are made of these.
+//! Compares the header's numbers and structures with those of this crate: a C compiler is given assertions made of
+//! these.
 
 use crate::error::status;
 use crate::flow::{taken, vicus_operator};
@@ -18,7 +19,7 @@ use std::mem::offset_of;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A structure's size, and where its fields begin.
+/// A structure's size, and its fields' offsets.
 macro_rules! structure {
     ($out:ident, $name:ident, $($field:ident)*) => {
         writeln!($out, "SAME(sizeof({}), {});", stringify!($name), size_of::<$name>()).unwrap();
@@ -91,13 +92,13 @@ fn the_header_has_the_numbers_and_structures_of_the_library() {
     assert!(compiles(&wrong).unwrap().is_err(), "a difference is found");
 }
 
-/// Each number that the header defines is compared above.
+/// Each number of the header is compared above.
 #[test]
 fn no_number_of_the_header_is_left_out() {
     let header = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../include/vicus.h")).unwrap();
     let names =
         header.lines().filter_map(|line| line.strip_prefix("#define VICUS_")).filter_map(|line| line.split_once(' '));
-    // The parts of the version are in the whole; what begins a structure is none.
+    // The parts of the version are in the whole; initial values of structures are no numbers.
     let names = names.filter(|(name, _)| !name.starts_with("VERSION_") && !name.ends_with("_INIT"));
     let known = assertions();
     let left_out: Vec<&str> =

@@ -1,4 +1,4 @@
-//! MapReduce from one queue to another, with keys and values that are strings of bytes.
+//! MapReduce from one queue to another, with strings of bytes as keys and values.
 
 use crate::error::{DropFn, Failure, Outcome, guard, status};
 use crate::memory::{Queue, push};
@@ -11,10 +11,10 @@ use std::ptr;
 use std::sync::{Mutex, PoisonError};
 use vicus::map_reduce::{self, MapReduce, MapReduceError};
 
-/// What `vicus_emit` gets: an emitter, which lives as long as a call of `map`.
+/// The emitter for `vicus_emit`. It lives as long as a call of `map`.
 pub(crate) type Emitter = map_reduce::Emitter<'static, Vec<u8>, Vec<u8>>;
 
-/// The values of a key, of which the last one is kept until the next one is asked for.
+/// The values of a key. The last one is kept until the next one is asked for.
 pub(crate) struct Values {
     /// It lives as long as a call of `reduce`.
     left: *mut map_reduce::Values<'static, Vec<u8>, Vec<u8>>,
@@ -44,15 +44,15 @@ type CombineFn = unsafe extern "C" fn(
 pub(crate) struct vicus_map_reduce {
     /// The bytes of the program's structure.
     pub(crate) size: u32,
-    /// How many parts keys are dealt to; 0 leaves that to the library.
+    /// How many parts keys are dealt to; 0: the library's choice.
     pub(crate) partitions: u32,
     pub(crate) map: Option<MapFn>,
     pub(crate) reduce: Option<ReduceFn>,
     pub(crate) combine: Option<CombineFn>,
     pub(crate) data: *mut c_void,
-    /// What pairs may take in memory; 0 leaves that to the library.
+    /// The most memory of pairs; 0: the library's choice.
     pub(crate) memory_bytes: usize,
-    /// Where more of them are written; null is nowhere.
+    /// The folder for more of them; null: none.
     pub(crate) folder: *const c_char,
 }
 
@@ -80,7 +80,7 @@ unsafe fn said(job: *const vicus_map_reduce) -> Outcome<vicus_map_reduce> {
     Ok(unsafe { *job })
 }
 
-/// A result on its way to the queue, whose function frees it if it does not get there.
+/// A result on its way to the queue. Its function frees it if it does not get there.
 struct Made(Owned);
 
 impl Made {
@@ -88,7 +88,7 @@ impl Made {
         (!result.is_null()).then(|| Made(Owned::new(result, drop)))
     }
 
-    /// It is the queue's now.
+    /// The queue owns it from now on.
     fn into_data(self) -> Data {
         let data = self.0.data;
         std::mem::forget(self);
@@ -140,7 +140,7 @@ pub(crate) unsafe extern "C" fn vicus_map_reduce_run(
                 let status = unsafe {
                     combine(data.0, value.as_mut_ptr().cast(), value.len(), next.as_ptr().cast(), next.len())
                 };
-                // Not as a panic: others would find a lock that it has left.
+                // Not as a panic: it would leave a poisoned lock to the others.
                 if let Err(wrong) = ended(status) {
                     failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(wrong);
                 }
@@ -174,7 +174,7 @@ pub(crate) unsafe extern "C" fn vicus_map_reduce_run(
 }
 
 /// # Safety
-/// Rules "Handles" and "Arrays". The emitter is that of the call of `map` in which this is called.
+/// Rules "Handles" and "Arrays". The emitter belongs to the surrounding call of `map`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn vicus_emit(
     emitter: *mut Emitter,
@@ -198,7 +198,7 @@ pub(crate) unsafe extern "C" fn vicus_emit(
 }
 
 /// # Safety
-/// Rules "Handles" and "Outputs". The values are those of the call of `reduce` in which this is called.
+/// Rules "Handles" and "Outputs". The values belong to the surrounding call of `reduce`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn vicus_values_next(
     values: *mut Values,

@@ -1,4 +1,4 @@
-//! Matrices whose tiles lie at nodes, and loops over tiles.
+//! Matrices with tiles at nodes, and loops over tiles.
 
 use crate::error::{Failure, Outcome, guard, guard_or, status};
 use crate::runtime::{Threads, threads};
@@ -49,11 +49,11 @@ pub(crate) struct vicus_matrix_options {
     pub(crate) size: u32,
     /// One of `order`.
     pub(crate) order: u32,
-    /// Rows of a tile; 0 leaves that to the library.
+    /// Rows of a tile; 0: the library's choice.
     pub(crate) tile_rows: usize,
     /// Columns of a tile; 0 is all.
     pub(crate) tile_columns: usize,
-    /// Pages of a segment; 0 leaves that to the library.
+    /// Pages of a segment; 0: the library's choice.
     pub(crate) segment_pages: usize,
     /// One of `pattern`.
     pub(crate) pattern: u32,
@@ -71,7 +71,7 @@ pub(crate) mod order {
     pub(crate) const BY_TILES: u32 = 1;
 }
 
-/// Where segments lie, by the numbers of the header.
+/// The nodes of segments, by the numbers of the header.
 pub(crate) mod pattern {
     pub(crate) const HASH: u32 = 0;
     pub(crate) const STRIPES: u32 = 1;
@@ -85,17 +85,17 @@ pub(crate) mod pattern {
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types, reason = "the name that the header has")]
 pub(crate) struct vicus_tile {
-    /// The rows of its own elements, up to `row_end`, which is none of them. So for the others.
+    /// The rows of its own elements, from `row_begin` up to, but not including, `row_end`. So for the others.
     pub(crate) row_begin: usize,
     pub(crate) row_end: usize,
     pub(crate) column_begin: usize,
     pub(crate) column_end: usize,
-    /// The rows that it reads.
+    /// The rows read.
     pub(crate) reads_row_begin: usize,
     pub(crate) reads_row_end: usize,
     pub(crate) reads_column_begin: usize,
     pub(crate) reads_column_end: usize,
-    /// Where most of its own bytes lie.
+    /// The node of most of its own bytes.
     pub(crate) node: i32,
     /// For later.
     pub(crate) reserved: u32,
@@ -132,10 +132,10 @@ impl From<ArrayError> for Failure {
     }
 }
 
-/// A tile for which nothing is said has so many bytes, about.
+/// The approximate bytes of a tile by default.
 const TILE_BYTES: usize = 64 << 10;
 
-/// What is said of a matrix, where nothing is: [`vicus_matrix_options`] as `VICUS_MATRIX_OPTIONS_INIT` has it.
+/// The defaults of a matrix: [`vicus_matrix_options`] from `VICUS_MATRIX_OPTIONS_INIT`.
 const DEFAULT: vicus_matrix_options = vicus_matrix_options {
     size: size_of::<vicus_matrix_options>() as u32,
     order: order::BY_ROWS,

@@ -1,4 +1,4 @@
-//! Placed memory by pointer, as `malloc` gives it, and queues of pointers that know where their callers are.
+//! Placed memory by pointer, in the manner of `malloc`, and queues of pointers with a place for each caller.
 
 use crate::error::{DropFn, Failure, Outcome, guard, guard_or, status};
 use crate::runtime::{Threads, threads};
@@ -16,14 +16,14 @@ use vicus::memory::distribution::Listed;
 use vicus::memory::{self, DistQueue, Distribution, LfQueue, PlaceError, Placed, PushError, TryPopError, block_on};
 use vicus::{NodeId, Topology};
 
-/// What `vicus_alloc` gave and `vicus_free` has not got yet, by where it begins.
+/// The blocks of `vicus_alloc` not yet freed by `vicus_free`, by address.
 static PLACED: Mutex<BTreeMap<usize, Arc<Placed>>> = Mutex::new(BTreeMap::new());
 
 fn placed() -> MutexGuard<'static, BTreeMap<usize, Arc<Placed>>> {
     PLACED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The memory that begins at an address.
+/// The memory beginning at an address.
 fn known(address: *const c_void) -> Outcome<Arc<Placed>> {
     let found = placed().get(&address.addr()).cloned();
     found.ok_or_else(|| Failure::argument(format_args!("{address:p} is not where memory of vicus_alloc begins")))
@@ -48,7 +48,7 @@ pub(crate) fn layout(bytes: usize, alignment: usize) -> Outcome<Layout> {
 /// Memory is found at pages of this size or of multiples of it.
 const PAGE_BYTES: usize = 4096;
 
-/// From an offset on: the node, and where the stretch on this node ends.
+/// From an offset on: the node, and the end of the stretch on this node.
 fn stretch(placed: &Placed, offset: usize) -> (Option<NodeId>, usize) {
     let node = placed.node_at(offset);
     let mut end = (offset / PAGE_BYTES + 1) * PAGE_BYTES;
@@ -110,7 +110,7 @@ pub(crate) unsafe extern "C" fn vicus_alloc_by(
         let threads = unsafe { threads(runtime) }?;
         let (data, ended) = (Data(data), AtomicI32::new(status::OK));
         let listed = Listed(|locations, units: &mut [u32]| {
-            // SAFETY: rule "Callbacks"; there are so many units.
+            // SAFETY: rule "Callbacks"; `units` has the length passed with it.
             let status = unsafe { policy(crate::tasks::whole(&data), units.len(), locations, units.as_mut_ptr()) };
             ended.store(status, Ordering::Relaxed);
             if status == status::OK { Ok(()) } else { Err("the policy has failed".to_owned()) }
@@ -224,7 +224,7 @@ pub(crate) extern "C" fn vicus_migrate(address: *mut c_void, bytes: usize, node:
     })
 }
 
-/// Where memory moves that goes to no node now, by the number of the header.
+/// The target of a move without a node, by the number of the header.
 pub(crate) mod to {
     pub(crate) const NEXT_TOUCH: i32 = -1;
 }
@@ -266,7 +266,7 @@ pub(crate) unsafe extern "C" fn vicus_footprint(
     })
 }
 
-/// The pieces of an array's elements, each with the node on which its first byte lies: at most so many bytes each.
+/// The pieces of an array's elements, each with the node of its first byte: at most `PIECE_BYTES` each.
 fn pieces(placed: &Placed, element: usize, count: usize) -> Vec<(Range<usize>, NodeId)> {
     const PIECE_BYTES: usize = 64 << 10;
     let mut pieces = Vec::new();
@@ -320,7 +320,7 @@ pub(crate) unsafe extern "C" fn vicus_for_each_near(
     })
 }
 
-/// A queue of pointers, whose elements are freed by the function of the one who made it if the queue is freed before they are taken.
+/// A queue of pointers. If it is freed with elements in it, its maker's function frees them.
 pub(crate) struct Queue {
     /// First: its elements are freed before `drop` is forgotten.
     inner: Inner,
@@ -328,14 +328,14 @@ pub(crate) struct Queue {
 }
 
 enum Inner {
-    /// In the order in which they were pushed.
+    /// In the order of the pushes.
     Ordered(LfQueue<Data>),
     /// For consumers near their producers.
     Near(DistQueue<Data>, Topology),
 }
 
 impl Queue {
-    /// The queue itself, if it has a part at each place of this machine; `name` is that of the parameter.
+    /// The queue itself, if it has a part at each place of this machine; `name` is the parameter's name.
     pub(crate) fn of_machine(&self, machine: &Topology, name: &str) -> Outcome<&DistQueue<Data>> {
         match &self.inner {
             Inner::Near(queue, own) if own == machine => Ok(queue),
@@ -346,13 +346,13 @@ impl Queue {
         }
     }
 
-    /// What frees elements that it does not get.
+    /// The function that frees elements left behind.
     pub(crate) fn drops(&self) -> Option<DropFn> {
         self.drop
     }
 }
 
-/// Puts an element at a place; `None` is where the caller is.
+/// Puts an element at a place; `None` is the caller's place.
 pub(crate) fn push(queue: &Queue, place: Option<vicus::Place>, element: Data) -> Outcome {
     match &queue.inner {
         Inner::Ordered(queue) => {
@@ -415,7 +415,7 @@ pub(crate) unsafe extern "C" fn vicus_queue_new_near(
     })
 }
 
-/// Where a caller is, as it says, or as the machine tells.
+/// The caller's place, as given, or from the machine.
 pub(crate) fn at(place: vicus_place, machine: &Topology) -> Outcome<vicus::Place> {
     let here = || memory::here().filter(|node| node.index() < machine.nodes.len()).unwrap_or_default();
     Ok(place.on(machine)?.unwrap_or_else(|| here().into()))

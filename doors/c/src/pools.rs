@@ -1,4 +1,4 @@
-//! Pools of items of one size, near whoever takes them.
+//! Pools of items of one size, near their takers.
 
 use crate::error::{Failure, Outcome, guard, guard_or, status};
 use crate::memory::{at, layout};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use vicus::memory::{Frees, PoolOptions, UntypedHandle, UntypedPool};
 use vicus::{NodeId, Topology};
 
-/// A pool, and the machine over which it lies.
+/// A pool, and its machine.
 pub(crate) struct Pool {
     pool: Arc<UntypedPool>,
     machine: Topology,
@@ -84,7 +84,8 @@ pub(crate) unsafe extern "C" fn vicus_pool_take(handle: *mut UntypedHandle, item
 }
 
 /// # Safety
-/// Rule "Handles"; no other thread uses the handle during the call. The item was taken from a handle of the same pool, and is not used any more.
+/// Rule "Handles"; no other thread uses the handle during the call. The item was taken from a handle of the same pool,
+/// and is not used any more.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn vicus_pool_give(handle: *mut UntypedHandle, item: *mut c_void) -> i32 {
     guard(|| {

@@ -34,7 +34,7 @@ pub(crate) struct Held {
 }
 
 enum Kept {
-    /// In memory: the version of now, and whose turn it is to change it.
+    /// In memory: the current version, and the lock for changes.
     Memory(Mutex<Dataset>, Mutex<()>),
     /// In a folder.
     Folder {
@@ -101,7 +101,7 @@ fn source(path: &str, said: Option<Syntax>) -> Outcome<Source> {
 fn load(threads: &Threads, sources: Vec<Source>, options: LoadOptions) -> Outcome<Dataset> {
     let loading = threads.load(sources, options, &Cancel::new());
     let loaded = loading.finish().map_err(|error| match error.kind() {
-        // Nobody has asked anything: the data is wrong.
+        // There is no query yet: the data is wrong.
         ErrorKind::Failed | ErrorKind::Query => data_failure(error),
         _ => Failure::from(error),
     })?;
@@ -245,7 +245,7 @@ pub(crate) unsafe extern "C" fn vicus_data_add(
     })
 }
 
-/// The name of a file for LOAD, which gets the file itself.
+/// The name of a file for LOAD; LOAD gets the file itself.
 const ADDED: &str = "vicus:added";
 
 /// # Safety
@@ -329,15 +329,15 @@ pub(crate) struct vicus_query_options {
     pub(crate) language: u32,
     /// 0: no limit.
     pub(crate) timeout_ms: u64,
-    /// 0: no limit but that of all.
+    /// 0: no limit beyond the common one.
     pub(crate) memory_bytes: u64,
     /// 0: no limit. With more it fails.
     pub(crate) most_rows: u64,
     /// 0: all. Further ones are left out.
     pub(crate) first_rows: u64,
-    /// What relative IRIs are resolved against; may be null.
+    /// The base of relative IRIs; may be null.
     pub(crate) base: *const c_char,
-    /// What can cancel it; may be null.
+    /// A handle to cancel it; may be null.
     pub(crate) cancel: *const Cancel,
     /// Bits of `query`.
     pub(crate) flags: u32,
@@ -428,7 +428,7 @@ pub(crate) unsafe extern "C" fn vicus_query(
         // SAFETY: rules "Handles" and "Texts".
         let (call, prepared) = unsafe { Asked::new(options, data.hash_seed) }?.prepare(data, text)?;
         let given = begin(call, &prepared)?;
-        // SAFETY: rule "Outputs"; what was there is not dropped, because it may be anything.
+        // SAFETY: rule "Outputs"; the old value is not dropped, because it may be anything.
         unsafe { out.write(given) };
         Ok(())
     })
@@ -440,14 +440,14 @@ fn begin(call: Call, prepared: &Arc<Prepared>) -> Outcome<FFI_ArrowArrayStream> 
         let (_, outcome) = call.answer(prepared, Count)?;
         return Ok(FFI_ArrowArrayStream::new(Box::new(Truth(Some(outcome.rows > 0)))));
     }
-    // A task that waited for its reader would hold up the thread that is to write.
+    // A task that waited for its reader would hold up the thread of the writer.
     let is_bounded = !is_in_runtime();
     let stream = Stream::new(is_bounded);
     let answer = Answer::new(Arc::clone(&stream), call.begin(prepared, ToArrow(stream))?);
     Ok(FFI_ArrowArrayStream::new(Box::new(if is_bounded { answer } else { answer.collect()? })))
 }
 
-/// `vicus_prepared`: a query that is parsed and planned, and the data that it is about.
+/// `vicus_prepared`: a parsed and planned query, and its data.
 pub(crate) struct Kit {
     session: Session,
     prepared: Arc<Prepared>,
@@ -586,7 +586,7 @@ pub(crate) unsafe extern "C" fn vicus_query_write(
 }
 
 /// # Safety
-/// Rules "Handles", "Texts" and "Outputs"; `buffer` has so many bytes.
+/// Rules "Handles", "Texts" and "Outputs"; `buffer` has `capacity` bytes.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn vicus_query_explain(
     data: *const Held,

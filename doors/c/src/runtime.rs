@@ -22,7 +22,7 @@ use vicus_service::{MemoryBudget, Service};
 #[derive(Clone)]
 pub(crate) struct Options {
     builder: RuntimeBuilder,
-    /// What the environment says, and the settings of the program that replace it.
+    /// The environment's settings, and the program's, which replace them.
     defaults: Defaults,
     memory_bytes: u64,
 }
@@ -34,14 +34,14 @@ impl Options {
 
     fn start(self) -> Outcome<Service> {
         let Options { builder, defaults, memory_bytes } = self;
-        // A machine that does not fit the plan, for one, is told by a panic.
+        // A panic reports faults such as a machine that does not fit the plan.
         let started = as_state(|| builder.defaults(defaults).try_start())?;
         let runtime = started.map_err(|error| Failure::new(status::SYSTEM, error))?;
         Ok(Service::new(runtime, MemoryBudget::new(memory_bytes)))
     }
 }
 
-/// A setting of `vicus_options_set`: its name, what its value is, and what it does.
+/// A setting of `vicus_options_set`: its name, the form of its value, and its effect.
 type Setting = (&'static str, &'static str, fn(&mut Options, &str) -> Result<(), String>);
 
 const SETTINGS: [Setting; 13] = [
@@ -134,22 +134,22 @@ fn parsed<T: FromStr<Err: Display>>(value: &str) -> Result<T, String> {
     value.parse().map_err(|error: T::Err| error.to_string())
 }
 
-/// `vicus_runtime`: threads, and what queries need beside them. A dataset keeps it.
+/// `vicus_runtime`: threads, and the other needs of queries. A dataset keeps it.
 pub(crate) type Threads = Service;
 
-/// The runtime of callers that name none, outside of tasks.
+/// The runtime of callers without one, outside of tasks.
 fn global() -> Outcome<&'static Threads> {
     static GLOBAL: OnceLock<Threads> = OnceLock::new();
     version::is_right()?;
     if let Some(global) = GLOBAL.get() {
         return Ok(global);
     }
-    // Two may start one at the same time, of which one is kept.
+    // Two callers may start one at the same time; one of the two is kept.
     let started = Options::new().start()?;
     Ok(GLOBAL.get_or_init(|| started))
 }
 
-/// A caller's runtime, or the one of those that name none.
+/// A caller's runtime, or the common one of callers without.
 ///
 /// # Safety
 /// Rule "Handles".
@@ -158,7 +158,7 @@ pub(crate) unsafe fn threads<'a>(runtime: *const Threads) -> Outcome<&'a Threads
     unsafe { runtime.as_ref() }.map_or_else(global, Ok)
 }
 
-/// Runs a closure in a runtime: in this one, or, without one, in that of the calling task, or else in the global one.
+/// Runs a closure in a runtime: in this one, or, without one, in the calling task's, or else in the global one.
 ///
 /// # Safety
 /// Rule "Handles".
@@ -279,7 +279,7 @@ pub(crate) unsafe extern "C" fn vicus_runtime_threads(runtime: *const Threads) -
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn vicus_runtime_topology(runtime: *const Threads) -> *const Topology {
     guard_or(std::ptr::null(), || {
-        // SAFETY: rule "Handles". The topology lives as long as the runtime, of which it is a part.
+        // SAFETY: rule "Handles". The topology is a part of the runtime, and lives as long.
         unsafe { runtime.as_ref() }.map_or(std::ptr::null(), |threads| std::ptr::from_ref(threads.runtime().topology()))
     })
 }
@@ -293,7 +293,7 @@ pub(crate) mod about {
 }
 
 /// # Safety
-/// Rule "Handles"; `buffer` has so many bytes.
+/// Rule "Handles"; `buffer` has `capacity` bytes.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn vicus_runtime_print(
     runtime: *const Threads,
@@ -320,7 +320,7 @@ pub(crate) unsafe extern "C" fn vicus_runtime_print(
     })
 }
 
-/// What a request may hold; 0 is no limit.
+/// The most memory of a request; 0 is no limit.
 pub(crate) fn budget(bytes: u64) -> Budget {
     if bytes == 0 { Budget::UNBOUNDED } else { Budget::from(bytes) }
 }
@@ -346,7 +346,7 @@ pub(crate) unsafe extern "C" fn vicus_reservation_free(reservation: *mut Reserva
     guard_or((), || unsafe { free(reservation) });
 }
 
-/// `vicus_request`: something that runs while its caller goes on.
+/// `vicus_request`: work that runs while its caller goes on.
 pub(crate) enum Pending {
     /// A closure, and how it has ended: not at all, if it was cancelled before it began.
     Task(TaskRequest<()>, Arc<Mutex<Option<Outcome>>>),
@@ -384,7 +384,7 @@ pub(crate) unsafe extern "C" fn vicus_runtime_spawn(
 }
 
 /// # Safety
-/// As `vicus_runtime_spawn`.
+/// The rules of `vicus_runtime_spawn`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn vicus_runtime_spawn_within(
     runtime: *const Threads,

@@ -1,4 +1,4 @@
-//! Tasks that are functions of C: run and joined, in scopes, as children, and loops over ranges.
+//! Tasks as functions of C: run and joined, in scopes, as children, and loops over ranges.
 
 use crate::error::{DropFn, Failure, Outcome, as_state, guard, guard_or, guard_spawn, status};
 use crate::runtime::{Threads, within};
@@ -22,7 +22,7 @@ pub(crate) type PieceFn = unsafe extern "C" fn(data: *mut c_void, begin: usize, 
 /// `vicus_thread_fn`.
 type ThreadFn = unsafe extern "C" fn(data: *mut c_void, thread: u32, threads: u32) -> i32;
 
-/// A scope, which C sees by a pointer alone.
+/// A scope, visible to C as a pointer alone.
 #[allow(non_camel_case_types, reason = "the name that the header has")]
 pub(crate) type vicus_scope = Scope<'static>;
 
@@ -35,13 +35,13 @@ unsafe impl Send for Data {}
 // SAFETY: as above.
 unsafe impl Sync for Data {}
 
-/// A function of C with its data, which it owns.
+/// A function of C with its own data.
 pub(crate) struct Call {
     function: TaskFn,
     owned: Owned,
 }
 
-/// Data that is freed by a function of C.
+/// Data with a function of C to free it.
 pub(crate) struct Owned {
     pub(crate) data: Data,
     drop: Option<DropFn>,
@@ -80,7 +80,7 @@ impl Call {
         ended(unsafe { (self.function)(self.owned.data.0) })
     }
 
-    /// Calls it in a task: its failure goes to whoever waits for that.
+    /// Calls it in a task: its failure goes to the task's waiter.
     #[inline]
     fn run(self) {
         // SAFETY: rule "Callbacks".
@@ -106,7 +106,7 @@ fn function<F>(function: Option<F>) -> Outcome<F> {
     function.ok_or_else(|| Failure::argument("`function` is null"))
 }
 
-/// What travelled to a waiting caller as a panic.
+/// The result of a wait, with a travelled panic as its failure.
 fn arrived<T>(body: impl FnOnce() -> T) -> Outcome<T> {
     catch_unwind(AssertUnwindSafe(body)).map_err(Failure::of_panic)
 }
@@ -116,7 +116,7 @@ fn arrived<T>(body: impl FnOnce() -> T) -> Outcome<T> {
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types, reason = "the name that the header has")]
 pub(crate) struct vicus_access {
-    /// Where it begins.
+    /// The address of its first byte.
     pub(crate) address: *const c_void,
     /// How long a stretch is.
     pub(crate) bytes: usize,
@@ -185,7 +185,7 @@ pub(crate) struct vicus_task_options {
     pub(crate) touches: *const vicus_access,
     /// How many.
     pub(crate) touches_count: usize,
-    /// Where it is to run.
+    /// The place to run at.
     pub(crate) place: vicus_place,
     /// The largest is taken first.
     pub(crate) priority: i32,
@@ -200,7 +200,7 @@ pub(crate) mod task {
     pub(crate) const PRIORITY: u32 = 4;
 }
 
-/// What is said of a task, checked.
+/// The checked options of a task.
 #[derive(Default)]
 struct Said {
     immediate: bool,
@@ -246,7 +246,7 @@ impl Said {
 }
 
 impl Said {
-    /// The data that the task begins with, if some memory is to move to a task that uses it.
+    /// The data used first by the task, if some memory is to move to a task that uses it.
     fn awaited(&self) -> Vec<Access> {
         if !vicus::memory::awaits_touch() {
             return Vec::new();
@@ -295,7 +295,7 @@ pub(crate) unsafe extern "C" fn vicus_join(
     })
 }
 
-/// The pointer of data that a closure has captured as a whole: the pointer by itself could not be sent.
+/// The pointer of data captured as a whole by a closure: the pointer by itself could not be sent.
 pub(crate) fn whole(data: &Data) -> *mut c_void {
     data.0
 }
@@ -362,7 +362,7 @@ pub(crate) unsafe extern "C" fn vicus_scope_spawn_with(
         if !said.touches.is_empty() {
             task = task.touches(&said.touches);
         }
-        // A task of a scope of which nothing is said is immediate, as without options.
+        // A task of a scope without options set is immediate, as without options.
         let says_nothing = said.follows.is_empty() && said.touches.is_empty() && said.place.is_none();
         if said.immediate || (says_nothing && !said.deferred && said.priority.is_none()) {
             task = task.immediate();
@@ -395,7 +395,7 @@ pub(crate) unsafe extern "C" fn vicus_scope_cancel(scope: *const vicus_scope) {
     });
 }
 
-/// Whether the calling thread runs a task or a box; the calls below are about that.
+/// Checks that the calling thread runs a task or a box; the calls below need one.
 fn in_task(what: &str) -> Outcome {
     if is_in_runtime() {
         return Ok(());
@@ -525,7 +525,7 @@ type MapFn = unsafe extern "C" fn(data: *mut c_void, begin: usize, end: usize, v
 type CombineFn = unsafe extern "C" fn(data: *mut c_void, value: *mut c_void, next: *const c_void) -> i32;
 
 /// # Safety
-/// Rules "Handles" and "Callbacks"; `value` has so many bytes.
+/// Rules "Handles" and "Callbacks"; `value` has `bytes` bytes.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn vicus_reduce(
     runtime: *const Threads,
@@ -540,17 +540,17 @@ pub(crate) unsafe extern "C" fn vicus_reduce(
     guard(|| {
         let (map, combine, data) = (function(map)?, function(combine)?, Data(data));
         let value = Data(output(value, "value")?);
-        // Words that are aligned as C's strictest type.
+        // Words with the alignment of C's strictest type.
         let words = bytes.div_ceil(size_of::<u128>());
         let mut first = vec![0u128; words];
-        // SAFETY: the caller's value has so many bytes, and so has the copy.
+        // SAFETY: the caller's value has `bytes` bytes, and so has the copy.
         unsafe { first.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(value.0.cast(), bytes) };
         let values: Mutex<Vec<(usize, Vec<u128>)>> = Mutex::default();
         let all = || {
             arrived(|| {
                 tasks::for_each_piece(begin..end, |piece| {
                     let mut own = first.clone();
-                    // SAFETY: rule "Callbacks"; the value has the size and the alignment that the header promises.
+                    // SAFETY: rule "Callbacks"; the value has the size and the alignment promised by the header.
                     let status = unsafe { map(whole(&data), piece.start, piece.end, own.as_mut_ptr().cast()) };
                     if status != status::OK {
                         fail(status);
@@ -564,7 +564,7 @@ pub(crate) unsafe extern "C" fn vicus_reduce(
         let mut values = values.into_inner().unwrap_or_else(PoisonError::into_inner);
         values.sort_unstable_by_key(|(start, _)| *start);
         for (_, next) in values {
-            // SAFETY: rule "Callbacks"; both have so many bytes.
+            // SAFETY: rule "Callbacks"; both have `bytes` bytes.
             ended(unsafe { combine(whole(&data), value.0, next.as_ptr().cast()) })?;
         }
         Ok(())

@@ -4,7 +4,7 @@ use crate::error::{Failure, Outcome};
 use std::ffi::{CStr, c_char};
 use std::slice;
 
-/// A text that has to be there.
+/// A required text.
 ///
 /// # Safety
 /// Rule "Texts"; it is not used after the call.
@@ -27,7 +27,7 @@ pub(crate) unsafe fn optional<'a>(text: *const c_char) -> Outcome<Option<&'a str
     text.to_str().map(Some).map_err(|error| Failure::argument(format_args!("a text is not UTF-8: {error}")))
 }
 
-/// What a handle stands for.
+/// The target of a handle.
 ///
 /// # Safety
 /// Rule "Handles".
@@ -36,7 +36,7 @@ pub(crate) unsafe fn handle<'a, T>(handle: *const T, name: &str) -> Outcome<&'a 
     unsafe { handle.as_ref() }.ok_or_else(|| Failure::argument(format_args!("`{name}` is a null handle")))
 }
 
-/// As [`handle`], for what one thread alone uses.
+/// The variant of [`handle`] for targets used by one thread alone.
 ///
 /// # Safety
 /// Rule "Handles"; no other thread uses it during the call.
@@ -45,10 +45,10 @@ pub(crate) unsafe fn handle_mut<'a, T>(handle: *mut T, name: &str) -> Outcome<&'
     unsafe { handle.as_mut() }.ok_or_else(|| Failure::argument(format_args!("`{name}` is a null handle")))
 }
 
-/// Frees what a handle stands for.
+/// Frees the target of a handle.
 ///
 /// # Safety
-/// Rule "Handles": it came from [`give`], and is not used after that.
+/// Rule "Handles": it came from [`give`], and is not used afterwards.
 pub(crate) unsafe fn free<T>(handle: *mut T) {
     if !handle.is_null() {
         // SAFETY: as asked of the caller.
@@ -56,7 +56,7 @@ pub(crate) unsafe fn free<T>(handle: *mut T) {
     }
 }
 
-/// Where a result is written.
+/// The place of a result.
 pub(crate) fn output<T>(out: *mut T, name: &str) -> Outcome<*mut T> {
     if out.is_null() {
         return Err(Failure::argument(format_args!("`{name}` is null, and the result is written there")));
@@ -101,10 +101,10 @@ pub(crate) unsafe fn array_mut<'a, T>(elements: *mut T, count: usize, name: &str
     Ok(unsafe { slice::from_raw_parts_mut(start, count) })
 }
 
-/// Writes as much of a text as there is room for, and a zero byte; how many bytes the whole text has, without that.
+/// Writes as much of a text as there is room for, and a zero byte; returns the bytes of the whole text, without it.
 ///
 /// # Safety
-/// `buffer` has so many bytes, or is null if there are none.
+/// `buffer` has `capacity` bytes, or is null if there are none.
 pub(crate) unsafe fn print(text: &str, buffer: *mut c_char, capacity: usize) -> usize {
     if !buffer.is_null() && capacity > 0 {
         let mut bytes = text.len().min(capacity - 1);

@@ -1,4 +1,4 @@
-//! The machine: how many of each thing it has, and what lies where.
+//! The machine: the number of each of its parts, and their places.
 
 use crate::error::{Failure, Outcome, guard, guard_or, status};
 use crate::text::{free, give, handle, output, print, required};
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use vicus::topology::PuId;
 use vicus::{GroupId, NodeId, Place, Topology};
 
-/// The things of a machine that are counted, by the numbers of the header.
+/// The countable parts of a machine, by the numbers of the header.
 pub(crate) mod kind {
     pub(crate) const PU: u32 = 0;
     pub(crate) const CORE: u32 = 1;
@@ -37,7 +37,7 @@ pub(crate) mod place {
 }
 
 impl vicus_place {
-    /// As the runtime names it; `None` is anywhere. Whether the machine has it is not asked.
+    /// The runtime's form of the place; `None` is anywhere. The machine may lack it: this is not checked.
     pub(crate) fn get(self) -> Outcome<Option<Place>> {
         let index = self.index as usize;
         match self.kind {
@@ -48,7 +48,7 @@ impl vicus_place {
         }
     }
 
-    /// As the runtime names it, if the machine has it.
+    /// The runtime's form of the place, if the machine has it.
     pub(crate) fn on(self, machine: &Topology) -> Outcome<Option<Place>> {
         let (name, count) = match self.kind {
             place::NODE => ("node", machine.nodes.len()),
@@ -61,7 +61,7 @@ impl vicus_place {
         Err(Failure::argument(format_args!("there is no {name} {}, only {count} of them, from 0 on", self.index)))
     }
 
-    /// As `on`, where anywhere is no answer.
+    /// The variant of `on` that refuses anywhere.
     pub(crate) fn exactly_on(self, machine: &Topology) -> Outcome<Place> {
         self.on(machine)?.ok_or_else(|| Failure::argument("a node or a core group is expected, and not anywhere"))
     }
@@ -73,7 +73,7 @@ fn pu(machine: &Topology, pu: u32) -> Outcome<&vicus::topology::Pu> {
     })
 }
 
-/// What a person reads of a machine.
+/// A description of a machine for people.
 fn shown(machine: &Topology) -> String {
     let mut out = String::new();
     let (pus, usable) = (machine.pus.len(), machine.usable_pus().count());
@@ -203,7 +203,7 @@ pub(crate) unsafe extern "C" fn vicus_topology_distance(
 }
 
 /// # Safety
-/// Rule "Handles"; `buffer` has so many bytes.
+/// Rule "Handles"; `buffer` has `capacity` bytes.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn vicus_topology_print(
     topology: *const Topology,

@@ -1,10 +1,10 @@
-//! Which header a program was compiled with: one of another version is refused before anything starts.
+//! The version of a program's header: another version than the library's is refused before anything starts.
 
 use crate::error::{Failure, Outcome, guard, print_no_told_panics, status};
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// `VICUS_ABI_VERSION`: raised whenever a function or a structure of the header changes what it was.
+/// `VICUS_ABI_VERSION`: raised whenever a function or a structure of the header changes incompatibly.
 pub(crate) const ABI: u32 = 2;
 
 /// major * 10000 + minor * 100 + patch, as `VICUS_VERSION`.
@@ -27,12 +27,12 @@ const TEXT: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERS
     Err(_) => panic!("a version has no zero byte"),
 };
 
-/// What the program has told: nothing yet, that it has the right header, or that it has another one.
+/// The program's report of its header: none yet, the right one, or another one.
 static TOLD: AtomicU32 = AtomicU32::new(NOTHING);
 const NOTHING: u32 = 0;
 const RIGHT: u32 = 1;
 
-/// What everything that starts asks first.
+/// The first check of every function that starts something.
 pub(crate) fn is_right() -> Outcome {
     if TOLD.load(Ordering::Acquire) == RIGHT {
         return Ok(());
@@ -42,7 +42,7 @@ pub(crate) fn is_right() -> Outcome {
     Err(Failure::new(status::VERSION, message))
 }
 
-/// Whether a program that was compiled with this header can use this library: before 1.0, a minor version may change anything.
+/// Whether a program compiled with this header can use this library: before 1.0, a minor version may change anything.
 fn compare(version: u32, abi: u32) -> Outcome {
     let compatible = |version: u32| if VERSION < 10_000 { version / 100 } else { version / 10_000 };
     if abi == ABI && compatible(version) == compatible(VERSION) {
