@@ -1,4 +1,4 @@
-//! How the library is linked: that it is never unloaded, because blocks that it has given out are freed by it until the process ends.
+//! How the library is linked: with a flag against its unloading, because it frees its blocks until the process ends.
 
 use std::env;
 

@@ -1,18 +1,20 @@
-//! `malloc` and its kin, for programs that run with `libvicus_omp.so`: blocks from a size on lie over the nodes as `VICUS_DATA_DISTRIBUTION`
-//! says. All others are those of the allocator that the program would have without this library, the next one in the loader's order.
+//! `malloc` and its kin, for programs with `libvicus_omp.so`: blocks from a size on lie over the nodes by
+//! `VICUS_DATA_DISTRIBUTION`. All others come from the allocator that the program would have without this library, the
+//! next one in the loader's order.
 //!
-//! It is a library of its own, `libvicus_malloc.so`, that is loaded before `libvicus_omp.so`: a program without a distribution has its own
-//! `malloc` and pays nothing. This one places nothing itself; it asks functions of `libvicus_omp.so`, which it finds by name when a large
-//! block is first wanted. Before that library has read its settings, which is before `main` and before constructors, and in a process without
-//! it, every block is the next allocator's.
+//! It is a separate library, `libvicus_malloc.so`, loaded before `libvicus_omp.so`: a program without a distribution
+//! has its own `malloc` and pays nothing. This one places nothing itself; it asks functions of `libvicus_omp.so`, found
+//! by name with the first large block. Until `libvicus_omp.so` has read its settings, before `main` and before
+//! constructors, and in a process without it, every block is the next allocator's.
 //!
-//! A block tells by its address whose it is: what is placed lies in one range of addresses, which `libvicus_omp.so` keeps up to date. So each
-//! call for a small block is a comparison and a jump. Nothing here is per thread, allocates, or takes a lock of its own.
+//! The address of a block tells its owner: placed blocks lie in one range of addresses, kept up to date by
+//! `libvicus_omp.so`. So each call for a small block is a comparison and a jump. Nothing here is per thread, allocates,
+//! or takes a lock of its own.
 //!
 //! It also tells `libvicus_omp.so` of each large block of the next allocator, when it is given out and when it is
-//! freed, and of addresses that the program unmaps: then the runtime knows how long the blocks are that tasks name, and
-//! that pages it knows are gone. For that, a free of another block asks the next allocator how many bytes it has, once
-//! there has been a large one.
+//! freed, and of addresses unmapped by the program: then the runtime knows the lengths of blocks named by tasks, and
+//! the pages gone. For this, a free of another block asks the next allocator for its bytes, once there has been a large
+//! one.
 
 #![cfg(target_os = "linux")]
 #![expect(missing_docs, reason = "the functions are those of the C library")]
@@ -21,11 +23,11 @@ use libc::{c_int, c_void, size_t};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 
-/// What `libvicus_omp.so` has for this one.
+/// The functions of `libvicus_omp.so` for this library.
 struct Placer {
     /// A placed block, or null: then it is the next allocator's.
     place: unsafe extern "C" fn(bytes: size_t, align: size_t) -> *mut c_void,
-    /// The same, and its bytes are zero.
+    /// The variant with zeroed bytes.
     place_zeroed: unsafe extern "C" fn(bytes: size_t, align: size_t) -> *mut c_void,
     /// Frees a placed block. Whether it was one.
     free: unsafe extern "C" fn(*mut c_void) -> bool,
@@ -41,19 +43,21 @@ struct Placer {
 /// some freed.
 const LARGE: usize = 128 << 10;
 
-/// Whether there has been such a block, or one that was placed: then frees are looked at.
+/// Whether there has been a large or a placed block: then frees are looked at.
 static HAS_LARGE: AtomicBool = AtomicBool::new(false);
 
-/// From which size on blocks are placed. Until that is known, each block of a page or more asks for it.
+/// The least size of placed blocks. Until it is known, each block of a page or more asks for it.
 static PLACED_FROM: AtomicUsize = AtomicUsize::new(LEAST);
-/// From which size on they are placed or told of.
+/// The least size of blocks placed or told of.
 static FROM: AtomicUsize = AtomicUsize::new(LEAST);
 const LEAST: usize = 4096;
 
-/// Where placed blocks lie: the first address and the one behind the last. In `libvicus_omp.so`; null as long as nothing was placed.
+/// The range of placed blocks: the first address and the one behind the last. In `libvicus_omp.so`; null as long as
+/// nothing was placed.
 static RANGE: AtomicPtr<[AtomicUsize; 2]> = AtomicPtr::new(ptr::null_mut());
 
-/// The functions of `libvicus_omp.so`, and the next allocator's, by their places in these lists. Null until they were looked for.
+/// The functions of `libvicus_omp.so`, and the next allocator's, by their places in these lists. Null until they were
+/// looked for.
 static PLACER: [AtomicPtr<c_void>; 6] = [const { AtomicPtr::new(ptr::null_mut()) }; 6];
 static NEXT: [AtomicPtr<c_void>; 10] = [const { AtomicPtr::new(ptr::null_mut()) }; 10];
 
@@ -88,18 +92,18 @@ fn next(which: usize) -> *mut c_void {
     if known.is_null() { find_next(which) } else { known }
 }
 
-/// Looks for all of them at once, with the first call: the loader frees what it had to say of an earlier error when it is asked again, and
-/// comes here for that.
+/// Looks for all of them at once, with the first call: the loader frees the text of an earlier error when it is asked
+/// again, and comes here to free it.
 #[cold]
 #[inline(never)]
 #[expect(unsafe_code, reason = "asks the loader")]
 fn find_next(which: usize) -> *mut c_void {
     for (to, name) in NEXT.iter().zip(NAMES) {
-        // SAFETY: the name is a text that ends. Looking for a symbol that is there allocates nothing in the C library.
+        // SAFETY: the name is a text that ends. Looking for an existing symbol allocates nothing in the C library.
         let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
         if found.is_null() {
             let line = b"libvicus_omp: the C library has no allocator that libvicus_malloc.so could stand before\n";
-            // SAFETY: the text has that length; ending a process touches no memory of ours.
+            // SAFETY: the text has this length; ending a process touches no memory of ours.
             unsafe {
                 libc::write(2, line.as_ptr().cast(), line.len());
                 libc::_exit(1)
@@ -115,7 +119,8 @@ macro_rules! call_next {
     ($which:expr, fn($($type:ty),*) $(-> $result:ty)?, $($argument:expr),*) => {{
         let function = next($which);
         #[expect(unsafe_code, reason = "calls the next allocator")]
-        // SAFETY: the function of this name has this signature by the C standard and POSIX; what the caller has promised to ours holds for it.
+        // SAFETY: the function of this name has this signature by the C standard and POSIX; the caller's promises to
+        // our function hold for it.
         unsafe {
             let function: unsafe extern "C" fn($($type),*) $(-> $result)? = std::mem::transmute(function);
             function($($argument),*)
@@ -126,12 +131,13 @@ macro_rules! call_next {
 /// Whether the state of [`placer`] is settled.
 static IS_SOUGHT: AtomicU8 = AtomicU8::new(0);
 
-/// The functions that place blocks; `None` if they are not there, or not yet.
+/// The functions to place blocks; `None` if they are not there, or not yet.
 #[cold]
 #[inline(never)]
 #[expect(unsafe_code, reason = "asks the loader for functions of `libvicus_omp.so`, and calls them")]
 fn placer() -> Option<Placer> {
-    // SAFETY: the names are texts that end. The functions and the range have these types in `libvicus_omp.so`, which is never unloaded.
+    // SAFETY: the names are texts that end. The functions and the range have these types in `libvicus_omp.so`, which is
+    // never unloaded.
     unsafe {
         if IS_SOUGHT.load(Ordering::Acquire) == 0 {
             let find = |name: &std::ffi::CStr| libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr());
@@ -200,7 +206,7 @@ fn place(bytes: usize, align: usize, is_zeroed: bool) -> Option<NonNull<c_void>>
         return None;
     }
     let place = if is_zeroed { placer.place_zeroed } else { placer.place };
-    // SAFETY: it takes any size, and an alignment that is a power of two.
+    // SAFETY: it takes any size, and any power of two as alignment.
     NonNull::new(unsafe { place(bytes, align) })
 }
 
@@ -227,8 +233,7 @@ fn note(block: *mut c_void, bytes: usize) {
     }
 }
 
-/// Tells that a block of the next allocator is about to be freed, if it is a large one. How many bytes it has; 0 if it
-/// is none of these.
+/// Reports that a large block of the next allocator is about to be freed. Returns its bytes; 0 if it is none of these.
 #[inline(always)]
 fn forgotten(block: *mut c_void) -> usize {
     if block.is_null() || !HAS_LARGE.load(Ordering::Relaxed) {
@@ -242,7 +247,7 @@ fn forgotten(block: *mut c_void) -> usize {
     bytes
 }
 
-/// What lies at these addresses is about to go.
+/// Reports that these addresses are about to go.
 #[cold]
 #[inline(never)]
 #[expect(unsafe_code, reason = "calls a function of `libvicus_omp.so`")]
@@ -265,7 +270,7 @@ fn may_be_placed(block: *const c_void) -> bool {
     #[expect(unsafe_code, reason = "reads the range that `libvicus_omp.so` keeps")]
     // SAFETY: two numbers in that library, which is never unloaded.
     let [low, high] = unsafe { &*range };
-    // A thread that has the address of a placed block has it from one that saw the range.
+    // A thread with the address of a placed block has it from a thread that saw the range.
     let (low, high) = (low.load(Ordering::Relaxed), high.load(Ordering::Relaxed));
     low <= block.addr() && block.addr() < high
 }
@@ -318,7 +323,7 @@ pub unsafe extern "C" fn free(block: *mut c_void) {
 }
 
 /// # Safety
-/// As [`free`].
+/// The rules of [`free`].
 #[expect(unsafe_code, reason = "a name of the C library, which copies from an old block to a new one")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn realloc(block: *mut c_void, bytes: size_t) -> *mut c_void {
@@ -336,7 +341,8 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, bytes: size_t) -> *mut c_vo
         }
         let new = malloc(bytes);
         if !new.is_null() {
-            // SAFETY: both have so many bytes, and are different blocks; the caller does not use the old one after this.
+            // SAFETY: both have at least this number of bytes, and are different blocks; the caller does not use the
+            // old one after this.
             unsafe {
                 ptr::copy_nonoverlapping(block.cast::<u8>(), new.cast(), bytes.min(before));
                 (placer.free)(block);
@@ -366,7 +372,7 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, bytes: size_t) -> *mut c_vo
 }
 
 /// # Safety
-/// As [`free`].
+/// The rules of [`free`].
 #[expect(unsafe_code, reason = "a name of the C library")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reallocarray(block: *mut c_void, count: size_t, bytes: size_t) -> *mut c_void {
@@ -442,7 +448,7 @@ pub extern "C" fn pvalloc(bytes: size_t) -> *mut c_void {
 }
 
 /// # Safety
-/// As [`free`].
+/// The rules of [`free`].
 #[expect(unsafe_code, reason = "a name of the C library")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn malloc_usable_size(block: *mut c_void) -> size_t {
@@ -453,13 +459,13 @@ pub unsafe extern "C" fn malloc_usable_size(block: *mut c_void) -> size_t {
 }
 
 /// # Safety
-/// As the system call: the program uses these addresses no more.
+/// The rules of the system call: the program uses these addresses no more.
 #[expect(unsafe_code, reason = "a name of the C library, which unmaps memory")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn munmap(start: *mut c_void, bytes: size_t) -> c_int {
     gone(start, bytes);
-    // SAFETY: the caller's promise. By the number of the call: whatever the loader unmaps comes before its own
-    // functions can be found.
+    // SAFETY: the caller's promise. By the number of the call: the loader unmaps memory before its own functions can be
+    // found.
     unsafe { libc::syscall(libc::SYS_munmap, start, bytes) as c_int }
 }
 
@@ -484,7 +490,7 @@ pub unsafe extern "C" fn mremap(
     unsafe { libc::syscall(libc::SYS_mremap, start, before, bytes, flags, to) as *mut c_void }
 }
 
-/// `libvicus_omp.so` finds out by this name that this library is there, and has it look for placed blocks from now on.
+/// `libvicus_omp.so` finds this library by this name, and has it look for placed blocks from now on.
 #[expect(unsafe_code, reason = "a name that is looked for")]
 #[unsafe(no_mangle)]
 pub extern "C" fn vicus_malloc_begin() {

@@ -13,7 +13,7 @@ use vicus_sql::{ColumnRange, Scan, Table, TableColumn};
 
 const FORMAT: &str = "Arrow";
 
-/// The signs that a file begins and ends with; a stream does not.
+/// The first and last bytes of a file; a stream does not have them.
 const MAGIC: &[u8] = b"ARROW1";
 
 /// An Arrow file, or a stream in a file, as a table.
@@ -74,9 +74,9 @@ impl Table for ArrowTable {
 }
 
 enum Source {
-    /// A file, and the record batch that is to be read.
+    /// A file, and the record batch to read.
     File(Shared, usize),
-    /// A stream that is to be read.
+    /// A stream to read.
     Unopened(Shared),
     Stream(Box<StreamReader<BufReader<Reader>>>),
     Over,

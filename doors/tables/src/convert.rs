@@ -1,5 +1,5 @@
-//! Arrow's types and columns as those of SQL. Nothing is copied where both lay values out alike: 64-bit integers and doubles, dates in
-//! days, timestamps in microseconds, and texts with 32-bit offsets.
+//! Arrow's types and columns as those of SQL. Nothing is copied if both lay values out alike: 64-bit integers and
+//! doubles, dates in days, timestamps in microseconds, and texts with 32-bit offsets.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -134,7 +134,7 @@ fn with_nulls(column: Column, array: &dyn Array) -> Column {
     }
 }
 
-/// Takes a batch to pieces of at most so many rows.
+/// Cuts a batch into pieces of a bounded number of rows.
 pub(crate) struct Pieces {
     rows: Option<Envelope>,
     next: usize,

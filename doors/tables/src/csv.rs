@@ -29,7 +29,8 @@ pub struct CsvOptions {
     pub delimiter: u8,
     /// Whether the first line has the names of the columns; otherwise they are called `column_1` and so on.
     pub header: bool,
-    /// From so many rows the types of columns are inferred. A value further down that is of another type is an error.
+    /// The number of rows from which the types of columns are inferred. A value further down with another type is an
+    /// error.
     pub inferred_rows: usize,
     /// The types of columns by their names; those of the others are inferred.
     pub types: BTreeMap<String, SqlType>,
@@ -98,8 +99,8 @@ impl CsvTable {
     }
 }
 
-/// What the values of the first rows are, how many rows these are, and how many bytes. They are read as all others are,
-/// as texts.
+/// The types of the first rows' values, and the number of these rows and of their bytes. They are read as texts, like
+/// all others.
 fn inferred(
     path: &Path,
     file: &Shared,
@@ -203,16 +204,16 @@ impl Table for CsvTable {
     }
 }
 
-/// As many columns as a sheet has in common programs for tables. Each takes some memory and time of every step, from
-/// the decoder to the answer.
+/// The most columns of a sheet in common programs for tables. Each takes some memory and time of every step, from the
+/// decoder to the answer.
 const MOST_COLUMNS: usize = 16_384;
 
-/// Rows that are decoded at once, and bytes that are read at once.
+/// Rows decoded at once, and bytes read at once.
 const BATCH: usize = 4096;
 const BLOCK: usize = 1 << 18;
 
-/// Values that are decoded at once, where there are more than some hundred columns: the decoder has room for each from
-/// the beginning.
+/// Values decoded at once, if there are more than some hundred columns: the decoder has room for each from the
+/// beginning.
 const BATCH_VALUES: usize = 1 << 20;
 
 fn rows_at_once(columns: usize) -> usize {
@@ -226,7 +227,7 @@ struct CsvScan {
     decoder: Decoder,
     schema: SchemaRef,
     places: Vec<usize>,
-    /// Bytes of the file, of which those before `from` are decoded.
+    /// Bytes of the file; the ones before `from` are decoded.
     block: Vec<u8>,
     from: usize,
     is_at_end: bool,

@@ -13,32 +13,32 @@ use vicus_sql::{ColumnRange, Scan, Table, TableColumn, UnreadableTable};
 /// Why a file is no table.
 #[derive(Debug)]
 pub enum TableError {
-    /// It can't be read.
+    /// The file can't be read.
     Io {
         /// The file.
         path: PathBuf,
         /// Why.
         error: io::Error,
     },
-    /// Its name doesn't tell what it is.
+    /// The file's name doesn't tell its format.
     UnknownEnding {
         /// The file.
         path: PathBuf,
     },
-    /// It isn't what its name says, or it is damaged.
+    /// The file does not have its name's format, or it is damaged.
     Format {
         /// The file.
         path: PathBuf,
         /// The name of the format: `Parquet`, `CSV`, `Arrow`.
         format: &'static str,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
-    /// The types that were given for its columns don't fit it.
+    /// The given types of its columns don't fit the file.
     Types {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
 }
@@ -79,12 +79,13 @@ impl std::error::Error for TableError {
     }
 }
 
-/// A table whose reader may panic, or fail without saying where: what fails is told with the file and the part of it.
+/// A table with a reader that may panic, or fail without a place: a failure is reported with the file and the part of
+/// it.
 pub(crate) struct Guarded<T> {
     pub(crate) table: T,
     pub(crate) path: PathBuf,
     pub(crate) format: &'static str,
-    /// What a part of such a file is called.
+    /// The name of a part of such a file.
     pub(crate) part: &'static str,
 }
 
@@ -104,7 +105,7 @@ impl<T: Table> Table for Guarded<T> {
     fn scan(&self, columns: &[usize], part: usize, filters: &[ColumnRange]) -> Box<dyn Scan> {
         let place = format!("{} {}", self.part, part + 1);
         let (path, format) = (self.path.clone(), self.format);
-        // What a file says of its parts is looked at here.
+        // The file's data about its parts is read here.
         let scan = caught(|| self.table.scan(columns, part, filters));
         let scan = scan.map_err(|panic| text_of(panic).to_string());
         Box::new(GuardedScan { scan, path, format, place })
@@ -169,7 +170,8 @@ thread_local! {
     static READS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the calling thread is in a file's reader, whose panics are told as errors of the file: a program's panic hook prints nothing then.
+/// Whether the calling thread is in a file's reader, whose panics are reported as errors of the file: a program's panic
+/// hook prints nothing then.
 ///
 /// ```
 /// let hook = std::panic::take_hook();
@@ -191,7 +193,7 @@ fn caught<R>(read: impl FnOnce() -> R) -> std::thread::Result<R> {
     outcome
 }
 
-/// What a panic says. One that is no text is none of a reader's: it goes on.
+/// The text of a panic. A panic without a text is none of a reader's: it goes on.
 fn text_of(panic: Box<dyn Any + Send>) -> Cow<'static, str> {
     match panic.downcast::<String>() {
         Ok(text) => Cow::Owned(*text),
@@ -202,8 +204,8 @@ fn text_of(panic: Box<dyn Any + Send>) -> Cow<'static, str> {
     }
 }
 
-/// Opens a file by a reader of others. Those index what a file says without looking, so a damaged file makes them panic: then it is
-/// the file that is wrong.
+/// Opens a file with a foreign reader. Those readers index by the file's data without checks, so a damaged file makes
+/// them panic: then the file is wrong.
 pub(crate) fn guarded<R>(
     path: &Path,
     format: &'static str,

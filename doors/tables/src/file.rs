@@ -1,4 +1,4 @@
-//! A file that several scans read at once, each at places of its own.
+//! A file for several concurrent scans, each at places of its own.
 
 use crate::TableError;
 use std::fs::File;
@@ -24,7 +24,7 @@ impl Shared {
         Ok(Shared { file: Arc::new(file), length: facts.len() })
     }
 
-    /// So many bytes from this place.
+    /// `count` bytes from this place.
     ///
     /// # Errors
     /// The file is shorter, or can't be read.

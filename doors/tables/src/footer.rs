@@ -1,16 +1,17 @@
-//! How deeply the columns of a Parquet file are nested, told before the library makes a tree of them, by a function that calls itself for each
-//! level.
+//! How deeply the columns of a Parquet file are nested, found before the library makes a tree of them with a function
+//! that calls itself for each level.
 //!
-//! The footer is a `FileMetaData` of parquet.thrift in Thrift's compact protocol: its second field is a list of `SchemaElement`s, a tree in
-//! preorder, whose fifth field is the number of children.
+//! The footer is a `FileMetaData` of parquet.thrift in Thrift's compact protocol: its second field is a list of
+//! `SchemaElement`s, a tree in preorder, and an element's fifth field is the number of children.
 
 use crate::file::Shared;
 use std::io;
 
-/// Columns within columns are not read as tables; so many levels are told as such by the library's names.
+/// Columns within columns are not read as tables; up to this number of levels, the library's names serve to say so.
 pub(crate) const MOST_NESTED: usize = 100;
 
-/// Whether a file's columns are nested more deeply than [`MOST_NESTED`]. A footer that this can't read is the library's to refuse.
+/// Whether a file's columns are nested more deeply than [`MOST_NESTED`]. An unreadable footer is the library's to
+/// refuse.
 pub(crate) fn is_too_deep(file: &Shared) -> io::Result<bool> {
     /// The length of the footer, and the signs behind it.
     const END: u64 = 8;
@@ -21,7 +22,7 @@ pub(crate) fn is_too_deep(file: &Shared) -> io::Result<bool> {
     Ok(Compact { bytes: &bytes }.is_too_deep().unwrap_or(false))
 }
 
-/// Bytes that are left of a text in Thrift's compact protocol.
+/// The rest of a text in Thrift's compact protocol.
 struct Compact<'b> {
     bytes: &'b [u8],
 }
@@ -30,7 +31,7 @@ const LIST: u8 = 9;
 const STRUCT: u8 = 12;
 
 impl Compact<'_> {
-    /// None where the bytes are no footer.
+    /// None if the bytes are no footer.
     fn is_too_deep(&mut self) -> Option<bool> {
         let mut id = 0;
         loop {
@@ -47,7 +48,7 @@ impl Compact<'_> {
         if kind != STRUCT {
             return None;
         }
-        // Of each element whose children are not all read: how many are left.
+        // For each element with unread children: how many are left.
         let mut open: Vec<u64> = Vec::new();
         for _ in 0..count {
             let children = self.children()?;
@@ -81,7 +82,8 @@ impl Compact<'_> {
         }
     }
 
-    /// The type of the next field, 0 at the end of a structure; its id is the one before and a difference, or stands behind it.
+    /// The type of the next field, 0 at the end of a structure; its id is the one before and a difference, or stands
+    /// behind it.
     fn field(&mut self, id: &mut i64) -> Option<u8> {
         let head = self.byte()?;
         if head == 0 {

@@ -1,11 +1,11 @@
 //! Tables in Parquet, CSV and Arrow files, for SQL.
 //!
-//! [`open`] looks at a file's name for what it is: `.parquet` or `.pq`, `.csv` or `.tsv`, `.arrow`, `.feather`, `.ipc` or `.arrows`.
-//! A table keeps its file open: one that takes the file's place later is not seen.
+//! [`open`] takes a file's format from its name: `.parquet` or `.pq`, `.csv` or `.tsv`, `.arrow`, `.feather`, `.ipc` or
+//! `.arrows`. A table keeps its file open: it does not see a later file in its place.
 //!
-//! A row group of a Parquet file, and a record batch of an Arrow file, is a part that boxes read by themselves; CSV files and
-//! Arrow streams have one part. Files are read where a thread may wait, and decoded where it may not. Row groups whose statistics
-//! lie outside of what a statement asks for are left out.
+//! A row group of a Parquet file, and a record batch of an Arrow file, is a part that boxes read by themselves; CSV
+//! files and Arrow streams have one part. Files are read on threads that may wait, and decoded on the others. Row
+//! groups with statistics outside of a statement's ranges are left out.
 
 mod arrow;
 mod convert;
@@ -41,12 +41,12 @@ use vicus_sql::{SqlType, Table};
 /// ```
 ///
 /// # Errors
-/// The file can't be read, is not of its format, or has a column of a type that SQL has not here.
+/// The file can't be read, is not of its format, or has a column of a type unknown to SQL here.
 pub fn open(path: impl AsRef<Path>) -> Result<Arc<dyn Table>, TableError> {
     open_as(path, BTreeMap::new())
 }
 
-/// The same. Columns of CSV are of these types, by their names, and the others of those that are inferred.
+/// The variant with types for columns of CSV, by their names; the others are inferred.
 ///
 /// # Errors
 /// As [`open`]; or there is no such column, or the file's format says the types of columns itself.

@@ -1,4 +1,5 @@
-//! Parquet files. A row group is a part: the chunks of the columns that are asked for are read as a whole, and then decoded bit by bit.
+//! Parquet files. A row group is a part: the chunks of the requested columns are read as a whole, and then decoded bit
+//! by bit.
 
 use crate::TableError;
 use crate::convert::{self, Pieces};
@@ -19,7 +20,7 @@ use vicus_sql::{ColumnRange, Scan, SqlType, Table, TableColumn, Value};
 
 const FORMAT: &str = "Parquet";
 
-/// The signs that a file begins and ends with.
+/// The first and last bytes of a file.
 const MAGIC: &[u8] = b"PAR1";
 
 /// A Parquet file as a table.
@@ -51,7 +52,7 @@ impl ParquetTable {
         let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new());
         let metadata = metadata.map_err(|error| wrong(error.to_string()))?;
         let columns = convert::columns(metadata.schema());
-        // Nested columns, which have several, can't be read.
+        // Nested columns, with several leaves, can't be read.
         let mut leaves = vec![0; columns.len()];
         let schema = metadata.parquet_schema();
         for leaf in (0..schema.num_columns()).rev() {
@@ -139,7 +140,7 @@ fn may_meet(chunk: &ColumnChunkMetaData, kind: SqlType, range: &ColumnRange) -> 
         (Statistics::Boolean(values), SqlType::Boolean) => {
             values.min_opt().zip(values.max_opt()).map(|(a, b)| (Value::Boolean(*a), Value::Boolean(*b)))
         }
-        // Of unsigned integers and other units, the values are not what SQL sees.
+        // For unsigned integers and other units, the statistics' values are not SQL's values.
         (Statistics::Int32(values), SqlType::BigInt) if is_signed(chunk) => values
             .min_opt()
             .zip(values.max_opt())
@@ -184,7 +185,7 @@ fn is_signed(chunk: &ColumnChunkMetaData) -> bool {
 struct ParquetScan {
     state: State,
     pieces: Pieces,
-    /// Of the chunks in memory.
+    /// The bytes of the chunks in memory.
     bytes: u64,
 }
 
@@ -197,16 +198,16 @@ enum State {
 struct Opening {
     file: Shared,
     metadata: ArrowReaderMetadata,
-    /// The columns that are read.
+    /// The columns to read.
     read: Vec<usize>,
     /// Their chunks.
     leaves: Vec<usize>,
-    /// For each column that is asked for, its place among these.
+    /// For each requested column, its place among these.
     places: Vec<usize>,
     part: usize,
 }
 
-/// Rows that are decoded at once.
+/// Rows decoded at once.
 const BATCH: usize = 8192;
 
 impl ParquetScan {

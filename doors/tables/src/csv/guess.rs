@@ -1,10 +1,10 @@
-//! The types of columns, by the texts of their values. As in DuckDB's sniffer, each value leaves out the types that it
-//! is not, and the first of boolean, bigint, double, date and timestamp that is left is the column's. Where a number
-//! would lose what was written, a sign or leading zeros as in `+49123` and `0870`, it is a text.
+//! The types of columns, by the texts of their values. As in DuckDB's sniffer, each value rules out the types that do
+//! not fit it, and the column's type is the first one left of boolean, bigint, double, date and timestamp. If a number
+//! would lose a written sign or leading zeros, as in `+49123` and `0870`, it is a text.
 
 use vicus_sql::SqlType;
 
-/// The types that all values so far are of.
+/// The types that fit all values so far.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Guess {
     has_value: bool,
@@ -20,7 +20,7 @@ impl Guess {
         Guess { has_value: false, boolean: true, integer: true, double: true, date: true, timestamp: true }
     }
 
-    /// Looks at one value that is not empty.
+    /// Looks at one non-empty value.
     pub(super) fn see(&mut self, text: &str) {
         self.has_value = true;
         self.boolean &= text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false");
@@ -36,7 +36,7 @@ impl Guess {
         }
     }
 
-    /// The type of the column; text where no value has told.
+    /// The type of the column; text without a value.
     pub(super) fn kind(self) -> SqlType {
         match self {
             _ if !self.has_value => SqlType::Varchar,
@@ -50,7 +50,7 @@ impl Guess {
     }
 }
 
-/// What a text is as a number.
+/// A text's form as a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Written {
     /// Within 64 bits.
@@ -83,7 +83,7 @@ impl Written {
     }
 }
 
-/// Whether a text has a digit where the shape has a zero, and the shape's other characters.
+/// Whether a text has a digit at each zero of the shape, and the shape's other characters.
 fn is_shaped(text: &[u8], shape: &[u8]) -> bool {
     text.len() >= shape.len()
         && text

@@ -1,7 +1,7 @@
-//! Where quotation marks are open: a field that begins with one goes on to the next single one, over the ends of lines
-//! (RFC 4180, §2). A reader takes a file whose last mark is never closed for one that ends in a very long value.
+//! The open quotation mark of a file: a field that begins with one goes on to the next single one, over the ends of
+//! lines (RFC 4180, §2). A reader takes a file whose last mark is never closed for one that ends in a very long value.
 
-/// What the bytes so far end in.
+/// The state behind the bytes so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Begins,
@@ -17,7 +17,7 @@ pub(super) struct Quotes {
     delimiter: u8,
     state: State,
     line: u64,
-    /// The line of the last mark that opened a field.
+    /// The line of the last opening mark.
     opened: u64,
 }
 
@@ -55,7 +55,7 @@ impl Quotes {
         }
     }
 
-    /// The line of the mark that is open.
+    /// The line of the open mark.
     pub(super) fn open(&self) -> Option<u64> {
         (self.state == State::Quoted).then_some(self.opened)
     }
