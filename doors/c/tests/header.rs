@@ -1,4 +1,5 @@
-//! `include/vicus.h` is written by hand: here its functions are held against those of the library and of the source, both ways.
+//! `include/vicus.h` is written by hand: here its functions are held against those of the library and of the source,
+//! both ways.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -13,8 +14,8 @@ fn folder() -> &'static Path {
 /// A function's result and parameters, as types alone.
 type Signature = (String, Vec<String>);
 
-/// Without `const`, spaces and names of parameters: on one side, handles are `const` where nothing is changed, on the other, where the caller's
-/// pointer may be.
+/// Without `const`, spaces and names of parameters: on one side, handles are `const` where nothing is changed, on the
+/// other, where the caller's pointer may be.
 fn c_type(text: &str, has_name: bool) -> String {
     let apart = text.replace('*', " * ");
     let words: Vec<&str> = apart.split_whitespace().filter(|word| *word != "const").collect();

@@ -1,5 +1,6 @@
-//! Programs in C and C++ (`tests/programs`), as gcc and clang compile them, linked with the library: under every strategy, with 1, 2, 3 and 8
-//! threads, where a promise depends on the scheduler. Where a compiler is missing, its half is left out, which is said.
+//! Programs in C and C++ (`tests/programs`), as gcc and clang compile them, linked with the library: under every
+//! strategy, with 1, 2, 3 and 8 threads, where a promise depends on the scheduler. Where a compiler is missing, its
+//! half is left out, which is said.
 
 use std::env;
 use std::fs;
@@ -286,7 +287,8 @@ fn says(command: &mut Command) -> String {
     out.into_owned()
 }
 
-/// `./dev install`, below a folder whose name has a space; then programs find it by the folder, by pkg-config and by CMake.
+/// `./dev install`, below a folder whose name has a space; then programs find it by the folder, by pkg-config and by
+/// CMake.
 #[test]
 fn what_is_installed_is_found() {
     let is_there = |command: &str| Command::new(command).arg("--version").output().is_ok();

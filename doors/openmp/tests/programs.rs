@@ -1,5 +1,5 @@
-//! Programs in C and C++ (`tests/programs`), as gcc and clang compile them, with the library loaded before the compiler's own: under every
-//! strategy, with 1, 2, 3 and 8 threads.
+//! Programs in C and C++ (`tests/programs`), as gcc and clang compile them, with the library loaded before the
+//! compiler's own: under every strategy, with 1, 2, 3 and 8 threads.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -39,8 +39,8 @@ struct Compiler {
     name: &'static str,
 }
 
-/// Compilers for a language, those that can compile a program that includes OpenMP's header. Where one is missing, its half of the tests is left
-/// out, and they say so.
+/// Compilers for a language, those that can compile a program that includes OpenMP's header. Where one is missing, its
+/// half of the tests is left out, and they say so.
 fn compilers(probe: (&str, &str), names: [(&'static str, &'static [&'static str]); 2]) -> Vec<Compiler> {
     let can_compile = |command: &str| {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -220,7 +220,8 @@ fn detached_tasks() {
     holds(for_c(), "detached.c", &[]);
 }
 
-/// As the machine is, and where nothing is known of its caches, because hwloc is told of another one: then each processor is a core group of its own.
+/// As the machine is, and where nothing is known of its caches, because hwloc is told of another one: then each
+/// processor is a core group of its own.
 #[test]
 fn taskloops() {
     holds(for_c(), "taskloops.c", &[]);
@@ -233,7 +234,8 @@ fn constructs_without_an_iteration_or_with_few() {
     holds(for_c(), "empty.c", &[]);
 }
 
-/// What happened: 100 iterations in chunks of a billion became three billion, because the chunks' bounds had no room in their type.
+/// What happened: 100 iterations in chunks of a billion became three billion, because the chunks' bounds had no room in
+/// their type.
 #[test]
 fn loops_at_the_ends_of_their_types() {
     let gcc = for_c().iter().position(|compiler| compiler.name == "gcc");
@@ -283,7 +285,8 @@ fn placed_memory() {
     }
 }
 
-/// Dense and sparse blocks whose tasks say what they use: the sums are those of the compiler's own runtime with one thread.
+/// Dense and sparse blocks whose tasks say what they use: the sums are those of the compiler's own runtime with one
+/// thread.
 #[test]
 fn kernels() {
     for compiler in for_c() {
@@ -348,7 +351,8 @@ fn programs_may_have_functions_with_names_of_the_c_library() {
     holds(for_c(), "names.c", &[]);
 }
 
-/// What happened: two loops of a region with the same bounds had one memory, so each was dealt out as the other one had been.
+/// What happened: two loops of a region with the same bounds had one memory, so each was dealt out as the other one had
+/// been.
 #[test]
 fn each_loop_returns_to_where_it_was_itself() {
     for compiler in for_c() {
@@ -378,7 +382,8 @@ fn programs_in_fortran() {
     holds(for_fortran(), "fortran_constructs.f90", &[]);
 }
 
-/// What happened: an event's handle was taken for its address. What a call answers by the compiler's own library, it answers by this one.
+/// What happened: an event's handle was taken for its address. What a call answers by the compiler's own library, it
+/// answers by this one.
 #[test]
 fn calls_of_fortran_s_module() {
     let Some(compiler) = for_fortran().iter().find(|compiler| compiler.name == "gfortran") else { return };
@@ -401,7 +406,8 @@ fn atomic_updates_by_calls() {
     holds(for_c(), "atomics.c", &[]);
 }
 
-/// Nests of loops whose bounds depend on each other, or whose variables the library computes: compilers for Windows call these.
+/// Nests of loops whose bounds depend on each other, or whose variables the library computes: compilers for Windows
+/// call these.
 #[test]
 fn collapsed_nests_by_calls() {
     holds(for_c(), "nests.c", &[]);
@@ -540,7 +546,8 @@ fn mistakes_of_a_program_are_told_of() {
     }
 }
 
-/// Places without a processor, and threads beyond what the library plans for or the system gives: a line, and the program runs with what there is.
+/// Places without a processor, and threads beyond what the library plans for or the system gives: a line, and the
+/// program runs with what there is.
 #[test]
 fn what_can_not_be_had_is_told_of() {
     let Some(compiler) = for_c().first() else { return };
@@ -576,7 +583,8 @@ fn scratch(name: &str) -> PathBuf {
     path
 }
 
-/// However the program ends: other threads sleep at their docks, or wait in the region that one of them ends the process in.
+/// However the program ends: other threads sleep at their docks, or wait in the region that one of them ends the
+/// process in.
 #[test]
 fn a_program_is_told_what_its_tasks_cost() {
     let (summary, trace) = (scratch("summary"), scratch("trace"));
@@ -889,7 +897,8 @@ fn traces_of_all_constructs_are_sound() {
     let _ = fs::remove_file(trace);
 }
 
-/// A node that the machine does not have, copies of what is written, and a library that is not there: a line, and the C library's memory.
+/// A node that the machine does not have, copies of what is written, and a library that is not there: a line, and the C
+/// library's memory.
 #[test]
 fn memory_that_can_not_be_placed_is_told_of() {
     let Some(compiler) = for_c().first() else { return };
@@ -926,7 +935,8 @@ fn output(command: &mut Command) -> String {
     out.into_owned()
 }
 
-/// Binaries of gcc and clang find it by the names of their own libraries; other programs are linked with it, by name, pkg-config and CMake.
+/// Binaries of gcc and clang find it by the names of their own libraries; other programs are linked with it, by name,
+/// pkg-config and CMake.
 #[test]
 fn it_is_installed_under_the_names_by_which_programs_ask() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -994,7 +1004,8 @@ fn it_is_installed_under_the_names_by_which_programs_ask() {
     let _ = fs::remove_dir_all(prefix);
 }
 
-/// A program that was linked with gcc's or clang's library asks for versions; one that lacks some is refused by the loader.
+/// A program that was linked with gcc's or clang's library asks for versions; one that lacks some is refused by the
+/// loader.
 #[test]
 fn names_have_the_versions_that_programs_ask_for() {
     let Ok(output) = Command::new("nm").args(["-D", "--defined-only"]).arg(library()).output() else {

@@ -1,5 +1,5 @@
-//! Programs in C and C++ (`tests/programs`), as gcc and clang compile them, linked with the library: under every strategy, with 1, 2, 3 and 8
-//! workers. Where a compiler is missing, its half is left out, which is said.
+//! Programs in C and C++ (`tests/programs`), as gcc and clang compile them, linked with the library: under every
+//! strategy, with 1, 2, 3 and 8 workers. Where a compiler is missing, its half is left out, which is said.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -123,7 +123,8 @@ fn run(program: &Path, strategy: &str, shape: (usize, usize)) -> (Option<i32>, S
     if status == Some(0) { (status, said) } else { (status, said + &told) }
 }
 
-/// How a program ends that a command runs, and what it says on its standard output and its standard error. It has a minute.
+/// How a program ends that a command runs, and what it says on its standard output and its standard error. It has a
+/// minute.
 fn run_as(
     command: &mut Command,
     strategy: &str,
@@ -203,7 +204,8 @@ fn threads_that_wait_or_are_done_are_not_busy() {
     holds(&for_c(), "gnu11", "busy.c");
 }
 
-/// What happened: a main thread that joined another one held its worker, so with one worker nothing ran, and the other one waited for ever.
+/// What happened: a main thread that joined another one held its worker, so with one worker nothing ran, and the other
+/// one waited for ever.
 #[test]
 fn threads_go_on_while_the_main_thread_joins_another_one() {
     holds(&for_c(), "gnu11", "blocked.c");
@@ -523,7 +525,8 @@ fn an_exception_that_leaves_a_thread_ends_the_program_with_one_line() {
 #[test]
 fn a_debugger_sees_the_functions_of_a_thread_and_its_border() {
     let Some(gdb) = compilers([&["gdb"], &["gdb"]]).first().copied() else { return };
-    // With the second option, the system gives higher addresses to what is mapped later: stacks of threads lie below those of lightweight ones, or above.
+    // With the second option, the system gives higher addresses to what is mapped later: stacks of threads lie below
+    // those of lightweight ones, or above.
     let layouts: [&[&str]; 2] = [&[], &["setarch", "-L"]];
     let is_there = |layout: &&[&str]| match *layout {
         [] => true,
@@ -540,7 +543,8 @@ fn a_debugger_sees_the_functions_of_a_thread_and_its_border() {
         for_c().into_iter().flat_map(|compiler| layouts.iter().map(move |&layout| (compiler, layout)))
     {
         let program = compile(compiler, "gnu11", "borders.c");
-        // Which of two workers runs the thread is not said: one of them is the program's first thread, whose stack lies above all.
+        // Which of two workers runs the thread is not said: one of them is the program's first thread, whose stack lies
+        // above all.
         for _ in 0..4 {
             let mut words = layout.iter().copied().chain([gdb]);
             let mut command = Command::new(words.next().expect("there is a debugger at least"));
@@ -554,7 +558,8 @@ fn a_debugger_sees_the_functions_of_a_thread_and_its_border() {
             }
             let what = format!("{compiler} {layout:?}: {said}{told}");
             assert_eq!(status, Some(0), "{what}");
-            // The frames of its functions, then those of the loop beneath, down to the bottom of the thread of the system.
+            // The frames of its functions, then those of the loop beneath, down to the bottom of the thread of the
+            // system.
             let at = |name: &str| {
                 let frame = said.lines().position(|line| line.starts_with('#') && line.contains(name));
                 frame.unwrap_or_else(|| panic!("no frame of {name}: {what}"))

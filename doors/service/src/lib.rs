@@ -8,9 +8,6 @@
 //! ([`Running`]) into a [`Sink`]: text in one of the W3C's formats into any `Write` ([`TextSink`]), batches into a
 //! function ([`Each`]), or a number ([`Count`]). A failed call has an [`Error`], and a door maps its [`ErrorKind`] to
 //! an exit status or an HTTP status.
-//! [`Sink`]: text in one of the W3C's formats into any `Write` ([`TextSink`]), batches into a function ([`Each`]), or a number
-//! ([`Count`]). Why there is no answer is an [`Error`], whose [`ErrorKind`] a door maps to an exit status or an HTTP
-//! status.
 //!
 //! Nothing here polls: a waiting caller sleeps until the answer is there, a thread of the service sleeps until the time
 //! of the next call is up, even without a waiting caller, and a cancelled call is told. (One exception: a box that

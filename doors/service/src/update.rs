@@ -5,9 +5,6 @@
 //! keeper is an [`Updating`]: a transaction, which its owner commits when all operations have succeeded. An update of a
 //! [`Store`] that reads no data needs none: it is a [batch](vicus_store::Batch), which waits for no other update, and
 //! is written and applied with others.
-//! [`Updating`]: a transaction, which its owner commits when all operations have succeeded. An update of a [`Store`] that looks at no data
-//! needs none: it is a [batch](vicus_store::Batch), which waits for no other update, and is written and applied with
-//! others.
 
 use crate::budget::MemoryBudget;
 use crate::document;

@@ -10,7 +10,8 @@ fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").expect("Linux lists threads").count()
 }
 
-/// Waits until there are so many threads at most: the kernel lists a thread for a moment longer than it takes to be joined.
+/// Waits until there are so many threads at most: the kernel lists a thread for a moment longer than it takes to be
+/// joined.
 fn assert_threads(count: usize, why: &dyn std::fmt::Display) {
     for _ in 0..1000 {
         if threads() <= count {
@@ -21,7 +22,8 @@ fn assert_threads(count: usize, why: &dyn std::fmt::Display) {
     panic!("{} threads, at most {count} expected: {why}", threads());
 }
 
-/// What happened: a text whose time was up was still read by a thread that was left behind, for hours if it was long enough.
+/// What happened: a text whose time was up was still read by a thread that was left behind, for hours if it was long
+/// enough.
 #[test]
 fn no_thread_is_left_when_time_is_up() {
     let snapshot = Snapshot::of_turtle(b"@prefix : <http://e/> . :a :p :b, :c, :d, :e . :b :p :a, :c .", None).unwrap();

@@ -1,5 +1,5 @@
-//! A store in a folder of the system: what a process acknowledged is there after `kill -9`, and two processes do no harm. A program of its
-//! own, which starts itself again as the process that is killed.
+//! A store in a folder of the system: what a process acknowledged is there after `kill -9`, and two processes do no
+//! harm. A program of its own, which starts itself again as the process that is killed.
 
 use oxrdf::{GraphName, Literal, NamedNode, Quad};
 use std::collections::BTreeSet;
@@ -143,8 +143,8 @@ fn a_store_is_backed_up_while_others_write() {
     check_store(&copy.0, &mut |_, _| {}).unwrap();
 }
 
-/// Each page of a store is damaged once: a query gives the right answer, or an error that names file and page, whether the planner finds
-/// the page or a box; and the next query of another store runs as if nothing had been.
+/// Each page of a store is damaged once: a query gives the right answer, or an error that names file and page, whether
+/// the planner finds the page or a box; and the next query of another store runs as if nothing had been.
 #[test]
 fn a_query_of_a_damaged_store_fails_with_the_place_or_is_right() {
     let fresh = Fresh::new("damaged");
@@ -198,8 +198,8 @@ fn a_query_of_a_damaged_store_fails_with_the_place_or_is_right() {
     assert!(failed > 10, "{failed}");
 }
 
-/// A page of the dictionary is damaged, and LOAD looks terms of its document up in it: the search gave up outside of what takes such an
-/// end, so the process ended without a message.
+/// A page of the dictionary is damaged, and LOAD looks terms of its document up in it: the search gave up outside of
+/// what takes such an end, so the process ended without a message.
 #[test]
 fn a_load_into_a_damaged_store_fails_with_the_place() {
     let fresh = Fresh::new("damaged-load");

@@ -1,5 +1,5 @@
-//! Texts that a query computes are booked before they are made: as the allocator counts it, calls hold little more than they may. A
-//! program of its own, because an allocator is the whole program's.
+//! Texts that a query computes are booked before they are made: as the allocator counts it, calls hold little more than
+//! they may. A program of its own, because an allocator is the whole program's.
 
 #[expect(dead_code, reason = "what is held in the end is for other tests")]
 #[path = "../../../core/rdf/tests/counting/mod.rs"]
@@ -14,7 +14,8 @@ use vicus_sql::Tables;
 
 const BUDGET: u64 = 32 << 20;
 
-/// A query may take so many bytes beside what is booked: threads, queues, short texts, and the copy of a text that becomes a term.
+/// A query may take so many bytes beside what is booked: threads, queues, short texts, and the copy of a text that
+/// becomes a term.
 const BESIDE: u64 = 16 << 20;
 
 /// Held by a test, since the allocator counts what all of them hold.
@@ -131,7 +132,8 @@ fn computed_texts_are_booked_before_they_are_made() {
     assert_eq!(counted(&session, &format!("SELECT p.subject || REPEAT('a', 1000) AS x {from}")).unwrap(), 3000);
 }
 
-/// What happened: a text of SQL was said to hold sixteen times its bytes when it is parsed, and held a thousand times as many: 5.7 GB for 6 MB.
+/// What happened: a text of SQL was said to hold sixteen times its bytes when it is parsed, and held a thousand times
+/// as many: 5.7 GB for 6 MB.
 #[test]
 fn texts_of_sql_are_booked_before_they_are_parsed() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);

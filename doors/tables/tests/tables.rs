@@ -1,4 +1,5 @@
-//! Files that DuckDB and PyArrow wrote, read as tables: `data/make.py` makes them and prints the answers that are expected here.
+//! Files that DuckDB and PyArrow wrote, read as tables: `data/make.py` makes them and prints the answers that are
+//! expected here.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -393,7 +394,8 @@ fn statements_run_on_threads_within_their_budget() {
 #[test]
 fn parquet_columns_within_each_other_are_refused() {
     for levels in [2, 99, 101, 100_000] {
-        // The version; the schema: groups of one child each (repetition, name, number of children), and a column (type, repetition, name).
+        // The version; the schema: groups of one child each (repetition, name, number of children), and a column (type,
+        // repetition, name).
         let mut footer = vec![0x15, 2, 0x19, 0xfc];
         let mut count = levels + 1;
         while count >= 128 {

@@ -1,4 +1,5 @@
-//! A runtime that its program does not configure takes its settings from the environment. Each case is a process of its own.
+//! A runtime that its program does not configure takes its settings from the environment. Each case is a process of its
+//! own.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! A world that refuses memory or system calls: programs run on, and a request that can't fails alone. Each case is a process.
+//! A world that refuses memory or system calls: programs run on, and a request that can't fails alone. Each case is a
+//! process.
 
 mod filter;
 
@@ -163,7 +164,8 @@ const TOLD: [&str; 4] = ["sched_getaffinity", "sched_setaffinity", "membarrier",
 
 #[test]
 fn a_refused_system_call_is_said_once_and_no_program_waits_for_it() {
-    // What happened: with `sched_getaffinity` refused, hwloc asked for the mask again and again, and no program ever ended.
+    // What happened: with `sched_getaffinity` refused, hwloc asked for the mask again and again, and no program ever
+    // ended.
     if let Some(case) = case() {
         for strategy in STRATEGIES.iter().filter(|_| case != "none") {
             let runtime = Runtime::builder().strategy(strategy.name().parse().unwrap()).threads(2).quiet().start();

@@ -1,7 +1,7 @@
 //! The rules of the house that the compiler does not check, as ordinary tests.
 //!
-//! Each rule is a function from a text to the places that break it, so that tests can show it to fail on a bad sample. Another test
-//! applies it to every file of the repository.
+//! Each rule is a function from a text to the places that break it, so that tests can show it to fail on a bad sample.
+//! Another test applies it to every file of the repository.
 
 mod shape;
 
@@ -233,7 +233,8 @@ fn hwloc_elsewhere_is_found() {
 
 // ---- settings ----
 
-/// Lines that read the environment in crates below the doors. Their tests may read it: seeds are there, and what cargo tells of a test.
+/// Lines that read the environment in crates below the doors. Their tests may read it: seeds are there, and what cargo
+/// tells of a test.
 fn environment_below_the_doors(source: &Source) -> Vec<String> {
     let below = ["core/", "worlds/"].iter().any(|folder| source.path.starts_with(folder));
     let is_built_on = below && source.path.split('/').nth(2) == Some("src");
@@ -280,8 +281,8 @@ fn a_silent_file_is_found() {
     }
 }
 
-/// The modules of test programs that no file beside them or above them declares: the compiler does not see them, and their tests
-/// don't run.
+/// The modules of test programs that no file beside them or above them declares: the compiler does not see them, and
+/// their tests don't run.
 fn undeclared(sources: &[Source]) -> Vec<String> {
     let folder = |path: &str| path.rsplit_once('/').map_or_else(String::new, |(folder, _)| folder.to_owned());
     let is_part = |path: &str| path.ends_with(".rs") && path.contains("/tests/") && !path.ends_with("/main.rs");
@@ -303,8 +304,8 @@ fn every_test_file_is_compiled() {
     assert_none("a file of tests is a program or a module of one", undeclared(&sources()));
 }
 
-/// What happened: a file with tests was added while its program's other files moved to a folder. It moved too, was declared nowhere,
-/// and all tests passed without it.
+/// What happened: a file with tests was added while its program's other files moved to a folder. It moved too, was
+/// declared nowhere, and all tests passed without it.
 #[test]
 fn a_test_file_that_is_not_compiled_is_found() {
     let main = || sample("a/tests/all/main.rs", "mod one;\nmod parts;\n");
@@ -382,7 +383,8 @@ fn code(line: &str) -> String {
     kept
 }
 
-/// The crates that ask for unsafe code as a whole, at their heads, with their rules: compiled programs alone call them, with pointers.
+/// The crates that ask for unsafe code as a whole, at their heads, with their rules: compiled programs alone call them,
+/// with pointers.
 const CALLED_BY_COMPILED_PROGRAMS: [&str; 3] = ["doors/c/src/", "doors/openmp/src/", "doors/qthreads/src/"];
 
 /// Lints that are allowed instead of expected with a reason.
@@ -409,7 +411,8 @@ fn waved_through(source: &Source) -> Vec<String> {
             has_keyword.get_or_insert(number);
         }
     }
-    // The compiler's `unsafe_code` lint checks the `expect` of each site; this only checks that the lint was not turned off.
+    // The compiler's `unsafe_code` lint checks the `expect` of each site; this only checks that the lint was not turned
+    // off.
     let packed: String = source.text.split_whitespace().collect();
     let is_called = CALLED_BY_COMPILED_PROGRAMS.iter().any(|folder| source.path.starts_with(folder));
     let has_keyword = has_keyword.filter(|_| !is_called);

@@ -1,5 +1,5 @@
-//! Checks numbers of rows against a table of known ones: every file and query, with several strategies and numbers of threads,
-//! many times in a row. Not a measurement, but too long for a test.
+//! Checks numbers of rows against a table of known ones: every file and query, with several strategies and numbers of
+//! threads, many times in a row. Not a measurement, but too long for a test.
 
 use super::{measure, queries};
 use crate::engine;

@@ -1,13 +1,13 @@
 //! A shop of products, offers and reviews, and short queries about it.
 //!
-//! It has the shape of the Berlin SPARQL Benchmark (Bizer and Schultz, "The Berlin SPARQL benchmark", IJSWIS 2009): products
-//! with a type, features, a producer and numbers, offers by vendors, reviews by people. It is not that benchmark's data: names
-//! and distributions are simpler, so numbers can't be compared with published ones. The queries have the shapes of its explore
-//! mix, and of WatDiv's L, S and F (Aluç et al., "Diversified stress testing of RDF data management systems", ISWC 2014):
-//! lines, stars, snowflakes.
+//! It has the shape of the Berlin SPARQL Benchmark (Bizer and Schultz, "The Berlin SPARQL benchmark", IJSWIS 2009):
+//! products with a type, features, a producer and numbers, offers by vendors, reviews by people. It is not that
+//! benchmark's data: names and distributions are simpler, so numbers can't be compared with published ones. The queries
+//! have the shapes of its explore mix, and of WatDiv's L, S and F (Aluç et al., "Diversified stress testing of RDF data
+//! management systems", ISWC 2014): lines, stars, snowflakes.
 //!
-//! [`prices_and_ratings`] adds data for the benchmark's business intelligence use case (version 3.1 of its specification,
-//! 2011); `doors/cli/queries/shop` has such queries.
+//! [`prices_and_ratings`] adds data for the benchmark's business intelligence use case (version 3.1 of its
+//! specification, 2011); `doors/cli/queries/shop` has such queries.
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::RngCore;
@@ -80,7 +80,8 @@ pub(crate) fn triples(products: u64, seed: u64) -> String {
     text
 }
 
-/// N-Triples about the offers and reviews of [`triples`]: prices in a currency, moments, and up to four ratings of a review.
+/// N-Triples about the offers and reviews of [`triples`]: prices in a currency, moments, and up to four ratings of a
+/// review.
 pub(crate) fn prices_and_ratings(products: u64, seed: u64) -> String {
     let mut chance = Pcg64::new(u128::from(seed), 3);
     let mut below = |end: u64| chance.next_u64() % end;

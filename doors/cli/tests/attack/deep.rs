@@ -1,4 +1,5 @@
-//! Texts and files that are nested or long without measure: each is answered or refused in its time, and no process dies of it.
+//! Texts and files that are nested or long without measure: each is answered or refused in its time, and no process
+//! dies of it.
 
 use crate::client::{Answer, Ask, Reply};
 use crate::served::{Served, is_blameless, shown, vicus};
@@ -533,7 +534,8 @@ fn bombs() -> [(&'static str, Vec<u8>); 2] {
     [("gz", gzip), ("zst", zstd)]
 }
 
-/// Footers of Parquet files whose schema is nested or wide (parquet.thrift, FileMetaData, in Thrift's compact protocol).
+/// Footers of Parquet files whose schema is nested or wide (parquet.thrift, FileMetaData, in Thrift's compact
+/// protocol).
 fn parquet() -> Vec<(String, Vec<u8>)> {
     let varint = |mut number: u64, bytes: &mut Vec<u8>| {
         while number >= 128 {

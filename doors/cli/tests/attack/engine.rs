@@ -1,4 +1,5 @@
-//! Queries and updates that take all time or all memory that they may have, and clients that go: limits hold, and others are answered.
+//! Queries and updates that take all time or all memory that they may have, and clients that go: limits hold, and
+//! others are answered.
 
 use crate::client::{Ask, connect};
 use crate::served::{ENDLESS, SILENT, Served, is_blameless, shown};

@@ -1,4 +1,5 @@
-//! HTTP/2, its frames built byte by byte (RFC 9113; fields by RFC 7541): floods, resets, wrong fields, windows that stay closed.
+//! HTTP/2, its frames built byte by byte (RFC 9113; fields by RFC 7541): floods, resets, wrong fields, windows that
+//! stay closed.
 
 use crate::client::{connect, escaped};
 use crate::http::Tls;
@@ -145,7 +146,8 @@ impl<S: Read + Write> Client<S> {
                 RESET if came.stream == stream => return format!("reset {}", code(&came.payload, 0)),
                 GO_AWAY => return format!("go away {}", code(&came.payload, 4)),
                 HEADERS if came.stream == stream => {
-                    // Of 200, 400 and others that are in the static table, the index is the status (RFC 7541, appendix A).
+                    // Of 200, 400 and others that are in the static table, the index is the status (RFC 7541, appendix
+                    // A).
                     let status = match came.payload.first().copied().unwrap_or(0) {
                         0x88 => "200".to_owned(),
                         0x8c => "400".to_owned(),

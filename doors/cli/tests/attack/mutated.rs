@@ -1,4 +1,5 @@
-//! Files of each kind with bytes changed by chance, read by the command: it ends by itself, with or without an error, and never by a signal.
+//! Files of each kind with bytes changed by chance, read by the command: it ends by itself, with or without an error,
+//! and never by a signal.
 
 use crate::client::Ask;
 use crate::deep::ends;

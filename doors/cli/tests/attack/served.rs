@@ -119,7 +119,8 @@ impl Served {
         let (child, is_tls) = (Mutex::new(child), args.contains(&"--tls-cert"));
         let (before, most_data, folder) = (held(pid), AtomicU64::new(0), folder.to_owned());
         let mut server = Served { address, child, pid, said, before, total, most_data, folder, is_tls };
-        // The first request has threads begin that stay. A server that speaks TLS does not answer this one, and closes it.
+        // The first request has threads begin that stay. A server that speaks TLS does not answer this one, and closes
+        // it.
         let mut stream = connect(address);
         let _ = Ask::query("ASK {}").with("connection", "close").over(&mut stream);
         drop(stream);
@@ -191,7 +192,8 @@ impl Served {
             if !server.is_tls {
                 server.is_idle_within(Duration::from_secs(20));
             }
-            // Threads that read and write files stay for ten seconds. A few others begin when they are first needed, and stay.
+            // Threads that read and write files stay for ten seconds. A few others begin when they are first needed,
+            // and stay.
             let is_back =
                 |held: Held| held.threads <= server.before.threads + 3 && held.files <= server.before.files + 2;
             let all_back = until(Duration::from_secs(25), || is_back(server.held()));
@@ -256,7 +258,8 @@ pub(crate) fn shown(reply: &Reply) -> String {
     String::from_utf8_lossy(&reply.body).into_owned()
 }
 
-/// What came of a command: its output, and the time that it took. It is killed after that time, and may have that much memory.
+/// What came of a command: its output, and the time that it took. It is killed after that time, and may have that much
+/// memory.
 pub(crate) fn vicus(args: &[&str], longest: Duration, bytes: u64) -> (Output, Duration) {
     let mut command = Command::new(VICUS);
     command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

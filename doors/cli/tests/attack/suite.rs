@@ -1,4 +1,5 @@
-//! Cases that are run one after the other, each on a thread of its own and within a time, and the count of those that failed.
+//! Cases that are run one after the other, each on a thread of its own and within a time, and the count of those that
+//! failed.
 
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};

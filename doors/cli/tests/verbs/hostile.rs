@@ -1,4 +1,5 @@
-//! Each verb and option with wrong input: an error that names the input, its place and what is expected, and never a panic.
+//! Each verb and option with wrong input: an error that names the input, its place and what is expected, and never a
+//! panic.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -66,8 +67,8 @@ fn ended(command: &mut Command, what: &str) -> Output {
     reader.unwrap_or_else(|| panic!("{what} (process {id}) never ended"))
 }
 
-/// Runs a line and checks that it ends with an error: a status other than 0, these words, no panic, nothing on standard output, and
-/// no control characters.
+/// Runs a line and checks that it ends with an error: a status other than 0, these words, no panic, nothing on standard
+/// output, and no control characters.
 fn fails(folder: &std::path::Path, line: &str, says: &str) {
     let output = shell(folder, line);
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -79,8 +80,8 @@ fn fails(folder: &std::path::Path, line: &str, says: &str) {
     assert!(!err.contains(|c: char| c.is_control() && c != '\n'), "{line}: {err:?}");
 }
 
-/// What happened: one trillion copies of a query ended the process by SIGABRT. A file whose name is not UTF-8 could not be opened.
-/// A file's contents were written to the terminal unchanged, escapes included.
+/// What happened: one trillion copies of a query ended the process by SIGABRT. A file whose name is not UTF-8 could not
+/// be opened. A file's contents were written to the terminal unchanged, escapes included.
 #[test]
 fn what_query_can_not_take_is_said() {
     let folder = folder("query");
@@ -275,8 +276,8 @@ fn what_other_verbs_can_not_take_is_said() {
     }
 }
 
-/// What happened: help ended with status 0 when it could not be written, a full standard error was a panic, and the error of a full
-/// standard output did not name it.
+/// What happened: help ended with status 0 when it could not be written, a full standard error was a panic, and the
+/// error of a full standard output did not name it.
 #[test]
 fn output_that_can_not_be_written_is_an_error_and_a_reader_that_has_gone_is_none() {
     let folder = folder("output");

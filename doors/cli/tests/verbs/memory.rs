@@ -15,8 +15,8 @@ fn limited(kib: u64, variable: &str, args: &[&str]) -> Output {
     command.args(["-c", &limited, env!("CARGO_BIN_EXE_vicus")]).args(args).output().expect("there is a shell")
 }
 
-/// Whether the command succeeded under the limit; if not, its error, which must be on a line of its own, with status 1. `None` if the
-/// command did not start.
+/// Whether the command succeeded under the limit; if not, its error, which must be on a line of its own, with status 1.
+/// `None` if the command did not start.
 fn suffices(kib: u64, args: &[&str], expected: &str) -> Option<Result<(), String>> {
     let output = within(kib, args);
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -35,9 +35,11 @@ fn suffices(kib: u64, args: &[&str], expected: &str) -> Option<Result<(), String
             assert!(is_why, "{kib} KiB, {args:?}: {err}");
             Some(Err(last))
         }
-        // Nor did the kernel: it ends a program whose code does not fit, even if the loader is only asked what it would load.
+        // Nor did the kernel: it ends a program whose code does not fit, even if the loader is only asked what it would
+        // load.
         None if limited(kib, "LD_TRACE_LOADED_OBJECTS=1", args).status.signal().is_some() => None,
-        // The C library ends a process in which it can't note a destructor of a new thread's variables; no program can catch that.
+        // The C library ends a process in which it can't note a destructor of a new thread's variables; no program can
+        // catch that.
         None if err.contains("Fatal glibc error: failed to register TLS destructor") => {
             Some(Err("the C library had no memory for a new thread".to_owned()))
         }
@@ -45,8 +47,8 @@ fn suffices(kib: u64, args: &[&str], expected: &str) -> Option<Result<(), String
     }
 }
 
-/// Tries limits between one that is too small to start and one that suffices, and prints the errors. By bisection first, to find the
-/// smallest that suffices, and then in equal steps.
+/// Tries limits between one that is too small to start and one that suffices, and prints the errors. By bisection
+/// first, to find the smallest that suffices, and then in equal steps.
 fn try_limits(args: &[&str], most_kib: u64, steps: u64, expected: &str) {
     let (mut starts, mut most) = (8 << 10, most_kib);
     assert_eq!(suffices(most, args, expected), Some(Ok(())), "{most} KiB suffice");
@@ -80,8 +82,8 @@ fn path(name: &str) -> String {
     folder.join(name).to_string_lossy().into_owned()
 }
 
-/// What happened: loading ended the process with `memory allocation of 1048576 bytes failed` and SIGABRT. With other limits, a small
-/// allocation or one of hwloc failed, and the process ended by a signal as well.
+/// What happened: loading ended the process with `memory allocation of 1048576 bytes failed` and SIGABRT. With other
+/// limits, a small allocation or one of hwloc failed, and the process ended by a signal as well.
 #[test]
 fn a_load_that_has_too_little_memory_says_what_for() {
     let lines = |n: u64| {
@@ -116,10 +118,10 @@ fn a_result_that_has_too_little_memory_says_so() {
     try_limits(&args, 800_000, steps, "\\u0001");
 }
 
-/// What happened: a written cell, a text concatenated or copied for a function, and sixteen texts of groups were made before they
-/// were booked, so a query with a limit of 60 MB had up to 425 MB resident, and allocated 120 MB at once. Texts computed for
-/// aggregates and EXISTS were not booked at all, and those of ENCODE_FOR_URI only in part, so such queries ended with an answer.
-/// Here there is much less memory, and each must end with the error of its limit.
+/// What happened: a written cell, a text concatenated or copied for a function, and sixteen texts of groups were made
+/// before they were booked, so a query with a limit of 60 MB had up to 425 MB resident, and allocated 120 MB at once.
+/// Texts computed for aggregates and EXISTS were not booked at all, and those of ENCODE_FOR_URI only in part, so such
+/// queries ended with an answer. Here there is much less memory, and each must end with the error of its limit.
 #[test]
 fn a_long_cell_is_booked_before_it_grows() {
     let data = path("cell.nt");

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 
 /// System calls that a command can do without, with the beginning of its warning, if it warns wherever it runs.
 ///
-/// There is no warning for `getcpu` and `rseq`. The CPU of a thread comes from glibc, which reads it from the area of restartable sequences,
-/// else from the vDSO (code of the kernel that runs in the process, without a system call, so that no filter sees it), and only
-/// then by the call. A kernel without a vDSO is needed to have the call refused in earnest; the answer is then "unknown".
+/// There is no warning for `getcpu` and `rseq`. The CPU of a thread comes from glibc, which reads it from the area of
+/// restartable sequences, else from the vDSO (code of the kernel that runs in the process, without a system call, so
+/// that no filter sees it), and only then by the call. A kernel without a vDSO is needed to have the call refused in
+/// earnest; the answer is then "unknown".
 const CALLS: [(&str, libc::c_long, Option<&str>); 9] = [
     ("mbind", libc::SYS_mbind, None),
     ("set_mempolicy", libc::SYS_set_mempolicy, None),
@@ -46,7 +47,8 @@ fn run(args: &[&str], calls: &[libc::c_long], error: i32) -> Option<Output> {
     Some(child.wait_with_output().expect("it has ended"))
 }
 
-/// What happened: with `sched_getaffinity` refused, no command ever ended, because hwloc asked for the mask again and again.
+/// What happened: with `sched_getaffinity` refused, no command ever ended, because hwloc asked for the mask again and
+/// again.
 #[test]
 fn a_command_runs_on_and_says_once_what_is_refused() {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("refusals");

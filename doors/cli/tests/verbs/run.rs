@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The command in a folder of its own, beside which there is no library. It is a link: a file that is written can't be run as long as a child
-/// that another test has just forked still has it open.
+/// The command in a folder of its own, beside which there is no library. It is a link: a file that is written can't be
+/// run as long as a child that another test has just forked still has it open.
 fn alone(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name).join("bin");
     let _ = std::fs::remove_dir_all(&folder);

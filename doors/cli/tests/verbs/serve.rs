@@ -137,7 +137,8 @@ fn a_store_whose_log_is_damaged_is_served_without_updates() {
     assert_eq!(std::fs::read(&log).unwrap(), bytes);
 }
 
-/// What happened: LOCK or the folder was removed under a server, and it went on to acknowledge updates, which were lost.
+/// What happened: LOCK or the folder was removed under a server, and it went on to acknowledge updates, which were
+/// lost.
 #[test]
 fn a_server_whose_store_was_removed_or_whose_lock_was_acknowledges_nothing() {
     let here = folder("serve-lock");
@@ -460,7 +461,8 @@ fn a_hangup_opens_the_access_log_anew() {
     assert!(served.end().0.success());
 }
 
-/// What happened: beside two queries without an end on two threads, a scan stood still when its head start was over, and a count gave nothing.
+/// What happened: beside two queries without an end on two threads, a scan stood still when its head start was over,
+/// and a count gave nothing.
 #[test]
 fn queries_end_beside_endless_ones_under_every_strategy() {
     const ENDLESS: &str = "SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i FILTER(?c + ?f != ?i) }";

@@ -189,8 +189,8 @@ fn wrong_input_is_told_apart() {
     assert!(error.contains("machine.toml"), "{error}");
 }
 
-/// A trace's invocations of some requests and the time in them, computed independently of the simulator: on each seat, from each
-/// beginning to the next end.
+/// A trace's invocations of some requests and the time in them, computed independently of the simulator: on each seat,
+/// from each beginning to the next end.
 fn spent(trace: &str, counts: impl Fn(u32) -> bool) -> (u32, u64) {
     let file = std::fs::read(trace).unwrap();
     let trace = vicus_trace::Trace::read_from(&mut file.as_slice()).unwrap();
@@ -291,8 +291,8 @@ fn a_recorded_store_lies_as_is_said_and_what_is_of_kernels_alone_is_refused() {
     }
 }
 
-/// A line such as "replay of q2-8 (399 tasks, 1 at once) recorded on vm: 9.1 ms recorded, 8.0 ms replayed and 1.1 ms taken off":
-/// tasks and milliseconds.
+/// A line such as "replay of q2-8 (399 tasks, 1 at once) recorded on vm: 9.1 ms recorded, 8.0 ms replayed and 1.1 ms
+/// taken off": tasks and milliseconds.
 fn sums(table: &str, recording: &str) -> (u32, [f64; 3]) {
     let start = format!("replay of {recording} (");
     let line =
@@ -548,7 +548,8 @@ fn a_quick_grid_that_records_has_recorded_queries() {
     assert!(std::fs::read_dir(traces).unwrap().count() >= 3);
 }
 
-/// A grid of recorded queries is the same with the same recordings, and its JSON has the times whose ratios the table shows.
+/// A grid of recorded queries is the same with the same recordings, and its JSON has the times whose ratios the table
+/// shows.
 #[test]
 fn a_grid_of_recorded_queries_is_made_again_from_its_recordings() {
     let folder = Folder::new("simulate-grid");

@@ -340,7 +340,8 @@ fn many_changes_are_merged_by_the_update_that_makes_them_many() {
     assert!(checked.contains("5001 quads") && checked.contains("0 later commits"), "{checked}");
 }
 
-/// What happened: quads that were inserted and deleted again, over and over, never led to a merge, and the log grew without bound.
+/// What happened: quads that were inserted and deleted again, over and over, never led to a merge, and the log grew
+/// without bound.
 #[test]
 fn changes_that_are_undone_are_merged_too() {
     let here = folder("undone");

@@ -1,5 +1,5 @@
-//! What goes wrong with stores from outside: half a store, logs of garbage, no rights, no room, wrong texts, servers that are none. The
-//! message says what, the status is 1, and nothing is lost.
+//! What goes wrong with stores from outside: half a store, logs of garbage, no rights, no room, wrong texts, servers
+//! that are none. The message says what, the status is 1, and nothing is lost.
 
 use super::store::{fails, file, folder, good, place_in_log, quads, text, told};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -225,7 +225,8 @@ fn limited(args: &[&str], file_bytes: u64, user: Option<u32>) -> Output {
     command.output().unwrap()
 }
 
-/// What happened: a file that became too long ended the process by a signal, without a message. A full disk is told by the same error.
+/// What happened: a file that became too long ended the process by a signal, without a message. A full disk is told by
+/// the same error.
 #[test]
 fn no_room_in_the_middle_leaves_a_store_as_it_was() {
     let here = folder("no-room");
@@ -333,7 +334,8 @@ fn wrong_names_texts_and_servers_change_nothing() {
     }
 }
 
-/// What happened: a pipe and a link were replaced by a file, and a file of the same name with `.part` behind it was overwritten and removed.
+/// What happened: a pipe and a link were replaced by a file, and a file of the same name with `.part` behind it was
+/// overwritten and removed.
 #[test]
 fn a_dump_replaces_files_alone_and_touches_no_other() {
     let here = folder("dump-to");
@@ -397,7 +399,8 @@ fn a_dump_replaces_files_alone_and_touches_no_other() {
     fails(&["dump", "--store", path, "--output", text(&out), "--syntax", "nq"], &["can't be written", "directory"]);
 }
 
-/// What happened: a load that failed in a folder that was no store removed files of the user's own that had names as a store's have.
+/// What happened: a load that failed in a folder that was no store removed files of the user's own that had names as a
+/// store's have.
 #[test]
 fn a_load_that_fails_removes_no_files_of_the_user() {
     let here = folder("own-files");

@@ -1,5 +1,6 @@
-//! Both worlds decide alike what becomes of boxes: requests of networks by chance run on one thread, which is recorded, and are
-//! enacted again on one virtual core. The operators are the same; when each box runs, and what it finds then, follows from the seat.
+//! Both worlds decide alike what becomes of boxes: requests of networks by chance run on one thread, which is recorded,
+//! and are enacted again on one virtual core. The operators are the same; when each box runs, and what it finds then,
+//! follows from the seat.
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{RngCore, SeedableRng};

@@ -1,4 +1,5 @@
-//! What a runtime records of tasks is a program for the simulator: with the order that their data ask for, whatever the order in which they ran.
+//! What a runtime records of tasks is a program for the simulator: with the order that their data ask for, whatever the
+//! order in which they ran.
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
@@ -22,7 +23,8 @@ fn random(chance: &mut Pcg64) -> Tasks {
     (0..count).map(|_| (0..1 + below(3)).map(|_| access(&mut below)).collect()).collect()
 }
 
-/// By task, all those that come before it: earlier ones that write what it uses, or use what it writes, and those before them.
+/// By task, all those that come before it: earlier ones that write what it uses, or use what it writes, and those
+/// before them.
 fn before(tasks: usize, follows: impl Fn(usize, usize) -> bool) -> Vec<u64> {
     let mut before = vec![0u64; tasks];
     for task in 0..tasks {

@@ -1,8 +1,8 @@
-//! Both worlds decide alike, by threads and by virtual cores: where a seat puts a task, which tasks it keeps, and what it runs
-//! next.
+//! Both worlds decide alike, by threads and by virtual cores: where a seat puts a task, which tasks it keeps, and what
+//! it runs next.
 //!
-//! Random programs, under every strategy. With one thread no decision depends on a race: the whole sequence is the same. With
-//! several, each seat's own puts are.
+//! Random programs, under every strategy. With one thread no decision depends on a race: the whole sequence is the
+//! same. With several, each seat's own puts are.
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
@@ -86,8 +86,8 @@ impl Tasks {
         Op::Scope(spawned.collect())
     }
 
-    /// Each task waits for a task that waits for a task, and so on: more of them than the depth from which a stack counts as
-    /// deep.
+    /// Each task waits for a task that waits for a task, and so on: more of them than the depth from which a stack
+    /// counts as deep.
     fn deep(chance: &mut Chance, levels: usize) -> Tasks {
         let mut tasks = Tasks { does: vec![Vec::new()], share: true };
         let mut at = 0;
@@ -147,7 +147,8 @@ fn changes(cell: usize) -> Access {
 
 const PART: usize = 1 << 21;
 
-/// The tasks as a program of the simulator: its own first task spawns the first ones, each as a request or on a seat of its own.
+/// The tasks as a program of the simulator: its own first task spawns the first ones, each as a request or on a seat of
+/// its own.
 fn program(tasks: &Tasks, first: usize, pinned: bool, nodes: usize) -> Program {
     let array = |number: usize, distribution: &str| ArraySpec {
         base: (number + 1) * PART,
@@ -328,8 +329,8 @@ fn a_deep_stack_keeps_the_same_in_both_worlds() {
     }
 }
 
-/// Tasks on a seat each, which spawn tasks that spawn none: each seat decides by itself where these are put, whichever seat then
-/// runs them.
+/// Tasks on a seat each, which spawn tasks that spawn none: each seat decides by itself where these are put, whichever
+/// seat then runs them.
 #[test]
 fn several_seats_put_the_same_into_the_same_queues() {
     const SEATS: usize = 6;

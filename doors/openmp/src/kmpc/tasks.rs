@@ -111,8 +111,8 @@ unsafe fn new_task(flags: u32, bytes: usize, shared_bytes: usize, entry: Option<
     }
 }
 
-/// Dependences go by the first byte alone. The number of bytes serves strategies that place tasks by it, and is left out
-/// without one.
+/// Dependences go by the first byte alone. The number of bytes serves strategies that place tasks by it, and is left
+/// out without one.
 unsafe fn accesses(count: i32, depends: *const Depend, more: i32, others: *const Depend) -> (Vec<Access>, Vec<Access>) {
     let one = |at: *const Depend, index: usize| unsafe { *at.add(index) };
     let all = (0..count.max(0) as usize).map(|index| one(depends, index));

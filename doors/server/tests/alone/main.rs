@@ -167,7 +167,8 @@ fn clients_that_read_nothing_hold_little() {
     let strategies = if cfg!(debug_assertions) { &strategies[..1] } else { &strategies[..] };
     for (number, strategy) in strategies.iter().enumerate() {
         let server = Running::of(service(strategy, 1 << 30), memory(&numbers(2000)), open());
-        // Until the system's buffers of a connection are full, hundreds of megabytes are packed; unoptimised, that takes long.
+        // Until the system's buffers of a connection are full, hundreds of megabytes are packed; unoptimised, that
+        // takes long.
         let packs = number == 0 && !cfg!(debug_assertions);
         let codings = if packs { &["identity", "gzip", "zstd"][..] } else { &["identity"] };
         for coding in codings {
@@ -222,7 +223,8 @@ fn requests_leave_nothing_behind() {
     assert!(files < 200, "{files} files are open");
 }
 
-/// Bodies that never end, headers that never end, answers that are never read, all at once; and short queries are answered.
+/// Bodies that never end, headers that never end, answers that are never read, all at once; and short queries are
+/// answered.
 #[test]
 fn other_clients_are_served_meanwhile() {
     let _alone = alone();

@@ -1,4 +1,5 @@
-//! Who gets in: requests that may not do what they ask are refused before anything of theirs is read, and pages of other sites change nothing.
+//! Who gets in: requests that may not do what they ask are refused before anything of theirs is read, and pages of
+//! other sites change nothing.
 
 use crate::client::{Answer, Ask, Reply, connect, escaped};
 use crate::running::{ENDLESS, Running, SILENT, memory, numbers, open, service, with_clients};
@@ -107,7 +108,8 @@ fn connect_from(from: [u8; 4], to: SocketAddr) -> TcpStream {
     stream
 }
 
-/// What happened: seventeen connections of one client held all memory for bodies, and other clients' bodies were refused.
+/// What happened: seventeen connections of one client held all memory for bodies, and other clients' bodies were
+/// refused.
 #[test]
 fn a_client_leaves_room_for_bodies_of_others() {
     let clients = ClientLimits { body_bytes: 4 << 20, ..ClientLimits::default() };

@@ -88,8 +88,8 @@ fn what_finds_no_room_waits_within_a_bound() {
     assert!(statuses.iter().all(|each| each.0 == 200 || *each == (503, Some("1".to_owned()))), "{statuses:?}");
 }
 
-/// What happened: hyper waits without a limit for the bytes that tell HTTP/1.1 from HTTP/2, so a client that sent nothing, or the first
-/// half of HTTP/2's preface, kept its connection for ever.
+/// What happened: hyper waits without a limit for the bytes that tell HTTP/1.1 from HTTP/2, so a client that sent
+/// nothing, or the first half of HTTP/2's preface, kept its connection for ever.
 #[test]
 fn a_connection_that_says_nothing_is_closed() {
     let clients = ClientLimits { head_time: Duration::from_millis(200), ..ClientLimits::default() };

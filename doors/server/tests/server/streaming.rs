@@ -138,7 +138,8 @@ fn a_connection_is_used_again() {
     }
 }
 
-/// What happened: packed or not, an answer in Arrow repeated batches, and one in Turtle of more than 64 KiB could not be read.
+/// What happened: packed or not, an answer in Arrow repeated batches, and one in Turtle of more than 64 KiB could not
+/// be read.
 #[test]
 fn answers_are_the_same_in_every_coding_at_every_speed() {
     let count = 20_000;

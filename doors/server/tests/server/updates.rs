@@ -176,7 +176,8 @@ fn graphs_are_documents() {
     assert_eq!(server.ask(&Ask::get("/store?graph=http://e/none")).status, 404);
 }
 
-/// What happened: an update asked for 640 bytes for each byte of its text, and for which there was no room at that moment, got 503.
+/// What happened: an update asked for 640 bytes for each byte of its text, and for which there was no room at that
+/// moment, got 503.
 #[test]
 fn an_update_that_has_no_room_waits_for_it() {
     let line = |number: usize| format!("<http://example.org/{number}> <http://example.org/p> {number} .\n");

@@ -1,7 +1,8 @@
-//! The W3C's suites for the SPARQL 1.1 Protocol and the Graph Store Protocol: their requests, sent as they stand, and the answers that they
-//! expect.
+//! The W3C's suites for the SPARQL 1.1 Protocol and the Graph Store Protocol: their requests, sent as they stand, and
+//! the answers that they expect.
 //!
-//! Where a request goes is ours to choose (`/sparql/` becomes `/sparql`, `/gsp` becomes `/store`); all else is the suite's.
+//! Where a request goes is ours to choose (`/sparql/` becomes `/sparql`, `/gsp` becomes `/store`); all else is the
+//! suite's.
 
 use crate::client::{Ask, Reply};
 use crate::running::{Running, open};
@@ -258,7 +259,8 @@ fn the_graph_store_suite_passes() {
     run(&["graph-store-protocol/manifest-direct.ttl", "graph-store-protocol/manifest-indirect.ttl"], 13);
 }
 
-/// The suite for the Service Description is prose: RDF is returned, it has `sd:endpoint`, and it conforms to the vocabulary.
+/// The suite for the Service Description is prose: RDF is returned, it has `sd:endpoint`, and it conforms to the
+/// vocabulary.
 #[test]
 fn the_service_describes_itself() {
     let server = Running::start("<http://e/s> <http://e/p> 1 .", for_www());

@@ -1,5 +1,5 @@
-//! Solutions in TSV: SPARQL 1.1 Query Results TSV Format, §4. A line has the terms of a solution in Turtle's syntax; a triple term is
-//! written as N-Triples 1.2 writes it, up to the greatest number of levels.
+//! Solutions in TSV: SPARQL 1.1 Query Results TSV Format, §4. A line has the terms of a solution in Turtle's syntax; a
+//! triple term is written as N-Triples 1.2 writes it, up to the greatest number of levels.
 
 use super::nesting::too_deep;
 use oxrdf::{NamedNode, NamedOrBlankNode, Term, Triple, Variable};

@@ -92,8 +92,8 @@ fn time_is_up_wherever_a_call_is() {
     });
 }
 
-/// What happened: only a thread that waited for a call looked at the clock. A call that had been started and was not waited for held its
-/// threads and its memory for as long as it liked.
+/// What happened: only a thread that waited for a call looked at the clock. A call that had been started and was not
+/// waited for held its threads and its memory for as long as it liked.
 #[test]
 fn a_call_that_no_thread_waits_for_ends_when_its_time_is_up() {
     under_all_strategies(|strategy| {

@@ -162,7 +162,8 @@ fn several_boxes_write_one_graph_under_every_strategy() {
     });
 }
 
-/// All triples in which a pattern of constants and variables (`?x`) matches, as solutions: nested loops over all triples.
+/// All triples in which a pattern of constants and variables (`?x`) matches, as solutions: nested loops over all
+/// triples.
 fn solutions<'a>(data: &'a [[String; 3]], patterns: &[[String; 3]]) -> Vec<Vec<(String, &'a str)>> {
     let mut all: Vec<Vec<(String, &str)>> = vec![Vec::new()];
     for pattern in patterns {

@@ -96,7 +96,8 @@ fn a_merge_that_fails_is_told_and_tried_again() {
     assert_eq!((store.snapshot().change_count(), count(&service, &store)), (0, 5000));
 }
 
-/// One thread, which a call has for itself for most of the time: the merge still comes to its end, and so does the call.
+/// One thread, which a call has for itself for most of the time: the merge still comes to its end, and so does the
+/// call.
 #[test]
 fn calls_and_a_merge_share_one_thread() {
     let folder = Folder::new("one-thread");

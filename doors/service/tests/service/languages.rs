@@ -1,4 +1,5 @@
-//! A language module in one file. It is prepared, answered into every sink, and limited as the others are, and the service knows nothing of it.
+//! A language module in one file. It is prepared, answered into every sink, and limited as the others are, and the
+//! service knows nothing of it.
 //!
 //! The language has one statement: `RANGE 1 10`, the whole numbers from 1 to 10. It may stand in brackets.
 

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use vicus_service::{Admission, Cancel, Count, Error, ErrorKind, Limits, Session};
 
-/// What happened: a query could hold half of what was free, each of them, so that a few at once took all that there was.
+/// What happened: a query could hold half of what was free, each of them, so that a few at once took all that there
+/// was.
 #[test]
 fn calls_never_hold_more_than_the_budget_together() {
     const BYTES: u64 = 6 << 20;

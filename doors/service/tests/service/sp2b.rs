@@ -1,5 +1,5 @@
-//! SP2Bench's queries on a store whose data came about by updates: as many rows as at least two other engines found, under each
-//! strategy. The data lies beside the repository; without it, the test says so and passes.
+//! SP2Bench's queries on a store whose data came about by updates: as many rows as at least two other engines found,
+//! under each strategy. The data lies beside the repository; without it, the test says so and passes.
 
 use super::*;
 use std::io::Read;

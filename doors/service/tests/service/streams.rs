@@ -44,7 +44,8 @@ fn sorted_lines(text: &[u8]) -> Vec<&[u8]> {
     lines
 }
 
-/// Nine million rows go through some hundred kilobytes, whatever the reader's speed, and are the rows that any other sink gets.
+/// Nine million rows go through some hundred kilobytes, whatever the reader's speed, and are the rows that any other
+/// sink gets.
 #[test]
 fn a_stream_is_what_a_whole_answer_is() {
     const PAIRS: &str = "SELECT ?c ?f { ?a ?b ?c . ?d ?e ?f FILTER (?a = <http://e/7>) }";
@@ -246,7 +247,8 @@ fn begin_small(
     (call.begin(prepared, TextSink::paced(format, writer, pace)).expect("it begins"), reader)
 }
 
-/// What happened: of 50,007 rows as Arrow, 52,055 to 62,357 came. A box that had paused behind a batch wrote the batch once more.
+/// What happened: of 50,007 rows as Arrow, 52,055 to 62,357 came. A box that had paused behind a batch wrote the batch
+/// once more.
 #[test]
 fn each_row_comes_once_in_every_format_at_every_speed() {
     const SUBJECT: &str = "<http://e/a-rather-long-name-of-a-subject/";

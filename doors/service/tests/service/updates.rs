@@ -41,7 +41,8 @@ fn update(
     Ok((lines(&draft.dataset()), updated))
 }
 
-/// The expected triples are made by hand: of 3,000, those of even subjects move to another predicate and get a new term.
+/// The expected triples are made by hand: of 3,000, those of even subjects move to another predicate and get a new
+/// term.
 #[test]
 fn an_update_does_the_same_under_all_strategies() {
     let dataset = dataset();
@@ -76,8 +77,8 @@ fn an_update_does_the_same_under_all_strategies() {
 
 /// Programs of simple operations against a set of triples, over data in memory and over a store's transactions.
 ///
-/// What happened: over a transaction, an operation with a new term that found nothing, followed by one with another new term, panicked;
-/// data in memory did not show it.
+/// What happened: over a transaction, an operation with a new term that found nothing, followed by one with another new
+/// term, panicked; data in memory did not show it.
 #[test]
 fn random_programs_do_the_same_under_all_strategies() {
     let mut seed = 20_261_123_u64;
@@ -273,8 +274,8 @@ impl Updating for Slow {
     }
 }
 
-/// What happened: a document of two million triples was put in eight seconds where three were allowed. Its time was up when it was read, and
-/// nobody asked after that.
+/// What happened: a document of two million triples was put in eight seconds where three were allowed. Its time was up
+/// when it was read, and nobody asked after that.
 #[test]
 fn an_update_that_ends_after_its_time_is_not_stored() {
     let limits = Limits { time: Some(Duration::from_millis(20)), ..Limits::default() };
@@ -339,8 +340,8 @@ fn the_work_of_one_operation_is_cancelled_between_its_steps() {
     }
 }
 
-/// TRIPLE of a triple term of 64 levels is an error (SPARQL 1.1, §18.6: BIND leaves its variable unbound then, and a template without a value
-/// makes no quad), since a store could not read a deeper one again.
+/// TRIPLE of a triple term of 64 levels is an error (SPARQL 1.1, §18.6: BIND leaves its variable unbound then, and a
+/// template without a value makes no quad), since a store could not read a deeper one again.
 #[test]
 fn triple_terms_that_grow_by_a_level_with_each_update_end_at_the_limit_and_the_store_opens() {
     let folder = folder("rounds");
@@ -399,8 +400,8 @@ fn an_update_that_waits_for_another_one_ends_with_its_time() {
     });
 }
 
-/// LOAD opened what its IRI names before it asked whether that is a file. To open a pipe waits until another process writes to it, so
-/// the update never ended, whatever its time limit.
+/// LOAD opened what its IRI names before it asked whether that is a file. To open a pipe waits until another process
+/// writes to it, so the update never ended, whatever its time limit.
 #[test]
 fn load_refuses_a_pipe_without_opening_it() {
     let folder = folder("pipe").join("in");
@@ -448,8 +449,8 @@ fn load_reads_documents_of_the_web_that_are_permitted() {
     }
 }
 
-/// What happened: only the packed bytes of a document counted, so a small one could unpack without bound; and what loading it held counted
-/// against no limit.
+/// What happened: only the packed bytes of a document counted, so a small one could unpack without bound; and what
+/// loading it held counted against no limit.
 #[test]
 fn a_document_counts_by_its_unpacked_bytes_and_against_the_memory_limit() {
     let text: String = (0..100_000).map(|n| format!("<http://e/s> <http://e/p> \"text number {n}\" .\n")).collect();
@@ -494,7 +495,8 @@ fn a_document_counts_by_its_unpacked_bytes_and_against_the_memory_limit() {
     assert_eq!(update(&service, &of(&[]), &load, options).unwrap().0.len(), 100_000);
 }
 
-/// What happened: names with a long prefix or base took thousands of times the memory of their text, however little the update might hold.
+/// What happened: names with a long prefix or base took thousands of times the memory of their text, however little the
+/// update might hold.
 #[test]
 fn names_that_are_much_longer_than_their_text_count_against_the_memory_limit() {
     let long = |bytes: usize| format!("http://e/{}/", "x".repeat(bytes));

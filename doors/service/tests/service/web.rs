@@ -109,7 +109,8 @@ fn failure(error: Error) -> String {
     }
 }
 
-/// SPARQL 1.1 Protocol, §2.1.2; SPARQL 1.1 Query Results JSON, XML and TSV Formats. The third solution has no `s`, so it goes with each row.
+/// SPARQL 1.1 Protocol, §2.1.2; SPARQL 1.1 Query Results JSON, XML and TSV Formats. The third solution has no `s`, so
+/// it goes with each row.
 #[test]
 fn an_endpoint_answers_in_the_format_of_its_choice() {
     let kinds = [
@@ -157,7 +158,8 @@ fn an_endpoint_may_answer_in_csv() {
     assert_eq!(found, "?s\t?r\n<http://e/a>\t\"one\"\n<http://e/a>\t2\n<http://e/b>\t2\n");
 }
 
-/// What happened: an answer was booked when all of it had come, so one that was as long as is permitted took memory without bound.
+/// What happened: an answer was booked when all of it had come, so one that was as long as is permitted took memory
+/// without bound.
 #[test]
 fn an_answer_counts_against_the_memory_limit_while_it_comes() {
     let endless = serve(|_, connection| {
@@ -246,7 +248,8 @@ fn nested_json(levels: usize) -> String {
     format!(r#"{{"head":{{"vars":["r"]}},"results":{{"bindings":[{{"r":{term}}}]}}}}"#)
 }
 
-/// What happened: an update put a triple term of 65 levels from an endpoint's answer into a store, which was never opened again.
+/// What happened: an update put a triple term of 65 levels from an endpoint's answer into a store, which was never
+/// opened again.
 #[test]
 fn an_answer_with_a_triple_term_of_too_many_levels_is_none() {
     let session = session_with(&service("las", 1 << 30), permitting_all());
@@ -370,8 +373,9 @@ fn a_call_that_ends_waits_for_no_endpoint() {
     });
 }
 
-/// The servers answer without end, and faster than is read: a call looked for its own end only when no piece of an answer had come for
-/// 20 ms, so neither a time limit nor a cancel ended it before the answer was too long. The endpoint's limits are far off here.
+/// The servers answer without end, and faster than is read: a call looked for its own end only when no piece of an
+/// answer had come for 20 ms, so neither a time limit nor a cancel ended it before the answer was too long. The
+/// endpoint's limits are far off here.
 #[test]
 fn a_call_that_ends_leaves_an_answer_that_keeps_coming() {
     let (come, came) = mpsc::channel();
@@ -432,8 +436,8 @@ const FORMATS: [(&str, &str); 3] = [
     ("tsv", "text/tab-separated-values"),
 ];
 
-/// What happened: an answer with some thousand triple terms within each other overflowed the stack of the thread that read it, which ended the
-/// process.
+/// What happened: an answer with some thousand triple terms within each other overflowed the stack of the thread that
+/// read it, which ended the process.
 #[test]
 fn triple_terms_within_each_other_have_a_limit_in_every_format_of_answers() {
     let service = service("las", 1 << 30);

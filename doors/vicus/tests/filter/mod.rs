@@ -1,6 +1,7 @@
 //! A kernel that refuses system calls, as containers' filters have it (seccomp).
 
-/// Lets the kernel refuse these to this process and all that it starts. Allocates nothing, so that it may run between fork and exec.
+/// Lets the kernel refuse these to this process and all that it starts. Allocates nothing, so that it may run between
+/// fork and exec.
 pub(crate) fn refuse(calls: &[libc::c_long], error: i32) -> std::io::Result<()> {
     let instruction = |code: u32, k: u32, jf: u8| libc::sock_filter { code: code as u16, jt: 0, jf, k };
     let give = libc::BPF_RET | libc::BPF_K;

@@ -41,8 +41,8 @@ fn good() -> (Arc<Model>, Arc<AtomicUsize>) {
 
 #[test]
 fn an_envelope_that_does_not_fit_fails_its_sender_and_no_thread_is_lost() {
-    // What happened: in release builds nothing looked at the schema. The runtime looked for a column that was missing, the thread
-    // ended, and on one thread no request did any more.
+    // What happened: in release builds nothing looked at the schema. The runtime looked for a column that was missing,
+    // the thread ended, and on one thread no request did any more.
     let bad: [fn() -> Envelope; 3] = [
         || Envelope::of_rows(Vec::new(), 3),
         || Envelope::new([Column::from(vec![1.5f64])]),
@@ -98,8 +98,8 @@ fn an_invocation_that_sends_without_end_fails_its_request_alone() {
     }
 }
 
-/// A source and so many boxes behind it, each of which passes its pill on, asks to run again, and then cleans up in so many
-/// invocations.
+/// A source and so many boxes behind it, each of which passes its pill on, asks to run again, and then cleans up in so
+/// many invocations.
 fn clean_ups(boxes: usize, times: usize, done: &Arc<AtomicUsize>) -> Arc<Model> {
     let mut net = ModelBuilder::new("clean-ups");
     let cleans = || {
@@ -134,7 +134,8 @@ fn clean_ups(boxes: usize, times: usize, done: &Arc<AtomicUsize>) -> Arc<Model> 
 
 #[test]
 fn what_a_box_does_after_its_pill_is_done_when_its_request_is_over() {
-    // What happened: the request ended with its last pill, and of 1,200 clean-ups 2 were done. Bobox report 2011/1, section 4.1.
+    // What happened: the request ended with its last pill, and of 1,200 clean-ups 2 were done. Bobox report 2011/1,
+    // section 4.1.
     for strategy in strategies() {
         for threads in [1, 2, 8] {
             let done = Arc::new(AtomicUsize::new(0));
@@ -189,7 +190,8 @@ impl Signal {
 
 #[test]
 fn every_strategy_lends_a_thread_while_a_box_blocks() {
-    // What happened: under seven of nine strategies a quick request beside a blocking section of 700 ms waited for its end.
+    // What happened: under seven of nine strategies a quick request beside a blocking section of 700 ms waited for its
+    // end.
     for strategy in strategies() {
         for threads in [1, 2] {
             let runtime = runtime(&strategy, threads);

@@ -26,7 +26,8 @@ fn submit(runtime: &Runtime, model: &Arc<Model>) -> Request {
 /// The threads that boxes ran on.
 type Threads = Arc<Mutex<Vec<ThreadId>>>;
 
-/// A source that sends the numbers below `end` one by one, five boxes behind it that pass them on, and a reader that adds them up.
+/// A source that sends the numbers below `end` one by one, five boxes behind it that pass them on, and a reader that
+/// adds them up.
 fn chain(end: u64) -> (Arc<Model>, Threads, Arc<AtomicUsize>) {
     let (threads, sum) = (Threads::default(), Arc::new(AtomicUsize::new(0)));
     let mut net = ModelBuilder::new("chain");

@@ -169,8 +169,8 @@ fn long_strings_are_booked_as_they_are_made() {
     }
 }
 
-/// What happened: each string that a query computed was kept until its end, so that 2.4 million of them failed at 200 MB, though
-/// each was wanted for one row.
+/// What happened: each string that a query computed was kept until its end, so that 2.4 million of them failed at 200
+/// MB, though each was wanted for one row.
 #[test]
 fn computed_strings_need_no_more_memory_than_the_rows_on_their_way() {
     let data =
@@ -334,9 +334,9 @@ fn a_deep_query_needs_no_large_stack_of_the_shell() {
     }
 }
 
-/// What happened: a failed allocation of a query, for example under `ulimit -v`, ended the process with `memory allocation of 134217728
-/// bytes failed` and SIGABRT. Memory that grew in small steps ended it with `vicus: 49152 bytes of memory can't be had`, without the
-/// box's name.
+/// What happened: a failed allocation of a query, for example under `ulimit -v`, ended the process with
+/// `memory allocation of 134217728 bytes failed` and SIGABRT. Memory that grew in small steps ended it with
+/// `vicus: 49152 bytes of memory can't be had`, without the box's name.
 #[test]
 fn memory_that_can_not_be_had_is_an_error_of_the_box_that_asked() {
     let line =

@@ -22,7 +22,8 @@ fn rows(format: QueryResultsFormat, text: &str) -> Vec<Vec<String>> {
 const FORMATS: [(&str, QueryResultsFormat); 3] =
     [("json", QueryResultsFormat::Json), ("xml", QueryResultsFormat::Xml), ("tsv", QueryResultsFormat::Tsv)];
 
-/// Several threads write the rows of JSON and XML. A comma too many, or a head in the middle, would make the result unreadable.
+/// Several threads write the rows of JSON and XML. A comma too many, or a head in the middle, would make the result
+/// unreadable.
 #[test]
 fn all_threads_write_one_result_under_all_strategies() {
     let text: String = (0..280).map(|n| format!("<http://e/{n}> <http://e/p> \"<{n}>\\t\\\"&\"@en .\n")).collect();
@@ -109,8 +110,8 @@ fn white_space_survives_xml() {
     assert_eq!(rows(QueryResultsFormat::Xml, &text), [["\"\\r\\n\\t x \\r y \""]]);
 }
 
-/// What happened: a box made the text of all rows of an envelope before it wrote any: 2,048 rows of a megabyte took two gigabytes, and
-/// none of it was booked.
+/// What happened: a box made the text of all rows of an envelope before it wrote any: 2,048 rows of a megabyte took two
+/// gigabytes, and none of it was booked.
 #[test]
 fn rows_with_long_terms_are_written_one_by_one() {
     let long = "x".repeat(1 << 20);
