@@ -14,8 +14,8 @@ fn folder() -> &'static Path {
 /// A function's result and parameters, as types alone.
 type Signature = (String, Vec<String>);
 
-/// Without `const`, spaces and names of parameters: on one side, handles are `const` where nothing is changed, on the
-/// other, where the caller's pointer may be.
+/// Without `const`, spaces and names of parameters: one side has `const` handles if nothing is changed, the other if
+/// the caller's pointer may be `const`.
 fn c_type(text: &str, has_name: bool) -> String {
     let apart = text.replace('*', " * ");
     let words: Vec<&str> = apart.split_whitespace().filter(|word| *word != "const").collect();
@@ -24,7 +24,7 @@ fn c_type(text: &str, has_name: bool) -> String {
     text[..end].replace(' ', "")
 }
 
-/// The functions that a header declares.
+/// The functions declared by a header.
 fn declared(header: &str) -> BTreeMap<String, Signature> {
     let mut code = String::new();
     for (number, part) in header.split("/*").enumerate() {
@@ -100,7 +100,7 @@ fn of_rust(text: &str) -> String {
     known.to_owned()
 }
 
-/// The functions that the source exports.
+/// The functions exported by the source.
 fn exported(source: &str) -> BTreeMap<String, Signature> {
     let mut found = BTreeMap::new();
     for part in source.split("#[unsafe(no_mangle)]").skip(1) {
@@ -149,7 +149,7 @@ fn a_difference_is_found() {
     assert_ne!(header, exported(&source.replace("*mut *mut", "*mut")));
 }
 
-/// A program that is linked with the library sees no other names, and all that the header promises.
+/// A program linked with the library sees all names of the header, and no others.
 #[test]
 fn the_library_exports_the_headers_functions_alone() {
     let own = env::current_exe().expect("a test knows its file");

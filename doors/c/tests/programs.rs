@@ -1,6 +1,6 @@
 //! Programs in C and C++ (`tests/programs`), as gcc and clang compile them, linked with the library: under every
-//! strategy, with 1, 2, 3 and 8 threads, where a promise depends on the scheduler. Where a compiler is missing, its
-//! half is left out, which is said.
+//! strategy, with 1, 2, 3 and 8 threads, if a promise depends on the scheduler. If a compiler is missing, its half is
+//! left out with a message.
 
 use std::env;
 use std::fs;
@@ -18,13 +18,13 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A file that cargo has built beside these tests, or a folder above.
+/// A file built by cargo beside these tests, or in a folder above.
 fn built(name: &str) -> Option<PathBuf> {
     let own = env::current_exe().expect("a test knows its file");
     own.ancestors().skip(1).take(2).map(|folder| folder.join(name)).find(|path| path.exists())
 }
 
-/// A folder that has the library under the names by which it is linked and by which programs look for it.
+/// A folder with the library under its names for linking and for loading.
 fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -99,7 +99,7 @@ fn compile(compiler: &Compiler, standard: &str, file: &Path) -> PathBuf {
     out
 }
 
-/// What a program says. It has a minute.
+/// The exit status and the output of a program. It has a minute.
 fn run(program: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     let mut child = Command::new(program)
         .args(arguments)
@@ -133,7 +133,7 @@ fn program(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(file)
 }
 
-/// It ends well, and says so and nothing else.
+/// The program ends well, and prints `ok` and nothing else.
 fn ends_well(compilers: &[Compiler], file: &str, arguments: &[Vec<String>]) {
     for compiler in compilers {
         for standard in compiler.standards {
@@ -265,7 +265,7 @@ fn of_the_documents() -> [(&'static str, PathBuf); 2] {
     })
 }
 
-/// What both of them say.
+/// The output of both of them.
 const SAID: (Option<i32>, &str) = (Some(0), "332833500\n");
 
 #[test]

@@ -1,4 +1,4 @@
-//! `vicus` with all CPUs of the machine that it runs on. `./dev test numa` runs this in guests with several nodes too.
+//! `vicus` with all CPUs of this machine. `./dev test numa` runs this in guests with several nodes too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ fn counts(text: &str) -> Counts {
     lines.map(|(name, count)| (name.to_owned(), count.to_owned())).collect()
 }
 
-/// Asks all queries: the counts, and what `--timings=json` says.
+/// Asks all queries: the counts, and the output of `--timings=json`.
 fn ask(data: &Path, more: &[&str]) -> (Counts, Vec<serde_json::Value>) {
     let queries: Vec<PathBuf> = std::fs::read_dir(QUERIES).unwrap().map(|file| file.unwrap().path()).collect();
     let mut arguments = vec!["query", "--data", data.to_str().unwrap(), "--format", "count", "--timings=json"];
@@ -41,8 +41,8 @@ fn ask(data: &Path, more: &[&str]) -> (Counts, Vec<serde_json::Value>) {
     (counts(&found), timings.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
 }
 
-/// 10,000 triples, and the number of rows of each query by one thread under nls. A guest gets both from its host, which
-/// has its own CPUs, kernel and clock.
+/// 10,000 triples, and the number of rows of each query by one thread under nls. A guest gets both from its host, with
+/// the host's own CPUs, kernel and clock.
 fn data_and_counts() -> (PathBuf, Counts) {
     let given = |name: &str| std::env::var_os(name).map(PathBuf::from);
     let data = given("VICUS_TEST_DATA").unwrap_or_else(|| {
@@ -86,17 +86,17 @@ fn all_cpus_answer_as_one_thread_does() {
     }
 }
 
-/// What tasks with data have done.
+/// The record of tasks with data.
 #[derive(Debug)]
 struct Dealt {
     /// By node, how many ran there.
     tasks: Vec<usize>,
-    /// Which part of their bytes was near, in percent.
+    /// The near part of their bytes, in percent.
     near: f64,
 }
 
 impl Dealt {
-    /// As threads have recorded it.
+    /// From a recording of threads.
     fn of(trace: &Trace, nodes: usize) -> Dealt {
         let mut with_data: BTreeSet<BoxId> = BTreeSet::new();
         let (mut bytes, mut tasks) = ([0u64; 2], vec![0; nodes]);
@@ -113,12 +113,12 @@ impl Dealt {
         Dealt { tasks, near: bytes[0] as f64 * 100.0 / (bytes[0] + bytes[1]) as f64 }
     }
 
-    /// As it is simulated on this machine.
+    /// From a simulation on this machine.
     fn simulated(trace: &Trace, topology: &Topology, strategy: &str) -> Dealt {
         let coarse: Distribution = "coarse".parse().unwrap();
         let replay = Replay::of(trace, &ReplayOptions { store: coarse, ..ReplayOptions::default() }).unwrap();
         let mut machine = Machine::from_topology(topology.clone());
-        // Without caches, all bytes come from memory: threads have not recorded which they found in caches.
+        // Without caches, all bytes come from memory: threads have not recorded the bytes found in caches.
         machine.caches.clear();
         machine.topology.caches.clear();
         let plan = strategy.parse::<Setting>().unwrap().plan(topology, topology.default_threads());
@@ -134,8 +134,8 @@ impl Dealt {
     }
 }
 
-/// Where VICUS_TEST_DOORS names a folder with the programs of tools/numa-programs and the libraries for them. Which
-/// thread of a node runs a task is chance; which node does is dealt, and so is what is near.
+/// Runs if VICUS_TEST_DOORS names a folder with the programs of tools/numa-programs and the libraries for them. The
+/// thread of a node that runs a task is chance; the node is dealt, and so is the near part.
 #[test]
 fn the_simulator_predicts_where_a_programs_tasks_run_and_what_is_near() {
     let Some(doors) = std::env::var_os("VICUS_TEST_DOORS").map(PathBuf::from) else { return };
@@ -144,10 +144,10 @@ fn the_simulator_predicts_where_a_programs_tasks_run_and_what_is_near() {
     let [malloc, omp] = ["malloc", "omp"].map(|name| doors.join(format!("libvicus_{name}.so")).display().to_string());
     let topology = vicus::this_machine().topology;
     let file = std::env::temp_dir().join(format!("vicus-counts-{}.trace", std::process::id()));
-    // A thread that is idle while the first tasks of a region are spawned takes what is far. Whether there is one is
+    // A thread that is idle while the first tasks of a region are spawned takes far tasks. Whether there is one is
     // chance: an emulated processor that spawns may have its turn until it has spawned all. Under `vicus` such a task
-    // stays where its data are in caches. Under locality queues each region has such tasks anew: what is near is not
-    // compared.
+    // stays at the node whose caches hold its data. Under locality queues each region has such tasks anew: near parts
+    // are not compared.
     for (strategy, most) in [("footprint", Some(10.0)), ("vicus", Some(20.0)), ("locality-queues", None)] {
         let mut command = Command::new(program);
         command.arg("malloc").env("LD_PRELOAD", format!("{malloc}:{omp}")).env("OMP_DATA_DISTRIBUTION", "coarse");

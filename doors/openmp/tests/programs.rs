@@ -15,7 +15,7 @@ use vicus::{Learned, Treatment};
 const STRATEGIES: [&str; 10] =
     ["las", "nls", "bobox", "steal", "footprint", "vicinity", "locality-queues", "central", "shepherd", "vicus"];
 
-/// The library that cargo has built for these tests. It lies beside them, or a folder above.
+/// The library built by cargo for these tests. It lies beside them, or in a folder above.
 fn library() -> PathBuf {
     let own = env::current_exe().expect("a test knows its file");
     let folders = own.ancestors().skip(1).take(2);
@@ -23,7 +23,7 @@ fn library() -> PathBuf {
     found.expect("cargo builds the library with its tests")
 }
 
-/// What `LD_PRELOAD` is for programs whose memory is placed.
+/// `LD_PRELOAD` for programs with placed memory.
 fn libraries() -> String {
     let own = library();
     format!("{}:{}", own.with_file_name("libvicus_malloc.so").display(), own.display())
@@ -33,14 +33,14 @@ fn programs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs")
 }
 
-/// A compiler: gcc and clang, of which the newest that can compile OpenMP is used.
+/// A compiler: of gcc and of clang, the newest one with OpenMP is used.
 struct Compiler {
     command: &'static str,
     name: &'static str,
 }
 
-/// Compilers for a language, those that can compile a program that includes OpenMP's header. Where one is missing, its
-/// half of the tests is left out, and they say so.
+/// The working compilers of a language: they compile a program with OpenMP's header. If one is missing, its half of the
+/// tests is left out with a message.
 fn compilers(probe: (&str, &str), names: [(&'static str, &'static [&'static str]); 2]) -> Vec<Compiler> {
     let can_compile = |command: &str| {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -122,7 +122,7 @@ fn compile(compiler: &Compiler, file: &str) -> Option<PathBuf> {
     Some(out)
 }
 
-/// What a program says. It has a minute.
+/// The exit status and the output of a program. It has a minute.
 fn run(program: &Path, strategy: &str, threads: usize, variables: &[(&str, &str)]) -> (Option<i32>, String) {
     run_command(&mut Command::new(program), strategy, threads, variables)
 }
@@ -220,8 +220,8 @@ fn detached_tasks() {
     holds(for_c(), "detached.c", &[]);
 }
 
-/// As the machine is, and where nothing is known of its caches, because hwloc is told of another one: then each
-/// processor is a core group of its own.
+/// On this machine, and with unknown caches, because hwloc is told of another machine: then each processor is a core
+/// group of its own.
 #[test]
 fn taskloops() {
     holds(for_c(), "taskloops.c", &[]);
@@ -242,7 +242,7 @@ fn loops_at_the_ends_of_their_types() {
     holds(gcc.map_or(&[], |at| &for_c()[at..=at]), "extremes.c", &[]);
 }
 
-/// Entry points of clang's library that are called by other compilers alone, or by programs themselves.
+/// Entry points of clang's library called by other compilers alone, or by programs themselves.
 #[test]
 fn entries_that_are_called_by_name() {
     let gcc = for_c().iter().position(|compiler| compiler.name == "gcc");
@@ -261,7 +261,7 @@ fn processes() {
 
 #[test]
 fn tools() {
-    // The function of the program is found because all are compiled so that they export their functions.
+    // The program's function is found because all programs are compiled to export their functions.
     holds(for_c(), "tool.c", &[]);
 }
 
@@ -285,7 +285,7 @@ fn placed_memory() {
     }
 }
 
-/// Dense and sparse blocks whose tasks say what they use: the sums are those of the compiler's own runtime with one
+/// Dense and sparse blocks with tasks that name their data: the sums equal those of the compiler's own runtime with one
 /// thread.
 #[test]
 fn kernels() {
@@ -301,7 +301,7 @@ fn kernels() {
     }
 }
 
-/// Two processors that the tests may use, by the system's numbers; the same one twice if there is no other.
+/// Two processors for the tests, by the system's numbers; the same one twice if there is no other.
 fn two_processors() -> [u32; 2] {
     let machine = vicus::this_machine().topology;
     let mut all = machine.usable_pus().map(|pu| pu.os_index);
@@ -361,7 +361,7 @@ fn each_loop_returns_to_where_it_was_itself() {
     }
 }
 
-/// There is no device: what is meant for one runs on the host, in the order that it has by its clauses.
+/// There is no device: a target region runs on the host, in the order of its clauses.
 #[test]
 fn target_regions() {
     holds(for_c(), "targets.c", &[]);
@@ -406,8 +406,8 @@ fn atomic_updates_by_calls() {
     holds(for_c(), "atomics.c", &[]);
 }
 
-/// Nests of loops whose bounds depend on each other, or whose variables the library computes: compilers for Windows
-/// call these.
+/// Nests of loops with bounds that depend on each other, or with variables computed by the library: compilers for
+/// Windows call these.
 #[test]
 fn collapsed_nests_by_calls() {
     holds(for_c(), "nests.c", &[]);
@@ -437,7 +437,7 @@ fn objects() {
     holds(for_cpp(), "objects.cpp", &[]);
 }
 
-/// Each line says which variable was left out, and what it should have been; the program runs as if it were not set.
+/// Each line names the variable left out, and its expected form; the program runs as if it were not set.
 #[test]
 fn wrong_settings_are_told_of_and_left_out() {
     let Some(compiler) = for_c().first() else { return };
@@ -464,7 +464,7 @@ fn wrong_settings_are_told_of_and_left_out() {
     let mut command = Command::new(&program);
     let output = command.env("LD_PRELOAD", library()).envs(wrong).output().expect("the program was compiled");
     assert!(output.status.success());
-    // gcc's own library is loaded as well, and says what it thinks of them.
+    // gcc's own library is loaded as well, and prints its own messages about them.
     let said = String::from_utf8_lossy(&output.stderr);
     let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("libvicus_omp: ")).collect();
     assert_eq!(lines.len(), wrong.len(), "{said}");
@@ -482,7 +482,7 @@ fn wrong_settings_are_told_of_and_left_out() {
     command.stdin(Stdio::null()).env("LD_PRELOAD", library()).envs(wrong).env("VICUS_TRACE", "/no/such.trace");
     let output = command.env("VICUS_DATA_DISTRIBUTION", "fine").output().expect("there is a cat");
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
-    // A list of bindings is one of levels; a stack in which no thread can begin is left out.
+    // A list of bindings is one of levels; a stack too small for a thread is left out.
     for (name, value, levels, lines) in [
         ("OMP_PROC_BIND", "spread,close", true, 0),
         ("OMP_PROC_BIND", "spread", false, 0),
@@ -546,8 +546,8 @@ fn mistakes_of_a_program_are_told_of() {
     }
 }
 
-/// Places without a processor, and threads beyond what the library plans for or the system gives: a line, and the
-/// program runs with what there is.
+/// Places without a processor, and threads beyond the library's plans or the system's limit: a line, and the program
+/// runs with the rest.
 #[test]
 fn what_can_not_be_had_is_told_of() {
     let Some(compiler) = for_c().first() else { return };
@@ -558,7 +558,7 @@ fn what_can_not_be_had_is_told_of() {
         let output = command.output().expect("a shell is there");
         assert!(output.status.success() && output.stdout == b"ok\n", "{shell} {variables:?}: {output:?}");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        // gcc's own library is loaded as well, and says what it thinks of them.
+        // gcc's own library is loaded as well, and prints its own messages about them.
         said.lines().filter(|line| line.starts_with("libvicus_omp: ")).map(str::to_owned).collect::<Vec<_>>()
     };
     let only = |lines: Vec<String>, begin: &str| {
@@ -583,8 +583,7 @@ fn scratch(name: &str) -> PathBuf {
     path
 }
 
-/// However the program ends: other threads sleep at their docks, or wait in the region that one of them ends the
-/// process in.
+/// For any end of the program: other threads sleep at their docks, or wait in the region whose thread ends the process.
 #[test]
 fn a_program_is_told_what_its_tasks_cost() {
     let (summary, trace) = (scratch("summary"), scratch("trace"));
@@ -634,7 +633,7 @@ fn a_program_is_told_what_its_tasks_cost() {
                     let rows = trace.summary().boxes;
                     let task = if compiler.name == "gcc" { "main._omp_fn.1" } else { ".omp_task_entry." };
                     assert!(rows.iter().any(|row| row.type_name.starts_with(task)), "{what}: {rows:?}");
-                    // What its tasks say they use is counted where they run.
+                    // The bytes named by its tasks are counted at the running thread.
                     let bytes: u64 = rows.iter().map(|row| row.near_bytes + row.far_bytes).sum();
                     assert!(bytes > 0 || compiler.name == "gcc", "{what}: {rows:?}");
                 }
@@ -644,8 +643,8 @@ fn a_program_is_told_what_its_tasks_cost() {
     let _ = (fs::remove_file(summary), fs::remove_file(trace));
 }
 
-/// gcc names no lengths: a section is as long as the step from the one before, and the first one counts for what is
-/// left of its page until the next one is named.
+/// gcc names no lengths: a section is as long as the step from the one before, and the first one counts for the rest of
+/// its page until the next one is named.
 #[test]
 fn the_sections_of_a_placed_block_are_known() {
     let Some(gcc) = for_c().iter().find(|compiler| compiler.name == "gcc") else { return };
@@ -672,10 +671,10 @@ fn the_sections_of_a_placed_block_are_known() {
                 said.lines().find(|line| line.contains("bytes that tasks say they use")).expect("there is such a line");
             let numbers: Vec<usize> =
                 line.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect();
-            // Blocks that are placed begin with a page.
+            // Placed blocks begin with a page.
             assert_eq!(numbers[..3].iter().sum::<usize>(), 31 * 65536 + 4096, "{what}:\n{said}");
             assert_eq!(numbers[3..], [32, 32], "{what}:\n{said}");
-            // The trace says the same of the seats that ran the tasks.
+            // The trace says the same of the seats of the tasks.
             let bytes = fs::read(&trace).expect("it writes a trace");
             let rows = vicus::trace::Trace::read_from(&mut &bytes[..]).expect("a trace can be read").summary().boxes;
             let sum = |of: fn(&vicus::trace::BoxSummary) -> u64| rows.iter().map(of).sum::<u64>() as usize;
@@ -711,7 +710,7 @@ fn a_first_pass_over_sections_has_their_lengths() {
                 said.lines().find(|line| line.contains("bytes that tasks say they use")).expect("there is such a line");
             let numbers = line.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse::<usize>().ok());
             let bytes: usize = numbers.take(3).sum();
-            // All but the first, which counts for what is left of its page.
+            // All but the first, which counts for the rest of its page.
             let sections = (all - 1) << 22;
             assert!((sections + 1..=sections + 4096).contains(&bytes), "{what}: {bytes}\n{said}");
         }
@@ -719,7 +718,7 @@ fn a_first_pass_over_sections_has_their_lengths() {
     let _ = fs::remove_file(summary);
 }
 
-/// The paper's Listing 2: by the compiler's own library as well, whose memory is the C library's.
+/// The paper's Listing 2: by the compiler's own library as well, with the C library's memory.
 #[test]
 fn memory_lies_as_its_call_says() {
     let (own, both) = (library().display().to_string(), libraries());
@@ -772,7 +771,7 @@ fn memory_moves_to_nodes_and_tasks() {
     }
 }
 
-/// Functions that a file lists use the first item of their clause intensely; a wrong file is told of.
+/// Functions listed in a file use the first item of their clause intensely; a wrong file is reported.
 #[test]
 fn intensely_used_data_are_listed_by_function() {
     let Some(gcc) = for_c().iter().find(|compiler| compiler.name == "gcc") else { return };
@@ -789,8 +788,8 @@ fn intensely_used_data_are_listed_by_function() {
     let _ = fs::remove_file(list);
 }
 
-/// A file of `vicus learn` says for each type of tasks how it is dealt, and the summary counts what was done by it. Of
-/// a type that the file does not know, the user is told once.
+/// A file of `vicus learn` sets the treatment of each type of tasks, and the summary counts its effect. A type unknown
+/// to the file is reported once.
 #[test]
 fn types_of_tasks_are_dealt_as_a_learned_file_says() {
     let machine = vicus::this_machine().topology;
@@ -839,7 +838,7 @@ fn types_of_tasks_are_dealt_as_a_learned_file_says() {
     let _ = (fs::remove_file(list), fs::remove_file(summary));
 }
 
-/// Options that leave threads without work are told of once; no strategy is by its defaults. Where hwloc is told of
+/// Options that leave threads without work are reported once; no strategy is by its defaults. If hwloc is told of
 /// another machine, each processor is a core group of its own.
 #[test]
 fn options_that_idle_threads_are_warned_of() {
@@ -866,7 +865,7 @@ fn large_blocks_of_the_c_library_come_and_go() {
     holds(for_c(), "blocks.c", &[("LD_PRELOAD", preload.as_str())]);
 }
 
-/// All kinds of tasks, teams within teams, cancelled ones, and forks: what is recorded of them breaks no rule.
+/// All kinds of tasks, teams within teams, cancelled ones, and forks: their traces break no rule.
 #[test]
 fn traces_of_all_constructs_are_sound() {
     let trace = scratch("sound");
@@ -897,8 +896,7 @@ fn traces_of_all_constructs_are_sound() {
     let _ = fs::remove_file(trace);
 }
 
-/// A node that the machine does not have, copies of what is written, and a library that is not there: a line, and the C
-/// library's memory.
+/// A node unknown to the machine, copies of written memory, and a missing library: a line, and the C library's memory.
 #[test]
 fn memory_that_can_not_be_placed_is_told_of() {
     let Some(compiler) = for_c().first() else { return };
@@ -927,7 +925,7 @@ fn memory_that_can_not_be_placed_is_told_of() {
     );
 }
 
-/// A program's output, which is to end well.
+/// The output of a program. It must end well.
 fn output(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -993,7 +991,7 @@ fn it_is_installed_under_the_names_by_which_programs_ask() {
     } else {
         eprintln!("left out: CMake is not there");
     }
-    // Another runtime of that name is not replaced.
+    // Another runtime with this name is not replaced.
     let gomp = lib.join("libgomp.so.1");
     fs::remove_file(&gomp).expect("it is a link");
     fs::write(&gomp, "another").expect("a file can be written");
@@ -1004,8 +1002,7 @@ fn it_is_installed_under_the_names_by_which_programs_ask() {
     let _ = fs::remove_dir_all(prefix);
 }
 
-/// A program that was linked with gcc's or clang's library asks for versions; one that lacks some is refused by the
-/// loader.
+/// A program linked with gcc's or clang's library asks for versions; the loader refuses a library that lacks some.
 #[test]
 fn names_have_the_versions_that_programs_ask_for() {
     let Ok(output) = Command::new("nm").args(["-D", "--defined-only"]).arg(library()).output() else {
@@ -1044,7 +1041,7 @@ fn names_have_the_versions_that_programs_ask_for() {
     for name in expected {
         assert!(names.contains(&name), "{name} is not among {} names", names.len());
     }
-    // All that gcc's own library has, where it is there, but for what is OpenACC's or for its plugins.
+    // All names of gcc's own library, if it is there, except OpenACC's and those for its plugins.
     let gomp = Command::new("gcc").arg("-print-file-name=libgomp.so.1").output();
     let gomp = gomp.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
     match Command::new("nm").args(["-D", "--defined-only"]).arg(&gomp).output() {
@@ -1063,7 +1060,7 @@ fn names_have_the_versions_that_programs_ask_for() {
     let output = Command::new("readelf").args(["-d", "-W"]).arg(library()).output().expect("where nm is, readelf is");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains("[libvicus_omp.so]") && said.contains("NODELETE"), "{said}");
-    // Blocks that it has given out are freed by it.
+    // It frees the blocks it has given out.
     let malloc = library().with_file_name("libvicus_malloc.so");
     let output = Command::new("readelf").args(["-d", "-W"]).arg(malloc).output().expect("where nm is, readelf is");
     assert!(String::from_utf8_lossy(&output.stdout).contains("NODELETE"), "{output:?}");

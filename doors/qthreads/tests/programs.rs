@@ -1,5 +1,5 @@
 //! Programs in C and C++ (`tests/programs`), as gcc and clang compile them, linked with the library: under every
-//! strategy, with 1, 2, 3 and 8 workers. Where a compiler is missing, its half is left out, which is said.
+//! strategy, with 1, 2, 3 and 8 workers. If a compiler is missing, its half is left out with a message.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -25,7 +25,7 @@ const STRATEGIES: [&str; 11] = [
     "vicus",
 ];
 
-/// What the library takes if nothing else is said.
+/// The library's default strategy.
 const DEFAULT: &str = "shepherd:unplaced=own";
 
 /// Shepherds, and workers of each.
@@ -39,7 +39,7 @@ fn headers() -> PathBuf {
     root().join("include/qthreads-compat")
 }
 
-/// The folder with the library that cargo has built for these tests: it lies beside them, or a folder above.
+/// The folder of the library built by cargo for these tests: it lies beside them, or in a folder above.
 fn library() -> PathBuf {
     let own = env::current_exe().expect("a test knows its file");
     let folders = own.ancestors().skip(1).take(2);
@@ -47,7 +47,7 @@ fn library() -> PathBuf {
     found.next().expect("cargo builds the library with its tests").to_owned()
 }
 
-/// A folder for what these tests build.
+/// A folder for files built by these tests.
 fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -58,7 +58,7 @@ fn folder() -> &'static Path {
     })
 }
 
-/// The commands of a language that are there, with a standard each.
+/// The existing commands of a language, with a standard each.
 fn compilers(commands: [&'static [&'static str]; 2]) -> Vec<&'static str> {
     let is_there =
         |command: &&str| Command::new(command).arg("--version").output().is_ok_and(|output| output.status.success());
@@ -92,7 +92,7 @@ fn compile(compiler: &str, standard: &str, file: &str) -> PathBuf {
     compile_with(compiler, standard, file, &[])
 }
 
-/// As [`compile`], with these options. Once: another test may run what there is.
+/// [`compile`] with options. Once: another test may run the program.
 fn compile_with(compiler: &str, standard: &str, file: &str, options: &[&str]) -> PathBuf {
     static BUILT: Mutex<BTreeMap<PathBuf, Arc<OnceLock<()>>>> = Mutex::new(BTreeMap::new());
     let out = folder().join(format!("{}-{compiler}{}", file.replace('.', "-"), options.concat().replace('=', "-")));
@@ -117,14 +117,13 @@ fn build(compiler: &str, standard: &str, file: &str, options: &[&str], out: &Pat
     );
 }
 
-/// What a program says. It has a minute.
+/// The exit status and the output of a program. It has a minute.
 fn run(program: &Path, strategy: &str, shape: (usize, usize)) -> (Option<i32>, String) {
     let (status, said, told) = run_as(&mut Command::new(program), strategy, shape);
     if status == Some(0) { (status, said) } else { (status, said + &told) }
 }
 
-/// How a program ends that a command runs, and what it says on its standard output and its standard error. It has a
-/// minute.
+/// The exit status of a program run by a command, its standard output and its standard error. It has a minute.
 fn run_as(
     command: &mut Command,
     strategy: &str,
@@ -163,7 +162,7 @@ fn run_as(
     (status, said, told)
 }
 
-/// Under all strategies; what the second compiler has made runs with even numbers of workers alone.
+/// Under all strategies; the second compiler's program runs with even numbers of workers alone.
 fn holds(compilers: &[&str], standard: &str, file: &str) {
     for (number, compiler) in compilers.iter().enumerate() {
         let program = compile(compiler, standard, file);
@@ -279,7 +278,7 @@ fn the_default_is_what_is_documented() {
     assert!(told.contains(&format!("strategy {DEFAULT},")), "{told}");
 }
 
-/// What `environment.c` says, and what stands on its standard error, with these variables and no others of Qthreads.
+/// The output of `environment.c`, and its standard error, with these variables and no others of Qthreads.
 fn with_variables(program: &Path, variables: &[(&str, &str)]) -> (String, String) {
     let mut command = Command::new(program);
     for (name, _) in env::vars().filter(|(name, _)| name.starts_with("QT_") || name.starts_with("QTHREAD_")) {
@@ -313,7 +312,7 @@ fn variables_say_how_many_shepherds_there_are() {
         let (said, told) = with_variables(&program, variables);
         assert!(said.contains(expected) && told.is_empty(), "{variables:?}: {said}{told}");
     }
-    // What is no number counts as nothing, and is told.
+    // A text that is no number counts as unset, and is reported.
     let (usual, _) = with_variables(&program, &[one]);
     for text in ["many", "08", "0x", "2 3"] {
         let (said, told) = with_variables(&program, &[("QT_NUM_SHEPHERDS", text), one]);
@@ -327,7 +326,7 @@ fn stacks_are_as_large_as_a_variable_says() {
     let Some(compiler) = for_c().first().copied() else { return };
     let program = compile(compiler, "gnu11", "environment.c");
     let one = [("QT_NUM_SHEPHERDS", "1"), ("QT_NUM_WORKERS_PER_SHEPHERD", "1")];
-    // What it says, what is told of it, and the size in which it lies: a power of two, from 4 KiB to 1 GiB.
+    // The text, the report about it, and the size of the stack: a power of two, from 4 KiB to 1 GiB.
     let sizes: [(&str, usize, usize); 7] = [
         ("", 32 << 10, 32 << 10),
         ("65536", 1 << 16, 1 << 16),
@@ -346,13 +345,14 @@ fn stacks_are_as_large_as_a_variable_says() {
             rest.split(',').next().and_then(|digits| digits.trim().parse().ok()).unwrap_or_else(|| panic!("{said}"))
         };
         assert_eq!(number(" stack "), bytes, "{text}: {said}");
-        // What is left at the beginning of a thread: all but a few frames.
+        // The room at the beginning of a thread: all but a few frames.
         let left = number(" left ");
         assert!(left < all && all - left < 2 << 10, "{text}: {said}");
     }
 }
 
-/// A deadlock ends a program that wants that, and says who waits for what and where, under each strategy.
+/// A deadlock ends a program on request, with a report of each waiting thread, its word and its place, under each
+/// strategy.
 #[test]
 fn a_deadlock_aborts_if_that_is_wanted() {
     let Some(compiler) = for_c().first().copied() else { return };
@@ -389,7 +389,7 @@ fn without_affinity_workers_run_anywhere() {
     }
 }
 
-/// Whether the system has several nodes on which this process may run.
+/// Whether the system has several nodes for this process.
 fn has_nodes() -> bool {
     let usable = vicus::this_machine().topology;
     let nodes: BTreeSet<_> = usable.usable_pus().map(|pu| pu.node).collect();
@@ -444,7 +444,7 @@ fn variables_without_an_effect_are_told_on_request() {
     assert!(told.contains("shepherds,") && !told.contains("without an effect"), "{told}");
 }
 
-/// The standard library gives threads a stack for signals only where `main` is Rust's.
+/// The standard library gives threads a stack for signals only if `main` is Rust's.
 #[test]
 fn a_stack_that_overflows_is_told_of() {
     for compiler in for_c() {
@@ -525,8 +525,8 @@ fn an_exception_that_leaves_a_thread_ends_the_program_with_one_line() {
 #[test]
 fn a_debugger_sees_the_functions_of_a_thread_and_its_border() {
     let Some(gdb) = compilers([&["gdb"], &["gdb"]]).first().copied() else { return };
-    // With the second option, the system gives higher addresses to what is mapped later: stacks of threads lie below
-    // those of lightweight ones, or above.
+    // With the second option, the system gives higher addresses to later mappings: stacks of threads lie below those of
+    // lightweight ones, or above.
     let layouts: [&[&str]; 2] = [&[], &["setarch", "-L"]];
     let is_there = |layout: &&[&str]| match *layout {
         [] => true,
@@ -543,8 +543,8 @@ fn a_debugger_sees_the_functions_of_a_thread_and_its_border() {
         for_c().into_iter().flat_map(|compiler| layouts.iter().map(move |&layout| (compiler, layout)))
     {
         let program = compile(compiler, "gnu11", "borders.c");
-        // Which of two workers runs the thread is not said: one of them is the program's first thread, whose stack lies
-        // above all.
+        // Either of two workers may run the thread: one of them is the program's first thread, whose stack lies above
+        // all.
         for _ in 0..4 {
             let mut words = layout.iter().copied().chain([gdb]);
             let mut command = Command::new(words.next().expect("there is a debugger at least"));
@@ -572,7 +572,7 @@ fn a_debugger_sees_the_functions_of_a_thread_and_its_border() {
     }
 }
 
-/// What a program says that a sanitizer was compiled into; `None` if that can't be had here.
+/// The output of a program with a sanitizer compiled in; `None` if it can't be had here.
 fn sanitized(
     compiler: &str,
     sanitizer: &str,
@@ -590,7 +590,7 @@ fn sanitized(
         return None;
     }
     let program = compile_with(compiler, "c++17", file, &[&option]);
-    // The library has no sanitizer, so what its threads do by themselves is not seen.
+    // The library has no sanitizer, so the work of its threads is not seen.
     let suppressions = folder().join("suppressions");
     fs::write(&suppressions, "called_from_lib:libvicus_qthreads.so\n").expect("the folder can be written");
     let mut command = Command::new(program);
@@ -607,7 +607,7 @@ fn sanitizers_are_told_of_switches() {
             let Some((status, said, told)) = sanitized(compiler, sanitizer, "sanitized.cpp", None) else { continue };
             assert_eq!((status, &*said, &*told), (Some(0), "ok\n", ""), "{compiler}, {sanitizer}");
         }
-        // ThreadSanitizer does not see what the library orders.
+        // ThreadSanitizer does not see the library's ordering.
         if let Some((status, said, told)) = sanitized(compiler, "address", "joins.cpp", None) {
             assert_eq!((status, &*said, &*told), (Some(0), "ok\n", ""), "{compiler}");
         }
@@ -724,7 +724,7 @@ fn each_header_compiles_alone() {
     }
 }
 
-/// A text without what stands between two marks, marks included.
+/// A text without the parts between two marks, marks included.
 fn without(text: &str, from: &str, to: &str) -> String {
     let mut parts = text.split(from);
     let first = parts.next().unwrap_or_default().to_owned();
@@ -746,7 +746,7 @@ fn names_in(code: &str) -> BTreeSet<&str> {
     code.split(|c| !is_of_name(c)).filter(|name| !name.is_empty()).collect()
 }
 
-/// The functions that a header declares or defines.
+/// The functions declared or defined by a header.
 fn declared(code: &str) -> BTreeSet<String> {
     let before = code.split('(').map(|part| part.rsplit(|c| !is_of_name(c)).next().unwrap_or_default().to_owned());
     let prefixes = [
@@ -765,7 +765,7 @@ fn declared(code: &str) -> BTreeSet<String> {
     before.filter(|name| prefixes.iter().any(|prefix| name.starts_with(prefix))).collect()
 }
 
-/// What is a type or a macro's part in the headers, and what only templates call.
+/// Types and parts of macros in the headers, and functions called by templates alone.
 const NO_FUNCTIONS: [&str; 6] = [
     "qt_loop_queue_type",
     "qt_",
@@ -775,7 +775,7 @@ const NO_FUNCTIONS: [&str; 6] = [
     "qloop_accum_cpp_wrapper",
 ];
 
-/// Headers that end in one of these, without comments.
+/// Headers with one of these endings, without comments.
 fn code_of_headers(ends: &[&str]) -> String {
     let names = header_names().into_iter().filter(|name| ends.iter().any(|end| name.ends_with(end)));
     names.map(|name| without_comments(&fs::read_to_string(headers().join(name)).expect("a header"))).collect()
@@ -788,7 +788,7 @@ fn code_of_programs() -> String {
     texts.map(|text| without_comments(&text)).collect()
 }
 
-/// Guards of headers apart, and what helps to define others.
+/// Without guards of headers, and macros that help to define others.
 #[test]
 fn each_macro_is_used_by_a_test() {
     let (code, programs) = (code_of_headers(&[".h", ".hpp"]), code_of_programs());
@@ -824,7 +824,7 @@ fn each_function_is_exported_and_called_by_a_test() {
     let left: Vec<&String> =
         names.iter().filter(|name| !NO_FUNCTIONS.contains(&name.as_str()) && !called.contains(name.as_str())).collect();
     assert!(left.is_empty(), "no program calls {left:?}");
-    // What is declared and neither defined in the header nor a macro.
+    // Functions declared but not defined in the header, and no macros.
     let symbols = says(Command::new("nm").arg("-D").arg("--defined-only").arg(library().join("libvicus_qthreads.so")));
     let exported: BTreeSet<&str> = symbols.lines().filter_map(|line| line.rsplit(' ').next()).collect();
     let is_declared = |name: &str| {

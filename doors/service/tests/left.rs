@@ -1,4 +1,4 @@
-//! What calls leave behind: nothing. A process of its own, whose threads can be counted.
+//! Calls leave nothing behind. A separate process, so that its threads can be counted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +10,7 @@ fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").expect("Linux lists threads").count()
 }
 
-/// Waits until there are so many threads at most: the kernel lists a thread for a moment longer than it takes to be
-/// joined.
+/// Waits until there are at most `count` threads: the kernel lists a thread for a moment longer than its join takes.
 fn assert_threads(count: usize, why: &dyn std::fmt::Display) {
     for _ in 0..1000 {
         if threads() <= count {
@@ -36,7 +35,7 @@ fn no_thread_is_left_when_time_is_up() {
     let wide = format!("SELECT * {{ {} }}", "OPTIONAL { ?a ?b ?c } ?d ?e ?f . ".repeat(400));
     let endless =
         format!("SELECT (COUNT(*) AS ?n) {{ {} }}", (0..30).map(|n| format!("?s{n} ?p ?o{n} . ")).collect::<String>());
-    // Counted, not looked at: a worker or the timer may begin late, where a time is up before anything has run.
+    // Counted, not looked at: a worker or the timer may begin late, if a time is up before anything has run.
     let (workers, timer) = (2, 1);
     for text in [&long, &wide, &endless] {
         let error = session.count(text).unwrap_err();

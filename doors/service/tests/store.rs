@@ -1,5 +1,5 @@
-//! A store in a folder of the system: what a process acknowledged is there after `kill -9`, and two processes do no
-//! harm. A program of its own, which starts itself again as the process that is killed.
+//! A store in a folder of the system: acknowledged data is there after `kill -9`, and two processes do no harm. A
+//! separate program, which starts itself again as the process to kill.
 
 use oxrdf::{GraphName, Literal, NamedNode, Quad};
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use vicus_service::{
 };
 use vicus_store::Store;
 
-/// The folder of the store, for the process that is killed.
+/// The folder of the store, for the process to kill.
 const STORE: &str = "VICUS_TEST_WRITES_STORE";
 
 struct Fresh(PathBuf);
@@ -33,7 +33,7 @@ impl Drop for Fresh {
     }
 }
 
-/// The numbers that the data has as objects.
+/// The numbers among the data's objects.
 fn numbers(snapshot: &Snapshot) -> BTreeSet<i64> {
     let index = snapshot.index(Order::Gspo);
     (0..index.len()).map(|row| index.quad(row)[2].as_integer().expect("an integer")).collect()
@@ -47,7 +47,7 @@ fn insert(store: &Store, writer: u64, number: i64) {
     transaction.commit().expect("nothing fails");
 }
 
-/// As [`insert`], as users do: an update that looks at nothing, or one that looks at what is there.
+/// [`insert`] in a user's way: an update that reads nothing, or one that reads existing data.
 fn update(service: &Service, store: &Store, writer: u64, number: i64) {
     let triple = format!("<http://example.org/writer/{writer}> <http://example.org/p/1> {number}");
     let text = match number / 6 % 2 {
@@ -143,8 +143,8 @@ fn a_store_is_backed_up_while_others_write() {
     check_store(&copy.0, &mut |_, _| {}).unwrap();
 }
 
-/// Each page of a store is damaged once: a query gives the right answer, or an error that names file and page, whether
-/// the planner finds the page or a box; and the next query of another store runs as if nothing had been.
+/// Each page of a store is damaged once: a query gives the right answer, or an error that names file and page, no
+/// matter whether the planner or a box finds the page; and the next query of another store runs as if nothing had been.
 #[test]
 fn a_query_of_a_damaged_store_fails_with_the_place_or_is_right() {
     let fresh = Fresh::new("damaged");
@@ -205,7 +205,7 @@ fn a_load_into_a_damaged_store_fails_with_the_place() {
     let fresh = Fresh::new("damaged-load");
     let store = create_store(&fresh.0).unwrap();
     let mut loader = Loader::default();
-    // Texts of digits in no order, so that compressed they have several pages.
+    // Texts of digits in no order, so that they have several pages when compressed.
     let digits = |n: u64| [3, 5, 7].map(|k| format!("{:016x}", (n + k).wrapping_mul(0x9E37_79B9_7F4A_7C15))).concat();
     let text: String = (0..12_000)
         .map(|n| format!("<http://e/some/longer/name/{n}> <http://e/p> \"number {}\" .\n", digits(n / 2)))
@@ -231,7 +231,7 @@ fn a_load_into_a_damaged_store_fails_with_the_place() {
         let Ok(snapshot) = read_store(&fresh.0) else { continue };
         let mut draft = Draft::of(&Dataset::new(snapshot));
         let options = SessionOptions { folder: Some(folder.clone()), ..SessionOptions::default() };
-        // All pages are needed: the terms' for the search, and the others for what the draft becomes.
+        // All pages are needed: the terms' for the search, and the others for the result of the draft.
         let error = service.update(&load, &mut draft, options).unwrap_err().to_string();
         let place = format!("{} is damaged at byte {at}", base.display());
         assert!(error.starts_with("operation 1, LOAD: ") && error.contains(&place), "byte {at}: {error}");

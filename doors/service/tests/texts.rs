@@ -1,5 +1,5 @@
-//! Texts that a query computes are booked before they are made: as the allocator counts it, calls hold little more than
-//! they may. A program of its own, because an allocator is the whole program's.
+//! Computed texts are booked before they are made: by the allocator's count, calls hold little more than allowed. A
+//! separate program, because an allocator is the whole program's.
 
 #[expect(dead_code, reason = "what is held in the end is for other tests")]
 #[path = "../../../core/rdf/tests/counting/mod.rs"]
@@ -14,11 +14,10 @@ use vicus_sql::Tables;
 
 const BUDGET: u64 = 32 << 20;
 
-/// A query may take so many bytes beside what is booked: threads, queues, short texts, and the copy of a text that
-/// becomes a term.
+/// A query's bytes beside its booked ones: threads, queues, short texts, and the copy of a text that becomes a term.
 const BESIDE: u64 = 16 << 20;
 
-/// Held by a test, since the allocator counts what all of them hold.
+/// Held by a test, since the allocator counts the bytes of all tests.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn counted(session: &Session, text: &str) -> Result<u64, Error> {
@@ -27,7 +26,7 @@ fn counted(session: &Session, text: &str) -> Result<u64, Error> {
     Ok(call.answer(&prepared, Count)?.1.rows)
 }
 
-/// A query in which each level has twice the text of the one before it.
+/// A query with twice the text of each level on the next one.
 fn doubled(first: &str, levels: usize) -> String {
     let mut text = format!("WITH t0 AS ({first})");
     (1..=levels).for_each(|level| text.push_str(&format!(", t{level} AS (SELECT x || x AS x FROM t{})", level - 1)));
@@ -124,7 +123,7 @@ fn computed_texts_are_booked_before_they_are_made() {
         assert!(most <= BUDGET + BESIDE, "{shown}: {most} bytes");
         assert_eq!(service.memory().taken(), 0, "{shown}");
     }
-    // What has room is answered.
+    // A query with enough room is answered.
     assert_eq!(
         counted(&session, &format!("SELECT * FROM (SELECT LENGTH({long}) AS n) AS t WHERE n = 1000000")).unwrap(),
         1

@@ -1,5 +1,4 @@
-//! Files that DuckDB and PyArrow wrote, read as tables: `data/make.py` makes them and prints the answers that are
-//! expected here.
+//! Files written by DuckDB and PyArrow, read as tables: `data/make.py` makes them and prints the answers expected here.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -139,7 +138,7 @@ fn arrow_files_and_streams_have_the_same_rows() {
     assert_eq!(ask("units", &units, text).unwrap(), expected);
 }
 
-/// A file in a folder of its own, which goes with it.
+/// A file in a folder of its own, removed with it.
 struct Written(PathBuf);
 
 impl Written {
@@ -341,7 +340,7 @@ fn damaged_bytes_fail_a_request_and_nothing_else() {
     println!("{refused} of 300 were refused");
 }
 
-/// A file of so many rows: a number, its remainder by 1000, and a text.
+/// A file of `rows` rows: a number, its remainder by 1000, and a text.
 fn many(rows: u64) -> Written {
     let mut text = "id,remainder,name\n".to_owned();
     (0..rows).for_each(|row| text.push_str(&format!("{row},{},name {}\n", row % 1000, row % 77)));
@@ -374,7 +373,7 @@ fn on_threads(file: &Written, text: &str, budget: u64) -> Result<u64, String> {
 
 #[test]
 fn statements_run_on_threads_within_their_budget() {
-    // What is held is far more than the budget below, and what scans hold far less.
+    // The held rows are far above the budget below, and the scans' rows far less.
     let file = many(200_000);
     let join = "SELECT a.id, b.name FROM many a JOIN many b ON a.id = b.id WHERE a.remainder < 500";
     assert_eq!(on_threads(&file, join, u64::MAX), Ok(100_000));
@@ -410,7 +409,7 @@ fn parquet_columns_within_each_other_are_refused() {
         let bytes = [&b"PAR1"[..], &footer, &(footer.len() as u32).to_le_bytes(), b"PAR1"].concat();
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("deep-{levels}.parquet"));
         std::fs::write(&path, bytes).unwrap();
-        // A column of groups is one of an unknown type, which only a statement that uses it refuses.
+        // A column of groups is one of an unknown type, refused only by a statement that uses it.
         let error = open(&path).err().map(|error| error.to_string());
         assert_eq!(error.is_some(), levels > 100, "{levels}: {error:?}");
         assert!(error.is_none_or(|error| error.contains("within each other")));

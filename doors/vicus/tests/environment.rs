@@ -1,5 +1,4 @@
-//! A runtime that its program does not configure takes its settings from the environment. Each case is a process of its
-//! own.
+//! A runtime without settings of its program takes them from the environment. Each case is a process of its own.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,13 +11,13 @@ static ALLOCATOR: vicus::Allocator = vicus::Allocator::new();
 /// Run by the other tests with an environment; by itself it is one more case.
 #[test]
 fn a_runtime_says_what_it_does() {
-    // First, so that it is what installs the memory, and has all warnings.
+    // First, so that it installs the memory, and has all warnings.
     let described = environment::defaults();
     assert_eq!(tasks::join(|| 1, || 2), (1, 2));
     let global = Runtime::global();
     println!("\nglobal {}", global.plan().strategy);
     global.warnings().iter().for_each(|warning| println!("\nwarning {warning}"));
-    // What a program says goes first, and then what the environment says is not looked at.
+    // The program's settings go first; the environment's are not looked at then.
     let said = Runtime::builder().strategy("nls".parse().unwrap()).threads(2).quiet().start();
     assert_eq!(said.plan().strategy, "nls");
     assert!(said.warnings().iter().all(|warning| !warning.contains("VICUS_STRATEGY")), "{:?}", said.warnings());
@@ -57,7 +56,7 @@ const ALL: [&str; 11] = [
     "HOME",
 ];
 
-/// What it printed with these variables.
+/// The output with these variables.
 fn with(variables: &[(&str, &str)]) -> String {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "a_runtime_says_what_it_does", "--nocapture"]);
@@ -67,7 +66,7 @@ fn with(variables: &[(&str, &str)]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// With a variable whose value is wrong, `line` and a warning of these words.
+/// With a wrong value of a variable, `line` and a warning of these words.
 fn refused(variable: (&str, &str), line: &str, expected: &str) {
     let text = with(&[variable]);
     assert!(text.contains(&format!("\n{line}\n")), "{variable:?}: {text}");
@@ -86,7 +85,7 @@ fn without_variables_there_are_defaults_and_no_warnings() {
     assert!(ALL.iter().all(|name| !text.contains(name) && !empty.contains(name)), "{text}{empty}");
 }
 
-/// What nothing else names, the file of `VICUS_LEARNED` says.
+/// The file of `VICUS_LEARNED` applies to settings without another name.
 #[test]
 fn what_was_learned_is_what_is_not_named() {
     let file = std::env::temp_dir().join(format!("vicus-environment-{}.json", std::process::id()));
@@ -107,7 +106,7 @@ fn what_was_learned_is_what_is_not_named() {
     says(&[learned_there, ("VICUS_STRATEGY", "steal")], "steal", "coarse");
     says(&[learned_there, ("VICUS_DATA_DISTRIBUTION", "fine")], "nls", "fine");
     says(&[learned_there, ("OMP_DATA_DISTRIBUTION", "blocked")], "nls", "blocked");
-    // Parts of the program as well: blocks where nothing else says how memory lies, and tasks in any case.
+    // Parts of the program as well: blocks if nothing else sets a distribution, and tasks in any case.
     let (blocks, tasks) = ("\nblocks Some(Ok([(4096, Fine)]))\n", "\ntasks Some({\"f\": Undealt})\n");
     for (also, are_blocks_there) in [
         (("VICUS_STRATEGY", "steal"), true),
@@ -119,11 +118,11 @@ fn what_was_learned_is_what_is_not_named() {
         assert!(text.contains(tasks) && text.contains(blocks) == are_blocks_there, "{also:?}: {text}");
     }
     assert!(with(&[]).contains("\nblocks None\n\ntasks None\n"));
-    // Files that were written before distributions were learned.
+    // Files written before distributions were learned.
     let (tasks, blocks) = Default::default();
     Learned { distribution: None, tasks, blocks, ..learned }.write(&file, &machine).unwrap();
     says(&[learned_there], "nls", "standard");
-    // What is wrong with a file is told once, also if a strategy is named.
+    // The fault in a file is reported once, also if a strategy is named.
     std::fs::write(&file, "{").unwrap();
     for variables in [&[learned_there][..], &[learned_there, ("VICUS_STRATEGY", "steal")]] {
         let text = with(variables);

@@ -16,7 +16,7 @@ use vicus::{
 #[global_allocator]
 static ALLOCATOR: vicus::Allocator = vicus::Allocator::new();
 
-/// Runs a test of this file again, in a process that `prepare` has changed, but not for long.
+/// Runs a test of this file again, in a process changed by `prepare`, with a time limit.
 fn child(test: &str, case: &str, prepare: impl Fn() -> std::io::Result<()> + Send + Sync + 'static) -> Output {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env("VICUS_TEST_CASE", case);
@@ -39,7 +39,7 @@ fn child(test: &str, case: &str, prepare: impl Fn() -> std::io::Result<()> + Sen
     child.wait_with_output().unwrap()
 }
 
-/// What this process is to do, if another test has started it.
+/// The case for this process, if another test has started it.
 fn case() -> Option<String> {
     std::env::var("VICUS_TEST_CASE").ok()
 }
@@ -48,7 +48,7 @@ fn numbers() -> Schema {
     Schema::new([("n", Type::U64)])
 }
 
-/// Runs a source with this code, and gives what it came to.
+/// Runs a source with this code, and returns its outcome.
 fn run(
     runtime: &Runtime,
     schema: &Schema,
@@ -62,7 +62,7 @@ fn run(
     runtime.submit(&net.build().unwrap()).wait().map(drop)
 }
 
-/// The cases of memory that is not to be had.
+/// The cases of refused memory.
 fn greedy(case: &str, runtime: &Runtime) -> Result<(), vicus::FlowError> {
     let text = Schema::new([("text", Type::Text)]);
     match case {
@@ -159,7 +159,7 @@ const CALLS: [(&str, libc::c_long); 7] = [
     ("move_pages", libc::SYS_move_pages),
 ];
 
-/// Those that a runtime needs wherever it runs, so that it says so.
+/// Calls needed by a runtime on every machine, so it reports them.
 const TOLD: [&str; 4] = ["sched_getaffinity", "sched_setaffinity", "membarrier", "madvise"];
 
 #[test]
@@ -179,7 +179,7 @@ fn a_refused_system_call_is_said_once_and_no_program_waits_for_it() {
                 vicus::tasks::join(|| values[..50_000].iter().sum::<u64>(), || values[50_000..].iter().sum::<u64>())
             });
             assert_eq!(sums.0 + sums.1, 99_999 * 50_000);
-            // What is freed and taken again is zero.
+            // Memory freed and taken again is zero.
             for _ in 0..3 {
                 let mut large = vec![0u64; 4 << 20];
                 assert!(large.iter().all(|&value| value == 0));

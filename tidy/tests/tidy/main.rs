@@ -1,6 +1,6 @@
-//! The rules of the house that the compiler does not check, as ordinary tests.
+//! The rules of the house beyond the compiler's checks, as ordinary tests.
 //!
-//! Each rule is a function from a text to the places that break it, so that tests can show it to fail on a bad sample.
+//! Each rule is a function from a text to the places that break it, so tests can show it to fail on a bad sample.
 //! Another test applies it to every file of the repository.
 
 mod shape;
@@ -29,14 +29,14 @@ fn root() -> &'static Path {
     &ROOT
 }
 
-/// The text files of the repository: those that git tracks or would track; outside of a clone, all.
+/// The text files of the repository: tracked by git, or not ignored; outside of a clone, all.
 fn sources() -> Vec<Source> {
     let mut paths = tracked().unwrap_or_else(|| walk(root()));
     paths.retain(|path| is_text(path));
     paths.sort();
     assert!(paths.iter().any(|path| path == "Cargo.toml"), "the root holds the workspace's manifest: {paths:?}");
     let read = |path: String| {
-        // Git also lists what was deleted but is not committed yet.
+        // Git also lists deleted files before their commit.
         let text = std::fs::read_to_string(root().join(&path)).ok()?;
         Some(Source { path, text })
     };
@@ -96,7 +96,7 @@ fn at(source: &Source, line: usize) -> String {
     format!("{}:{}", source.path, line + 1)
 }
 
-/// The lines that contain any of these words.
+/// The lines with any of these words.
 fn lines_with(source: &Source, words: &[&str]) -> Vec<String> {
     let lines = source.text.lines().enumerate();
     let found = lines.filter(|(_, line)| words.iter().any(|word| line.contains(word)));
@@ -105,7 +105,7 @@ fn lines_with(source: &Source, words: &[&str]) -> Vec<String> {
 
 // ---- the import table ----
 
-/// The table in ARCHITECTURE.md: for each crate's folder, the names of the crates that it may import.
+/// The table in ARCHITECTURE.md: for each crate's folder, the names of the crates it may import.
 fn import_table(markdown: &str) -> BTreeMap<String, Vec<String>> {
     let rows =
         markdown.lines().skip_while(|line| !(line.starts_with("| crate |") && line.contains("may import (ours)")));
@@ -213,7 +213,7 @@ fn arrow_elsewhere_is_found() {
     assert!(arrow_outside_flow(&sample("Cargo.toml", "arrow-array = \"1\"\n")).is_empty());
 }
 
-/// hwloc's binding, named outside the one file that knows it.
+/// hwloc's binding, named outside its one file.
 fn hwloc_outside_discover(source: &Source) -> Vec<String> {
     let may = source.path == "worlds/os/src/discover.rs" || source.path.starts_with("tidy/");
     if may { Vec::new() } else { lines_with(source, &["hwlocality"]) }
@@ -233,8 +233,8 @@ fn hwloc_elsewhere_is_found() {
 
 // ---- settings ----
 
-/// Lines that read the environment in crates below the doors. Their tests may read it: seeds are there, and what cargo
-/// tells of a test.
+/// Lines that read the environment in crates below the doors. Their tests may read it: for seeds, and for cargo's
+/// variables of a test.
 fn environment_below_the_doors(source: &Source) -> Vec<String> {
     let below = ["core/", "worlds/"].iter().any(|folder| source.path.starts_with(folder));
     let is_built_on = below && source.path.split('/').nth(2) == Some("src");
@@ -281,7 +281,7 @@ fn a_silent_file_is_found() {
     }
 }
 
-/// The modules of test programs that no file beside them or above them declares: the compiler does not see them, and
+/// The modules of test programs declared in no file beside them or above them: the compiler does not see them, and
 /// their tests don't run.
 fn undeclared(sources: &[Source]) -> Vec<String> {
     let folder = |path: &str| path.rsplit_once('/').map_or_else(String::new, |(folder, _)| folder.to_owned());
@@ -387,7 +387,7 @@ fn code(line: &str) -> String {
 /// with pointers.
 const CALLED_BY_COMPILED_PROGRAMS: [&str; 3] = ["doors/c/src/", "doors/openmp/src/", "doors/qthreads/src/"];
 
-/// Lints that are allowed instead of expected with a reason.
+/// Lints allowed instead of expected with a reason.
 fn waved_through(source: &Source) -> Vec<String> {
     let allows = |line: &str, lint: &str| {
         let code = code(line);
@@ -411,8 +411,7 @@ fn waved_through(source: &Source) -> Vec<String> {
             has_keyword.get_or_insert(number);
         }
     }
-    // The compiler's `unsafe_code` lint checks the `expect` of each site; this only checks that the lint was not turned
-    // off.
+    // The compiler's `unsafe_code` lint checks the `expect` of each site; this only checks that the lint is still on.
     let packed: String = source.text.split_whitespace().collect();
     let is_called = CALLED_BY_COMPILED_PROGRAMS.iter().any(|folder| source.path.starts_with(folder));
     let has_keyword = has_keyword.filter(|_| !is_called);
@@ -479,7 +478,7 @@ fn dead_links(source: &Source, exists: impl Fn(&Path) -> bool) -> Vec<String> {
     let dead = |(number, link): (usize, String)| {
         let path = link.split('#').next().unwrap_or_default();
         let elsewhere = link.contains("://") || link.starts_with("mailto:") || path.is_empty();
-        // In a text that a crate includes as documentation, rustdoc checks links to items.
+        // In a text included by a crate as documentation, rustdoc checks links to items.
         let to_item = link == "crate" || link.starts_with("crate::");
         (!elsewhere && !to_item && !exists(&folder.join(path))).then(|| format!("{}: {link}", at(source, number)))
     };

@@ -1,5 +1,4 @@
-//! Texts and files that are nested or long without measure: each is answered or refused in its time, and no process
-//! dies of it.
+//! Texts and files nested or long without measure: each is answered or refused in its time, and no process dies of it.
 
 use crate::client::{Answer, Ask, Reply};
 use crate::served::{Served, is_blameless, shown, vicus};
@@ -9,15 +8,15 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The time that a server gives a request.
+/// The time limit of a request on the server.
 const TIME: Duration = Duration::from_secs(10);
-/// What ends by that time, ends so soon after it on a machine that has much else to do.
+/// How late after the limit a request may end, on a machine with much else to do.
 const LATE: Duration = Duration::from_secs(5);
 
 /// Levels of nesting.
 const LEVELS: [usize; 2] = [100_000, 1_000_000];
 
-/// What is opened so often, with something in it, and closed as often; and what is opened and not closed.
+/// Brackets opened `levels` times around a text; closed as often, or not at all.
 fn nested(open: &str, inner: &str, close: &str, levels: usize) -> String {
     let mut text = String::with_capacity((open.len() + close.len()) * levels + inner.len());
     (0..levels).for_each(|_| text.push_str(open));
@@ -153,7 +152,7 @@ const SQL: &[Shape] = &[
     ("a SPARQL text", |n| format!("SELECT * FROM SPARQL('ASK {}')", nested("{", "", "}", n))),
 ];
 
-/// Sends a text, of which an answer must come in its time.
+/// Sends a text, and expects an answer in its time.
 fn sends(server: &Served, name: &str, ask: &Ask) -> String {
     let began = Instant::now();
     let mut stream = crate::client::connect(server.address);
@@ -171,7 +170,7 @@ fn sends(server: &Served, name: &str, ask: &Ask) -> String {
     reply.status.to_string()
 }
 
-/// Queries and updates that a server is sent.
+/// Queries and updates for a server.
 fn texts(suite: &mut Suite) {
     let here = folder("texts");
     let data = file(&here, "numbers.nt", crate::served::numbers(100));
@@ -394,10 +393,10 @@ fn documents() -> Vec<(&'static str, String, Vec<u8>)> {
 
 const RDF: &str = "<rdf:RDF xmlns:rdf=\"http://www.w3.org/1999/02/22-rdf-syntax-ns#\" xmlns:e=\"http://e/\">";
 
-/// A process may have so much memory; addresses without memory count as well.
+/// The most memory of a process; addresses without memory count as well.
 const BYTES: u64 = 12 << 30;
 
-/// Runs a command, which must end by itself: well, or with an error that is told.
+/// Runs a command. It must end by itself: well, or with a reported error.
 pub(crate) fn ends(args: &[&str]) -> String {
     use std::os::unix::process::ExitStatusExt;
     let (output, took) = vicus(args, Duration::from_secs(40), BYTES);
@@ -413,7 +412,7 @@ pub(crate) fn ends(args: &[&str]) -> String {
     )
 }
 
-/// Files that the command reads.
+/// Files for the command to read.
 fn files(suite: &mut Suite) {
     let here = folder("files");
     let csv: &[Shape] = &[
@@ -534,8 +533,7 @@ fn bombs() -> [(&'static str, Vec<u8>); 2] {
     [("gz", gzip), ("zst", zstd)]
 }
 
-/// Footers of Parquet files whose schema is nested or wide (parquet.thrift, FileMetaData, in Thrift's compact
-/// protocol).
+/// Footers of Parquet files with a nested or wide schema (parquet.thrift, FileMetaData, in Thrift's compact protocol).
 fn parquet() -> Vec<(String, Vec<u8>)> {
     let varint = |mut number: u64, bytes: &mut Vec<u8>| {
         while number >= 128 {
@@ -584,7 +582,7 @@ fn parquet() -> Vec<(String, Vec<u8>)> {
             1 << 30
         });
         all.push((format!("Parquet, of {levels}, a schema longer than the file"), lying));
-        // Thrift: structures within each other in a field that no reader knows.
+        // Thrift: structures within each other in a field unknown to all readers.
         let skipped = [vec![0x15, 2], vec![0x1c; levels], vec![0; levels], vec![0]].concat();
         let length = (skipped.len() as u32).to_le_bytes();
         all.push((
@@ -598,7 +596,7 @@ fn parquet() -> Vec<(String, Vec<u8>)> {
     all
 }
 
-/// Streams of Arrow whose schema is no flatbuffer, or one of tables that name each other.
+/// Streams of Arrow with a schema that is no flatbuffer, or one of tables that name each other.
 fn arrow() -> Vec<(String, Vec<u8>)> {
     let message = |bytes: &[u8]| [&[0xff; 4][..], &(bytes.len() as u32).to_le_bytes(), bytes].concat();
     vec![
@@ -612,7 +610,7 @@ fn arrow() -> Vec<(String, Vec<u8>)> {
     ]
 }
 
-/// A server that answers each request with these bytes, once each.
+/// A server with these bytes as its answer to each request, once each.
 fn endpoint(media_type: &'static str, body: Vec<u8>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let port = listener.local_addr().expect("it listens").port();
@@ -632,7 +630,7 @@ fn endpoint(media_type: &'static str, body: Vec<u8>) -> u16 {
     port
 }
 
-/// What other servers answer to SERVICE.
+/// Answers of other servers to SERVICE.
 fn answers(suite: &mut Suite) {
     let json: &[Shape] = &[
         ("lists", |n| nested("[", "", "]", n)),

@@ -1,5 +1,5 @@
-//! Queries and updates that take all time or all memory that they may have, and clients that go: limits hold, and
-//! others are answered.
+//! Queries and updates that take all their time or memory, and clients that go: limits hold, and other clients are
+//! answered.
 
 use crate::client::{Ask, connect};
 use crate::served::{ENDLESS, SILENT, Served, is_blameless, shown};
@@ -8,9 +8,9 @@ use std::io::{Read, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The time that a request is given.
+/// The time limit of a request.
 const TIME: Duration = Duration::from_secs(2);
-/// What ends by that time, ends so soon after it: a second, and one more on a machine that has much else to do.
+/// How late after the limit a request may end: a second, and one more on a machine with much else to do.
 const LATE: Duration = Duration::from_secs(2);
 
 pub(crate) fn attack(suite: &mut Suite) {

@@ -1,4 +1,4 @@
-//! HTTP/1.1 and TLS: clients that are slow, many, half gone, or that send what is no request.
+//! HTTP/1.1 and TLS: clients that are slow, many, or half gone, and bytes that are no request.
 
 use crate::client::{Answer, Ask, Reply, connect};
 use crate::served::{ENDLESS, Served, is_blameless, shown};
@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-/// So long a server waits for the head of a request, and for each piece of a body.
+/// How long a server waits for the head of a request, and for each piece of a body.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What is closed, is closed so soon after its time, on a machine that has much else to do.
+/// How late after its time a connection may be closed, on a machine with much else to do.
 const LATE: Duration = Duration::from_secs(8);
 
 pub(crate) fn attack(suite: &mut Suite) {
@@ -23,7 +23,7 @@ pub(crate) fn attack(suite: &mut Suite) {
     tls(suite);
 }
 
-/// What comes for these bytes: all answers until the connection is closed or silent for a while.
+/// The response to these bytes: all answers until the connection is closed or silent for a while.
 fn raw(address: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = connect(address);
     stream.set_read_timeout(Some(Duration::from_secs(25))).expect("it can be limited");
@@ -167,7 +167,7 @@ fn plain(suite: &mut Suite) {
         });
     }
     suite.case("plain: of a length and chunks, chunks count", move || {
-        // What stands behind the last chunk is the next request; by the length, it would be the body.
+        // Behind the last chunk is the next request; by the length, it would be a part of the body.
         let rest = format!(
             "Content-Length: {}\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nASK {{}}\r\n0\r\n\r\n{hidden}",
             16 + hidden.len()
@@ -238,7 +238,7 @@ fn plain(suite: &mut Suite) {
     server.close(suite, "plain");
 }
 
-/// Idle connections, as many as may be.
+/// Idle connections, up to the limit.
 fn many(suite: &mut Suite, count: usize, files: usize) {
     let server = Served::start("many", &[]);
     let address = server.address;
@@ -269,7 +269,7 @@ fn many(suite: &mut Suite, count: usize, files: usize) {
     server.close(suite, "plain: many");
 }
 
-/// Raises the number of files that may be open, of this process and of those that it starts: how many.
+/// Raises the limit of open files, for this process and its children; returns the new one.
 fn may_open(wanted: usize) -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     #[expect(unsafe_code, reason = "asks the system for a limit")]
@@ -285,7 +285,7 @@ fn may_open(wanted: usize) -> usize {
     usize::try_from(if done == 0 { limit.rlim_cur } else { soft }).unwrap_or(usize::MAX)
 }
 
-/// A server with a certificate that is made here.
+/// A server with a certificate made here.
 pub(crate) struct Tls {
     pub(crate) server: Arc<Served>,
     certificate: CertificateDer<'static>,
@@ -308,7 +308,7 @@ impl Tls {
     }
 }
 
-/// What connects to a server by TLS, on any thread.
+/// Connects to a server by TLS, on any thread.
 #[derive(Clone)]
 pub(crate) struct Connector {
     roots: RootCertStore,

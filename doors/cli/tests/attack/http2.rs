@@ -69,7 +69,7 @@ fn query(text: &str) -> Vec<u8> {
     request(&format!("/sparql?query={}", escaped(text)))
 }
 
-/// A frame that has come.
+/// A received frame.
 #[derive(Debug)]
 struct Came {
     kind: u8,
@@ -78,7 +78,7 @@ struct Came {
     payload: Vec<u8>,
 }
 
-/// A connection, of which each frame is seen.
+/// A connection; each of its frames is seen.
 struct Client<S> {
     stream: S,
     buffer: Vec<u8>,
@@ -124,7 +124,7 @@ impl<S: Read + Write> Client<S> {
         }
     }
 
-    /// Waits until the stream is reset or the connection closed: how, or that it has ended well.
+    /// Waits until the stream is reset or the connection closed; returns how, or a good end.
     fn is_let_go(&mut self, stream: u32) -> String {
         while let Some(came) = self.next() {
             match came.kind {

@@ -1,9 +1,9 @@
 //! An attack on `vicus` and `vicus serve`, from the outside as a user runs them: minutes long, over loopback alone, run
 //! by `./dev test attack`.
 //!
-//! Each case prints its name, what came of it and whether it held; the others go on after one that failed. Words behind
-//! the program's name choose the cases whose names contain one of them (`ATTACK` in the environment of
-//! `./dev test attack` has them).
+//! Each case prints its name, its outcome and whether it held; the others go on after a failed one. Words behind the
+//! program's name choose the cases with one of them in their names (`ATTACK` in the environment of `./dev test attack`
+//! has them).
 
 #[expect(dead_code, reason = "the server's own tests use the rest")]
 #[path = "../../../server/tests/server/client.rs"]

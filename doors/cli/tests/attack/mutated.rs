@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Signs that mean something to a parser.
+/// Signs with a meaning for a parser.
 const SIGNS: &[u8] = b"\"'<>{}[]()\\,;:=\0\n&@";
 
 /// A file with some bytes changed, left out, said twice, or with its end cut off.
@@ -258,7 +258,7 @@ pub(crate) fn attack(suite: &mut Suite) {
     server.close(suite, "requests");
 }
 
-/// Runs so many rounds: how often each outcome came, by its first word.
+/// Runs `rounds` rounds: how often each outcome came, by its first word.
 fn each_of(rounds: usize, mut round: impl FnMut(usize) -> (usize, String)) -> String {
     let mut counts = std::collections::BTreeMap::new();
     for number in 0..rounds {

@@ -1,4 +1,4 @@
-//! Paths, rights and origins: what a request may not read or change, and what a page is told of data.
+//! Paths, rights and origins: data that a request may not read or change, and the page's view of data.
 
 use crate::client::Ask;
 use crate::served::{Served, shown};

@@ -1,4 +1,4 @@
-//! `vicus serve` and `vicus` as processes, and what the kernel tells of them.
+//! `vicus serve` and `vicus` as processes, and the kernel's figures of them.
 
 use crate::client::{Ask, Reply, connect};
 use crate::suite::{Suite, file, folder, short, text, until};
@@ -13,16 +13,14 @@ use std::time::{Duration, Instant};
 
 pub(crate) const VICUS: &str = env!("CARGO_BIN_EXE_vicus");
 
-/// The memory that a server may have for requests (`--total-memory`).
+/// The server's memory for requests (`--total-memory`).
 pub(crate) const TOTAL: u64 = 512 << 20;
 
-/// What a server may hold beside that, beside bodies (half of that) and beside its data: plans and answers that are
-/// kept (64 MiB each), freed memory that waits to be used again (64 MiB), small blocks that were freed in the last
-/// seconds, and buffers of connections.
+/// The server's memory beside it, beside bodies (half of it) and beside its data: kept plans and answers (64 MiB each),
+/// freed memory to be used again (64 MiB), small blocks freed in the last seconds, and buffers of connections.
 pub(crate) const BESIDE: u64 = 384 << 20;
 
-/// Of that, what it may hold when it has had nothing to do for a while: plans and answers, and what lies between blocks
-/// in use.
+/// The part of it held after a while without work: plans and answers, and gaps between blocks in use.
 pub(crate) const BESIDE_IDLE: u64 = 192 << 20;
 
 /// Rows without end.
@@ -37,16 +35,16 @@ pub(crate) struct Served {
     child: Mutex<Child>,
     pub(crate) pid: u32,
     said: Arc<Mutex<String>>,
-    /// What the process held when it had answered its first request.
+    /// The process's figures after its first answer.
     before: Held,
     total: u64,
-    /// The most bytes that its data had when somebody looked.
+    /// The most bytes of its data seen so far.
     most_data: AtomicU64,
     folder: PathBuf,
     is_tls: bool,
 }
 
-/// What a process holds, as `/proc` tells.
+/// The figures of a process in `/proc`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Held {
     pub(crate) threads: u64,
@@ -81,14 +79,14 @@ fn ends_with_us(command: &mut Command) {
 }
 
 impl Served {
-    /// Starts it with data of so many numbers, and 512 MiB.
+    /// Starts it with data of 2000 numbers, and 512 MiB.
     pub(crate) fn start(name: &str, args: &[&str]) -> Arc<Served> {
         let here = folder(name);
         let data = file(&here, "numbers.nt", numbers(2000));
         Served::of(&here, &[&["--data", &data], args].concat())
     }
 
-    /// Starts it at a port that is free, with temporary files in that folder.
+    /// Starts it at a free port, with temporary files in its folder.
     pub(crate) fn of(folder: &Path, args: &[&str]) -> Arc<Served> {
         let temporary = folder.join("temporary");
         std::fs::create_dir_all(&temporary).expect("a folder can be made");
@@ -119,7 +117,7 @@ impl Served {
         let (child, is_tls) = (Mutex::new(child), args.contains(&"--tls-cert"));
         let (before, most_data, folder) = (held(pid), AtomicU64::new(0), folder.to_owned());
         let mut server = Served { address, child, pid, said, before, total, most_data, folder, is_tls };
-        // The first request has threads begin that stay. A server that speaks TLS does not answer this one, and closes
+        // The first request has threads begin, and they stay. A server with TLS does not answer this one, and closes
         // it.
         let mut stream = connect(address);
         let _ = Ask::query("ASK {}").with("connection", "close").over(&mut stream);
@@ -157,8 +155,7 @@ impl Served {
         held(self.pid)
     }
 
-    /// The bytes of its data now. The most of them may be held beside what requests hold. 0 of a server that speaks
-    /// TLS.
+    /// The bytes of its data now. The most of them may be held beside the requests' memory. 0 for a server with TLS.
     pub(crate) fn data(&self) -> u64 {
         let data = if self.is_tls { 0 } else { self.metric("vicus_data_bytes") };
         self.most_data.fetch_max(data, Ordering::Relaxed);
@@ -249,7 +246,7 @@ pub(crate) fn numbers(count: usize) -> String {
     (0..count).map(line).collect()
 }
 
-/// An answer is not ours to blame: no status of 500 and above but those that say that there is no room.
+/// An answer is not the server's fault: no status of 500 and above except 503 for a lack of room.
 pub(crate) fn is_blameless(what: &str, reply: &Reply) {
     assert!(reply.status < 500 || reply.status == 503, "{what}: {} {}", reply.status, short(&shown(reply)));
 }
@@ -258,8 +255,7 @@ pub(crate) fn shown(reply: &Reply) -> String {
     String::from_utf8_lossy(&reply.body).into_owned()
 }
 
-/// What came of a command: its output, and the time that it took. It is killed after that time, and may have that much
-/// memory.
+/// The output of a command, and its time. It is killed after `longest`, and may have `bytes` of memory.
 pub(crate) fn vicus(args: &[&str], longest: Duration, bytes: u64) -> (Output, Duration) {
     let mut command = Command::new(VICUS);
     command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -278,7 +274,7 @@ pub(crate) fn vicus(args: &[&str], longest: Duration, bytes: u64) -> (Output, Du
     };
     let began = Instant::now();
     let mut child = command.spawn().expect("vicus can be started");
-    // Pipes are read meanwhile, or a child that says much would wait.
+    // Pipes are read meanwhile, or a child with much output would wait.
     let read = |from: Option<Box<dyn Read + Send>>| {
         std::thread::spawn(move || {
             let mut bytes = Vec::new();

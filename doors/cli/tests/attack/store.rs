@@ -1,4 +1,4 @@
-//! A store whose files are damaged, removed or full under a running server.
+//! A store with files damaged, removed or full under a running server.
 
 use crate::client::Ask;
 use crate::served::{Served, shown, vicus};
@@ -141,7 +141,7 @@ pub(crate) fn attack(suite: &mut Suite) {
             },
         );
     }
-    // Pages that were checked when they were first read are not looked at again: of these, a change is not seen.
+    // Pages checked at their first read are not looked at again: their changes are not seen.
     for round in 0..4 {
         std::fs::write(&base, &whole).expect("it can be written");
         let server = serve(&here, &store);

@@ -1,5 +1,4 @@
-//! Cases that are run one after the other, each on a thread of its own and within a time, and the count of those that
-//! failed.
+//! Cases run one after the other, each on a thread of its own and within a time, and the count of failed ones.
 
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};
@@ -9,11 +8,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A case that takes longer has failed, and is left behind.
+/// A longer case has failed, and is left behind.
 const LONGEST: Duration = Duration::from_secs(150);
 
 thread_local! {
-    /// What this thread's panic says.
+    /// The message of this thread's panic.
     static SAID: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
@@ -25,13 +24,13 @@ pub(crate) struct Suite {
 }
 
 impl Suite {
-    /// With cases whose names contain one of these words; without words, all.
+    /// A suite of the cases with one of these words in their names; without words, all.
     pub(crate) fn new(only: Vec<String>) -> Suite {
         panic::set_hook(Box::new(|info| SAID.with_borrow_mut(|said| *said = info.to_string())));
         Suite { only, theme: "", held: 0, failed: Vec::new() }
     }
 
-    /// Cases that belong together. What they share can't be made: that is a failure as well.
+    /// Cases with shared data. If the data can't be made, that is a failure as well.
     pub(crate) fn theme(&mut self, name: &'static str, attack: fn(&mut Suite)) {
         self.theme = name;
         if panic::catch_unwind(AssertUnwindSafe(|| attack(self))).is_err() {
@@ -45,7 +44,7 @@ impl Suite {
         self.only.is_empty() || self.only.iter().any(|word| name.contains(word))
     }
 
-    /// Runs a case. It panics if it fails, and else says what came of it.
+    /// Runs a case. It panics if it fails, and else returns its outcome.
     pub(crate) fn case(&mut self, name: &str, attack: impl FnOnce() -> String + Send + 'static) {
         if !self.wants(name) {
             return;
@@ -64,7 +63,7 @@ impl Suite {
             }
             Ok(Err(said)) => {
                 self.fail(&name, &format!("{said} ({})", took()));
-                // A process that dies of it takes a while to be dead.
+                // A process that dies of the case takes a while to be dead.
                 thread::sleep(Duration::from_secs(2));
             }
             Err(_) => self.fail(&name, &format!("it has not ended after {LONGEST:?}")),
@@ -107,7 +106,7 @@ pub(crate) fn short(text: &str) -> String {
     if shown.len() < text.len() { format!("{shown}…") } else { shown }
 }
 
-/// Waits until something is so; false if it is not in that time.
+/// Waits until `holds`; false if it does not in this time.
 pub(crate) fn until(time: Duration, mut holds: impl FnMut() -> bool) -> bool {
     let began = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! SERVICE and LOAD: to this machine in all spellings, by redirects, and to files outside the folder that is allowed.
+//! SERVICE and LOAD: to this machine in all spellings, by redirects, and to files outside the allowed folder.
 
 use crate::client::Ask;
 use crate::served::{Served, shown};
@@ -128,7 +128,7 @@ pub(crate) fn attack(suite: &mut Suite) {
                 let before = near.load(Ordering::SeqCst);
                 let reply = ask.send(address);
                 assert!(reply.status < 500, "{ask:?}: {} {}", reply.status, short(&shown(&reply)));
-                // What stays within the path by its text may be asked, as `..;` is a name.
+                // A path that stays inside by its text may be asked, as `..;` is a name.
                 assert!(near.load(Ordering::SeqCst) == before || target.contains("..;"), "{target} was asked");
             }
         }

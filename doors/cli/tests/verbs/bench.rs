@@ -1,4 +1,4 @@
-//! `vicus bench` at tiny sizes: what is printed and what is written, not how long anything takes.
+//! `vicus bench` at tiny sizes: its output and its files, not the times.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -29,7 +29,7 @@ fn json(path: &str) -> Vec<serde_json::Value> {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// The line that begins with this word, as words.
+/// The line with this first word, as words.
 fn line<'a>(text: &'a str, word: &str) -> Vec<&'a str> {
     let words = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     words
@@ -55,7 +55,7 @@ fn the_allocators_take_turns_in_processes_of_their_own() {
     }
     let names: Vec<_> = json(&results).iter().map(|result| result["name"].as_str().unwrap().to_owned()).collect();
     assert_eq!(names, ["load", "q2", "q9"]);
-    // The paper's way, §5.1 and §5.2, beside ours; and what is no variant, or none that there can be.
+    // The paper's way, §5.1 and §5.2, beside ours; then unknown and impossible variants.
     let paper = "bins,touch-ahead,superblock=4194304,series=8192:1.07:524288";
     let text = stdout(&bench(&[&["allocator", "--against", paper], &args[..]].concat()));
     assert!(text.contains(&format!("vicus ms {paper} ms")) && line(&text, "q9").len() > 2, "{text}");
@@ -77,7 +77,7 @@ fn growth_has_a_time_for_each_size_and_an_exponent() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vicus"));
     let command = command.arg("bench").args(args).args(["--json", &results]).env("TMPDIR", &scratch);
     let text = stdout(&command.output().unwrap());
-    // The sizes ascend, however they were given; a file ends with the document that reaches its size.
+    // The sizes ascend, in any order given; a file ends with the document that reaches its size.
     let sizes: Vec<usize> = line(&text, "ms")[2..4].iter().map(|size| size.parse().unwrap()).collect();
     assert!((1000..1100).contains(&sizes[0]) && (4000..4100).contains(&sizes[1]), "{sizes:?}");
     assert!(text.contains("1 and 2 threads"), "{text}");

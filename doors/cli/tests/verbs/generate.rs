@@ -22,7 +22,7 @@ impl Folder {
         self.run("sp2b", name, ["--triples", &triples.to_string(), "--seed", &seed.to_string()]).0
     }
 
-    /// The bytes of a shop of this name, generated with these arguments, and what was said of it.
+    /// The bytes of a shop of this name, generated with these arguments, and the output about it.
     fn shop(&self, name: &str, products: u64, seed: u64) -> (Vec<u8>, String) {
         self.run("shop", name, ["--products", &products.to_string(), "--seed", &seed.to_string()])
     }

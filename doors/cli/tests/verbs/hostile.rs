@@ -1,4 +1,4 @@
-//! Each verb and option with wrong input: an error that names the input, its place and what is expected, and never a
+//! Each verb and option with wrong input: an error that names the input, its place and the expected form, and never a
 //! panic.
 
 use std::ffi::OsStr;
@@ -67,8 +67,8 @@ fn ended(command: &mut Command, what: &str) -> Output {
     reader.unwrap_or_else(|| panic!("{what} (process {id}) never ended"))
 }
 
-/// Runs a line and checks that it ends with an error: a status other than 0, these words, no panic, nothing on standard
-/// output, and no control characters.
+/// Runs a line and checks its failure: a status other than 0, these words, no panic, nothing on standard output, and no
+/// control characters.
 fn fails(folder: &std::path::Path, line: &str, says: &str) {
     let output = shell(folder, line);
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -348,7 +348,7 @@ fn an_interrupted_backup_leaves_nothing() {
 #[test]
 fn an_interrupted_command_ends_and_says_so() {
     let folder = folder("interrupted");
-    // Rows without end, data that does not come, and a pipe without a writer.
+    // Endless rows, data that does not come, and a pipe without a writer.
     shell(&folder, "mkfifo pipe.nt");
     let pairs = "SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l }";
     let data: String = (0..3000).map(|n| format!("<http://e/{n}> <http://e/p> {n} .\n")).collect();
@@ -359,7 +359,7 @@ fn an_interrupted_command_ends_and_says_so() {
         ("query --data <(sleep 30 2> /dev/null) --syntax nt 'ASK {}'".to_owned(), false),
         ("query --data pipe.nt 'ASK {}'".to_owned(), false),
     ] {
-        // It is interrupted once it catches that signal (2, so bit 1), as its status says.
+        // It is interrupted once it catches this signal (2, so bit 1), as its status shows.
         let line = format!(
             "$V {words} & until grep -q 'SigCgt:.*[2367abef]$' /proc/$!/status; do sleep 0.01; done; sleep 0.1; kill -INT $!; wait $!"
         );

@@ -1,4 +1,4 @@
-//! `vicus learn`, and runs that use what it found out, from outside.
+//! `vicus learn`, and runs with its findings, from outside.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -7,7 +7,7 @@ use vicus_trace::{Awaits, BoxId, Header, Log, TaskKind, Trace, Use, What};
 const DATA: &str = "<http://e/a> <http://e/p> <http://e/b> .\n<http://e/b> <http://e/p> <http://e/c> .\n";
 const QUERY: &str = "SELECT ?x WHERE { ?x <http://e/p> ?y . ?y <http://e/p> ?z }";
 
-/// A file of this name, in the folder that Cargo keeps for these tests.
+/// A file of this name, in Cargo's folder for these tests.
 fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
@@ -27,7 +27,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
-/// Records the query with one thread, under the strategy that is in use, and returns its trace.
+/// Records the query with one thread, under the current strategy, and returns its trace.
 fn recorded(name: &str, variables: &[(&str, &Path)]) -> PathBuf {
     let (data, trace) = (path(&format!("{name}.nt")), path(&format!("{name}.trace")));
     std::fs::write(&data, DATA).unwrap();
@@ -132,7 +132,7 @@ fn a_file_of_another_machine_or_cut_off_is_refused_with_its_place() {
     assert!(
         error(&["learn", text(&trace), "--output", "/nowhere/at/all"]).contains("/nowhere/at/all: can't be written")
     );
-    // What is no plain file is written to, and a link leads to the file.
+    // A pipe or a device is written to, and a link leads to the file.
     #[cfg(unix)]
     {
         let link = path("refused-link.json");
@@ -148,7 +148,7 @@ fn a_file_of_another_machine_or_cut_off_is_refused_with_its_place() {
     assert!(error(&few).contains("--threads 3: ") && error(&few).contains("has 2 PUs"));
 }
 
-/// Writes a trace as an OpenMP program does: one thread spawns sixteen tasks, twice, each of which works for a
+/// Writes a trace in the manner of an OpenMP program: one thread spawns sixteen tasks, twice, and each works for a
 /// millisecond on a megabyte of its own, if they say so.
 fn of_tasks(name: &str, says: bool) -> PathBuf {
     let mut log = Log::new(1000);
@@ -193,8 +193,8 @@ fn saved(name: &str, trace: &Trace) -> PathBuf {
     path
 }
 
-/// Writes a trace of two types of tasks: 16 that work for a tenth of a millisecond on two megabytes of their own each,
-/// and 40 that work for two milliseconds and read one table.
+/// Writes a trace of two types of tasks: 16 with a tenth of a millisecond of work on two megabytes of their own each,
+/// and 40 with two milliseconds of work that read one table.
 fn of_two_types(name: &str) -> PathBuf {
     let mut log = Log::new(2000);
     let root = BoxId::task(1, 0);
@@ -255,8 +255,8 @@ fn types_of_tasks_and_blocks_are_advised_where_it_pays() {
     assert_eq!(file["tasks"], serde_json::json!({ "look": "undealt", "scale": "dealt" }), "{said}");
     assert!(ratio(&file, "tasks", "look".into(), "undealt") < 0.95, "{said}");
     assert!(ratio(&file, "tasks", "scale".into(), "undealt") > 1.0, "{said}");
-    // The table lies on all nodes, and the others each on one. Blocks are as long as they were allocated, also where
-    // tasks name a part of one.
+    // The table lies on all nodes, and the others each on one. Blocks have their allocated length, also if tasks name a
+    // part of one.
     let (said, file) = learn(&[]);
     assert!(said.contains("learned: footprint:share_bytes=65536, distribution fine\n"), "{said}");
     assert!(said.contains("learned: blocks of 2097152 bytes coarse\n"), "{said}");
@@ -306,10 +306,10 @@ fn distributions_are_advised_where_tasks_say_what_they_use() {
     let near = |at: usize| with[at]["near_share"].as_f64().unwrap();
     assert_eq!((with.len(), &with[1]["distribution"], &types[0]["best"]), (4, &"coarse".into(), &"coarse".into()));
     assert!(near(1) > 0.9 && near(2) < 0.5, "coarse {}, fine {}", near(1), near(2));
-    // One that is named is the one that is tried.
+    // If one is named, it is the one tried.
     let fine = learn(&[&machine[..], &["--distribution", "fine"]].concat());
     assert!(fine.contains(", distribution fine\n") && !fine.contains("coarse "), "{fine}");
-    // Where there is nothing to choose, that is said.
+    // Without a choice, the output says so.
     let alone = learn(&["--machine", "node:1 core:8", "--output", text(&learned)]);
     assert!(alone.contains("no distribution is advised: the machine has one node with memory"), "{alone}");
     let file = std::fs::read_to_string(&learned).unwrap();

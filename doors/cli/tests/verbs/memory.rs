@@ -8,15 +8,15 @@ fn within(kib: u64, args: &[&str]) -> Output {
     limited(kib, "", args)
 }
 
-/// As [`within`], with a variable of the environment that only the command has.
+/// [`within`] with a variable of the environment for the command alone.
 fn limited(kib: u64, variable: &str, args: &[&str]) -> Output {
     let limited = format!("ulimit -v {kib}; {variable} exec \"$0\" \"$@\"");
     let mut command = Command::new("sh");
     command.args(["-c", &limited, env!("CARGO_BIN_EXE_vicus")]).args(args).output().expect("there is a shell")
 }
 
-/// Whether the command succeeded under the limit; if not, its error, which must be on a line of its own, with status 1.
-/// `None` if the command did not start.
+/// Whether the command succeeded under the limit; if not, its error, on a line of its own, with status 1. `None` if the
+/// command did not start.
 fn suffices(kib: u64, args: &[&str], expected: &str) -> Option<Result<(), String>> {
     let output = within(kib, args);
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -35,11 +35,11 @@ fn suffices(kib: u64, args: &[&str], expected: &str) -> Option<Result<(), String
             assert!(is_why, "{kib} KiB, {args:?}: {err}");
             Some(Err(last))
         }
-        // Nor did the kernel: it ends a program whose code does not fit, even if the loader is only asked what it would
-        // load.
+        // Nor did the kernel: it ends a program without room for its code, even if the loader is only asked what it
+        // would load.
         None if limited(kib, "LD_TRACE_LOADED_OBJECTS=1", args).status.signal().is_some() => None,
-        // The C library ends a process in which it can't note a destructor of a new thread's variables; no program can
-        // catch that.
+        // The C library ends a process if it can't note a destructor of a new thread's variables; no program can catch
+        // this.
         None if err.contains("Fatal glibc error: failed to register TLS destructor") => {
             Some(Err("the C library had no memory for a new thread".to_owned()))
         }
@@ -47,8 +47,8 @@ fn suffices(kib: u64, args: &[&str], expected: &str) -> Option<Result<(), String
     }
 }
 
-/// Tries limits between one that is too small to start and one that suffices, and prints the errors. By bisection
-/// first, to find the smallest that suffices, and then in equal steps.
+/// Tries limits between one too small to start and a sufficient one, and prints the errors. By bisection first, to find
+/// the smallest sufficient one, and then in equal steps.
 fn try_limits(args: &[&str], most_kib: u64, steps: u64, expected: &str) {
     let (mut starts, mut most) = (8 << 10, most_kib);
     assert_eq!(suffices(most, args, expected), Some(Ok(())), "{most} KiB suffice");
@@ -104,7 +104,7 @@ fn a_load_that_has_too_little_memory_says_what_for() {
     }
 }
 
-/// A row of a result may be as long as a literal, each byte of which is written as six.
+/// A row of a result may be as long as a literal, with each byte written as six.
 #[test]
 fn a_result_that_has_too_little_memory_says_so() {
     let data = path("long.nt");
@@ -129,7 +129,7 @@ fn a_long_cell_is_booked_before_it_grows() {
     let times = |count: usize| vec!["?o"; count].join(", ");
     let keys = (0..64).map(|key| key.to_string()).collect::<Vec<_>>().join(" ");
     let queries = [
-        // 20 MiB, of which each byte becomes six.
+        // 20 MiB, with each byte written as six.
         (format!("SELECT (CONCAT({}) AS ?long) {{ ?s ?p ?o }}", times(20)), "60.0 MiB"),
         (format!("SELECT (CONCAT({}) AS ?long) {{ ?s ?p ?o }}", times(400)), "60.0 MiB"),
         (format!("SELECT (STRLEN(CONCAT({})) AS ?long) {{ ?s ?p ?o }}", times(63)), "60.0 MiB"),
@@ -141,7 +141,7 @@ fn a_long_cell_is_booked_before_it_grows() {
             ),
             "60.0 MiB",
         ),
-        // Two texts of 40 MiB at a time, the second of which only an aggregate makes.
+        // Two texts of 40 MiB at a time; only an aggregate makes the second.
         (format!("SELECT (SUM(STRLEN(STR(?t))) AS ?n) {{ ?s ?p ?o BIND(CONCAT({}) AS ?t) }}", times(40)), "60.0 MiB"),
         (format!("SELECT (SUM(STRLEN(CONCAT({}))) AS ?n) {{ ?s ?p ?o }}", times(63)), "60.0 MiB"),
         (
@@ -158,7 +158,7 @@ fn a_long_cell_is_booked_before_it_grows() {
             ),
             "60.0 MiB",
         ),
-        // 21 MiB, of which each byte becomes three.
+        // 21 MiB, with each byte written as three.
         (format!("SELECT (REGEX(ENCODE_FOR_URI(CONCAT({})), '^x') AS ?no) {{ ?s ?p ?o }}", times(21)), "60.0 MiB"),
     ];
     for (query, why) in &queries {

@@ -1,4 +1,4 @@
-//! `--rdf-12` as a user gives it: what is refused without it, and that what it reads is written again.
+//! `--rdf-12` from a user's side: texts refused without it, and its output read again.
 
 use crate::store::{fails, file, folder, good, quads, text};
 
@@ -8,7 +8,7 @@ const TURTLE: &str = "VERSION \"1.2\"\nPREFIX : <http://e/>\n\
     :c :q <<( :s :p \"x\"@en--ltr )>> .\n\
     :d :q <<( :s :p <<( :x :y :z )>> )>> .\n";
 
-/// What they say, by the draft of RDF 1.2 Turtle.
+/// Their quads, by the draft of RDF 1.2 Turtle.
 const QUADS: [&str; 5] = [
     "<http://e/a> <http://e/p> <http://e/b> .",
     "<http://e/c> <http://e/q> <<( <http://e/s> <http://e/p> \"x\"@en--ltr )>> .",
@@ -180,7 +180,7 @@ fn triple_terms_of_more_than_64_levels_are_refused_wherever_they_come_from() {
     }
     good(&["update", "--store", store, "--rdf-12", &made(64)]);
     let before = quads(store);
-    // A function whose value is an error: there is none, and no quad (SPARQL 1.1, section 10.1).
+    // A function with an error as its value: there is none, and no quad (SPARQL 1.1, section 10.1).
     good(&["update", "--store", store, "--rdf-12", &made(65)]);
     let turtle = file(&here, "deep.nt", &format!("<http://e/doc> <http://e/q> {} .\n", nested(65)));
     let load = format!("LOAD <file://{turtle}>");

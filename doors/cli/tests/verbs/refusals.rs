@@ -1,4 +1,4 @@
-//! System calls refused by a filter, as in containers: commands continue, and report once what they could not do.
+//! System calls refused by a filter, as in containers: commands continue, and report each refusal once.
 
 #[path = "../../../vicus/tests/filter/mod.rs"]
 mod filter;
@@ -8,12 +8,12 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// System calls that a command can do without, with the beginning of its warning, if it warns wherever it runs.
+/// Dispensable system calls, with the beginning of the command's warning, if it warns on every machine.
 ///
 /// There is no warning for `getcpu` and `rseq`. The CPU of a thread comes from glibc, which reads it from the area of
-/// restartable sequences, else from the vDSO (code of the kernel that runs in the process, without a system call, so
-/// that no filter sees it), and only then by the call. A kernel without a vDSO is needed to have the call refused in
-/// earnest; the answer is then "unknown".
+/// restartable sequences, else from the vDSO (code of the kernel in the process, without a system call and so invisible
+/// to filters), and only then by the call. A kernel without a vDSO is needed to have the call refused in earnest; the
+/// answer is then "unknown".
 const CALLS: [(&str, libc::c_long, Option<&str>); 9] = [
     ("mbind", libc::SYS_mbind, None),
     ("set_mempolicy", libc::SYS_set_mempolicy, None),
@@ -80,7 +80,7 @@ fn a_command_runs_on_and_says_once_what_is_refused() {
                 assert!(!err.contains("panicked"), "{names:?} {args:?}: {err}");
                 let warnings: Vec<&str> = err.lines().filter(|line| line.contains("warning")).collect();
                 for (name, _, told) in refused {
-                    // Without the mask, nothing is pinned, and so that isn't refused.
+                    // Without the mask, nothing is pinned, so that call isn't made.
                     let is_asked = *name != "sched_setaffinity" || !names.contains(&"sched_getaffinity");
                     if let Some(told) = told.filter(|_| is_asked) {
                         let count = warnings.iter().filter(|line| line.contains(told)).count();

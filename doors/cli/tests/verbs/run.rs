@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The command in a folder of its own, beside which there is no library. It is a link: a file that is written can't be
-/// run as long as a child that another test has just forked still has it open.
+/// The command in a folder of its own, without a library beside it. It is a link: a written file can't be run while a
+/// child just forked by another test still has it open.
 fn alone(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name).join("bin");
     let _ = std::fs::remove_dir_all(&folder);
@@ -45,7 +45,7 @@ fn what_is_not_there_is_told() {
     assert!(said.starts_with("vicus: can't run /no/such/program: "), "{said}");
 }
 
-/// What the options say goes to the library by variables; memory is placed by another library, before that.
+/// The options go to the library by variables; another library before it places memory.
 #[test]
 fn a_program_gets_what_the_options_say() {
     let vicus = alone("run-options");

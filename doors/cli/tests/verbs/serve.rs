@@ -24,7 +24,7 @@ struct Served {
 }
 
 impl Served {
-    /// Starts it at a port that is free, and waits until it says where it listens.
+    /// Starts it at a free port, and waits until it prints its address.
     fn start(args: &[&str]) -> Served {
         Served::start_with(args, &[])
     }
@@ -54,7 +54,7 @@ impl Served {
         assert_eq!(sent, 0);
     }
 
-    /// Waits until it has ended: its status, and what it said.
+    /// Waits until it has ended: its status, and its output.
     fn end(mut self) -> (ExitStatus, String) {
         let began = Instant::now();
         while self.child.try_wait().unwrap().is_none() {
@@ -212,7 +212,7 @@ fn damage_is_told_as_500_and_a_full_disk_as_507() {
 
 const ENDLESS: &str = "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l }";
 
-/// Killed at any moment, it has kept every update that it acknowledged, and each as a whole.
+/// Killed at any moment, it has kept every acknowledged update, and each as a whole.
 #[test]
 fn what_was_acknowledged_outlives_a_kill() {
     let folder = folder("serve-kill");
@@ -317,7 +317,7 @@ fn it_ends_after_its_grace_or_at_a_second_signal() {
     drop(answer);
 }
 
-/// Runs it, expecting that it ends by itself.
+/// Runs it, expecting an end by itself.
 fn refused(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vicus"));
     command.arg("serve").args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -371,7 +371,7 @@ fn what_it_cannot_begin_with_is_one_line() {
     let served = Served::start(&["--data", &data, "--tls-cert", &certificate, "--tls-key", &key]);
     served.signal(libc::SIGTERM);
     assert_eq!(served.end().0.code(), Some(0));
-    // A store that another process writes to.
+    // A store with another process as its writer.
     let store = empty(&folder);
     let served = Served::start(&["--store", &store, "--open-updates"]);
     fails(&["--store", &store, "--bind", "127.0.0.1:0"], &["db"]);
@@ -394,7 +394,7 @@ fn what_it_cannot_begin_with_is_one_line() {
     }
 }
 
-/// Tokens in the environment are not shown to those who list processes.
+/// Tokens in the environment are invisible in lists of processes.
 #[test]
 fn a_token_may_come_from_the_environment() {
     let folder = folder("serve-token");
@@ -415,7 +415,7 @@ fn a_token_may_come_from_the_environment() {
     assert_eq!(closed.number(ALL), 3);
 }
 
-/// What was asked is written down with the name that the client has.
+/// Requests are logged with the client's name for them.
 #[test]
 fn requests_are_written_down() {
     let folder = folder("serve-log");
@@ -493,7 +493,7 @@ fn queries_end_beside_endless_ones_under_every_strategy() {
     }
 }
 
-/// A store of some 100,000 triples of its base file, and that file.
+/// A store of some 100,000 triples in its base file, and this file.
 fn many_triples(folder: &Path) -> (String, std::path::PathBuf) {
     let (store, mut lines) = (folder.join("db"), String::new());
     for number in 0..20_000 {
@@ -511,7 +511,7 @@ fn many_triples(folder: &Path) -> (String, std::path::PathBuf) {
     (text(&store).to_owned(), base)
 }
 
-/// Requests of all kinds that read data.
+/// Reading requests of all kinds.
 fn reading() -> Vec<Ask> {
     let queries = [
         ALL,
@@ -549,7 +549,7 @@ fn a_base_file_that_is_shortened_is_told_by_each_request_and_the_server_goes_on(
         let served = Served::start(&["--store", &store, "--open-updates"]);
         if has_read {
             for (number, ask) in reading().into_iter().take(13).enumerate() {
-                // An answer whose request has a name is not kept for the next that asks the same.
+                // The answer of a named request is not kept for the next equal one.
                 let ask = ask.with("vicus-request-id", &format!("first-{number}"));
                 assert_eq!(ask.send(served.address).status, 200, "{ask:?}");
             }
@@ -655,7 +655,7 @@ fn an_answer_whose_base_file_is_shortened_meanwhile_is_not_whole() {
 }
 
 impl Served {
-    /// Bytes that are resident and lie in no file, and the most that were ever resident.
+    /// Resident bytes outside of files, and the most bytes ever resident.
     fn resident(&self) -> (u64, u64) {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let of = |name: &str| {
@@ -665,7 +665,7 @@ impl Served {
         (of("RssAnon:"), of("VmHWM:"))
     }
 
-    /// What is resident beside the data, as soon as that is less than so many bytes, or after half a minute.
+    /// The resident bytes beside the data, as soon as they are below `bytes`, or after half a minute.
     fn beside_data_below(&self, bytes: u64) -> u64 {
         let began = Instant::now();
         loop {
@@ -704,7 +704,7 @@ fn what_bodies_have_freed_does_not_add_to_the_memory_that_requests_may_hold() {
                 for round in 0.. {
                     let ask = Ask::new("PUT", "/store?graph=http://e/g").with("content-type", "text/turtle");
                     let body = bodies[(client + round) % bodies.len()].clone();
-                    // A body that is refused before its end may have its connection closed while it is sent.
+                    // A body refused before its end may have its connection closed while it is sent.
                     if let Ok(reply) = ask.with("content-encoding", "gzip").body(body).over(&mut connect(address)) {
                         assert!(reply.status < 500 || reply.status == 503, "{}: {}", reply.status, reply.text());
                     }

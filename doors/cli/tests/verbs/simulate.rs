@@ -8,14 +8,14 @@ fn vicus(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_vicus")).args(arguments).output().expect("the binary runs")
 }
 
-/// What it printed; it must have succeeded.
+/// The output of a successful run.
 fn printed(arguments: &[&str]) -> String {
     let output = vicus(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// What it complained about; it must have failed.
+/// The error of a failed run.
 fn refused(arguments: &[&str]) -> String {
     let output = vicus(arguments);
     assert!(!output.status.success(), "{arguments:?} was taken");
@@ -480,7 +480,7 @@ fn measured_kernels_are_written_as_json() {
         assert!(bytes > 0.0 && (number("gigabytes_per_second") / rate - 1.0).abs() < 1e-9, "{result}");
         let takes = result["takes"].as_array().expect("an array");
         assert!(takes.iter().all(|take| take["count"].as_u64() > Some(0) && take["level"].is_string()), "{result}");
-        // A loop takes a task for each thread but the one that calls; other forms one for each task.
+        // A loop takes a task for each thread except the caller; other forms one for each task.
         assert!(!takes.is_empty() || result["name"].as_str().unwrap().contains("loop"), "{result}");
     }
 }
@@ -513,7 +513,7 @@ fn a_measured_machine_can_be_simulated() {
     assert!(from_memory.contains("\n\"twiddle\" = ") && from_memory.contains("\n\"unshuffle\" = "), "{text}");
     assert!(!from_memory.contains("\"transform\""), "it works in caches: {text}");
     let table = printed(&["simulate", "--machine", &file, "--kernel", "vecmul", "--threads", "1"]);
-    // What was measured counts, not the defaults.
+    // The measured value counts, not the default.
     let measured = text.lines().find_map(|line| line.strip_prefix("wake_ns = ")).expect("a parameter");
     let wake: f64 = measured.trim().parse().expect("a number");
     assert!(table.contains(&format!("wake_ns={wake}")), "{table}");
@@ -525,7 +525,7 @@ fn a_measured_machine_can_be_simulated() {
 fn a_file_for_measurements_that_can_not_be_written_is_told_before_anything_is_measured() {
     let folder = Folder::new("calibrate-nowhere");
     let file = folder.file("no/such/here.toml");
-    // Ten seconds of processor time, which measuring exceeds.
+    // Ten seconds of processor time; measuring takes more.
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -t 10; exec \"$0\" calibrate --output \"$1\"", env!("CARGO_BIN_EXE_vicus"), &file]);
     let output = command.output().expect("there is a shell");
@@ -533,7 +533,7 @@ fn a_file_for_measurements_that_can_not_be_written_is_told_before_anything_is_me
     assert!(output.status.code() == Some(1) && said.contains("can't be written"), "{:?}: {said}", output.status);
 }
 
-/// A quick grid leaves recorded queries out, but for one that is to record them.
+/// A quick grid leaves recorded queries out, unless it is to record them.
 #[test]
 fn a_quick_grid_that_records_has_recorded_queries() {
     let folder = Folder::new("simulate-quick-grid");
@@ -548,8 +548,8 @@ fn a_quick_grid_that_records_has_recorded_queries() {
     assert!(std::fs::read_dir(traces).unwrap().count() >= 3);
 }
 
-/// A grid of recorded queries is the same with the same recordings, and its JSON has the times whose ratios the table
-/// shows.
+/// A grid of recorded queries is the same with the same recordings, and its JSON has the times behind the table's
+/// ratios.
 #[test]
 fn a_grid_of_recorded_queries_is_made_again_from_its_recordings() {
     let folder = Folder::new("simulate-grid");

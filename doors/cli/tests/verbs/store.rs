@@ -13,12 +13,12 @@ pub(crate) fn good(args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Fails with status 1 and a message that says this; never a panic.
+/// Fails with status 1 and these texts in the message; never with a panic.
 pub(crate) fn fails(args: &[&str], says: &[&str]) {
     told(&vicus(args), args, says);
 }
 
-/// Has failed with status 1 and a message that says this.
+/// Has failed with status 1 and these texts in the message.
 pub(crate) fn told(output: &Output, args: &[&str], says: &[&str]) {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{args:?}: {text}");
@@ -46,7 +46,7 @@ pub(crate) fn file(folder: &Path, name: &str, contents: &str) -> String {
     text(&path).to_owned()
 }
 
-/// Where a log has this text. Records have each byte changed by 0xa5.
+/// The place of this text in a log. Records have each byte changed by 0xa5.
 pub(crate) fn place_in_log(log: &[u8], wanted: &str) -> usize {
     let wanted: Vec<u8> = wanted.bytes().map(|byte| byte ^ 0xa5).collect();
     log.windows(wanted.len()).position(|window| window == wanted).expect("records have their terms")
@@ -101,7 +101,7 @@ fn a_store_is_loaded_asked_changed_copied_checked_and_compacted() {
     assert!(good(&["compact", "--store", copy]).contains("7 quads"));
     assert!(good(&["check", "--store", copy]).contains("7 quads"));
 
-    // What is dumped is read again.
+    // A dump is read again.
     for name in ["all.nq", "all.nq.gz", "all.nq.zst", "all2.NQ.GZ"] {
         let (dump, again) = (here.join(name), here.join(format!("{name}.db")));
         assert!(good(&["dump", "--store", copy, "--output", text(&dump)]).contains("7 quads"));
@@ -133,7 +133,7 @@ fn as_trig(line: &String) -> String {
     }
 }
 
-/// In every syntax and packing. Those that are expected are read by another parser.
+/// In every syntax and packing. Another parser reads the expected quads.
 #[test]
 fn what_is_dumped_is_read_again_in_every_syntax() {
     let here = folder("syntaxes");
@@ -192,7 +192,7 @@ fn what_is_dumped_is_read_again_in_every_syntax() {
     assert!(parsed(&one) == parsed(of_graph));
     let default_only = good(&["dump", "--store", store, "--output", "-", "--graph", "default", "--syntax", "ttl"]);
     assert!(parsed(&default_only) == expected);
-    // Prefixes: those that are given, and of the data's predicates.
+    // Prefixes: the given ones, and some of the data's predicates.
     let given = good(&["dump", "--store", store, "--output", "-", "--syntax", "trig", "--prefix", "mine=http://e/p#"]);
     for part in ["@prefix mine: <http://e/p#>", "@prefix foaf: <http://xmlns.com/foaf/0.1/>", "mine:name", "foaf:knows"]
     {
@@ -235,13 +235,13 @@ fn a_wrong_update_changes_nothing() {
     fails(&["update", "--store", store, "--update", &good_file, &wrong_file], &["update wrong: line 1, column 6"]);
     assert_eq!(quads(store), before);
     fails(&["update", "--store", store], &["there is no update"]);
-    // A file that is malformed in its middle is not loaded at all.
+    // A file malformed in its middle is not loaded at all.
     let half = file(&here, "half.nt", "<http://e/x> <http://e/p> \"1\" .\n<http://e/x> <http://e/p> .\n");
     fails(&["load", "--store", store, "--data", &half], &["half.nt:2:27: "]);
     fails(&["load", "--store", store, "--data", &data, "--graph", "no iri"], &["--graph: `no iri` is no IRI"]);
     fails(&["load", "--store", store, "--data", text(&here.join("none.nt"))], &["none.nt", "can't be opened"]);
     assert_eq!(quads(store), before);
-    // An empty store and its folder were left where the first load had failed.
+    // An empty store and its folder were left after a failed first load.
     let new = here.join("new");
     fails(&["load", "--store", text(&new), "--data", &half], &["half.nt:2:27: "]);
     assert!(!new.exists(), "there is nothing where there was nothing");
@@ -250,7 +250,7 @@ fn a_wrong_update_changes_nothing() {
     fails(&["load", "--store", text(&new), "--data", &half], &["half.nt:2:27: "]);
     let left: Vec<_> = std::fs::read_dir(&new).unwrap().map(|file| file.unwrap().file_name()).collect();
     assert_eq!(left, ["notes.txt"], "the folder is as it was");
-    // LOAD reads what is permitted.
+    // LOAD reads permitted files.
     let iri = format!("LOAD <file://{data}> INTO GRAPH <http://e/g>");
     good(&["update", "--store", store, &iri, "--load-folder", text(&here)]);
     assert_eq!(quads(store).len(), 2);
@@ -286,7 +286,7 @@ fn what_is_no_store_is_told_by_every_verb() {
         assert!(!Path::new(output).exists(), "nothing is left of a copy that could not be made");
     }
     fails(&["load", "--store", text(&junk), "--data", &data], &["store ", "junk"]);
-    // A file where the folder should be.
+    // A file in place of the folder.
     fails(&["load", "--store", &data, "--data", &data], &["store ", "a.nt"]);
     // A store is not overwritten.
     let store = here.join("db");

@@ -1,5 +1,5 @@
-//! What goes wrong with stores from outside: half a store, logs of garbage, no rights, no room, wrong texts, servers
-//! that are none. The message says what, the status is 1, and nothing is lost.
+//! Faults of stores from outside: half a store, logs of garbage, no rights, no room, wrong texts, servers that are
+//! none. The message names the fault, the status is 1, and nothing is lost.
 
 use super::store::{fails, file, folder, good, place_in_log, quads, text, told};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -33,7 +33,7 @@ fn store(folder: &Path) -> PathBuf {
     store
 }
 
-/// The files of a store whose names begin like this, the last one last.
+/// The files of a store with this beginning of their names, the last one last.
 fn files(store: &Path, beginning: &str) -> Vec<PathBuf> {
     let paths = std::fs::read_dir(store).unwrap().map(|entry| entry.unwrap().path());
     let mut paths: Vec<PathBuf> =
@@ -51,7 +51,7 @@ fn copied(store: &Path, name: &str) -> PathBuf {
     copy
 }
 
-/// Bytes that are nothing in particular.
+/// Meaningless bytes.
 fn garbage(count: usize) -> Vec<u8> {
     let mut state = 20_261_123_u64;
     let mut byte = || {
@@ -98,7 +98,7 @@ fn half_a_store_and_a_log_of_garbage_are_told_with_the_file() {
             fails(args, &[&format!("store {path}"), says]);
         }
     }
-    // What is before the damage is read.
+    // The part before the damage is read.
     let path = text(&appended);
     for args in [&["check", "--store", path][..], &["update", "--store", path, "CLEAR ALL"]] {
         fails(args, &[&format!("store {path}"), name, "the log can't be read from record", "vicus check --repair"]);
@@ -117,7 +117,7 @@ fn inserted(here: &Path, store: &str, numbers: &[u32]) {
     good(&args);
 }
 
-/// Runs the command and returns what it says on standard output and standard error.
+/// Runs the command and returns its standard output and standard error.
 fn both(args: &[&str]) -> [String; 2] {
     let output = Command::new(env!("CARGO_BIN_EXE_vicus")).args(args).stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{args:?}: {output:?}");
@@ -207,7 +207,7 @@ fn a_log_whose_end_is_not_whole_is_told() {
     assert_eq!(quads(path).len(), 7);
 }
 
-/// Runs the command with files of so many bytes at most, and perhaps as another user.
+/// Runs the command with files of at most `file_bytes`, and perhaps as another user.
 fn limited(args: &[&str], file_bytes: u64, user: Option<u32>) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vicus"));
     command.args(args).stdin(Stdio::null());
@@ -298,7 +298,7 @@ fn wrong_names_texts_and_servers_change_nothing() {
             let html = "<!DOCTYPE html>\n<title>Welcome</title>";
             let head = format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\n", html.len());
             let mut connection = connection.unwrap();
-            // A question that is not read to its end breaks the pipe of the client, which is another error.
+            // If a question is not read to its end, the client's pipe breaks, which is another error.
             read_question(&mut connection);
             let _ = write!(connection, "{head}Connection: close\r\n\r\n{html}");
         }
@@ -354,7 +354,7 @@ fn a_dump_replaces_files_alone_and_touches_no_other() {
         names
     };
 
-    // A file, and one that has nothing to do with it.
+    // A file, and an unrelated one.
     let out = here.join("out");
     std::fs::create_dir(&out).unwrap();
     file(&out, "a.nq", "before");
@@ -364,7 +364,7 @@ fn a_dump_replaces_files_alone_and_touches_no_other() {
     assert_eq!(std::fs::read_to_string(out.join("a.nq.part")).unwrap(), "of the owner");
     assert_eq!(names(&out), ["a.nq", "a.nq.part"]);
 
-    // Links to a file, to a link, and to what is not there yet.
+    // Links to a file, to a link, and to a missing file.
     let links = here.join("links");
     std::fs::create_dir(&links).unwrap();
     file(&out, "a.nq", "before");
@@ -380,7 +380,7 @@ fn a_dump_replaces_files_alone_and_touches_no_other() {
     }
     assert_eq!((names(&links), names(&out)), (sorted("1.nq\n2.nq\n3.nq"), sorted("a.nq\na.nq.part\nb.nq")));
 
-    // A pipe, which is standard output too or not.
+    // A pipe, as standard output too or not.
     let pipe = here.join("pipe.nq");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     // Open for both, so nothing waits for another end.

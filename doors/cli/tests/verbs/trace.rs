@@ -30,7 +30,7 @@ fn recorded() -> Trace {
     Trace::new(header, vec![first.finish(), second.finish()])
 }
 
-/// A file of this name with these bytes, in the folder that Cargo keeps for this test.
+/// A file of this name with these bytes, in Cargo's folder for this test.
 fn file(name: &str, bytes: &[u8]) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&path, bytes).unwrap();

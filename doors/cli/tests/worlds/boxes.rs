@@ -1,6 +1,5 @@
-//! Both worlds decide alike what becomes of boxes: requests of networks by chance run on one thread, which is recorded,
-//! and are enacted again on one virtual core. The operators are the same; when each box runs, and what it finds then,
-//! follows from the seat.
+//! Both worlds decide alike about boxes: random requests of networks run on one thread, are recorded, and are enacted
+//! again on one virtual core. The operators are the same; the seat determines when each box runs, and its input then.
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
@@ -43,7 +42,7 @@ fn source(sizes: Vec<usize>) -> BoxModel {
     BoxModel::new("source", operator).output(&schema())
 }
 
-/// Streams that are copied, spread and united, with little room between them.
+/// Streams copied, spread and united, with little room between them.
 fn network(chance: &mut Chance) -> Arc<Model> {
     let schema = schema();
     let mut net = ModelBuilder::new("by chance");
@@ -82,7 +81,7 @@ fn network(chance: &mut Chance) -> Arc<Model> {
     net.build().unwrap()
 }
 
-/// Of boxes, without what the callers do.
+/// The decisions about boxes, without the callers' ones.
 fn of_boxes(decisions: &[Decision]) -> Vec<Decision> {
     let is_box = |decision: &&Decision| match decision {
         Decision::Puts(task, _) | Decision::Keeps(task) | Decision::Next(task) | Decision::Runs(task, _) => task.is_box,

@@ -1,5 +1,4 @@
-//! What a runtime records of tasks is a program for the simulator: with the order that their data ask for, whatever the
-//! order in which they ran.
+//! A runtime's record of tasks is a program for the simulator: with the order required by their data, however they ran.
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
@@ -10,7 +9,7 @@ use vicus_sim::{Machine, Options, Replay, ReplayOptions, Step, simulate};
 /// The bytes of all tasks' data, a few pages.
 const BYTES: usize = 3 * 4096;
 
-/// For each task its accesses: where they begin, how long they are, whether they write.
+/// For each task its accesses: the first address, the length, whether they write.
 type Tasks = Vec<Vec<(usize, usize, bool)>>;
 
 fn random(chance: &mut Pcg64) -> Tasks {
@@ -23,8 +22,8 @@ fn random(chance: &mut Pcg64) -> Tasks {
     (0..count).map(|_| (0..1 + below(3)).map(|_| access(&mut below)).collect()).collect()
 }
 
-/// By task, all those that come before it: earlier ones that write what it uses, or use what it writes, and those
-/// before them.
+/// By task, all its predecessors: earlier ones that write data it uses, or use data it writes, and the ones before
+/// them.
 fn before(tasks: usize, follows: impl Fn(usize, usize) -> bool) -> Vec<u64> {
     let mut before = vec![0u64; tasks];
     for task in 0..tasks {

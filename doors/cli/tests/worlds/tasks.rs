@@ -1,5 +1,5 @@
-//! Both worlds decide alike, by threads and by virtual cores: where a seat puts a task, which tasks it keeps, and what
-//! it runs next.
+//! Both worlds decide alike, by threads and by virtual cores: the queue of a seat's task, the tasks it keeps, and its
+//! next one.
 //!
 //! Random programs, under every strategy. With one thread no decision depends on a race: the whole sequence is the
 //! same. With several, each seat's own puts are.
@@ -16,9 +16,9 @@ use vicus_sim::{ArraySpec, Machine, Options, Program, Step, TaskSpec, simulate};
 /// The steps of a task, in order.
 #[derive(Debug)]
 enum Op {
-    /// Waits for the tasks that these spawn.
+    /// Waits for the tasks spawned by these steps.
     Scope(Vec<Op>),
-    /// Spawns a task that names no place.
+    /// Spawns a task without a place.
     Spawn(Kind, usize),
     /// Spawns a task for a node.
     At(usize, usize),
@@ -45,7 +45,7 @@ impl Chance {
 }
 
 impl Tasks {
-    /// `first` random tasks, with all tasks that they spawn in turn.
+    /// `first` random tasks, with all tasks they spawn in turn.
     fn random(chance: &mut Chance, first: usize, depth: usize, nodes: usize) -> Tasks {
         let mut tasks = Tasks { does: (0..first).map(|_| Vec::new()).collect(), share: depth > 0 };
         for task in 0..first {
@@ -64,7 +64,7 @@ impl Tasks {
         task
     }
 
-    /// Counts the spawned tasks that are not over.
+    /// Counts the unfinished spawned tasks.
     fn waits(&mut self, chance: &mut Chance, depth: usize, nodes: usize) -> Op {
         if chance.below(3) == 0 {
             let first = if depth > 0 { vec![self.waits(chance, depth - 1, nodes)] } else { Vec::new() };
@@ -86,8 +86,8 @@ impl Tasks {
         Op::Scope(spawned.collect())
     }
 
-    /// Each task waits for a task that waits for a task, and so on: more of them than the depth from which a stack
-    /// counts as deep.
+    /// Each task waits for a task that waits for a task, and so on: deeper than the limit from which a stack counts as
+    /// deep.
     fn deep(chance: &mut Chance, levels: usize) -> Tasks {
         let mut tasks = Tasks { does: vec![Vec::new()], share: true };
         let mut at = 0;
@@ -111,7 +111,7 @@ impl Tasks {
 /// The tasks as run by threads.
 struct OnThreads {
     tasks: Tasks,
-    /// The tasks in the order in which they began.
+    /// The tasks in the order of their beginnings.
     begun: Mutex<Vec<usize>>,
 }
 
@@ -173,7 +173,7 @@ fn program(tasks: &Tasks, first: usize, pinned: bool, nodes: usize) -> Program {
         spec.pinned = pinned.then_some(task);
         spec.request = RequestId(if pinned { 0 } else { 1 + task as u64 });
     }
-    // Tasks stand behind those that spawn them.
+    // Tasks stand behind their spawners.
     for task in 0..tasks.does.len() {
         let mut steps = Vec::new();
         let request = program.tasks[task + 1].request;
@@ -247,7 +247,7 @@ fn on_a_thread(machine: &Topology, strategy: &str, tasks: Tasks, first: usize) -
     requests.into_iter().for_each(|request| request.wait().unwrap());
     let plan = runtime.plan().clone();
     let decisions = runtime.recorded().0.swap_remove(0);
-    // What was run is told apart by the order in which it began.
+    // Runs are told apart by the order of their beginnings.
     let runs = decisions.iter().filter_map(|decision| match decision {
         Decision::Runs(task, _) => Some(task.number),
         _ => None,
@@ -287,7 +287,7 @@ fn strategies() -> impl Iterator<Item = String> {
     // Queues that are soon full, and tokens that are soon too many.
     let small = ["central:capacity=1", "central:capacity=3", "locality-queues:capacity=2"].map(str::to_owned);
     let never_woken = ["footprint:undealt=apart,wake=off", "vicinity:wake=off"].map(str::to_owned);
-    // What the plain ones find too small to be dealt.
+    // Tasks too small for the plain strategies to deal.
     let deals_all = ["vicus:deal_bytes=1", "vicus:deal_bytes=1,fan=0", "vicus:deal_bytes=1,fan=1"].map(str::to_owned);
     plain.chain(small).chain(never_woken).chain(deals_all)
 }
@@ -329,8 +329,8 @@ fn a_deep_stack_keeps_the_same_in_both_worlds() {
     }
 }
 
-/// Tasks on a seat each, which spawn tasks that spawn none: each seat decides by itself where these are put, whichever
-/// seat then runs them.
+/// Tasks on a seat each, with children without children: each seat decides alone where to put these, whichever seat
+/// then runs them.
 #[test]
 fn several_seats_put_the_same_into_the_same_queues() {
     const SEATS: usize = 6;

@@ -1,4 +1,4 @@
-//! What a server takes of its process, measured in a process of its own: CPU time, memory, files. One test at a time.
+//! A server's use of its process, measured in a separate process: CPU time, memory, files. One test at a time.
 
 #[expect(dead_code, reason = "the tests of answers use the rest")]
 #[path = "../server/client.rs"]
@@ -15,17 +15,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use vicus_server::ClientLimits;
 
-/// As in the command line's program: what is measured depends on it.
+/// The allocator of the command line's program: the measurements depend on it.
 #[global_allocator]
 static ALLOCATOR: vicus::Allocator = vicus::Allocator::new();
 
-/// Held by the test that measures.
+/// Held by the measuring test.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The time that this process has used so far, by the kernel's count.
+/// The time used by this process so far, by the kernel's count.
 fn cpu_time() -> Duration {
     let text = std::fs::read_to_string("/proc/self/stat").expect("the kernel says it");
     // After the name in parentheses: the 12th and 13th field are the ticks in user and in system mode.
@@ -35,14 +35,14 @@ fn cpu_time() -> Duration {
     Duration::from_millis(10 * (ticks(11) + ticks(12)))
 }
 
-/// Bytes of memory that this process has in use.
+/// Bytes of memory in use by this process.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").expect("the kernel says it");
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it is there");
     line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
 }
 
-/// What the memory of the process grows by while this is done, at most.
+/// The most growth of the process's memory during `act`.
 fn growth(mut act: impl FnMut(&mut dyn FnMut())) -> u64 {
     let before = resident();
     let mut most = before;
@@ -52,7 +52,7 @@ fn growth(mut act: impl FnMut(&mut dyn FnMut())) -> u64 {
 
 const MIB: u64 = 1 << 20;
 
-/// Also with connections that are open, and after requests of all kinds.
+/// Also with open connections, and after requests of all kinds.
 #[test]
 fn an_idle_server_uses_no_cpu() {
     let _alone = alone();
@@ -65,7 +65,7 @@ fn an_idle_server_uses_no_cpu() {
         server.update("INSERT DATA { <http://e/a> <http://e/p> 1 }");
         drop(Ask::query(ENDLESS).open(server.address));
         server.wait_for("vicus_requests_running", |running| running == 0);
-        // Pauses that grow are over by then.
+        // Growing pauses are over by then.
         std::thread::sleep(Duration::from_millis(200));
         let before = cpu_time();
         std::thread::sleep(Duration::from_millis(400));
@@ -74,7 +74,7 @@ fn an_idle_server_uses_no_cpu() {
     }
 }
 
-/// Each of them costs little, they keep no other client from being served, and those that say nothing are closed.
+/// Each of them costs little, other clients are served, and silent connections are closed.
 #[test]
 fn thousands_of_idle_connections_cost_little() {
     let _alone = alone();
@@ -120,7 +120,7 @@ fn thousands_of_idle_connections_cost_little() {
     assert!(grown <= 16 * MIB, "{grown}");
 }
 
-/// A few kilobytes that are gigabytes when they are unpacked.
+/// A few kilobytes that unpack to gigabytes.
 #[test]
 fn bombs_take_no_more_than_a_body_may() {
     let _alone = alone();
@@ -151,7 +151,7 @@ fn bombs_take_no_more_than_a_body_may() {
     });
     println!("grown by {} MiB", grown / MIB);
     assert!(grown <= 200 * MIB, "{grown}");
-    // A window that a small body asks for.
+    // A wide window, requested by a small body.
     let mut wide = zstd::Encoder::new(Vec::new(), 1).expect("memory is there");
     wide.window_log(27).expect("it can be set");
     wide.write_all(b"ASK {}").expect("memory takes everything");
@@ -159,7 +159,7 @@ fn bombs_take_no_more_than_a_body_may() {
     assert!([200, 400].contains(&status), "{status}");
 }
 
-/// Rows wait in what makes them, not in memory.
+/// Rows wait in their makers, not in memory.
 #[test]
 fn clients_that_read_nothing_hold_little() {
     let _alone = alone();
@@ -167,13 +167,13 @@ fn clients_that_read_nothing_hold_little() {
     let strategies = if cfg!(debug_assertions) { &strategies[..1] } else { &strategies[..] };
     for (number, strategy) in strategies.iter().enumerate() {
         let server = Running::of(service(strategy, 1 << 30), memory(&numbers(2000)), open());
-        // Until the system's buffers of a connection are full, hundreds of megabytes are packed; unoptimised, that
-        // takes long.
+        // Until the system's buffers of a connection are full, hundreds of megabytes are packed; this takes long
+        // without optimisation.
         let packs = number == 0 && !cfg!(debug_assertions);
         let codings = if packs { &["identity", "gzip", "zstd"][..] } else { &["identity"] };
         for coding in codings {
             let count = if *coding == "identity" { 20 } else { 4 };
-            // The first one wakes what all share.
+            // The first one wakes the shared parts.
             drop(Ask::query(ENDLESS).open(server.address));
             server.wait_for("vicus_requests_running", |running| running == 0);
             let grown = growth(|look| {
@@ -189,7 +189,7 @@ fn clients_that_read_nothing_hold_little() {
                 server.wait_for("vicus_requests_running", |running| running == 0);
             });
             println!("{strategy}, {coding}: {} KiB for each of {count}", grown / 1024 / count);
-            // Also what allocators keep of pieces that were sent.
+            // Also with the allocators' rest of sent pieces.
             assert!(grown <= count * 16 * MIB, "{strategy}, {coding}: {grown}");
         }
     }
@@ -223,8 +223,7 @@ fn requests_leave_nothing_behind() {
     assert!(files < 200, "{files} files are open");
 }
 
-/// Bodies that never end, headers that never end, answers that are never read, all at once; and short queries are
-/// answered.
+/// Endless bodies, endless headers, unread answers, all at once; and short queries are answered.
 #[test]
 fn other_clients_are_served_meanwhile() {
     let _alone = alone();

@@ -1,4 +1,4 @@
-//! What answers look like: formats, codings, versions, methods, and errors.
+//! The form of answers: formats, codings, versions, methods, and errors.
 
 use crate::client::{Ask, Reply};
 use crate::running::{Running, numbers, open, with_session};
@@ -101,7 +101,7 @@ fn answers_and_bodies_are_packed_as_wanted() {
             let unpacked = match packed.header("content-encoding") {
                 Some("gzip") if coding == "gzip" => gunzip(&packed.body),
                 Some("zstd") if coding == "zstd" => unzstd(&packed.body),
-                // A query that was thought to be short, and goes on, is sent as it is.
+                // A query expected to be short that goes on is sent unpacked.
                 None if text == all => packed.text(),
                 other => panic!("{accept}: {other:?}"),
             };
@@ -150,7 +150,7 @@ fn an_answer_has_the_version_of_the_data() {
     let changed = again(&tag);
     assert_eq!((changed.status, changed.body.len() > first.body.len()), (200, true));
     assert_ne!(changed.header("etag"), Some(&*tag));
-    // What is another one each time has no tag.
+    // An answer that differs each time has no tag.
     let reply = server.ask(&Ask::query("SELECT (RAND() AS ?r) (NOW() AS ?n) {}"));
     assert_eq!((reply.header("etag"), reply.header("cache-control")), (None, Some("no-store")));
     // A tag is for this start of the server.
@@ -182,9 +182,9 @@ fn a_short_answer_is_kept_until_the_data_changes() {
         assert_eq!((reply.header("vicus-rows-limited"), reply.text().lines().count()), (Some("1"), 2));
     }
     assert_eq!(hits(), 5);
-    // One that its client has named can be looked at afterwards, so it runs.
+    // A request named by its client can be looked at afterwards, so it runs.
     server.ask(&ask.clone().with("vicus-request-id", "mine"));
-    // What is another one each time runs each time.
+    // A query with another answer each time runs each time.
     let other = Ask::query("SELECT (UUID() AS ?u) {}");
     assert_ne!(server.ask(&other).body, server.ask(&other).body);
     assert_eq!(hits(), 5);
@@ -198,7 +198,7 @@ fn a_short_answer_is_kept_until_the_data_changes() {
 #[test]
 fn a_streamed_answer_is_kept_if_it_is_short_for_the_memory_and_whole() {
     let server = Running::start(&numbers(20_000), Options { answer_cache_bytes: 4 << 20, ..open() });
-    // 0.7 and 0.4 MB, of which an eighth of the memory has room for one.
+    // 0.7 and 0.4 MB; an eighth of the memory has room for one.
     let long = "SELECT * { ?s ?p ?o }";
     let medium = "SELECT ?s { ?s ?p ?o }";
     // Groups are made by all threads.
@@ -365,7 +365,7 @@ fn what_takes_too_long_or_too_much_is_refused() {
     let server = Running::start(&numbers(2000), options);
     let reply = server.ask(&Ask::query(crate::running::SILENT).parameter("timeout", "0.1"));
     assert_eq!(reply.status, 408, "{}", reply.text());
-    // A query that has more rows than may be fails before or in its answer.
+    // A query with more rows than allowed fails before or in its answer.
     let reply = server.ask(&Ask::query("SELECT * { ?s ?p ?o } ORDER BY ?o"));
     assert!(reply.status == 413 || !reply.is_whole, "{}: {}", reply.status, reply.is_whole);
     let long = format!("ASK {{}} #{}", "x".repeat(1000));
@@ -396,7 +396,7 @@ fn a_body_is_of_a_kind_that_is_known() {
     assert_eq!(server.ask(&Ask::post("/sparql", good, "ASK {}")).status, 200);
 }
 
-/// What a query that is no query answers, whichever way it comes.
+/// The answer to an invalid query, in any way sent.
 fn is_bad(reply: &Reply) {
     assert_eq!(reply.status, 400, "{}", reply.text());
 }

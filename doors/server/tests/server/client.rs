@@ -1,4 +1,4 @@
-//! A client of HTTP/1.1 that waits, and tells whether an answer came to its end. It shares no code with the server.
+//! A blocking client of HTTP/1.1. It tells whether an answer came to its end, and shares no code with the server.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -53,7 +53,7 @@ impl Ask {
         self
     }
 
-    /// As it goes over the wire. `Host` and `Content-Length` are there unless the request has its own.
+    /// The bytes on the wire. `Host` and `Content-Length` are added unless the request has its own.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let has = |name: &str| self.headers.iter().any(|(each, _)| each.eq_ignore_ascii_case(name));
         let mut head = format!("{} {} HTTP/1.1\r\n", self.method, self.target);
@@ -85,14 +85,14 @@ impl Ask {
         Answer::of(stream, self.method == "HEAD").expect("a head of an answer")
     }
 
-    /// The same over a connection that there is already, which is left for the next request if the answer permits that.
+    /// The exchange over an open connection, which is left for the next request if the answer permits it.
     pub(crate) fn over<S: Read + Write>(&self, stream: &mut S) -> io::Result<Reply> {
         stream.write_all(&self.bytes())?;
         Ok(Answer::of(stream, self.method == "HEAD")?.rest())
     }
 }
 
-/// A connection; a read that takes a minute fails.
+/// A connection; a read of a minute fails.
 pub(crate) fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).expect("the server listens");
     stream.set_read_timeout(Some(Duration::from_secs(60))).expect("it can be limited");
@@ -153,7 +153,7 @@ impl Reply {
 /// How long a body is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Length {
-    /// So many bytes are left.
+    /// The number of bytes left.
     Bytes(u64),
     Chunked,
     /// Until the connection closes.
@@ -162,11 +162,11 @@ enum Length {
     Broken,
 }
 
-/// An answer whose head has come.
+/// An answer with its head read.
 pub(crate) struct Answer<S> {
     pub(crate) head: Head,
     stream: S,
-    /// What was read and not looked at.
+    /// Bytes read ahead.
     buffer: Vec<u8>,
     length: Length,
 }
@@ -225,7 +225,7 @@ impl<S: Read> Answer<S> {
         Ok(count > 0)
     }
 
-    /// The next piece of the body; none at its end, and none where it breaks off.
+    /// The next piece of the body; none at its end, and none at a break.
     pub(crate) fn piece(&mut self) -> Option<Vec<u8>> {
         loop {
             match self.length {
@@ -240,7 +240,7 @@ impl<S: Read> Answer<S> {
                 Length::Chunked => match self.chunk() {
                     Ok(Some(chunk)) => return Some(chunk),
                     Ok(None) => {}
-                    // What is no chunk.
+                    // Not a chunk.
                     Err(()) => self.length = Length::Broken,
                 },
                 Length::Bytes(_) | Length::Open => {}
@@ -253,7 +253,7 @@ impl<S: Read> Answer<S> {
         }
     }
 
-    /// A chunk that is there as a whole.
+    /// A complete chunk.
     fn chunk(&mut self) -> Result<Option<Vec<u8>>, ()> {
         let Some(line) = self.buffer.windows(2).position(|two| two == b"\r\n") else { return Ok(None) };
         let text = std::str::from_utf8(&self.buffer[..line]).map_err(|_| ())?;

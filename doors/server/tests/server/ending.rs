@@ -32,7 +32,7 @@ fn what_runs_ends_well_and_what_comes_is_refused() {
     let health = Ask::get("/health").send(server.address);
     assert_eq!((health.status, health.text().as_str()), (503, "ending\n"));
     assert_eq!(Ask::update("CLEAR ALL").send(server.address).status, 503);
-    // A connection that was idle is closed, not used.
+    // An idle connection is closed, not used.
     assert!(Ask::query("ASK {}").over(&mut kept).is_err());
     let reply = answer.rest();
     assert_eq!((reply.is_whole, reply.text().lines().count()), (true, 1 + 2000 * 400));

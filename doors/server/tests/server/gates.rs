@@ -1,5 +1,5 @@
-//! Who gets in: requests that may not do what they ask are refused before anything of theirs is read, and pages of
-//! other sites change nothing.
+//! Gates: requests without the right are refused before anything of theirs is read, and pages of other sites change
+//! nothing.
 
 use crate::client::{Answer, Ask, Reply, connect, escaped};
 use crate::running::{ENDLESS, Running, SILENT, memory, numbers, open, service, with_clients};
@@ -13,7 +13,7 @@ fn with_tokens() -> Options {
     Options { access, ..open() }
 }
 
-/// The answer to the head of a request of which nothing else was sent.
+/// The answer to the head of a request sent without the rest.
 fn to_head(server: &Running, head: &str) -> Reply {
     let mut stream = connect(server.address);
     stream.set_read_timeout(Some(Duration::from_secs(5))).expect("it can be limited");
@@ -170,7 +170,7 @@ fn pages_of_other_origins_change_nothing() {
             assert!(status != 403 || reply.text().contains("--allow-origin"), "{}", reply.text());
         }
     }
-    // A request that runs is not stopped by them either.
+    // They do not stop a running request either.
     let server = Running::start(&numbers(2000), open());
     let mut running = connect(server.address);
     running.write_all(&Ask::query(ENDLESS).with("vicus-request-id", "mine").bytes()).expect("it is sent");
@@ -179,12 +179,12 @@ fn pages_of_other_origins_change_nothing() {
     assert_eq!(server.ask(&stop().with("origin", "https://evil.example")).status, 403);
     assert_eq!(server.ask(&stop()).status, 204);
     drop(running);
-    // Those that are permitted may.
+    // Permitted pages may.
     let options = Options { allow_origins: vec!["https://Good.example:443".into()], ..open() };
     let server = Running::start("", options);
     assert_eq!(server.ask(&form().with("origin", "https://good.example")).status, 204);
     assert_eq!(server.ask(&form().with("origin", "https://evil.example")).status, 403);
-    // With `*`, who knows a token.
+    // With `*`, pages with a token.
     let options = Options { cors: Some("*".into()), ..with_tokens() };
     let server = Running::start("", options);
     let known = form().with("origin", "https://page.example").with("authorization", "Bearer w");
@@ -211,7 +211,7 @@ fn only_own_names_are_answered_on_this_machines_address() {
         ("192.168.0.1", 421),
         ("[2001:db8::1]", 421),
     ] {
-        // Twice: what is kept of the first answer is no answer to others.
+        // Twice: the kept first answer is no answer to others.
         for path in ["/sparql?query=ASK%20%7B%7D", "/sparql?query=ASK%20%7B%7D", "/api/info", "/health", "/"] {
             let reply = server.ask(&Ask::get(path).with("host", host));
             assert_eq!(reply.status, status, "{host}: {path}");

@@ -1,4 +1,4 @@
-//! Clients that mean harm, or are broken: each gets a clear status or a closed connection, and the next one is served.
+//! Clients that are hostile or broken: each gets a clear status or a closed connection, and the next one is served.
 
 use crate::client::{Answer, Ask, Reply, connect, escaped};
 use crate::running::{Running, folder, numbers, open, with_clients, with_session};
@@ -16,14 +16,14 @@ fn start() -> Running {
     Running::start(&numbers(50), options)
 }
 
-/// What comes for these bytes: the first answer, or nothing if the connection was closed.
+/// The response to these bytes: the first answer, or nothing if the connection was closed.
 fn raw(server: &Running, bytes: &[u8]) -> Option<Reply> {
     let mut stream = connect(server.address);
     let _ = stream.write_all(bytes);
     Answer::of(stream, false).ok().map(Answer::rest)
 }
 
-/// It still answers, and tells nobody where its files are.
+/// It still answers, and does not reveal the places of its files.
 fn is_well(server: &Running) {
     assert_eq!(server.number("SELECT (COUNT(*) AS ?n) { ?s ?p ?o }"), 50);
 }
@@ -122,7 +122,7 @@ fn changed_bytes_never_stop_it() {
         }
         let mut stream = connect(server.address);
         let _ = stream.write_all(&bytes);
-        // Half of the clients have no more to say, which ends what they asked as if they had gone.
+        // Half of the clients have no more to say; this ends their requests as if they had gone.
         if chance(2) == 0 {
             let _ = stream.shutdown(Shutdown::Write);
         }
@@ -209,7 +209,7 @@ fn a_client_may_ask_before_it_sends() {
     assert_eq!(&line, b"HTTP/1.1 100 Continue\r\n\r\n");
     stream.write_all(b"ASK {}").expect("it is sent");
     assert_eq!(Answer::of(&mut stream, false).expect("it answers").head.status, 200);
-    // What would be too long is refused before it is sent.
+    // Too long a body is refused before it is sent.
     let mut stream = connect(server.address);
     stream.write_all(ask(1 << 40).as_bytes()).expect("it is sent");
     let mut line = [0; 12];
@@ -293,7 +293,7 @@ fn other_servers_are_asked_as_permitted() {
             reply.text()
         );
     }
-    // Its own port is not known before it listens, so that all are permitted.
+    // Its own port is unknown before it listens, so all are permitted.
     let web = WebOptions {
         permits: vec!["all".parse().expect("a permit")],
         time: Duration::from_secs(5),
@@ -349,7 +349,7 @@ fn large_and_deep_texts_are_refused_or_answered() {
     is_well(&server);
 }
 
-/// Regular expressions that take other engines for ever.
+/// Regular expressions that take other engines exponential time.
 #[test]
 fn patterns_take_no_time_that_is_not_theirs() {
     let server = start();

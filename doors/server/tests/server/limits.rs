@@ -1,4 +1,4 @@
-//! What clients may take, and what they are told beyond it.
+//! The limits of clients, and the answers beyond them.
 
 use crate::client::{Ask, connect};
 use crate::running::{ENDLESS, Running, SILENT, memory, numbers, open, service, with_clients};
@@ -40,7 +40,7 @@ fn an_address_has_so_many_requests_at_once() {
     assert_eq!(server.ask(&Ask::query("ASK {}")).status, 200);
 }
 
-/// A query that is alone, and needs more than there is, would not do better later.
+/// A query alone on the server that needs more than there is would not do better later.
 #[test]
 fn what_never_fits_is_too_large_and_not_told_to_come_again() {
     let server = Running::of(service("las", 4 << 20), memory(&numbers(2000)), open());
@@ -49,13 +49,13 @@ fn what_never_fits_is_too_large_and_not_told_to_come_again() {
     assert!(reply.text().contains("more than 4.0 MiB is needed"), "{}", reply.text());
 }
 
-/// What finds no memory waits for as long as it may take in all; beyond the bound, it is refused at once.
+/// A request without memory waits for up to its time limit; beyond the bound of waiting ones, it is refused at once.
 #[test]
 fn what_finds_no_room_waits_within_a_bound() {
     let session = vicus_service::SessionOptions::default();
     let clients = ClientLimits { waiting: 4, ..ClientLimits::default() };
     let server = Running::of(service("las", 8 << 20), memory(&numbers(2000)), Options { session, clients, ..open() });
-    // Sorting holds all that there is of memory, or fails when there is no more.
+    // Sorting holds all memory, or fails when there is no more.
     let greedy = "SELECT * { ?a ?b ?c . ?d ?e ?f . FILTER(?c < 1900) } ORDER BY ?f ?c";
     let greedy: Vec<_> = (0..8)
         .map(|_| {
@@ -74,7 +74,7 @@ fn what_finds_no_room_waits_within_a_bound() {
     println!("{refused} of 8 were refused");
     server.wait_for("vicus_memory_taken_bytes", |taken| taken == 0);
     assert_eq!(server.number("SELECT (COUNT(*) AS ?n) { ?s ?p ?o }"), 2000);
-    // As long as all threads that begin requests are busy, and none may wait, requests are refused.
+    // While all threads for new requests are busy, and none may wait, requests are refused.
     let closed = Running::start(&numbers(2000), with_clients(ClientLimits { waiting: 0, ..ClientLimits::default() }));
     let statuses: Vec<_> = (0..16)
         .map(|_| {
@@ -123,7 +123,7 @@ fn a_connection_that_says_nothing_is_closed() {
         assert!(began.elapsed() < Duration::from_secs(30), "it is closed");
         std::thread::sleep(Duration::from_millis(20));
     }
-    // A request that takes its time is not disturbed.
+    // A slow but permitted request is not disturbed.
     let quick = Running::start(&numbers(2000), with_clients(clients));
     let reply = quick.ask(&Ask::query(SILENT).parameter("timeout", "0.7"));
     assert_eq!(reply.status, 408, "{}", reply.text());
@@ -160,7 +160,7 @@ fn a_body_that_comes_too_slowly_is_refused() {
             assert!(began.elapsed() < Duration::from_secs(30), "{path}: it is refused");
         }
     }
-    // One that comes in pieces, but comes, is taken.
+    // A request in pieces that do come is taken.
     let text = format!("ASK {{}} #{}", "x".repeat(5000));
     let ask = Ask::post("/sparql", "application/sparql-query", text.clone()).bytes();
     let mut stream = connect(server.address);

@@ -17,7 +17,7 @@ pub(crate) struct Running {
     thread: Option<JoinHandle<std::io::Result<()>>>,
 }
 
-/// Everybody may update; what runs at the end is stopped soon.
+/// Every client may update; requests running at the end are stopped soon.
 pub(crate) fn open() -> Options {
     Options {
         access: Access { is_open: true, ..Access::default() },
@@ -26,7 +26,7 @@ pub(crate) fn open() -> Options {
     }
 }
 
-/// The same with other limits for clients.
+/// [`open`] with other limits for clients.
 pub(crate) fn with_clients(clients: ClientLimits) -> Options {
     Options { clients, ..open() }
 }
@@ -45,15 +45,15 @@ pub(crate) fn memory(turtle: &str) -> Data {
     Data::Memory(Dataset::new(Arc::new(Snapshot::of_turtle(turtle.as_bytes(), None).expect("the data is Turtle"))))
 }
 
-/// So many subjects with a number each.
+/// `count` subjects with a number each.
 pub(crate) fn numbers(count: usize) -> String {
     (0..count).map(|number| format!("<http://e/s{number}> <http://e/p> {number} .\n")).collect()
 }
 
-/// Has no end that a test would see.
+/// Has no end within a test.
 pub(crate) const ENDLESS: &str = "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l }";
 
-/// The same, and sends nothing before.
+/// An endless query without any rows.
 pub(crate) const SILENT: &str =
     "SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . FILTER(?c + ?f * ?i = -1) }";
 
@@ -82,13 +82,13 @@ impl Running {
         ask.send(self.address)
     }
 
-    /// Carries out an update that must succeed.
+    /// Carries out an update. It must succeed.
     pub(crate) fn update(&self, text: &str) {
         let reply = self.ask(&Ask::update(text));
         assert!(reply.status < 300, "{text}: {reply:?}");
     }
 
-    /// What a query of one number answers.
+    /// The answer of a query for one number.
     pub(crate) fn number(&self, text: &str) -> u64 {
         let reply = self.ask(&Ask::query(text).with("accept", "text/csv"));
         let answer = reply.text();
@@ -108,7 +108,7 @@ impl Running {
         number.unwrap_or_else(|| panic!("{name} is a number in {text}"))
     }
 
-    /// Waits until a number of `/metrics` is as wanted, and says how long that took.
+    /// Waits until a number of `/metrics` is as wanted, and returns the time taken.
     pub(crate) fn wait_for(&self, name: &str, wanted: impl Fn(u64) -> bool) -> Duration {
         let began = Instant::now();
         loop {

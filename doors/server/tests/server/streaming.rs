@@ -1,4 +1,4 @@
-//! Answers that are sent while their query runs.
+//! Answers sent while their query runs.
 
 use crate::client::{Ask, connect};
 use crate::running::{ENDLESS, Running, SILENT, memory, numbers, open, service};
@@ -49,7 +49,7 @@ fn a_client_that_goes_before_anything_came_ends_its_query() {
     }
 }
 
-/// A client must not take the part that it got for the whole.
+/// A client must not take its part for the whole.
 #[test]
 fn an_error_after_the_first_byte_breaks_the_answer_off() {
     for strategy in strategies() {
@@ -77,14 +77,14 @@ fn a_long_answer_is_whole() {
     }
 }
 
-/// Boxes pause where a client reads nothing, and other clients are served meanwhile.
+/// Boxes pause if a client reads nothing, and other clients are served meanwhile.
 #[test]
 fn a_client_that_reads_nothing_stops_its_own_query_alone() {
     for strategy in strategies() {
         let server = under(strategy);
         let ask = Ask::query(ENDLESS).with("accept", "text/tab-separated-values");
         let slow: Vec<_> = (0..4).map(|_| ask.open(server.address)).collect();
-        // What sockets take on their own is sent; then nothing is.
+        // The sockets' own buffers are filled; then nothing is sent.
         let mut before = server.metric("vicus_memory_taken_bytes");
         let mut still = 0;
         while still < 5 {
@@ -122,7 +122,7 @@ fn metrics_say_what_holds_memory() {
     assert!(server.metric("vicus_memory_bytes{holder=\"indexes\"}") > 0);
 }
 
-/// One connection, many requests: also behind an answer that was streamed.
+/// One connection, many requests: also behind a streamed answer.
 #[test]
 fn a_connection_is_used_again() {
     let server = under("las");

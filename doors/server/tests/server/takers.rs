@@ -1,4 +1,4 @@
-//! Clients that take nothing of their answers, those that have no more to say, and those that have gone.
+//! Clients that take nothing of their answers, clients with no more to say, and gone clients.
 
 use crate::client::{Answer, Ask, connect};
 use crate::running::{ENDLESS, Running, SILENT, memory, numbers, open, service, with_clients};
@@ -18,12 +18,12 @@ fn impatient() -> vicus_server::Options {
     })
 }
 
-/// A request of HTTP/2 whose sender gives no window for its answer (RFC 9113, §6.9.2).
+/// A request of HTTP/2 without a window for its answer (RFC 9113, §6.9.2).
 fn without_window(address: std::net::SocketAddr, path: &str) -> TcpStream {
     with_window(address, path, 0)
 }
 
-/// One whose sender gives so small a window. It is built here byte by byte.
+/// A request with a window of this size. It is built here byte by byte.
 fn with_window(address: std::net::SocketAddr, path: &str, window: u8) -> TcpStream {
     let frame = |kind: u8, flags: u8, stream: u32, payload: &[u8]| {
         let length = (payload.len() as u32).to_be_bytes();
@@ -73,7 +73,7 @@ fn a_client_that_takes_nothing_is_broken_off() {
         assert!(!is_whole, "{coding}: what is cut says so");
         drop(closed);
     }
-    // One that takes, though slowly, is answered.
+    // A slow but taking client is answered.
     let text = "SELECT ?a ?b { ?a <http://e/p> ?n . ?b <http://e/p> ?m . FILTER(?m < 300) }";
     let mut answer = Ask::query(text).with("accept", "text/tab-separated-values").open(server.address);
     let (began, mut lines) = (Instant::now(), 0);
@@ -100,13 +100,13 @@ fn a_client_of_http_2_that_leaves_a_short_answer_is_broken_off() {
         for window in [0, 1] {
             let mut stream = with_window(server.address, path, window);
             let began = Instant::now();
-            // Until it is closed; a read that takes a minute fails.
+            // Until it is closed; a read of a minute fails.
             stream.read_to_end(&mut Vec::new()).unwrap_or_else(|error| panic!("{path}, {window}: {error}"));
             let took = began.elapsed();
             assert!(took > Duration::from_millis(400) && took < Duration::from_secs(10), "{path}, {window}: {took:?}");
         }
     }
-    // One that has taken all stays, and so does one whose query takes long.
+    // A client that has taken all stays, and so does one with a long query.
     let slow = "SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . FILTER(?c * ?f = -1) }";
     let slow = format!("/sparql?query={}", crate::client::escaped(slow));
     for path in ["/health", &slow] {
@@ -134,7 +134,7 @@ fn a_document_that_is_not_taken_is_broken_off() {
             let held = match is_plain {
                 true => {
                     let mut stream = connect(server.address);
-                    // So that little is taken by the systems on both sides.
+                    // Keeps the buffers of the systems on both sides small.
                     let ask = Ask::get(path).with("accept", "application/n-quads, application/n-triples");
                     stream.write_all(&ask.bytes()).expect("it is sent");
                     stream
@@ -189,7 +189,7 @@ fn a_client_that_has_no_more_to_say_is_answered() {
     assert_eq!(all.matches("HTTP/1.1 200").count(), 3, "{}", &all[..all.len().min(2000)]);
 }
 
-/// One that has gone altogether looks the same at first.
+/// A client that has gone altogether looks the same at first.
 #[test]
 fn a_client_that_has_gone_ends_its_query() {
     let server = Running::start(&numbers(2000), open());

@@ -1,4 +1,4 @@
-//! The server behind TLS, with a certificate that the test makes.
+//! The server behind TLS, with a certificate made by the test.
 
 use crate::client::Ask;
 use crate::running::{Running, folder, memory, numbers, open, service};
@@ -40,7 +40,7 @@ fn requests_are_answered_over_tls() {
     assert_eq!((reply.is_whole, reply.text().lines().count()), (true, 1 + 2000 * 20));
     let described = Ask::get("/sparql").with("accept", "application/n-triples").over(&mut stream).expect("it answers");
     assert!(described.text().contains("<https://localhost/sparql>"), "{}", described.text());
-    // Who speaks no TLS gets no answer.
+    // A client without TLS gets no answer.
     let mut plain = crate::client::connect(server.address);
     assert!(Ask::query("ASK {}").over(&mut plain).is_err());
 }

@@ -1,4 +1,4 @@
-//! Updates: who may, all or nothing, and what is left of them.
+//! Updates: the right to them, all or nothing, and their traces.
 
 use crate::client::Ask;
 use crate::running::{Running, folder, memory, numbers, open, service};
@@ -19,7 +19,7 @@ fn bearer(ask: Ask, token: &str) -> Ask {
     ask.with("authorization", &format!("Bearer {token}"))
 }
 
-/// All ways in which data may be changed.
+/// All ways of changing data.
 fn changes() -> Vec<Ask> {
     let put = |method: &str| {
         Ask::new(method, "/store?default").with("content-type", "text/turtle").body("<http://e/s> <http://e/p> 1 .")
@@ -121,7 +121,7 @@ fn updates_of_several_clients_all_happen() {
                 scope.spawn(move || {
                     for number in 0..10 {
                         server.update(&format!("INSERT DATA {{ <http://e/c{client}> <http://e/p> {number} }}"));
-                        // What was acknowledged is seen.
+                        // Acknowledged updates are seen.
                         assert!(server.boolean(&format!("ASK {{ <http://e/c{client}> <http://e/p> {number} }}")));
                     }
                 });
@@ -145,7 +145,7 @@ fn a_query_that_runs_is_not_changed() {
     assert_eq!((reply.is_whole, reply.text().lines().count()), (true, 1 + 2000 * 100));
 }
 
-/// Graphs as documents, beyond what the W3C's suite asks.
+/// Graphs as documents, beyond the W3C's suite.
 #[test]
 fn graphs_are_documents() {
     let server = Running::start("", open());
@@ -184,7 +184,7 @@ fn an_update_that_has_no_room_waits_for_it() {
     let text = format!("INSERT DATA {{\n{}}}", (0..4000).map(line).collect::<String>());
     let bytes = update_bytes_with(&text, &ParseOptions::default());
     let service = service("las", bytes * 5 / 2);
-    // A call that takes the memory of two.
+    // A call with the memory of two.
     let empty = Dataset::new(Arc::new(Snapshot::of_ntriples(b"").unwrap()));
     let mut other = service.session(&empty, SessionOptions::default()).call().unwrap();
     let mut long = "SELECT * {} #".to_owned();
@@ -202,7 +202,7 @@ fn an_update_that_has_no_room_waits_for_it() {
         std::thread::sleep(Duration::from_millis(100));
         assert!(updates.iter().all(|update| !update.is_finished()));
         drop(other);
-        // The end of any request is told to those that wait.
+        // The end of any request is told to waiting ones.
         while !updates.iter().all(|update| update.is_finished()) {
             assert_eq!(server.number("SELECT (COUNT(*) AS ?n) {}"), 1);
         }

@@ -1,7 +1,7 @@
 //! The W3C's suites for the SPARQL 1.1 Protocol and the Graph Store Protocol: their requests, sent as they stand, and
-//! the answers that they expect.
+//! their expected answers.
 //!
-//! Where a request goes is ours to choose (`/sparql/` becomes `/sparql`, `/gsp` becomes `/store`); all else is the
+//! The request's path is ours to choose (`/sparql/` becomes `/sparql`, `/gsp` becomes `/store`); all else is the
 //! suite's.
 
 use crate::client::{Ask, Reply};
@@ -15,7 +15,7 @@ use std::io::Read;
 use std::path::Path;
 use vicus_server::Options;
 
-/// Tests that are not passed, with the reason.
+/// Tests not passed, with the reason.
 const NOT_PASSED: [(&str, &str); 0] = [];
 
 const MANIFEST: &str = "http://www.w3.org/2001/sw/DataAccess/tests/test-manifest#";
@@ -74,12 +74,12 @@ impl Manifest {
         }
     }
 
-    /// The node that a property leads to.
+    /// The node at the end of a property.
     fn node(&self, subject: NamedOrBlankNodeRef<'_>, space: &str, name: &str) -> Option<NamedOrBlankNode> {
         self.one(subject, &name_in(space, name)).map(node_of)
     }
 
-    /// The members of the list that a property leads to.
+    /// The members of the list at the end of a property.
     fn list(&self, subject: NamedOrBlankNodeRef<'_>, space: &str, name: &str) -> Vec<NamedOrBlankNode> {
         let (mut members, mut next) = (Vec::new(), self.node(subject, space, name));
         while let Some(list) = next.filter(|list| list.as_ref() != rdf::NIL.into()) {
@@ -102,7 +102,7 @@ impl Manifest {
         Some((self.text(body.as_ref(), CONTENT, "chars").expect("a body has a text"), encoding))
     }
 
-    /// Runs all tests: the names of those that passed, and what is wrong with the others.
+    /// Runs all tests: the names of passed ones, and the faults of the others.
     fn run(&self, files: &BTreeMap<String, Vec<u8>>) -> Vec<(String, Result<(), String>)> {
         let root = NamedNode::new_unchecked(&self.base);
         let tests = self.list(root.as_ref().into(), MANIFEST, "entries");
@@ -221,7 +221,7 @@ fn node_of(term: Term) -> NamedOrBlankNode {
     }
 }
 
-/// Its blank nodes have names that follow from what is said about them.
+/// Its blank nodes get names by their triples.
 fn triples(turtle: &[u8]) -> Result<Graph, String> {
     let parser = TurtleParser::new().with_base_iri("http://www.example/").expect("an IRI");
     let mut graph: Graph = parser.for_slice(turtle).collect::<Result<_, _>>().map_err(|error| error.to_string())?;
@@ -329,7 +329,7 @@ fn the_service_describes_itself() {
     assert_eq!((of_type("Dataset"), of_type("NamedGraph")), (1, 1), "{graph}");
 }
 
-/// Which the suites' requests are for.
+/// The host of the suites' requests.
 fn for_www() -> Options {
     Options { allow_hosts: vec!["www.example".into()], ..open() }
 }

@@ -14,7 +14,7 @@ fn a_call_that_fails_or_is_cancelled_leaves_the_others_and_the_data_as_they_are(
     let cancel = Cancel::new();
     let limited = |memory, cancel: &Cancel| {
         let limits = Limits { memory: Some(memory), cancel: cancel.clone(), ..Limits::default() };
-        // One box hands out the rows: what is endless leaves a thread to the others.
+        // One box hands out the rows: an endless query leaves a thread to the others.
         service.session(&dataset, SessionOptions { limits, parallel_answers: false, ..shared() })
     };
     let start = |session: &vicus_service::Session, text: &str| {
@@ -36,7 +36,7 @@ fn a_call_that_fails_or_is_cancelled_leaves_the_others_and_the_data_as_they_are(
     let running = start(&limited(1 << 29, &cancel), ENDLESS);
     cancel.cancel();
     assert_eq!(running.wait().map(drop).unwrap_err().kind(), ErrorKind::Cancelled);
-    // Its handle cancels what comes later as well.
+    // Its handle cancels later calls as well.
     let later = limited(1 << 29, &cancel).call().unwrap().prepare(MODEST).map(drop).unwrap_err();
     assert_eq!(later.kind(), ErrorKind::Cancelled);
 }
@@ -83,7 +83,7 @@ fn time_is_up_wherever_a_call_is() {
         let text = format!("SELECT * {{ VALUES ?x {{ {} }} }}", "1 ".repeat(10_000));
         let parsing = hurried(0).count(&text).unwrap_err();
         assert!(matches!(parsing, Error::TimeLimit { during: Stage::Parsing }), "{strategy}: {parsing}");
-        // What was prepared in time may start too late.
+        // A query prepared in time may start too late.
         let call = hurried(1).call().unwrap();
         std::thread::sleep(Duration::from_millis(5));
         let late = call.answer(&prepare("SELECT * { ?a ?b \"7\" }"), Count).map(drop).unwrap_err();
@@ -99,7 +99,7 @@ fn a_call_that_no_thread_waits_for_ends_when_its_time_is_up() {
     under_all_strategies(|strategy| {
         let service = service(strategy, 1 << 30);
         let limited = |time| {
-            // One box hands out the rows: what is endless leaves a thread to the others.
+            // One box hands out the rows: an endless query leaves a thread to the others.
             let limits = Limits { time, ..Limits::default() };
             service.session(&dataset(), SessionOptions { limits, parallel_answers: false, ..shared() })
         };
@@ -183,7 +183,7 @@ fn a_session_says_base_and_moment() {
     assert_eq!(session.count("ASK { <7> <p> \"8\" }").unwrap(), 0);
 }
 
-/// For a plan that is recorded here and simulated elsewhere.
+/// For a plan recorded here and simulated elsewhere.
 #[test]
 fn a_query_is_planned_for_as_many_threads_as_the_session_says() {
     let service = service("las", 1 << 30);

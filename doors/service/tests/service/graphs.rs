@@ -1,4 +1,4 @@
-//! The triples of CONSTRUCT and DESCRIBE: which ones, and as what text.
+//! The triples of CONSTRUCT and DESCRIBE, and their texts.
 
 use super::*;
 use oxrdf::graph::CanonicalizationAlgorithm;
@@ -9,14 +9,14 @@ use vicus_service::{Error, ErrorKind, Format};
 pub(super) const RDF: [Format; 6] =
     [Format::NTriples, Format::NQuads, Format::Turtle, Format::TriG, Format::RdfXml, Format::JsonLd];
 
-/// What other parsers read from a text, with canonical names of blank nodes.
+/// The triples read from a text by other parsers, with canonical names of blank nodes.
 fn read(format: Format, text: &[u8]) -> Graph {
     let mut graph: Graph = parsed(format, text).into_iter().collect();
     graph.canonicalize(CanonicalizationAlgorithm::Unstable);
     graph
 }
 
-/// The triples that other parsers read from a text, each as often as it is there.
+/// The triples read from a text by other parsers, each as often as it is there.
 pub(super) fn parsed(format: Format, text: &[u8]) -> Vec<Triple> {
     let of_quads = |quads: Result<Vec<Quad>, String>| -> Result<Vec<Triple>, String> {
         quads?
@@ -80,7 +80,7 @@ const PIECES: [&str; 24] = [
     "a text of more than sixteen bytes",
 ];
 
-/// Triples with terms of all kinds. Half of them have predicates that XML can name.
+/// Triples with terms of all kinds. Half of them have predicates with names in XML.
 fn random_triples(chance: &mut Chance) -> String {
     let mut lines = String::new();
     for number in 0..300 {
@@ -162,8 +162,7 @@ fn several_boxes_write_one_graph_under_every_strategy() {
     });
 }
 
-/// All triples in which a pattern of constants and variables (`?x`) matches, as solutions: nested loops over all
-/// triples.
+/// All matches of a pattern of constants and variables (`?x`), as solutions: nested loops over all triples.
 fn solutions<'a>(data: &'a [[String; 3]], patterns: &[[String; 3]]) -> Vec<Vec<(String, &'a str)>> {
     let mut all: Vec<Vec<(String, &str)>> = vec![Vec::new()];
     for pattern in patterns {
@@ -275,7 +274,7 @@ fn random_graphs_are_those_of_nested_loops_under_every_strategy() {
                 "{}",
                 story()
             );
-            // Many blank nodes that are alike take long to be named.
+            // Many similar blank nodes take long to be named.
             if expected.len() <= 24 || !expected.iter().any(|line| line.contains("_:")) {
                 assert!(
                     read(Format::NTriples, written.as_bytes()) == graph_of(expected.iter().cloned()),
@@ -318,7 +317,7 @@ fn the_memory_of_a_set_of_triples_is_booked() {
     let service = service("las", 1 << 30);
     let limits = vicus_service::Limits { memory: Some(4 << 20), ..Default::default() };
     let session = service.session(&dataset(), SessionOptions { limits, ..shared() });
-    // Millions of triples, each of which must be remembered.
+    // Millions of triples, and each must be remembered.
     let greedy = "CONSTRUCT { ?s <http://e/p> ?f } { ?a ?b ?c . ?d ?e ?f BIND (IRI(CONCAT('http://e/', ?c)) AS ?s) }";
     assert_eq!(session.count(greedy).unwrap_err().kind(), ErrorKind::MemoryLimit);
     // New blank nodes differ, so their triples are not remembered: they would take 7 MB.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use vicus_service::{check_store, create_store, open_store};
 use vicus_store::Store;
 
-/// Waiting for so long is a failure.
+/// A longer wait is a failure.
 const LONG: Duration = Duration::from_secs(120);
 
 struct Folder(PathBuf);
@@ -26,7 +26,7 @@ impl Drop for Folder {
     }
 }
 
-/// Commits numbers as objects of this subject, so many in a transaction.
+/// Commits numbers as objects of this subject, in one transaction.
 fn commit(store: &Store, subject: usize, numbers: std::ops::Range<usize>) {
     let node = |name: &str| NamedNode::new_unchecked(format!("http://e/{name}{subject}"));
     let mut transaction = store.write().expect("there is memory");
@@ -79,7 +79,7 @@ fn changes_are_merged_beside_writers_and_readers_under_all_strategies() {
     });
 }
 
-/// Folders lie where the base files should go.
+/// Folders lie in place of the base files.
 #[test]
 fn a_merge_that_fails_is_told_and_tried_again() {
     let folder = Folder::new("fails");
@@ -96,8 +96,7 @@ fn a_merge_that_fails_is_told_and_tried_again() {
     assert_eq!((store.snapshot().change_count(), count(&service, &store)), (0, 5000));
 }
 
-/// One thread, which a call has for itself for most of the time: the merge still comes to its end, and so does the
-/// call.
+/// One thread, used by a call for most of the time: the merge still comes to its end, and so does the call.
 #[test]
 fn calls_and_a_merge_share_one_thread() {
     let folder = Folder::new("one-thread");
@@ -108,7 +107,8 @@ fn calls_and_a_merge_share_one_thread() {
     let keeper = service.keep(&store).expect("there is a thread");
     while keeper.kept().merges == 0 {
         assert_eq!(count(&service, &store), 20_000);
-        // An update holds the turn to write while its pattern needs the only thread, for which a slice may be waiting.
+        // An update holds the turn to write while its pattern needs the only thread; a slice may be waiting for the
+        // turn on it.
         let mut transaction = store.write().expect("there is memory");
         let text = "DELETE { ?a ?b ?c } WHERE { ?a ?b ?c FILTER (?c < 0) }";
         service.update(text, &mut transaction, SessionOptions::default()).expect("nothing fails");

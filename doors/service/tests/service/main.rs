@@ -1,4 +1,4 @@
-//! Calls to a service: what they share, how they end, and where their answers go.
+//! Calls to a service: their shared state, their ends, and the sinks of their answers.
 
 mod calls;
 mod datasets;
@@ -39,13 +39,13 @@ fn service(strategy: &str, bytes: u64) -> Service {
     Service::new(runtime, MemoryBudget::new(bytes))
 }
 
-/// Options under which several boxes share the work even of few rows.
+/// Options that share the work among several boxes even for few rows.
 fn shared() -> SessionOptions {
     let plan = PlanOptions { parallel_rows: 100, ..PlanOptions::default() };
     SessionOptions { plan, parallel_answers: true, ..SessionOptions::default() }
 }
 
-/// What each of the strategies promises.
+/// Runs a test of a promise that holds under each strategy.
 fn under_all_strategies(test: impl Fn(&str)) {
     for strategy in vicus::STRATEGIES {
         test(strategy.name());

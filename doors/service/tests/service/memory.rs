@@ -1,4 +1,4 @@
-//! The memory that calls hold together.
+//! The memory of calls together.
 
 use super::*;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,11 +1,11 @@
-//! Where answers go.
+//! The sinks of answers.
 
 use super::*;
 use std::io::{self, Write};
 use std::sync::Mutex;
 use vicus_service::{Each, Error, ErrorKind, Format};
 
-/// Takes so many bytes, then fails with this.
+/// Takes a number of bytes, then fails with this error.
 struct Short(usize, io::ErrorKind);
 
 impl Write for Short {

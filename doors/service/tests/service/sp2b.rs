@@ -1,5 +1,5 @@
-//! SP2Bench's queries on a store whose data came about by updates: as many rows as at least two other engines found,
-//! under each strategy. The data lies beside the repository; without it, the test says so and passes.
+//! SP2Bench's queries on a store with data made by updates: the numbers of rows agreed on by at least two other
+//! engines, under each strategy. The data lies beside the repository; without it, the test says so and passes.
 
 use super::*;
 use std::io::Read;
@@ -8,9 +8,9 @@ use vicus_service::{create_store, open_store};
 
 const FILE: &str = "sp2b-10000.nt.gz";
 
-/// A store with other data, and texts of updates that make these lines of it.
+/// A store with other data, and texts of updates that turn it into these lines.
 fn prepared(lines: &[&str]) -> (String, Vec<String>) {
-    // Blank nodes of different documents and requests are different, so what has some is there from the beginning.
+    // Blank nodes of different documents and requests are different, so lines with some are there from the beginning.
     let is_named = |line: &str| line.starts_with('<') && !line.contains(" _:");
     let (mut loaded, mut updates) = (String::new(), Vec::new());
     let mut steps = String::new();

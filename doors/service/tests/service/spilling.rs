@@ -1,4 +1,4 @@
-//! Calls that hold more than they may, with a folder for temporary files.
+//! Calls beyond their memory, with a folder for temporary files.
 
 use super::*;
 use vicus_service::{Count, Error, Limits, TemporaryFolder};
@@ -11,7 +11,7 @@ fn large() -> Dataset {
     Dataset::new(Arc::new(Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples")))
 }
 
-/// Queries that hold rows only where these can be spilled, and how many solutions they have.
+/// Queries that hold rows only in places that can spill, and their numbers of solutions.
 const QUERIES: [(&str, u64); 9] = [
     ("SELECT * { ?s ?p ?o } ORDER BY ?o ?s", 60_000),
     ("SELECT DISTINCT ?s ?o { ?s ?p ?o }", 60_000),
@@ -20,7 +20,7 @@ const QUERIES: [(&str, u64); 9] = [
     ("CONSTRUCT { ?s ?p ?s } { ?s ?p ?o }", 60_000),
     ("SELECT ?s ?p (COUNT(?o) AS ?n) { ?s ?p ?o } GROUP BY ?s ?p", 60_000),
     ("SELECT ?s ?p (COUNT(DISTINCT ?o) AS ?n) (MAX(?o) AS ?m) { ?s ?p ?o } GROUP BY ?s ?p", 60_000),
-    // What is grouped can't be looked up in an index. The numbers are those of a loop over both sides.
+    // Grouped rows can't be looked up in an index. The numbers are from a loop over both sides.
     (
         "SELECT * { { SELECT ?s ?o { ?s <http://e/p0> ?o } GROUP BY ?s ?o } { SELECT ?t ?o { ?t <http://e/p1> ?o } GROUP BY ?t ?o } }",
         9_996,
@@ -58,7 +58,7 @@ fn calls_within_little_memory_have_the_whole_answer_under_all_strategies() {
     });
 }
 
-/// Calls that together may hold less than each of them by itself spill what they get no memory for.
+/// Calls with less memory together than the sum of their limits spill the rows that get none.
 #[test]
 fn calls_at_once_spill_what_the_whole_has_no_room_for() {
     let dataset = large();

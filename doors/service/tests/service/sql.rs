@@ -49,11 +49,11 @@ fn a_plan_with_solutions_holds_them_and_is_not_kept() {
     let predicate = prepare("SELECT * FROM \"http://e/p\"");
     let solutions = prepare("SELECT * FROM SPARQL('SELECT ?s ?o { ?s ?p ?o }') AS s");
     assert!(predicate.can_be_kept() && !solutions.can_be_kept());
-    // 3,000 rows of two texts of several bytes, and where each begins.
+    // 3,000 rows of two texts of several bytes, and the offset of each.
     assert!(solutions.plan_bytes() > predicate.plan_bytes() + 3000 * 16, "{}", solutions.plan_bytes());
 }
 
-/// It had a time, a memory and a number of rows of its own.
+/// The inner query once had a time, a memory and a number of rows of its own.
 #[test]
 fn solutions_are_a_part_of_the_call() {
     let service = service("las", 1 << 30);
@@ -61,10 +61,10 @@ fn solutions_are_a_part_of_the_call() {
     let memory = Some(4 << 20);
     let error = written(&limited(&service, Limits { memory, ..Limits::default() }), &of(GREEDY)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::MemoryLimit, "{error}");
-    // The boxes of such a query hold little: what is collected is what counts.
+    // The boxes of such a query hold little: the collected rows count.
     let error = written(&limited(&service, Limits { memory, ..Limits::default() }), &of(ENDLESS)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::MemoryLimit, "{error}");
-    // Four tables, of which each has room.
+    // Four tables; each of them alone has room.
     let one = "SELECT ?s ?o ?a { ?s ?p ?o BIND (CONCAT(?o, \" and a text that is long enough to be seen\") AS ?a) }";
     let small = limited(&service, Limits { memory: Some(3 << 20), ..Limits::default() });
     assert_eq!(written(&small, &of(one)).unwrap(), "n\r\n3000\r\n");
@@ -88,7 +88,7 @@ fn solutions_are_a_part_of_the_call() {
     assert!(matches!(written(&cancelled, &of(count)), Err(Error::Cancelled)));
     stopping.join().unwrap();
 
-    // What is wanted of the statement's rows says nothing of the solutions.
+    // The statement's limit of rows does not apply to the solutions.
     let limits = Limits { rows: Some(5), ..Limits::default() };
     let first =
         service.session(&dataset(), SessionOptions { first_rows: Some(1), limits, ..SessionOptions::default() });

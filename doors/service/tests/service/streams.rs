@@ -1,4 +1,4 @@
-//! Answers that a reader takes piece by piece: bounded, paced by the reader, and cancelled with it.
+//! Answers read piece by piece: bounded, paced by the reader, and cancelled with it.
 
 use super::*;
 use std::future::poll_fn;
@@ -10,9 +10,9 @@ use vicus_service::{
 
 type Answering = Running<TextSink<StreamWriter>>;
 
-/// What may wait in a stream here.
+/// The most text waiting in a stream here.
 const MOST: usize = 64 << 10;
-/// What a box may write beyond that before it pauses: a piece that is ready, with the row that filled it.
+/// The text a box may write beyond it before it pauses: a finished piece, with the row that filled it.
 const BEYOND: usize = (256 << 10) + 1024;
 
 fn begin(service: &Service, options: SessionOptions, text: &str, format: Format) -> (Answering, StreamReader) {
@@ -44,8 +44,7 @@ fn sorted_lines(text: &[u8]) -> Vec<&[u8]> {
     lines
 }
 
-/// Nine million rows go through some hundred kilobytes, whatever the reader's speed, and are the rows that any other
-/// sink gets.
+/// Nine million rows go through some hundred kilobytes, at any speed of the reader, and are the rows of any other sink.
 #[test]
 fn a_stream_is_what_a_whole_answer_is() {
     const PAIRS: &str = "SELECT ?c ?f { ?a ?b ?c . ?d ?e ?f FILTER (?a = <http://e/7>) }";
@@ -119,7 +118,7 @@ fn a_time_limit_ends_a_query_whose_reader_takes_nothing() {
         let service = service(strategy, 1 << 30);
         let limits = Limits { time: Some(Duration::from_millis(50)), ..Limits::default() };
         let (running, mut reader) = begin(&service, SessionOptions { limits, ..shared() }, ENDLESS, Format::Csv);
-        // Nobody takes anything until it is over.
+        // No reader takes anything until it is over.
         assert_eq!(finish(running).unwrap_err().kind(), ErrorKind::TimeLimit, "{strategy}");
         let last = loop {
             match block_on(poll_fn(|context| reader.poll_piece(context))) {
@@ -156,12 +155,12 @@ fn only_the_first_rows_are_handed_out_where_no_more_are_wanted() {
     });
 }
 
-/// How a reader takes what is written.
+/// The speed of a reader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Reading {
     Fast,
     Slow,
-    /// It comes when the boxes have written as much as they may.
+    /// It comes when the boxes have written to their limit.
     Late,
 }
 
@@ -217,7 +216,7 @@ fn rows_of(format: Format, text: &[u8]) -> Vec<String> {
     rows
 }
 
-/// What a reader takes of a stream of a few kilobytes.
+/// The text and the rows that a reader takes of a stream of a few kilobytes.
 fn taken(running: Answering, mut reader: StreamReader, reading: Reading) -> (Vec<u8>, u64) {
     if reading == Reading::Late {
         std::thread::sleep(Duration::from_millis(20));
@@ -236,7 +235,7 @@ fn taken(running: Answering, mut reader: StreamReader, reading: Reading) -> (Vec
     (streamed, ending.join().expect("no panic"))
 }
 
-/// Begins with a stream of so few bytes that boxes pause after each write.
+/// Begins with a stream small enough to pause boxes after each write.
 fn begin_small(
     call: vicus_service::Call,
     prepared: &Arc<vicus_service::Prepared>,
@@ -284,7 +283,7 @@ fn each_row_comes_once_in_every_format_at_every_speed() {
     }
 }
 
-/// The same of many rows that are plain columns: a million of SQL came as 1.07 million.
+/// The case of many rows of plain columns: a million of SQL came as 1.07 million.
 #[test]
 fn each_row_of_sql_comes_once_as_arrow() {
     let count: u64 = if cfg!(debug_assertions) { 50_000 } else { 1_000_000 };
@@ -309,7 +308,7 @@ fn each_row_of_sql_comes_once_as_arrow() {
     }
 }
 
-/// What Arrow's own reader makes of a stream is what N-Triples has, whichever box wrote first.
+/// Arrow's own reader finds in a stream the rows of N-Triples, in any order of the writing boxes.
 #[test]
 fn an_arrow_stream_has_the_same_rows() {
     use arrow_array::cast::AsArray;

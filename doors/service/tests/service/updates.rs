@@ -1,4 +1,4 @@
-//! Updates as calls: what they do under each strategy, how they fail, and what LOAD may read.
+//! Updates as calls: their effect under each strategy, their failures, and the files for LOAD.
 
 use super::web::{of_type, respond, serve};
 use super::*;
@@ -128,7 +128,7 @@ fn random_programs_do_the_same_under_all_strategies() {
             });
         }
         let program = program.join(" ;\n");
-        // From whatever the strategy before has left.
+        // Starts from the data left by the strategy before.
         let over_store = format!("CLEAR ALL ; INSERT DATA {{ {} }} ;\n{program}", texts.join(" . "));
         let folder = folder(&format!("program-{number}"));
         let store = create_store(&folder).unwrap();
@@ -260,7 +260,7 @@ fn load_reads_files_of_the_folder_and_no_others() {
     }
 }
 
-/// Data whose changes take long.
+/// Data with slow changes.
 struct Slow(Draft);
 
 impl Updating for Slow {
@@ -285,7 +285,7 @@ fn an_update_that_ends_after_its_time_is_not_stored() {
     assert!(matches!(result, Err(Error::TimeLimit { .. })), "{result:?}");
 }
 
-/// Data whose work is cancelled at a question.
+/// Data that cancels the work at a question.
 struct CancelledAt {
     draft: Draft,
     cancel: Cancel,
@@ -330,7 +330,7 @@ fn the_work_of_one_operation_is_cancelled_between_its_steps() {
     };
     let (result, all, _) = cancelled_at(usize::MAX);
     result.unwrap();
-    // The four orders that have the default graph are merged, and each asks after 16384 quads.
+    // The four orders with the default graph are merged, and each asks after 16384 quads.
     assert!(all >= 4 * (100_000 / 16_384), "{all} questions");
     for question in [0, all / 3, all - 1] {
         let (result, asked, data) = cancelled_at(question);

@@ -1,4 +1,4 @@
-//! SERVICE over HTTP, with servers of the tests' own: answers in each format, all that is no answer, and limits.
+//! SERVICE over HTTP, with servers of the tests' own: answers in each format, all invalid answers, and limits.
 
 use super::*;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -72,7 +72,7 @@ const XML: &str = r#"<?xml version="1.0"?><sparql xmlns="http://www.w3.org/2005/
     </results></sparql>"#;
 const TSV: &str = "?s\t?r\n<http://e/a>\t\"one\"@en\n<http://e/z>\t\"of no row\"\n\t2\n";
 
-/// Two rows that ask an endpoint.
+/// Two rows, each of which asks an endpoint.
 fn two() -> Dataset {
     let text = b"<http://e/a> <http://e/p> \"x\" .\n<http://e/b> <http://e/p> \"y\" .\n";
     Dataset::new(Arc::new(Snapshot::of_ntriples(text).expect("good N-Triples")))
@@ -97,7 +97,7 @@ fn tsv(session: &Session, text: &str) -> Result<String, Error> {
     Ok(String::from_utf8(written).unwrap())
 }
 
-/// What the endpoint's part of a query failed with.
+/// The failure of the endpoint's part of a query.
 fn failure(error: Error) -> String {
     match &error {
         Error::Failed { error: inner, .. } => {
@@ -144,7 +144,7 @@ fn an_endpoint_answers_in_the_format_of_its_choice() {
     }
 }
 
-/// CSV, which has only texts, comes last in what is asked for.
+/// CSV, which has only texts, comes last in the request.
 #[test]
 fn an_endpoint_may_answer_in_csv() {
     let csv = "r,s\r\none,http://e/a\r\n\"of \"\"no\"\" row\",http://e/z\r\n2,\r\n";
@@ -227,7 +227,7 @@ fn what_is_no_answer_is_told_or_left_out_by_silent() {
     ];
     let service = service("las", 1 << 30);
     for (url, says) in &cases {
-        // What it redirects to is a matter of permission as well.
+        // The target of its redirect needs a permission as well.
         let permits = if url.starts_with(&away) { vec![away.parse().unwrap()] } else { vec![Permit::all()] };
         let session = session_with(&service, WebOptions { permits, ..WebOptions::default() });
         let error = failure(tsv(&session, &asking(url, "")).unwrap_err());
@@ -239,7 +239,7 @@ fn what_is_no_answer_is_told_or_left_out_by_silent() {
     }
 }
 
-/// A solution whose only value is a triple term of so many levels.
+/// A solution with a triple term of `levels` levels as its only value.
 fn nested_json(levels: usize) -> String {
     let part = |name: &str| format!(r#"{{"type":"uri","value":"http://e/{name}"}}"#);
     let opening = format!(r#"{{"type":"triple","value":{{"subject":{},"predicate":{},"object":"#, part("s"), part("p"));

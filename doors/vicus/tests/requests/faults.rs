@@ -1,4 +1,4 @@
-//! Boxes that go wrong, block, or have work left after their pill, under every strategy: what a user sees of it.
+//! Boxes that go wrong, block, or have work left after their pill, under every strategy: the user's view of them.
 
 use crate::{numbers, source, strategies, wait};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,7 +30,7 @@ where
     (net, sum)
 }
 
-/// A request that does what it should.
+/// A well-behaved request.
 fn good() -> (Arc<Model>, Arc<AtomicUsize>) {
     let (net, sum) = read_by_sum("good", |turn| {
         turn.send(0, Envelope::new([Column::from(vec![1u64, 2, 3])]));
@@ -80,7 +80,8 @@ fn an_invocation_that_sends_without_end_fails_its_request_alone() {
         let error = wait(&request, &strategy).unwrap_err();
         let FlowError::Failed { name, error } = error else { panic!("{strategy}: {error}") };
         assert_eq!((&*name, error.downcast_ref()), ("endless", Some(&SentTooMuch { output: 0, bound: 1 << 20 })));
-        // One that asks is not stopped: it sends as much as its reader's input holds, and goes on when that is read.
+        // A box that asks for room is not stopped: it sends as much as its reader's input holds, and goes on when that
+        // is read.
         let mut left = 1000;
         let (mut net, sum) = read_by_sum("asks", move |turn| {
             while turn.ask_room(0) {
@@ -98,8 +99,8 @@ fn an_invocation_that_sends_without_end_fails_its_request_alone() {
     }
 }
 
-/// A source and so many boxes behind it, each of which passes its pill on, asks to run again, and then cleans up in so
-/// many invocations.
+/// A source and `boxes` boxes behind it; each passes its pill on, asks to run again, and then cleans up in `times`
+/// invocations.
 fn clean_ups(boxes: usize, times: usize, done: &Arc<AtomicUsize>) -> Arc<Model> {
     let mut net = ModelBuilder::new("clean-ups");
     let cleans = || {
@@ -170,7 +171,7 @@ fn a_request_that_is_cancelled_or_fails_does_not_wait_for_clean_ups() {
     }
 }
 
-/// What a box waits for.
+/// The event that a box waits for.
 #[derive(Default)]
 struct Signal(Mutex<usize>, Condvar);
 
@@ -196,7 +197,7 @@ fn every_strategy_lends_a_thread_while_a_box_blocks() {
         for threads in [1, 2] {
             let runtime = runtime(&strategy, threads);
             let (ended, blocks) = (Arc::new(Signal::default()), Arc::new(Signal::default()));
-            // On each thread a box that blocks until eight requests have ended that were submitted meanwhile.
+            // On each thread a box that blocks until eight requests, submitted meanwhile, have ended.
             let blocking: Vec<Request> = (0..threads)
                 .map(|_| {
                     let (ended, blocks) = (Arc::clone(&ended), Arc::clone(&blocks));
@@ -222,7 +223,7 @@ fn every_strategy_lends_a_thread_while_a_box_blocks() {
 
 #[test]
 fn what_waits_behind_a_box_that_blocks_is_run_by_others() {
-    // All is submitted at once to one thread: quick boxes wait in whatever queue the thread has when it blocks.
+    // All is submitted at once to one thread: quick boxes wait in that thread's queue when it blocks.
     for strategy in strategies() {
         for place in 0..4 {
             let runtime = runtime(&strategy, 1);

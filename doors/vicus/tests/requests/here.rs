@@ -1,4 +1,4 @@
-//! Requests that begin on their caller's thread, under every strategy: what a user sees of it.
+//! Requests that begin on their caller's thread, under every strategy: the user's view of them.
 
 use crate::{numbers, source, strategies, wait};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,7 +9,8 @@ use vicus::{
     BoxId, BoxModel, Column, Envelope, FlowError, Model, ModelBuilder, OverBudget, Request, Runtime, Turn, library,
 };
 
-/// So long that no caller leaves its request to the threads, and so short that each does after one invocation.
+/// Too long for any caller to leave its request to the threads, and short enough for each to do so after one
+/// invocation.
 const FOR_EVER: Duration = Duration::MAX;
 const NOT_LONG: Duration = Duration::ZERO;
 
@@ -23,7 +24,7 @@ fn submit(runtime: &Runtime, model: &Arc<Model>) -> Request {
     runtime.submit_here(model, Vec::new(), u64::MAX, &|| false)
 }
 
-/// The threads that boxes ran on.
+/// The threads of the boxes.
 type Threads = Arc<Mutex<Vec<ThreadId>>>;
 
 /// A source that sends the numbers below `end` one by one, five boxes behind it that pass them on, and a reader that
@@ -73,7 +74,7 @@ fn chain(end: u64) -> (Arc<Model>, Threads, Arc<AtomicUsize>) {
     (net.build().unwrap(), threads, sum)
 }
 
-/// A source with this code, whose output ends the request.
+/// A source with this code. Its output ends the request.
 fn one_box<F>(name: &'static str, act: F) -> Arc<Model>
 where
     F: FnMut(&mut Turn<'_>) + Clone + Send + Sync + 'static,
@@ -151,7 +152,7 @@ fn a_caller_that_gives_up_cancels_its_request() {
     for strategy in strategies() {
         for caller_works in [Duration::from_micros(50), FOR_EVER] {
             let runtime = runtime(&strategy, 2, caller_works);
-            // Between two invocations, of which there would be no end.
+            // Between two of endless invocations.
             let endless = one_box("runs again", |turn| turn.run_again());
             let asked = AtomicUsize::new(0);
             let gives_up = || asked.fetch_add(1, Ordering::Relaxed) >= 10;
@@ -211,7 +212,7 @@ fn what_goes_wrong_on_a_caller_s_thread_fails_the_request_alone() {
 
 #[test]
 fn a_box_that_blocks_its_caller_leaves_the_other_boxes_to_the_threads() {
-    // The first box blocks until the other one has run, in whatever order they come.
+    // The first box blocks until the other one has run, in any order of their coming.
     #[derive(Default)]
     struct Gate(Mutex<bool>, Condvar);
     for strategy in strategies() {

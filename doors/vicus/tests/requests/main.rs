@@ -1,4 +1,4 @@
-//! Requests under every strategy: what a user sees of them.
+//! Requests under every strategy: the user's view of them.
 
 mod faults;
 mod here;
@@ -6,7 +6,7 @@ mod here;
 use std::time::Duration;
 use vicus::{BoxModel, FlowError, Request, STRATEGIES, Schema, Totals, Turn, Type};
 
-/// Every strategy, and some that hold few tasks in a queue.
+/// Every strategy, and some with few tasks in a queue.
 fn strategies() -> impl Iterator<Item = String> {
     let small = ["central:capacity=1", "locality-queues:capacity=1", "las:pin=pu"];
     STRATEGIES.iter().map(|strategy| strategy.name()).chain(small).map(str::to_owned)
@@ -16,7 +16,7 @@ fn numbers() -> Schema {
     Schema::new([("n", Type::U64)])
 }
 
-/// Waits for what only a mistake of the runtime can hold up for so long.
+/// Waits, with a limit that only a mistake of the runtime can exceed.
 fn wait(request: &Request, what: &str) -> Result<Totals, FlowError> {
     request.wait_for(Duration::from_secs(60)).unwrap_or_else(|| panic!("{what}: a request never ended"))
 }

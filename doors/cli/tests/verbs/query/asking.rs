@@ -105,7 +105,7 @@ fn a_text_and_its_plan_are_booked() {
         &["query values: more than 8.0 MiB is needed:", "for its text", "--memory-limit"],
     );
     assert_eq!(stdout(&run(&[&asked[..], &["64M"]].concat())), "values\t50000\n");
-    // Patterns that are alike would be one.
+    // Equal patterns would be one.
     let numbers: String = (2..=500).map(|number| format!(",{number}")).collect();
     let objects = format!("ASK {{ ?s ?p 1{numbers} }}");
     let text = stderr(&ask("2M", &objects));
@@ -113,7 +113,7 @@ fn a_text_and_its_plan_are_booked() {
         assert!(text.contains(part), "`{part}` is part of: {text}");
     }
     assert_eq!(stdout(&ask("16M", &objects)), "query\tno\n");
-    // The error names the user's limit, not what text and plan have left of it.
+    // The error names the user's limit, not the rest left by text and plan.
     let sort = "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l } ORDER BY ?a ?i";
     let data = file("text-sort.nt", generated_text());
     let args = ["query", "--data", &data, "--memory-limit", "1M", "--no-spill", "--format", "count", sort];
@@ -175,7 +175,7 @@ fn long_strings_are_booked_as_they_are_made() {
 fn computed_strings_need_no_more_memory_than_the_rows_on_their_way() {
     let data =
         file("passing.nt", (0..40).map(|n| format!("<http://e/{n}> <http://e/p> \"{n}\" .\n")).collect::<String>());
-    // 16,000 strings that all differ, of 4 kB each.
+    // 16,000 different strings of 4 kB each.
     let pad = "x".repeat(4000);
     let bind = format!(
         "?a ?p ?b . ?c ?p ?d . ?e ?p ?f FILTER (STRLEN(?f) = 1) BIND (CONCAT(?b, ?d, \"-\", ?f, \"{pad}\") AS ?x)"
@@ -241,7 +241,7 @@ fn a_query_that_takes_too_long_is_cancelled() {
             &["time was up while running", "--timeout"],
         );
     }
-    // Few rows are expected of this one, so it begins on the thread that looks after the time.
+    // Few rows are expected of this one, so it begins on the thread that watches the time.
     let next = |node: usize| (node + 1) % 2000;
     let circle: String =
         (0..2000).map(|n| format!("<http://e/n{n}> <http://e/p> <http://e/n{}> .\n", next(n))).collect();
@@ -342,7 +342,7 @@ fn memory_that_can_not_be_had_is_an_error_of_the_box_that_asked() {
     let line =
         |n: u64| format!("<http://e/s{n}> <http://e/p> {n} .\n<http://e/s{n}> <http://e/q> <http://e/s{}> .\n", n % 97);
     let data = file("no-memory.ttl", (0..9000).map(line).collect::<String>());
-    // All pairs: 81 million rows, which exceed the limit.
+    // All pairs: 81 million rows, beyond the limit.
     let pairs = "?a <http://e/p> ?v . ?b <http://e/q> ?w";
     // There is enough memory for the rows of the built side, but not for their table.
     let some = format!("{{ SELECT ?a ?b {{ {pairs} }} LIMIT 14000000 }}");
@@ -371,7 +371,7 @@ fn memory_that_can_not_be_had_is_an_error_of_the_box_that_asked() {
         assert!(error.ends_with(" of memory can't be had"), "{name}: {said}");
         eprintln!("{name}: {error}");
     }
-    // The limit is enough for a query that needs little.
+    // The limit is enough for a small query.
     let few = format!(
         "ulimit -v 800000; exec \"$0\" query --threads 2 --data \"$1\" --format count 'SELECT * {{ {pairs} }} LIMIT 5'"
     );
@@ -520,7 +520,7 @@ fn timings_are_objects_a_line_with_the_promised_keys() {
             assert!(line[key].is_number(), "{key} in {line}");
         }
         let taken: u64 = line["taken"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
-        // A short query runs on the calling thread, which takes nothing from a queue.
+        // A short query runs on the calling thread, and takes nothing from a queue.
         assert!(taken <= line["tasks"].as_u64().unwrap());
     }
     assert_eq!(lines[2]["triples"], 4);
@@ -597,7 +597,7 @@ fn explain_with_timings_shows_what_a_run_did_and_writes_no_results() {
     assert_eq!(bytes, 2 * bytes_of(&lines), "two copies took as much each");
 }
 
-/// Bytes that all boxes of a plan took. The name may have a blank, so it is counted from the arrow.
+/// The bytes taken by all boxes of a plan. The name may have a blank, so fields are counted from the arrow.
 fn bytes_of(lines: &[&str]) -> u64 {
     let numbers = |line: &&str| -> Vec<u64> {
         let cells = line.split(" <- ").next().unwrap().split_whitespace().rev().take(2);
@@ -642,7 +642,7 @@ fn a_file_that_can_not_be_opened_or_written_is_named() {
     // `--data` took every word behind it for a file, the query too.
     fails(&["query", "--data", &data, &data, NAMES], &["there are 2 words", &data, "--data of its own"]);
     fails(&["query", NAMES, &data, "--data", &data], &["there are 2 words", &data, "--data of its own"]);
-    // What clap refuses ends with its status 2.
+    // clap's own refusals end with its status 2.
     for args in [
         &["query", "--data", &data, NAMES, "--strategy", "fastest"][..],
         &["query", "--data", &data, NAMES, "--no-such-option"],
@@ -698,7 +698,7 @@ fn a_reader_that_closes_the_pipe_ends_the_query_quietly() {
 #[test]
 fn ctrl_c_ends_at_once_and_cleanly() {
     let data = generated();
-    // While it waits for its data, and while it answers a query that would take for ever.
+    // While it waits for its data, and while it answers an endless query.
     let endless = "SELECT (1 AS ?x) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l } ORDER BY ?a ?d ?g ?j";
     for (data, query) in [("-", NAMES), (&*data, endless)] {
         let mut child = vicus()

@@ -52,7 +52,7 @@ fn any_hash_seed_gives_the_same_answers() {
     assert!(option.stdout == by_chance, "the option is there, so the variable is not looked at");
 }
 
-/// The same graph in every syntax.
+/// One graph in every syntax.
 const GRAPHS: [(&str, &str); 8] = [
     ("nt", "<http://e/a> <http://e/p> \"x\" .\n<http://e/a> <http://e/q> <http://e/b> .\n"),
     ("nq", "<http://e/a> <http://e/p> \"x\" .\n<http://e/a> <http://e/q> <http://e/b> .\n"),
@@ -83,7 +83,7 @@ fn every_syntax_is_read_by_its_ending_plain_and_packed() {
     let lines = GRAPHS[0].1;
     for (ending, text) in &GRAPHS {
         let (gzip, zstd) = (gzip(text.as_bytes()), zstd(text.as_bytes()));
-        // First bytes tell what is packed, with an ending for it or not.
+        // First bytes tell the packing, with an ending for it or not.
         for (name, contents) in [
             (format!("all.{ending}"), text.as_bytes()),
             (format!("all.{ending}.gz"), &gzip),
@@ -163,7 +163,7 @@ fn bad_data_of_every_syntax_is_told_with_file_line_and_column() {
     fails(&["query", "--data", &data, ALL], &["torn.rdf.gz could not be read"]);
 }
 
-/// A small file whose entities, or whose depth, made the parsers take all memory or the whole stack.
+/// A small file with entities or a depth that made the parsers take all memory or the whole stack.
 #[test]
 fn what_parsers_can_not_bound_is_bounded() {
     let mut entities = "<!ENTITY e0 \"0123456789\">".to_owned();

@@ -31,7 +31,7 @@ fn triples_are_turtle_for_people_and_any_syntax_on_request() {
     assert!(plan.starts_with("describe ?a <http://e/x> ["), "{plan}");
 }
 
-/// Said before the data is read, which may take long.
+/// Refused before the data is read, which may take long.
 #[test]
 fn a_format_that_can_not_hold_the_answer_is_refused_with_those_that_can() {
     let missing = "/no/such/file.nt";

@@ -27,7 +27,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Fails with status 1 and a message that says this; never a panic.
+/// Fails with status 1 and these texts in the message; never with a panic.
 fn fails(args: &[&str], says: &[&str]) {
     let output = run(args);
     let text = stderr(&output);
