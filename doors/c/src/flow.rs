@@ -27,7 +27,7 @@ pub(crate) struct vicus_operator {
     pub(crate) reserved: u32,
     /// Makes the state of a box of one instance; without it, the state is `data`.
     pub(crate) create: Option<CreateFn>,
-    /// One invocation.
+    /// Runs one invocation.
     pub(crate) act: Option<ActFn>,
     /// Frees the state of a box.
     pub(crate) destroy: Option<DropFn>,

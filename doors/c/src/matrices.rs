@@ -47,7 +47,7 @@ impl Operand for Elements {
 pub(crate) struct vicus_matrix_options {
     /// The bytes of the program's structure.
     pub(crate) size: u32,
-    /// One of `order`.
+    /// The order of tiles, from `order`.
     pub(crate) order: u32,
     /// Rows of a tile; 0: the library's choice.
     pub(crate) tile_rows: usize,
@@ -55,7 +55,7 @@ pub(crate) struct vicus_matrix_options {
     pub(crate) tile_columns: usize,
     /// Pages of a segment; 0: the library's choice.
     pub(crate) segment_pages: usize,
-    /// One of `pattern`.
+    /// The pattern of segments, from `pattern`.
     pub(crate) pattern: u32,
     /// For later.
     pub(crate) reserved: u32,

@@ -36,7 +36,7 @@ pub(crate) struct Held {
 enum Kept {
     /// In memory: the current version, and the lock for changes.
     Memory(Mutex<Dataset>, Mutex<()>),
-    /// In a folder.
+    /// A store in a folder.
     Folder {
         /// Merges changes in the background; ended first.
         _keeper: Keeper,
@@ -325,7 +325,7 @@ pub(crate) unsafe extern "C" fn vicus_data_free(data: *mut Held) {
 pub(crate) struct vicus_query_options {
     /// The bytes of the program's structure.
     pub(crate) size: u32,
-    /// One of `language`.
+    /// The query's language, from `language`.
     pub(crate) language: u32,
     /// 0: no limit.
     pub(crate) timeout_ms: u64,

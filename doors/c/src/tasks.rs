@@ -122,9 +122,9 @@ pub(crate) struct vicus_access {
     pub(crate) bytes: usize,
     /// How many stretches there are; 0 and 1 are one.
     pub(crate) rows: usize,
-    /// From one stretch to the next, in bytes.
+    /// The distance from one stretch to the next, in bytes.
     pub(crate) stride: usize,
-    /// One of `access`.
+    /// The mode of the access, from `access`.
     pub(crate) mode: u32,
     /// Bits of `access`.
     pub(crate) flags: u32,

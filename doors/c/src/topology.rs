@@ -23,7 +23,7 @@ pub(crate) mod kind {
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(non_camel_case_types, reason = "the name that the header has")]
 pub(crate) struct vicus_place {
-    /// One of `place`.
+    /// The kind of place, from `place`.
     pub(crate) kind: u32,
     /// Its number among those of its kind.
     pub(crate) index: u32,

@@ -105,7 +105,7 @@ struct Predicted {
     /// `None`: distributions were not tried.
     #[serde(skip_serializing_if = "Option::is_none")]
     distribution: Option<String>,
-    /// By trace.
+    /// The times by trace.
     ms: Vec<f64>,
     /// The geometric mean over the traces of its time, divided by the least of all there.
     ratio: f64,
@@ -140,11 +140,11 @@ struct TaskType {
     name: String,
     invocations: u64,
     busy_ms: f64,
-    /// All together, in queues.
+    /// The time of all its tasks in queues.
     queued_ms: f64,
     /// Used by boxes and tasks from memory of their seat's node.
     near_bytes: u64,
-    /// From other nodes.
+    /// The bytes from other nodes.
     far_bytes: u64,
 }
 

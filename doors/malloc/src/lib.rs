@@ -35,7 +35,7 @@ struct Placer {
     bytes: unsafe extern "C" fn(*const c_void) -> size_t,
     /// A large block of the next allocator was given out.
     note: unsafe extern "C" fn(*const c_void, size_t),
-    /// Such a block is about to be freed, or addresses are unmapped.
+    /// A large block is about to be freed, or addresses are unmapped.
     forget: unsafe extern "C" fn(*const c_void, size_t),
 }
 

@@ -51,7 +51,7 @@ macro_rules! setters {
     };
 }
 
-/// How many teams the next league has, and how many threads each of them may have; 0 if nothing is said.
+/// The number of teams of the next league, and the most threads of each; 0: no clause.
 static TEAMS: AtomicI32 = AtomicI32::new(0);
 static TEAMS_THREADS: AtomicI32 = AtomicI32::new(0);
 

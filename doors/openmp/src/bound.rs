@@ -33,7 +33,7 @@ pub(crate) fn told(size: u32) -> &'static str {
 
 /// The places of a team's threads.
 pub(crate) struct Bound {
-    /// By the number of a thread, the processor of its seat.
+    /// The processor of each thread's seat, by the thread's number.
     processors: Vec<u32>,
     /// The processors of each thread, by number.
     sets: Vec<libc::cpu_set_t>,

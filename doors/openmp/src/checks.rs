@@ -20,7 +20,7 @@ pub(crate) fn begin(is_wanted: bool) {
     IS_ON.store(is_wanted, Ordering::Relaxed);
 }
 
-/// In a forked child.
+/// Resets the lock in a forked child.
 pub(crate) fn begin_anew() {
     HELD.begin_anew();
 }

@@ -37,7 +37,7 @@ pub(crate) struct Trait {
     value: usize,
 }
 
-/// Before each block.
+/// The header before each block.
 #[repr(C)]
 struct Header {
     start: *mut libc::c_void,

@@ -228,7 +228,7 @@ impl Object {
     }
 }
 
-/// Writes a word on a page that the loader has made read-only.
+/// Writes a word on a page that the loader may have made read-only.
 unsafe fn write(at: usize, value: usize) {
     unsafe {
         let bytes = libc::getauxval(libc::AT_PAGESZ) as usize;
@@ -267,7 +267,7 @@ pub(crate) fn begin() {
     }
     let of_library = |name: &CStr| {
         let address = unsafe { libc::dlsym(library, name.as_ptr()) }.addr();
-        // In a program that does not have the C library as a library of its own: the address given there by the linker.
+        // In a program without a library of its own for it: the address that the linker has given the function there.
         let mut place = MaybeUninit::<libc::Dl_info>::uninit();
         let is_known = unsafe { libc::dladdr(ptr::with_exposed_provenance(address), place.as_mut_ptr()) } != 0;
         (address != 0 && is_known && !(low..high).contains(&address)).then_some(address)

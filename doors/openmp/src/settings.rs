@@ -54,7 +54,7 @@ impl Kind {
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) icv: Icv,
-    /// By how many regions are around: `OMP_NUM_THREADS=4,2`.
+    /// The list of `OMP_NUM_THREADS=4,2`, by the number of enclosing regions.
     pub(crate) threads_by_level: Vec<i32>,
     /// The list of `OMP_PROC_BIND=spread,close`, by level.
     pub(crate) bind_by_level: Vec<u8>,
@@ -266,7 +266,7 @@ fn stack(text: &str, usual: &'static str) -> Result<usize, String> {
     if bytes < least { Err(format!("at least {} KiB: a thread has no room in less", least >> 10)) } else { Ok(bytes) }
 }
 
-/// In less, a thread of the library does not come to the program's code.
+/// The least stack: with less, a thread of the library does not come to the program's code.
 const LEAST_STACK: usize = 16 << 10;
 
 /// A number of bytes, in this unit if it names none.

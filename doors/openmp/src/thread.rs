@@ -80,7 +80,7 @@ pub(crate) struct Thread {
     pub(crate) number: u32,
     /// Whether it sits on a seat of its team, so tasks can be queued.
     pub(crate) is_seated: bool,
-    /// Whether it is alone in its team, and nothing is to be told of its tasks or cancelled: it calls them, as long as
+    /// Whether it is alone in its team, and its tasks need no report and no cancellation: it calls them, as long as
     /// none is queued.
     pub(crate) calls_tasks: bool,
     /// The running task.

@@ -156,7 +156,8 @@ impl<T> Guarded<T> {
 }
 
 impl<T: Default> Guarded<T> {
-    /// In a forked child: another thread may have held the lock, so the value is left as it is, and a new one is there.
+    /// Resets the lock in a forked child: another thread may have held it, so the value is left as it is, and a new one
+    /// takes its place.
     pub(crate) fn begin_anew(&self) {
         self.lock.init();
         std::mem::forget(self.with(std::mem::take));

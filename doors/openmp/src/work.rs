@@ -159,7 +159,7 @@ impl LoopStart {
     pub(crate) const EMPTY: LoopStart =
         LoopStart { kind: Kind::Static, chunk: 0, count: 0, first: 0, step: 0, end: 0, is_ordered: false, caller: 0 };
 
-    /// From `first` to before `end`.
+    /// A loop over signed numbers, from `first` to before `end`.
     pub(crate) fn signed(kind: Kind, first: i64, end: i64, step: i64, chunk: i64) -> LoopStart {
         let count = match step {
             0.. if first < end => (end.wrapping_sub(first) as u64 - 1) / (step as u64).max(1) + 1,

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard};
 
-/// At the beginning of each map.
+/// The header at the beginning of each map.
 #[repr(C)]
 pub(crate) struct Map {
     magic: u64,
@@ -23,7 +23,7 @@ pub(crate) struct Map {
     next: usize,
 }
 
-/// Before each block of a map with blocks of any size, and in each free block.
+/// The header before each block of a map with blocks of any size, and in each free block.
 #[repr(C)]
 struct Block {
     bytes: usize,

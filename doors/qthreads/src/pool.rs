@@ -15,7 +15,7 @@ use vicus::{NodeId, environment, team};
 
 pub(crate) struct Pool {
     pool: Arc<UntypedPool>,
-    /// By seat.
+    /// The handles by seat.
     own: Box<[Own]>,
     /// Handles of threads from outside, by their current node.
     outside: Box<[Mutex<Option<UntypedHandle>>]>,
@@ -150,7 +150,7 @@ mod tests {
         let mut again = take(all.len());
         again.sort_unstable();
         assert!(again.windows(2).all(|two| two[1] - two[0] >= 48));
-        // Between the loops this thread may go to another node, and does not find its half-freed blocks there.
+        // Between the loops this thread may go to another node, and does not find all of its freed blocks there.
         assert!(again == all || pool.outside.len() > 1, "what is free is used first");
     }
 }

@@ -28,7 +28,7 @@ pub(crate) enum Right {
 pub(crate) enum Denied {
     /// No client has the right.
     Never(&'static str),
-    /// With a token it could be.
+    /// A token could give the right.
     TokenNeeded,
     /// The token is none of this server's, or permits reading alone.
     WrongToken,

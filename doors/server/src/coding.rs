@@ -28,7 +28,7 @@ impl Coding {
         }
     }
 
-    /// By its name.
+    /// The coding of a name.
     pub(crate) fn of(name: &str) -> Option<Coding> {
         Some(match name.trim().to_ascii_lowercase().as_str() {
             "" | "identity" => Coding::Identity,

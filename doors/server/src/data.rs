@@ -68,7 +68,7 @@ impl Held {
         now
     }
 
-    /// Whether the data has changed since [`Held::now`] was asked. The data before is held until it is asked again.
+    /// Whether the data has changed since the last call of [`Held::now`]. The data of that call is held until the next.
     pub(crate) fn has_changed(&self) -> bool {
         !Arc::ptr_eq(&lock(&self.last).snapshot, &self.data.snapshot())
     }

@@ -114,7 +114,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) struct Ended {
     next: Pin<Box<Sleep>>,
-    /// From one interim answer to the next.
+    /// The pause from one interim answer to the next.
     pause: Duration,
     has_asked: bool,
     /// The unwritten rest of an interim answer.

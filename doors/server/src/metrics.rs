@@ -99,7 +99,7 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
 }
 
-/// All of them.
+/// The text of all counts.
 pub(crate) fn text(shared: &Shared) -> String {
     let metrics = &shared.metrics;
     let mut out = String::with_capacity(8 << 10);

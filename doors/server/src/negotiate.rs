@@ -64,7 +64,7 @@ impl Offer {
         }
     }
 
-    /// By a short name, as in `format=csv`.
+    /// The offer of a short name, as in `format=csv`.
     fn of_name(name: &str) -> Option<Offer> {
         match name {
             "explain" | "plan" => Some(Offer::Plan { json: true }),

@@ -63,7 +63,7 @@ pub(crate) struct Asked {
 
 /// How a query began.
 enum Started {
-    /// All of its answer is there.
+    /// A complete answer.
     Whole {
         media_type: &'static str,
         coding: Coding,

@@ -94,7 +94,7 @@ async fn handle(
     };
     complete(&shared, &mut response, origin);
     if !is_framed {
-        // The end of its body is not certain, and so is the next request's beginning.
+        // Neither the end of its body nor the beginning of the next request is certain.
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     if is_head && let Some(length) = http_body::Body::size_hint(response.body()).exact().filter(|length| *length > 0) {

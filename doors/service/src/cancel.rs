@@ -122,7 +122,7 @@ impl Submitted {
         Submitted { request, _listening: listening, timing: None }
     }
 
-    /// From now on its time is limited.
+    /// Limits its time from now on.
     ///
     /// # Errors
     /// The system gives no thread for the timer.

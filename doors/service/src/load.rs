@@ -71,7 +71,7 @@ impl Loading {
         Loading { load, submitted, began }
     }
 
-    /// From now on its time is limited.
+    /// Limits its time from now on.
     ///
     /// # Errors
     /// The system gives no thread for the limit.

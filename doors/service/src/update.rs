@@ -42,7 +42,8 @@ pub trait Updating {
     /// As [`Updating::snapshot`].
     fn change(&mut self, change: Change) -> Result<(), Shared>;
 
-    /// From now on its work asks this function at bounded steps, and ends with its error. By default it does not ask.
+    /// Has its work call this function at bounded steps, and end with the function's error. By default it does not call
+    /// it.
     fn ask(&mut self, _ask: Ask) {}
 }
 

@@ -12,7 +12,7 @@ use arrow_schema::{DataType, Schema, TimeUnit};
 use vicus_flow::{BoxError, Column, Envelope};
 use vicus_sql::{SqlType, TableColumn};
 
-/// The columns of a table with this schema. Those of other types can't be read, and the others can.
+/// The columns of a table with this schema. Columns of other types can't be read, and the rest can.
 pub(crate) fn columns(schema: &Schema) -> Vec<TableColumn> {
     let column = |field: &std::sync::Arc<arrow_schema::Field>| match kind(field.data_type()) {
         Some(kind) => TableColumn::new(field.name(), kind),

@@ -125,7 +125,7 @@ impl<T: Table> Table for Guarded<T> {
 }
 
 struct GuardedScan {
-    /// Or why it could not be begun.
+    /// The scan, or the reason why it could not begin.
     scan: Result<Box<dyn Scan>, String>,
     path: PathBuf,
     format: &'static str,

@@ -195,7 +195,7 @@ pub fn collect<R: Send>(range: Range<usize>, f: impl Fn(usize) -> R + Sync) -> V
     in_runtime(|| vicus_machine::collect(range, &f))
 }
 
-/// In the caller's runtime, or else in the global one.
+/// Runs `f` in the caller's runtime, or else in the global one.
 #[inline]
 fn in_runtime<R: Send>(f: impl FnOnce() -> R + Send) -> R {
     if is_in_runtime() { f() } else { in_global(f) }

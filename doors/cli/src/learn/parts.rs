@@ -37,7 +37,7 @@ pub(super) struct Tried {
     pub(super) part: Part,
     /// `dealt`, `undealt`, `intense`, or a distribution.
     pub(super) how: String,
-    /// By trace.
+    /// The times by trace.
     pub(super) ms: Vec<f64>,
     /// The geometric mean over the traces of its time, divided by the program's without it.
     pub(super) ratio: f64,

@@ -48,7 +48,7 @@ pub(crate) struct Args {
     format: Format,
 }
 
-/// How many triples recordings are of if nothing else is said.
+/// The triples of a recording without another number.
 const MILLION: u64 = 1_000_000;
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {

@@ -29,7 +29,7 @@ trait Number: Copy {
     unsafe fn change(at: *mut Self, f: impl Fn(Self) -> Self) -> (Self, Self);
 }
 
-/// Under the lock.
+/// Changes the value under the lock.
 pub(super) unsafe fn alone<T: Copy>(at: *mut T, f: impl Fn(T) -> T) -> (T, T) {
     ATOMIC.with(|| unsafe {
         let before = at.read_unaligned();

@@ -20,8 +20,8 @@ fn schedule(number: i32, chunk: i64, count: u64) -> (Kind, i64, bool) {
         35 | 44 => (Kind::Returning, chunk.max(1)),
         36 | 39 | 42 | 43 | 46 => (Kind::Guided, chunk.max(1)),
         37 => here().task().icv.schedule.of_loop(),
-        // Chunks of the `runtime` schedule's length; without a length, each thread has one part, rounded up to a
-        // multiple of the chunk.
+        // The `runtime` schedule's number of chunks at a time; without a number, each thread has one part, rounded up
+        // to a multiple of the chunk.
         47 => match here().task().icv.schedule.of_loop() {
             (Kind::Static, 0) => {
                 let each = count.div_ceil(u64::from(here().team().size)).max(1);

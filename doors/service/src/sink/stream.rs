@@ -110,7 +110,7 @@ impl Drop for Writing {
 }
 
 impl StreamWriter {
-    /// All is written.
+    /// Ends the text: all is written.
     pub fn end(&self) {
         self.0.shared.end(End::Whole);
     }
