@@ -36,7 +36,8 @@ pub(crate) struct Args {
     /// library.
     #[arg(long, value_name = "DISTRIBUTION")]
     data_distribution: Option<Distribution>,
-    /// The least size of blocks with this distribution, at least 4096; by default `VICUS_DATA_DISTRIBUTION_FROM`, else 131072.
+    /// The least size of blocks with this distribution, at least 4096; by default `VICUS_DATA_DISTRIBUTION_FROM`, else
+    /// 131072.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(4096..))]
     data_distribution_from: Option<u64>,
     /// The program, compiled by gcc or clang with -fopenmp, and its arguments.
