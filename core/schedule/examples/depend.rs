@@ -1,4 +1,4 @@
-//! Times the ordering of a task by its data: a stencil's blocks, which recur in each step, and a matrix's rows.
+//! Times the ordering of tasks by their data: a stencil's blocks, repeated in each step, and a matrix's rows.
 //!
 //! `cargo run --release -p vicus-schedule --example depend`. Measured on an idle machine, or not at all.
 #![allow(clippy::disallowed_methods, reason = "an example is its own world: it may look at the clock")]

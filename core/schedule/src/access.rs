@@ -1,8 +1,8 @@
-//! The data that a task describes: which bytes it reads and writes. The order of tasks and their places follow from it.
+//! A task's description of its data: the bytes it reads and writes. The order of tasks and their places follow from it.
 
 use std::fmt;
 
-/// What a task does with bytes.
+/// A task's use of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// Reads them.
@@ -11,11 +11,13 @@ pub enum Mode {
     Write,
     /// Reads and writes them.
     ReadWrite,
-    /// Reads and writes them, at the same time as the tasks before and behind it that say the same: these see to it themselves that
-    /// they don't disturb each other. All others are ordered, as by a write (`concurrent` of OmpSs, `inoutset` of OpenMP).
+    /// Reads and writes the bytes at the same time as the neighbouring tasks with this mode for them: these tasks keep
+    /// themselves from disturbing each other. All other tasks are ordered as by a write (`concurrent` of OmpSs,
+    /// `inoutset` of OpenMP).
     Concurrent,
-    /// Reads and writes them, in any order among the tasks before and behind it that say the same of the same bytes, but never two at
-    /// once. All others are ordered, as by a write (`commutative` of OmpSs, `mutexinoutset` of OpenMP).
+    /// Reads and writes the bytes in any order among the neighbouring tasks with this mode for the same bytes, but
+    /// never two at once. All other tasks are ordered as by a write (`commutative` of OmpSs, `mutexinoutset` of
+    /// OpenMP).
     Commutative,
 }
 
@@ -26,7 +28,8 @@ impl Mode {
     }
 }
 
-/// Bytes that a task reads or writes: `rows` stretches of `bytes` each, `stride` bytes from one's start to the next one's.
+/// The bytes a task reads or writes: `rows` stretches of `bytes` each, `stride` bytes from one's start to the next
+/// one's.
 ///
 /// ```
 /// use vicus_schedule::{Access, Mode};
@@ -37,7 +40,7 @@ impl Mode {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Access {
-    /// Where it begins: an address, or a number in a world without memory.
+    /// The first address, or a number in a world without memory.
     pub start: usize,
     /// How long a stretch is, in bytes.
     pub bytes: usize,
@@ -47,11 +50,13 @@ pub struct Access {
     pub stride: usize,
     /// Read, written, or both.
     pub mode: Mode,
-    /// Whether this datum is used so intensely that it alone decides where the task goes (Muddukrishna et al., algorithm 3).
+    /// Whether the task uses this datum so intensely that it alone decides the task's place (Muddukrishna et al.,
+    /// algorithm 3).
     pub intense: bool,
     /// Whether it is written past the caches, by non-temporal stores.
     pub streams: bool,
-    /// How many times each of its bytes is stored, if it is written. It makes a difference where the caches of a core pass each store on.
+    /// How many times each byte is stored, if the access writes. This matters if the caches of a core pass each store
+    /// on.
     pub stores: u32,
 }
 
@@ -72,7 +77,7 @@ impl Access {
         self
     }
 
-    /// Marks it as the datum that decides where the task goes.
+    /// Marks the access as the datum that decides the task's place.
     pub const fn intense(mut self) -> Access {
         self.intense = true;
         self
@@ -106,7 +111,8 @@ impl Access {
 }
 
 impl Access {
-    /// Whether it is as long as data are: one of a few bytes only says an order, and one of a tebibyte or more stands for all memory.
+    /// Whether the access has the length of data: one of a few bytes only says an order, and one of a tebibyte or more
+    /// stands for all memory.
     pub(crate) const fn has_data(&self) -> bool {
         self.total_bytes() >= 64 && self.total_bytes() < 1 << 40
     }
@@ -136,7 +142,7 @@ impl fmt::Debug for Access {
 mod tests {
     use super::*;
 
-    /// What happened: the addition overflowed.
+    /// The addition overflowed once.
     #[test]
     fn stretches_end_with_the_last_address() {
         let plain = Access::new(usize::MAX - 5, 100, Mode::Read);

@@ -17,7 +17,7 @@ pub struct ByRequest<T> {
     /// Emptied deques for the next request.
     spare: Vec<VecDeque<T>>,
     tasks: usize,
-    /// The request that [`ByRequest::in_turn`] has served last, and the last one of the round.
+    /// The request last served by [`ByRequest::in_turn`], and the last one of the round.
     served: Option<(RequestId, RequestId)>,
 }
 
@@ -66,8 +66,8 @@ impl<T> ByRequest<T> {
         self.take(0, VecDeque::pop_front)
     }
 
-    /// A task of the next younger request than the one that was served last in this way. A round begins with the oldest request, and ends with the
-    /// youngest that there was when it began: so no request waits for those that come after it, again and again.
+    /// A task of the next younger request after the last one served in this way. A round begins with the oldest request
+    /// and ends with the youngest at its beginning: so no request waits again and again for later ones.
     pub fn in_turn(&mut self, end: End) -> Option<T> {
         let in_round = self.served.and_then(|(served, last)| {
             let next = self.requests.partition_point(|entry| entry.0 <= served);
@@ -82,7 +82,7 @@ impl<T> ByRequest<T> {
         }
     }
 
-    /// Takes out the task of a request that is next to an end, of those that are `wanted`.
+    /// Takes out the first task of a request, counted from this end, among the `wanted` ones.
     pub fn remove(&mut self, request: RequestId, end: End, wanted: impl Fn(&T) -> bool) -> Option<T> {
         self.take(self.place(request).ok()?, |tasks| {
             let at = match end {
@@ -94,14 +94,14 @@ impl<T> ByRequest<T> {
         })
     }
 
-    /// Takes out every task of a request for which `goes` says yes, and hands them to `dropped`.
+    /// Takes out every task of a request for which `goes` says yes, and hands each to `dropped`.
     pub fn sweep(&mut self, request: RequestId, goes: impl Fn(&T) -> bool, mut dropped: impl FnMut(T)) {
         while let Some(task) = self.remove(request, End::Youngest, &goes) {
             dropped(task);
         }
     }
 
-    /// The index of a request, or the one where it would be inserted.
+    /// The index of a request, or the index to insert it at.
     #[inline]
     fn place(&self, request: RequestId) -> Result<usize, usize> {
         // Often there is only one.

@@ -1,4 +1,5 @@
-//! Dealing: where a task with a footprint goes. One function for all worlds, which only tell where bytes lie.
+//! Dealing: the place of a task with a footprint. One function serves all worlds; a world only tells the places of
+//! bytes.
 
 use crate::access::{data_bytes, total_bytes};
 use crate::{Access, QueueId};
@@ -12,49 +13,57 @@ pub struct Dealing {
     /// A task is dealt only if its bytes exceed this: the last-level cache per core (algorithm 1, line 3), or the
     /// private cache (algorithm 3, line 8).
     pub more_bytes_than: u64,
-    /// Whether bytes that are spread evenly over the locations stay with the spawner (algorithm 1, line 3).
+    /// Whether bytes spread evenly over the locations stay with the spawner (algorithm 1, line 3).
     pub only_uneven: bool,
-    /// From so many requests on, a task that is large enough to be dealt goes to the location of its spawner's node, wherever its bytes lie: requests fill the
-    /// machine then, and caches have what each has used before. `None` is never.
+    /// With at least this number of requests, a task large enough to be dealt goes to the location of its spawner's
+    /// node, wherever its bytes lie: requests then fill the machine, and caches have each request's recent data.
+    /// `None`: never.
     pub crowd: Option<u32>,
-    /// Of the tasks with more bytes than this that a task spawns, the first so many, and all if it has as many itself, are dealt only if 80 percent of their bytes
-    /// lie where they would go: such a task is taken to divide its work, so that its tasks use what it has just used. `None` deals them as all others.
+    /// Applies to the tasks with more bytes than this spawned by one task: to the first ones, up to this number, and to
+    /// all if the spawner has more bytes itself. They are dealt only if 80 percent of their bytes lie at one
+    /// destination: such a spawner is taken to divide its work, so its tasks use its own recent data. `None` deals them
+    /// like all others.
     pub fan: Option<u32>,
-    /// Locations whose bytes cost at most so many percent more than the cheapest are as good as that: the one to which the spawner's seat has sent the fewest bytes
-    /// gets the task, unless 80 percent of its bytes lie at the cheapest one, or it is a part of its spawner's work. `None`: the first of the cheapest.
+    /// Locations whose bytes cost at most this many percent more than the cheapest are as good as the cheapest: the
+    /// task goes to the one that got the fewest bytes from the spawner's seat. Exceptions: 80 percent of the task's
+    /// bytes lie at the cheapest one, or the task is a part of its spawner's work. `None`: the first of the cheapest.
     pub spread_within: Option<u32>,
-    /// Of an access of more stretches, so many are looked up, and stand for all; `None` is no limit. The spawner looks, and all seats may wait for what it
-    /// spawns.
+    /// Looks up at most this number of an access's stretches, standing for all; `None` is no limit. The spawner looks,
+    /// and all seats may wait for its tasks.
     pub stretches_at_most: Option<u32>,
-    /// By location, whether bytes can lie there: "evenly" refers to these locations. A node may have cores and no memory.
+    /// By location, whether bytes can lie there: "evenly" refers to these locations. A node may have cores and no
+    /// memory.
     pub holds: Vec<bool>,
     /// Whether the intensely used datum's home decides first, without the size test (algorithm 3, line 3).
     pub intensity_first: bool,
-    /// Whether only data that lie in one place for each allocation (distribution `coarse`, and memory from a seat's heap) count
+    /// Whether only data in one place for each allocation (distribution `coarse`, and memory from a seat's heap) count
     /// as bytes and as the intensely used datum (algorithm 3, line 2).
     pub only_coarse: bool,
-    /// Whether boxes are dealt as well, by the heads of their inputs. Otherwise they go by their kind: an envelope that has just been
-    /// sent is in its sender's caches, wherever its pages lie.
+    /// Whether boxes are dealt as well, by the heads of their inputs. Otherwise they go by their kind: a freshly sent
+    /// envelope is in its sender's caches, wherever its pages lie.
     pub boxes: bool,
-    /// By NUMA node, the locations that share its memory: its own, or those of the nearest node that has any. Invariant: no list
-    /// is empty.
+    /// By NUMA node, the locations that share its memory: its own, or those of the nearest node with any. Invariant: no
+    /// list is empty.
     pub locations: Vec<Vec<LocationId>>,
     /// The queue of each location. A location without seats has the queue of the nearest location with seats.
     pub queues: Vec<QueueId>,
-    /// `costs[from][to]`: the cost of a byte at location `to` for a task that is dealt to location `from`: the OS's value or a
-    /// latency, counted from the seats of that location's queue. Invariant: locations with the same queue have the same row.
+    /// `costs[from][to]`: the cost of a byte at location `to` for a task dealt to location `from`: the OS's value or a
+    /// latency, counted from the seats of that location's queue. Invariant: locations with the same queue have the same
+    /// row.
     pub costs: Vec<Vec<u32>>,
 }
 
-/// What is known of a task that spawns others ([`Dealing::fan`]). A closure that runs as a part of another task, such as the second one of a join that no thread has
-/// taken, is that task. One word: it is stored and loaded with each task, and a load right after a store in pieces would be slow.
+/// Facts about a spawning task ([`Dealing::fan`]). A closure run as a part of another task, such as the second one of a
+/// join not taken by another thread, counts as that task. One word: it is stored and loaded with each task, and a load
+/// right after a store in pieces would be slow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spawner(u64);
 
 impl Spawner {
     const HAS_DATA: u64 = 1 << 63;
 
-    /// A task that has spawned nothing yet. Whether it has data enough to be dealt itself says [`Plan::divides`](crate::Plan::divides).
+    /// A task that has spawned nothing yet. [`Plan::divides`](crate::Plan::divides) says whether its data suffice to
+    /// deal the task itself.
     pub fn new(has_data: bool) -> Spawner {
         Spawner(if has_data { Spawner::HAS_DATA } else { 0 })
     }
@@ -74,21 +83,22 @@ impl Spawner {
     }
 }
 
-/// A world's knowledge of where bytes lie.
+/// A world's knowledge of the places of bytes.
 pub trait Whereabouts {
-    /// Whether the whole allocation in which a stretch begins lies in one place.
+    /// Whether the whole allocation around the start of a stretch lies in one place.
     fn is_in_one_place(&self, stretch: &Range<usize>) -> bool;
 
-    /// Tells where the bytes of a stretch lie, as far as it is known: by node and home number (see [`Dealing::location`]), and
-    /// how many they are, from the beginning of the stretch on. Numbers that are `cycle` apart are equivalent.
+    /// Reports the known places of a stretch's bytes: node, home number (see [`Dealing::location`]) and number of
+    /// bytes, from the beginning of the stretch on. Numbers `cycle` apart are equivalent.
     fn tell(&mut self, stretch: Range<usize>, cycle: usize, tell: &mut dyn FnMut(NodeId, usize, u64));
 
-    /// The same for all stretches of an access, one after the other: for a world that looks several up more cheaply.
+    /// Like [`Whereabouts::tell`] for all stretches of an access, one after the other: for a world with a cheaper
+    /// lookup of several.
     fn tell_all(&mut self, access: &Access, cycle: usize, tell: &mut dyn FnMut(NodeId, usize, u64)) {
         access.stretches().for_each(|stretch| self.tell(stretch, cycle, tell));
     }
 
-    /// The node on which one byte lies, if it is known.
+    /// The node of one byte, if it is known.
     fn node_of(&mut self, address: usize) -> Option<NodeId> {
         let mut found = None;
         self.tell(address..address.saturating_add(1), 1, &mut |node, _, _| found = Some(node));
@@ -96,22 +106,22 @@ pub trait Whereabouts {
     }
 }
 
-/// Sums of a task's bytes by location. Used again for the next task, so that dealing allocates nothing.
+/// Sums of a task's bytes by location. Reused for the next task, so dealing allocates nothing.
 #[derive(Debug, Default)]
 pub struct Shares {
     bytes: Vec<u64>,
-    /// The location of the first byte whose location is known.
+    /// The location of the first byte with a known location.
     first: Option<LocationId>,
-    /// By location, the bytes of tasks that went to its seats ([`Dealing::spread_within`]). What was long ago counts less.
+    /// By location, the bytes of tasks sent to its seats ([`Dealing::spread_within`]). Older bytes count less.
     dealt: Vec<u64>,
     /// How many of these tasks there were since the bytes were halved.
     counted: usize,
-    /// Whether the task may go to any location that is about as near to its bytes as the nearest.
+    /// Whether the task may go to any location about as near to its bytes as the nearest.
     pub(crate) spreads: bool,
 }
 
 impl Shares {
-    /// Adds bytes that lie on a node, under a home number.
+    /// Adds bytes on a node, under a home number.
     pub fn add(&mut self, dealing: &Dealing, node: NodeId, home: usize, bytes: u64) {
         if bytes > 0 && node.index() < dealing.locations.len() {
             let location = dealing.location(node, home);
@@ -122,20 +132,20 @@ impl Shares {
         }
     }
 
-    /// Forgets the last task, but not where it was dealt.
+    /// Forgets the last task's bytes, but keeps the counts of dealt bytes.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.first = None;
     }
 
-    /// All locations, in the order in which they are preferred among equals: beginning with that of the first byte. So equals
-    /// don't all become the first location, and the same data always have the same one.
+    /// All locations in the order of preference among equals, beginning with that of the first byte. So equals are not
+    /// all dealt to the first location, and the same data always have the same one.
     fn in_order(&self, count: usize) -> impl Iterator<Item = LocationId> + use<> {
         let first = self.first.unwrap_or_default().index();
         (first..count).chain(0..first).map(LocationId::new)
     }
 
-    /// Which part of all bytes lies at these locations, in percent.
+    /// The percentage of all bytes at these locations.
     fn percent(&self, is_there: impl Fn(usize) -> bool) -> u8 {
         let all: u128 = self.bytes.iter().map(|&bytes| u128::from(bytes)).sum();
         let there = self.bytes.iter().enumerate().filter(|&(at, _)| is_there(at));
@@ -154,24 +164,25 @@ impl Shares {
     }
 }
 
-/// Why a task was dealt where it went, or was left to its spawner.
+/// The reason for a task's place, or for leaving it to its spawner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// The plan does not deal it: no question was asked.
     Unasked,
-    /// It has too few bytes whose place is known ([`Dealing::more_bytes_than`]).
+    /// Too few of its bytes have a known place ([`Dealing::more_bytes_than`]).
     Small,
     /// Its bytes lie evenly over all locations ([`Dealing::only_uneven`]).
     Even,
-    /// A datum that it uses intensely has its home there ([`Dealing::intensity_first`]).
+    /// An intensely used datum has its home there ([`Dealing::intensity_first`]).
     Home,
-    /// Its bytes cost least there, or hardly more than where they cost least.
+    /// Its bytes cost least there, or hardly more than the least.
     Nearest,
     /// The plan deals such tasks in turn ([`Plan::in_turn`](crate::Plan::in_turn)).
     Turn,
     /// There are many requests, so it stays on its spawner's node ([`Dealing::crowd`]).
     Crowd,
-    /// It is taken for a part of its spawner's work, and too few of its bytes lie in one place ([`Dealing::fan`]).
+    /// The task is taken for a part of its spawner's work, and too few of its bytes lie in one place
+    /// ([`Dealing::fan`]).
     Part,
     /// A pool has used most of its bytes last, and may have them in its caches ([`Plan::warm`](crate::Plan::warm)).
     Warm,
@@ -182,14 +193,15 @@ pub enum Why {
 pub struct Dealt {
     /// The queue of the location; `None` if the spawner's own queue is right.
     pub queue: Option<QueueId>,
-    /// For how many accesses the places were looked up: dealing takes time for these. What the strategy refuses for how it lies is not looked up.
+    /// The number of accesses with places looked up: these cost dealing its time. Accesses refused by the strategy for
+    /// their layout are not looked up.
     pub looked_up: usize,
     /// How many further stretches these accesses have: each was looked up as well, beside the one before.
     pub stretches: usize,
     /// Why it goes there, or why the spawner's own queue is right.
     pub why: Why,
-    /// Which part of the bytes lies where they decided that it goes, or would have gone if it were no part of its spawner's work, in percent; 0 if they did not
-    /// decide.
+    /// The percentage of the bytes at the chosen destination, or at the one that would have been chosen if the task
+    /// were no part of its spawner's work; 0 if the bytes did not decide.
     pub share: u8,
 }
 
@@ -199,8 +211,8 @@ impl Dealt {
 }
 
 impl Dealing {
-    /// Deals every task, to these queues. `costs`: of a byte, between any two locations. `of_seats`: the location of the seats
-    /// that serve a queue.
+    /// Deals every task, to these queues. `costs`: of a byte, between any two locations. `of_seats`: the location of
+    /// the seats that serve a queue.
     pub(crate) fn over(
         locations: Vec<Vec<LocationId>>,
         queues: Vec<QueueId>,
@@ -225,23 +237,25 @@ impl Dealing {
         }
     }
 
-    /// The location of bytes with this home number on a node. Locations that share a node's memory, such as several last-level
-    /// caches, have the numbers in turn; the number of some bytes does not change, so they are always dealt to the same one.
+    /// The location of bytes with this home number on a node. Locations on one node's memory, such as several
+    /// last-level caches, have the numbers in turn. Bytes keep their number, so they are always dealt to the same
+    /// location.
     pub fn location(&self, node: NodeId, home: usize) -> LocationId {
         let locations = &self.locations[node.index()];
         locations[home % locations.len()]
     }
 
-    /// Home numbers that are this far apart are equivalent on all nodes.
+    /// Home numbers this far apart are equivalent on all nodes.
     pub fn cycle(&self) -> usize {
         self.locations.iter().map(Vec::len).fold(1, |cycle, count| cycle / gcd(cycle, count) * count)
     }
 
-    /// The queue for a task with this footprint: that of the home of the first datum that it uses intensely, if the plan asks for
-    /// that, or else of the location where its bytes cost least. Among equals the first one wins, counted from the location of
-    /// the task's first byte; a seat also chooses among those that cost about as much ([`Dealing::spread_within`]).
+    /// The queue for a task with this footprint: at the home of the first intensely used datum, if the plan asks for
+    /// that, or else at the location with the least cost of its bytes. Among equals the first one wins, counted from
+    /// the location of the task's first byte; a seat also chooses among locations of about the same cost
+    /// ([`Dealing::spread_within`]).
     ///
-    /// It takes time for each access, and for each pair of a location and a location with bytes.
+    /// The cost is time for each access, and for each pair of a location and a location with bytes.
     ///
     /// ```
     /// use std::ops::Range;
@@ -322,7 +336,7 @@ impl Dealing {
         Dealt { looked_up, stretches, ..self.deal_shares(shares) }
     }
 
-    /// The queue of the spawner's node, if there are so many requests that a task with this footprint goes there.
+    /// The queue of the spawner's node, if the number of requests sends a task with this footprint there.
     #[inline]
     pub(crate) fn near(&self, node: NodeId, accesses: &[Access], requests: impl FnOnce() -> usize) -> Option<Dealt> {
         let crowd = self.crowd.filter(|_| self.queues.len() > 1)?;
@@ -333,15 +347,17 @@ impl Dealing {
         Some(Dealt { queue, why: Why::Crowd, ..Dealt::NONE })
     }
 
-    /// How much of a task's bytes has to lie where it goes if it is taken for a part of its spawner's work, in percent ([`Dealing::fan`]).
+    /// The percentage of a task's bytes that has to lie at its destination, if the task is taken for a part of its
+    /// spawner's work ([`Dealing::fan`]).
     pub(crate) const NEARLY_ALL: u8 = 80;
 
-    /// Whether what a task with this footprint spawns is taken for parts of its work.
+    /// Whether the tasks spawned by a task with this footprint are taken for parts of its work.
     pub(crate) fn divides(&self, accesses: &[Access]) -> bool {
         self.fan.is_some() && !self.are_too_few(accesses)
     }
 
-    /// Whether a task with this footprint is taken for a part of the work of this one, which spawns it, and counts it.
+    /// Counts a task with this footprint under its spawner. Returns whether it is taken for a part of the spawner's
+    /// work.
     pub(crate) fn is_part(&self, accesses: &[Access], spawner: &mut Spawner) -> bool {
         let Some(fan) = self.fan.filter(|_| self.divides(accesses)) else { return false };
         let is_part = spawner.has_data() || spawner.spawned() < u64::from(fan);
@@ -349,7 +365,7 @@ impl Dealing {
         is_part
     }
 
-    /// Counts a task with this footprint that went to this node ([`Dealing::spread_within`]).
+    /// Counts a task with this footprint sent to this node ([`Dealing::spread_within`]).
     pub(crate) fn count(&self, shares: &mut Shares, node: NodeId, accesses: &[Access]) {
         if self.spread_within.is_none() || self.queues.len() < 2 {
             return;
@@ -367,13 +383,13 @@ impl Dealing {
         }
     }
 
-    /// What becomes of a part of its spawner's work that was dealt.
+    /// The decision for a dealt part of its spawner's work.
     pub(crate) fn keep_part(dealt: Dealt) -> Dealt {
         let is_kept = dealt.why == Why::Nearest && dealt.share < Dealing::NEARLY_ALL;
         if is_kept { Dealt { queue: None, why: Why::Part, ..dealt } } else { dealt }
     }
 
-    /// Adds some stretches of an access, which stand for all, if it has more than are looked up. How many.
+    /// Adds some stretches of an access, standing for all, if it has more than the limit. Returns their number.
     fn add_some(
         &self,
         access: &Access,
@@ -383,13 +399,14 @@ impl Dealing {
     ) -> Option<usize> {
         let most = self.stretches_at_most.filter(|&most| access.rows > most as usize)?.max(1) as usize;
         let (all, each) = (access.rows as u64, most as u64);
-        // `number * all / each`, without a product that is too large.
+        // `number * all / each`, without the overflow of a large product.
         let part_of_all = |number: u64| {
             let rest = number.saturating_mul(all % each) / each;
             number.saturating_mul(all / each).saturating_add(rest)
         };
         for part in 0..each {
-            // One of each part, and not the same one of all: what lies at places in turn would be met at one of them alone.
+            // One stretch of each part, at varying offsets: with a fixed offset, stretches at places in turn would all
+            // be met at one place.
             let (begin, end) = (part_of_all(part), part_of_all(part + 1));
             let mixed = (part + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
             let row = (begin + mixed % (end - begin)) as usize;
@@ -407,7 +424,7 @@ impl Dealing {
         total_bytes(accesses) <= self.more_bytes_than
     }
 
-    /// The same for bytes that were added up, none of them used intensely.
+    /// The same for summed bytes, none of them used intensely.
     pub fn deal_shares(&self, shares: &Shares) -> Dealt {
         if let Some(why) = self.why_not(&shares.bytes) {
             return Dealt { why, ..Dealt::NONE };
@@ -456,8 +473,8 @@ mod tests {
     use crate::Setting;
     use vicus_topology::Topology;
 
-    /// What happened: a node with cores and without memory has no bytes of anything, so bytes that lay evenly over the others
-    /// were called uneven, and dealt to one of them.
+    /// A node with cores and without memory has no bytes of anything. Bytes spread evenly over the other nodes were
+    /// once called uneven, and dealt to one of them.
     #[test]
     fn bytes_lie_evenly_over_the_nodes_that_have_memory() {
         let mut machine = Topology::parse("node:3 core:2").unwrap();
@@ -478,7 +495,7 @@ mod tests {
         assert_eq!(dealt(&machine, [MUCH, MUCH, 0]), None, "it stays with its spawner");
         assert_eq!(dealt(&machine, [MUCH, 2 * MUCH, 0]), Some(1));
         assert_eq!(dealt(&machine, [MUCH, 0, 0]), Some(0));
-        // Memory that was plugged in later counts as well.
+        // Memory plugged in later counts as well.
         assert_eq!(dealt(&machine, [MUCH, MUCH, 2 * MUCH]), Some(2));
         // If no sizes are known, every node may have memory.
         machine.nodes.iter_mut().for_each(|node| node.bytes = 0);
@@ -486,8 +503,8 @@ mod tests {
         assert_eq!(dealt(&machine, [MUCH, MUCH, MUCH]), None);
     }
 
-    /// What happened: a node whose cores the process may not use took tasks by its own distances, and the nearest node ran them,
-    /// from which the rest of their bytes were farther than from another one.
+    /// A node without usable cores for the process once took tasks by its own distances. The nearest node ran them, and
+    /// from there the rest of their bytes were farther than from another one.
     #[test]
     fn a_task_goes_where_its_bytes_cost_least_among_the_nodes_that_have_seats() {
         let mut machine = Topology::parse("node:3 core:2").unwrap();
@@ -504,14 +521,15 @@ mod tests {
                 }
                 plan.queues[dealing.deal_shares(&shares).queue.unwrap().index()].home.index()
             };
-            // 5 * 16 + 4 * 30 = 200 at node 1, and 5 * 17 + 4 * 10 = 125 at node 2; at node 0, where none can run, it is 118.
+            // 5 * 16 + 4 * 30 = 200 at node 1, and 5 * 17 + 4 * 10 = 125 at node 2; it is 118 at node 0, but no task
+            // can run there.
             assert_eq!(dealt([5, 0, 4]), 2, "{setting}");
             assert_eq!(dealt([5, 0, 0]), 1, "{setting}");
             assert_eq!(dealt([5, 4, 0]), 1, "{setting}");
         }
     }
 
-    /// Rows of a matrix that lie on eight nodes in turn.
+    /// A matrix with its rows on eight nodes in turn.
     struct InTurn(usize);
 
     impl Whereabouts for InTurn {
@@ -579,12 +597,12 @@ mod tests {
                 if rows <= 8 {
                     assert_eq!(shares, exact);
                 }
-                // What is looked at does not lie a multiple of the nodes apart, all on one.
+                // The stretches looked up do not all lie on one node, as they would at a multiple of the nodes apart.
                 assert!(
                     rows == 1 || shares.iter().filter(|&&bytes| bytes > 0).count() > 1,
                     "{rows} rows, {nodes} nodes: {shares:?}"
                 );
-                // Two bands: the smaller one is not what decides, whichever it is.
+                // Two bands: the smaller one never decides.
                 for (first, expected) in [(0.2, 0), (0.8, 1)] {
                     let (banded, shares) = deal(8, &mut |dealing, shares| {
                         dealing.deal(&[access], shares, &mut Bands { bytes: sum as usize, first })
@@ -595,7 +613,7 @@ mod tests {
                 }
             }
         }
-        // What happened: the product of step and stride was too large.
+        // The product of step and stride was once too large.
         let machine = Topology::parse("node:2 core:2").unwrap();
         let dealing = "vicus:deal_bytes=1".parse::<Setting>().unwrap().plan(&machine, 4).dealing.unwrap();
         let access = Access::new(0, 4096, crate::Mode::Read).rows(100, usize::MAX / 2);
@@ -644,7 +662,7 @@ mod tests {
             let has_fan = plan.dealing.as_ref().unwrap().fan.is_some();
             let counted = u64::from(spawned) + u64::from(has_fan);
             assert_eq!((spawner.spawned(), spawner.has_data()), (counted, has_data));
-            // What is too small to be dealt is not counted.
+            // A task too small to be dealt is not counted.
             let small = Access::new(0, 64, crate::Mode::Read);
             seat.deal(plan, &[small], &mut spawner, || 1, &mut InTurn(4), None);
             assert_eq!(spawner.spawned(), counted);
@@ -662,7 +680,7 @@ mod tests {
             assert_eq!(deal(&plan("vicus:deal_bytes=65536,stretches=0,fan=0"), first, 0, true), far);
             assert_eq!(deal(&plan("footprint:share_bytes=65536"), first, 0, true).1, far.1, "the paper's deal all");
         }
-        // Node 2 has no cores, so node 1, which is nearest to it, has its queue: what lies on both is at one place.
+        // Node 2 has no cores, so node 1, the nearest to it, has its queue: bytes on both are at one place.
         let mut machine = Topology::parse("node:3 core:2").unwrap();
         machine.distances = vec![vec![10, 20, 30], vec![20, 10, 16], vec![30, 16, 10]];
         machine.pus.iter_mut().filter(|pu| pu.node.index() == 2).for_each(|pu| pu.usable = false);
@@ -704,13 +722,13 @@ mod tests {
             "as the authors' runtime does"
         );
         assert_eq!(dealt("footprint:share_bytes=1,ties=first", &halves, 0), nodes([0; 6]));
-        // By bytes: what is large counts more.
+        // By bytes: larger tasks count more.
         let unequal = [[40, 0, 40, 0], [10, 0, 10, 0], [10, 0, 10, 0], [10, 0, 10, 0], [50, 0, 0, 0], [10, 0, 10, 0]];
         assert_eq!(dealt("vicus:fan=0,spread=0", &unequal, 0), nodes([0, 2, 2, 2, 0, 2]));
-        // Parts of the spawner's work stay on its node, which is node 2, and count there.
+        // Parts of the spawner's work stay on its node, node 2, and count there.
         let parts = dealt("vicus:fan=4,spread=0", &halves, 4);
         assert_eq!(parts, [None, None, None, None, Some(0), Some(0)]);
-        // What was long ago counts less: with the 128th task all bytes are halved, so node 2 has more than node 0 after 164.
+        // Old bytes count less: with the 128th task all bytes are halved, so node 2 has more than node 0 after 164.
         let mut long = vec![[100, 0, 0, 0]; 100];
         long.extend([[0, 0, 100, 0]; 64]);
         long.extend([[50, 0, 50, 0]; 2]);

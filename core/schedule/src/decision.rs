@@ -1,4 +1,4 @@
-//! The decisions of a seat, recorded in their order: so that two worlds can be compared.
+//! The decisions of a seat, recorded in their order: so two worlds can be compared.
 
 use crate::{PoolId, QueueId, RequestId, Way};
 use std::fmt;
@@ -6,30 +6,30 @@ use std::fmt;
 /// One decision of a seat, as the world carried it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It puts a task into a queue, which may refuse it.
+    /// The seat puts a task into a queue; the queue may refuse it.
     Puts(TaskName, QueueId),
-    /// It keeps a task that it has spawned, and will run it itself.
+    /// The seat keeps a spawned task, and will run it itself.
     Keeps(TaskName),
-    /// A box that it has activated is its next task.
+    /// A box activated by the seat is its next task.
     Next(TaskName),
-    /// It runs a task that it came by in this way.
+    /// The seat runs a task found in this way.
     Runs(TaskName, Way),
-    /// It wakes a seat of a pool for a task that it has put.
+    /// The seat wakes a seat of a pool for a queued task.
     Wakes(PoolId),
-    /// It was woken for a task in this queue, and leaves that to another seat.
+    /// The seat was woken for a task in this queue, and leaves the task to another seat.
     PassesOn(QueueId),
-    /// It announces itself, and sleeps if its last look finds nothing.
+    /// The seat announces itself, and sleeps if its last look finds nothing.
     Sleeps,
 }
 
-/// Which task it is.
+/// The identity of a task.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskName {
     /// Its request.
     pub request: RequestId,
     /// A closure's number, or a box's place in its model.
     pub number: u32,
-    /// Which of the two.
+    /// Whether it is a box or a task.
     pub is_box: bool,
 }
 

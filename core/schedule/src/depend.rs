@@ -1,4 +1,4 @@
-//! Which earlier tasks a task has to wait for, by what they read and write.
+//! The earlier tasks each task has to wait for, by the data read and written.
 
 use crate::{Access, Mode};
 use rustc_hash::FxHashMap;
@@ -6,10 +6,10 @@ use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-/// Orders tasks by their data. A task waits for the last one that wrote bytes which it reads or writes, and for those that have
-/// read bytes since which it writes. Edges that follow from others may be left out.
+/// Orders tasks by their data. A task waits for the last writer of each byte it touches, and, where it writes, for the
+/// byte's readers since then. Edges implied by others may be left out.
 ///
-/// Tasks are numbered by the caller, in the order in which they are added. Numbers may be left out.
+/// The caller numbers the tasks in the order of their addition. Numbers may be left out.
 ///
 /// ```
 /// use vicus_schedule::{Access, Dependences, Mode};
@@ -26,10 +26,11 @@ use std::ops::Range;
 /// assert_eq!(earlier, [2]); // the only one that is not over
 /// ```
 ///
-/// A stretch costs a search in a tree with an entry for each piece of memory between two borders; a look into a hash table, if all
-/// accesses so far were of single bytes, as those of programs are whose data is known by its address alone. Nothing is allocated if the
-/// same pieces recur, unless several tasks that did not wait for each other are followed by several that do something else. A long run stays small if its tasks are retired: then the pieces are those of unfinished tasks, and a
-/// bounded number of others.
+/// A stretch costs a search in a tree with an entry for each piece of memory between two borders. It costs a look into
+/// a hash table if all accesses so far were of single bytes, as in programs that know their data by address alone.
+/// Nothing is allocated if the same pieces recur, unless several tasks independent of each other are followed by
+/// several tasks of another kind. A long run stays small if its tasks are retired: then the pieces are those of
+/// unfinished tasks, and a bounded number of others.
 #[derive(Debug, Default)]
 pub struct Dependences {
     memory: AccessMap,
@@ -38,10 +39,10 @@ pub struct Dependences {
     most_pieces: usize,
 }
 
-/// How many pieces of finished tasks may stay, so that those of a usual program need not be made again.
+/// How many pieces of finished tasks may stay, so the pieces of a usual program are not made again.
 const SPARE_PIECES: usize = 1 << 16;
 
-/// The same for single bytes: to make one again costs less than to have a table that is larger than the core's caches.
+/// The same for single bytes: making one again costs less than a table larger than the core's caches.
 const SPARE_BYTES: usize = 1 << 11;
 
 impl Dependences {
@@ -50,7 +51,7 @@ impl Dependences {
         Dependences::default()
     }
 
-    /// Appends each earlier task that this one must wait for: ascending, each once, and none that is over.
+    /// Appends each unfinished earlier task this one must wait for, ascending, each once.
     ///
     /// Panics if the task's number is not greater than those before.
     pub fn add(&mut self, task: usize, accesses: &[Access], predecessors: &mut Vec<usize>) {
@@ -58,8 +59,9 @@ impl Dependences {
         self.add_as(task, accesses.iter().map(|access| (access, in_order(access.mode))), predecessors);
     }
 
-    /// As [`Dependences::add`], but a task whose access is commutative does not wait for those before it that say the same of the same
-    /// bytes. The caller keeps tasks apart that name the same first byte of such an access.
+    /// Like [`Dependences::add`], but a task with a commutative access does not wait for earlier tasks with a
+    /// commutative access to the same bytes. The caller keeps tasks apart that name the same first byte of such an
+    /// access.
     ///
     /// ```
     /// use vicus_schedule::{Access, Dependences, Mode};
@@ -94,7 +96,7 @@ impl Dependences {
         }
     }
 
-    /// Notes that a task is over: later tasks don't wait for it. All tasks that it waited for must be over, too.
+    /// Notes the end of a task: later tasks don't wait for it. All its predecessors must be over, too.
     pub fn retire(&mut self, task: usize) {
         self.over.insert(task);
     }
@@ -120,7 +122,7 @@ fn sort_tail(list: &mut Vec<usize>, from: usize) {
     list.truncate(kept);
 }
 
-/// One access of a task that is being added.
+/// One access of a task during its addition.
 struct Touch<'a> {
     task: usize,
     mode: Mode,
@@ -139,14 +141,14 @@ impl Touch<'_> {
     }
 }
 
-/// Which tasks touched which bytes.
+/// The tasks that touched each byte.
 #[derive(Debug, Default)]
 struct AccessMap {
     /// Single bytes by their addresses. Invariant: there are none if there are pieces.
     bytes: FxHashMap<usize, Piece>,
     /// By their beginnings. Invariant: they are not empty and don't overlap.
     pieces: BTreeMap<usize, Piece>,
-    /// Kept for its memory: the ranges of one access that no task has touched.
+    /// Kept for its memory: the ranges of one access not yet touched by a task.
     gaps: Vec<Range<usize>>,
 }
 
@@ -155,7 +157,7 @@ impl AccessMap {
         self.bytes.len() + self.pieces.len()
     }
 
-    /// Forgets what no later task may have to wait for.
+    /// Forgets the pieces no later task may have to wait for.
     fn give_up_finished(&mut self, over: &Over) {
         self.pieces.retain(|_, piece| piece.matters(over));
         self.bytes.retain(|_, piece| piece.matters(over));
@@ -167,7 +169,7 @@ impl AccessMap {
         if self.pieces.is_empty() && bytes.len() == 1 {
             return self.bytes.entry(bytes.start).or_insert_with(|| Piece::new(bytes.end)).touch(touch);
         }
-        // Tasks whose bytes overlap otherwise than by being the same are found in the tree alone.
+        // Partly overlapping accesses are found in the tree alone.
         if !self.bytes.is_empty() {
             self.pieces.extend(std::mem::take(&mut self.bytes));
         }
@@ -178,7 +180,7 @@ impl AccessMap {
         self.split(bytes.start);
         self.split(bytes.end);
         let mut start = bytes.start;
-        // Tasks commute that name the same bytes. Of these, some have been named otherwise.
+        // Tasks commute if they name the same bytes. Some of these bytes have been named otherwise.
         let is_new = self.pieces.range(bytes.clone()).next().is_none();
         let mode = if touch.mode == Mode::Commutative && !is_new { Mode::ReadWrite } else { touch.mode };
         let touch = &mut Touch { mode, predecessors: &mut *touch.predecessors, ..*touch };
@@ -204,7 +206,7 @@ impl AccessMap {
         if let Some((_, left)) = self.pieces.range_mut(..at).next_back()
             && left.end > at
         {
-            // The halves are no longer the bytes that its tasks have named.
+            // The halves are no longer the bytes named by the piece's tasks.
             if left.mode == Mode::Commutative {
                 left.mode = Mode::ReadWrite;
             }
@@ -215,19 +217,20 @@ impl AccessMap {
     }
 }
 
-/// Bytes that the same tasks touched.
+/// Bytes touched by the same tasks.
 #[derive(Clone, Debug)]
 struct Piece {
     end: usize,
-    /// The tasks that wrote them before those of `beside`, which all wait for them.
+    /// The last writers before the tasks of `beside`; all of `beside` wait for them.
     before: Before,
-    /// The tasks since then that do not wait for each other. Invariant: ascending.
+    /// The tasks since then, independent of each other. Invariant: ascending.
     beside: Beside,
-    /// What the tasks of `beside` do. Invariant: not a write, of which `before` alone knows, unless a piece with commutative tasks was split.
+    /// The mode of the tasks of `beside`. Invariant: not a write, known by `before` alone, unless a piece with
+    /// commutative tasks was split.
     mode: Mode,
 }
 
-/// The tasks that wrote a piece last: one as a rule, several if they were concurrent or commutative.
+/// The last writers of a piece: one as a rule, several if they were concurrent or commutative.
 #[derive(Clone, Debug)]
 enum Before {
     None,
@@ -235,7 +238,7 @@ enum Before {
     Several(Box<[usize]>),
 }
 
-/// Tasks that do not wait for each other: mostly few, as those that read what a neighbour has written.
+/// Tasks independent of each other: mostly few, such as the readers of a neighbour's data.
 type Beside = SmallVec<[usize; 6]>;
 
 impl Before {
@@ -248,11 +251,11 @@ impl Before {
     }
 }
 
-/// From this many tasks beside each other on, those that are over are dropped before memory is taken for more.
+/// From this many tasks beside each other on, finished ones are dropped before memory is taken for more.
 const MANY_BESIDE: usize = 8;
 
 impl Piece {
-    /// Bytes up to this address that no task has touched.
+    /// Bytes up to this address, not yet touched by a task.
     fn new(end: usize) -> Piece {
         Piece { end, before: Before::None, beside: Beside::new(), mode: Mode::Read }
     }
@@ -292,19 +295,19 @@ impl Piece {
     }
 }
 
-/// The tasks that are over, as one number and a bit for each younger one.
+/// The finished tasks, as one number and a bit for each younger task.
 #[derive(Debug, Default)]
 struct Over {
     /// All before this one are over. Invariant: a multiple of 64.
     base: usize,
-    /// From `base` on, a bit for each task that is over.
+    /// From `base` on, a bit for each finished task.
     bits: VecDeque<u64>,
     /// One more than the highest number of a task.
     next: usize,
 }
 
 impl Over {
-    /// Notes that there is a task with this number; the numbers left out before it count as over.
+    /// Notes a task with this number; the numbers left out before it count as over.
     fn begin(&mut self, task: usize) {
         assert!(task >= self.next, "task {task} is added after task {}", self.next.wrapping_sub(1));
         (self.next..task).for_each(|skipped| self.insert(skipped));
@@ -366,7 +369,7 @@ mod tests {
             assert!(dependences.memory.bytes.len() <= SPARE_BYTES + 1);
         }
         assert!(earlier.is_empty() && dependences.memory.pieces.is_empty());
-        // Ten are under way: they are found by those that use more.
+        // Ten are under way: tasks with larger accesses find them.
         dependences.add(100 * SPARE_BYTES, &[Access::new(0, usize::MAX, Mode::ReadWrite)], &mut earlier);
         assert_eq!(earlier, (100 * SPARE_BYTES - 10..100 * SPARE_BYTES).collect::<Vec<_>>());
         assert!(dependences.memory.bytes.is_empty());

@@ -1,18 +1,19 @@
-//! The front: a queue before all others, for boxes of requests that have only just begun.
+//! The front: a queue before all others, for the boxes of young requests.
 //!
-//! A strategy orders tasks by locality, and of requests the oldest goes first. So beside a request that runs for seconds, a small one
-//! waits for seconds, whichever strategy it is: a seat that is at the long one's boxes always finds another of them near. Where short
-//! requests are to stay short, a plan has a front. A request has a **head start**, so many nanoseconds on seats; while there is some of it left
-//! and other requests run as well, the world puts its boxes into the front. A seat looks there first, and what it had next waits. So a
-//! request that needs no more than its head start waits for one invocation of a longer one at most, and a longer one goes the strategy's
-//! way afterwards.
+//! A strategy orders tasks by locality, and the oldest request goes first. So a small request beside one of several
+//! seconds waits for seconds, under any strategy: a seat at the long request's boxes always finds another of them near.
+//! A plan has a front if short requests are to stay short. A request has a **head start** of some nanoseconds on seats;
+//! while some of it is left and other requests run as well, the world puts its boxes into the front. A seat looks there
+//! first, and its next task waits. So a request within its head start waits for one invocation of a longer one at most,
+//! and a longer one goes the strategy's way afterwards.
 //!
-//! That is feedback by levels (Corbató, Merwin-Daggett, Daley, "An Experimental Time-Sharing System", AFIPS SJCC 1962) with two of
-//! them. We differ: the upper level has a bounded share. A seat that has worked for [`FRONT_TURN_NS`] at what it found in the front does one
-//! task of its strategy's before the next, or leaves the front alone for a [turn](crate::TURN_NS) while requests have these, so an endless row of short requests slows
-//! a long one and does not stop it.
+//! This is feedback by levels (Corbató, Merwin-Daggett, Daley, "An Experimental Time-Sharing System", AFIPS SJCC 1962)
+//! with two levels. We differ: the upper level has a bounded share. After [`FRONT_TURN_NS`] of work from the front, a
+//! seat does one task of its strategy before the next, or leaves the front alone for a [turn](crate::TURN_NS) while
+//! requests have turns. So an endless row of short requests slows a long one and does not stop it.
 //!
-//! In the front the oldest request goes first, and of its boxes the youngest: a receiver runs behind its sender, as in a seat's own queue.
+//! In the front the oldest request goes first, and of its boxes the youngest: a receiver runs behind its sender, as in
+//! a seat's own queue.
 
 use crate::{Order, Plan, PoolId, Probe, QueueId, QueueSpec, RULES, Scan, Take, When};
 
@@ -22,12 +23,13 @@ pub const FRONT_RULE: u8 = RULES as u8 - 1;
 /// How a seat takes from the front.
 pub(crate) const FRONT_TAKE: Take = Take::YoungestOfOldestRequest;
 
-/// A seat works so long at tasks from the front before it does one of those that its strategy finds, if there is one.
+/// The time a seat works at tasks from the front before it does one found by its strategy, if there is one.
 pub const FRONT_TURN_NS: u64 = 10_000_000;
 
 impl Plan {
-    /// The same plan with a [front](Plan::front). By its last probe a seat takes from there while a task waits on it, of that task's request
-    /// alone; a free seat looks there before it looks anywhere else ([`Seat::find`](crate::Seat::find)).
+    /// The same plan with a [front](Plan::front). By its last probe a seat takes from there while a task waits on it,
+    /// tasks of that task's request alone; a free seat looks there before it looks anywhere else
+    /// ([`Seat::find`](crate::Seat::find)).
     ///
     /// ```
     /// use vicus_schedule::Setting;

@@ -1,16 +1,18 @@
-//! Where data were used last: a hint which caches have them.
+//! The last uses of data: a hint at the caches that have them.
 //!
-//! A task that is large enough to be dealt marks its data when it begins: with its pool, and with how many bytes that pool's tasks have used so far. A later task with
-//! the same data finds the mark. If the pool has used no more bytes from then on than its caches hold, those of the marked task included, the data are taken to be there still. A task is dealt when it
-//! is spawned: one that comes after others finds the marks that there are by then.
+//! A task large enough to be dealt marks its data when it begins: with its pool, and with the bytes used by that pool's
+//! tasks so far. A later task with the same data finds the mark. If the pool has used no more bytes since then than its
+//! caches hold, the marked task's included, the data are taken to be there still. A task is dealt when it is spawned: a
+//! task behind others finds the marks present at that time.
 //!
-//! Where the machine has several nodes, a mark counts as long as its datum lies on the node where it lay when a task
-//! with it was dealt last. Another node has other pages: the memory was freed and got again, or its pages were moved,
-//! and no cache has these.
+//! On a machine with several nodes, a mark counts while its datum stays on the node it had when a task with it was last
+//! dealt. Another node means other pages: the memory was freed and got again, or its pages were moved, and no cache has
+//! these.
 //!
-//! An access is known by the cache line in its middle. So a task that reads a block with the rows around it knows the block that another one has
-//! written. Marks lie in a table of fixed size, where a new one takes the place of an old one with the same index: forgetting costs speed alone. A mark is one
-//! word, and no other memory is read because of it, so it is read and written without an order ([`Relaxed`](Ordering::Relaxed)).
+//! The cache line in its middle identifies an access. So a task that reads a block with the rows around it knows the
+//! block by another task's writes. Marks lie in a table of fixed size, and a new mark takes the place of an old one
+//! with the same index: forgetting costs speed alone. A mark is one word, and no other memory is read because of it, so
+//! it is read and written without an order ([`Relaxed`](Ordering::Relaxed)).
 
 use crate::access::data_bytes;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -31,13 +33,13 @@ const CLOCK_MASK: u64 = (1 << CLOCK_BITS) - 1;
 /// Bits of a word of a node: the key's upper half, and the node, counted from 1.
 const NODE_BITS: u32 = 16;
 
-/// Where data were used last. One for each runtime, for a plan that has [`Plan::warm`](crate::Plan::warm).
+/// The last uses of data. One for each runtime, for a plan with [`Plan::warm`](crate::Plan::warm).
 #[derive(Debug)]
 pub struct LastUses {
     /// Marks; 0 is none. Invariant: their number is a power of two.
     marks: Box<[AtomicU64]>,
-    /// By the index of a datum's mark, the node on which it lay when a task with it was dealt last; 0 is none. Empty
-    /// where there is one node.
+    /// By the index of a datum's mark, its node when a task with it was last dealt; 0 is none. Empty on a machine with
+    /// one node.
     nodes: Box<[AtomicU32]>,
     /// By pool, how many KiB its tasks have used.
     clocks: Box<[Clock]>,
@@ -51,7 +53,7 @@ struct Clock(AtomicU64);
 /// The data of a task, as they are marked when it begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Uses {
-    /// Of the largest accesses; the others are 0.
+    /// The keys of the largest accesses; the others are 0.
     keys: [u32; ACCESSES],
     kib: u32,
 }
@@ -60,7 +62,7 @@ impl Uses {
     /// Nothing is marked.
     pub const NONE: Uses = Uses { keys: [0; ACCESSES], kib: 0 };
 
-    /// Of these accesses.
+    /// The uses of these accesses.
     fn of(accesses: &[Access]) -> Uses {
         let mut keys = [0; ACCESSES];
         keys.iter_mut().zip(largest(accesses)).for_each(|(to, access)| *to = key(access));
@@ -100,7 +102,8 @@ fn key(access: &Access) -> u32 {
 }
 
 impl Warm {
-    /// The queue of the pool in whose caches enough of a task's data are taken to be; `None` if there is none, or the task is too small.
+    /// The queue of the pool whose caches are taken to have enough of a task's data; `None` if there is none, or the
+    /// task is too small.
     pub(crate) fn deal(&self, accesses: &[Access], uses: &LastUses, data: &mut impl Whereabouts) -> Option<Dealt> {
         if data_bytes(accesses) <= self.more_bytes_than {
             return None;
@@ -113,7 +116,7 @@ impl Warm {
 }
 
 impl LastUses {
-    /// Without marks: as many as there can be tasks whose data are in caches, for two accesses of each.
+    /// A table without marks. Its size: two accesses for each of the tasks whose data the caches can hold.
     pub fn new(warm: &Warm) -> LastUses {
         let cached = warm.cache_bytes.iter().copied().fold(0, u64::saturating_add);
         let marks = (2 * (cached / warm.more_bytes_than.max(1)).min(MOST_MARKS as u64)) as usize;
@@ -131,13 +134,13 @@ impl LastUses {
         }
     }
 
-    /// What a task with this footprint has to mark when it begins; nothing if it is too small.
+    /// The marks of a task with this footprint, for its beginning; none if it is too small.
     #[inline]
     pub fn uses(&self, warm: &Warm, accesses: &[Access]) -> Uses {
         if data_bytes(accesses) <= warm.more_bytes_than { Uses::NONE } else { Uses::of(accesses) }
     }
 
-    /// A task that uses these begins on a seat of this pool.
+    /// A task with these uses begins on a seat of this pool.
     #[inline]
     pub fn begin(&self, pool: PoolId, uses: &Uses) {
         if !uses.is_none() {
@@ -155,8 +158,7 @@ impl LastUses {
         }
     }
 
-    /// Notes where the data of a task lie that is dealt now, and drops the marks of those that lay on another node
-    /// before.
+    /// Notes the places of a task's data as it is dealt, and drops the marks of data on another node before.
     fn drop_moved(&self, accesses: &[Access], data: &mut impl Whereabouts) {
         if self.nodes.is_empty() {
             return;
@@ -179,7 +181,7 @@ impl LastUses {
         }
     }
 
-    /// The pool whose caches are taken to have most of these bytes, and which part of all that is, in percent.
+    /// The pool whose caches are taken to have most of these bytes, and their percentage of all.
     pub(crate) fn find(&self, warm: &Warm, accesses: &[Access]) -> Option<(PoolId, u8)> {
         // By pool; few accesses have few pools.
         let mut found = [(0, 0u64); ACCESSES];
@@ -263,7 +265,7 @@ mod tests {
         assert_eq!(find(datum), Some((2, 100)));
         begin(&uses, &warm, 1, &[datum]);
         assert_eq!(find(datum), Some((1, 100)), "the last one");
-        // What others use is another matter.
+        // Other pools' uses do not matter.
         begin(&uses, &warm, 2, &[kib(5000, 4000)]);
         begin(&uses, &warm, 1, &[kib(9000, 60)]);
         assert_eq!(find(datum), Some((1, 100)), "100 KiB from then on");
@@ -293,7 +295,8 @@ mod tests {
         assert_eq!(find(&[a, most, most, most]), Some((2, 0)));
     }
 
-    /// OpenMP's `depend` has one byte for each address, and all memory for `omp_all_memory`. These say an order, and come before the data.
+    /// OpenMP's `depend` has one byte for each address, and all memory for `omp_all_memory`. These say an order, and
+    /// come before the data.
     #[test]
     fn accesses_that_only_say_an_order_are_no_data() {
         let warm = warm(2, 1000);
@@ -313,7 +316,8 @@ mod tests {
         assert_eq!((find(&[small(3)]), find(&[small(4)])), (Some((0, 100)), None));
     }
 
-    /// A stencil reads a block of 64 rows and columns of floats, of a matrix with 1024, with the rows and columns around it.
+    /// A stencil reads a block of 64 rows and columns of floats, of a matrix with 1024, with the rows and columns
+    /// around it.
     #[test]
     fn a_block_is_known_with_and_without_the_rows_around_it() {
         let stride = 4096;
@@ -331,7 +335,7 @@ mod tests {
     }
 
     proptest! {
-        /// With room for all marks, beside a map of what was used when.
+        /// With room for all marks, beside a map of the last uses.
         #[test]
         fn marks_are_those_of_a_map(steps in steps(), limit in 1..300u64) {
             let warm = warm(6, limit);
@@ -379,7 +383,7 @@ mod tests {
         }
     }
 
-    /// All on one node, or on one that is not known.
+    /// All data on one node, or on an unknown one.
     struct OnNode(Option<usize>);
 
     impl Whereabouts for OnNode {
@@ -392,7 +396,7 @@ mod tests {
         }
     }
 
-    /// Memory that is freed and got again at the same address, or that the system moves.
+    /// Memory freed and got again at the same address, or moved by the system.
     #[test]
     fn data_that_lie_on_another_node_now_are_in_no_cache() {
         let machine = Topology::parse("node:2 l3:2 core:2").unwrap();
@@ -417,11 +421,11 @@ mod tests {
         assert_eq!(deal(OnNode(Some(1)), datum), nearest(1), "no task has used them");
         begin(&uses, warm, 2, &[datum]);
         assert_eq!(deal(OnNode(Some(1)), datum), in_pool(2));
-        // Pages that are not there yet say nothing.
+        // Pages without memory yet say nothing.
         assert_eq!(deal(OnNode(None), datum), in_pool(2));
         assert_eq!(deal(OnNode(Some(1)), datum), in_pool(2));
         assert_eq!(deal(OnNode(Some(0)), datum), nearest(0));
-        // First touched by a task: it is where that ran.
+        // First touched by a task: the datum is on that task's node.
         let new = kib(9 << 10, 200);
         assert_ne!(deal(OnNode(None), new).0, Why::Warm);
         begin(&uses, warm, 2, &[new]);

@@ -1,9 +1,10 @@
 //! Scheduling decisions: which seat runs which task next. This crate decides; it never acts.
 //!
-//! No threads, no clock, no operating system. A strategy looks at a [`Topology`](vicus_topology::Topology) once and answers with
-//! a [`Plan`]: plain data that says which queues exist, where each seat puts each kind of task, in which order it looks for work,
-//! and which seats a spawn wakes. A [`Seat`] follows the plan and decides what its worker does next, and worlds carry that out;
-//! [`look`] goes through the plan's probes. [`Dependences`] finds the order of tasks from the data that they read and write.
+//! No threads, no clock, no operating system. A strategy looks at a [`Topology`](vicus_topology::Topology) once and
+//! answers with a [`Plan`], plain data: the queues, each seat's queue for each kind of task, the order of its looks for
+//! work, and the seats woken by a spawn. A [`Seat`] follows the plan and decides its worker's next step, and worlds
+//! carry out the step; [`look`] goes through the plan's probes. [`Dependences`] finds the order of tasks from their
+//! reads and writes.
 //!
 //! ```
 //! use vicus_schedule::{Setting, Strategy};

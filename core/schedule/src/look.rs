@@ -5,27 +5,28 @@ use std::fmt;
 
 /// The queues of a world, as seen by one seat.
 pub trait Queues {
-    /// The tasks that they hold.
+    /// The tasks they hold.
     type Task;
 
     /// Takes from a queue if it holds more than `longer_than` tasks; the surplus of a take of several goes to
     /// `rest_to`. `None` if the queue does not serve, or another seat was quicker.
     fn take(&mut self, queue: QueueId, take: Take, longer_than: u32, rest_to: Option<QueueId>) -> Option<Self::Task>;
 
-    /// Takes the youngest task of the seat's own lock-free queue, for worlds that have a faster way to it.
+    /// Takes the youngest task of the seat's own lock-free queue, for worlds with a faster way to it.
     #[inline]
     fn take_own(&mut self, queue: QueueId) -> Option<Self::Task> {
         self.take(queue, Take::Youngest, 0, None)
     }
 }
 
-/// Queues from which tasks of one request can be taken.
+/// Queues that give tasks of one request.
 pub trait QueuesByRequest: Queues {
-    /// Takes one task of a request from a queue that holds more than `longer_than` tasks of any request: the youngest or the
-    /// oldest of the request's, from the end that `take` names.
+    /// Takes one task of a request from a queue with more than `longer_than` tasks of any request: the youngest or the
+    /// oldest of the request's, from the end `take` names.
     fn take_of(&mut self, request: RequestId, queue: QueueId, take: Take, longer_than: u32) -> Option<Self::Task>;
 
-    /// Takes the youngest task of a request from the seat's own lock-free queue. Others' may change places with younger ones of the request.
+    /// Takes the youngest task of a request from the seat's own lock-free queue. Tasks of other requests may change
+    /// places with younger ones of this request.
     fn take_own_of(&mut self, queue: QueueId, request: RequestId) -> Option<Self::Task> {
         self.take_of(request, queue, Take::Youngest, 0)
     }
@@ -83,12 +84,12 @@ pub struct Found<T> {
     pub task: T,
     /// The number of the rule that found it.
     pub rule: u8,
-    /// The queue that it was in.
+    /// The queue that gave it.
     pub queue: QueueId,
 }
 
-/// How a seat got a task: by which rule and out of which queue, or without a queue, since it had kept the task. One word: it is
-/// stored and loaded with each task, and a load right after a store in pieces would be slow.
+/// How a seat got a task: the rule and the queue, or no queue for a kept task. One word: it is stored and loaded with
+/// each task, and a load right after a store in pieces would be slow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Way(u64);
 
@@ -136,11 +137,11 @@ pub fn look<Q: Queues>(probes: &[Probe], cursors: &mut [usize], queues: &mut Q) 
 /// [`Plan::queue_in_turn`](crate::Plan::queue_in_turn).
 pub const DEEP: usize = 64;
 
-/// As [`look`], for a seat whose task of this request waits: a probe that is not for waiting seats ([`Probe::while_waiting`])
-/// only finds tasks of the same request. Orders and thresholds are the same, unless more than [`DEEP`] tasks wait on its stack
-/// already. Then the youngest task of the request comes first in each queue: most likely it is the awaited one, while the oldest
-/// one is likely to wait for others in turn, and in queues that give the oldest first a stack would grow with the number of
-/// tasks.
+/// Like [`look`], for a seat whose task of this request waits: outside the probes for waiting seats
+/// ([`Probe::while_waiting`]) it only finds tasks of the same request. Orders and thresholds are the same, unless more
+/// than [`DEEP`] tasks wait on its stack already. Then the youngest task of the request comes first in each queue: it
+/// is most likely the awaited one, while the oldest one is likely to wait for others in turn. In queues that give the
+/// oldest first, a stack would grow with the number of tasks.
 pub fn look_waiting<Q: QueuesByRequest>(
     probes: &[Probe],
     cursors: &mut [usize],
@@ -161,7 +162,7 @@ pub fn look_waiting<Q: QueuesByRequest>(
     })
 }
 
-/// As [`look`], for tasks of one request alone. No ring goes on.
+/// Like [`look`], for tasks of one request alone. No ring goes on.
 pub(crate) fn look_of<Q: QueuesByRequest>(
     probes: &[Probe],
     queues: &mut Q,
@@ -185,7 +186,7 @@ pub(crate) fn scan<T>(
 ) -> Option<Found<T>> {
     let (list, start) = match &probe.scan {
         Scan::List(list) => (list, 0),
-        // A seat that is not bound may look around another ring than the last time.
+        // An unbound seat may look around another ring than the last time.
         Scan::Ring(list, cursor) => (list, cursors[*cursor].min(list.len())),
     };
     for step in 0..list.len() {

@@ -1,7 +1,8 @@
-//! The plan: everything that a strategy decides, as data.
+//! The plan: all decisions of a strategy, as data.
 //!
-//! It is built once for a machine, a strategy and its parameters. It can be printed (`{plan}`), compared, written into a trace,
-//! and checked ([`Plan::assert_valid`]). It never names a queue's implementation: worlds derive it ([`Plan::owner_lifos`]).
+//! It is built once for a machine, a strategy and its parameters. It can be printed (`{plan}`), compared, written into
+//! a trace, and checked ([`Plan::assert_valid`]). It never names a queue's implementation: worlds derive it
+//! ([`Plan::owner_lifos`]).
 
 use crate::{Access, DEEP, Dealing, Kind, RequestId};
 use std::fmt;
@@ -43,66 +44,70 @@ index! {
 /// The scheduling decisions for one machine under one strategy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// The strategy's name with the parameters that differ from their defaults, as [`Setting`](crate::Setting) reads it.
+    /// The strategy's name with the parameters different from their defaults, as [`Setting`](crate::Setting) reads it.
     pub strategy: String,
     /// All queues.
     pub queues: Vec<QueueSpec>,
     /// All workers' slots, spare ones included.
     pub seats: Vec<SeatPlan>,
-    /// Seats that sleep on one primitive. Invariant: every seat is in exactly one pool.
+    /// The seats sleeping on one primitive. Invariant: every seat is in exactly one pool.
     pub pools: Vec<Pool>,
-    /// The queues into which callers without a seat put tasks, one after the other. Invariant: not empty.
+    /// The queues that callers without a seat put tasks into, one after the other. Invariant: not empty.
     pub entry: Vec<QueueId>,
-    /// By node, the queues for a task that was spawned elsewhere and whose data lies there: it goes to one of them. Empty if the
+    /// By node, the queues for a task spawned elsewhere with its data there: it goes to one of them. Empty if the
     /// spawner's seat decides alone. Otherwise invariant: no node's list is empty.
     pub homes: Vec<Vec<QueueId>>,
-    /// The queues to which tasks go in turn that name no place and are not dealt by their bytes. Empty if these go to the
-    /// spawner's [`SeatPlan::place`].
+    /// The queues, in turn, for tasks that name no place and are not dealt by their bytes. Empty if these tasks go to
+    /// the spawner's [`SeatPlan::place`].
     pub in_turn: Vec<QueueId>,
-    /// Whether a box that has received rows is a deferred task, and not an immediate one.
+    /// Whether a box with rows received is a deferred task, and not an immediate one.
     pub defers_boxes: bool,
-    /// Whether deferred tasks that name no place, and are no boxes, go into their spawner's own queue once it has found the one where they would go in use by
-    /// another seat, while there is one request: so the spawner waits for no lock ([`Seat::spill`](crate::Seat::spill)).
+    /// Whether deferred tasks without a named place, boxes excepted, go into their spawner's own queue once it has
+    /// found their usual queue in use by another seat, while there is one request: so the spawner waits for no lock
+    /// ([`Seat::spill`](crate::Seat::spill)).
     pub spills: bool,
-    /// Whether threads run on any PU, wherever the system puts them: a seat asks where that is before it looks for a task, and is then as one that is bound
-    /// there ([`Seat::stand`](crate::Seat::stand)). Queues with an owner stay with their seat.
+    /// Whether threads run on any PU the system puts them on: a seat asks for its PU before it looks for a task, and
+    /// then behaves like one bound there ([`Seat::stand`](crate::Seat::stand)). Queues with an owner stay with their
+    /// seat.
     pub roams: bool,
     /// How a task with a footprint is dealt to a queue; `None` if only the spawner's seat decides.
     pub dealing: Option<Dealing>,
-    /// If not `None`, a seat takes a task only together with a token, of which each push adds one.
+    /// If not `None`, a seat takes a task only together with a token. Each push adds one.
     pub tokens: Option<Tokens>,
     /// How a task goes to the pool that used its data last; `None` if it does not.
     pub warm: Option<Warm>,
-    /// The queue of requests that have only just begun, before all others ([`Plan::with_front`]); `None`: they go the way of all.
+    /// The queue of young requests, before all others ([`Plan::with_front`]); `None`: they go the way of all.
     pub front: Option<QueueId>,
 }
 
-/// Tasks whose data are in the caches of a pool go there ([`LastUses`](crate::LastUses)): the next sweep over an array, the next product into a block.
+/// Tasks with data in the caches of a pool go there ([`LastUses`](crate::LastUses)): the next sweep over an array, the
+/// next product into a block.
 ///
-/// Only tasks that are large enough to be dealt, and that are no parts of their spawners' work ([`Dealing::fan`]).
+/// This is only for tasks that are large enough to be dealt and are no parts of their spawners' work
+/// ([`Dealing::fan`]).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Warm {
     /// By pool, its queue for such tasks.
     pub queues: Vec<QueueId>,
     /// By pool, how many bytes its last-level caches hold.
     pub cache_bytes: Vec<u64>,
-    /// Tasks with more bytes than this: those that may be dealt.
+    /// The tasks with more bytes than this may be dealt.
     pub more_bytes_than: u64,
     /// At least this part of a task's bytes has to be there, in percent.
     pub percent: u8,
-    /// How many nodes the machine has. Data that lie on another one than before are in no cache.
+    /// How many nodes the machine has. Data moved to another node are in no cache.
     pub nodes: usize,
 }
 
-/// Locality queues' pool of tokens (Wittmann and Hager, 2010, §2.2): the queues hold blocks of work, and the holder of a token
-/// takes a block, of its own domain if there is one.
+/// Locality queues' pool of tokens (Wittmann and Hager, 2010, §2.2): the queues hold blocks of work, and the holder of
+/// a token takes a block, of its own domain if there is one.
 ///
-/// A push adds its token after its block, and a token is taken in one step with a block: there are never more tokens than blocks,
-/// so every token finds one. We differ: in the paper a thread holds a token while it looks for a block.
+/// A push adds its token after its block, and a token is taken in one step with a block: there are never more tokens
+/// than blocks, so every token finds one. We differ: in the paper a thread holds a token while it looks for a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tokens {
-    /// A seat whose push makes more tokens than this looks for a task itself, at once; `None` is unlimited. Callers without a
-    /// seat add tokens without bound.
+    /// A seat looks for a task itself at once if its push makes more tokens than this; `None` is unlimited. Callers
+    /// without a seat add tokens without bound.
     pub capacity: Option<u32>,
 }
 
@@ -117,20 +122,20 @@ pub struct QueueSpec {
     pub order: Order,
     /// A push beyond this many tasks is refused, and the spawner runs the task itself.
     pub capacity: Option<u32>,
-    /// The node that its tasks' data is expected on.
+    /// The node expected to have its tasks' data.
     pub home: NodeId,
-    /// The pools in which a push may wake one sleeper, in this order. Invariant: not empty, and every seat of them
+    /// The pools in which a push may wake one sleeper, in this order. Invariant: not empty, and each of their seats
     /// takes from this queue whenever it is not empty.
     pub wake: Vec<PoolId>,
-    /// The pools that take from it only when it is longer than a threshold: a push that makes it longer may wake one of their
-    /// sleepers, if no seat in `wake` sleeps.
+    /// The pools that take from it only above a threshold of length: a push above it may wake one of their sleepers, if
+    /// no seat in `wake` sleeps.
     pub robbers: Vec<Robber>,
 }
 
-/// A pool that takes from a queue when it is long.
+/// A pool that takes from a long queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Robber {
-    /// Which pool.
+    /// The pool.
     pub pool: PoolId,
     /// It takes when the queue holds more tasks than this.
     pub longer_than: u32,
@@ -145,54 +150,54 @@ pub enum Order {
     ByRequest,
 }
 
-/// A worker's slot, which owns queues. They don't belong to "the PU that the thread happens to be on": a thread that migrates
-/// between push and pop would be at another owner's end. Here we differ from Falt et al. §4.1.
+/// A worker's slot, the owner of queues. Queues don't belong to "the PU that the thread happens to be on": a thread
+/// that migrates between push and pop would be at another owner's end. Here we differ from Falt et al. §4.1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SeatPlan {
-    /// The PU from which distances are counted.
+    /// The PU distances are counted from.
     pub pu: PuId,
     /// That PU's node.
     pub node: NodeId,
-    /// The PUs on which its thread may run; empty means anywhere.
+    /// The PUs its thread may run on; empty means anywhere.
     pub affinity: Vec<PuId>,
     /// The pool it sleeps in.
     pub pool: PoolId,
-    /// No thread sits here until another seat of the pool declares that it blocks.
+    /// A slot without a thread until another seat of the pool declares a block.
     pub spare: bool,
-    /// Whether no other seat of the plan, apart from spare ones, is on the same processor of the system: a description may have several PUs for
-    /// one.
+    /// Whether no other seat of the plan, apart from spare ones, is on the same processor of the system: a description
+    /// may have several PUs for one.
     pub is_alone: bool,
-    /// The queue for a task of each kind that is spawned here.
+    /// The queue for a task of each kind spawned here.
     pub place: [QueueId; Kind::COUNT],
-    /// The queue for an immediate task that is no box. Another one than that of `place` where seats of another node, or all others, leave immediate boxes alone:
-    /// a program's own tasks begin on one seat, and the others would idle.
+    /// The queue for an immediate task that is no box. It differs from that of `place` if seats of another node, or all
+    /// others, leave immediate boxes alone: a program's own tasks begin on one seat, and the others would idle.
     pub tasks: QueueId,
-    /// How it looks for work: the first probe that finds something wins.
+    /// The seat's looks for work: the first probe that finds something wins.
     pub look: Vec<Probe>,
-    /// What it does when no probe finds anything.
+    /// The seat's action when no probe finds anything.
     pub idle: Idle,
 }
 
 /// One step of looking for work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Probe {
-    /// The rule of the paper that this step belongs to, counted from 1. Invariant: less than [`RULES`].
+    /// The number of this step's rule in the paper, counted from 1. Invariant: less than [`RULES`].
     pub rule: u8,
     /// The queues, in order.
     pub scan: Scan,
-    /// Which task to take from the first queue that serves.
+    /// The task to take from the first queue that serves.
     pub take: Take,
     /// When a queue serves.
     pub when: When,
     /// The queue for the other tasks of a take of several.
     pub rest_to: Option<QueueId>,
-    /// Whether it finds any task while a task of the seat waits, or only tasks of that one's request. True for probes of
-    /// immediate tasks, or where one queue has both kinds. A task runs on top of the waiting one, which goes on when both are
-    /// done: long tasks of other requests are for free seats.
+    /// Whether the probe finds any task while a task of the seat waits, or only tasks of the waiting one's request.
+    /// True for probes of immediate tasks, or if one queue has both kinds. A task runs on top of the waiting one, and
+    /// the waiting one goes on when both are done: long tasks of other requests are for free seats.
     pub while_waiting: bool,
 }
 
-/// Which queues a probe looks into.
+/// The queues a probe looks into.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scan {
     /// Always in this order.
@@ -201,27 +206,27 @@ pub enum Scan {
     Ring(Vec<QueueId>, usize),
 }
 
-/// What to take from a queue.
+/// The task to take from a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Take {
-    /// The task that was put last.
+    /// The task put last.
     Youngest,
-    /// The task that was put first.
+    /// The task put first.
     Oldest,
-    /// Of the oldest request, the task that was put last.
+    /// From the oldest request, the task put last.
     YoungestOfOldestRequest,
-    /// Of the second oldest request the task that was put first; of the only request if there is no second. One atomic step.
+    /// From the second oldest request the task put first; from the only request if there is no second. One atomic step.
     OldestOfSecondOldestRequest,
-    /// Of the request behind the one that was served last in this way, the task at this end; behind the youngest that there was when a round began,
-    /// a new one begins with the oldest. So a request waits for a task of each other one at most, but for the rest of a round in which it comes. In
-    /// a deque, the task at that end.
+    /// The task at this end from the request behind the one served last in this way. A round ends behind the youngest
+    /// request at its beginning, and a new one begins with the oldest. So a request waits for at most one task of each
+    /// other one, except in its first round, which it joins under way. In a deque, the task at that end.
     InTurn(End),
     /// Up to so many from one end; the first is run, the others go to the probe's `rest_to`.
     Several(End, u16),
 }
 
 impl Take {
-    /// From which end of a request's tasks it takes.
+    /// The end of a request's tasks to take from.
     pub fn end(self) -> End {
         match self {
             Take::Youngest | Take::YoungestOfOldestRequest => End::Youngest,
@@ -234,18 +239,18 @@ impl Take {
 /// An end of a deque.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The end where tasks were put last.
+    /// The end of the tasks put last.
     Youngest,
-    /// The end where tasks were put first.
+    /// The end of the tasks put first.
     Oldest,
 }
 
 /// When a queue serves a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum When {
-    /// It holds a task.
+    /// The queue holds a task.
     NotEmpty,
-    /// It holds more than so many tasks; one threshold for each queue of the scan.
+    /// The queue holds more tasks than its threshold; one threshold for each queue of the scan.
     LongerThan(Vec<u32>),
 }
 
@@ -260,7 +265,7 @@ impl When {
     }
 }
 
-/// What a seat does that has found nothing.
+/// A seat's action after it has found nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Idle {
     /// Looks around for so long, then sleeps until a spawn wakes it.
@@ -269,16 +274,16 @@ pub enum Idle {
         /// [`Seat::woken`](crate::Seat::woken).
         spin_ns: u32,
     },
-    /// Looks again after a pause that grows up to a limit (Muddukrishna et al. §4.1).
+    /// Looks again after a pause; the pause grows up to a limit (Muddukrishna et al. §4.1).
     BackOff {
         /// The first pause, in nanoseconds.
         first_ns: u32,
-        /// By what the pause grows each time. Invariant: at least 2, so that the limit is reached.
+        /// The pause's factor of growth. Invariant: at least 2, so the pause reaches its limit.
         factor: u8,
         /// The longest pause, in nanoseconds.
         max_ns: u32,
-        /// Whether it sleeps when it has found nothing after the longest pause, until a push wakes it. Otherwise it goes on with
-        /// pauses of that length, also while a task of it waits, and is never woken.
+        /// Whether the seat sleeps until a push wakes it, once it has found nothing after the longest pause. Otherwise
+        /// it goes on with pauses of that length, also while a task of it waits, and is never woken.
         sleeps: bool,
     },
 }
@@ -302,11 +307,11 @@ impl Scan {
 /// The largest number of a strategy's rule, counted from 1, and one more: takes are counted by rule.
 pub const RULES: usize = 7;
 
-/// The most threads for which a plan is made: it grows with the square of their number.
+/// The most threads of a plan: its size grows with the square of their number.
 pub const MOST_THREADS: usize = 2048;
 
 impl Plan {
-    /// The queue into which a seat puts a task of this kind that is no box and names no place, and the kind as which it lies there.
+    /// The queue a seat puts a task of this kind into, if it is no box and names no place, and its kind in that queue.
     #[inline]
     pub fn place_of_task(&self, seat: SeatId, kind: Kind) -> (QueueId, Kind) {
         let SeatPlan { place: [immediate, deferred], tasks, .. } = self.seats[seat.index()];
@@ -317,9 +322,9 @@ impl Plan {
         }
     }
 
-    /// The first pair of seats, neither of them spare, of which the second takes from no queue into which the first puts a task of a program that
-    /// names neither a place nor data; `None` if each seat takes every other one's. While such a pair exists, the second seat may idle beside a first one
-    /// with many tasks.
+    /// The first pair of seats, neither of them spare, such that the second takes from none of the queues for the first
+    /// one's tasks without a place or data; `None` if each seat takes every other one's tasks. While such a pair
+    /// exists, the second seat may idle beside a first one with many tasks.
     pub fn idles_beside(&self) -> Option<(SeatId, SeatId)> {
         if !self.in_turn.is_empty() {
             // Each spawner gives every seat's queue its share.
@@ -330,7 +335,7 @@ impl Plan {
         let put_into: Vec<[QueueId; 2]> = (threads.iter())
             .map(|&spawner| [Kind::Immediate, Kind::Deferred].map(|kind| self.place_of_task(spawner, kind).0))
             .collect();
-        // By queue, the last seat that was found to take from it.
+        // By queue, the last seat found to take from it.
         let mut takes = vec![None; self.queues.len()];
         let first_beside = |&seat: &SeatId| {
             let scanned = self.seats[seat.index()].look.iter().flat_map(|probe| probe.scan.queues());
@@ -341,8 +346,8 @@ impl Plan {
         threads.iter().filter_map(first_beside).min()
     }
 
-    /// What a user is told of options that leave seats idle ([`Plan::idles_beside`]); `None` of a strategy without
-    /// options: none does by its defaults.
+    /// The warning for users about options that leave seats idle ([`Plan::idles_beside`]); `None` for a strategy
+    /// without options: none idles by its defaults.
     ///
     /// ```
     /// use vicus_schedule::Setting;
@@ -368,14 +373,15 @@ impl Plan {
         ))
     }
 
-    /// Whether what a task with this footprint spawns is dealt as parts of its work ([`Dealing::fan`]).
+    /// Whether the tasks spawned by a task with this footprint are dealt as parts of its work ([`Dealing::fan`]).
     #[inline]
     pub fn divides(&self, accesses: &[Access]) -> bool {
         self.dealing.as_ref().is_some_and(|dealing| dealing.divides(accesses))
     }
 
-    /// By queue, whether it may be a deque with an owner and thieves: one seat alone pushes, and pops at the same end; all others
-    /// take one at a time at the other end, unconditionally. For all queues at once, since it walks through the whole plan.
+    /// By queue, whether it may be a deque with an owner and thieves: one seat alone pushes, and pops at the same end;
+    /// all others take one at a time at the other end, unconditionally. This is for all queues at once, since it walks
+    /// through the whole plan.
     pub fn owner_lifos(&self) -> Vec<bool> {
         let plain = |spec: &QueueSpec| spec.owner.is_some() && spec.order == Order::Deque && spec.capacity.is_none();
         let mut fits: Vec<bool> = self.queues.iter().map(plain).collect();
@@ -396,8 +402,8 @@ impl Plan {
         fits
     }
 
-    /// Which queues give each seat that looks into them their oldest task, whatever their length. Such a queue may have ends that don't hinder each
-    /// other. One whose tasks go together with tokens has none.
+    /// By queue, whether every seat that looks into it gets its oldest task, at any length. The two ends of such a
+    /// queue may work without hindering each other. A queue with tokens has no such ends.
     ///
     /// ```
     /// use vicus_schedule::Setting;
@@ -412,7 +418,7 @@ impl Plan {
         let is_plain =
             |spec: &QueueSpec| spec.order == Order::Deque && spec.capacity.is_none() && self.tokens.is_none();
         let mut fits: Vec<bool> = self.queues.iter().map(is_plain).collect();
-        // What is in the front is taken in its own way.
+        // Tasks in the front are taken in their own way.
         self.front.iter().for_each(|front| fits[front.index()] = false);
         for probe in self.seats.iter().flat_map(|seat| &seat.look) {
             let is_oldest = probe.take == Take::Oldest && probe.when == When::NotEmpty;
@@ -421,20 +427,23 @@ impl Plan {
         fits
     }
 
-    /// The queue of a task that this seat spawns and whose data lies on that node; `None` if it goes where it would go without a
-    /// place, since no other seat is nearer. Tasks with different numbers go to different queues, if there are several.
+    /// The queue of a task spawned by this seat with its data on that node; `None` if it goes to its usual queue
+    /// without a place, since no other seat is nearer. Tasks with different numbers go to different queues, if there
+    /// are several.
     pub fn home_queue(&self, seat: SeatId, home: NodeId, number: usize) -> Option<QueueId> {
         let own = self.seats[seat.index()].place[Kind::Deferred as usize];
         let queues = self.homes.get(home.index()).filter(|queues| !queues.contains(&own))?;
         queues.get(number % queues.len()).copied()
     }
 
-    /// The queue of a closure that names no place, if the plan deals these in turn. `turn` counts those of the spawning seat,
-    /// from 0. Each seat begins with the queue behind its own number, so that they don't all spawn to one at first.
+    /// The queue of a closure without a named place, if the plan deals these in turn. `turn` counts those of the
+    /// spawning seat, from 0. Each seat begins with the queue behind its own number, so they don't all spawn to one at
+    /// first.
     ///
-    /// A seat with more than [`DEEP`] waiting tasks on its stack (`waits` says how many) keeps the tasks that it spawns, and its
-    /// stack grows with the depth of a recursion. Otherwise it would wait for tasks of other seats, run tasks meanwhile that
-    /// these have dealt to it, wait again, and so on, as often as there are tasks. (A task of Qthreads has a stack of its own.)
+    /// A seat with more than [`DEEP`] waiting tasks on its stack (`waits`: their number) keeps the tasks it spawns, and
+    /// its stack grows with the depth of a recursion. Otherwise it would wait for tasks of other seats, meanwhile run
+    /// tasks dealt to it by these, wait again, and so on, as often as there are tasks. (A task of Qthreads has a stack
+    /// of its own.)
     ///
     /// ```
     /// use vicus_schedule::{SeatId, Setting};
@@ -452,8 +461,8 @@ impl Plan {
         self.nth_in_turn(seat.index().wrapping_add(1).wrapping_add(turn))
     }
 
-    /// The queue of a box that names no place, if the plan deals in turn. A box is always queued at the same one, where its state
-    /// is; neighbours in a request, and the first boxes of successive requests, at different ones.
+    /// The queue of a box without a named place, if the plan deals in turn. A box is always queued at the same one,
+    /// near its state; neighbours in a request, and the first boxes of successive requests, at different ones.
     pub fn queue_of_box(&self, request: RequestId, index: usize) -> Option<QueueId> {
         self.nth_in_turn((request.0 as usize).wrapping_add(index))
     }
@@ -463,7 +472,7 @@ impl Plan {
         Some(self.in_turn[turn])
     }
 
-    /// By queue, whether a seat whose task waits takes any task from it, or only those of the same request.
+    /// By queue, whether a waiting seat takes any task from it, or only those of its task's request.
     pub fn for_waiting(&self) -> Vec<bool> {
         let mut any = vec![true; self.queues.len()];
         for probe in self.seats.iter().flat_map(|seat| &seat.look).filter(|probe| !probe.while_waiting) {
@@ -472,12 +481,12 @@ impl Plan {
         any
     }
 
-    /// How many threads work all the time: seats that are not spare.
+    /// How many threads work all the time: the seats without the spare ones.
     pub fn threads(&self) -> usize {
         self.seats.iter().filter(|seat| !seat.spare).count()
     }
 
-    /// By node, how many of these threads work there, up to the last node that has any.
+    /// By node, the number of these threads there, up to the last node with any.
     pub fn threads_by_node(&self) -> Vec<u32> {
         let mut threads = Vec::new();
         for seat in self.seats.iter().filter(|seat| !seat.spare) {
@@ -489,7 +498,7 @@ impl Plan {
 
     /// How many cursors each seat needs for its rings.
     pub fn cursors(&self, seat: SeatId) -> usize {
-        // A seat that is not bound looks as any other one does.
+        // An unbound seat looks as any other one does.
         let looks = if self.roams { &self.seats[..] } else { &self.seats[seat.index()..=seat.index()] };
         let rings = looks.iter().flat_map(|seat| &seat.look).filter_map(|probe| match probe.scan {
             Scan::Ring(_, cursor) => Some(cursor + 1),

@@ -86,7 +86,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Takes out the task of a request that is next to an end, of those that are `wanted`. Cost O(n) in a deque.
+    /// Takes out the first task of a request, counted from this end, among the `wanted` ones. Cost O(n) in a deque.
     pub fn remove(&mut self, request: RequestId, end: End, wanted: impl Fn(&T) -> bool) -> Option<T> {
         match self {
             Queue::Deque(tasks) => {
@@ -101,7 +101,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Takes out every task of a request for which `goes` says yes, and hands them to `dropped`.
+    /// Takes out every task of a request for which `goes` says yes, and hands each to `dropped`.
     pub fn sweep(&mut self, request: RequestId, goes: impl Fn(&T) -> bool, mut dropped: impl FnMut(T)) {
         match self {
             Queue::Deque(tasks) => {

@@ -1,26 +1,26 @@
 //! A seat: the decisions of a worker, as a value. It has no threads, no clock, no queues and no memory of tasks.
 //!
-//! A world tells it what happens: a task was *found*, or *none*; a task was *spawned*, a push was *refused*, a task begins to
-//! *wait* and *goes on*, the seat was *woken*. The seat answers with what to do: *run* this task, *put* that one there, *wake* a
-//! seat for it, *pause*, *sleep*. A thread of worlds/machine and a virtual core of worlds/sim act on the same seat, so that a
-//! simulated seed can show a fault of it.
+//! A world reports events to it: a task was *found*, or *none*; a task was *spawned*, a push was *refused*, a task
+//! begins to *wait* and *goes on*, the seat was *woken*. The seat answers with the next step: *run* this task, *put*
+//! that one there, *wake* a seat for it, *pause*, *sleep*. A thread of worlds/machine and a virtual core of worlds/sim
+//! act on the same seat, so a simulated seed can show a fault of it.
 //!
-//! The order in which a seat gets its tasks:
+//! The order of a seat's sources of tasks:
 //!
-//! 1. if no task waits on it, what is in the plan's *front*, but not without end ([`FRONT_TURN_NS`]);
-//! 2. its *next* task: the last immediate box that its last invocation activated;
-//! 3. what it was *called* for: tasks that no other seat may run;
-//! 4. what it has *kept*: tasks that a full queue refused, and those that it spawned on a deep stack;
+//! 1. if no task waits on it, the plan's *front*, within its limit ([`FRONT_TURN_NS`]);
+//! 2. its *next* task: the last immediate box activated by its last invocation;
+//! 3. the tasks it was *called* for: no other seat may run these;
+//! 4. the tasks it has *kept*: those refused by a full queue, and those it spawned on a deep stack;
 //! 5. the plan's probes.
 //!
-//! While several requests run, each has [turns](crate::TURN_NS), which go before all this.
+//! While several requests run, each has [turns](crate::TURN_NS); these go before all this.
 //!
-//! After many tasks in a row out of its own queue, which is the first probe's, the other probes have a turn ([`OWN_TURN`]). A first probe of several queues that
-//! others use as well gives the second one of them a turn then.
+//! After many tasks in a row out of its own queue, the first probe's, the other probes have a turn ([`OWN_TURN`]). If
+//! the first probe has several shared queues, the second one of them has a turn then.
 //!
-//! Tasks that had begun on this seat and were *suspended* come back to it and to no other: one that was woken goes behind 2, as
-//! its data is likely to be in the seat's caches; one that has *yielded* goes behind 5. Neither keeps the seat from its queues for
-//! long ([`WOKEN_TURN`], [`YIELDED_TURN`]).
+//! Tasks begun on this seat and *suspended* come back to it and to no other: a *woken* one goes behind 2, as its data
+//! is likely to be in the seat's caches; one that has *yielded* goes behind 5. Neither keeps the seat from its queues
+//! for long ([`WOKEN_TURN`], [`YIELDED_TURN`]).
 //!
 //! The hot path is [`Seat::find`] and [`Seat::activated`]: they allocate nothing.
 
@@ -33,91 +33,93 @@ use crate::{
 use std::collections::VecDeque;
 use vicus_topology::NodeId;
 
-/// So many woken tasks in a row go before what the plan's queues hold; then these have a turn.
+/// The number of woken tasks in a row before the plan's queues have a turn.
 pub const WOKEN_TURN: u32 = 64;
 
-/// So many tasks that have yielded go on before a seat looks again into queues in which it has found nothing.
+/// The number of yielded tasks that go on before a seat looks again into its queues after an empty look.
 pub const YIELDED_TURN: u32 = 128;
 
-/// The same for a seat whose first queue is not its own, but one that others share: what comes from outside may lie in another one.
+/// The same for a seat whose first queue is shared with others: tasks from outside may lie in another one.
 const YIELDED_TURN_OF_SHARED: u32 = 16;
 
-/// So many tasks of its own lock-free queue in a row go before what the plan's other probes find, and if these find nothing, before the oldest task of its
-/// own: tasks that spawn one another without end, each the youngest, would keep the seat from both for ever.
+/// The number of tasks in a row from its own lock-free queue before the plan's other probes have a turn, and, if these
+/// find nothing, the oldest task of its own: tasks that spawn one another without end, each the youngest, would keep
+/// the seat from both for ever.
 pub const OWN_TURN: u32 = 1024;
 
 /// How long a waiting seat looks around before it sleeps, if the strategy has no such time.
 const SPIN_NS: u64 = 5_000;
 
-/// After a sleep that was not longer than this, a seat looks around for up to this long before it sleeps again.
+/// After a sleep of at most this time, a seat looks around for up to this time before it sleeps again.
 ///
-/// To be woken costs some ten microseconds, so two seats that hand tasks to and fro and have slept once would find nothing within
-/// a shorter time again and again: each waits while the other one is woken.
+/// A wake costs some ten microseconds. Two seats that hand tasks to and fro, and have slept once, would find nothing
+/// within a shorter time again and again: each waits while the other one is woken.
 const LONGER_LOOK_NS: u64 = 50_000;
 
-/// The same for a seat with lightweight threads that wait. Mostly no other seat goes on with them, and on virtual machines to sleep and to be woken takes
-/// some 0.1 ms. A token that goes round 500 threads on two seats comes back to a seat after that long.
+/// The same for a seat with waiting lightweight threads. Mostly no other seat goes on with them, and on virtual
+/// machines a sleep and a wake take some 0.1 ms. A token on its round of 500 threads on two seats comes back to a seat
+/// after about this time.
 const LONGEST_LOOK_NS: u64 = 300_000;
 
 /// A shorter pause costs less than announcing that a push may end it.
 const SHORT_NS: u64 = 50_000;
 
-/// How many tasks that found no room for their spawned tasks may stand on a stack: after that a full queue takes the task.
+/// The number of tasks on a stack without room for their spawned tasks: beyond it a full queue takes the task.
 const DEEPEST: u32 = 64;
 
-/// A seat that finds the queue in use into which its deferred tasks go puts so many of them into its own queue before it looks there again: each look
-/// takes the queue's line away from those that use it.
+/// A seat that finds the queue for its deferred tasks in use puts this number of them into its own queue before it
+/// looks there again: each look takes the queue's line away from its users.
 const SPILLED: u32 = 64;
 
 /// The state and the decisions of a seat. `T` is a task as the world's queues hold it.
 #[derive(Debug)]
 pub struct Seat<T> {
     id: SeatId,
-    /// The lock-free queue into which this seat puts immediate tasks and from which it takes the youngest first (rule 1 of most
-    /// strategies), if the plan has such a queue.
+    /// The lock-free queue for this seat's immediate tasks. The seat takes the youngest first (rule 1 of most
+    /// strategies). `None` if the plan has no such queue.
     pub(crate) own: Option<QueueId>,
     /// The way of a task out of that queue.
     pub(crate) own_way: Way,
     /// Whether it takes them while a task waits.
     own_while_waiting: bool,
-    /// How many tasks in a row it has taken out of it; without one, out of the first queue that it looks into.
+    /// How many tasks in a row it has taken out of that queue, or, without such a queue, out of its first one.
     own_in_row: u32,
     /// How many of the plan's probes only look into that queue: the first one, or none.
     pub(crate) own_probes: usize,
-    /// Of a seat without such a queue, the one out of which it takes the oldest task before it looks elsewhere, if the plan has such a queue, and the
+    /// A seat without a queue of its own polls this queue first (oldest task first), if the plan names one; with the
     /// way of a task out of it.
     first: Option<(QueueId, Way)>,
     /// The cursors of the plan's rings.
     pub(crate) cursors: Vec<usize>,
-    /// The task to run next: in the own queue it would be pushed and popped again at once. Other seats don't see it; it is run
-    /// before the seat looks for another task.
+    /// The task to run next: in the own queue it would be pushed and popped again at once. Other seats don't see it;
+    /// the seat runs it before it looks for another task.
     pub(crate) next: Option<Found<T>>,
-    /// Tasks that this seat runs itself, the youngest first.
+    /// Tasks this seat runs itself, the youngest first.
     pub(crate) kept: Vec<T>,
     /// Suspended tasks that have to go on, if there are any.
     resumed: Resumed<T>,
-    /// The tasks that wait on its stack: each with the request whose tasks may run meanwhile, or `None` for any.
+    /// The tasks waiting on its stack: each with the request allowed to run meanwhile, or `None` for any.
     waits: Vec<Option<RequestId>>,
-    /// How many tasks run on its stack on top of others that found no room for their spawned tasks.
+    /// How many tasks run on its stack on top of spawners that found no room for them.
     helping: u32,
     /// The last pause of a seat that backs off, in nanoseconds; 0 after every success.
     pause_ns: u64,
     /// How long it looks around at least: more than the plan says after a short sleep, 0 after a long one.
     look_ns: u64,
-    /// Whether it has its PU to itself. Otherwise to look around takes time from those that it waits for.
+    /// Whether it has its PU to itself. Otherwise looking around takes time from the seats it waits for.
     is_alone: bool,
-    /// The seat as which it looks and pushes: itself, but where threads are not bound.
+    /// The seat it looks and pushes as: itself, except under a plan with unbound threads.
     stands: SeatId,
-    /// The task for which it was woken, until it has looked.
+    /// The task it was woken for, until it has looked.
     woken: Option<Wake>,
-    /// How many tasks that name a place it has spawned, so that those for one place go to its queues in turn.
+    /// How many tasks with a named place it has spawned, so the tasks for one place go to its queues in turn.
     sent: usize,
-    /// How many tasks that name no place it has dealt in turn. Counted apart: if every second task names a place, the others
-    /// still go to every queue.
+    /// How many tasks without a named place it has dealt in turn. Counted apart: if every second task names a place,
+    /// the others still go to every queue.
     turn: usize,
     /// Sums of a task's bytes by location.
     shares: Shares,
-    /// So many deferred tasks more go into its own queue, since the one where they would go was in use.
+    /// How many more deferred tasks go into its own queue, since their usual one was in use.
     spills: u32,
     /// The plan's front.
     pub(crate) front: Option<QueueId>,
@@ -140,11 +142,11 @@ struct Resumed<T> {
     yielded: VecDeque<T>,
     /// How many woken ones in a row were taken. Invariant: at most [`WOKEN_TURN`].
     in_row: u32,
-    /// How many that yielded may go on before the next look into the queues.
+    /// How many yielded tasks may go on before the next look into the queues.
     turns: u32,
-    /// One that yielded went on last: before the next one, the queue into which the seat looks first has a turn.
+    /// A yielded task went on last: before the next one, the seat's first queue has a turn.
     is_nears_turn: bool,
-    /// While several requests run: one that was woken went on last.
+    /// While several requests run: a woken task went on last.
     is_yieldeds_turn: bool,
 }
 
@@ -175,7 +177,7 @@ impl<T> Resumed<T> {
     }
 }
 
-/// A task that a seat has found.
+/// A task found by a seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run<T> {
     /// The task, to be run.
@@ -186,7 +188,7 @@ pub struct Run<T> {
     pub leaves: bool,
 }
 
-/// Where a seat puts a task that it has spawned.
+/// A seat's place for a task it has spawned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {
     /// Into no queue: it keeps the task, and runs it itself ([`Seat::keep`]).
@@ -195,39 +197,39 @@ pub enum Put {
     Into(QueueId, Kind),
 }
 
-/// What a seat does after a push.
+/// A seat's step after a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
     /// It wakes a sleeping seat for the task.
     Wake,
-    /// It looks for a task as a free seat does ([`Seat::help`]), and runs that at once, on top of the spawner: there are more
-    /// tokens than their pool holds.
+    /// It looks for a task as a free seat does ([`Seat::help`]), and runs it at once, on top of the spawner: there are
+    /// more tokens than their pool holds.
     Help,
 }
 
-/// What a seat does next that has found nothing.
+/// A seat's next step after it has found nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
-    /// It looks again, until it has found nothing for so long.
+    /// It looks again, until it has found nothing for this time.
     Look {
         /// In nanoseconds, since it first found nothing.
         until_ns: u64,
     },
-    /// It looks again after a pause that no push ends: it is too short for that, or the seat is never woken.
+    /// It looks again after a pause that no push ends: the pause is too short for it, or the seat is never woken.
     Pause {
         /// In nanoseconds.
         ns: u64,
     },
     /// It announces itself, looks a last time, and sleeps until it is woken.
     Sleep {
-        /// The tasks that it would take.
+        /// The tasks it would take.
         sleeper: Sleeper,
         /// It sleeps no longer than this, in nanoseconds.
         at_most_ns: Option<u64>,
     },
 }
 
-/// The queue of a seat's first probe, if that takes the oldest task of one queue whatever it holds, and its way.
+/// The queue of a seat's first probe, if the probe takes the oldest task of one queue at any length, and its way.
 fn first_queue(plan: &Plan, seat: &SeatPlan) -> Option<(QueueId, Way)> {
     let first = seat.look.first()?;
     let &[queue] = first.scan.queues() else { return None };
@@ -240,7 +242,7 @@ impl<T> Seat<T> {
     pub fn new(plan: &Plan, id: SeatId, is_lock_free: impl FnOnce(QueueId) -> bool) -> Seat<T> {
         let seat = &plan.seats[id.index()];
         let first = seat.look.first();
-        // The one for tasks that are no boxes, if that is another one than for boxes.
+        // The queue for tasks that are no boxes, if boxes have another one.
         let of_seat = [seat.tasks, seat.place[Kind::Immediate as usize]];
         let immediate =
             first.and_then(|first| first.scan.queues().first()).copied().filter(|queue| of_seat.contains(queue));
@@ -277,12 +279,13 @@ impl<T> Seat<T> {
         }
     }
 
-    /// Its lock-free queue for immediate tasks, if the plan has one. The seat looks there before all queues that the plan names.
+    /// Its lock-free queue for immediate tasks, if the plan has one. The seat looks there before all queues named by
+    /// the plan.
     pub fn own(&self) -> Option<QueueId> {
         self.own
     }
 
-    /// Whether that is where immediate tasks go that are no boxes.
+    /// Whether this queue also takes immediate tasks that are no boxes.
     #[inline]
     pub fn takes_tasks(&self, plan: &Plan) -> bool {
         self.own == Some(plan.seats[self.id.index()].tasks)
@@ -294,21 +297,23 @@ impl<T> Seat<T> {
         self.own_way
     }
 
-    /// Of a seat without such a queue, the one out of which it takes the oldest task before it looks elsewhere, if there is such a one, and the way of a
-    /// task out of it.
+    /// A seat without a queue of its own polls this queue first (oldest task first), if the plan names one; with the
+    /// way of a task out of it.
     #[inline]
     pub fn first(&self) -> Option<(QueueId, Way)> {
         self.first
     }
 
-    /// Where threads are not bound ([`Plan::roams`]): it looks and pushes as that seat from now on, whose queues are where the thread runs. It keeps the queues that it owns, and
-    /// sleeps in its own pool; so a push may wake it for what it does not find there, and it looks as itself as well ([`Seat::find_at_home`]).
+    /// For unbound threads ([`Plan::roams`]): from now on it looks and pushes as that seat, whose queues are near the
+    /// thread. It keeps the queues it owns, and sleeps in its own pool. So a push may wake it for a task it does not
+    /// find there, and it looks as itself as well ([`Seat::find_at_home`]).
     #[inline]
     pub fn stand(&mut self, at: SeatId) {
         self.stands = at;
     }
 
-    /// As [`Seat::find`], for a seat that stands elsewhere and has found nothing there: looks as itself. `plan` is its own.
+    /// Like [`Seat::find`], for a seat that stands elsewhere and has found nothing there: looks as itself. `plan` is
+    /// its own.
     #[cold]
     pub fn find_at_home<Q>(&mut self, plan: &SeatPlan, queues: Q) -> Option<Run<T>>
     where
@@ -319,13 +324,13 @@ impl<T> Seat<T> {
         Some(Run { task, way, leaves: self.woken.is_some() && self.drop_own_wake(way) })
     }
 
-    /// The seat as which it looks and pushes.
+    /// The seat it looks and pushes as.
     #[inline]
     pub fn stands(&self) -> SeatId {
         self.stands
     }
 
-    /// A task to run, as the plan of the seat has it as which it stands. `called` gives a task that no other seat may run.
+    /// A task to run. `plan` is that of the seat it stands as. `called` gives a task that no other seat may run.
     #[inline(always)]
     pub fn find<Q>(&mut self, plan: &SeatPlan, mut queues: Q, called: impl FnOnce() -> Option<T>) -> Option<Run<T>>
     where
@@ -357,7 +362,7 @@ impl<T> Seat<T> {
         Run { task, way, leaves: self.woken.is_some() && self.drop_own_wake(way) }
     }
 
-    /// As the rest of [`Seat::find`], for a seat with suspended tasks that have to go on.
+    /// The rest of [`Seat::find`], for a seat with suspended tasks that have to go on.
     #[cold]
     fn find_resumed<Q>(
         &mut self,
@@ -382,7 +387,7 @@ impl<T> Seat<T> {
         if std::mem::take(&mut self.resumed.is_nears_turn)
             && let Some(found) = self.find_near(queues)
         {
-            // Then it is the turn of one that has yielded again: else two of the queue would begin for each of these.
+            // Then a yielded task has its turn again: else two of the queue would begin for each of these.
             self.resumed.turns = self.resumed.turns.max(u32::from(self.first.is_some()));
             return Some(found);
         }
@@ -394,7 +399,7 @@ impl<T> Seat<T> {
         }
         let own = self.find_own(self.waits_for(), queues).map(|task| (task, self.own_way));
         let found = own.or_else(|| self.look_beyond(self.waits_for(), plan, &mut *queues));
-        // After a task of a queue it is the turn of one that has yielded.
+        // After a task of a queue a yielded task has its turn.
         let is_found = found.is_some();
         self.resumed.turns = if is_found {
             1
@@ -408,7 +413,7 @@ impl<T> Seat<T> {
         found.or_else(|| self.resumed.take_woken().or_else(|| self.resumed.take_yielded()).map(kept))
     }
 
-    /// A task of the queue into which it looks first.
+    /// A task of its first queue.
     fn find_near<Q>(&mut self, queues: &mut Q) -> Option<(T, Way)>
     where
         Q: QueuesByRequest<Task = T>,
@@ -427,7 +432,7 @@ impl<T> Seat<T> {
         self.resumed.woken.push_back(task);
     }
 
-    /// Takes all woken ones that have not gone on yet.
+    /// Takes all woken tasks that have not gone on yet.
     pub fn take_woken(&mut self) -> VecDeque<T> {
         let woken = std::mem::take(&mut self.resumed.woken);
         self.resumed.count -= woken.len();
@@ -439,7 +444,7 @@ impl<T> Seat<T> {
         self.resumed.count > 0
     }
 
-    /// A suspended task that has to go on, one that was woken and one that has yielded in turn.
+    /// A suspended task that has to go on: a woken and a yielded one in turn.
     pub(crate) fn take_suspended(&mut self) -> Option<T> {
         if self.resumed.count == 0 {
             return None;
@@ -465,8 +470,8 @@ impl<T> Seat<T> {
         self.resumed.yielded.push_back(task);
     }
 
-    /// Whether a task of its own lock-free queue is what [`Seat::find`] would give, if there is one: for a world that goes on with tasks of
-    /// that queue for a while without looking elsewhere.
+    /// Whether [`Seat::find`] would give a task of its own lock-free queue, if the queue has one: for a world that
+    /// works from that queue for a while without looking elsewhere.
     #[inline]
     pub fn is_own_next(&self) -> bool {
         let is_turn = self.resumed.count == 0 || self.resumed.is_nears_turn && self.resumed.woken.is_empty();
@@ -478,7 +483,8 @@ impl<T> Seat<T> {
             && (self.own_while_waiting || self.waits_for().is_none())
     }
 
-    /// As [`Seat::is_own_next`], for a seat without such a queue: whether [`Seat::find`] would take what the plan's probes find.
+    /// Like [`Seat::is_own_next`], for a seat without such a queue: whether [`Seat::find`] would take a task found by
+    /// the plan's probes.
     #[inline]
     pub fn is_look_next(&self) -> bool {
         let has_none = self.resumed.count == 0 && self.next.is_none() && self.kept.is_empty() && self.woken.is_none();
@@ -492,8 +498,8 @@ impl<T> Seat<T> {
         self.own_in_row = self.own_in_row.saturating_add(1);
     }
 
-    /// The suspended task that goes on next, if it is the turn of one: as [`Seat::find`] would give it, for a world that goes from one to
-    /// the next without looking into queues but the one where it looks first. It ends with `None` after a while.
+    /// The next suspended task to go on, if one has its turn: as [`Seat::find`] would give it, for a world that goes
+    /// from one to the next and looks only into the seat's first queue. It ends with `None` after a while.
     #[inline]
     pub fn next_resumed(&mut self, is_first_empty: impl FnOnce() -> bool) -> Option<T> {
         if self.resumed.count == 0 || self.turns.are_on() {
@@ -505,7 +511,7 @@ impl<T> Seat<T> {
             self.resumed.in_row += 1;
             return Some(task);
         }
-        // Otherwise one that yields while others are woken again and again would have no turn.
+        // Otherwise a yielding task would have no turn while others are woken again and again.
         if self.resumed.turns == 0 || !self.kept.is_empty() || self.resumed.is_nears_turn && !is_first_empty() {
             return None;
         }
@@ -514,7 +520,8 @@ impl<T> Seat<T> {
         Some(task)
     }
 
-    /// A task from the front, before all else. A seat on which a task waits finds those of its request by the plan's last probe.
+    /// A task from the front, before all else. A seat with a waiting task finds those of its request by the plan's last
+    /// probe.
     #[inline]
     pub(crate) fn find_front<Q>(&mut self, queues: &mut Q) -> Option<(T, Way)>
     where
@@ -527,19 +534,20 @@ impl<T> Seat<T> {
         Some((queues.take(front, FRONT_TAKE, 0, None)?, Way::new(FRONT_RULE, front)))
     }
 
-    /// It has worked for so long at a task from the front.
+    /// Reports the time spent on a task from the front.
     pub fn worked_at_front(&mut self, ns: u64) {
         self.front_ns = self.front_ns.saturating_add(ns);
     }
 
-    /// Forgets the wake if the found task is from its queue. Whether the seat is still to leave that task to another one.
+    /// Forgets the wake if the found task is from its queue. Returns whether the seat is still to leave the awaited
+    /// task to another one.
     #[cold]
     fn drop_own_wake(&mut self, way: Way) -> bool {
         self.woken.take_if(|wake| way.queue() == Some(wake.queue)).is_none()
     }
 
-    /// As [`Seat::find`], for a seat whose push has made more tokens than their pool holds ([`After::Help`]). It finds nothing if
-    /// other seats were quicker; then the pool has room as well.
+    /// Like [`Seat::find`], for a seat whose push has made more tokens than their pool holds ([`After::Help`]). It
+    /// finds nothing if other seats were quicker; then the pool has room as well.
     #[cold]
     pub fn help<Q>(&mut self, plan: &SeatPlan, mut queues: Q) -> Option<(T, Way)>
     where
@@ -549,8 +557,8 @@ impl<T> Seat<T> {
         own.or_else(|| self.look_beyond(None, plan, queues))
     }
 
-    /// The way of most tasks, without a detour through the plan. The first probe takes the same, since this queue is the owner's
-    /// at its young end (`Plan::owner_lifos`).
+    /// The way of most tasks, without a detour through the plan. The first probe takes the same, since this queue is
+    /// the owner's at its young end (`Plan::owner_lifos`).
     #[inline]
     fn find_own<Q>(&mut self, waiting: Option<RequestId>, queues: &mut Q) -> Option<T>
     where
@@ -566,14 +574,14 @@ impl<T> Seat<T> {
         Some(task)
     }
 
-    /// Whether it has taken so many tasks of its own queue that it looks elsewhere first. Not on a stack on which tasks wait for some tasks alone, or
-    /// several do: with older tasks on top of those, it would grow.
+    /// Whether its own queue has had its turn, so it looks elsewhere first. Never on a stack where tasks wait for some
+    /// tasks alone, or several do: with older tasks on top of those, it would grow.
     #[inline]
     fn is_others_turn(&self) -> bool {
         self.own_in_row >= OWN_TURN && self.waits.len() <= 1 && self.waits_for().is_none()
     }
 
-    /// As [`Seat::look_far`], behind its own queue, and then for the oldest task there if others have had their turn.
+    /// Like [`Seat::look_far`], behind its own queue, and then for the oldest task there if others have had their turn.
     fn look_beyond<Q>(&mut self, waiting: Option<RequestId>, plan: &SeatPlan, mut queues: Q) -> Option<(T, Way)>
     where
         Q: QueuesByRequest<Task = T>,
@@ -588,8 +596,8 @@ impl<T> Seat<T> {
         Some((queues.take(own, Take::Oldest, 0, None)?, self.own_way))
     }
 
-    /// As [`Seat::look_far`], for a seat without a queue of its own. Where its first probe looks into several queues, the second one has a turn after many tasks in a
-    /// row out of the first.
+    /// Like [`Seat::look_far`], for a seat without a queue of its own. If its first probe looks into several queues,
+    /// the second one has a turn after many tasks in a row out of the first.
     fn look_fairly<Q>(&mut self, waiting: Option<RequestId>, plan: &SeatPlan, mut queues: Q) -> Option<(T, Way)>
     where
         Q: QueuesByRequest<Task = T>,
@@ -612,7 +620,7 @@ impl<T> Seat<T> {
         found
     }
 
-    /// Looks into queues: for tasks of this request, as a seat whose task waits, or for any.
+    /// Looks into queues: for tasks of this request, as a seat with a waiting task, or for any.
     #[inline(never)]
     fn look_far<Q>(&mut self, waiting: Option<RequestId>, plan: &SeatPlan, mut queues: Q) -> Option<(T, Way)>
     where
@@ -653,8 +661,8 @@ impl<T> Seat<T> {
         }
     }
 
-    /// How long a seat that backs off pauses now. `None`: it sleeps until it is woken, because the strategy has no pauses, or
-    /// because it found nothing after the longest one. A push that makes a queue long enough for it wakes it
+    /// The pause of a seat that backs off. `None`: it sleeps until it is woken, because the strategy has no pauses, or
+    /// because it found nothing after the longest one. It is woken by a push that makes a queue long enough for it
     /// ([`Plan::wake_one`]).
     fn next_pause(&mut self, plan: &SeatPlan) -> Option<u64> {
         let Idle::BackOff { first_ns, factor, max_ns, .. } = plan.idle else { return None };
@@ -669,12 +677,13 @@ impl<T> Seat<T> {
         self.pause_ns
     }
 
-    /// The seat does not sleep any more. `slept_ns`: for how long it did; `None`: it has found a task in its last look. `wake` is
-    /// the task that it was chosen for, if any.
+    /// The seat does not sleep any more. `slept_ns`: the length of its sleep; `None`: it has found a task in its last
+    /// look. `wake`: the task it was chosen for, if any.
     ///
-    /// If the seat has its PU to itself, and the sleep was not longer than 0.05 ms, the seat looks around for at least twice that time,
-    /// and 0.05 ms at most, before it sleeps again; after a longer sleep for as long as its plan says. `has_threads`: lightweight threads
-    /// wait that only this seat can go on with; then 0.3 ms take the place of 0.05 ms.
+    /// If the seat has its PU to itself, and the sleep was not longer than 0.05 ms, the seat looks around for at least
+    /// twice that time, and 0.05 ms at most, before it sleeps again; after a longer sleep for its plan's time.
+    /// `has_threads`: lightweight threads wait that only this seat can go on with; then 0.3 ms take the place of 0.05
+    /// ms.
     pub fn woken(&mut self, wake: Option<Wake>, slept_ns: Option<u64>, has_threads: bool) {
         self.woken = wake;
         if let Some(slept_ns) = slept_ns {
@@ -684,8 +693,8 @@ impl<T> Seat<T> {
         }
     }
 
-    /// The seat does something else than the task that it was woken for: another seat is to be woken for that task, if there is
-    /// one.
+    /// The seat does something else than the task it was woken for: another seat is to be woken for that task, if there
+    /// is one.
     #[inline]
     pub fn take_wake(&mut self) -> Option<Wake> {
         self.woken.take()
@@ -696,7 +705,7 @@ impl<T> Seat<T> {
         self.waits.push(request);
     }
 
-    /// From now on any task may run on top of the task that waits.
+    /// From now on any task may run on top of the waiting task.
     pub fn widen_wait(&mut self) {
         if let Some(waiting) = self.waits.last_mut() {
             *waiting = None;
@@ -715,24 +724,24 @@ impl<T> Seat<T> {
         self.waits.last().copied().flatten()
     }
 
-    /// The awaited task is over. Gives the seat's next task, to be put where it would be without [`Seat::activated`]: other seats
-    /// can't see it, and the task that has waited may run on for long.
+    /// The awaited task is over. Gives the seat's next task, to be put into its queue without [`Seat::activated`]:
+    /// other seats can't see it, and the waiting task may run on for long.
     pub fn end_wait(&mut self) -> Option<(T, QueueId)> {
         self.waits.pop().expect("a task that goes on has waited");
         self.next.take().map(|next| (next.task, next.queue))
     }
 
-    /// Whether so many tasks wait on its stack that it keeps the tasks that it spawns.
+    /// Whether its stack has so many waiting tasks that it keeps the tasks it spawns.
     #[inline]
     pub fn is_deep(&self) -> bool {
         self.waits.len() >= DEEP
     }
 
-    /// Where the seat puts a task that it has spawned, that names no place, and that its own lock-free queue does not take.
+    /// The place for a task spawned by the seat without a named place, and not taken by its own lock-free queue.
     ///
-    /// On a deep stack it keeps the task. Otherwise the youngest task in the queue might be one that another seat has just
-    /// spawned; the task that waits for this one would run it on top of itself, and the next one on top of that: the stack would
-    /// grow with their number.
+    /// On a deep stack the seat keeps the task. Otherwise the youngest task in the queue might be another seat's
+    /// latest; the task waiting for this one would run it on top of itself, and the next one on top of that: the stack
+    /// would grow with their number.
     #[inline]
     pub fn place(&mut self, plan: &Plan, kind: Kind) -> Put {
         if self.is_deep() {
@@ -748,12 +757,13 @@ impl<T> Seat<T> {
         }
     }
 
-    /// The seat's own queue for a task of this kind that names no place, if the plan spills such tasks ([`Plan::spills`]), its request `is_alone`, and another
-    /// seat uses the queue to which it would go ([`Seat::place`]), or did for one of the last tasks before it. A queue that a neighbourhood shares keeps its tasks together; when
-    /// many seats want it at once, the spawner, which all of them wait for, would be one of those that stand in line for its lock.
+    /// The seat's own queue for a task of this kind without a named place, if the plan spills such tasks
+    /// ([`Plan::spills`]), its request `is_alone`, and another seat uses the task's usual queue ([`Seat::place`]), or
+    /// did for one of the last tasks before it. A neighbourhood's shared queue keeps its tasks together. When many
+    /// seats want it at once, the spawner would stand in line for its lock, while all of them wait for the spawner.
     ///
-    /// Not where there are several requests: they take turns in such a queue, and what lies in a seat's own one goes before the others', and on top of their
-    /// tasks that wait.
+    /// Not among several requests: they take turns in such a queue, and tasks in a seat's own queue go before the other
+    /// requests', and on top of their waiting tasks.
     #[inline]
     pub fn spill(
         &mut self,
@@ -780,15 +790,15 @@ impl<T> Seat<T> {
         Some(own)
     }
 
-    /// As [`Seat::place`], for a task that the seat takes back unless another seat has taken it by then: a `join`'s. If its own
-    /// queue is full, it keeps the task.
+    /// Like [`Seat::place`], for a task the seat takes back unless another seat has taken it by then: a `join`'s. If
+    /// its own queue is full, it keeps the task.
     #[inline]
     pub fn place_second(&mut self, plan: &Plan) -> Put {
         if self.takes_tasks(plan) { Put::Keep } else { self.place(plan, Kind::Immediate) }
     }
 
-    /// As [`Seat::place`], for a task to which its spawner has dealt this queue, or with `None` the seat's own of this kind. On a deep
-    /// stack the seat keeps it as well, wherever it was to run.
+    /// Like [`Seat::place`], for a task dealt to this queue by its spawner, or with `None` to the seat's own of this
+    /// kind. On a deep stack the seat keeps it as well, whatever its queue.
     #[inline]
     pub fn place_dealt(&self, plan: &Plan, kind: Kind, queue: Option<QueueId>) -> Put {
         if self.is_deep() {
@@ -817,7 +827,7 @@ impl<T> Seat<T> {
         self.stands == self.id || plan.queues[queue.index()].owner.is_none_or(|owner| owner == self.id)
     }
 
-    /// The queue for a box of this kind that goes nowhere else.
+    /// The queue for a box of this kind without another destination.
     #[inline]
     fn place_of_box(&self, plan: &Plan, kind: Kind) -> QueueId {
         let [there, own] = [self.stands, self.id].map(|seat| plan.seats[seat.index()].place[kind as usize]);
@@ -834,7 +844,7 @@ impl<T> Seat<T> {
         }
     }
 
-    /// The queue of the next task that names no place, if the plan deals these in turn.
+    /// The queue of the next task without a named place, if the plan deals these in turn.
     #[inline]
     fn next_in_turn(&mut self, plan: &Plan) -> Option<QueueId> {
         if plan.in_turn.is_empty() { None } else { self.take_turn(plan) }
@@ -846,14 +856,15 @@ impl<T> Seat<T> {
         Some(queue)
     }
 
-    /// The queue of a task that is to run near a node. `None`: it goes where it would go without a place.
+    /// The queue of a task for a node. `None`: its usual queue without a place.
     pub fn home(&mut self, plan: &Plan, node: NodeId) -> Option<QueueId> {
         self.sent = self.sent.wrapping_add(1);
         plan.home_queue(self.stands, node, self.sent)
     }
 
-    /// The queue of a task with a footprint, if the plan deals it by that, or in turn. `None`: the seat's own. `requests` says how many requests there are,
-    /// `last_uses` where its data were used last, if the plan asks for that ([`Plan::warm`]). Counts the task among the spawner's.
+    /// The queue of a task with a footprint, if the plan deals it by that, or in turn. `None`: the seat's own.
+    /// `requests` gives the number of requests, `last_uses` the last uses of its data, if the plan asks for them
+    /// ([`Plan::warm`]). Counts the task among the spawner's.
     #[inline]
     pub fn deal(
         &mut self,
@@ -867,7 +878,7 @@ impl<T> Seat<T> {
         let dealing = plan.dealing.as_ref().filter(|_| !accesses.is_empty());
         let dealt = dealing.map_or(Dealt::NONE, |dealing| {
             let is_part = dealing.is_part(accesses, spawner);
-            // First: where requests take turns, one whose tasks are warm would go before the others'.
+            // First: where requests take turns, a task with warm data would go before the others'.
             if let Some(near) = dealing.near(plan.seats[self.stands.index()].node, accesses, requests) {
                 return near;
             }
@@ -897,8 +908,8 @@ impl<T> Seat<T> {
         }
     }
 
-    /// The queue of a box that was activated: that of the node where its part of a range lies (`home`), or the one to which the
-    /// plan deals it by its inputs' heads (`deal`), or else in turn by its number. `None`: the seat's own.
+    /// The queue of an activated box: that of the node of its part of a range (`home`), or the one it is dealt to by
+    /// its inputs' heads (`deal`), or else in turn by its number. `None`: the seat's own.
     #[inline]
     pub fn deal_box(
         &mut self,
@@ -924,9 +935,9 @@ impl<T> Seat<T> {
         dealt
     }
 
-    /// A box was activated that goes to this queue, or with `None` to the seat's own of this kind. If it is the last one of an
-    /// invocation, and immediate, it is the seat's next task: another seat woken for it would only take it away from its rows.
-    /// Gives a task to put instead.
+    /// Takes an activated box for this queue, or with `None` for the seat's own of this kind. If it is the last one of
+    /// an invocation, and immediate, it is the seat's next task: another seat woken for it would only take it away from
+    /// its rows. Gives a task to put instead.
     #[inline]
     pub fn activated(
         &mut self,
@@ -942,19 +953,19 @@ impl<T> Seat<T> {
             return Some((task, queue, kind));
         }
         let next = Found { task, rule: self.own_way.rule(), queue };
-        // The earlier one was activated by a box on top of which others run now.
+        // The earlier one was activated by a box with others on top of it now.
         self.next.replace(next).map(|earlier| (earlier.task, earlier.queue, Kind::Immediate))
     }
 
-    /// A task was pushed. `runs_inline`: whether it may run on top of its spawner. `is_overfull`: whether there are more tokens
-    /// than their pool holds.
+    /// The seat's step after a push. `runs_inline`: whether the task may run on top of its spawner. `is_overfull`:
+    /// whether there are more tokens than their pool holds.
     #[inline]
     pub fn pushed(&self, runs_inline: bool, is_overfull: bool) -> After {
         if is_overfull && runs_inline && self.helping < DEEPEST { After::Help } else { After::Wake }
     }
 
-    /// A full queue has refused a task. Then the seat works at once (Wittmann and Hager, §2): it runs the returned task on top of
-    /// its spawner. If the task is a box, the seat keeps it and runs it when the present task has ended.
+    /// A full queue has refused a task. Then the seat works at once (Wittmann and Hager, §2): it runs the returned task
+    /// on top of its spawner. If the task is a box, the seat keeps it and runs it when the present task has ended.
     pub fn refused(&mut self, task: T, runs_inline: bool) -> Option<T> {
         if runs_inline && self.helping < DEEPEST {
             return Some(task);
@@ -973,12 +984,12 @@ impl<T> Seat<T> {
         self.helping += 1;
     }
 
-    /// That task has ended.
+    /// The refused task has ended.
     pub fn end_help(&mut self) {
         self.helping -= 1;
     }
 
-    /// Takes a task back that the seat has kept. Returns whether it had it.
+    /// Takes a kept task back. Returns whether the seat had it.
     #[inline]
     pub fn take_back(&mut self, task: &T) -> bool
     where
@@ -996,7 +1007,7 @@ impl<T> Seat<T> {
         at.map(|at| self.kept.remove(at)).is_some()
     }
 
-    /// Gives the tasks that only this seat would run, in this order, for queues where others find them: its thread leaves, or is
+    /// Gives the tasks only this seat would run, in this order, for queues of other seats: its thread leaves, or is
     /// about to block.
     pub fn take_private(&mut self) -> Vec<T> {
         self.next.take().map(|next| next.task).into_iter().chain(self.kept.drain(..)).collect()

@@ -1,6 +1,6 @@
-//! The plan in words: queues, pools, what each seat does, and how tasks are dealt.
+//! The plan in words: queues, pools, the steps of each seat, and the dealing of tasks.
 //!
-//! All structs are taken apart field by field, so that the compiler reports a new field that is not shown.
+//! All structs are taken apart field by field, so the compiler reports a new field that is not shown.
 
 use crate::{Dealing, Idle, Plan, Pool, Probe, QueueId, QueueSpec, Robber, Scan, SeatPlan, Tokens, Warm, When};
 use std::fmt;

@@ -1,25 +1,26 @@
-//! Which seats of a pool sleep, and which of them a push wakes. Plain data: a world puts a lock around it if it needs one.
+//! The sleeping seats of a pool, and the choice of the one woken by a push. Plain data: a world puts a lock around it
+//! if it needs one.
 //!
-//! A seat that finds nothing *announces* itself with the tasks that it would take. A push *chooses* one announced seat, which is
-//! then no longer announced: so a push wakes one seat. The seat learns for which task it was chosen when it wakes, or when it has
-//! found another task by itself meanwhile; then it leaves that task to another seat
+//! A seat that finds nothing *announces* itself with the tasks it would take. A push *chooses* one announced seat, and
+//! that seat is no longer announced: so a push wakes one seat. The seat learns of its task when it wakes, or when it
+//! has found another task by itself meanwhile; then it leaves the first task to another seat
 //! ([`Seat::take_wake`](crate::Seat::take_wake)).
 
 use crate::{Plan, PoolId, QueueId, QueueSpec, RequestId};
 
-/// The tasks that a seat which goes to sleep would take.
+/// The tasks a sleeping seat would take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sleeper {
     /// Any task.
     Free,
-    /// Its task waits: it takes other tasks of that request, and those that are for every waiting seat.
+    /// Its task waits: it takes other tasks of that request, and tasks open to every waiting seat.
     Waiting(RequestId),
 }
 
-/// A task that a sleeping seat is woken for.
+/// The task a sleeping seat is woken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wake {
-    /// The queue that the task is in.
+    /// The task's queue.
     pub queue: QueueId,
     /// The task's request. `None`: only a free seat is to look there.
     pub request: Option<RequestId>,
@@ -28,8 +29,8 @@ pub struct Wake {
 }
 
 impl Wake {
-    /// Whether this seat would take the task. If a waiting seat were woken for another request's task, it would pass it to
-    /// another waiting seat, which would pass it back, while a free seat sleeps on.
+    /// Whether this seat would take the task. A waiting seat woken for another request's task would pass it to another
+    /// waiting seat and get it back, while a free seat sleeps on.
     fn suits(&self, sleeper: Sleeper) -> bool {
         match sleeper {
             Sleeper::Free => true,
@@ -54,9 +55,9 @@ impl Wake {
 /// ```
 #[derive(Debug)]
 pub struct Sleepers {
-    /// Seats that have announced themselves and were not chosen, the last one last.
+    /// Announced seats that are not chosen, the last one last.
     announced: Vec<(usize, Sleeper)>,
-    /// By slot, the task that it was chosen for, until it is told. Invariant: an announced seat is not chosen.
+    /// By slot, the task the seat was chosen for, until it is told. Invariant: an announced seat is not chosen.
     chosen: Box<[Option<Wake>]>,
 }
 
@@ -86,8 +87,8 @@ impl Sleepers {
         self.announced.is_empty() && self.chosen.iter().all(Option::is_none)
     }
 
-    /// Chooses the seat that is woken for a task: a free one before a waiting one that takes the task. Of several, the one that
-    /// announced itself last: it has the warmest caches.
+    /// Chooses the seat to wake for a task: a free one before a waiting one that takes the task. Of several, the last
+    /// to announce itself: it has the warmest caches.
     pub fn choose(&mut self, wake: Wake) -> Option<usize> {
         let free = self.announced.iter().rposition(|&(_, sleeper)| sleeper == Sleeper::Free);
         let found = free.or_else(|| self.announced.iter().rposition(|&(_, sleeper)| wake.suits(sleeper)));
@@ -96,12 +97,12 @@ impl Sleepers {
         Some(slot)
     }
 
-    /// The task that a seat was chosen for; it is told once.
+    /// The task a seat was chosen for; it is told once.
     pub fn tell(&mut self, slot: usize) -> Option<Wake> {
         self.chosen[slot].take()
     }
 
-    /// A seat does not sleep any more, or does not go to sleep. Gives the task that it was chosen for, if it was.
+    /// A seat does not sleep any more, or does not go to sleep. Gives the task it was chosen for, if it was.
     pub fn stay(&mut self, slot: usize) -> Option<Wake> {
         if let Some(at) = self.announced.iter().position(|&(other, _)| other == slot) {
             self.announced.remove(at);
@@ -111,8 +112,8 @@ impl Sleepers {
 }
 
 impl Plan {
-    /// Wakes one seat for a push into a queue: in near pools first, and if no seat there is woken, in those that take from the
-    /// queue when it is long. `length`: how many tasks it holds. `wakes` wakes a seat of a pool and says whether there was one.
+    /// Wakes one seat for a push into a queue: in near pools first, and if no seat there is woken, in pools that take
+    /// from a long queue. `length`: its number of tasks. `wakes` wakes a seat of a pool and says whether there was one.
     #[inline]
     pub fn wake_one(
         &self,

@@ -11,9 +11,9 @@ pub struct RequestId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
-    /// Shares most of its data with the task that spawned it: run it soon and near.
+    /// Shares most of its data with its spawner: run it soon and near.
     Immediate = 0,
-    /// Detached, or the first task of a larger piece of work: run it where there is room.
+    /// Detached, or the first task of a larger piece of work: run it on any free seat.
     Deferred = 1,
 }
 
@@ -25,44 +25,46 @@ impl Kind {
 /// Runs a task; see [`TaskClass::run`].
 pub type RunTask = unsafe fn(TaskRef);
 
-/// What tasks of one kind have in common: boxes, or the closures of one type.
+/// The common part of tasks of one kind: boxes, or the closures of one type.
 #[derive(Debug)]
 pub struct TaskClass {
     /// Runs the task, on the calling thread's seat. Afterwards the task is gone, or may be queued again.
     ///
     /// # Safety
-    /// It is called once for each time that the task was queued, after the task was taken out of its queue.
+    /// It is called once for each time the task was queued, after the task was taken out of its queue.
     pub run: RunTask,
-    /// Whether it may run on the stack of the task that spawned it. A box may not: it could be the one that the box beneath it
-    /// sends to or receives from.
+    /// Whether it may run on its spawner's stack. A box may not: it could be the sender or the receiver of the box
+    /// beneath it.
     pub runs_inline: bool,
-    /// Whether its request has stopped and no longer needs it. `None`: it is never dropped unrun, since a task waits for it.
+    /// Whether its request has stopped and no longer needs it. `None`: it is never dropped unrun, since a task waits
+    /// for it.
     ///
     /// # Safety
     /// It is called while the task is queued.
     pub is_unwanted: Option<unsafe fn(TaskRef) -> bool>,
 }
 
-/// The part of a task that every queue and every world understands. It is the first field of the task: of a box's cell, of a
-/// waiting stack frame, of a block in a slab.
+/// The part of a task understood by every queue and every world. It is the first field of the task: of a box's cell, of
+/// a waiting stack frame, of a block in a slab.
 #[repr(C)]
 #[derive(Debug)]
 pub struct TaskHeader {
-    /// What it is.
+    /// The common part of its kind.
     pub class: &'static TaskClass,
-    /// The context in which it is counted until it is over: its parent's children, a scope's tasks, a group's.
+    /// The context that counts it until it is over: its parent's children, a scope's tasks, a group's.
     pub context: ContextRef,
     /// The request it belongs to.
     pub request: RequestId,
-    /// The number of the task: a box's index in its model. Others have one in a world that records; [`TaskHeader::UNNUMBERED`]
-    /// elsewhere.
+    /// The number of the task: a box's index in its model. Others have one in a world that records;
+    /// [`TaskHeader::UNNUMBERED`] elsewhere.
     pub number: u32,
-    /// Whether it has data enough to be dealt, under a plan that asks for that ([`Plan::divides`](crate::Plan::divides)).
+    /// Whether it has data enough to be dealt, under a plan that deals by data
+    /// ([`Plan::divides`](crate::Plan::divides)).
     pub has_data: bool,
 }
 
 impl TaskHeader {
-    /// The number of tasks that are not told apart.
+    /// The number of unnumbered tasks.
     pub const UNNUMBERED: u32 = u32::MAX;
 }
 
@@ -72,8 +74,8 @@ impl TaskHeader {
 pub struct TaskRef(NonNull<TaskHeader>);
 
 #[expect(unsafe_code, reason = "a task travels between threads as a bare pointer")]
-// SAFETY: the maker of a TaskRef promises (see `TaskRef::new`) that any thread may run the task and that it outlives its stay in
-// the queues; the pointer itself carries no thread's state.
+// SAFETY: the maker of a TaskRef promises (see `TaskRef::new`) that any thread may run the task and that it outlives
+// its stay in the queues; the pointer itself carries no thread's state.
 unsafe impl Send for TaskRef {}
 
 impl TaskRef {
@@ -92,7 +94,7 @@ impl TaskRef {
         self.0
     }
 
-    /// The header of a task that has not been run yet.
+    /// The header of a task before its run.
     pub fn header(&self) -> &TaskHeader {
         #[expect(unsafe_code, reason = "follows the pointer that `new` was given")]
         // SAFETY: `new`'s caller promised that the task stays in place while it is in a queue, and headers are not

@@ -1,10 +1,10 @@
-//! The order in which running requests have turns: the one that has had least time comes first.
+//! The order of running requests' turns: the one with the least time comes first.
 
 use crate::RequestId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-/// A request that had no tasks for long is at most so many nanoseconds of turns behind the one that has had most.
+/// A request without tasks for long is at most this time, in nanoseconds, behind the one with the most turns.
 const MOST_BEHIND_NS: u64 = 64_000_000;
 
 /// A running request and its time.
@@ -18,8 +18,9 @@ pub struct Share {
 
 /// The running requests. A world has one of these for all seats, and adds the lock.
 ///
-/// A new request begins with as much time as the one that has had most, so a stream of new ones can't keep an older one from its turns. A request
-/// whose tasks go from seat to seat has had little wherever it comes, and need not wait for the turns of all others there.
+/// A new request begins with as much time as the one with the most, so a stream of new ones can't keep an older one
+/// from its turns. A request whose tasks go from seat to seat has little time on any seat, and need not wait for the
+/// turns of all others there.
 #[derive(Debug, Default)]
 pub struct TurnOrder {
     had_ns: BTreeMap<RequestId, u64>,
@@ -68,12 +69,12 @@ impl TurnOrder {
     }
 }
 
-/// A world's [`TurnOrder`], as a seat asks it. Nothing happens to a request that is over.
+/// A world's [`TurnOrder`], as a seat asks it. Nothing happens to a finished request.
 pub trait Turned {
-    /// The request that has had least, of those behind `last` in this order.
+    /// The request with the least time, of those behind `last` in this order.
     fn next(&mut self, last: Option<Share>) -> Option<Share>;
 
-    /// A seat begins a turn of a request, which is taken to last so long: seats that look at the same time choose
+    /// A seat begins a turn of a request, charged in advance with this time: seats that look at the same time choose
     /// different requests.
     fn charge(&mut self, request: RequestId, ns: u64);
 
@@ -158,7 +159,7 @@ mod tests {
         requests.begin(RequestId(2));
         requests.charge(RequestId(2), 1_000 * MOST_BEHIND_NS);
         assert_eq!(order(&mut requests), [1, 2]);
-        // Of all that time it gets back a little.
+        // It gets back a little of all that time.
         requests.charge(RequestId(1), MOST_BEHIND_NS);
         assert_eq!(order(&mut requests), [1, 2]);
         requests.charge(RequestId(1), 1);

@@ -1,57 +1,61 @@
-//! Turns of requests: each request that runs gets a share of every free seat, under every strategy.
+//! Turns of requests: each running request gets a share of every free seat, under every strategy.
 //!
-//! A strategy orders tasks by locality and by age, so a seat that always finds tasks of one request near it never takes those of
-//! another. Here a seat alternates: for [`TURN_NS`] it works as its strategy says, then for as long at the requests in turn. A turn
-//! belongs to the request that has had least time in turns ([`TurnOrder`](crate::TurnOrder)), of those of which the seat finds a task, wherever
-//! its plan lets it look. So of N requests each gets at least one part in 2 N of the seats' time, and a strategy keeps a half whose
-//! order it decides. Requests that run and have no task, of which there may be hundreds, come first in that order: turns in which a
-//! seat finds nothing are at most as many as turns in which it finds a task. While one request runs alone there are no turns.
+//! A strategy orders tasks by locality and by age, so a seat that always finds tasks of one request near it never takes
+//! those of another. Here a seat alternates: for [`TURN_NS`] it follows its strategy, then it works for as long at the
+//! requests in turn. A turn belongs to the request with the least time in turns ([`TurnOrder`](crate::TurnOrder)), of
+//! those with a task in any queue the seat's plan looks into. So of N requests each gets at least one part in 2 N of
+//! the seats' time, and a strategy orders the other half. Running requests without a task, of which there may be
+//! hundreds, come first in that order: turns that find nothing are at most as many as turns that find a task. While one
+//! request runs alone there are no turns.
 //!
-//! Two kinds of tasks no request's turn would find. Suspended ones that have to go on have every second of the turns that are not the
-//! strategy's, as long as there are any. And a request's turn begins with one task out of queues that the seat's own keeps it from.
+//! Two kinds of tasks have no request's turn. Suspended ones that have to go on have every second of the turns outside
+//! the strategy, as long as there are any. And a request's turn begins with one task out of queues hidden behind the
+//! seat's own.
 //!
-//! A front goes before both ([`Plan::with_front`](crate::Plan::with_front)); after [`FRONT_TURN_NS`] of it, it rests for a turn.
+//! A front goes before both ([`Plan::with_front`](crate::Plan::with_front)); after [`FRONT_TURN_NS`] of it, it rests
+//! for a turn.
 
 use crate::front::{FRONT_RULE, FRONT_TAKE, FRONT_TURN_NS};
 use crate::look::{look_of, scan};
 use crate::{End, QueuesByRequest, RequestId, Run, Seat, SeatPlan, Share, Take, Turned, Way};
 
-/// How long a turn takes, in nanoseconds. A turn is over when the task ends that runs at that time.
+/// The length of a turn, in nanoseconds. A turn is over when the task running at that time ends.
 pub const TURN_NS: u64 = 4_000_000;
 
 /// A seat looks for tasks of so many requests before its turn goes back to its strategy.
 const MOST_LOOKS: usize = 8;
 
-/// Whose turn it is.
+/// The owner of the turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     /// The strategy's.
     Strategy,
-    /// That of suspended tasks.
+    /// Suspended tasks.
     Suspended,
-    /// That of one task beyond the seat's own queue.
+    /// One task beyond the seat's own queue.
     Beyond,
-    /// That of a request which is still to be found.
+    /// A request still to be found.
     Next,
-    /// This request's, since that time.
+    /// This request, since that time.
     Of(RequestId, u64),
 }
 
 /// The turns of a seat.
 #[derive(Debug)]
 pub(crate) struct Turns {
-    /// The time at which the present turn is over.
+    /// The end of the present turn.
     ends_ns: u64,
     now: Turn,
-    /// Whether suspended tasks had the last turn that was not the strategy's.
+    /// Whether suspended tasks had the last turn outside the strategy.
     were_suspended: bool,
-    /// Whether one that others have sent to the seat goes before suspended ones that it has already.
+    /// Whether a task sent to the seat by others goes before the seat's present suspended ones.
     is_calleds_turn: bool,
-    /// The seat has found no task of the requests up to this one in the order of turns: the next look goes on behind it.
+    /// The seat has found no task of the requests up to this one in the order of turns: the next look goes on behind
+    /// it.
     in_vain: Option<Share>,
-    /// So many more turns with a task begin behind that request, for as many that were in vain.
+    /// The number of turns with a task that still begin behind that request, for as many that found nothing.
     behind: u32,
-    /// The probe with which the next look beyond the seat's own queue begins.
+    /// The first probe of the next look beyond the seat's own queue.
     beyond: usize,
     /// The front rests until this time: the seat has worked for long at tasks from there.
     front_rests_until_ns: u64,
@@ -80,7 +84,7 @@ impl Turns {
         self.are_on
     }
 
-    /// The time is so much by now. A turn that is over is followed by the next one.
+    /// Sets the time. After the end of a turn the next one begins.
     fn tick(&mut self, now_ns: u64, order: &mut impl Turned) {
         if now_ns < self.ends_ns {
             return;
@@ -104,9 +108,9 @@ impl Turns {
 }
 
 impl<T> Seat<T> {
-    /// A task to run, if it is the turn of others than those that the strategy finds; otherwise [`Seat::find`] gives one. To be called while
-    /// several requests run. `now_ns` is the time by any clock of the seat's, `order` that of the running requests. On a seat whose task waits
-    /// the task that is found may be one of any request.
+    /// A task to run, if the turn belongs to other tasks than the strategy's; otherwise [`Seat::find`] gives one. To be
+    /// called while several requests run. `now_ns` is the time by any clock of the seat's, `order` that of the running
+    /// requests. On a seat with a waiting task, the found task may be one of any request.
     pub fn find_in_turn<Q>(
         &mut self,
         plan: &SeatPlan,
@@ -139,8 +143,8 @@ impl<T> Seat<T> {
         found.map(|(task, way)| self.found(task, way))
     }
 
-    /// Whether a suspended task that has gone on should leave the seat again: the turn is over, or it is one of all suspended tasks. To be asked
-    /// while several requests run.
+    /// Whether a resumed task should leave the seat again: the turn is over, or it is one of all suspended tasks. To be
+    /// asked while several requests run.
     pub fn is_turn_over(&self, now_ns: u64) -> bool {
         self.turns.now == Turn::Suspended || now_ns >= self.turns.ends_ns
     }
@@ -233,7 +237,8 @@ impl<T> Seat<T> {
         Some((queues.take_of(request, front, FRONT_TAKE, 0)?, Way::new(FRONT_RULE, front)))
     }
 
-    /// A task beyond the seat's own queue. Each look begins with another probe, and takes requests in turn, so that none hides what the others would find.
+    /// A task beyond the seat's own queue. Each look begins with another probe, and takes requests in turn, so no probe
+    /// hides the tasks of the others.
     fn look_around<Q>(&mut self, plan: &SeatPlan, queues: &mut Q) -> Option<(T, Way)>
     where
         Q: QueuesByRequest<Task = T>,

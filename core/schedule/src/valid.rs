@@ -3,12 +3,13 @@
 use crate::{Dealing, Idle, Plan, PoolId, Probe, QueueId, RULES, Robber, SeatPlan, Take, When};
 
 impl Plan {
-    /// Panics with the fact that does not hold, if a task put somewhere by this plan could stay there for ever: a wake ring is
-    /// empty or names no seat with a thread; a seat that a push can wake does not take from that queue; an awaited task lies in a
-    /// queue where the waiting seat does not look, and all seats that do may wait, too; a place, an entry or a dealt home has no
-    /// queue; a home's queue, or one that is dealt to in turn, is one that only its owner may push to; a pool has only spare
-    /// seats; a pool does not take from its queue of warm tasks; a thread is bound where threads are not; a seat that waits for a queue to become long sleeps where no push wakes it; a token could be left without a task.
-    /// Or if a rule's number is not one that worlds count.
+    /// Panics with the broken fact if a task put somewhere by this plan could stay there for ever: a wake ring is empty
+    /// or names no seat with a thread; a seat is woken by a push to a queue it does not take from; an awaited task lies
+    /// in a queue outside the waiting seat's looks, and all seats that look there may wait, too; a place, an entry or a
+    /// dealt home has no queue; only the owner may push to a home's queue, or to one that is dealt to in turn; a pool
+    /// has only spare seats; a pool does not take from its queue of warm tasks; a plan with unbound threads binds one;
+    /// a seat waits for a queue to become long, and sleeps without a push that wakes it; a token could be left without
+    /// a task. It also panics if worlds do not count a rule's number.
     pub fn assert_valid(&self) {
         let name = &self.strategy;
         assert!(!self.seats.is_empty(), "{name}: a plan has seats");
@@ -135,8 +136,9 @@ impl Plan {
         }
     }
 
-    /// A waiting seat takes tasks of its own request wherever it looks, whenever there are some. If it does not look into a queue
-    /// in that way, then all seats that a push to it can wake take any task from it, even while they wait.
+    /// A waiting seat takes tasks of its own request from every queue it looks into, whenever there are some. If it
+    /// does not look into a queue in this way, then all seats woken by a push to it take any task from it, even while
+    /// they wait.
     fn assert_waiting(&self) {
         let name = &self.strategy;
         for (index, spec) in self.queues.iter().enumerate() {

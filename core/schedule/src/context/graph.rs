@@ -1,4 +1,4 @@
-//! Tasks that wait for earlier ones, by the data that they read and write.
+//! Tasks that wait for earlier ones, by the data they read and write.
 
 use crate::sync::{AtomicPtr, AtomicU32, AtomicUsize, Mutex, Ordering};
 use crate::{Access, Dependences, Kind, Mode, QueueId, TaskRef};
@@ -9,8 +9,9 @@ use std::mem::{self, ManuallyDrop};
 use std::ptr;
 use std::sync::Arc;
 
-/// An owner's tasks with described data: each waits for the earlier ones that write what it reads or use what it writes. Tasks that
-/// commute ([`Mode::Commutative`]) wait for none of each other, but one of them at a time has what they name to itself.
+/// An owner's tasks with described data: each task waits for the earlier writers of its data and, if it writes, for the
+/// earlier users too. Commuting tasks ([`Mode::Commutative`]) do not wait for each other, but one at a time has their
+/// common data to itself.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -32,19 +33,19 @@ pub struct TaskGraph<T = ReadyTask> {
     /// The number of the first task in `nodes`.
     first: usize,
     nodes: VecDeque<Arc<TaskNode<T>>>,
-    /// Nodes of tasks that are over, the oldest first, for their memory.
+    /// Nodes of finished tasks, oldest first, kept for their memory.
     spare: VecDeque<Arc<TaskNode<T>>>,
     predecessors: Vec<usize>,
     /// Those of commutative accesses, by the first byte.
     batons: BTreeMap<usize, Arc<Baton<T>>>,
-    /// Beyond this many, those that no task has are given up.
+    /// Above this number, batons without a task are given up.
     most_batons: usize,
 }
 
-/// How many batons that no task has may stay.
+/// How many batons without a task may stay.
 const SPARE_BATONS: usize = 1 << 10;
 
-/// How many nodes of tasks that are over may stay. In models none, which don't know how references are counted.
+/// How many nodes of finished tasks may stay. None in models: these do not know how references are counted.
 const SPARE_NODES: usize = if cfg!(loom) { 0 } else { 1 << 10 };
 
 impl<T> Default for TaskGraph<T> {
@@ -62,13 +63,13 @@ impl<T> Default for TaskGraph<T> {
 }
 
 impl<T> TaskGraph<T> {
-    /// The number of the task that is added next. Each is one more than that of the task before.
+    /// The number of the next added task: one more than that of the task before.
     pub fn next_number(&self) -> usize {
         self.first + self.nodes.len()
     }
 
-    /// The owner has learnt of the panics of the tasks from this number on: later tasks that follow them are run again, unless they
-    /// follow an earlier task that panicked as well.
+    /// The owner has learnt of the panics of the tasks from this number on: later tasks that follow them run again,
+    /// unless they follow an earlier task with a panic as well.
     pub fn forget_panics(&mut self, from: usize) {
         let later = self.nodes.iter().skip(from.saturating_sub(self.first));
         // Relaxed: nothing waits for these tasks, and later ones ask under the lock around this graph, if there is one.
@@ -76,12 +77,12 @@ impl<T> TaskGraph<T> {
         learnt.for_each(|node| node.cause.store(NONE, Ordering::Relaxed));
     }
 
-    /// Adds a task with its accesses, and counts the earlier tasks for which it has to wait.
+    /// Adds a task with its accesses, and counts the earlier tasks it has to wait for.
     pub fn add(&mut self, ordered: &[Access]) -> Unspawned<T> {
         while self.nodes.front().is_some_and(|first| first.is_over() && !first.is_broken()) {
             self.dependences.retire(self.first);
             self.first += 1;
-            // What has batons, or blocks for successors, would keep them.
+            // A node with batons, or with blocks for successors, would keep them.
             let is_small = |over: &Arc<TaskNode<T>>| over.batons.is_empty() && over.successors.is_small();
             let over = self.nodes.pop_front().filter(is_small);
             if self.spare.len() < SPARE_NODES {
@@ -114,8 +115,9 @@ impl<T> TaskGraph<T> {
         unspawned
     }
 
-    /// A node with this content, in memory of one that nobody else has any more. It was made by the thread that makes this one, as a rule, and
-    /// may have been dropped by another one: so it would cost both a lock of the allocator's.
+    /// A node with this content, in the memory of a spare node without other references. The thread here usually made
+    /// that memory, and another thread may have dropped it: allocation and release would each cost a lock of the
+    /// allocator.
     fn node(&mut self, content: TaskNode<T>) -> Arc<TaskNode<T>> {
         if let Some(mut spare) = self.spare.pop_front()
             && let Some(node) = Arc::get_mut(&mut spare)
@@ -126,7 +128,7 @@ impl<T> TaskGraph<T> {
         Arc::new(content)
     }
 
-    /// The batons of a task with these accesses, in the order in which all tasks take them.
+    /// The batons of a task with these accesses, in the order common to all tasks.
     #[cold]
     fn batons_of(&mut self, ordered: &[Access]) -> Vec<Arc<Baton<T>>> {
         let commuting = ordered.iter().filter(|access| access.mode == Mode::Commutative);
@@ -142,15 +144,15 @@ impl<T> TaskGraph<T> {
 }
 
 impl<T> Drop for TaskGraph<T> {
-    /// Lists of tasks that are not over have others without a reference to them: those stay.
+    /// Tasks in the lists of unfinished tasks are not counted as references: those nodes stay.
     fn drop(&mut self) {
         self.nodes.drain(..).filter(|node| !node.is_over()).for_each(mem::forget);
     }
 }
 
-/// What one of several tasks that commute has while it waits for no other task, until it is over.
+/// One of several commuting tasks holds the baton, from the time it waits for no other task until its end.
 struct Baton<T> {
-    /// The tasks that want it, while one has it; `None` while none has it.
+    /// The tasks that want the baton, while one has it; `None` while it is free.
     wanted_by: Mutex<Option<VecDeque<Arc<TaskNode<T>>>>>,
 }
 
@@ -174,7 +176,7 @@ impl<T> Baton<T> {
         true
     }
 
-    /// The task that had it is over. The task that has it now, if one wants it.
+    /// The task with the baton is over. Returns the next task with it, if one wants it.
     fn pass_on(&self) -> Option<Arc<TaskNode<T>>> {
         let mut wanted_by = self.wanted_by.lock().expect("nothing panics under this lock");
         let next = wanted_by.as_mut().and_then(VecDeque::pop_front);
@@ -185,32 +187,33 @@ impl<T> Baton<T> {
     }
 }
 
-/// A task of a [`TaskGraph`] until it is spawned, which happens once: this value can't be copied.
+/// A task of a [`TaskGraph`] until it is spawned, once: this value can't be copied.
 #[must_use = "those that follow the task wait for its end"]
 pub struct Unspawned<T = ReadyTask> {
     /// `None` when it is spawned.
     node: Option<Arc<TaskNode<T>>>,
-    /// Of how many tasks it is a successor.
+    /// How many tasks it is a successor of.
     waits_for: u32,
 }
 
 impl<T> Unspawned<T> {
-    /// The task's node, which is told when the task ends.
+    /// The task's node. The node is told when the task ends.
     pub fn node(&self) -> &Arc<TaskNode<T>> {
         self.node.as_ref().expect("it is not spawned")
     }
 
-    /// The task is spawned: from now on it may run as soon as it waits for no other. Returns it if it waits for none now.
+    /// Spawns the task: from now on it may run as soon as it waits for no other. Returns the task if it waits for none
+    /// now.
     pub fn spawn(mut self, task: T) -> Option<T> {
         let node = self.node.take().expect("a value is spawned once");
         node.task.set(Some(task));
-        // Nobody else looks at what a task misses that is in no list.
+        // A task in no list is known here alone, so the count of its missing tasks has no other reader.
         if self.waits_for == 0 { node.take_batons() } else { node.miss_less(UNSPAWNED - self.waits_for) }
     }
 }
 
 impl<T> Drop for Unspawned<T> {
-    /// Lists may have it that is never spawned: its node stays.
+    /// Lists may have the unspawned task: its node stays.
     fn drop(&mut self) {
         if let Some(node) = self.node.take() {
             mem::forget(node);
@@ -218,37 +221,37 @@ impl<T> Drop for Unspawned<T> {
     }
 }
 
-/// A task that can be put into a queue.
+/// A task ready for a queue.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadyTask {
     /// The task.
     pub task: TaskRef,
     /// Its relation to its spawner.
     pub kind: Kind,
-    /// The queue to which it was dealt.
+    /// The queue the task was dealt to.
     pub queue: Option<QueueId>,
     /// Its priority, if it has one: of the ready tasks of its context, the one of the largest priority is taken first.
     pub priority: Option<i32>,
 }
 
-/// A task in a [`TaskGraph`], with the tasks that wait for it. `T` is what its spawner needs to have it run.
+/// A task in a [`TaskGraph`], with the tasks that wait for it. `T` is the spawner's means to have the task run.
 pub struct TaskNode<T = ReadyTask> {
-    /// The tasks that wait for this one.
+    /// The tasks waiting for this one.
     successors: Successors<T>,
-    /// How many tasks it waits for, of those that it became a successor of; until it is spawned, [`UNSPAWNED`] without those of them that
-    /// are over.
+    /// How many tasks it still waits for. Until the spawn: [`UNSPAWNED`] less the predecessors already over.
     missing: AtomicU32,
     /// How many batons it has.
     has: Cell<u32>,
-    /// The task, from [`Unspawned::spawn`] until the thread that removes the last predecessor, or the last baton that it lacked, takes it.
+    /// The task, from [`Unspawned::spawn`] until the thread that removes the last predecessor, or the last missing
+    /// baton, takes it.
     task: Cell<Option<T>>,
-    /// The number of the earliest task that panicked, of this one and those that it waited for, directly or not: then its data may
-    /// not have been written. [`NONE`] if none did, or if the owner has learnt of it.
+    /// The number of the earliest task with a panic, among this one and its direct and indirect predecessors: the data
+    /// of this task may then be unwritten. [`NONE`] without a panic, or once the owner has learnt of it.
     cause: AtomicUsize,
     /// Its number in the graph.
     number: usize,
-    /// What it must have before it runs, if it commutes with others: it takes them one by one in the same order as these do, so that no
-    /// two tasks wait for each other.
+    /// The batons the task needs before it runs, if it commutes with others. All tasks take them one by one in the same
+    /// order, so no two tasks wait for each other.
     batons: Vec<Arc<Baton<T>>>,
 }
 
@@ -258,10 +261,10 @@ const NONE: usize = usize::MAX;
 /// More tasks than one waits for.
 const UNSPAWNED: u32 = 1 << 31;
 
-/// The tasks that wait for one, until it is over. The graph adds them, under its lock, one after the other; the thread that runs the task
-/// closes the list, and then has it alone.
+/// The tasks waiting for one task, until it is over. The graph adds them under its lock, one after the other. The
+/// thread that runs the task closes the list, and then has it alone.
 ///
-/// A task in the list is kept by what ends it: it can't end, nor be spawned, before this list has told it. So the list has no references.
+/// A task in the list stays alive without a reference: it can neither be spawned nor end before this list has told it.
 struct Successors<T> {
     /// How many there are; [`CLOSED`] when the task is over.
     count: AtomicU32,
@@ -269,7 +272,7 @@ struct Successors<T> {
     more: AtomicPtr<More<T>>,
 }
 
-/// Those of a stencil or a factorisation are few. Models have so few that blocks are made.
+/// Stencils and factorisations have few successors. Models have fewer still, so that blocks are made.
 const FEW: usize = if cfg!(loom) { 1 } else { 6 };
 
 /// No number of successors.
@@ -302,11 +305,12 @@ impl<T> Successors<T> {
 
     /// Whether the task is over.
     fn is_closed(&self) -> bool {
-        // Acquire: what the task has written is seen by those that need not wait for it, since it is over, and so is its cause.
+        // Acquire: tasks that need not wait, since this one is over, see its writes and its cause.
         self.count.load(Ordering::Acquire) == CLOSED
     }
 
-    /// The place for the successor of this index. By the graph for one that is new, which makes blocks; then by whoever has closed the list.
+    /// The place of the successor of this index. Called by the graph for a new one, with blocks made on demand, and
+    /// then by the thread that closed the list.
     fn place(&self, index: usize) -> &AtomicPtr<TaskNode<T>> {
         if let Some(place) = self.first.get(index) {
             return place;
@@ -318,7 +322,8 @@ impl<T> Successors<T> {
             if block.is_null() {
                 let tasks = (0..room).map(|_| no_successor()).collect();
                 block = Box::into_raw(Box::new(More { tasks, next: AtomicPtr::new(ptr::null_mut()) }));
-                // Relaxed, as all of this: what the count covers is seen by the thread that closes the list.
+                // Relaxed, as are all stores here: the thread that closes the list sees all places covered by the
+                // count.
                 at.store(block, Ordering::Relaxed);
             }
             // SAFETY: blocks are freed with the list.
@@ -342,17 +347,17 @@ impl<T> Successors<T> {
         self.count.compare_exchange(count, count + 1, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// The task is over. `f` gets each of those that wait for it, and may have it run.
+    /// Ends the task. `f` gets each waiting task, and may have it run.
     ///
     /// # Safety
-    /// As for [`TaskNode::end`].
+    /// Those of [`TaskNode::end`].
     unsafe fn close(&self, mut f: impl FnMut(&Arc<TaskNode<T>>)) {
         // Acquire: see `add`. Release: see `is_closed`.
         let count = self.count.swap(CLOSED, Ordering::AcqRel);
         for index in 0..count {
             let next = self.place(index as usize).load(Ordering::Relaxed);
-            // SAFETY: the graph has it from an `Arc`, which lives: that of `Unspawned`, that of the graph, or that of the task, which can't run
-            // before `f` has it.
+            // SAFETY: the graph made the pointer from a live `Arc`: that of `Unspawned`, of the graph, or of the task,
+            // and the task can't run before `f` has it.
             let next = ManuallyDrop::new(unsafe { Arc::from_raw(next.cast_const()) });
             f(&next);
         }
@@ -372,19 +377,20 @@ impl<T> Drop for Successors<T> {
 }
 
 #[expect(unsafe_code, reason = "it has cells")]
-// SAFETY: the cell `task` is written once, by `Unspawned::spawn`, as a node has one `Unspawned`, which is consumed. That is before the last
-// decrement of `missing`, since it counts the spawn; the thread that does this decrement reads the cell. This may be another one, so
-// the task has to be `Send`. Each of the other decrements is by an entry in a list of successors, which is closed once. If the task lacks
-// a baton, the lock of that one passes both cells on to the thread that takes the task out of its list, once. `has` is used by these
-// threads, and when the task is over.
+// SAFETY: the cell `task` is written once, by `Unspawned::spawn`, as a node has one `Unspawned`, consumed there. The
+// write precedes the last decrement of `missing`, since this count includes the spawn; the thread with the last
+// decrement reads the cell. This may be another thread, so the task has to be `Send`. Each of the other decrements is
+// by an entry in a list of successors, closed once. If the task lacks a baton, the baton's lock passes both cells on to
+// the thread that takes the task out of the baton's list, once. `has` is used by these threads, and when the task is
+// over.
 unsafe impl<T: Send> Sync for TaskNode<T> {}
 
 #[expect(unsafe_code, reason = "it has pointers")]
-// SAFETY: what it has is the tasks that wait, whose nodes are for all threads, and which may be taken by any.
+// SAFETY: a baton holds the waiting tasks. Their nodes are for all threads, and any thread may take the tasks.
 unsafe impl<T: Send> Send for TaskNode<T> {}
 
 impl<T> TaskNode<T> {
-    /// A task that is not spawned yet.
+    /// A task before its spawn.
     fn new(number: usize, batons: Vec<Arc<Baton<T>>>) -> TaskNode<T> {
         TaskNode {
             successors: Successors::new(),
@@ -397,13 +403,13 @@ impl<T> TaskNode<T> {
         }
     }
 
-    /// Whether this task, or one that it waited for, panicked.
+    /// Whether this task, or a direct or indirect predecessor, panicked.
     pub fn is_broken(&self) -> bool {
-        // Relaxed: the caller has waited for this task, or has seen that it is over.
+        // Relaxed: the caller has waited for this task, or has seen its end.
         self.cause.load(Ordering::Relaxed) != NONE
     }
 
-    /// It waits, or would have waited, for a task with this cause.
+    /// The task waits, or would have waited, for a task with this cause.
     fn inherit(&self, cause: usize) {
         // Relaxed: as in `is_broken`.
         self.cause.fetch_min(cause, Ordering::Relaxed);
@@ -415,12 +421,12 @@ impl<T> TaskNode<T> {
 
     /// Returns the task if it misses nothing else now.
     fn miss_less(self: &Arc<Self>, by: u32) -> Option<T> {
-        // Release and acquire: the thread that queues the task sees the writes of all tasks that it waited for, and its own
+        // Release and acquire: the thread that queues the task sees the writes of all its predecessors, and its own
         // entry.
         (self.missing.fetch_sub(by, Ordering::AcqRel) == by).then(|| self.take_batons()).flatten()
     }
 
-    /// It waits for no other task. Returns it if it has all its batons, too.
+    /// The task waits for no other task. Returns it if it also has all its batons.
     #[inline]
     fn take_batons(self: &Arc<Self>) -> Option<T> {
         while let Some(baton) = self.batons.get(self.has.get() as usize) {
@@ -432,12 +438,12 @@ impl<T> TaskNode<T> {
         self.task.take()
     }
 
-    /// The task has ended, without a panic if `is_done`. `ready` gets each task that now waits for no other. Those that waited for a
-    /// task that panicked count as if they had panicked, too.
+    /// Ends the task, without a panic if `is_done`. `ready` gets each task that now waits for no other. The successors
+    /// of a task with a panic count as if they had panicked, too.
     ///
     /// # Safety
-    /// It is called once, after [`Unspawned::spawn`] or an earlier task's end has given the task out. The same holds for all tasks of the graph,
-    /// and each task keeps its node until then.
+    /// The caller calls this once, after [`Unspawned::spawn`] or an earlier task's end has given the task out. The same
+    /// holds for all tasks of the graph, and each task keeps its node until then.
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see: which tasks are under way")]
     pub unsafe fn end(&self, is_done: bool, mut ready: impl FnMut(T)) {
         if !is_done {
@@ -501,7 +507,7 @@ mod tests {
         let node = Arc::clone(writer.node());
         assert_eq!(writer.spawn(0), Some(0));
         drop(graph.add(&cell(Mode::Read)));
-        // The graph's end changes nothing: what waits is kept.
+        // The waiting tasks outlive the graph.
         drop(graph);
         #[expect(unsafe_code, reason = "ends a task")]
         // SAFETY: it was given out, and ends once; nodes are kept.
@@ -581,8 +587,8 @@ mod loom_models {
     // SAFETY: loom tells if two threads use it at once.
     unsafe impl Sync for Data {}
 
-    /// Two writers that were queued end on two threads, while a third task that waits for both is spawned: exactly one of the
-    /// three threads queues it, and that one sees what both wrote.
+    /// Two queued writers end on two threads, while a third task that waits for both is spawned: exactly one of the
+    /// three threads queues it, and that thread sees both writes.
     #[test]
     fn loom_a_task_is_queued_once_when_all_that_it_waits_for_is_over() {
         for is_broken in [false, true] {
@@ -632,7 +638,8 @@ mod loom_models {
         }
     }
 
-    /// A task ends while three are added that wait for it: each is ready once, and sees what it wrote, whether it still had to wait or not.
+    /// A task ends while three successors are added: each is ready once, and sees the task's writes, whether it still
+    /// had to wait or not.
     #[test]
     fn loom_all_that_are_added_while_a_task_ends_go_on() {
         loom::model(|| {
@@ -669,8 +676,8 @@ mod loom_models {
         });
     }
 
-    /// Two tasks that commute, and a third one that waits for a writer before: they end on two threads, one that is ready may be run by
-    /// either, and no two of the three use the data at once.
+    /// Two commuting tasks, and a third one behind an earlier writer: they end on two threads, either thread may run a
+    /// ready one, and no two of the three use the data at once.
     #[test]
     fn loom_tasks_that_commute_run_one_at_a_time() {
         loom::model(|| {

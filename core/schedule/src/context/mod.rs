@@ -1,9 +1,9 @@
-//! The shared state of the tasks that one task, scope or group has spawned.
+//! The shared state of the tasks spawned by one task, scope or group.
 //!
-//! Three things spawn tasks. A *task* has children; it may wait for them, and it may end before them. A *scope* waits for all
-//! tasks that are spawned in it, by whichever task, and for all their descendants. A *group* is opened and closed by a task: it
-//! waits for the children that the task has spawned meanwhile, and for all their descendants. Each has a [`Context`], to which
-//! its tasks point; the caller decides in which context a task is spawned.
+//! Three things spawn tasks. A *task* has children; it may wait for them, and it may end before them. A *scope* waits
+//! for all tasks spawned in it, by any task, and for all their descendants. A *group* is opened and closed by a task:
+//! it waits for the children spawned by the task meanwhile, and for all their descendants. Each has a [`Context`], and
+//! its tasks point there; the caller decides in which context a task is spawned.
 
 mod graph;
 mod open;
@@ -19,28 +19,27 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-/// The shared state of the tasks that one task, scope or group has spawned: their counts, their order, their first panic.
+/// The shared state of the tasks spawned by one task, scope or group: their counts, their order, their first panic.
 pub struct Context {
-    /// Of a task: the context that the task is a child of. Of a group: the one in which the task spawned before. Null if there is
-    /// none. Invariant: it is alive. A child's subtree counts there until its own context is dropped.
+    /// For a task: the context counting it as a child. For a group: the context its task spawned in before. Null if
+    /// there is none. Invariant: it is alive. A child's subtree counts there until its own context is dropped.
     parent: *const Context,
-    /// The innermost scope or group that waits for its tasks, possibly itself; null if there is none. Invariant: alive, since it
-    /// waits.
+    /// The innermost scope or group around these tasks that waits for them, possibly this context; null if there is
+    /// none. Invariant: alive, since it waits.
     group: *const Context,
-    /// Of a group: the context of its task. Null for others. Invariant: it is alive.
+    /// For a group: the context of its task. Null otherwise. Invariant: it is alive.
     task: *const Context,
     kind: ContextKind,
-    /// How many tasks stand above the one whose children these are; 0 for a scope's.
+    /// The depth of the owner, in tasks above it; 0 for the tasks of a scope.
     depth: u32,
     request: RequestId,
     open: Open,
     is_cancelled: AtomicBool,
-    /// The tasks that describe the data that they read and write. A group has none: its tasks are ordered among all children of
-    /// its task.
+    /// The tasks with described data. A group has none: its tasks are ordered among all children of its task.
     graph: Mutex<Option<Box<TaskGraph>>>,
-    /// Of a group: the number that the first of its tasks has in the graph.
+    /// For a group: the number of its first task in the graph.
     first_ordered: usize,
-    /// Its ready tasks that have a priority.
+    /// The ready tasks with a priority.
     ready: Mutex<Option<Box<Ready>>>,
     /// The first panic of a task.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
@@ -61,10 +60,10 @@ unsafe impl Send for ContextRef {}
 unsafe impl Sync for ContextRef {}
 
 impl ContextRef {
-    /// For a task that is counted in no context.
+    /// For a task counted in no context.
     pub const NONE: ContextRef = ContextRef(ptr::null());
 
-    /// For a task that is counted there. The caller decides what the pointer may be used for: a context may be the beginning of a
+    /// For a task counted there. The caller decides how the pointer may be used: a context may be the beginning of a
     /// larger value.
     pub fn new(context: *const Context) -> ContextRef {
         ContextRef(context)
@@ -94,7 +93,8 @@ enum ContextKind {
 }
 
 #[expect(unsafe_code, reason = "it has pointers to others of its kind")]
-// SAFETY: the pointers are to live contexts, by the fields' invariants, whose methods are made for several threads.
+// SAFETY: by the fields' invariants the pointers are to live contexts, and a context's methods are made for several
+// threads.
 unsafe impl Send for Context {}
 
 #[expect(unsafe_code, reason = "it has pointers to others of its kind")]
@@ -126,13 +126,13 @@ impl Context {
         }
     }
 
-    /// For the tasks of a scope. Its owner waits for [`Wanted::Subtrees`] before it is dropped. `owner`: its seat, and whom to tell
-    /// that they are over.
+    /// For the tasks of a scope. Its owner waits for [`Wanted::Subtrees`] before it is dropped. `owner`: the owner's
+    /// seat, and the waiter to tell of their end.
     pub fn of_scope(request: RequestId, owner: (SeatId, Waiter)) -> Context {
         Context::new(ContextKind::Scope, ptr::null(), ptr::null(), request, owner)
     }
 
-    /// For the children of a task that is one of `parent`'s, or of none. Without a parent, its owner waits for
+    /// For the children of a task of `parent`, or of a task without one. Without a parent, its owner waits for
     /// [`Wanted::Subtrees`] before it is dropped; otherwise the owner may end before them ([`Context::end_one`]).
     pub fn of_task(parent: Option<&Context>, request: RequestId, owner: (SeatId, Waiter)) -> Context {
         let group = parent.map_or(ptr::null(), Context::group);
@@ -141,15 +141,15 @@ impl Context {
         Context { depth, ..own }
     }
 
-    /// For the next children of a task that has spawned in `outer`: its own context, or another group of it. The task waits for
-    /// [`Wanted::Subtrees`] before it spawns in `outer` again.
+    /// For the next children of a task that has spawned in `outer`: its own context, or another of its groups. The task
+    /// waits for [`Wanted::Subtrees`] before it spawns in `outer` again.
     pub fn of_group(outer: &Context, owner: (SeatId, Waiter)) -> Context {
         let first_ordered = outer.with_graph(|graph| graph.as_ref().map_or(0, |graph| graph.next_number()));
         let group = Context::new(ContextKind::Group, outer, outer.group(), outer.request, owner);
         Context { first_ordered, task: outer.task(), depth: outer.task().depth, ..group }
     }
 
-    /// Whether its tasks descend from the task whose children `other` counts, or are its children.
+    /// Whether its tasks are children or later descendants of the owner of `other`.
     pub fn is_below(&self, other: &Context) -> bool {
         let above = other.task();
         let mut own = self.task();
@@ -166,7 +166,7 @@ impl Context {
         if self.kind == ContextKind::Task { self.group } else { ptr::from_ref(self) }
     }
 
-    /// The context of the task whose group this is, or itself.
+    /// For a group the context of its task, otherwise this context.
     fn task(&self) -> &Context {
         #[expect(unsafe_code, reason = "follows a pointer")]
         // SAFETY: by the field's invariant.
@@ -178,24 +178,26 @@ impl Context {
         self.request
     }
 
-    /// Counts a task that is about to be spawned by `seat`.
+    /// Counts a task before `seat` spawns it.
     #[inline]
     pub fn begin_one(&self, seat: SeatId) {
         self.open.begin(seat);
     }
 
-    /// Whether the tasks that its owner waits for are over.
+    /// Whether the tasks awaited by its owner are over.
     #[inline]
     pub fn is_done(&self, wanted: Wanted) -> bool {
         self.open.is_done(wanted)
     }
 
-    /// Its owner is about to sleep: from now on [`Context::end_one`] tells when to ask it again. Whether it still has to wait.
+    /// Its owner is about to sleep: from now on [`Context::end_one`] tells when to ask it again. Returns whether the
+    /// owner still has to wait.
     pub fn announce_sleep(&self, wanted: Wanted) -> bool {
         self.open.announce_sleep(wanted)
     }
 
-    /// As [`Context::announce_sleep`], for an owner that is suspended while its seat goes on. [`Context::goes_on`] ends that.
+    /// Like [`Context::announce_sleep`], for an owner suspended while its seat goes on. [`Context::goes_on`] ends the
+    /// suspension.
     pub fn announce_suspension(&self, wanted: Wanted) -> bool {
         self.open.announce_suspension(wanted)
     }
@@ -210,28 +212,28 @@ impl Context {
         self.of_this_task().all(|context| context.is_done(Wanted::Children))
     }
 
-    /// As [`Context::announce_sleep`], for [`Context::is_done_with_children`].
+    /// Like [`Context::announce_sleep`], for [`Context::is_done_with_children`].
     pub fn announce_sleep_for_children(&self) -> bool {
-        // All of them are told, so that each reports the end of its last child.
+        // Tells all of them, so that each reports the end of its last child.
         self.of_this_task().filter(|context| context.announce_sleep(Wanted::Children)).count() > 0
     }
 
-    /// As [`Context::announce_suspension`], for [`Context::is_done_with_children`].
+    /// Like [`Context::announce_suspension`], for [`Context::is_done_with_children`].
     pub fn announce_suspension_for_children(&self) -> bool {
         self.of_this_task().filter(|context| context.announce_suspension(Wanted::Children)).count() > 0
     }
 
-    /// As [`Context::goes_on`], after [`Context::announce_suspension_for_children`].
+    /// Like [`Context::goes_on`], after [`Context::announce_suspension_for_children`].
     pub fn goes_on_with_children(&self, seat: SeatId) {
         self.of_this_task().for_each(|context| context.goes_on(seat));
     }
 
-    /// Drops its tasks that have not begun, and their descendants.
+    /// Drops its unbegun tasks, and their descendants.
     pub fn cancel(&self) {
         self.is_cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Cancels the innermost group or scope that contains its tasks, possibly itself. Whether there is one.
+    /// Cancels the innermost group or scope around its tasks, possibly itself. Returns whether there is one.
     pub fn cancel_group(&self) -> bool {
         #[expect(unsafe_code, reason = "follows a pointer")]
         // SAFETY: by the field's invariant.
@@ -239,8 +241,8 @@ impl Context {
         group.map(Context::cancel).is_some()
     }
 
-    /// Whether its tasks are no longer needed: it was cancelled, or a group around it. A scope only asks itself, because the
-    /// scope's owner relies on its tasks.
+    /// Whether its tasks are no longer needed: this context was cancelled, or a group around it. A scope only asks
+    /// itself, because the scope's owner relies on its tasks.
     #[inline]
     pub fn is_cancelled(&self) -> bool {
         self.is_cancelled.load(Ordering::Relaxed) || (!self.group.is_null() && self.is_cancelled_around())
@@ -264,17 +266,17 @@ impl Context {
     pub fn keep_panic(&self, panic: Box<dyn Any + Send>) {
         let mut slot = self.panic.lock().expect("nothing panics under this lock");
         let other = if slot.is_none() { slot.replace(panic) } else { Some(panic) };
-        // Relaxed: who waits for the task sees it when it sees the task's end, and all others take the lock.
+        // Relaxed: a waiter sees it together with the task's end, and all other readers take the lock.
         self.has_panic.store(true, Ordering::Relaxed);
         drop(slot);
-        // A user's payload may panic when it is dropped, and so may the payload of that panic.
+        // A user's payload may panic in its drop, and so may the payload of that panic.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(other))) {
             std::mem::forget(panic);
         }
     }
 
-    /// The first panic of a task since the last call. Tasks that are ordered from now on are run, though they follow tasks that
-    /// panicked before.
+    /// The first panic of a task since the last call. From now on ordered tasks run again, though they follow tasks
+    /// with a panic.
     #[inline]
     pub fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
         if self.has_panic.load(Ordering::Relaxed) { self.take_first_panic() } else { None }
@@ -288,8 +290,8 @@ impl Context {
         Some(panic)
     }
 
-    /// Makes a task wait for the earlier ones of this owner that write data which it reads, or that read or write data which it
-    /// writes.
+    /// Makes a task wait for the earlier tasks of this owner that write its data and, if it writes, for those that read
+    /// them.
     pub fn order(&self, ordered: &[Access]) -> Unspawned {
         self.with_graph(|graph| graph.get_or_insert_default().add(ordered))
     }
@@ -299,38 +301,40 @@ impl Context {
         f(&mut self.task().graph.lock().expect("nothing panics under this lock"))
     }
 
-    /// A task of it that has a priority is ready. `queue` is the one that it was dealt to. The world makes sure that
+    /// Adds a ready task with a priority. `queue`: the queue it was dealt to. The world makes sure
     /// [`Context::take_ready`] is called once for each such task.
     pub fn put_ready(&self, queue: Option<QueueId>, priority: i32, task: TaskRef) {
         let mut ready = self.ready.lock().expect("nothing panics under this lock");
         ready.get_or_insert_default().put(queue, priority, task);
     }
 
-    /// Of the ready tasks for this queue, takes the one of the largest priority; of several, the one that came first.
+    /// Takes the ready task of the largest priority for this queue; among equals, the first to come.
     pub fn take_ready(&self, queue: Option<QueueId>) -> Option<TaskRef> {
         self.ready.lock().expect("nothing panics under this lock").as_mut()?.take(queue)
     }
 
-    /// This context and those around it that belong to the same task.
+    /// This context and those around it of the same task.
     fn of_this_task(&self) -> impl Iterator<Item = &Context> {
         std::iter::successors(Some(self), |context| context.outer())
     }
 
-    /// Of a group: the context in which its task spawned before.
+    /// For a group: the context its task spawned in before.
     pub fn outer(&self) -> Option<&Context> {
         #[expect(unsafe_code, reason = "follows a pointer")]
         // SAFETY: by the field's invariant.
         (self.kind == ContextKind::Group).then(|| unsafe { &*self.parent })
     }
 
-    /// A task of this context has ended, which `seat` ran. `own` is the task's own context, if it has spawned any tasks. `drops`
-    /// gets the contexts that are not needed any more: `own`, this one, those above; their panics are handed up before.
+    /// A task of this context, run by `seat`, has ended. `own`: the task's own context, if it has spawned any tasks.
+    /// `drops` gets the contexts no longer needed: `own`, this one, those above; their panics are handed up before.
     ///
-    /// `asks` gets those that are to check whether their awaited tasks are over. This context may be gone after this call.
+    /// `asks` gets the waiters that are to check whether their awaited tasks are over. This context may be gone after
+    /// this call.
     ///
     /// # Safety
-    /// It is called once for each [`Context::begin_one`]. `own` is from [`Context::of_task`] with this context as its parent, and
-    /// so is every context of a task in which such a task was spawned; each is of the kind that `drops` takes.
+    /// The caller calls this once for each [`Context::begin_one`]. `own` is from [`Context::of_task`] with this context
+    /// as its parent, and so is the context of every task that spawned such a task; each context is of the kind `drops`
+    /// takes.
     #[inline]
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see: which threads use a context")]
     pub unsafe fn end_one(
@@ -353,7 +357,7 @@ impl Context {
     }
 
     /// # Safety
-    /// As [`Context::end_one`].
+    /// Those of [`Context::end_one`].
     #[cold]
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see: which threads use a context")]
     unsafe fn end_with(
@@ -384,7 +388,7 @@ impl Context {
         }
     }
 
-    /// Hands a panic up to the context that waits for the owner, because the owner did not wait itself.
+    /// Hands a panic up to the next waiting context, because the owner did not wait itself.
     fn hand_panic_up(&self) {
         if let Some(panic) = self.take_panic() {
             #[expect(unsafe_code, reason = "follows a pointer")]
@@ -395,10 +399,10 @@ impl Context {
     }
 }
 
-/// Drops the context of a task that has ended, if it is not needed any more, and then perhaps that of the task above, and so on.
+/// Drops the context of an ended task, if it is not needed any more, and then perhaps the context above, and so on.
 ///
 /// # Safety
-/// As [`Context::end_one`]: the seat that ended the last task counted there calls it.
+/// Those of [`Context::end_one`]: the seat that ended the last task counted there calls it.
 #[expect(unsafe_code, reason = "the caller promises what the type system can't see: which threads use a context")]
 unsafe fn drop_upwards(
     context: *const Context,

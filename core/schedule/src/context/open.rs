@@ -3,23 +3,23 @@
 use crate::SeatId;
 use crate::sync::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
-/// Counts the tasks of a context that are not over, in two ways: as *children*, which are over when they have run, and as
-/// *subtrees*, which are over when the child and all its descendants are.
+/// Counts a context's unfinished tasks in two ways: as *children*, over once they have run, and as *subtrees*, over
+/// once the child and all its descendants are.
 ///
-/// Tasks that the owner's seat spawns and runs are counted without atomic arithmetic. When the owner is about to sleep, or has
-/// ended, that count is added to the one of the other seats; the last of these then wakes the owner, or finds that the context is
-/// not needed any more.
+/// Tasks both spawned and run by the owner's seat are counted without atomic arithmetic. When the owner is about to
+/// sleep, or has ended, its count is added to the one of the other seats; the last of these seats then wakes the owner,
+/// or finds the context no longer needed.
 ///
-/// Both counts are in one word, so that one addition changes both. The other seats add and subtract in any order, and a part of
-/// the sum is in the owner's own word; a bias keeps the sum from borrowing from the flags meanwhile.
+/// One word has both counts, so one addition changes both. The other seats add and subtract in any order, and a part of
+/// the sum is in the owner's own word; meanwhile a bias keeps the sum from borrowing from the flags.
 #[derive(Debug)]
 pub(crate) struct Open {
     /// Only the owner's seat writes it; [`Sum`] without a bias.
     own: AtomicI64,
     /// [`Sum`], with its bias and its flags.
     others: AtomicU64,
-    /// The owner's seat, [`NO_SEAT`] once the owner has ended, or [`SUSPENDED`] while the owner is suspended and its seat does other
-    /// things.
+    /// The owner's seat, [`NO_SEAT`] once the owner has ended, or [`SUSPENDED`] while the owner is suspended and its
+    /// seat does other things.
     seat: AtomicU32,
     /// The owner, as one to be woken.
     waiter: Waiter,
@@ -30,12 +30,12 @@ const NO_SEAT: u32 = u32::MAX;
 /// Nor this one.
 const SUSPENDED: u32 = u32::MAX - 1;
 
-/// One that waits, and is to be told to check what it waits for: a seat, or a task that is suspended. The word is the world's; this crate
-/// only keeps it.
+/// A waiter to be told to check its condition: a seat, or a suspended task. The word is the world's; this crate only
+/// keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiter(pub usize);
 
-/// The tasks that an owner waits for.
+/// The tasks awaited by an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// The context's own.
@@ -44,11 +44,11 @@ pub enum Wanted {
     Subtrees,
 }
 
-/// The part of a child that has ended.
+/// The ended part of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Ended {
-    /// A child some of whose descendants have not ended.
+    /// A child with unfinished descendants.
     Child = CHILD,
     /// The rest of a child's subtree, after the child.
     Subtree = SUBTREE,
@@ -56,7 +56,7 @@ pub(crate) enum Ended {
     Both = CHILD + SUBTREE,
 }
 
-/// What a seat has to do after it has ended a task.
+/// The next step of a seat after a task's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Then {
     /// Nothing.
@@ -69,7 +69,7 @@ pub(crate) enum Then {
 
 const CHILD: u64 = 1;
 const SUBTREE: u64 = 1 << 32;
-/// So many tasks may end on other seats while the owner, which spawned them, neither sleeps nor ends: 2^28.
+/// Up to 2^28 tasks may end on other seats while the owner, their spawner, neither sleeps nor ends.
 const BIAS: u64 = (CHILD << 30) + (SUBTREE << 28);
 /// The owner sleeps, or has slept.
 const ASLEEP: u64 = 1 << 62;
@@ -97,7 +97,7 @@ impl Open {
         Open { own: AtomicI64::new(0), others: AtomicU64::new(BIAS), seat, waiter }
     }
 
-    /// Counts one more child, which `seat` spawns: by the owner, a task of the context, or a descendant.
+    /// Counts one more child, spawned by `seat`: the spawner is the owner, a task of the context, or a descendant.
     #[inline]
     pub(crate) fn begin(&self, seat: SeatId) {
         // Relaxed: the spawner is the owner or is counted itself, so the sum can't become zero meanwhile.
@@ -120,37 +120,39 @@ impl Open {
         }
         // Read now: the context may be gone after the next line.
         let waiter = self.waiter;
-        // Release: the waiting thread sees what the task did. Acquire: the thread that drops the context sees what all tasks did.
+        // Release: the waiting thread sees the task's writes. Acquire: the thread that drops the context sees all
+        // tasks' writes.
         let now = self.others.fetch_sub(what as u64, Ordering::AcqRel).wrapping_sub(what as u64);
         let sum = Sum(now);
         if now & LEFT != 0 {
             return if sum.is_done(Wanted::Subtrees) { Then::Drop } else { Then::Nothing };
         }
-        // The owner has added its own count here before it slept. It may wait for either sum. An owner that has not slept checks
-        // by itself.
+        // The owner has added its own count here before it slept. It may wait for either sum. An awake owner checks by
+        // itself.
         let is_asked =
             owner != NO_SEAT && now & ASLEEP != 0 && (sum.is_done(Wanted::Children) || sum.is_done(Wanted::Subtrees));
         if is_asked { Then::Ask(waiter) } else { Then::Nothing }
     }
 
-    /// Whether all tasks that the owner waits for are over. The owner calls it.
+    /// Whether all tasks awaited by the owner are over. The owner calls it.
     #[inline]
     pub(crate) fn is_done(&self, wanted: Wanted) -> bool {
-        // Acquire: sees what tasks on other seats did.
+        // Acquire: sees the writes of tasks on other seats.
         let others = self.others.load(Ordering::Acquire);
         Sum(others.wrapping_add_signed(self.own.load(Ordering::Relaxed))).is_done(wanted)
     }
 
-    /// The owner is about to sleep: from now on the seat that ends the last task tells that the owner is to check. Whether it
-    /// still has to wait.
+    /// The owner is about to sleep: from now on the seat with the last task's end reports that the owner is to check.
+    /// Returns whether the owner still has to wait.
     pub(crate) fn announce_sleep(&self, wanted: Wanted) -> bool {
         self.give_away();
-        // Acquire: as in `is_done`. The flag stays: a seat that is asked in vain checks once more.
+        // Acquire: as in `is_done`. The flag stays: a seat asked in vain checks once more.
         !Sum(self.others.fetch_or(ASLEEP, Ordering::AcqRel)).is_done(wanted)
     }
 
-    /// As [`Open::announce_sleep`], for an owner that is suspended while its seat goes on: tasks that end there meanwhile count like
-    /// those of other seats, and the last one tells that the owner is to check. [`Open::goes_on`] ends that.
+    /// Like [`Open::announce_sleep`], for an owner suspended while its seat goes on: tasks ended there meanwhile count
+    /// like those of other seats, and the last one reports that the owner is to check. [`Open::goes_on`] ends the
+    /// suspension.
     pub(crate) fn announce_suspension(&self, wanted: Wanted) -> bool {
         // Relaxed: other threads compare it with their own seats only.
         self.seat.store(SUSPENDED, Ordering::Relaxed);
@@ -167,10 +169,11 @@ impl Open {
         if self.is_done(Wanted::Subtrees) {
             return true;
         }
-        // Tasks that this thread ends later count like those of other seats. Other threads compare only with their own seats.
+        // Later ends of tasks on this thread count like those of other seats. Other threads compare only with their own
+        // seats.
         self.seat.store(NO_SEAT, Ordering::Relaxed);
         self.give_away();
-        // Acquire: as in `end`. Release: the thread that drops the context sees what the owner did to it.
+        // Acquire: as in `end`. Release: the thread that drops the context sees the owner's changes to it.
         Sum(self.others.fetch_or(LEFT, Ordering::AcqRel)).is_done(Wanted::Subtrees)
     }
 
@@ -178,7 +181,7 @@ impl Open {
     fn give_away(&self) {
         let own = self.own.load(Ordering::Relaxed);
         self.own.store(0, Ordering::Relaxed);
-        // Release: the thread that ends the last task sees what this seat's tasks did.
+        // Release: the thread with the last task's end sees the writes of this seat's tasks.
         self.others.fetch_add(own as u64, Ordering::AcqRel);
     }
 
@@ -202,7 +205,7 @@ mod loom_models {
         [0, 1, 2].map(SeatId::new)
     }
 
-    /// A context's count, the cells that its tasks write, and whether the owner's seat was asked.
+    /// A context's count, the cells written by its tasks, and whether the owner's seat was asked.
     struct Model {
         open: Open,
         written: [UnsafeCell<u32>; 2],
@@ -230,7 +233,7 @@ mod loom_models {
             self.written[task].with_mut(|cell| unsafe { *cell += 1 });
         }
 
-        /// Checks that the tasks' writes are visible.
+        /// Checks that this thread sees the tasks' writes.
         fn read(&self) {
             #[expect(unsafe_code, reason = "loom's cell")]
             // SAFETY: as for `Sync`.
@@ -310,8 +313,7 @@ mod loom_models {
         });
     }
 
-    /// What happened: the owner had slept once, and was about to leave; a task that ended meanwhile asked a seat that does not
-    /// exist.
+    /// Once the owner had slept and was about to leave; a task that ended meanwhile asked a seat that does not exist.
     #[test]
     fn loom_an_owner_that_leaves_is_not_asked() {
         loom::model(|| {
@@ -339,8 +341,8 @@ mod loom_models {
         });
     }
 
-    /// The owner ends before its children, of which one runs on its own seat: exactly one of the three drops the context, after
-    /// all writes.
+    /// The owner ends before its children, one of them on its own seat: exactly one of the three drops the context,
+    /// after all writes.
     #[test]
     fn loom_a_context_whose_owner_has_ended_is_dropped_once_by_the_last() {
         loom::model(|| {

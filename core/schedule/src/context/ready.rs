@@ -4,10 +4,10 @@ use crate::{QueueId, TaskRef};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// The ready tasks, each for the queue that it was dealt to, or with `None` for its seat's choice.
+/// The ready tasks, each with the queue it was dealt to, or with `None` for its seat's choice.
 #[derive(Default)]
 pub(super) struct Ready {
-    /// The first one for a queue is its best: of the largest priority, the one that has been here longest.
+    /// The first entry for a queue is its best task: of the largest priority, the longest here.
     tasks: BTreeMap<(Option<QueueId>, Reverse<i32>, u64), TaskRef>,
     /// How many were put here.
     put: u64,

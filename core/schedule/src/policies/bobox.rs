@@ -1,14 +1,15 @@
 //! The scheduler of the Bobox report.
 //!
 //! Bednárek, Dokulil, Yaghob, "The Bobox Project: Parallelization Framework and Server for Data Processing", technical
-//! report 2011/1, §3.4: per thread an immediate queue (head in, head out) and a stealing queue (tail in, the owner takes
-//! the head); a thief takes several tasks from the tail of a victim's stealing queue into its own immediate queue.
-//! Victims round robin (§3.4), not at random (§6.3).
+//! report 2011/1, §3.4: per thread an immediate queue (head in, head out) and a stealing queue (tail in, the owner
+//! takes the head); a thief takes several tasks from the tail of a victim's stealing queue into its own immediate
+//! queue. Victims round robin (§3.4), not at random (§6.3).
 //!
-//! Which tasks are immediate, the report says of vias, which here are no tasks. Its boxes are stolen after they have received data
-//! (Fig. 3, §3.5), so they are relaxed tasks. `boxes=immediate` has them as the flow protocol has them, and then a pipeline stays with one thread.
-//! A thief's other tasks stay relaxed here: with eight long tasks, two thieves would have all of them (`stolen=immediate` is as in the report).
-//! A program's own tasks, which the report does not have, are relaxed ones as well: one thread spawns many of them, and nobody else takes an immediate one.
+//! The report's immediate tasks are vias; here vias are no tasks. Its boxes are stolen after they have received data
+//! (Fig. 3, §3.5), so they are relaxed tasks. `boxes=immediate` takes the flow protocol's kind for them, and then a
+//! pipeline stays with one thread. A thief's other tasks stay relaxed here: otherwise two thieves would have all of
+//! eight long tasks (`stolen=immediate` is as in the report). A program's own tasks are absent from the report; they
+//! are relaxed as well: one thread spawns many of them, and no other thread takes an immediate one.
 
 use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy, Values};
 use crate::{End, Order, Plan, QueueId, Scan, Take};
@@ -52,8 +53,8 @@ impl Strategy for Bobox {
     }
 
     fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {
-        // A pool for each thread: only the owner takes its immediate tasks, so such a push may wake only the owner, or the thread
-        // that is lent while the owner blocks.
+        // A pool for each thread: only the owner takes its immediate tasks, so such a push may wake only the owner, or
+        // the thread lent while the owner blocks.
         let mut draft = Draft::with_spares(machine, pus, setting, |index| index);
         let mut immediate: Vec<QueueId> = Vec::new();
         let mut stealing: Vec<QueueId> = Vec::new();
@@ -79,7 +80,7 @@ impl Strategy for Bobox {
             draft.seats[index].place = [immediate[index], stealing[domain]];
             draft.seats[index].tasks = stealing[domain];
             draft.probe(seat, 1, Scan::List(vec![immediate[index]]), Take::Youngest);
-            // The tasks that a blocked thread, or the one lent for it, has left.
+            // The tasks left by a blocked thread, or by the one lent for it.
             draft.probe(seat, 4, Scan::List(lent), Take::Oldest);
             draft.probe_if_free(seat, 2, Scan::List(vec![stealing[domain]]), Take::Oldest);
             draft.probe_if_free(seat, 3, Scan::Ring(victims, 0), Take::Several(End::Youngest, several));

@@ -1,7 +1,7 @@
 //! One pool for all: plain tasking, as in Wittmann and Hager's comparison.
 //!
-//! Wittmann, Hager, 2010, §2.1: tasks are served in the order of submission; the pool holds about 256 of them, and a
-//! submitter that finds it full runs the task itself.
+//! Wittmann, Hager, 2010, §2.1: tasks are served in the order of submission; the pool holds about 256 of them. A
+//! submitter runs the task itself if the pool is full.
 
 use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy, Values};
 use crate::{Order, Plan, PoolId, Scan, Take};

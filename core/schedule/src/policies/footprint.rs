@@ -1,17 +1,18 @@
 //! Footprint scheduling for NUMA machines.
 //!
-//! Muddukrishna et al., 2015, §4.1, algorithms 1 and 2: a first-in-first-out queue per node; a task is dealt to the node with the
-//! least distance-weighted bytes if its footprint exceeds a core's share of the last-level cache and is uneven; queues of other
-//! nodes are robbed by distance, and only when longer than distance times cores. We differ: the distance in the threshold is the
-//! rank unless the OS's value is asked for (10 × cores would hardly ever be exceeded), and a node without threads deals to the
-//! nearest one with threads, or its tasks would strand.
+//! Muddukrishna et al., 2015, §4.1, algorithms 1 and 2: a first-in-first-out queue per node; a task is dealt to the
+//! node with the least distance-weighted bytes if its footprint exceeds a core's share of the last-level cache and is
+//! uneven; queues of other nodes are robbed by distance, and only when longer than distance times cores. We differ: the
+//! distance in the threshold is the rank unless the OS's value is asked for (10 × cores would hardly ever be exceeded),
+//! and a node without threads deals to the nearest one with threads, or its tasks would strand.
 //!
-//! As in the authors' runtime (MIR), a task that is not worth dealing goes to a second queue of its node, which all look at first and
-//! rob at any length: so "falls back to work stealing" (§6) is true, and only dealt tasks are protected; and of nodes that cost the same, each
-//! gets its turn. `undealt=beside` and `ties=first` are as the text has it. Their workers poll and are never woken, which `wake=off` does.
+//! As in the authors' runtime (MIR), a task not worth dealing goes to a second queue of its node, and all threads look
+//! there first and rob it at any length: so "falls back to work stealing" (§6) is true, and only dealt tasks are
+//! protected. Nodes of equal cost have turns. `undealt=beside` and `ties=first` follow the text. Their workers poll and
+//! are never woken: `wake=off`.
 //!
-//! A core's share of the last-level cache was 1 MiB on the authors' machine. Where it is larger today, the limit stays there: the caches have grown, and the price of
-//! distance has not fallen.
+//! A core's share of the last-level cache was 1 MiB on the authors' machine. The limit stays there on machines with a
+//! larger share: the caches have grown, and the price of distance has not fallen.
 
 use super::{Draft, PIN, Parameter, SPARES, Setting, Strategy, Values, cache_bytes, cores};
 use crate::{Dealing, Idle, Order, Plan, PoolId, QueueId, Robber, Scan, Take};
@@ -92,7 +93,7 @@ impl Strategy for Footprint {
         let victims: Vec<Vec<Robber>> = draft.pool_ids().map(victims_of).collect();
         let spared = |pool: PoolId| draft.pools_by_rank(pool);
         let everyone: Vec<Vec<PoolId>> = draft.pool_ids().map(spared).collect();
-        // By pool, the queue of the tasks that stay where they are spawned.
+        // By pool, the queue of the tasks left with their spawners.
         let undealt: Vec<QueueId> = match setting.value(UNDEALT.name) {
             BESIDE => queues.clone(),
             _ => draft
@@ -147,7 +148,7 @@ impl Strategy for Footprint {
 /// A core's share of the last-level cache on the authors' machine.
 const MOST_SHARE_BYTES: u64 = 1 << 20;
 
-/// Where tasks lie that stay with their spawner.
+/// The place of the tasks left with their spawners.
 pub(super) const UNDEALT: Parameter = Parameter {
     name: "undealt",
     default: 1,
@@ -195,7 +196,7 @@ pub(super) fn back_off(setting: &Setting) -> Idle {
     Idle::BackOff { first_ns, factor, max_ns, sleeps: setting.value("wake") == 1 }
 }
 
-/// A back-off whose first pause is longer than its longest.
+/// A back-off with a first pause longer than its longest.
 pub(super) fn first_beyond_longest(setting: &Setting) -> Option<String> {
     let (first, most) = (setting.value("backoff_ns"), setting.value("backoff_max_ns"));
     let name = setting.strategy().name();

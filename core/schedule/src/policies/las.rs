@@ -1,16 +1,19 @@
 //! The locality-aware scheduler.
 //!
-//! Falt, Kruliš, Bednárek, Yaghob, Zavoral, "Towards Efficient Locality Aware Parallel Data Stream Processing", §4.
-//! We differ: a thread that has a PU of its own stays there, because Linux may leave two threads that wake one another on the
-//! same one for long (`pin=group` is the paper's way); immediate queues belong to seats, not to the PU that a thread happens to
-//! be on (see [`SeatPlan`]); at equal distance a seat starts with the neighbour after itself, so that thieves spread; and a task
-//! whose data lies on another node is deferred to a group there, while the paper's scheduler does not know where data lies.
+//! Falt, Kruliš, Bednárek, Yaghob, Zavoral, "Towards Efficient Locality Aware Parallel Data Stream Processing", §4. We
+//! differ: a thread with a PU of its own stays there, because Linux may long leave two threads that wake one another on
+//! the same one (`pin=group` is the paper's way); immediate queues belong to seats, and not to the PU a thread happens
+//! to be on (see [`SeatPlan`]); at equal distance a seat starts with the neighbour after itself, so thieves spread; and
+//! a task with its data on another node is deferred to a group there, while the paper's scheduler does not know the
+//! place of data.
 //!
-//! The rules for immediate tasks are those of boxes: a request's first boxes are deferred, so each request begins on another node, and rule 5 keeps
-//! what it sends on that node. A program's own tasks begin on one seat, and with these rules the seats of all other nodes would idle. So on a machine with
-//! several nodes each seat has a second queue for immediate tasks that are no boxes ([`SeatPlan::tasks`]). Its own node treats these as immediate boxes; seats of
-//! other nodes take the oldest of them when they find nothing else, near nodes first (rule 6). Deferred ones in their place, which leave a node by rule 4, were more
-//! than 100 times as slow in a simulation (fib on 72 cores): small tasks then wait for the locks of the groups' queues.
+//! The rules for immediate tasks are those of boxes: a request's first boxes are deferred, so each request begins on
+//! another node, and rule 5 keeps its further boxes on that node. A program's own tasks begin on one seat, and with
+//! these rules the seats of all other nodes would idle. So on a machine with several nodes each seat has a second queue
+//! for immediate tasks that are no boxes ([`SeatPlan::tasks`]). Its own node treats these as immediate boxes; seats of
+//! other nodes take the oldest of them when they find nothing else, near nodes first (rule 6). Deferred tasks, as the
+//! alternative, leave a node by rule 4; they were more than 100 times as slow in a simulation (fib on 72 cores): small
+//! tasks then wait for the locks of the groups' queues.
 //!
 //! [`SeatPlan`]: crate::SeatPlan
 
@@ -98,7 +101,7 @@ impl Strategy for Las {
     }
 }
 
-/// Where threads may run.
+/// The PUs threads may run on.
 pub(super) const PIN: Parameter = Parameter {
     name: "pin",
     default: AUTO,
@@ -110,7 +113,7 @@ pub(super) const PIN: Parameter = Parameter {
 const AUTO: u32 = 0;
 const GROUP: u32 = 1;
 
-/// Gives seats the affinity that the setting says.
+/// Gives seats the affinity of the setting.
 pub(super) fn pin(draft: &mut Draft<'_>, pus: &[PuId], setting: &Setting) {
     let (machine, pin) = (draft.machine, setting.value(PIN.name));
     for seat in draft.seat_ids() {
@@ -126,7 +129,7 @@ pub(super) fn pin(draft: &mut Draft<'_>, pus: &[PuId], setting: &Setting) {
     }
 }
 
-/// Other seats, turned so that the seats of a pool don't all visit the same one first.
+/// Other seats, turned so that the seats of a pool visit different ones first.
 pub(super) fn turned(draft: &Draft<'_>, seat: SeatId, mut others: Vec<SeatId>) -> Vec<SeatId> {
     let own = &draft.pools[draft.seat(seat).pool.index()].seats;
     let at = own.iter().position(|&other| other == seat).expect("a seat is in its pool");

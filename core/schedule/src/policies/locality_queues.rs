@@ -1,13 +1,13 @@
 //! Locality queues.
 //!
-//! Wittmann, Hager, "Optimizing ccNUMA locality for task-parallel execution under OpenMP and TBB on multicore-based systems",
-//! 2010, §2.2: blocks wait in one first-in-first-out queue per locality domain. The runtime's pool holds tokens, one for each
-//! block, and about 256 of them; a thread that gets one takes the oldest block of its own domain, else of the next domains
-//! cyclically. A submitter that finds the pool full runs a token itself: any block of its domain, and seldom the one that it has
-//! just submitted.
+//! Wittmann, Hager, "Optimizing ccNUMA locality for task-parallel execution under OpenMP and TBB on multicore-based
+//! systems", 2010, §2.2: blocks wait in one first-in-first-out queue per locality domain. The runtime's pool holds
+//! tokens, one for each block, and about 256 of them. A thread with a token takes the oldest block of its own domain,
+//! else of the next domains cyclically. If the pool is full, a submitter runs a token itself: any block of its domain,
+//! and seldom its latest own.
 //!
-//! With `pin=off` threads run where the system puts them, and a thread's domain is that where it runs, which §4 of the paper leaves to
-//! later work. What is recorded of distances counts a thread as where its seat is.
+//! With `pin=off` the system places the threads, and a thread's domain is the one it runs in; §4 of the paper leaves
+//! this to later work. Records of distances count a thread at its seat.
 
 use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy, Values};
 use crate::{Dealing, Order, Plan, QueueId, Scan, Take, Tokens};
@@ -69,7 +69,7 @@ impl Strategy for LocalityQueues {
             draft.probe(seat, 1, Scan::List(vec![own]), Take::Oldest);
             draft.probe(seat, 2, Scan::List(next), Take::Oldest);
         }
-        // A block's home, set when its memory was first written, decides alone, whatever its size.
+        // A block's home, set when its memory was first written, decides alone, at any size.
         let node = |group: GroupId| machine.core_groups[group.index()].node;
         let to_domains = match of_groups {
             true => draft.deal_to_groups(&queues, &|from, to| machine.numa_value(node(from), node(to))),

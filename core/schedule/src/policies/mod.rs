@@ -1,4 +1,5 @@
-//! Every strategy of the papers, and one of our own, one file each. A new one is a copy of its nearest neighbour and a line in [`ALL`].
+//! Every strategy of the papers, and one of our own, one file each. A new one is a copy of its nearest neighbour and a
+//! line in [`ALL`].
 
 mod bobox;
 mod central;
@@ -18,13 +19,13 @@ use crate::{Dealing, Idle, Order, Plan, Pool, PoolId, Probe, QueueId, QueueSpec,
 use std::collections::{BTreeMap, BTreeSet};
 use vicus_topology::{CoreGroup, GroupId, LocationId, NodeId, PuId, Topology};
 
-/// The strategy of tasks, where none is named: of a runtime's, of OpenMP teams, and of programs in C and C++.
+/// The default strategy of tasks: for a runtime, for OpenMP teams, and for programs in C and C++.
 ///
-/// Of the ten, it is the nearest to the best on most simulated machines (`vicus simulate grid`): it deals tasks by their data, and lets no node
-/// idle beside another one with many tasks.
+/// Of the ten, it is the nearest to the best on most simulated machines (`vicus simulate grid`): it deals tasks by
+/// their data, and lets no node idle beside another one with many tasks.
 pub const DEFAULT: &str = "vicus";
 
-/// The strategy of queries, where none is named: their boxes begin on every node, and what a box sends is in its sender's caches.
+/// The default strategy of queries: their boxes begin on every node, and a box's envelopes are in its sender's caches.
 pub const DEFAULT_OF_QUERIES: &str = "las";
 
 /// Every strategy.
@@ -41,21 +42,21 @@ pub const ALL: [&dyn Strategy; 10] = [
     &vicus::Vicus,
 ];
 
-/// A scheduling strategy: a way to decide which seat runs which task next.
+/// A scheduling strategy: a rule for the next task of each seat.
 pub trait Strategy: Sync {
-    /// The name that users write.
+    /// The name written by users.
     fn name(&self) -> &'static str;
 
-    /// The paper and section that it is from.
+    /// The source: paper and section.
     fn source(&self) -> &'static str;
 
     /// Its parameters.
     fn parameters(&self) -> &'static [Parameter];
 
-    /// The plan for a machine with a thread on each of these PUs. Every parameter has a value that its kind allows.
+    /// The plan for a machine with a thread on each of these PUs. Every parameter has a value allowed by its kind.
     fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan;
 
-    /// Which values exclude each other, although each is right by itself, in words.
+    /// Names in words the values that exclude each other, although each is right by itself.
     fn conflict(&self, _: &Setting) -> Option<String> {
         None
     }
@@ -71,8 +72,8 @@ pub trait Strategy: Sync {
     }
 }
 
-/// How long a seat waits for data in a cache, as a world measured it: `latencies[from][to]`, where the seat is in core group
-/// `from` and the data in the cache of `to`.
+/// A seat's wait for data in a cache, as a world measured it: `latencies[from][to]` for a seat in core group `from` and
+/// data in the cache of `to`.
 ///
 /// ```
 /// use vicus_schedule::Latencies;
@@ -102,9 +103,10 @@ impl Latencies {
     }
 }
 
-/// How long an idle seat looks around before it sleeps, if a strategy's paper does not say. Waking a thread takes 4 µs on real
-/// hardware, and 25 to 60 µs on a virtual machine. Tasks of 1 to 10 µs that wait for one another (`./dev bench tasks --what
-/// metg`) are twice to five times as efficient after 10 µs as after 2, and not more after 20.
+/// How long an idle seat looks around before it sleeps, if a strategy's paper does not say. Waking a thread takes 4 µs
+/// on real hardware, and 25 to 60 µs on a virtual machine. Tasks of 1 to 10 µs that wait for one another
+/// (`./dev bench tasks --what metg`) are twice to five times as efficient after 10 µs as after 2, and not more
+/// after 20.
 const SPIN: Parameter = Parameter {
     name: "spin_ns",
     default: 10_000,
@@ -112,7 +114,7 @@ const SPIN: Parameter = Parameter {
     what: "how long a worker without work looks around before it sleeps, in nanoseconds; 0 is not at all; after a short sleep up to 50000",
 };
 
-/// How many threads are lent for blocked ones, so that tasks behind a blocking box go on.
+/// How many threads are lent for blocked ones, so tasks behind a blocking box go on.
 const SPARES: Parameter = Parameter {
     name: "spares",
     default: 4,
@@ -120,7 +122,7 @@ const SPARES: Parameter = Parameter {
     what: "how many threads each pool of threads may lend for blocked ones, at most one for each of its threads",
 };
 
-/// Whether threads of a strategy that deals tasks are bound, for those that have no other way to say it.
+/// Whether threads of a dealing strategy are bound, for strategies without another parameter for it.
 const PIN: Parameter = Parameter {
     name: "pin",
     default: 1,
@@ -129,7 +131,7 @@ const PIN: Parameter = Parameter {
            thread of that place",
 };
 
-/// Until a strategy has said where.
+/// Stands in until a strategy has named the queue.
 const NOWHERE: QueueId = QueueId::new(u32::MAX as usize);
 
 /// A plan in the making: seats in pools, and the queues given to them so far.
@@ -143,7 +145,7 @@ struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    /// As [`Draft::new`], with as many spare seats as the setting says.
+    /// Like [`Draft::new`], with the setting's number of spare seats.
     fn with_spares<K: PartialEq>(
         machine: &'a Topology,
         pus: &[PuId],
@@ -153,8 +155,8 @@ impl<'a> Draft<'a> {
         Draft::new(machine, pus, setting.value(SPARES.name) as usize, key)
     }
 
-    /// Seats on these PUs; those with equal `key` share a pool, and so do its `spares`, whose threads may run wherever one of the
-    /// pool's may: the PU of the blocked thread is free.
+    /// Seats on these PUs. Seats with equal `key` share a pool, and so do its `spares`; a spare's thread may run on any
+    /// PU allowed to the pool's threads: the PU of the blocked thread is free.
     fn new<K: PartialEq>(machine: &'a Topology, pus: &[PuId], spares: usize, key: impl Fn(usize) -> K) -> Draft<'a> {
         let ranks = machine.numa_ranks();
         let mut draft = Draft { machine, ranks, queues: Vec::new(), seats: Vec::new(), pools: Vec::new() };
@@ -218,7 +220,7 @@ impl<'a> Draft<'a> {
         self.machine.pus[self.seat(seat).pu.index()].group
     }
 
-    /// The node of a pool: that of its first seat.
+    /// The node of a pool: its first seat's.
     fn pool_node(&self, pool: PoolId) -> NodeId {
         self.seat(self.pools[pool.index()].seats[0]).node
     }
@@ -228,8 +230,8 @@ impl<'a> Draft<'a> {
         self.ranks[from.index()][to.index()]
     }
 
-    /// Pools by NUMA rank from one of them, which comes first; at equal rank cyclically from it, so that seats don't all visit
-    /// the same one first.
+    /// Pools by NUMA rank from one of them, itself first; at equal rank cyclically from it, so seats visit different
+    /// ones first.
     fn pools_by_rank(&self, from: PoolId) -> Vec<PoolId> {
         let count = self.pools.len();
         let mut pools: Vec<PoolId> = self.pool_ids().collect();
@@ -253,7 +255,7 @@ impl<'a> Draft<'a> {
         self.seats[seat.index()].look[probes..].iter_mut().for_each(|probe| probe.while_waiting = false);
     }
 
-    /// Adds a probe that takes the oldest task of queues that are longer than these limits.
+    /// Adds a probe for the oldest task of queues longer than these limits.
     fn probe_long(&mut self, seat: SeatId, rule: u8, scan: Scan, limits: Vec<u32>) {
         if !scan.queues().is_empty() {
             self.probe(seat, rule, scan, Take::Oldest);
@@ -261,7 +263,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// By node, the queues of the pools that are nearest to it, given one queue for each pool.
+    /// By node, the queues of the pools nearest to it, given one queue for each pool.
     fn homes(&self, queues: &[QueueId]) -> Vec<Vec<QueueId>> {
         let nearest = |node: NodeId| {
             let rank = |pool: PoolId| self.rank(node, self.pool_node(pool));
@@ -271,7 +273,7 @@ impl<'a> Draft<'a> {
         (0..self.machine.nodes.len()).map(|node| nearest(NodeId::new(node))).collect()
     }
 
-    /// Deals every task to the nodes, each of which is a location of its own, given one queue for each pool. A node has its own
+    /// Deals every task to the nodes, each a location of its own, given one queue for each pool. A node has its own
     /// pool's queue, or that of the nearest node with threads.
     fn deal_to_nodes(&self, queues: &[QueueId]) -> Dealing {
         let locations = (0..self.machine.nodes.len()).map(|node| vec![LocationId::new(node)]).collect();
@@ -280,8 +282,9 @@ impl<'a> Draft<'a> {
         Dealing::over(locations, nearest, &self.machine.distances, of_seats)
     }
 
-    /// Deals every task to core groups, whose shared caches are the locations, given one queue for each pool of a group. A group has its own
-    /// pool's queue, or that of the nearest one with threads. The parts of a node's memory belong to its groups in turn.
+    /// Deals every task to core groups, with their shared caches as locations, given one queue for each pool of a
+    /// group. A group has its own pool's queue, or that of the nearest one with threads. The parts of a node's memory
+    /// belong to its groups in turn.
     fn deal_to_groups(&self, queues: &[QueueId], cost: &impl Fn(GroupId, GroupId) -> u32) -> Dealing {
         let groups = &self.machine.core_groups;
         let location = |group: GroupId| LocationId::new(group.index());
@@ -317,7 +320,7 @@ impl<'a> Draft<'a> {
         if let Some(spin_ns) = setting.find(SPIN.name) {
             self.seats.iter_mut().for_each(|seat| seat.idle = Idle::Sleep { spin_ns });
         }
-        // Threads that are not bound may meet on a PU.
+        // Unbound threads may meet on a PU.
         let roams = setting.is(PIN.name, "off");
         if roams {
             for seat in &mut self.seats {
@@ -349,15 +352,15 @@ fn cores<'a>(machine: &Topology, pus: impl IntoIterator<Item = &'a PuId>) -> usi
     pus.into_iter().map(|pu| machine.pus[pu.index()].core).collect::<BTreeSet<_>>().len()
 }
 
-/// The bytes of the smallest private cache of a core, the largest among these PUs' cores. Where no cache of a core is known, those of most cores of today: with a
-/// threshold of none, each task with data would be dealt, however small.
+/// The bytes of the smallest private cache of a core, the largest among these PUs' cores. If no cache of a core is
+/// known, those of most cores of today: with a threshold of 0, each task with data would be dealt, however small.
 fn private_bytes(machine: &Topology, pus: &[PuId]) -> u64 {
     const USUAL: u64 = 32 << 10;
     let most = pus.iter().map(|&pu| cache_bytes(machine, pu).1).max().unwrap_or(0);
     if most == 0 { USUAL } else { most }
 }
 
-/// The bytes of a PU's last-level cache for each core that shares it, and of its smallest private cache; 0 where unknown.
+/// The bytes of a PU's last-level cache for each core on it, and of its smallest private cache; 0 if unknown.
 fn cache_bytes(machine: &Topology, pu: PuId) -> (u64, u64) {
     let of_pu = || machine.caches.iter().filter(move |cache| cache.pus.contains(&pu));
     let core = machine.pus[pu.index()].core;

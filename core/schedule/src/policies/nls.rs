@@ -1,7 +1,7 @@
-//! The baseline that is not locality-aware.
+//! The baseline without locality.
 //!
-//! Falt et al., "Towards Efficient Locality Aware Parallel Data Stream Processing", §6.1. The paper does not say in which order
-//! other threads' queues are searched; here it is round robin.
+//! Falt et al., "Towards Efficient Locality Aware Parallel Data Stream Processing", §6.1. The paper leaves the order of
+//! the search in other threads' queues open; here it is round robin.
 
 use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy};
 use crate::{Order, Plan, PoolId, QueueId, Scan, Take};

@@ -22,7 +22,7 @@ pub struct Parameter {
 /// The possible values of a parameter. A user's value is taken as it is, or refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
-    /// Values that have names, such as `pin=pu`; the value is the index.
+    /// Named values, such as `pin=pu`; the value is the index.
     Named(&'static [&'static str]),
     /// A whole number from the first to the second.
     Between(u32, u32),
@@ -31,7 +31,7 @@ pub enum Values {
 }
 
 impl Values {
-    /// Any whole number that fits.
+    /// Any whole number in range.
     pub const ANY: Values = Values::Between(0, u32::MAX);
 
     /// The value of a text.
@@ -43,7 +43,7 @@ impl Values {
         }
     }
 
-    /// A value in the form that [`Values::read`] takes.
+    /// A value in the form [`Values::read`] takes.
     fn shown(self, value: u32) -> String {
         match self {
             Values::Named(names) => names[value as usize].to_owned(),
@@ -52,7 +52,7 @@ impl Values {
     }
 }
 
-/// The values that are expected.
+/// The expected values.
 impl fmt::Display for Values {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -74,8 +74,8 @@ pub struct Setting {
     values: Vec<u32>,
 }
 
-/// Several settings, with commas between: `las:pin=pu,spares=2,nls`. A word behind a comma is a strategy if it is the name of
-/// one, and otherwise a parameter of the strategy before.
+/// Several settings, with commas between: `las:pin=pu,spares=2,nls`. A word behind a comma is a strategy if it is the
+/// name of one, and otherwise a parameter of the strategy before.
 ///
 /// ```
 /// use vicus_schedule::Settings;
@@ -104,19 +104,19 @@ impl Setting {
         self.strategy
     }
 
-    /// The plan for a machine and a number of threads, which are seated by [`Topology::seat_pus`]. Panics if `threads` is 0.
+    /// The plan for a machine and a number of threads, seated by [`Topology::seat_pus`]. Panics if `threads` is 0.
     pub fn plan(&self, machine: &Topology, threads: usize) -> Plan {
         self.plan_with(machine, threads, None)
     }
 
-    /// As [`Setting::plan`], with measured latencies. Strategies that don't use them make the same plan.
+    /// Like [`Setting::plan`], with measured latencies. Strategies without a use for them make the same plan.
     pub fn plan_with(&self, machine: &Topology, threads: usize, latencies: Option<&Latencies>) -> Plan {
         assert!(threads > 0, "a plan is for at least one thread");
         self.plan_on(machine, &machine.seat_pus(threads), latencies)
     }
 
-    /// As [`Setting::plan_with`], with a thread on each of these PUs: the first seats of the plan, in this order. A PU may be there more than
-    /// once.
+    /// Like [`Setting::plan_with`], with a thread on each of these PUs: the first seats of the plan, in this order. A
+    /// PU may be there more than once.
     ///
     /// ```
     /// use vicus_topology::{PuId, Topology};
@@ -148,7 +148,7 @@ impl Setting {
         at.map(|at| self.values[at])
     }
 
-    /// Whether the strategy has a parameter of this name, and its value is the one of that name.
+    /// Whether the strategy has a parameter of this name with this named value.
     pub(super) fn is(&self, name: &str, value: &str) -> bool {
         let parameters = self.strategy.parameters().iter().zip(&self.values);
         parameters.filter(|(parameter, _)| parameter.name == name).any(|(parameter, &at)| match parameter.values {
@@ -157,7 +157,7 @@ impl Setting {
         })
     }
 
-    /// The value of a parameter for which 0 means another default.
+    /// The value of a parameter whose 0 means another default.
     pub(super) fn above_zero(&self, name: &str) -> Option<u32> {
         Some(self.value(name)).filter(|&value| value > 0)
     }
@@ -167,7 +167,7 @@ impl Setting {
         Setting { strategy, values: strategy.parameters().iter().map(|parameter| parameter.default).collect() }
     }
 
-    /// Sets `name=value`; `set` has the parameters that were set before.
+    /// Sets `name=value`; `set` has the parameters set before.
     fn set(&mut self, part: &str, set: &mut Vec<usize>) -> Result<(), SettingError> {
         let (name, known) = (self.strategy.name(), self.strategy.parameters());
         let (key, value) = part.split_once('=').ok_or_else(|| {
@@ -256,7 +256,7 @@ impl FromStr for Settings {
     }
 }
 
-/// In the form that is read.
+/// Writes the form [`Settings`] are read from.
 impl fmt::Display for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let settings: Vec<String> = self.0.iter().map(Setting::to_string).collect();

@@ -1,17 +1,18 @@
 //! Shepherds: immovable regions, each with its own queue.
 //!
-//! Wheeler, Thain, Murphy, "Portable Performance from Workstation to Supercomputer: Distributing Data Structures with Qthreads",
-//! §3: a task runs under the shepherd that it was spawned to (`qthread_fork_to`), and is never stolen. Two points are Qthreads'
-//! practice, and not in the paper: the queue is first in, first out, and a task which names no shepherd (`qthread_fork`) goes to
-//! the next one in turn, counted by each spawner. A shepherd is a core group here. Boxes are not forked anew for each invocation:
-//! each is given a shepherd by its number, and stays there.
+//! Wheeler, Thain, Murphy, "Portable Performance from Workstation to Supercomputer: Distributing Data Structures with
+//! Qthreads", §3: a task runs under the shepherd it was spawned to (`qthread_fork_to`), and is never stolen. Two points
+//! are Qthreads' practice, and not in the paper: the queue is first in, first out, and a task without a named shepherd
+//! (`qthread_fork`) goes to the next one in turn, counted by each spawner. A shepherd is a core group here. Boxes are
+//! not forked anew for each invocation: each is given a shepherd by its number, and stays there.
 //!
-//! With `unplaced=own` a task that names no shepherd stays with its spawner, which takes its youngest one first, and others steal
-//! the oldest, those of its shepherd before those of near ones. In a recursion, tasks that wait have stacks: then there are as many
-//! as it is deep, while with the oldest first there are as many as it has tasks. Boxes stay where they are activated. Qthreads has a
-//! scheduler of this kind (Olivier, Porterfield, Wheeler, Prins, "Scheduling Task Parallelism on Multi-Socket Multicore Systems",
-//! ROSS 2011, §3). We differ: its threads share a queue for each shepherd, and one of them steals for all; here each has
-//! a queue, and steals one task for itself.
+//! With `unplaced=own` a task without a named shepherd stays with its spawner. The spawner takes its youngest one
+//! first, and others steal the oldest, those of its shepherd before those of near ones. In a recursion, waiting tasks
+//! have stacks: as many as the recursion is deep, while with the oldest task first there would be as many as it has
+//! tasks. Boxes stay at the seat that activates them. Qthreads has a scheduler of this kind (Olivier, Porterfield,
+//! Wheeler, Prins, "Scheduling Task Parallelism on Multi-Socket Multicore Systems", ROSS 2011, §3). We differ: its
+//! threads share a queue for each shepherd, and one of them steals for all; here each has a queue, and steals one task
+//! for itself.
 
 use super::las::by_cache_distance;
 use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy, Values};
@@ -66,7 +67,7 @@ impl Strategy for Shepherd {
                 draft.queue(format!("tasks of {seat:?}"), Some(seat), Order::Deque, home, wake)
             })
             .collect();
-        // Work from outside of the runtime, which others may take as well.
+        // Work from outside of the runtime. Other seats may take it as well.
         let entries: Vec<QueueId> = draft
             .pool_ids()
             .map(|pool| {

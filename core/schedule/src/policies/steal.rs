@@ -3,8 +3,8 @@
 //! Muddukrishna, Jonsson, Brorsson, "Locality-Aware Task Scheduling and Data Distribution for OpenMP Programs on NUMA
 //! Systems and Manycore Processors", 2015, §5: a Chase-Lev deque per core, own work first, victims round robin.
 //!
-//! With a capacity, a seat whose deque is full runs what it spawns at once, as OpenMP runtimes with a deque for each
-//! thread do: that of Intel's compilers holds 256 tasks. Such a deque is a queue with a lock.
+//! With a capacity, a seat with a full deque runs its spawned tasks at once, like OpenMP runtimes with a deque for each
+//! thread: that of Intel's compilers holds 256 tasks. Such a deque is a queue with a lock.
 
 use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy, Values};
 use crate::{Order, Plan, PoolId, QueueId, Scan, Take};

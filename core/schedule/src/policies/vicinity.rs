@@ -1,15 +1,17 @@
 //! Vicinity scheduling for manycore processors.
 //!
-//! Muddukrishna et al., 2015, §4.2, algorithm 3: a first-in-first-out queue per home cache; a task goes to the home of the datum
-//! that it uses intensely, else to the home with the least latency-weighted bytes if its footprint exceeds the private cache,
-//! else it stays; all of that only for memory that each allocation has at one home (`coarse`). Theft only inside a vicinity of so
-//! many home caches. A home cache is a core group here. Latencies are those that a world has measured, and the topology's
-//! distances until then. Vicinities are cut by them, from all home caches of the machine: on a mesh, four are two by two. The
-//! paper gives them a fixed size, and does not say which caches form one.
+//! Muddukrishna et al., 2015, §4.2, algorithm 3: a first-in-first-out queue per home cache. A task goes to the home of
+//! its intensely used datum, else to the home with the least latency-weighted bytes if its footprint exceeds the
+//! private cache, else it stays; all of this is only for memory with one home for each allocation (`coarse`). Theft
+//! stays inside a vicinity of a fixed number of home caches. A home cache is a core group here. Latencies are measured
+//! by a world, and are the topology's distances until then. Vicinities are cut by them, from all home caches of the
+//! machine: on a mesh, four are two by two. The paper gives them a fixed size, and leaves the choice of their caches
+//! open.
 //!
-//! We differ: a task that is not dealt goes to a second queue of its home cache, which all seats of the machine rob at any length, as in
-//! footprint scheduling. In the paper it lies beside the dealt ones, and leaves the vicinity of its spawner as little as these
-//! (`undealt=beside`): a program whose tasks name no data then keeps one vicinity of the machine busy.
+//! We differ: an undealt task goes to a second queue of its home cache, and all seats of the machine rob this queue at
+//! any length, as in footprint scheduling. In the paper it lies beside the dealt ones, and leaves the vicinity of its
+//! spawner as little as these (`undealt=beside`): a program with tasks without named data then keeps one vicinity of
+//! the machine busy.
 
 use super::footprint::{BACK_OFF, BESIDE, UNDEALT, back_off, first_beyond_longest};
 use super::{Draft, Latencies, PIN, Parameter, SPARES, Setting, Strategy, Values, private_bytes};
@@ -105,7 +107,7 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
             draft.queue(format!("tasks of {pool:?}"), None, Order::Deque, home, wake)
         })
         .collect();
-    // By pool, the queue of the tasks that stay where they are spawned.
+    // By pool, the queue of the tasks left with their spawners.
     let undealt: Vec<QueueId> = match setting.value(UNDEALT.name) {
         BESIDE => queues.clone(),
         _ => draft
@@ -141,7 +143,8 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
     Plan { homes, dealing: Some(dealing), ..draft.finish(setting, undealt) }
 }
 
-/// All pools by what a byte of their caches costs a seat of this one, which comes first; at equal costs cyclically from it.
+/// All pools by the cost of a byte of their caches for a seat of this pool, itself first; at equal costs cyclically
+/// from it.
 fn outwards(draft: &Draft<'_>, from: PoolId, cost: &impl Fn(GroupId, GroupId) -> u32) -> Vec<PoolId> {
     let group = |pool: PoolId| draft.group_of(draft.pools[pool.index()].seats[0]);
     let count = draft.pools.len();
@@ -153,8 +156,8 @@ fn outwards(draft: &Draft<'_>, from: PoolId, cost: &impl Fn(GroupId, GroupId) ->
     pools
 }
 
-/// All home caches, neighbours beside each other: each is paired with the nearest one that is left, then pairs are, and so on. So
-/// each aligned power of two of them is compact: on a mesh a square, or two.
+/// All home caches, neighbours beside each other: each is paired with the nearest free one, then pairs are paired, and
+/// so on. So each aligned power of two of them is compact: on a mesh a square, or two.
 fn neighbours(count: usize, apart: impl Fn(usize, usize) -> u64) -> Vec<usize> {
     let mut blocks: Vec<Vec<usize>> = (0..count).map(|home| vec![home]).collect();
     while blocks.len() > 1 {

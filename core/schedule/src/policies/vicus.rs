@@ -1,65 +1,75 @@
-//! The strategy of this runtime: the papers' ideas together, each where it pays.
+//! The strategy of this runtime: each of the papers' ideas is used on the kind of task or machine it pays for.
 //!
-//! From LAS: immediate tasks lie with their seat, deferred ones in a queue of its core group by request, and a seat looks near
-//! first. From footprint scheduling: a task whose bytes lie unevenly is dealt to the node where they cost least, and far seats leave
-//! it there unless it would wait for long. From vicinity scheduling: on a chip with one node whose caches are at different
-//! distances, these home caches take the place of nodes.
+//! From LAS: immediate tasks lie with their seat, deferred ones in a queue of its core group by request, and a seat
+//! looks near first. From footprint scheduling: a task with unevenly spread bytes is dealt to the node with their least
+//! cost, and far seats leave it there unless it would wait for long. From vicinity scheduling: on a chip with one node
+//! and caches at different distances, these home caches take the place of nodes.
 //!
-//! What is new is the price. A task that has `n` others before it in a queue with `c` cores begins after about `n / c` tasks. Far
-//! away it could begin at once, and would wait for each of its bytes longer, by the ratio of the distances. If a share `m` of its
-//! time is memory's, it takes `m * (ratio - 1)` longer there. So a far seat takes a task of a home once `n / c` is more than that,
-//! or more than 1: then the task is not even among the next ones there. Footprint scheduling has the rank of the distance in its
-//! place, which says 1 of the nearest node whether its memory is a tenth or three times as far. And it deals what exceeds a share
-//! of the last-level cache; here that is what exceeds a core's own cache, since bytes that lie far cost more than a theft does from
-//! some tens of kilobytes on.
+//! The price is new. A task behind `n` others in a queue with `c` cores begins after about `n / c` tasks. Far away it
+//! could begin at once, and would wait for each of its bytes longer, by the ratio of the distances. If a share `m` of
+//! its time is memory's, it takes `m * (ratio - 1)` longer there. So a far seat takes a task of a home once `n / c` is
+//! more than this, or more than 1: then the task is not even among the next ones there. Footprint scheduling uses the
+//! rank of the distance instead: 1 for the nearest node, whether its memory is a tenth or three times as far. And it
+//! deals footprints above a share of the last-level cache; here the limit is a core's own cache, since from some tens
+//! of kilobytes on, far bytes cost more than a theft does.
 //!
-//! Nor is a task kept on a node for its kind alone: when nothing else is left, a seat takes immediate tasks from afar, too. LAS
-//! leaves them on their node, so a tree of tasks that begins on one node of eight is worked on by an eighth of the seats. A push
-//! wakes seats by distance, near ones first: a fan-out stays together while there are seats near that sleep, and spreads then.
+//! Nor is a task kept on a node for its kind alone: when nothing else is left, a seat takes immediate tasks from afar,
+//! too. LAS leaves them on their node, so an eighth of the seats works on a tree of tasks that begins on one node of
+//! eight. A push wakes seats by distance, near ones first: a fan-out stays together while near seats sleep, and spreads
+//! then.
 //!
-//! A queue that a core group shares keeps a fan-out together, as long as there is one hand at a time on it. While another seat uses it, a seat that spawns puts its
-//! deferred tasks into its own queue, where a thief needs a line and no lock ([`Plan::spills`]): where one seat spawns for many, all wait for that one, and it
-//! would wait for them.
+//! A core group's shared queue keeps a fan-out together, as long as one seat at a time uses it. While another seat uses
+//! it, a spawning seat puts its deferred tasks into its own queue, for a thief to take with one cache line and no lock
+//! ([`Plan::spills`]): all seats wait for the only spawner, and it would wait for them.
 //!
-//! The bytes of blocks of a matrix lie in hundreds of rows. A spawner that looked all of them up would keep all others waiting, so it looks at a few, and these
-//! stand for the rest ([`Dealing::stretches_at_most`]).
+//! The bytes of blocks of a matrix lie in hundreds of rows. Looking all of them up, a spawner would keep all others
+//! waiting, so it looks at a few, and these stand for the rest ([`Dealing::stretches_at_most`]).
 //!
-//! A task that divides its work among a few others, as recursive sorts and transforms do, leaves them what it has just used in the caches.
-//! So the first tasks of a spawner, and all of one that has data of its own, are dealt only if 80 percent of their bytes lie on one node
-//! ([`Dealing::fan`]): the many tasks of a loop are dealt, and a tree of tasks stays together, and is stolen from as it would be without data.
+//! A task that divides its work among a few others, as recursive sorts and transforms do, leaves them its recent data
+//! in the caches. So the first tasks of a spawner, and all tasks of a spawner with data of its own, are dealt only if
+//! 80 percent of their bytes lie on one node ([`Dealing::fan`]): the many tasks of a loop are dealt, and a tree of
+//! tasks stays together, and is stolen from as it would be without data.
 //!
-//! Pages say where a datum lies in memory, and nothing of the caches: the core group that used a datum last has it nearer than any node. Each task that is large enough to be dealt marks its
-//! data with its group when it begins ([`LastUses`](crate::LastUses)). The next task with most of these data goes to that group, if the group has used no more bytes since than its caches
-//! hold ([`Plan::warm`]), and if these lie on the same node as before: the next sweep over a grid, the next step of a loop. Other groups would have to fetch the data. They take such a task only from a queue that is longer than the group
-//! has cores, or a part of that with a lower `memory`. Among many requests no task goes to such a queue, since requests take turns in the others.
+//! Pages give a datum's place in memory, and nothing of the caches: the core group with its last use has it nearer than
+//! any node. Each task large enough to be dealt marks its data with its group when it begins
+//! ([`LastUses`](crate::LastUses)). The next task with most of these data goes to that group, if the group has used no
+//! more bytes since than its caches hold ([`Plan::warm`]), and if these lie on the same node as before: the next sweep
+//! over a grid, the next step of a loop. Other groups would have to fetch the data. They take such a task only from a
+//! queue longer than the group's number of cores, or than a part of it with a lower `memory`. Among many requests no
+//! task goes to such a queue, since requests take turns in the others.
 //!
-//! Where several nodes are about as near to a task's bytes, the node to which the spawner's seat has sent the fewest bytes gets the task, unless 80 percent lie on one ([`Dealing::spread_within`]). If pages lie on nodes in turn,
-//! some nodes are cheaper than others by a hair, and they would get all tasks.
+//! If several nodes are about as near to a task's bytes, the node with the fewest bytes sent by the spawner's seat gets
+//! the task, unless 80 percent lie on one ([`Dealing::spread_within`]). If pages lie on nodes in turn, some nodes are
+//! cheaper than others by a hair, and they would get all tasks.
 //!
-//! While there are more requests than half of the nodes, tasks with such footprints go to their spawners' nodes, wherever their bytes lie ([`Dealing::crowd`]): the
-//! machine is full anyway, and a request that stays on a node finds what it has used in the caches there. They are protected from far seats as
-//! dealt ones are.
+//! While there are more requests than half of the nodes, tasks with such footprints go to their spawners' nodes,
+//! wherever their bytes lie ([`Dealing::crowd`]): the machine is full anyway, and a request on one node finds its
+//! recent data in the caches there. They are protected from far seats like dealt ones.
 //!
-//! The requests in a queue take turns ([`Take::InTurn`]): a short one that comes behind long ones waits for a task of each, where LAS
-//! works at the oldest request as long as it finds any of its tasks near. Within a request the youngest deferred task goes first, as
-//! in LAS, and of dealt tasks the oldest, as in footprint scheduling. What is sent to a node of one core group is as good as dealt there. Boxes are not dealt: the envelope that a box has just been sent
-//! is in the caches of the seat that sent it.
+//! The requests in a queue take turns ([`Take::InTurn`]): a short one behind long ones waits for a task of each, while
+//! LAS works at the oldest request as long as it finds any of its tasks near. Within a request the youngest deferred
+//! task goes first, as in LAS, and of dealt tasks the oldest, as in footprint scheduling. Sending a task to a node of
+//! one core group is as good as dealing it there. Boxes are not dealt: an envelope just received is in the caches of
+//! its sender's seat.
 //!
-//! Tried, and worse on most simulated machines: a front for requests that have just begun (one queue for all seats helped on
-//! four cores, and was a bottleneck on 32 and more); boxes that are dealt by their inputs; near strangers' immediate tasks before far deferred ones; the rank as
-//! threshold; dealt tasks by age alone; deferred tasks in the spawner's own queue always. Tried without effect: far seats that take a group's share of a request's tasks at once
-//! (where one seat spawns for all, they take each task as soon as it is queued); tasks that stay with their spawner if the queue to which they would be dealt is so
-//! long that the spawner would take one from there; tasks that are dealt only if their bytes cost 5 to 20 percent less there than on average (sort on two machines gained
-//! as much as jacobi2d lost on two others); bytes that lie evenly, dealt to all nodes in turn. Tried, and worse: tasks dealt to a node's core groups in turn, by bytes, so that each cache gets its
-//! share (map took 1.08 times as long, since no group took another's tasks); tasks of which a quarter of the bytes is warm, or half (random graphs); other groups that take warm tasks from queues of
-//! any length, or of half as many tasks as cores.
+//! Tried, and worse on most simulated machines: a front for young requests (one queue for all seats helped on four
+//! cores, and was a bottleneck on 32 and more); boxes dealt by their inputs; near strangers' immediate tasks before far
+//! deferred ones; the rank as threshold; dealt tasks by age alone; deferred tasks in the spawner's own queue always.
+//! Tried without effect: far seats taking a group's share of a request's tasks at once (with one seat as the spawner
+//! for all, they take each task as soon as it is queued); tasks staying with their spawner if the queue for them is so
+//! long that the spawner would take one from there; tasks dealt only if their bytes cost 5 to 20 percent less there
+//! than on average (sort on two machines gained as much as jacobi2d lost on two others); evenly spread bytes, dealt to
+//! all nodes in turn. Tried, and worse: tasks dealt to a node's core groups in turn, by bytes, so that each cache gets
+//! its share (map took 1.08 times as long, since no group took another's tasks); tasks with a quarter of the bytes
+//! warm, or half (random graphs); other groups taking warm tasks from queues of any length, or of half as many tasks as
+//! cores.
 
 use super::las::{self, by_cache_distance};
 use super::{Draft, Latencies, Parameter, SPARES, SPIN, Setting, Strategy, Values, cores, private_bytes};
 use crate::{Dealing, End, Order, Plan, PoolId, QueueId, Robber, Scan, SeatId, Take, Warm};
 use vicus_topology::{GroupId, PuId, Topology};
 
-/// From how many requests on data stay where they were used.
+/// The number of requests from which data stay with their users.
 const CROWD: Parameter = Parameter {
     name: "crowd",
     default: 50,
@@ -68,7 +78,7 @@ const CROWD: Parameter = Parameter {
            the request has used; 0 is any number",
 };
 
-/// Which tasks are parts of their spawners' work.
+/// The tasks taken for parts of their spawners' work.
 const FAN: Parameter = Parameter {
     name: "fan",
     default: 8,
@@ -77,7 +87,7 @@ const FAN: Parameter = Parameter {
            lie there: they use what it has just used; 0 deals all",
 };
 
-/// Which tasks go where their data were used last.
+/// The tasks that go to the last user of their data.
 const WARM: Parameter = Parameter {
     name: "warm",
     default: 80,
@@ -86,7 +96,7 @@ const WARM: Parameter = Parameter {
            spawners' work don't, nor any where homes are caches; 0 is never",
 };
 
-/// Among which nodes tasks are spread.
+/// The nodes tasks are spread among.
 const SPREAD: Parameter = Parameter {
     name: "spread",
     default: 10,
@@ -154,7 +164,7 @@ impl Strategy for Vicus {
         plan(machine, pus, setting, |from, to| machine.numa_value(node(from), node(to)))
     }
 
-    /// Only where homes are caches: what is far on another node is its memory.
+    /// Only if homes are caches: distance to another node is its memory's.
     fn wants_latencies(&self, machine: &Topology) -> bool {
         let mut nodes = machine.usable_pus().map(|pu| pu.node);
         let first = nodes.next();
@@ -182,7 +192,7 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
         let (home, wake) = (draft.pool_node(pool), by_rank[pool.index()].clone());
         deferred.push(draft.queue(format!("deferred of {pool:?}"), None, Order::ByRequest, home, wake));
     }
-    // One for each home, which its pools share.
+    // One for each home, shared by its pools.
     let dealt: Vec<QueueId> = homes
         .pools
         .iter()
@@ -194,7 +204,7 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
         .collect();
     for (home, &queue) in dealt.iter().enumerate() {
         let limit = |pool: PoolId| homes.limits[pool.index()][home];
-        // Its own pools, those that take at any length, and those that take when it is long.
+        // Its own pools, the takers at any length, and the takers from a long queue.
         let others =
             by_rank[homes.pools[home][0].index()].iter().copied().filter(|pool| !homes.pools[home].contains(pool));
         let (at_once, when_long): (Vec<PoolId>, Vec<PoolId>) = others.partition(|&pool| limit(pool) == 0);
@@ -203,7 +213,7 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
         spec.robbers = when_long.into_iter().map(|pool| Robber { pool, longer_than: limit(pool) }).collect();
     }
 
-    // As for what is dealt; data that are not in the caches are taken to be three times as far.
+    // As for dealt tasks; data outside the caches are taken to be three times as far.
     let warm_limit = |pool: PoolId| {
         let cores = cores(draft.machine, &pool_pus(&draft, pool)) as u32;
         (cores * 2 * setting.value("memory")).div_ceil(100).min(cores)
@@ -238,8 +248,8 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
         draft.probe(seat, 5, Scan::Ring(strangers, 1), Take::Oldest);
     }
     let dealt_by_pool: Vec<QueueId> = draft.pool_ids().map(|pool| dealt[homes.of_pool[pool.index()]]).collect();
-    // What is sent to a node lies with what is dealt there, and is taken away from there at the same price; where a node has several core groups, what is sent
-    // to one of them is to stay with it.
+    // Tasks sent to a node lie with those dealt there, and are taken away from there at the same price. On a node with
+    // several core groups, a task sent to one of them is to stay with it.
     let data_homes: Vec<QueueId> = draft
         .pool_ids()
         .map(|pool| {
@@ -253,8 +263,9 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
     Plan { homes: data_homes, dealing: Some(dealing), warm, spills, ..draft.finish(setting, deferred) }
 }
 
-/// A queue for each pool, for tasks whose data the pool has in its caches. Another pool takes one of them when the queue is longer than its limit. `None` if there is a single pool, if no cache's size
-/// is known, or if homes are caches: there the home caches have data that lie in one place, and other tasks are not dealt.
+/// A queue for each pool, for tasks with their data in the pool's caches. Another pool takes one of them when the queue
+/// is longer than its limit. `None` if there is a single pool, if no cache's size is known, or if homes are caches:
+/// there the home caches have data of one place, and other tasks are not dealt.
 fn warm(
     draft: &mut Draft<'_>,
     pus: &[PuId],
@@ -285,13 +296,13 @@ fn warm(
     Some(warm)
 }
 
-/// The PUs of a pool's seats that are no spare ones.
+/// The PUs of a pool's seats, without the spare ones.
 fn pool_pus(draft: &Draft<'_>, pool: PoolId) -> Vec<PuId> {
     let seats = draft.pools[pool.index()].seats.iter().map(|&seat| draft.seat(seat));
     seats.filter(|seat| !seat.spare).map(|seat| seat.pu).collect()
 }
 
-/// What a pool's last-level caches hold. Of a cache that others share, the part for the pool's PUs.
+/// The bytes a pool's last-level caches hold. For a cache shared with other pools, the part for the pool's PUs.
 fn last_level_bytes(draft: &Draft<'_>, pool: PoolId) -> u64 {
     let pus = pool_pus(draft, pool);
     let of_pool = || draft.machine.caches.iter().filter(|cache| cache.pus.iter().any(|pu| pus.contains(pu)));
@@ -309,7 +320,7 @@ fn more_bytes_than(machine: &Topology, pus: &[PuId], setting: &Setting) -> u64 {
     setting.above_zero("deal_bytes").map_or_else(|| private_bytes(machine, pus), u64::from)
 }
 
-/// The immediate queues of some pools, turned so that the seats of a pool don't all visit the same one first.
+/// The immediate queues of some pools, turned so that the seats of a pool visit different ones first.
 fn strangers(
     draft: &Draft<'_>,
     seat: SeatId,
@@ -322,7 +333,7 @@ fn strangers(
     queues.into_iter()
 }
 
-/// The places to which tasks are dealt: nodes that have threads, or home caches where latencies between caches of a node differ.
+/// The destinations of dealt tasks: nodes with threads, or home caches if latencies between caches of a node differ.
 struct Homes {
     are_caches: bool,
     /// By home, its pools.
@@ -331,7 +342,7 @@ struct Homes {
     of_pool: Vec<usize>,
     /// By pool and home, beyond how many dealt tasks a seat of the pool takes one; of its own home 0.
     limits: Vec<Vec<u32>>,
-    /// By pool and home, what a byte costs.
+    /// By pool and home, the cost of a byte.
     costs: Vec<Vec<u32>>,
 }
 
@@ -346,7 +357,7 @@ impl Homes {
         let node = draft.pool_node(PoolId::new(0));
         let is_alone = draft.pool_ids().all(|pool| draft.pool_node(pool) == node);
         let are_caches = is_alone && groups.iter().any(differ);
-        // Measured latencies are those of caches. What is far on another node is its memory.
+        // Measured latencies are those of caches. Distance to another node is its memory's.
         let node_of = |group: GroupId| groups[group.index()].node;
         let cost = |from: GroupId, to: GroupId| match are_caches {
             true => cost(from, to),
@@ -382,7 +393,7 @@ impl Homes {
         Homes { are_caches, pools, of_pool, limits, costs }
     }
 
-    /// Adds the probe for what was dealt to other homes, those first whose bytes cost least.
+    /// Adds the probe for tasks dealt to other homes, in ascending order of their bytes' cost.
     fn rob(&self, draft: &mut Draft<'_>, seat: SeatId, dealt: &[QueueId]) {
         let pool = draft.seat(seat).pool;
         let others = self.by_cost(pool);
@@ -390,7 +401,7 @@ impl Homes {
         draft.probe_long(seat, 5, Scan::List(others.iter().map(|&home| dealt[home]).collect()), limits);
     }
 
-    /// The other homes, those first whose bytes cost least.
+    /// The other homes, in ascending order of their bytes' cost.
     fn by_cost(&self, pool: PoolId) -> Vec<usize> {
         let count = self.pools.len();
         let own = self.of_pool[pool.index()];
@@ -409,7 +420,7 @@ impl Homes {
     ) -> Dealing {
         let machine = draft.machine;
         let more_bytes_than = more_bytes_than(machine, pus, setting);
-        // One that submits the others, and waits for them, is counted as well, where there is such a one.
+        // A request that submits the others and waits for them is counted as well, if there is one.
         let many = |percent: u32| (u64::from(percent) * self.pools.len() as u64).div_ceil(100).max(2) + 1;
         if !self.are_caches {
             return Dealing {

@@ -49,8 +49,8 @@ fn bytes_of(task: &[Access]) -> [[bool; BYTES]; 3] {
     bytes
 }
 
-/// Whether the order of two tasks matters: one of them writes a byte that the other one touches, and not both say that they do it at the
-/// same time.
+/// Whether the order of two tasks matters: one of them writes a byte that the other one touches, and not both say that
+/// they do it at the same time.
 fn conflict(a: &[Access], b: &[Access]) -> bool {
     let one_way = |a: &[[bool; BYTES]; 3], b: &[[bool; BYTES]; 3], at: usize| {
         (a[1][at] && (b[0][at] || b[1][at] || b[2][at])) || (a[2][at] && (b[0][at] || b[1][at]))
@@ -90,7 +90,8 @@ proptest! {
         prop_assert_eq!(got, expected);
     }
 
-    /// Tasks end in a random order: a task is over only after those that come before it. The others are ordered as without ends.
+    /// Tasks end in a random order: a task is over only after those that come before it. The others are ordered as
+    /// without ends.
     #[test]
     fn a_finished_task_is_not_waited_for(program in program(), ends in prop::collection::vec(0..3usize, 40)) {
         let before = closure(program.len(), |task, earlier| conflict(&program[earlier], &program[task]));

@@ -1,8 +1,8 @@
-//! Every strategy's plan, interpreted: only legal moves, every token finds a block, no task is stranded, and a repetition is the
-//! same.
+//! Every strategy's plan, interpreted: only legal moves, every token finds a block, no task is stranded, and a
+//! repetition is the same.
 //!
-//! Seeded steps on each fixture: seats spawn, deal and look, callers without a seat submit. The result of each step is checked by
-//! a model that knows the plan as data and each task's place and age, but neither `look` nor the queues.
+//! Seeded steps on each fixture: seats spawn, deal and look, callers without a seat submit. The result of each step is
+//! checked by a model that knows the plan as data and each task's place and age, but neither `look` nor the queues.
 
 use vicus_schedule::{
     ALL, End, Found, Idle, Kind, Order, Plan, Probe, Queue, QueueId, Queues, QueuesByRequest, RequestId, Scan, SeatId,
@@ -186,7 +186,8 @@ struct Model<'a> {
     plan: &'a Plan,
     queues: Vec<Vec<Task>>,
     cursors: Vec<Vec<usize>>,
-    /// By queue, of those that take turns: the requests that come in this round still, between the one that was served last and the last one.
+    /// By queue, of those that take turns: the requests that come in this round still, between the one that was served
+    /// last and the last one.
     rounds: Vec<std::ops::Range<u64>>,
     run: Vec<usize>,
 }
@@ -392,8 +393,9 @@ fn every_setting_of_every_strategy_moves_legally_on_every_fixture() {
     }
 }
 
-/// What happened: a seat whose task waited took its request's youngest task from any queue, though the queue was not long enough
-/// to be robbed, or is to be robbed of the oldest; and it left other seats' immediate tasks if they came last.
+/// What happened: a seat whose task waited took its request's youngest task from any queue, though the queue was not
+/// long enough to be robbed, or is to be robbed of the oldest; and it left other seats' immediate tasks if they came
+/// last.
 #[test]
 fn a_seat_whose_task_waits_robs_by_the_papers_rules() {
     let machine = Topology::parse("node:2 core:2").unwrap();

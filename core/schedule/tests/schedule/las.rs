@@ -1,7 +1,7 @@
 //! The rules of LAS and NLS on every machine, against an oracle that knows the paper and the topology but not the plan.
 //!
-//! Random pushes and looks. After each look the oracle says which rules could have served and which task each would have taken;
-//! the look must have used the first of them and taken that very task. Failing cases print their seed.
+//! Random pushes and looks. After each look the oracle says which rules could have served and which task each would
+//! have taken; the look must have used the first of them and taken that very task. Failing cases print their seed.
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -56,8 +56,8 @@ impl Oracle<'_> {
         tasks.iter().copied().find(|task| task.0 == request)
     }
 
-    /// The tasks that each rule of Falt et al. §4.2 would accept now, by rule; several where the paper leaves the order of equals
-    /// open. A program's tasks count as immediate boxes on their own node, and rule 6 takes them from others.
+    /// The tasks that each rule of Falt et al. §4.2 would accept now, by rule; several where the paper leaves the order
+    /// of equals open. A program's tasks count as immediate boxes on their own node, and rule 6 takes them from others.
     fn las(&self, seat: usize) -> Vec<(u8, Vec<Task>)> {
         let own = self.pu(seat);
         let youngest = self.tasks[seat].last().or(self.immediate[seat].last());
@@ -245,7 +245,8 @@ proptest! {
     #[test]
     fn las_follows_the_paper_on_every_fixture(steps in steps(), share in 1..=4usize) {
         for machine in fixtures() {
-            // A plan for hundreds of threads takes long to make in an unoptimised build; `plans.rs` tests whole machines.
+            // A plan for hundreds of threads takes long to make in an unoptimised build; `plans.rs` tests whole
+            // machines.
             let threads = (machine.usable_pus().count() * share / 4).clamp(1, 24);
             follow("las", &machine, threads, &steps);
             follow("nls", &machine, threads, &steps);

@@ -41,8 +41,8 @@ fn no_plan_strands_a_task_on_any_machine() {
     }
 }
 
-/// What happened: a program spawned 200 equal tasks from one thread on a machine of four nodes, and under `las` the threads of one node ran them all, under
-/// `bobox` one thread.
+/// What happened: a program spawned 200 equal tasks from one thread on a machine of four nodes, and under `las` the
+/// threads of one node ran them all, under `bobox` one thread.
 #[test]
 fn under_no_strategy_a_seat_leaves_the_tasks_of_a_program_to_another_one() {
     for machine in machines() {
@@ -132,8 +132,8 @@ fn a_plan_whose_threads_are_not_bound_has_no_seat_that_is() {
     plan.assert_valid();
 }
 
-/// A seat that stands where another one is puts tasks into its own lock-free queue and into the shared ones of that place, and takes what lies there; and what
-/// lies at home when nothing is there.
+/// A seat that stands where another one is puts tasks into its own lock-free queue and into the shared ones of that
+/// place, and takes what lies there; and what lies at home when nothing is there.
 #[test]
 fn a_seat_that_is_not_bound_keeps_its_own_queue_and_uses_the_shared_ones_of_the_place_where_it_stands() {
     for strategy in ["las:pin=off", "vicus:pin=off", "footprint:pin=off", "vicinity:pin=off", "locality-queues:pin=off"]
@@ -215,7 +215,8 @@ fn a_strategy_with_queues_for_places_has_some_for_each_node() {
                     let is_near = ranks[node][plan.seats[seat.index()].node.index()] == least;
                     let found: Vec<_> =
                         (0..queues.len()).map(|number| plan.home_queue(seat, NodeId::new(node), number)).collect();
-                    // What is sent to a node may lie with what is dealt there, also for those that are near, and not with what names nothing.
+                    // What is sent to a node may lie with what is dealt there, also for those that are near, and not
+                    // with what names nothing.
                     let own = plan.seats[seat.index()].place[Kind::Deferred as usize];
                     let has_others = ["vicus", "footprint", "vicinity"].contains(&strategy);
                     let is_same = is_near && (!has_others || queues.contains(&own));
@@ -293,7 +294,8 @@ fn footprint_deals_to_the_node_with_the_bytes_and_robs_only_long_queues() {
     assert!(matches!(plan.seats[0].idle, Idle::BackOff { .. }));
 }
 
-/// The queue for a task with so many bytes at each location. Locations that share a node's memory are told apart by home numbers.
+/// The queue for a task with so many bytes at each location. Locations that share a node's memory are told apart by
+/// home numbers.
 fn dealt(dealing: &Dealing, bytes: &[u64]) -> Option<QueueId> {
     let mut shares = Shares::default();
     for (location, &bytes) in bytes.iter().enumerate() {
@@ -416,9 +418,9 @@ impl Whereabouts for Data {
     }
 }
 
-/// What happened: there was a function for each world. On threads, the choice among equals rotated with the number of the task,
-/// so that the same datum went to another cache each time; in the simulator, the first location got all of them. Of two intensely
-/// used data, one took the first and the other the last.
+/// What happened: there was a function for each world. On threads, the choice among equals rotated with the number of
+/// the task, so that the same datum went to another cache each time; in the simulator, the first location got all of
+/// them. Of two intensely used data, one took the first and the other the last.
 #[test]
 fn the_same_data_are_dealt_to_the_same_place_and_equals_are_spread() {
     let plan = plan("vicinity:private_bytes=32768", "node:2 l3:2 core:2", 8);
@@ -549,7 +551,8 @@ fn few_threads_sit_in_whole_groups() {
     assert_eq!(pools, [0, 0, 0, 0, 1, 1]);
 }
 
-/// Beyond how many tasks seats of the other node take what was dealt to a node of four cores, whose distance is this, and 10 to itself.
+/// Beyond how many tasks seats of the other node take what was dealt to a node of four cores, whose distance is this,
+/// and 10 to itself.
 fn far_seats_take_beyond(far: u32, setting: &str) -> Vec<u32> {
     let mut machine = Topology::parse("node:2 l3:1 core:4").unwrap();
     machine.distances = vec![vec![10, far], vec![far, 10]];
@@ -562,8 +565,8 @@ fn far_seats_take_beyond(far: u32, setting: &str) -> Vec<u32> {
 
 #[test]
 fn vicus_leaves_a_dealt_task_where_its_bytes_are_as_long_as_that_pays() {
-    // Half of a task's time is memory's; it takes 0.3 times as long in addition where memory is 1.6 times as far. With one task
-    // before it on four cores it begins after a quarter of a task, with two after a half.
+    // Half of a task's time is memory's; it takes 0.3 times as long in addition where memory is 1.6 times as far. With
+    // one task before it on four cores it begins after a quarter of a task, with two after a half.
     assert_eq!(far_seats_take_beyond(16, "vicus"), [2]);
     assert_eq!(far_seats_take_beyond(16, "vicus:memory=100"), [3]);
     assert_eq!(far_seats_take_beyond(12, "vicus"), [1]);

@@ -191,7 +191,8 @@ fn a_seat_that_finds_nothing_looks_around_and_then_sleeps() {
     assert_eq!(world.none(700), Rest::Sleep { sleeper: Sleeper::Free, at_most_ns: None });
 }
 
-/// Two seats that hand a task to and fro would otherwise sleep at each turn: to be woken takes longer than either looks around.
+/// Two seats that hand a task to and fro would otherwise sleep at each turn: to be woken takes longer than either looks
+/// around.
 #[test]
 fn a_seat_looks_around_for_longer_after_a_short_sleep_if_it_has_its_pu_to_itself() {
     let mut world = World::new("las:spin_ns=700");
@@ -229,8 +230,8 @@ fn a_seat_looks_around_for_longer_after_a_short_sleep_if_it_has_its_pu_to_itself
     }
 }
 
-/// Muddukrishna et al., §4.1: pauses grow up to a limit. A short one can't be ended by a push; after the longest, the seat
-/// sleeps.
+/// Muddukrishna et al., §4.1: pauses grow up to a limit. A short one can't be ended by a push; after the longest, the
+/// seat sleeps.
 #[test]
 fn a_seat_that_is_never_woken_pauses_for_ever_also_while_its_task_waits() {
     // The authors' runtime of footprint scheduling: 1 µs, twice as long each time, up to 128 µs.
@@ -321,7 +322,8 @@ fn a_refused_box_waits_and_a_refused_closure_runs_at_once_but_not_on_top_of_many
     assert!(world.seat.take_back(&(1, 3)) && !world.seat.take_back(&(1, 3)));
 }
 
-/// The report's boxes are stolen after they have received rows (Fig. 3): they lie in the stealing queue, and none is the seat's next task.
+/// The report's boxes are stolen after they have received rows (Fig. 3): they lie in the stealing queue, and none is
+/// the seat's next task.
 #[test]
 fn a_box_that_has_received_rows_is_a_relaxed_task_under_bobox() {
     for (strategy, kind) in [("bobox", Kind::Deferred), ("bobox:boxes=immediate", Kind::Immediate)] {
@@ -333,8 +335,8 @@ fn a_box_that_has_received_rows_is_a_relaxed_task_under_bobox() {
     }
 }
 
-/// After how many steps a seat on which two tasks yield again and again takes one that is put into this queue after so many; `None` if it takes
-/// none from there at all.
+/// After how many steps a seat on which two tasks yield again and again takes one that is put into this queue after so
+/// many; `None` if it takes none from there at all.
 fn steps_until_taken(strategy: &str, queue: usize, before: u32) -> Option<u32> {
     let mut free = World::new(strategy);
     free.queues.0[queue].push((1, 9));
@@ -418,7 +420,8 @@ fn ms(number: u64) -> u64 {
 fn requests_take_turns_of_a_seats_time() {
     let mut world = World::new("las");
     let [own, shared] = world.plan.seats[0].place;
-    // The oldest request always has a task in the seat's own queue, the others have theirs where rule 3 would find the oldest request's.
+    // The oldest request always has a task in the seat's own queue, the others have theirs where rule 3 would find the
+    // oldest request's.
     world.queues.0[own.index()] = vec![(1, 0); 10];
     world.queues.0[shared.index()] = vec![(3, 0), (2, 0), (2, 1), (3, 1)];
     let mut order = TurnOrder::default();
@@ -429,7 +432,8 @@ fn requests_take_turns_of_a_seats_time() {
     };
     assert_eq!(TURN_NS, ms(4));
     assert_eq!([find(ms(0)), find(ms(3))], [None; 2], "the strategy's turn");
-    // No task is suspended. First one beyond the seat's own queue, of whichever request, and then those of the first request.
+    // No task is suspended. First one beyond the seat's own queue, of whichever request, and then those of the first
+    // request.
     assert_eq!([find(ms(4)), find(ms(5))], [Some((3, 0)), Some((1, 0))]);
     assert_eq!([find(ms(6)), find(ms(7))], [Some((1, 0)), Some((1, 0))]);
     assert_eq!([find(ms(8)), find(ms(11))], [None; 2], "the strategy's turn");
