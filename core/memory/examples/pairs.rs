@@ -1,5 +1,5 @@
-//! Times an allocation and its free: for each class alone, for all classes at once in permuted order, and when another heap
-//! frees.
+//! Times an allocation and its free: for each class alone, for all classes at once in permuted order, and with the free
+//! by another heap.
 //!
 //! `cargo run --release -p vicus-memory --example pairs`. Measured on an idle machine, or not at all.
 #![allow(clippy::disallowed_methods, reason = "an example is its own world: it may look at the clock")]
@@ -48,13 +48,13 @@ fn batch(heap: &mut Heap, layouts: &[Layout], order: &[usize], blocks: &mut Vec<
         blocks.push(block);
     }
     for &at in order {
-        // SAFETY: the order is a permutation, so that each is freed once.
+        // SAFETY: the order is a permutation, so each is freed once.
         unsafe { heap.free(blocks[at], layouts[at]) };
     }
     blocks.clear();
 }
 
-/// Blocks that one heap allocates and another frees, both on this thread: the cost of the way home without contention.
+/// Blocks allocated by one heap and freed by another, both on this thread: the cost of the way home without contention.
 #[expect(unsafe_code, reason = "allocates, writes a byte, frees")]
 fn foreign(owner: &mut Heap, other: &mut Heap, layout: Layout, blocks: usize) {
     for _ in 0..blocks {

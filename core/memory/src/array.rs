@@ -1,12 +1,12 @@
-//! An array whose segments lie at different locations and which knows where, so that work on a segment can run near it.
+//! An array with its segments at different, known locations, so work on a segment can run near it.
 //!
 //! Wheeler, Thain, Murphy, "Portable Performance from Workstation to Supercomputer: Distributing Data Structures with
-//! Qthreads", §5.2: the qarray. Segments of whole pages; a static hash of their numbers says where each lies, or a list does,
-//! and then segments can be relocated; elements below 64 bytes are rounded up to a multiple of 8.
+//! Qthreads", §5.2: the qarray. Segments of whole pages; a static hash of their numbers gives each one's location, or a
+//! list does, and then segments can be relocated; elements below 64 bytes are rounded up to a multiple of 8.
 //!
-//! We differ: the addresses are contiguous, and an element that does not fit into a segment's rest continues in the next
-//! one, so indexing is that of a slice; the list of owners stands beside the segments and not in them, where asking for a
-//! segment's location would touch it; relocating a segment moves its memory.
+//! We differ: the addresses are contiguous, and an element too long for a segment's rest continues in the next one, so
+//! indexing is that of a slice; the list of owners stands beside the segments, since a question for a segment's
+//! location would touch a list inside of it; relocating a segment moves its memory.
 
 mod loops;
 mod tiling;
@@ -25,11 +25,11 @@ use std::sync::Arc;
 pub use tiling::{Tile, TileOrder, Tiling};
 use vicus_topology::{LocationId, NoSuchPlace, NodeId, Place};
 
-/// At which location each segment lies.
+/// The location of each segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pattern {
-    /// Segment by segment round all locations, by the segment's number alone: "Static Hash". No list is stored, so no segment can
-    /// be relocated.
+    /// Segment by segment round all locations, by the segment's number alone: "Static Hash". No list is stored, so no
+    /// segment can be relocated.
     #[default]
     StaticHash,
     /// The same with a list: "Dist Reg Stripes".
@@ -61,7 +61,7 @@ impl Pattern {
     }
 }
 
-/// The least number of bytes that is a multiple of both; `None` if there are not so many.
+/// The least common multiple; `None` if it overflows.
 fn common_multiple(one: usize, other: usize) -> Option<usize> {
     let (mut divisor, mut rest) = (one, other);
     while rest > 0 {
@@ -81,12 +81,13 @@ pub(crate) fn mixed(seed: u64, place: u64) -> u64 {
 /// How an array lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrayOptions {
-    /// Where its segments lie. Default: the static hash.
+    /// The pattern of its segments. Default: the static hash.
     pub pattern: Pattern,
     /// Pages of a segment; doubled as often as needed to have at most [`MOST_RUNS`] segments. Default: 16.
     pub segment_pages: usize,
-    /// Elements that are worked on together, such as a row of a matrix: no segment begins or ends within so many. If whole blocks fill a segment
-    /// that is at most twice as large, it is so large; otherwise a block that lies in two segments belongs to the first one. Default: 1.
+    /// The number of elements worked on together, such as a row of a matrix: no segment begins or ends within a block.
+    /// If whole blocks fill a segment of at most twice the size, the segment gets this size; otherwise a block across
+    /// two segments belongs to the first one. Default: 1.
     pub block: usize,
 }
 
@@ -114,7 +115,7 @@ pub enum ArrayError {
     NoSuchPlace(NoSuchPlace),
     /// There is no such segment.
     NoSuchSegment {
-        /// The segment that was asked for.
+        /// The requested segment.
         segment: usize,
         /// How many there are.
         segments: usize,
@@ -158,7 +159,7 @@ impl From<NoSuchPlace> for ArrayError {
     }
 }
 
-/// A type for which a value of zero bytes is valid: fresh memory is zeroed.
+/// A type whose value of zero bytes is valid: fresh memory is zeroed.
 ///
 /// # Safety
 /// A value of zero bytes is valid.
@@ -200,7 +201,7 @@ pub struct DistArray<T, const TIGHT: bool = false> {
     len: usize,
     segment_bytes: usize,
     segments: usize,
-    /// Elements that belong to one segment.
+    /// The elements of one segment.
     block: usize,
     pattern: Pattern,
     elements: PhantomData<T>,
@@ -231,7 +232,7 @@ impl<T> DistArray<T> {
     /// So many zeros; no page is touched.
     ///
     /// # Errors
-    /// As [`DistArray::from_fn`].
+    /// Those of [`DistArray::from_fn`].
     pub fn zeroed(memory: &Arc<Memory>, len: usize, options: ArrayOptions) -> Result<DistArray<T>, ArrayError>
     where
         T: Zero,
@@ -241,10 +242,10 @@ impl<T> DistArray<T> {
 }
 
 impl<T> DistArray<T, true> {
-    /// The same, with elements as large as they are.
+    /// Like [`DistArray::from_fn`], without rounding up the elements' size.
     ///
     /// # Errors
-    /// As [`DistArray::from_fn`].
+    /// Those of [`DistArray::from_fn`].
     pub fn tight_from_fn(
         memory: &Arc<Memory>,
         len: usize,
@@ -254,10 +255,10 @@ impl<T> DistArray<T, true> {
         DistArray::filled(memory, len, options, f)
     }
 
-    /// The same, with elements as large as they are.
+    /// Like [`DistArray::zeroed`], without rounding up the elements' size.
     ///
     /// # Errors
-    /// As [`DistArray::from_fn`].
+    /// Those of [`DistArray::from_fn`].
     pub fn tight_zeroed(
         memory: &Arc<Memory>,
         len: usize,
@@ -271,8 +272,8 @@ impl<T> DistArray<T, true> {
 }
 
 impl<T, const TIGHT: bool> DistArray<T, TIGHT> {
-    /// Bytes from one element to the next. A multiple of the alignment: either it divides 8, or it divides a size that is a
-    /// multiple of 8 already.
+    /// Bytes from one element to the next. A multiple of the alignment: either it divides 8, or it divides a size that
+    /// is a multiple of 8 already.
     pub const STRIDE: usize = match size_of::<T>() {
         0 => 1,
         size if TIGHT || size >= 64 => size,
@@ -333,11 +334,11 @@ impl<T, const TIGHT: bool> DistArray<T, TIGHT> {
         Ok(DistArray { placed, len: 0, segment_bytes, segments, block, pattern, elements: PhantomData })
     }
 
-    /// Where an element is, or would be. With the provenance of all.
+    /// The address of an element, present or not, with the provenance of all.
     #[inline(always)]
     fn at(&self, index: usize) -> NonNull<T> {
         #[expect(unsafe_code, reason = "an offset within the array")]
-        // SAFETY: the memory has room for the elements up to the last, and callers don't ask beyond the end of that.
+        // SAFETY: the memory has room for the elements up to the last, and callers don't ask beyond this end.
         unsafe {
             self.placed.start().byte_add(index * Self::STRIDE).cast()
         }
@@ -361,7 +362,7 @@ impl<T, const TIGHT: bool> DistArray<T, TIGHT> {
         (index < self.len).then(|| unsafe { self.at(index).as_ref() })
     }
 
-    /// The same for writing.
+    /// Like [`DistArray::get`], for writing.
     #[inline]
     pub fn get_mut(&mut self, index: usize) -> Option<&mut T> {
         #[expect(unsafe_code, reason = "the memory is raw")]
@@ -369,7 +370,7 @@ impl<T, const TIGHT: bool> DistArray<T, TIGHT> {
         (index < self.len).then(|| unsafe { self.at(index).as_mut() })
     }
 
-    /// All elements as a run, whatever their locations.
+    /// All elements as one run across their locations.
     pub fn all(&self) -> Run<'_, T, TIGHT> {
         self.run(0..self.len)
     }
@@ -415,31 +416,31 @@ impl<T, const TIGHT: bool> DistArray<T, TIGHT> {
         index / self.block * self.block * Self::STRIDE / self.segment_bytes
     }
 
-    /// The node that a segment was asked to lie on, whether it could be placed or not: where to work on it. Panics if there is no such
-    /// segment.
+    /// The node requested for a segment, whether it could be placed or not: the node to work on it. Panics if there is
+    /// no such segment.
     pub fn segment_node(&self, segment: usize) -> NodeId {
         assert!(segment < self.segments, "segment {segment} of {}", self.segments);
         self.placed.memory().node_at(self.placed.asked_location(segment))
     }
 
-    /// The node that an element was asked to lie on; `None` if nothing can be placed here. Panics if there is no such
-    /// element.
+    /// The node requested for an element; `None` if nothing can be placed here. Panics if there is no such element.
     pub fn node_of(&self, index: usize) -> Option<NodeId> {
         use crate::region::Region;
         assert!(index < self.len, "element {index} of {}", self.len);
         self.placed.node_of(self.at(index).as_ptr().cast())
     }
 
-    /// The elements that lie nearest to a place, as runs that are as long as can be: what is to be worked on there. Those on its node,
-    /// if it has memory. (So what is near each of [`Memory::locations`] is each element once.) Panics if there is no such place.
+    /// The elements nearest to a place, as runs of the greatest length: the work of that place. Those on its node, if
+    /// it has memory. (So the runs of all [`Memory::locations`] have each element once.) Panics if there is no such
+    /// place.
     pub fn runs(&self, place: impl Into<Place>) -> impl Iterator<Item = Run<'_, T, TIGHT>> {
         let node = self.placed.memory().node_near(place);
         let ranges = self.ranges().filter(move |(_, at)| *at == node);
         ranges.map(|(range, _)| self.run(range))
     }
 
-    /// The indices in order, in ranges that lie on one node each and are as long as can be. Those of segments in which
-    /// no element begins are left out.
+    /// The indices in order, in ranges of the greatest length on one node each. Segments without the beginning of an
+    /// element are left out.
     pub fn ranges(&self) -> impl Iterator<Item = (Range<usize>, NodeId)> {
         let mut segment = 0;
         std::iter::from_fn(move || {
@@ -455,7 +456,7 @@ impl<T, const TIGHT: bool> DistArray<T, TIGHT> {
         .filter(|(range, _)| !range.is_empty())
     }
 
-    /// The same for writing: each range can go to a thread of its own.
+    /// Like [`DistArray::ranges`], for writing: each range can go to a thread of its own.
     pub fn ranges_mut(&mut self) -> Vec<(RunMut<'_, T, TIGHT>, NodeId)> {
         let run = |range: Range<usize>| RunMut {
             first: self.at(range.start),
@@ -466,10 +467,10 @@ impl<T, const TIGHT: bool> DistArray<T, TIGHT> {
         self.ranges().map(|(range, node)| (run(range), node)).collect()
     }
 
-    /// Moves a segment to another place. Its elements stay what and where they are, in use or not.
+    /// Moves a segment to another place. Its elements keep their values and addresses, in use or not.
     ///
     /// # Errors
-    /// It can't be moved; then it stays where it is.
+    /// It can't be moved; then it stays at its place.
     pub fn relocate(&self, segment: usize, to: impl Into<Place>) -> Result<(), ArrayError> {
         let (segments, to) = (self.segments, to.into());
         if self.pattern == Pattern::StaticHash {
@@ -482,7 +483,7 @@ impl<T, const TIGHT: bool> DistArray<T, TIGHT> {
         Ok(self.placed.relocate(segment, to)?)
     }
 
-    /// The memory that it lies in.
+    /// The memory it lies in.
     pub fn placed(&self) -> &Placed {
         &self.placed
     }
@@ -577,7 +578,7 @@ impl<'a, T, const TIGHT: bool> Run<'a, T, TIGHT> {
     #[inline]
     pub fn as_slice(&self) -> Option<&'a [T]> {
         #[expect(unsafe_code, reason = "the memory is raw")]
-        // SAFETY: so many elements one behind the other, which the array's borrow keeps.
+        // SAFETY: the array's borrow keeps these `len` elements, one behind the other.
         is_slice::<T, TIGHT>().then(|| unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.len) })
     }
 }
@@ -625,7 +626,7 @@ impl<T, const TIGHT: bool> RunMut<'_, T, TIGHT> {
     #[inline]
     pub fn as_mut_slice(&mut self) -> Option<&mut [T]> {
         #[expect(unsafe_code, reason = "the memory is raw")]
-        // SAFETY: so many elements one behind the other, which this borrow keeps.
+        // SAFETY: this borrow keeps these `len` elements, one behind the other.
         is_slice::<T, TIGHT>().then(|| unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr(), self.len) })
     }
 }
@@ -644,7 +645,7 @@ impl<'a, T, const TIGHT: bool> Iterator for Iter<'a, T, TIGHT> {
     fn next(&mut self) -> Option<&'a T> {
         self.left = self.left.checked_sub(1)?;
         #[expect(unsafe_code, reason = "the memory is raw")]
-        // SAFETY: one of the run's elements, which the array's borrow keeps; behind the last one the memory goes on at
+        // SAFETY: one of the run's elements, kept by the array's borrow; behind the last one the memory goes on at
         // least to the end of its stride.
         unsafe {
             let element = self.next.as_ref();
@@ -664,7 +665,7 @@ impl<'a, T, const TIGHT: bool> Iterator for Iter<'a, T, TIGHT> {
         match run.as_slice() {
             Some(slice) => slice.iter().fold(init, f),
             #[expect(unsafe_code, reason = "the memory is raw")]
-            // SAFETY: one of the run's elements, which the array's borrow keeps.
+            // SAFETY: one of the run's elements, kept by the array's borrow.
             None => (0..run.len).map(|index| unsafe { run.first.byte_add(index * stride).as_ref() }).fold(init, f),
         }
     }
@@ -693,7 +694,7 @@ mod tests {
 
     const NO_NODE2: &str = "there is no node2: the number of nodes is 2, counted from 0";
 
-    /// Where a segment of so many should lie.
+    /// The wanted location of a segment, by its index and the number of segments.
     type Locations<'a> = &'a dyn Fn(usize, usize) -> usize;
 
     pub(super) fn memory(nodes: usize) -> (Arc<Memory>, Arc<FakePages>) {
@@ -713,8 +714,8 @@ mod tests {
         ArrayOptions { pattern, segment_pages, ..ArrayOptions::default() }
     }
 
-    /// Each element is on its segment's node by the page source's word, the ranges are a partition, and neighbours in it
-    /// differ.
+    /// By the page source's word, each element is on its segment's node, the ranges are a partition, and neighbours in
+    /// it differ.
     #[test]
     fn each_pattern_puts_segments_where_it_says() {
         let (memory, _) = memory(3);
@@ -772,7 +773,8 @@ mod tests {
 
     #[test]
     fn the_stream_is_splitmix64() {
-        // The first values of seed 1234567, as in the test vectors of Rosetta Code's "Pseudo-random numbers/Splitmix64".
+        // The first values of seed 1234567, as in the test vectors of Rosetta Code's "Pseudo-random
+        // numbers/Splitmix64".
         let expected = [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
         assert_eq!([0, 1, 2].map(|place| mixed(1_234_567, place)), expected);
     }

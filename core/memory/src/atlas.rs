@@ -1,14 +1,15 @@
-//! Maps an address to its placed range and to the location that it lies at. Every thread may ask, without a lock.
+//! Maps an address to its placed range and to its location. Every thread may ask, without a lock.
 //!
-//! The atlas has a region of addresses of its own, cut into slots. Each slot in use points to the [`Plot`] of its range: a few
-//! words, and a table where the arrangement needs one. One of the words is the *home number* of a range that lies in one place.
-//! Several caches share a node's memory; a scheduler that deals tasks to caches finds by the home number which of them the range
-//! belongs to.
+//! The atlas has a region of addresses of its own, cut into slots. Each slot in use points to the [`Plot`] of its
+//! range: a few words, and a table if the arrangement needs one. One of the words is the *home number* of a range in
+//! one place. Several caches share a node's memory; by the home number a scheduler that deals tasks to caches finds the
+//! range's cache among them.
 //!
-//! Plots and tables are never freed, only used again. A reader of a plot that changes meanwhile reads wrong words; the version,
-//! which is odd while a plot changes, then tells it to ask again. (A sequence lock: Boehm, "Can Seqlocks Get Along With
-//! Programming Language Memory Models?", MSPC 2012.) So the words read from a plot give the index of a location, and it becomes a
-//! [`LocationId`] only after the version has told that nothing changed: before that it may be any word.
+//! Plots and tables are never freed, only used again. A reader of a plot reads wrong words while the plot changes; the
+//! version is odd during a change, and then tells the reader to ask again. (A sequence lock: Boehm, "Can Seqlocks Get
+//! Along With Programming Language Memory Models?", MSPC 2012.) So the words read from a plot give the index of a
+//! location, and the index becomes a [`LocationId`] only once the version has shown that nothing changed: before, it
+//! may be any word.
 
 use crate::distribution::Arrangement;
 use crate::pages::{PageError, Pages};
@@ -20,7 +21,7 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 use vicus_topology::LocationId;
 
-/// At most so many slots, so that their table is small; they are larger where there are more addresses.
+/// The limit of slots, for a small table; with more addresses the slots are larger.
 const MOST_SLOTS: usize = 1 << 16;
 
 /// The region and its map.
@@ -29,24 +30,24 @@ pub(crate) struct Atlas {
     base: NonNull<u8>,
     bytes: usize,
     slot_bytes: usize,
-    /// The plot of the range that each slot is a part of; null if none.
+    /// The plot of each slot's range; null if none.
     slots: Box<[AtomicPtr<Plot>]>,
     /// How many locations there are.
     locations: usize,
-    /// Whether it keeps where unplaced pages lie once it is told ([`Atlas::learn`]).
+    /// Whether it keeps the location of unplaced pages once told ([`Atlas::learn`]).
     learns: bool,
     state: Mutex<State>,
 }
 
-/// What changes with the map, behind the atlas's lock.
+/// The changing part of the map, behind the atlas's lock.
 pub(crate) struct State {
     used: Slots,
-    /// By location: the next home number, which is how many ranges that lie there as a whole have got one.
+    /// By location: the next home number, equal to the number of whole ranges there that have got one.
     homes: Vec<usize>,
     /// All there are, from `Box::leak`.
     plots: Vec<NonNull<Plot>>,
     tables: Vec<NonNull<Table>>,
-    /// Plots that no range uses.
+    /// Plots without a range.
     free_plots: Vec<NonNull<Plot>>,
     free_tables: Vec<NonNull<Table>>,
 }
@@ -100,13 +101,13 @@ pub(crate) struct PlotData<'a> {
     home: usize,
     /// How many locations the atlas has.
     locations: usize,
-    /// `PARTS`: where each location's part ends, in bytes; `EACH`: the location of each unit; `UNPLACED`: one more than the
-    /// location of each unit, or 0 while it is unknown.
+    /// `PARTS`: the end of each location's part, in bytes; `EACH`: the location of each unit; `UNPLACED`: one more than
+    /// the location of each unit, or 0 while it is unknown.
     table: Option<&'a Table>,
 }
 
 impl PlotData<'_> {
-    /// The index of the location that a byte of the range lies at, and where the run of bytes that lie there ends. Offsets from the start.
+    /// The index of the location of a byte of the range, and the end of the run of bytes there. Offsets from the start.
     pub(crate) fn at(&self, offset: usize) -> (Option<usize>, usize) {
         let table = self.table.map_or(&[][..], |table| &table[..self.argument]);
         let unit = offset / self.unit;
@@ -138,19 +139,20 @@ impl PlotData<'_> {
         self.kind == UNPLACED
     }
 
-    /// Where a unit lies.
+    /// The location of a unit.
     pub(crate) fn at_unit(&self, unit: usize) -> Option<usize> {
         self.at(unit * self.unit).0
     }
 
-    /// The home number of a byte of the range. A range that lies in one place takes the next number of that place; in other
+    /// The home number of a byte of the range. A range in one place takes the next number of that place; in other
     /// ranges, successive units at a place have successive numbers.
     fn home_of(&self, offset: usize) -> usize {
         if self.kind == ONE { self.home } else { offset / self.unit / self.locations }
     }
 
-    /// Tells the bytes at each location, with their home numbers, from one offset up to another, starting with the location at
-    /// the first offset. The caller does not distinguish numbers that are `cycle` apart and may be told either of them.
+    /// Tells the bytes at each location, with their home numbers, from one offset up to another, starting with the
+    /// location at the first offset. The caller does not distinguish numbers `cycle` apart and may be told either of
+    /// them.
     pub(crate) fn tally(
         &self,
         from: usize,
@@ -176,7 +178,8 @@ impl PlotData<'_> {
                 end = end.min((from / self.unit / self.locations + 1) * self.locations * self.unit);
             }
             let end = end.min(to);
-            // Divisions for numbers that the caller does not distinguish would take as long as all else.
+            // The divisions for home numbers take as long as all else: a caller without a use for the numbers skips
+            // them.
             let home = if cycle > 1 { self.home_of(from) } else { 0 };
             tell(location, home, end - from);
             from = end;
@@ -196,14 +199,14 @@ impl Plot {
             home: self.home.load(Ordering::Relaxed),
             locations,
             #[expect(unsafe_code, reason = "tables are never freed before the atlas is")]
-            // SAFETY: null, or a table of this atlas, which outlives the plot's borrow.
+            // SAFETY: null, or a table of this atlas. The atlas outlives the plot's borrow.
             table: unsafe { table.as_ref() },
         }
     }
 
-    /// Writes what [`Plot::read`] reads. The caller has the atlas's lock, and the version is odd.
+    /// Writes the words [`Plot::read`] reads. The caller has the atlas's lock, and the version is odd.
     fn write(&self, data: PlotData<'_>, table: *mut Table) {
-        // A reader that sees any of these words also sees the odd version.
+        // A reader of any of these words also sees the odd version.
         fence(Ordering::Release);
         self.start.store(data.start, Ordering::Relaxed);
         self.bytes.store(data.bytes, Ordering::Relaxed);
@@ -244,8 +247,8 @@ pub(crate) struct Entry {
 }
 
 impl Atlas {
-    /// Reserves about so many addresses, for ranges at so many locations. With `learns`, unplaced ranges have a word for each
-    /// unit.
+    /// Reserves about this number of addresses, for ranges at this number of locations. With `learns`, unplaced ranges
+    /// have a word for each unit.
     pub(crate) fn reserve(
         pages: &Arc<dyn Pages>,
         bytes: usize,
@@ -294,7 +297,7 @@ impl Atlas {
         f(&mut self.lock())
     }
 
-    /// The addresses of all slots that a range has.
+    /// The addresses of all slots with a range.
     pub(crate) fn all(&self) -> Vec<Range<usize>> {
         let start = |slot: usize| self.base.addr().get() + slot * self.slot_bytes;
         self.with(|state| state.used.in_use().map(|slot| start(slot)..start(slot + 1)).collect())
@@ -310,7 +313,7 @@ impl Atlas {
         Some((Entry { first, slots, plot: std::ptr::null() }, start))
     }
 
-    /// Maps a range that was taken: from now on its addresses are known. For copies, `unit` is the distance between two.
+    /// Maps a new range: from now on its addresses are known. For copies, `unit` is the distance between two.
     pub(crate) fn enter(&self, entry: &mut Entry, start: usize, bytes: usize, unit: usize, arrangement: &Arrangement) {
         let untold = if self.learns { bytes.div_ceil(unit) } else { 0 };
         let (kind, argument) = match arrangement {
@@ -373,12 +376,12 @@ impl Atlas {
         }
     }
 
-    /// Gives back the addresses of a range that has left the map.
+    /// Gives back the addresses of a range outside the map.
     pub(crate) fn give_back(&self, entry: &Entry) {
         self.with(|state| state.used.give(entry.first, entry.slots));
     }
 
-    /// What the map says of a range that is in it.
+    /// The map's data on a range inside it.
     pub(crate) fn data<'a>(&'a self, entry: &'a Entry) -> PlotData<'a> {
         assert!(!entry.plot.is_null(), "the range was entered");
         #[expect(unsafe_code, reason = "plots are never freed before the atlas is")]
@@ -388,14 +391,15 @@ impl Atlas {
         }
     }
 
-    /// Notes that a unit of a range with a list lies at another location from now on.
+    /// Notes the new location of a unit of a range with a list.
     pub(crate) fn relocate(&self, entry: &Entry, unit: usize, location: LocationId) {
         let data = self.data(entry);
         assert!(data.kind == EACH && unit < data.argument, "unit {unit} of a range that lies by a list");
         data.table.expect("it has a list")[unit].store(location.index(), Ordering::Relaxed);
     }
 
-    /// Keeps the location of an address, for its unit, if the address is in an unplaced range: later questions get this answer.
+    /// Keeps the location of an address, for its unit, if the address is in an unplaced range: later questions get this
+    /// answer.
     pub(crate) fn learn(&self, address: usize, location: LocationId) {
         if !self.owns(address) {
             return;
@@ -414,7 +418,7 @@ impl Atlas {
         address.wrapping_sub(self.base.addr().get()) < self.bytes
     }
 
-    /// Calls `f` with the content of the plot of the range that an address is in. `f` may be called again if the plot changes
+    /// Calls `f` with the content of the plot of an address's range. `f` may be called again if the plot changes
     /// meanwhile.
     pub(crate) fn ask<R>(&self, address: usize, mut f: impl FnMut(PlotData<'_>) -> R) -> Option<R> {
         let offset = address.wrapping_sub(self.base.addr().get());
@@ -433,7 +437,7 @@ impl Atlas {
         }
     }
 
-    /// Where the first range behind an address begins, if it begins before `end`; else `end`.
+    /// The beginning of the first range behind an address, if it is before `end`; else `end`.
     pub(crate) fn next(&self, address: usize, end: usize) -> usize {
         let base = self.base.addr().get();
         if !self.owns(address) {
@@ -456,7 +460,7 @@ impl Atlas {
 }
 
 impl State {
-    /// A plot that no range has; its version is odd.
+    /// A plot without a range; its version is odd.
     fn plot(&mut self) -> NonNull<Plot> {
         self.free_plots.pop().unwrap_or_else(|| {
             let plot = NonNull::from(Box::leak(Box::new(Plot {
@@ -497,8 +501,8 @@ impl Drop for Atlas {
     #[expect(unsafe_code, reason = "frees what it leaked and releases what it reserved")]
     fn drop(&mut self) {
         let mut state = self.lock();
-        // SAFETY: leaked in `plot` and `table`. No other pointer to them is left: ranges hold the memory, which owns this. The
-        // region was reserved as such.
+        // SAFETY: leaked in `plot` and `table`. No other pointer to them is left: ranges hold the memory, the owner of
+        // this atlas. The region was reserved as such.
         unsafe {
             state.plots.drain(..).for_each(|plot| drop(Box::from_raw(plot.as_ptr())));
             state.tables.drain(..).for_each(|table| drop(Box::from_raw(table.as_ptr())));
@@ -512,9 +516,9 @@ mod loom_models {
     use super::*;
     use crate::pages::FakePages;
 
-    /// A range is looked up while it leaves and another one takes its addresses, its plot and its table.
-    /// Finds these mutants: one of `read`'s two questions left out; `write`'s fence, or `read`'s, left out; a version that
-    /// is not odd while a plot changes.
+    /// A range is looked up while it leaves and another one takes its addresses, its plot and its table. Finds these
+    /// mutants: one of `read`'s two questions left out; `write`'s fence, or `read`'s, left out; an even version while a
+    /// plot changes.
     #[test]
     fn loom_an_address_is_at_a_location_of_its_range() {
         // Bounded: all interleavings would take minutes.
@@ -544,9 +548,9 @@ mod loom_models {
         });
     }
 
-    /// A location is learned while its range leaves the map and another range, at other addresses, gets its plot and its table:
-    /// the other range must not be told this location.
-    /// Finds these mutants: `learn` without the lock; a table that isn't emptied for the next range.
+    /// A location is learned while its range leaves the map and another range, at other addresses, gets its plot and
+    /// its table: the other range must not be told this location. Finds these mutants: `learn` without the lock; a
+    /// table not emptied for the next range.
     #[test]
     fn loom_what_is_learned_of_a_range_stays_with_it() {
         // Bounded: all interleavings would take minutes.

@@ -1,10 +1,10 @@
-//! How an allocation lies over locations: policies, one file each, that turn a request into an arrangement, which is data.
+//! The layout of an allocation over locations: policies, one file each, turn a request into an arrangement, plain data.
 //!
-//! Muddukrishna, Jonsson, Brorsson, "Locality-aware task scheduling and data distribution for OpenMP programs on NUMA systems and
-//! manycore processors", Scientific Programming 2015, §3: *units* are laid out over *locations*. The world decides what they are
-//! (Table 2): pages and nodes on a NUMA machine, cache lines and home caches on a manycore.
+//! Muddukrishna, Jonsson, Brorsson, "Locality-aware task scheduling and data distribution for OpenMP programs on NUMA
+//! systems and manycore processors", Scientific Programming 2015, §3: *units* are laid out over *locations*. The world
+//! decides about both (Table 2): pages and nodes on a NUMA machine, cache lines and home caches on a manycore.
 //!
-//! Which policy fits, by how many allocations there are and how many tasks work on each (Table 3):
+//! The fitting policy, by the number of allocations and of the tasks working on each (Table 3):
 //!
 //! | allocations | one task | many tasks |
 //! |---|---|---|
@@ -38,7 +38,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vicus_topology::LocationId;
 
-/// What a policy decides about.
+/// The subject of a policy's decision.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
     /// How many units the allocation has; the last one may be used in part.
@@ -51,7 +51,7 @@ pub struct Request<'a> {
     pub turns: &'a Turns,
 }
 
-/// A counter for allocations that go round the locations, shared by all policies that use it.
+/// A counter for allocations in turn round the locations, shared by all policies that use it.
 #[derive(Default, Debug)]
 pub struct Turns(AtomicUsize);
 
@@ -63,19 +63,19 @@ impl Turns {
     }
 }
 
-/// A way to lay allocations out. A new one is a file that implements this.
+/// A way to lay allocations out. A new one is a file with an implementation of this.
 pub trait Policy: Send + Sync + fmt::Debug {
     /// Its name, as users write it.
     fn name(&self) -> &'static str;
 
-    /// Where each unit of an allocation is to lie.
+    /// The location of each unit of an allocation.
     ///
     /// # Errors
     /// The policy does not fit this machine: for example, it names a location that does not exist.
     fn place(&self, request: &Request<'_>) -> Result<Arrangement, DistributionError>;
 }
 
-/// Where the units of an allocation lie.
+/// The locations of an allocation's units.
 ///
 /// ```
 /// use vicus_memory::distribution::Arrangement;
@@ -85,7 +85,7 @@ pub trait Policy: Send + Sync + fmt::Debug {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arrangement {
-    /// Where the system puts them, which is unknown before they are touched.
+    /// The system's choice, unknown before the units are touched.
     Unplaced,
     /// All in one place.
     One(LocationId),
@@ -99,7 +99,7 @@ pub enum Arrangement {
         /// Ascending; the last one is the number of units.
         ends: Vec<usize>,
     },
-    /// Each unit where a list says.
+    /// Each unit at its location in a list.
     Each {
         /// The location of each unit.
         locations: Vec<LocationId>,
@@ -112,8 +112,8 @@ pub enum Arrangement {
 }
 
 impl Arrangement {
-    /// Where a unit lies; `None` if that is unknown, or if every location has a copy. Panics for a unit behind the last part, or
-    /// that is not in the list.
+    /// The location of a unit; `None` if it is unknown, or if every location has a copy. Panics for a unit behind the
+    /// last part, or missing in the list.
     pub fn location_of(&self, unit: usize) -> Option<LocationId> {
         match self {
             Arrangement::Unplaced | Arrangement::Copies { .. } => None,
@@ -128,7 +128,7 @@ impl Arrangement {
         }
     }
 
-    /// The units of an allocation in runs that lie at one location each, in order. Empty if their location is unknown.
+    /// The units of an allocation in runs at one location each, in order. Empty if their location is unknown.
     pub fn runs(&self, units: usize) -> Vec<(Range<usize>, LocationId)> {
         match self {
             Arrangement::Unplaced => Vec::new(),
@@ -190,7 +190,7 @@ pub enum Distribution {
     Replicated,
 }
 
-/// What a user may write, for messages.
+/// The names a user may write, for messages.
 const NAMES: &str =
     "standard, fine, coarse, blocked, replicated, on:LOCATION, weighted:W,W,… or tiles:ROW_BYTES,TILE_ROWS,TILE_BYTES";
 
@@ -292,13 +292,13 @@ pub struct Distributor {
 }
 
 impl Distributor {
-    /// Over so many locations; `default` is for allocations that don't choose. Panics without a location.
+    /// Over this number of locations; `default` is for allocations that don't choose. Panics without a location.
     pub fn new(locations: usize, default: Distribution) -> Distributor {
         assert!(locations > 0, "there is no location to distribute data to");
         Distributor { locations, unit_bytes: 4096, default, turns: Turns::default() }
     }
 
-    /// Of units with so many bytes, in place of 4096.
+    /// With this number of bytes for a unit, in place of 4096.
     #[must_use]
     pub fn of_units(mut self, unit_bytes: usize) -> Distributor {
         self.unit_bytes = unit_bytes;
@@ -310,18 +310,18 @@ impl Distributor {
         self.locations
     }
 
-    /// Where the units of the next allocation are to lie. `None` takes the default.
+    /// The locations for the units of the next allocation. `None` takes the default.
     ///
     /// # Errors
-    /// As [`Policy::place`].
+    /// Those of [`Policy::place`].
     pub fn place(&self, units: usize, chosen: Option<&Distribution>) -> Result<Arrangement, DistributionError> {
         self.place_by(&*chosen.unwrap_or(&self.default).policy(), units)
     }
 
-    /// The same by any policy.
+    /// Like [`Distributor::place`], by any policy.
     ///
     /// # Errors
-    /// As [`Policy::place`].
+    /// Those of [`Policy::place`].
     pub fn place_by(&self, policy: &dyn Policy, units: usize) -> Result<Arrangement, DistributionError> {
         let (unit_bytes, locations) = (self.unit_bytes, self.locations);
         policy.place(&Request { units, unit_bytes, locations, turns: &self.turns })
@@ -336,8 +336,8 @@ mod tests {
         (0..8).map(|unit| arrangement.location_of(unit)).collect()
     }
 
-    /// The program of the paper's Listing 2 on the machine of its Fig. 6: four locations, requests A to E of eight units; A and B
-    /// as the environment says, C and D coarse, E fine.
+    /// The program of the paper's Listing 2 on the machine of its Fig. 6: four locations, requests A to E of eight
+    /// units; A and B follow the environment, C and D are coarse, E is fine.
     fn listing_2(environment: &str) -> Vec<Vec<Option<LocationId>>> {
         let distributor = Distributor::new(4, environment.parse().unwrap());
         let chosen = [None, None, Some(Distribution::Coarse), Some(Distribution::Coarse), Some(Distribution::Fine)];

@@ -1,16 +1,16 @@
-//! Blocks on their way home: blocks that one heap has freed and another owns.
+//! Blocks on their way home: freed by one heap and owned by another.
 //!
-//! Two designs. A [`Bin`] for each ordered pair of heaps, behind a spin lock, emptied when a task finishes: Falt et al. §5.1. And
-//! a [`Mailbox`] for each heap, to which others hand over whole batches with one atomic exchange: after snmalloc (Liétar et al.,
-//! "snmalloc: a message passing allocator", ISMM 2019, §2). We differ from both: blocks whose heap has ended meanwhile come back
-//! to the sender, which looks up their new owner.
+//! Two designs. A [`Bin`] for each ordered pair of heaps, behind a spin lock, emptied when a task finishes: Falt et al.
+//! §5.1. And a [`Mailbox`] for each heap: others hand over whole batches with one atomic exchange, after snmalloc
+//! (Liétar et al., "snmalloc: a message passing allocator", ISMM 2019, §2). We differ from both: if a heap has ended
+//! meanwhile, its blocks come back to the sender, and the sender looks up their new owner.
 
 use crate::sync::{AtomicBool, AtomicPtr, Mutex, Ordering, Padded, UnsafeCell, spin_loop};
 use std::ptr::{NonNull, null_mut};
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicUsize;
 
-/// How blocks go back to the heap that owns them.
+/// The way of blocks back to their heap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Foreign {
     /// A recollection bin for each ordered pair of heaps (Falt et al. §5.1).
@@ -48,7 +48,7 @@ impl Batch {
     /// Puts a block in front.
     ///
     /// # Safety
-    /// As for [`Batch::of`].
+    /// Those of [`Batch::of`].
     #[inline]
     pub(crate) unsafe fn push(&mut self, block: NonNull<u8>) {
         let link = block.cast::<Link>();
@@ -57,23 +57,24 @@ impl Batch {
         self.first = link;
     }
 
-    /// The blocks, one by one. Waits for a sender that is between its exchange and its link.
+    /// The blocks, one by one. Waits for a sender between its exchange and its link.
     pub(crate) fn into_blocks(self) -> impl Iterator<Item = NonNull<u8>> {
         chain_blocks(self.first.as_ptr())
     }
 }
 
-/// The link of a sender's last block between the sender's exchange of the mailbox's first block and the write of the link.
+/// The link of a sender's last block between the sender's exchange of the mailbox's first block and the write of the
+/// link.
 fn pending() -> *mut Link {
     std::ptr::without_provenance_mut(1)
 }
 
-/// The first block of a mailbox or bin that has no heap.
+/// The first block of a mailbox or bin without a heap.
 fn closed() -> *mut Link {
     std::ptr::without_provenance_mut(2)
 }
 
-/// The blocks of a chain that only the caller holds, except for links that their senders have not written yet.
+/// The blocks of a chain held by the caller alone, except for links not yet written by their senders.
 fn chain_blocks(mut at: *mut Link) -> impl Iterator<Item = NonNull<u8>> {
     std::iter::from_fn(move || {
         let block = NonNull::new(at)?;
@@ -90,18 +91,18 @@ fn chain_blocks(mut at: *mut Link) -> impl Iterator<Item = NonNull<u8>> {
     })
 }
 
-/// Where a heap's blocks arrive: many senders, one receiver.
+/// The arrival of a heap's blocks: many senders, one receiver.
 ///
-/// A sender exchanges the first block for its own batch's, then links its batch's last block to what was there. Between the two,
-/// the link says *pending*, and the receiver stops there; it takes the rest the next time. So neither side ever waits for the
-/// other while the heap lives. (snmalloc's queue keeps its last message, for the next to hang on to; here that would be up to 512
-/// kB, so ours is a stack.)
+/// A sender exchanges the first block for its own batch's, then links its batch's last block to the former first one.
+/// Between the two, the link says *pending*, and the receiver stops there; it takes the rest the next time. So neither
+/// side ever waits for the other while the heap lives. (snmalloc's queue keeps its last message as the next one's
+/// anchor; here that would be up to 512 kB, so ours is a stack.)
 #[derive(Debug)]
 pub(crate) struct Mailbox {
     first: AtomicPtr<Link>,
 }
 
-/// Blocks that a receiver has taken and not read yet, because of a pending link.
+/// Blocks taken by a receiver and not yet read, because of a pending link.
 #[derive(Debug)]
 pub(crate) struct Rest(*mut Link);
 
@@ -116,21 +117,22 @@ impl Mailbox {
         Mailbox { first: AtomicPtr::new(closed()) }
     }
 
-    /// Opens it for a heap. Waits for a sender that is just taking its batch back.
+    /// Opens it for a heap. Waits for a sender that is taking its batch back.
     pub(crate) fn open(&self) {
         while self.first.compare_exchange(closed(), null_mut(), Ordering::AcqRel, Ordering::Relaxed).is_err() {
             spin_loop();
         }
     }
 
-    /// Hands a batch over with one atomic exchange. Gives blocks back if the mailbox is closed: the batch, and those of other
-    /// senders that were linked upon it meanwhile.
+    /// Hands a batch over with one atomic exchange. Gives blocks back if the mailbox is closed: the batch, and other
+    /// senders' batches linked upon it meanwhile.
     #[inline]
     pub(crate) fn send(&self, batch: Batch) -> Result<(), Batch> {
         // SAFETY: the batch is the caller's.
         let last = unsafe { batch.last.as_ref() };
         last.0.store(pending(), Ordering::Relaxed);
-        // Release: the thread that takes the batch sees its links. Acquire: if the mailbox is closed, that is this thread.
+        // Release: the thread that takes the batch sees its links. Acquire: if the mailbox is closed, this thread takes
+        // it.
         let below = self.first.swap(batch.first.as_ptr(), Ordering::AcqRel);
         if below == closed() {
             return Err(self.take_back(batch.first, batch.last));
@@ -139,8 +141,8 @@ impl Mailbox {
         Ok(())
     }
 
-    /// Several senders may meet a closed mailbox: the one whose exchange found it closed takes all batches that were linked upon
-    /// its own, and closes the mailbox again. It can't be opened meanwhile, as it isn't closed.
+    /// Several senders may meet a closed mailbox. The sender whose exchange found it closed takes all batches linked
+    /// upon its own, and closes the mailbox again. It can't be opened meanwhile, as it isn't closed.
     #[cold]
     fn take_back(&self, mine: NonNull<Link>, last: NonNull<Link>) -> Batch {
         // SAFETY: no thread reads beyond a pending link.
@@ -158,9 +160,9 @@ impl Mailbox {
         !self.first.load(Ordering::Relaxed).is_null()
     }
 
-    /// The owner takes all arrived blocks up to the first link that is not written yet. Those behind it stay in `rest`.
+    /// The owner takes all arrived blocks up to the first unwritten link. The blocks behind it stay in `rest`.
     pub(crate) fn receive(&self, rest: &mut Rest, mut take: impl FnMut(NonNull<u8>)) {
-        // First the blocks left over from the last time, then those that have arrived since.
+        // First the blocks left over from the last time, then the newly arrived ones.
         for _ in 0..2 {
             let mut at = std::mem::replace(&mut rest.0, null_mut());
             if at.is_null() {
@@ -170,7 +172,7 @@ impl Mailbox {
                 at = self.first.swap(null_mut(), Ordering::Acquire);
             }
             while let Some(block) = NonNull::new(at) {
-                // SAFETY: the chain is the receiver's; its senders touch nothing but a link that is pending.
+                // SAFETY: the chain is the receiver's; its senders touch nothing but a pending link.
                 let next = unsafe { block.as_ref() }.0.load(Ordering::Acquire);
                 if next == pending() {
                     rest.0 = at;
@@ -182,14 +184,14 @@ impl Mailbox {
         }
     }
 
-    /// The owner closes it and takes all that has arrived. It is the owner's last call.
+    /// The owner closes it and takes all arrived blocks. It is the owner's last call.
     pub(crate) fn close(&self, rest: Rest) -> impl Iterator<Item = NonNull<u8>> {
         let first = self.first.swap(closed(), Ordering::AcqRel);
         chain_blocks(rest.0).chain(chain_blocks(first))
     }
 }
 
-/// The blocks that one heap has freed of another's, behind a spin lock.
+/// The blocks of one heap freed by another, behind a spin lock.
 #[derive(Debug)]
 pub(crate) struct Bin {
     locked: AtomicBool,
@@ -210,7 +212,7 @@ impl Drop for BinLock<'_> {
 }
 
 #[expect(unsafe_code, reason = "the lock guards a pointer and the links behind it")]
-// SAFETY: the cell is reached through `with_first` alone, which holds the lock.
+// SAFETY: the cell is reached through `with_first` alone, under the lock.
 unsafe impl Send for Bin {}
 
 #[expect(unsafe_code, reason = "the lock guards a pointer and the links behind it")]
@@ -263,13 +265,13 @@ impl Bin {
         result
     }
 
-    /// The owner takes all that is in it. Cheap if it is empty.
+    /// The owner takes its whole content. Cheap if it is empty.
     pub(crate) fn take(&self) -> impl Iterator<Item = NonNull<u8>> + use<> {
         let filled = self.filled.load(Ordering::Relaxed);
         chain_blocks(if filled { self.exchange(null_mut()) } else { null_mut() })
     }
 
-    /// The owner closes it and takes what is in it. It is the owner's last call.
+    /// The owner closes it and takes its content. It is the owner's last call.
     pub(crate) fn close(&self) -> impl Iterator<Item = NonNull<u8>> + use<> {
         chain_blocks(self.exchange(closed()))
     }
@@ -287,9 +289,9 @@ impl Bin {
 pub(crate) struct Doors {
     design: Foreign,
     doors: Box<[Padded<Door>]>,
-    /// Numbers that no heap has. The smallest is taken first.
+    /// Numbers without a heap. The smallest is taken first.
     pub(crate) spare: Mutex<Vec<u32>>,
-    /// The highest number that was ever given.
+    /// The highest number ever given.
     highest: AtomicUsize,
 }
 
@@ -348,7 +350,7 @@ impl Doors {
         }
     }
 
-    /// Takes all blocks that have arrived at a heap.
+    /// Takes all blocks arrived at a heap.
     #[inline]
     pub(crate) fn collect(&self, heap: u32, rest: &mut Rest, mut take: impl FnMut(NonNull<u8>)) {
         let door = self.door(heap);
@@ -362,7 +364,7 @@ impl Doors {
         }
     }
 
-    /// Ends a heap: all that has arrived is taken, later batches are refused, and its number is free again.
+    /// Ends a heap: takes all arrived blocks, refuses later batches, and frees its number.
     pub(crate) fn close(&self, heap: u32, rest: Rest, mut take: impl FnMut(NonNull<u8>)) {
         let door = self.door(heap);
         match self.design {
@@ -385,7 +387,7 @@ mod loom_models {
     use super::*;
     use loom::sync::Arc;
 
-    /// Blocks, and a cell for each that its holder writes: loom refuses two holders, and a holder that is too early.
+    /// Blocks, with a cell for each, written by its holder: loom refuses two holders, and a holder that is too early.
     struct Blocks {
         memory: Vec<NonNull<u8>>,
         held: Vec<UnsafeCell<usize>>,
@@ -442,8 +444,8 @@ mod loom_models {
         builder.check(model);
     }
 
-    /// Finds these mutants: the exchange in `send` or in `receive` relaxed; the link stored relaxed; a receiver that takes a
-    /// pending link for the end.
+    /// Finds these mutants: the exchange in `send` or in `receive` relaxed; the link stored relaxed; a receiver that
+    /// takes a pending link for the end.
     #[test]
     fn loom_every_block_arrives_once() {
         check(|| {
@@ -465,8 +467,8 @@ mod loom_models {
         });
     }
 
-    /// Finds these mutants: a sender that takes back its own batch alone; a close that does not wait for pending links, or
-    /// whose exchange is relaxed; a mailbox that can be opened while a sender takes its batch back.
+    /// Finds these mutants: a sender that takes back its own batch alone; a close without the wait for pending links,
+    /// or with a relaxed exchange; a mailbox that can be opened while a sender takes its batch back.
     #[test]
     fn loom_an_ended_heap_loses_no_block() {
         check(|| {
@@ -492,7 +494,7 @@ mod loom_models {
         });
     }
 
-    /// Finds these mutants: the lock taken or left relaxed; a put that does not ask whether the bin is closed.
+    /// Finds these mutants: the lock taken or left relaxed; a put without the question whether the bin is closed.
     #[test]
     fn loom_a_bin_loses_no_block() {
         check(|| {
@@ -513,7 +515,7 @@ mod loom_models {
         });
     }
 
-    /// Finds this mutant: the hint set before the lock is taken, which a take in between clears.
+    /// Finds this mutant: the hint set before the lock is taken, and cleared by a take in between.
     #[test]
     fn loom_what_is_in_a_bin_is_seen() {
         check(|| {

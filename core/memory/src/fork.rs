@@ -1,4 +1,5 @@
-//! Locks for a fork. The child has one thread and a copy of every lock's state: a lock that another thread held is held for ever.
+//! Locks for a fork. The child has one thread and a copy of every lock's state: a lock held by another thread stays
+//! held for ever.
 
 use crate::atlas;
 use crate::foreign::{BinLock, Doors};
@@ -9,8 +10,8 @@ use crate::sync::MutexGuard;
 
 /// All locks of a memory, held until this is dropped.
 pub struct Locks<'a> {
-    // Dropped from the first field to the last. `Memory::lock` takes them from the last to the first, and every other path that
-    // holds two of them took them in that order.
+    // Dropped from the first field to the last. `Memory::lock` takes them from the last to the first, and every other
+    // path with two of them took them in this order.
     _ledger: ledger::Lock<'a>,
     _pools: Vec<MutexGuard<'a, Pool>>,
     _bins: Vec<BinLock<'a>>,
@@ -26,13 +27,13 @@ impl std::fmt::Debug for Locks<'_> {
 }
 
 impl Memory {
-    /// Takes all locks, waiting for each. A process takes them before it forks and drops the value afterwards, in the parent and
-    /// in the child: then the child can use this memory as well, but not the other threads' heaps.
+    /// Takes all locks, waiting for each. A process takes them before it forks and drops the value afterwards, in the
+    /// parent and in the child: then the child can use this memory as well, but not the other threads' heaps.
     ///
-    /// One case is not covered: a thread that is between the two instructions of a send at the moment of the fork leaves, in the
-    /// child, its receiver's mailbox waiting for the second one.
+    /// One case is not covered: if a thread is between the two instructions of a send at the moment of the fork, its
+    /// receiver's mailbox waits in the child for the second one.
     ///
-    /// The thread that holds them must not allocate from or free to this memory meanwhile.
+    /// The thread with the locks must not allocate from or free to this memory meanwhile.
     pub fn lock(&self) -> Locks<'_> {
         let (making, atlas) = self.placing.lock();
         let Doors { spare, .. } = &self.doors;

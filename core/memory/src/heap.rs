@@ -1,12 +1,12 @@
 //! The local allocator: one seat or thread allocates from it without a lock.
 //!
-//! Falt et al. §5.1. For each class the heap has superblocks and allocates from the most occupied one that has room; within it,
-//! from the block that was freed last. That superblock is the class's *current* one; the others are in [`Ranks`]. An allocation
-//! from it changes only its header, and so does a free as long as it stays the most occupied one: its header has the number of
-//! blocks in use below which it might not be (`floor`).
+//! Falt et al. §5.1. For each class the heap has superblocks and allocates from the most occupied one with room; within
+//! it, from the block freed last. This superblock is the class's *current* one; the others are in [`Ranks`]. An
+//! allocation from it changes only its header, and so does a free as long as it stays the most occupied one: its header
+//! has the number of blocks in use below which it might not be (`floor`).
 //!
-//! We differ from the paper where it has a doubly linked list of free blocks (one direction is enough), and where it gives
-//! every empty superblock back: one of each class stays, for the next block, until [`Heap::trim`].
+//! We differ from the paper in its doubly linked list of free blocks (one direction is enough), and in its return of
+//! every empty superblock: one of each class stays, for the next block, until [`Heap::trim`].
 
 use crate::foreign::{Batch, Foreign, Rest};
 use crate::memory::{AllocError, Memory, MemoryOptions};
@@ -21,13 +21,13 @@ use vicus_topology::NodeId;
 
 /// A heap on one node, for one seat or thread at a time.
 ///
-/// Everything it hands out lies on its node, as far as [`WhenFull`](crate::WhenFull) allows. Blocks may be freed by any heap of the same
-/// [`Memory`]; they come back to the one that owns them when that one calls [`Heap::finish_task`] or runs out. When a heap
-/// is dropped, its superblocks with blocks in use wait for the next heap of the node that they lie on.
+/// All its blocks lie on its node, as far as [`WhenFull`](crate::WhenFull) allows. Any heap of the same [`Memory`] may
+/// free them; they come back to their owner when it calls [`Heap::finish_task`] or runs out. When a heap is dropped,
+/// its superblocks with blocks in use wait for the next heap of their node.
 ///
-/// **The memory of an idle heap.** Tables: 8 bytes for each block that a superblock of each class can have, about 200 KiB with
-/// the default options. Superblocks: after [`Heap::trim`] only those with blocks in use; before it, one empty one more for each
-/// class that was used, of which only the pages are resident that blocks have touched. Other heaps' blocks: after
+/// **The memory of an idle heap.** Tables: 8 bytes for each possible block of a superblock of each class, about 200 KiB
+/// with the default options. Superblocks: after [`Heap::trim`] only those with blocks in use; before it, one empty one
+/// more for each used class, with only the pages resident that blocks have touched. Other heaps' blocks: after
 /// [`Heap::finish_task`] none, before it at most 16 batches of [`crate::MemoryOptions::batch_bytes`] and a block.
 ///
 /// ```
@@ -54,8 +54,8 @@ pub struct Heap {
 }
 
 #[expect(unsafe_code, reason = "it has pointers to headers")]
-// SAFETY: a heap's slabs and the blocks that it holds back are its own, whichever thread has it; it is used by one thread
-// at a time, as its methods take `&mut self`. The `Rc` is never cloned.
+// SAFETY: a heap's slabs and its held-back blocks are its own, on any thread; one thread at a time uses the heap, as
+// its methods take `&mut self`. The `Rc` is never cloned.
 unsafe impl Send for Heap {}
 
 /// The classes: the part of a heap that needs no other heap.
@@ -64,20 +64,20 @@ struct Local {
     /// This heap's number in the headers of its slabs.
     number: u32,
     node: NodeId,
-    /// By class; the last one is that of runs, the slabs of small blocks.
+    /// By class; the last one is for runs, the slabs of small blocks.
     current: Box<[Current]>,
     /// By class: all slabs but the current one.
     ranks: Box<[Ranks]>,
-    /// Stands in for a missing current slab: it is full. Not a box, which would claim to be the only pointer to it.
+    /// Stands in for a missing current slab: it is full. It is no `Box`, since a `Box` would claim to be the only
+    /// pointer to it.
     none: Rc<Slab>,
 }
 
-/// The slab that a class allocates from. Invariant: if it has room, no other slab of the class that has room is more
-/// occupied.
+/// The slab a class allocates from. Invariant: if it has room, no other slab of the class with room is more occupied.
 ///
-/// It also has the address of the slab's memory: most frees are of a block of the current slab, and a free that finds the header
-/// by the class needs no arithmetic on the block's address. (The next allocation's load of the list's head would have to wait for
-/// the result: 9 ns a pair instead of 5.)
+/// It also has the address of the slab's memory: most frees are of a block of the current slab, and a free that finds
+/// the header by the class needs no arithmetic on the block's address. (The next allocation's load of the list's head
+/// would have to wait for the result: 9 ns a pair instead of 5.)
 #[derive(Clone, Copy, Debug)]
 struct Current {
     slab: NonNull<Slab>,
@@ -99,8 +99,8 @@ impl Current {
     #[inline(always)]
     fn slab<'a>(self) -> &'a Slab {
         #[expect(unsafe_code, reason = "headers are linked by pointers")]
-        // SAFETY: headers live as long as the memory, which the heap keeps alive; `none` lives as long as the heap. All
-        // its fields are cells.
+        // SAFETY: headers live as long as the memory, kept alive by the heap; `none` lives as long as the heap. All its
+        // fields are cells.
         unsafe {
             self.slab.as_ref()
         }
@@ -131,22 +131,22 @@ impl Heap {
         Ok(Heap { local, memory: memory.clone(), outbox: Outbox::default(), rest: Rest::NONE })
     }
 
-    /// The node whose memory it asks for.
+    /// The node it asks for memory.
     pub fn node(&self) -> NodeId {
         self.local.node
     }
 
-    /// The memory that it is a heap of.
+    /// The memory this heap belongs to.
     pub fn memory(&self) -> &Arc<Memory> {
         &self.memory
     }
 
-    /// Allocates a block: of the smallest class that fits, or mapped if the request is larger than all classes. Its content is
-    /// arbitrary. It is usable until it is freed, by this heap or another one, or the last heap and the last owner of the
-    /// [`Memory`] are gone.
+    /// Allocates a block: of the smallest class that fits, or mapped if the request is larger than all classes. Its
+    /// content is arbitrary. It is usable until it is freed, by this heap or another one, or until the last heap and
+    /// the last owner of the [`Memory`] are gone.
     ///
     /// # Errors
-    /// The node has no memory left, nor have the others that may be asked; or no range has so many addresses.
+    /// The node has no memory left, nor have the others that may be asked; or no range has enough addresses.
     #[inline(always)]
     pub fn alloc(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
         if layout.align() <= LINE
@@ -169,7 +169,7 @@ impl Heap {
     /// [`Heap::alloc`], and all bytes of the layout are zero.
     ///
     /// # Errors
-    /// As [`Heap::alloc`].
+    /// Those of [`Heap::alloc`].
     pub fn alloc_zeroed(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
         let (block, zero) = self.alloc_slow(layout, MapRoom::Usual)?;
         if !zero {
@@ -202,7 +202,7 @@ impl Heap {
         Ok((block, zero))
     }
 
-    /// A block of the most occupied slab that has room, or of a new one.
+    /// A block of the most occupied slab with room, or of a new one.
     fn take_slow(&mut self, class: usize) -> Result<*mut u8, AllocError> {
         let mut collected = false;
         loop {
@@ -220,7 +220,7 @@ impl Heap {
                 let slab = self.fresh(class)?;
                 self.local.make_current(class, slab);
                 if slab.kind.get() == Kind::Runs {
-                    // A superblock that an ended heap has left has runs in use.
+                    // A superblock left by an ended heap has runs in use.
                     self.memory.superblocks.runs(slab).for_each(|run| self.local.adopt_run(&self.memory, run));
                 }
                 self.local.rank(&self.memory, class);
@@ -228,7 +228,7 @@ impl Heap {
         }
     }
 
-    /// A slab with room that this heap has not had.
+    /// A slab with room, new to this heap.
     fn fresh<'a>(&mut self, class: usize) -> Result<&'a Slab, AllocError> {
         let Local { number, node, .. } = self.local;
         let superblocks = &self.memory.superblocks;
@@ -254,14 +254,14 @@ impl Heap {
         Ok(slab)
     }
 
-    /// Frees a block, whichever heap it came from.
+    /// Frees a block of any heap.
     ///
     /// # Panics
     /// In debug builds, if it is not in use; in all builds, if no heap of this memory can have handed it out.
     ///
     /// # Safety
-    /// It came from a heap of the same [`Memory`] with this layout, or one that [`Heap::realloc`] was given for it since; it is
-    /// in use, and is not used after this call.
+    /// It came from a heap of the same [`Memory`] with this layout, or with the one last given to [`Heap::realloc`] for
+    /// it; it is in use, and is not used after this call.
     #[inline(always)]
     #[expect(unsafe_code, reason = "frees a block")]
     pub unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
@@ -284,10 +284,10 @@ impl Heap {
     /// Frees a block whose layout the caller doesn't know. Slower than [`Heap::free`] by a division.
     ///
     /// # Panics
-    /// As [`Heap::free`].
+    /// Those of [`Heap::free`].
     ///
     /// # Safety
-    /// As [`Heap::free`], whatever the layout was.
+    /// Those of [`Heap::free`], with any layout.
     #[expect(unsafe_code, reason = "frees a block")]
     pub unsafe fn free_any(&mut self, block: NonNull<u8>) {
         // SAFETY: says the caller.
@@ -295,7 +295,7 @@ impl Heap {
     }
 
     /// # Safety
-    /// As [`Heap::free`]; with `at_start`, the address is where the block begins.
+    /// Those of [`Heap::free`]; with `at_start`, the address is the block's beginning.
     #[cold]
     #[inline(never)]
     #[expect(unsafe_code, reason = "frees a block")]
@@ -306,7 +306,7 @@ impl Heap {
             true => (memory.slab_of(block), not_null(memory.superblocks.ranges.whole(block.as_ptr()))),
             false => memory.find(block),
         };
-        // SAFETY: the caller's, and where the block begins.
+        // SAFETY: the caller's, with the block's beginning.
         unsafe {
             match slab.owner() {
                 owner if owner == self.local.number => self.local.put(memory, slab, block),
@@ -345,14 +345,14 @@ impl Heap {
         }
     }
 
-    /// Changes a block's size: in place if the block has room and would be at least half used, or if it is mapped and the
-    /// addresses behind it are free; else by a copy.
+    /// Changes a block's size: in place if the block has room and would be at least half used, or if it is mapped and
+    /// the addresses behind it are free; else by a copy.
     ///
     /// # Errors
-    /// As [`Heap::alloc`]; the old block is then as it was.
+    /// Those of [`Heap::alloc`]; the old block is then unchanged.
     ///
     /// # Safety
-    /// As [`Heap::free`] for the old block, if the result is not an error.
+    /// Those of [`Heap::free`] for the old block, if the result is not an error.
     #[expect(unsafe_code, reason = "copies and frees a block")]
     pub unsafe fn realloc(&mut self, block: NonNull<u8>, old: Layout, size: usize) -> Result<NonNull<u8>, AllocError> {
         let slab = self.memory.slab_of(block);
@@ -380,7 +380,7 @@ impl Heap {
         Ok(copy)
     }
 
-    /// Sends home the blocks of other heaps that it has freed, and takes back its own blocks that others have freed. To be called
+    /// Sends home the blocks it has freed for other heaps, and takes back its own blocks freed by others. To be called
     /// when a task has finished, or now and then.
     pub fn finish_task(&mut self) {
         for place in &mut self.outbox.batches {
@@ -396,7 +396,7 @@ impl Heap {
         memory.doors.collect(local.number, rest, |block| local.take_in(memory, block));
     }
 
-    /// Gives back every superblock that has no block in use. To be called before a long sleep.
+    /// Gives back every superblock without blocks in use. To be called before a long sleep.
     pub fn trim(&mut self) {
         self.finish_task();
         // Small classes first: their slabs are blocks of the last class.
@@ -405,7 +405,7 @@ impl Heap {
 }
 
 impl Local {
-    /// Takes back a block that came by mail, or sends it on: its superblock may have another owner by now.
+    /// Takes back a block from the mail, or sends it on: its superblock may have another owner by now.
     fn take_in(&mut self, memory: &Memory, block: NonNull<u8>) {
         let slab = memory.slab_of(block);
         #[expect(unsafe_code, reason = "frees a block")]
@@ -433,10 +433,10 @@ impl Local {
         unsafe { self.put_in(memory, slab, block) };
     }
 
-    /// Takes back a block of a slab, which may be a run, and ranks the slab anew if needed.
+    /// Takes back a block of a slab, possibly a run, and ranks the slab anew if needed.
     ///
     /// # Safety
-    /// As `put`, for that slab.
+    /// Those of `put`, for that slab.
     #[expect(unsafe_code, reason = "frees a block")]
     unsafe fn put_in(&mut self, memory: &Memory, slab: &Slab, block: NonNull<u8>) {
         let class = slab.class();
@@ -457,7 +457,7 @@ impl Local {
         self.rank(memory, run.class());
     }
 
-    /// Makes the most occupied slab that has room the current one, lets at most one slab stay empty, and sets the floor.
+    /// Makes the most occupied slab with room the current one, lets at most one slab stay empty, and sets the floor.
     fn rank(&mut self, memory: &Memory, class: usize) {
         let current = self.current[class].slab();
         if let Some(highest) = self.ranks[class].highest()
@@ -477,8 +477,9 @@ impl Local {
             self.ranks[class].remove(slab);
             self.release(memory, slab);
         }
-        // A free below the next slab's occupancy would make that one the most occupied. A free that makes the current slab empty
-        // must look whether another one is empty. And a run is freed by its own slab, not as its superblock's block.
+        // A free below the next slab's occupancy would make the next slab the most occupied. A free that empties the
+        // current slab must look for another empty one. And a run is freed by its own slab, not as its superblock's
+        // block.
         let floor = self.ranks[class].highest().map_or(0, |highest| highest.max(1));
         current.floor.set(if class == memory.sizes.classes() { u32::MAX } else { floor });
     }
@@ -493,7 +494,7 @@ impl Local {
         self.current[class] = Current { slab: NonNull::from(slab), begin, bytes };
     }
 
-    /// Gives back a slab without blocks in use, which is neither current nor ranked.
+    /// Gives back a slab without blocks in use, neither current nor ranked.
     fn release(&mut self, memory: &Memory, slab: &Slab) {
         if slab.class() >= memory.sizes.small() {
             return memory.superblocks.release(slab);
@@ -501,7 +502,7 @@ impl Local {
         slab.kind.set(Kind::Unused);
         let start = not_null(slab.start());
         #[expect(unsafe_code, reason = "frees a run")]
-        // SAFETY: a run is a block of its superblock, which is this heap's as the run was; the run has no block in use.
+        // SAFETY: a run is a block of its superblock, this heap's as the run was; the run has no block in use.
         unsafe {
             self.put_in(memory, memory.slab_of(start), start);
         }
@@ -529,7 +530,7 @@ impl Drop for Heap {
     fn drop(&mut self) {
         self.trim();
         let Heap { local, memory, rest, .. } = self;
-        // Small slabs stay in their superblocks, which are of the last class.
+        // Small slabs stay in their superblocks, in the last class.
         for class in 0..local.current.len() {
             let current = local.current[class].slab();
             if !std::ptr::eq(current, &*local.none) {
@@ -542,7 +543,7 @@ impl Drop for Heap {
                 }
             }
         }
-        // In this order: a sender that comes later finds the mailbox closed and looks up the superblock's new owner.
+        // In this order: a later sender finds the mailbox closed and looks up the superblock's new owner.
         let rest = std::mem::replace(rest, Rest::NONE);
         memory.doors.close(local.number, rest, |block| local.take_in(memory, block));
     }
@@ -551,7 +552,8 @@ impl Drop for Heap {
 /// How many owners' blocks a heap holds back at a time.
 const OUTBOX: usize = 16;
 
-/// Blocks of one other heap, held back until there are enough to send. Its place in the outbox follows from the owner's number.
+/// Blocks of one other heap, held back until there are enough to send. The owner's number gives its place in the
+/// outbox.
 #[derive(Debug, Default)]
 struct Outbox {
     batches: [Option<Held>; OUTBOX],
@@ -576,7 +578,7 @@ impl Held {
 #[inline(always)]
 fn not_null(block: *mut u8) -> NonNull<u8> {
     #[expect(unsafe_code, reason = "a check for each allocation")]
-    // SAFETY: blocks lie in a node's range, which does not begin at zero.
+    // SAFETY: blocks lie in a node's range, and it does not begin at zero.
     unsafe {
         NonNull::new_unchecked(block)
     }
@@ -612,7 +614,7 @@ mod tests {
     }
 
     fn free(heap: &mut Heap, block: NonNull<u8>, size: usize) {
-        // SAFETY: tests free what they have allocated with that size, and no longer use it; or they await a panic.
+        // SAFETY: tests free blocks with the size of their allocation, and no longer use them; or they await a panic.
         unsafe { heap.free(block, bytes(size)) };
     }
 
@@ -646,7 +648,7 @@ mod tests {
             let mut live: Vec<NonNull<u8>> = Vec::new();
             let mut used: BTreeMap<usize, usize> = BTreeMap::new();
             for step in 0..if cfg!(miri) { 200 } else { 10_000 } {
-                // Up to a number of blocks, then down again, so that superblocks come and go.
+                // Up to a number of blocks, then down again, so superblocks come and go.
                 let most = capacity * if step / 500 % 2 == 0 { 6 } else { 2 };
                 if live.is_empty() || chance.next_u32() as usize % (2 * most) > live.len() {
                     let block = heap.alloc(bytes(size)).unwrap();
@@ -727,7 +729,7 @@ mod tests {
             assert_eq!(superblock(&memory, block), superblock(&memory, blocks[1]));
             assert_eq!(block, blocks[0], "freed while no heap owned it");
             assert_eq!((memory.counts(near).held, memory.counts(near).orphans), (1, 0));
-            // Freed to the new owner, whatever its number.
+            // Freed to the new owner, under any number.
             free(&mut stranger, blocks[1], size);
             stranger.finish_task();
             free(&mut heir, blocks[2], size);
@@ -748,7 +750,7 @@ mod tests {
             free(&mut other, blocks[0], 10_000);
             drop(ended);
             other.finish_task();
-            // A heap that has the same number and has adopted nothing is not the owner.
+            // A heap with the same number and without the adopted superblocks is not the owner.
             let mut other_now = heap(&memory, 1);
             free(&mut other_now, blocks[1], 10_000);
             other_now.finish_task();
@@ -863,7 +865,7 @@ mod tests {
             assert!(heap.realloc(block, bytes(3 << 20), 4 << 20).is_err());
             mapped(3 << 20);
             pages.set_free(node, 64 << 20);
-            // Memory that is given back can be used by others, and the rest keeps its content.
+            // Memory given back can be used by others, and the rest keeps its content.
             assert_eq!(heap.realloc(block, bytes(3 << 20), first + 9), Ok(block));
             mapped(first + 9);
             assert!((0..first + 9).step_by(step).all(|at| block.add(at).read() == if at < first { 7 } else { 8 }));
@@ -930,7 +932,7 @@ mod tests {
         let (memory, _) = memory(options());
         let (mut one, mut other) = (heap(&memory, 0), heap(&memory, 1));
         let range = |block: NonNull<u8>, bytes: usize| block.addr().get()..block.addr().get() + bytes;
-        // A block of a run, one of a superblock, a mapped one, and one whose address lies inside of its block.
+        // A block of a run, one of a superblock, a mapped one, and one with an address inside of its block.
         for (size, align) in [(3000, 8), (10_000, 8), (2 << 20, 8), (10_000, 1 << 13)] {
             let layout = Layout::from_size_align(size, align).unwrap();
             let (kept, freed) = (one.alloc(layout).unwrap(), one.alloc(layout).unwrap());

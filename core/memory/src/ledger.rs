@@ -1,8 +1,8 @@
-//! In debug builds, where every block in use begins and ends: finds a double or foreign free at the call, and the use of a freed
-//! block when the caller asks for it. In release builds, nothing.
+//! In debug builds, the beginning and the end of every block in use: finds a double or foreign free at the call, and
+//! the use of a freed block when the caller asks for it. In release builds, nothing.
 //!
-//! Headers could not tell: a freed block may be in its owner's list, held by another heap, or in a mailbox, and their owners
-//! change these without a lock.
+//! Headers could not tell: a freed block may be in its owner's list, held by another heap, or in a mailbox, and their
+//! owners change these without a lock.
 
 #[cfg(debug_assertions)]
 use std::{collections::BTreeMap, sync::Mutex};
@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    /// Where each block begins, and where it ends. Addresses are compared, never followed.
+    /// The beginning and the end of each block. Addresses are compared, never followed.
     #[cfg(debug_assertions)]
     blocks: Mutex<BTreeMap<usize, usize>>,
 }
@@ -33,26 +33,26 @@ impl Ledger {
         f(&mut self.lock())
     }
 
-    /// Notes that a block of so many bytes is in use.
+    /// Notes a block of this number of bytes as in use.
     pub(crate) fn taken(&self, block: NonNull<u8>, bytes: impl FnOnce() -> usize) {
         let other = self.resized(block, bytes);
         assert!(other.is_none(), "the block at {block:p} was handed out while in use");
     }
 
-    /// Notes that a block has so many bytes from now on. Gives where it ended before.
+    /// Notes the new number of a block's bytes. Gives its former end.
     pub(crate) fn resized(&self, block: NonNull<u8>, bytes: impl FnOnce() -> usize) -> Option<usize> {
         let start = block.addr().get();
         let end = start + bytes();
         self.with(|blocks| blocks.insert(start, end))
     }
 
-    /// Notes that a block is free. Panics if it was not in use.
+    /// Notes a block as free. Panics if it was not in use.
     pub(crate) fn freed(&self, block: NonNull<u8>) {
         let was = self.with(|blocks| blocks.remove(&block.addr().get()));
         assert!(was.is_some(), "freeing {block:p}, which is not in use: it was freed before, or never handed out");
     }
 
-    /// The first address of a range that is in no block in use.
+    /// The first address of a range outside of all blocks in use.
     pub(crate) fn freed_in(&self, range: Range<usize>) -> Option<usize> {
         self.with(|blocks| {
             let mut at = range.start;

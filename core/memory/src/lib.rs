@@ -1,4 +1,4 @@
-//! Memory that knows its node: the allocator, over pages from a source that the caller provides.
+//! NUMA-aware memory: the allocator, over pages from the caller's source.
 //!
 //! Falt, Kruliš, Bednárek, Yaghob, Zavoral, "Towards Efficient Locality Aware Parallel Data Stream Processing", §5: a
 //! superblock allocator for each node and a local allocator for each thread. Nothing here calls the operating system,
@@ -12,8 +12,8 @@
 //!  Pages   a trait               reserve, place, commit, decommit, release
 //! ```
 //!
-//! Large, long-lived memory is placed by a [`distribution`] ([`Memory::place`]): [`Placed`] bytes, a [`DistArray`]. Items of one
-//! size come from a [`DistPool`] over mapped blocks.
+//! Large, long-lived memory is placed by a [`distribution`] ([`Memory::place`]): [`Placed`] bytes, a [`DistArray`].
+//! Items of one size come from a [`DistPool`] over mapped blocks.
 //!
 //! Each node has one range of addresses, so [`Region::node_of`] is arithmetic.
 

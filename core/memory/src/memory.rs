@@ -1,4 +1,4 @@
-//! The part that all heaps share: ranges, superblocks, and the ways between heaps.
+//! The part shared by all heaps: ranges, superblocks, and the ways between heaps.
 
 use crate::distribution::Distribution;
 use crate::foreign::{Batch, Doors, Foreign};
@@ -16,30 +16,30 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use vicus_topology::{NodeId, Topology};
 
-/// How memory is cut, placed and kept. The defaults are those of Falt et al. §5 where they have one.
+/// The cut, the place and the keeping of memory. The defaults are those of Falt et al. §5 if they have one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemoryOptions {
     /// Bytes of a superblock: from 1 MiB, a multiple of 64 KiB. 10 MiB.
     pub superblock_bytes: usize,
-    /// Addresses, not memory, that are reserved for each node, in bytes. 1 TiB; a runtime chooses fewer, in proportion to its
+    /// Addresses, not memory, reserved for each node, in bytes. 1 TiB; a runtime chooses fewer, in proportion to its
     /// machine's memory.
     pub range_bytes: usize,
-    /// Addresses, not memory, that are reserved for what is placed ([`Memory::place`]) when something first is, in bytes.
-    /// 1 TiB; a runtime chooses fewer here as well.
+    /// Addresses, not memory, reserved for placed memory ([`Memory::place`]) at the first placement, in bytes. 1 TiB; a
+    /// runtime chooses fewer here as well.
     pub placed_bytes: usize,
-    /// The distribution of placed memory for which none is chosen. Standard.
+    /// The default distribution of placed memory. Standard.
     pub distribution: Distribution,
-    /// The block sizes that heaps serve; larger blocks are mapped.
+    /// The block sizes heaps serve; larger blocks are mapped.
     pub series: Series,
-    /// What happens when a node is full.
+    /// The answer of a full node.
     pub when_full: WhenFull,
-    /// How blocks go back to the heap that owns them.
+    /// The way of blocks back to their heap.
     pub foreign: Foreign,
     /// The largest number of heaps at a time. 256.
     pub heaps: usize,
     /// How many blocks of one owner a heap holds back before it sends them (with mailboxes): at least one. 32.
     pub batch_blocks: usize,
-    /// It also sends them as soon as the blocks held back for one owner have so many bytes. 1 MiB.
+    /// It also sends them as soon as the blocks held back for one owner have this number of bytes. 1 MiB.
     pub batch_bytes: usize,
     /// How many released superblocks a node keeps for the next heap; see [`Memory::give_back`]. 8.
     pub superblocks_waiting: usize,
@@ -49,8 +49,8 @@ pub struct MemoryOptions {
     pub decay_ticks: u64,
     /// Whether to ask for huge pages.
     pub huge_pages: bool,
-    /// Whether a heap touches every page of a fresh superblock at once, as Falt et al. §5.2 do to place it. Here mbind(2)
-    /// places it; touching ahead only moves the cost of the page faults to the allocation.
+    /// Whether a heap touches every page of a fresh superblock at once, as Falt et al. §5.2 do to place it. Here
+    /// mbind(2) places it; touching ahead only moves the cost of the page faults to the allocation.
     pub touch_ahead: bool,
 }
 
@@ -100,7 +100,7 @@ pub enum OptionsError {
         range_bytes: usize,
         /// How many nodes.
         nodes: usize,
-        /// What the page source said.
+        /// The page source's error.
         error: PageError,
     },
 }
@@ -134,7 +134,7 @@ impl std::error::Error for OptionsError {}
 pub enum AllocError {
     /// The node has no memory left, and no other node may be asked, or none had any.
     Exhausted {
-        /// The node whose memory was asked for.
+        /// The requested node.
         node: NodeId,
         /// Tells whether others were asked.
         when_full: WhenFull,
@@ -143,14 +143,14 @@ pub enum AllocError {
     },
     /// No node's range has so many bytes in a row, aligned so.
     TooLarge {
-        /// The size that was asked for.
+        /// The requested size.
         bytes: usize,
-        /// The alignment that was asked for.
+        /// The requested alignment.
         align: usize,
     },
     /// There is no such node.
     NoSuchNode {
-        /// The node that was asked for.
+        /// The requested node.
         node: NodeId,
         /// How many there are.
         nodes: usize,
@@ -181,10 +181,10 @@ impl fmt::Display for AllocError {
 
 impl std::error::Error for AllocError {}
 
-/// Memory that knows its node: what all heaps of a process share.
+/// NUMA-aware memory, shared by all heaps of a process.
 ///
-/// Each node has one range of addresses, cut into superblocks; heaps ([`crate::Heap`]) take superblocks and cut them into
-/// blocks. This value lives until the last heap is gone; its addresses are then given back.
+/// Each node has one range of addresses, cut into superblocks; heaps ([`crate::Heap`]) take superblocks and cut them
+/// into blocks. This value lives until the last heap is gone; its addresses are then given back.
 #[derive(Debug)]
 pub struct Memory {
     pub(crate) options: MemoryOptions,
@@ -197,7 +197,7 @@ pub struct Memory {
 }
 
 #[expect(unsafe_code, reason = "it has pointers to headers")]
-// SAFETY: headers' owners are atomic; all other fields belong to the heap that owns the slab or to the holder of its pool's lock
+// SAFETY: headers' owners are atomic; all other fields belong to the slab's heap or to the holder of its pool's lock
 // (see `Slab`). The range's base is only read.
 unsafe impl Send for Memory {}
 
@@ -235,8 +235,8 @@ impl Memory {
         let classes = sizes.classes() + 1;
         let neighbours = Arc::new(Neighbours::new(topology));
         let placing = Placing::new(&pages, topology, &neighbours, &options);
-        // A node whose memory this process may not use: its heaps have that of the nearest node that has some, so this is no
-        // refusal.
+        // The process may not use this node's memory: its heaps have memory of the nearest node with some, so this is
+        // no refusal.
         let gives_none =
             |error: &PageError| matches!(error, PageError::NoSuchNode(node) if !placing.is_location(*node));
         unplaced.retain(|error| !gives_none(error));
@@ -252,7 +252,7 @@ impl Memory {
         }))
     }
 
-    /// For tests: on fake pages, whose calls are those that come from now on.
+    /// For tests: on fake pages, with the calls recorded from now on.
     #[cfg(test)]
     pub(crate) fn on_fake_pages(
         machine: &Topology,
@@ -264,7 +264,7 @@ impl Memory {
         (memory, pages)
     }
 
-    /// The options that it was made with.
+    /// The options it was made with.
     pub fn options(&self) -> &MemoryOptions {
         &self.options
     }
@@ -284,8 +284,8 @@ impl Memory {
         self.superblocks.nodes()
     }
 
-    /// What the page source refused to place; there, the first touch decides. Empty if all is well. A node without usable memory
-    /// is not a refusal: its heaps have the memory of the nearest location.
+    /// The page source's refusals to place memory; there, the first touch decides. Empty if all is well. A node without
+    /// usable memory is not a refusal: its heaps have the memory of the nearest location.
     pub fn unplaced(&self) -> &[PageError] {
         &self.unplaced
     }
@@ -295,26 +295,27 @@ impl Memory {
         self.superblocks.counts(node)
     }
 
-    /// Tells the time, as a number that never falls: memory that has waited for [`MemoryOptions::decay_ticks`] is given back.
+    /// Tells the time, as a number that never falls: memory that has waited for [`MemoryOptions::decay_ticks`] is given
+    /// back.
     pub fn tick(&self, now: u64) {
         self.superblocks.tick(now);
     }
 
-    /// Gives back a part of the memory that waits beyond [`MemoryOptions::superblocks_waiting`] and [`MemoryOptions::mapped_waiting_bytes`],
-    /// and says whether there is more. Frees let it wait, up to four times the bounds, because giving back takes time. To be
-    /// called when the caller is idle.
+    /// Gives back a part of the memory waiting beyond [`MemoryOptions::superblocks_waiting`] and
+    /// [`MemoryOptions::mapped_waiting_bytes`], and says whether there is more. Frees let it wait, up to four times the
+    /// bounds, because giving back takes time. To be called when the caller is idle.
     pub fn give_back(&self) -> bool {
         self.superblocks.give_back()
     }
 
-    /// How many bytes may wait from now on, on all nodes together, whatever the options allow beyond that: a free gives
-    /// back at once what waits beyond it. For a program whose memory has a limit, which changes the bound with what it
-    /// has left. What waits already stays until [`Memory::hold_to_bound`].
+    /// The bytes that may wait from now on, on all nodes together, even if the options allow more: a free gives back
+    /// the excess at once. For a program with limited memory, to adapt the bound to the rest. Waiting memory stays
+    /// until [`Memory::hold_to_bound`].
     pub fn let_wait(&self, bytes: usize) {
         self.superblocks.let_wait(bytes);
     }
 
-    /// Gives back what waits beyond the bound of [`Memory::let_wait`].
+    /// Gives back waiting memory beyond the bound of [`Memory::let_wait`].
     pub fn hold_to_bound(&self) {
         self.superblocks.hold_to_bound();
     }
@@ -326,7 +327,7 @@ impl Memory {
         (0..self.nodes()).map(|node| bytes(on(node))).sum()
     }
 
-    /// Frees a block from a thread that has no heap: it goes at once to the heap that owns it.
+    /// Frees a block from a thread without a heap: it goes at once to its owner.
     ///
     /// # Safety
     /// The block came from a heap of this memory, is in use, and is not used after this call.
@@ -345,12 +346,12 @@ impl Memory {
         slab.block_bytes() - (pointer.addr().get() - block.addr().get())
     }
 
-    /// The first address of a range that begins in this memory and is not in use: freed, or never given out. `None` if all of it
-    /// is in use, or if it is other memory. A free in another thread during this call may be seen or not.
+    /// The first address of a range that begins in this memory and is not in use: freed, or never given out. `None` if
+    /// all of it is in use, or if it is other memory. A free in another thread during this call may be seen or not.
     ///
-    /// Placed memory is known in every build, heaps' blocks only in builds with debug assertions: in others they count as in use.
-    /// So do the items of a [`DistPool`](crate::DistPool) for as long as it lives. Memory that was freed and given out again
-    /// counts as in use.
+    /// Placed memory is known in every build, heaps' blocks only in builds with debug assertions: in others they count
+    /// as in use. So do the items of a [`DistPool`](crate::DistPool) for as long as it lives. Memory freed and given
+    /// out again counts as in use.
     pub fn freed_in(&self, range: Range<usize>) -> Option<usize> {
         match self.superblocks.ranges.index(range.start) {
             Some(_) => self.ledger.freed_in(range),
@@ -358,7 +359,7 @@ impl Memory {
         }
     }
 
-    /// The superblock's header and the beginning of the block that an address is in. Panics if it is in none.
+    /// The superblock's header and the beginning of the block around an address. Panics if it is in none.
     pub(crate) fn find<'a>(&self, pointer: NonNull<u8>) -> (&'a Slab, NonNull<u8>) {
         let slab = self.slab_of(pointer);
         let whole = self.superblocks.ranges.whole(pointer.as_ptr());
@@ -380,7 +381,7 @@ impl Memory {
         }
     }
 
-    /// The header of the slab that a block is cut from: the superblock's, or the run's.
+    /// The header of a block's slab: the superblock's, or the run's.
     pub(crate) fn small_slab<'a>(&self, slab: &'a Slab, block: NonNull<u8>) -> &'a Slab {
         match slab.kind.get() {
             Kind::Runs => self.superblocks.run(slab, block.as_ptr()).0,
@@ -391,10 +392,10 @@ impl Memory {
     /// Sends a block to the present owner of its superblock.
     ///
     /// # Safety
-    /// It is the beginning of a block in use, which is not used after this call.
+    /// It is the beginning of a block in use. The block is not used after this call.
     #[expect(unsafe_code, reason = "frees a block")]
     pub(crate) unsafe fn send_home(&self, from: u32, slab: &Slab, block: NonNull<u8>) {
-        // SAFETY: all three ask for what the caller promises.
+        // SAFETY: all three ask for the caller's promise.
         unsafe {
             if slab.kind.get() == Kind::Mapped {
                 return self.superblocks.unmap(slab);
@@ -416,7 +417,7 @@ impl Memory {
         }
     }
 
-    /// Sends blocks whose heap has ended to their present owners.
+    /// Sends blocks of an ended heap to their present owners.
     #[cold]
     #[expect(unsafe_code, reason = "frees blocks")]
     pub(crate) fn send_again(&self, from: u32, batch: Batch) {

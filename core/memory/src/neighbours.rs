@@ -1,4 +1,4 @@
-//! Which nodes are asked for memory, and in which order, as [`WhenFull`] allows.
+//! The nodes to ask for memory, and their order, as [`WhenFull`] allows.
 
 use crate::pages::WhenFull;
 use vicus_topology::{NodeId, Topology};
@@ -8,7 +8,7 @@ use vicus_topology::{NodeId, Topology};
 pub(crate) enum Room {
     /// It must: if pages may lie elsewhere, the system refuses none, so the room is checked first.
     Needed,
-    /// It need not: the system may find room that it does not count as free, or refuses.
+    /// It need not: the system may find room it does not count as free, or refuses.
     Unchecked,
 }
 
@@ -29,8 +29,8 @@ impl Neighbours {
         &self.near[node.index()]
     }
 
-    /// The nodes to ask for memory, in order: those that have room, the nearest first; then, if there are several nodes, the node
-    /// itself without a check.
+    /// The nodes to ask for memory, in order: those with room, the nearest first; then, if there are several nodes, the
+    /// node itself without a check.
     pub(crate) fn turns(&self, node: NodeId, when_full: WhenFull) -> impl Iterator<Item = (NodeId, Room)> {
         let others: &[NodeId] = if when_full == WhenFull::Strict { &[] } else { &self.near(node)[1..] };
         let with_room = (!others.is_empty()).then_some(node).into_iter().chain(others.iter().copied());

@@ -1,7 +1,7 @@
-//! Where pages come from: a trait, so that this crate calls no operating system, and a fake for tests.
+//! The source of pages: a trait, since this crate calls no operating system, and a fake for tests.
 //!
-//! The order of calls for a range is: reserve, place (before anything is touched), then commit and decommit parts of it any
-//! number of times, release. Committed memory is zero when it is fresh, and again after each decommit.
+//! The order of calls for a range is: reserve, place (before anything is touched), then commit and decommit parts of it
+//! any number of times, release. Committed memory is zero when it is fresh, and again after each decommit.
 
 use crate::sync::Mutex;
 use std::alloc::Layout;
@@ -9,24 +9,24 @@ use std::fmt;
 use std::ptr::NonNull;
 use vicus_topology::NodeId;
 
-/// What happens when a node has no page left.
+/// The answer to a request for a page of a full node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum WhenFull {
-    /// The nearest node that has one gives it, and this is counted.
+    /// The nearest node with a page gives it, and this is counted.
     #[default]
     Preferred,
-    /// The request is refused. Granted pages may be touched at once, so that they are certain.
+    /// The request is refused. Granted pages may be touched at once, so they are certain.
     Strict,
 }
 
-/// On which nodes the pages of a range shall lie.
+/// The nodes for the pages of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Placement<'a> {
     /// All on one node.
     On(NodeId, WhenFull),
-    /// Page by page in turn over these nodes, which ascend by the system's numbers; [`Pages::turn`] tells which node is next.
+    /// Page by page in turn over these nodes, ascending by the system's numbers; [`Pages::turn`] tells the next node.
     Interleaved(&'a [NodeId]),
-    /// As the machine does by default; takes back an earlier placement.
+    /// The machine's default; takes back an earlier placement.
     Standard,
 }
 
@@ -56,8 +56,9 @@ impl std::error::Error for PageError {}
 /// A source of pages.
 ///
 /// # Safety
-/// The addresses that [`Pages::reserve`] returns are aligned as asked, belong to the caller alone until they are released, and do
-/// not move. Committed memory can be read and written; its contents are initialised and stay until it is decommitted.
+/// The addresses returned by [`Pages::reserve`] are aligned as asked, belong to the caller alone until they are
+/// released, and do not move. Committed memory can be read and written; its contents are initialised and stay until it
+/// is decommitted.
 #[expect(unsafe_code, reason = "the allocator hands out this memory")]
 pub unsafe trait Pages: Send + Sync {
     /// The granularity of all sizes and addresses here, in bytes: a power of two.
@@ -69,16 +70,16 @@ pub unsafe trait Pages: Send + Sync {
     /// There are fewer addresses.
     fn reserve(&self, bytes: usize, align: usize) -> Result<NonNull<u8>, PageError>;
 
-    /// Says where the pages of a part of a reserved range shall lie, once they are touched.
+    /// Chooses the nodes for the pages of a part of a reserved range, once they are touched.
     ///
     /// # Errors
     /// There is no such node, or the source can't place at all, or not like this; the range is usable all the same.
     ///
     /// # Safety
-    /// The part is in a range that this source reserved, and nothing in it was touched since.
+    /// The part is in a range reserved by this source, and nothing in it was touched since.
     unsafe fn place(&self, start: NonNull<u8>, bytes: usize, placement: Placement<'_>) -> Result<(), PageError>;
 
-    /// The node of the page at an address, as an index into so many nodes over which pages are interleaved.
+    /// The node of the page at an address, as an index into the `nodes` that pages are interleaved over.
     fn turn(&self, address: usize, nodes: usize) -> usize;
 
     /// Whether this process may use a node's memory.
@@ -87,27 +88,28 @@ pub unsafe trait Pages: Send + Sync {
     /// Whether a node has so many bytes left, as far as the source can tell: other processes may take them meanwhile.
     fn has_room(&self, node: NodeId, bytes: usize) -> bool;
 
-    /// Makes a part of a placed range usable, on `node` as far as the source can tell, or on those that it was interleaved
-    /// over. It reads as zeros.
+    /// Makes a part of a placed range usable, on `node` as far as the source can tell, or on the nodes it was
+    /// interleaved over. It reads as zeros.
     ///
     /// # Errors
     /// [`PageError::Full`] if the node or the machine has no memory left; then nothing is committed.
     ///
     /// # Safety
-    /// The part is in a range that this source reserved, and it is not committed.
+    /// The part is in a range reserved by this source, and it is not committed.
     unsafe fn commit(&self, start: NonNull<u8>, bytes: usize, node: NodeId) -> Result<(), PageError>;
 
-    /// Gives committed memory back, in whole or in part, also several committed parts in a row; the addresses stay reserved.
+    /// Gives committed memory back, in whole or in part, also several committed parts in a row; the addresses stay
+    /// reserved.
     ///
     /// # Safety
     /// All of it was committed, and none of it is read or written afterwards.
     unsafe fn decommit(&self, start: NonNull<u8>, bytes: usize, node: NodeId);
 
-    /// Moves a committed part, one that was committed in one call, to another node. Its contents stay, also while other threads
+    /// Moves a committed part, one committed in one call, to another node. Its contents stay, also while other threads
     /// use them, and also if it is refused.
     ///
     /// # Errors
-    /// As [`Pages::place`]; [`PageError::Full`] if the memory is strict and the node has no room.
+    /// Those of [`Pages::place`]; [`PageError::Full`] if the memory is strict and the node has no room.
     ///
     /// # Safety
     /// The part was committed.
@@ -122,25 +124,25 @@ pub unsafe trait Pages: Send + Sync {
     /// Gives a whole reserved range back.
     ///
     /// # Safety
-    /// It is a range that [`Pages::reserve`] returned, with the same size and alignment, and is not used after this call.
+    /// The range was returned by [`Pages::reserve`], with the same size and alignment, and is not used after this call.
     unsafe fn release(&self, start: NonNull<u8>, bytes: usize, align: usize);
 
     /// Asks for huge pages in a part before it is touched. A hint: it can't fail.
     ///
     /// # Safety
-    /// As for [`Pages::place`].
+    /// Those of [`Pages::place`].
     unsafe fn advise_huge(&self, start: NonNull<u8>, bytes: usize);
 
-    /// The nodes on which these addresses' pages really lie; `None` for a page that has none yet.
+    /// The real nodes of these addresses' pages; `None` for a page without memory yet.
     fn truth(&self, addresses: &[usize]) -> Vec<Option<NodeId>>;
 }
 
-/// One call that a [`FakePages`] saw. Addresses are counted from the start of the range they are in.
+/// One call seen by a [`FakePages`]. Addresses are counted from the start of their range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
     /// [`Pages::reserve`]: bytes, alignment.
     Reserve(usize, usize),
-    /// [`Pages::place`] on one node: offset, bytes, node, and what if it is full.
+    /// [`Pages::place`] on one node: offset, bytes, node, and the answer if it is full.
     Place(usize, usize, NodeId, WhenFull),
     /// [`Pages::place`] in turn over nodes, or as the machine does it (no nodes): offset, bytes, nodes.
     Interleave(usize, usize, Vec<NodeId>),
@@ -156,8 +158,8 @@ pub enum Call {
     AdviseHuge(usize, usize),
 }
 
-/// A page source for tests: plain memory whose nodes are only noted, and a record of all calls. It can be full on a node, and it
-/// panics when a caller breaks the rules: commits what is committed, or writes to what is not.
+/// A page source for tests: plain memory with noted nodes, and a record of all calls. It can be full on a node, and it
+/// panics when a caller breaks the rules: commits committed memory, or has written to uncommitted memory.
 ///
 /// ```
 /// use vicus_memory::{FakePages, PageError, Pages};
@@ -177,11 +179,11 @@ pub struct FakePages {
 #[derive(Debug)]
 struct Fake {
     ranges: Vec<FakeRange>,
-    /// Bytes that each node can still commit.
+    /// Bytes each node can still commit.
     free: Vec<usize>,
     /// Nodes whose memory this process may not use.
     forbidden: Vec<NodeId>,
-    /// The error with which placing is refused; `None` if everything is placed.
+    /// The error of each refused placement; `None` if everything is placed.
     refusal: Option<PageError>,
     calls: Vec<Call>,
 }
@@ -193,7 +195,7 @@ struct FakeRange {
     align: usize,
     /// How far behind the beginning of the allocation the range begins.
     lead: usize,
-    /// Parts that are interleaved.
+    /// The interleaved parts.
     interleaved: Vec<CommittedPart>,
     committed: Vec<CommittedPart>,
 }
@@ -232,14 +234,14 @@ impl CommittedPart {
 
 const FAKE_PAGE: usize = 4096;
 
-/// The layout of an allocation that contains an aligned range. It is not aligned itself: the standard allocator would then touch
-/// all of it to make it zero.
+/// The layout of an allocation around an aligned range. It is not aligned itself: the standard allocator would then
+/// touch all of it to make it zero.
 fn fake_layout(bytes: usize, align: usize) -> Option<Layout> {
     Layout::from_size_align(bytes.checked_add(align)?, 16).ok()
 }
 
 impl FakePages {
-    /// A source for so many nodes, none of which is ever full.
+    /// A source for this number of nodes, none of them ever full.
     pub fn new(nodes: usize) -> FakePages {
         let free = vec![usize::MAX; nodes];
         FakePages {
@@ -306,7 +308,7 @@ impl Fake {
         (range, offset)
     }
 
-    /// Notes that a part of a range that begins there is not committed any more.
+    /// Notes the end of the commitment of a range's part that begins there.
     fn give_back(&mut self, part: &CommittedPart, start: usize) {
         for (at, free) in self.free.iter_mut().enumerate() {
             *free = free.saturating_add(part.bytes_on(NodeId::new(at), start));
@@ -393,9 +395,9 @@ unsafe impl Pages for FakePages {
             }
             // Miri finds such writes by itself, and is slow.
             if cfg!(debug_assertions) && !cfg!(miri) {
-                // In a large part only one word of each page is looked at, so that not all of it is touched.
+                // In a large part only one word of each page is looked at, so not all of it is touched.
                 let step = if bytes <= 4 << 20 { 8 } else { FAKE_PAGE };
-                // SAFETY: in the range, which is initialised; the caller owns the part.
+                // SAFETY: in the range, and the range is initialised; the caller owns the part.
                 let dirty = (0..bytes).step_by(step).find(|&at| unsafe { start.add(at).cast::<u64>().read() } != 0);
                 assert_eq!(dirty, None, "memory at {offset} was written to before it was committed");
             }

@@ -1,8 +1,8 @@
-//! Memory that lies as a distribution says: whole pages, placed before they are touched.
+//! Memory placed by a distribution: whole pages, placed before they are touched.
 //!
-//! Muddukrishna et al. §3 hand the pages to libnuma and then can't tell where they are ("the locality-aware scheduler is unable
-//! to query" them). We differ: placed ranges lie in a region of their own, whose atlas ([`crate::atlas`]) knows for each address
-//! at which location it was asked to lie.
+//! Muddukrishna et al. §3 hand the pages to libnuma and then can't tell their places ("the locality-aware scheduler is
+//! unable to query" them). We differ: placed ranges lie in a region of their own, and its atlas ([`crate::atlas`])
+//! knows the requested location of each address.
 
 use crate::atlas::{Atlas, Entry, PlotData};
 use crate::distribution::{self, Arrangement, Distribution, DistributionError, Distributor};
@@ -17,8 +17,8 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use vicus_topology::{ByPlace, LocationId, NoSuchPlace, NodeId, Place, Topology};
 
-/// The most runs that a range may lie in: each is a mapping of the kernel's, of which a process may have about 65,000. Page by
-/// page in turn is one run.
+/// The most runs of a range: each is a mapping of the kernel's, and a process may have about 65,000. Page by page in
+/// turn is one run.
 pub const MOST_RUNS: usize = 1 << 14;
 
 /// Why memory could not be placed.
@@ -28,14 +28,14 @@ pub enum PlaceError {
     Distribution(DistributionError),
     /// The region of placed ranges has no row of so many free addresses, aligned so.
     TooLarge {
-        /// The size that was asked for.
+        /// The requested size.
         bytes: usize,
-        /// The alignment that was asked for.
+        /// The requested alignment.
         align: usize,
     },
     /// A node has no memory left, and no other node may be asked, or none had any.
     Exhausted {
-        /// The node whose memory was asked for.
+        /// The requested node.
         node: NodeId,
         /// How many bytes of it.
         bytes: usize,
@@ -82,16 +82,16 @@ pub struct Footprint {
     pub unknown: usize,
 }
 
-/// Some bytes that lie in one place; see [`Memory::tell`].
+/// Some bytes in one place; see [`Memory::tell`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeBytes {
     /// The node; `None` if it is unknown.
     pub node: Option<NodeId>,
-    /// Which of the places that share the node's memory they belong to.
+    /// Their number among the places that share the node's memory.
     pub home: usize,
     /// How many there are.
     pub bytes: usize,
-    /// Whether no node was asked for, and the page source has said where they lie: there they may not stay.
+    /// Whether no node was requested, and the page source has told their place: they may not stay there.
     pub is_learned: bool,
 }
 
@@ -104,16 +104,16 @@ impl Footprint {
 /// How many addresses the page source is asked about in one call.
 const BATCH: usize = 512;
 
-/// Pages that were asked to lie on one node.
+/// Pages requested on one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Audit {
-    /// Pages that lie there.
+    /// Pages on this node.
     pub there: usize,
-    /// Pages that lie on other nodes.
+    /// Pages on other nodes.
     pub elsewhere: usize,
 }
 
-/// What a memory needs to place ranges.
+/// A memory's means to place ranges.
 #[derive(Debug)]
 pub(crate) struct Placing {
     pages: Arc<dyn Pages>,
@@ -123,7 +123,7 @@ pub(crate) struct Placing {
     making: Mutex<()>,
     region_bytes: usize,
     distributor: Distributor,
-    /// The node of each location: the nodes that have usable memory, ascending by the system's numbers.
+    /// The node of each location: the nodes with usable memory, ascending by the system's numbers.
     locations: Vec<NodeId>,
     /// The location for each place: the nearest to its node.
     nearest: ByPlace<LocationId>,
@@ -132,7 +132,7 @@ pub(crate) struct Placing {
     huge_pages: bool,
     /// Why the page source first refused to place something.
     refusal: OnceLock<PageError>,
-    /// Whether there are several nodes: only then is it worth knowing where unplaced pages lie.
+    /// Whether there are several nodes: only then is the place of unplaced pages worth knowing.
     learns: bool,
 }
 
@@ -151,7 +151,7 @@ impl Placing {
             // No node seems to have memory; the first touch then decides for all ranges.
             locations = nodes.clone().filter(has_memory).collect();
         }
-        // The order in which a system takes turns.
+        // The order of a system's turns.
         locations.sort_by_key(|node| topology.nodes[node.index()].os_index);
         let nearest = ByPlace::new(topology, |place| {
             let nodes = neighbours.near(topology.node_of(place));
@@ -186,13 +186,14 @@ impl Placing {
         Ok(self.atlas.get_or_init(|| atlas))
     }
 
-    /// The locks, in the order in which they are taken.
+    /// The locks, in the order they are taken in.
     pub(crate) fn lock(&self) -> (MutexGuard<'_, ()>, Option<crate::sync::MutexGuard<'_, crate::atlas::State>>) {
         let making = self.making.lock().expect("nothing panics while the atlas is made");
         (making, self.atlas.get().map(Atlas::lock))
     }
 
-    /// Whether each node has room for its part, if the memory is strict: one run may fit where all of them don't.
+    /// Whether each node has room for its part, if the memory is strict: a part may have room where all of them
+    /// together have none.
     fn has_room(&self, plan: &PlacePlan) -> Result<(), PlaceError> {
         if self.when_full == WhenFull::Preferred {
             return Ok(());
@@ -227,7 +228,7 @@ impl Placing {
         self.locations.contains(&node)
     }
 
-    /// Notes that something could not be placed; there, the first touch decides.
+    /// Notes a refused placement; there, the first touch decides.
     pub(crate) fn refused(&self, error: PageError) {
         // The first error stays.
         let _ = self.refusal.set(error);
@@ -247,12 +248,12 @@ impl Placing {
         self.atlas.get().and_then(|atlas| atlas.ask(address, |data| data.is_in_one_place())).unwrap_or(false)
     }
 
-    /// Whether the range that an address is in is unplaced.
+    /// Whether an address is in an unplaced range.
     fn is_unplaced(&self, address: usize) -> bool {
         self.atlas.get().and_then(|atlas| atlas.ask(address, |data| data.is_unplaced())).unwrap_or(false)
     }
 
-    /// The first address of a range that is in the region and not in use.
+    /// The first address of a range in the region that is not in use.
     pub(crate) fn freed_in(&self, range: Range<usize>) -> Option<usize> {
         let atlas = self.atlas.get()?;
         let mut at = range.start;
@@ -265,7 +266,8 @@ impl Placing {
         None
     }
 
-    /// Tells where the bytes from `from` up to `end` lie, as far as they are in one range or in none. Gives where that ends.
+    /// Tells the places of the bytes from `from` up to `end`, as far as they are in one range or in none. Gives the end
+    /// of this part.
     fn tally(&self, from: usize, end: usize, cycle: usize, tell: &mut dyn FnMut(NodeBytes)) -> usize {
         let Some(atlas) = self.atlas.get() else {
             tell(NodeBytes { node: None, home: 0, bytes: end - from, is_learned: false });
@@ -310,8 +312,7 @@ pub struct Rows {
 }
 
 impl Placing {
-    /// As [`Placing::tally`], of rows that are all in one range, whose place was asked for everywhere. Returns whether
-    /// they are.
+    /// Like [`Placing::tally`], for rows all in one range with requested places only. Returns whether they are.
     fn tally_rows(&self, rows: &Rows, cycle: usize, tell: &mut dyn FnMut(NodeBytes)) -> bool {
         let (Some(atlas), Some(before)) = (self.atlas.get(), rows.count.checked_sub(1)) else { return false };
         let Some(last) = before.checked_mul(rows.stride).and_then(|far| rows.first.end.checked_add(far)) else {
@@ -345,14 +346,14 @@ impl Placing {
 }
 
 impl Memory {
-    /// The node of each location that distributions count ([`LocationId`]): the nodes with memory that this process may use, in
-    /// the order of the system's numbers.
+    /// The node of each location counted by distributions ([`LocationId`]): the nodes with memory usable by this
+    /// process, in the order of the system's numbers.
     pub fn locations(&self) -> &[NodeId] {
         &self.placing.locations
     }
 
-    /// The location for a place: its node, if that has usable memory, else the nearest node that has. Panics if there is no such
-    /// place.
+    /// The location for a place: its node, if that has usable memory, else the nearest node with some. Panics if there
+    /// is no such place.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -370,7 +371,7 @@ impl Memory {
         self.placing.nearest[place.into()]
     }
 
-    /// The same; an error if there is no such place.
+    /// Like [`Memory::location_near`]; an error if there is no such place.
     pub(crate) fn find_location(&self, place: Place) -> Result<LocationId, NoSuchPlace> {
         self.placing.nearest.get(place).copied()
     }
@@ -396,19 +397,19 @@ impl Memory {
         self.placing.neighbours.near(node)
     }
 
-    /// Why the page source first refused to place something; there, the first touch decides where it lies. `None` if all is well.
-    /// A node without usable memory is not a refusal: requests for it lie at the nearest location.
+    /// The page source's reason for its first refusal to place something; there, the first touch decides. `None` if all
+    /// is well. A node without usable memory is not a refusal: requests for it lie at the nearest location.
     pub fn placing_refused(&self) -> Option<PageError> {
         self.placing.refusal.get().copied()
     }
 
-    /// The addresses that all placed memory lies in; `None` before something was placed.
+    /// The addresses of all placed memory; `None` before something was placed.
     pub fn placed_addresses(&self) -> Option<Range<usize>> {
         self.placing.atlas.get().map(Atlas::addresses)
     }
 
-    /// Allocates whole pages, zeroed, that lie as chosen; `None` takes [`crate::MemoryOptions::distribution`]. It takes some system
-    /// calls: use it for memory that is large and lives long.
+    /// Allocates whole pages, zeroed, in the chosen distribution; `None` takes [`crate::MemoryOptions::distribution`].
+    /// It takes some system calls: use it for large, long-lived memory.
     ///
     /// ```
     /// use std::alloc::Layout;
@@ -430,10 +431,10 @@ impl Memory {
         self.place_pages(layout, |distributor, pages| distributor.place(pages, chosen))
     }
 
-    /// The same by any policy; units are pages.
+    /// Like [`Memory::place`], by any policy; units are pages.
     ///
     /// # Errors
-    /// As [`Memory::place`].
+    /// Those of [`Memory::place`].
     pub fn place_by(
         self: &Arc<Memory>,
         layout: Layout,
@@ -453,11 +454,11 @@ impl Memory {
         self.place_as(layout, unit, arrangement)
     }
 
-    /// The same by an arrangement of units of so many bytes. Panics if a unit is not a multiple of a page, or if there is no such
-    /// location.
+    /// Like [`Memory::place`], by an arrangement of units of this number of bytes. Panics if a unit is not a multiple
+    /// of a page, or if there is no such location.
     ///
     /// # Errors
-    /// As [`Memory::place`].
+    /// Those of [`Memory::place`].
     pub fn place_as(
         self: &Arc<Memory>,
         layout: Layout,
@@ -509,32 +510,31 @@ impl Memory {
         Ok(placed)
     }
 
-    /// How many bytes of a slice were asked to lie on each node, or are known to lie there by [`Memory::learn`]; the rest is
-    /// unknown.
+    /// The bytes of a slice requested on each node, or known to lie there by [`Memory::learn`]; the rest is unknown.
     pub fn footprint<T>(&self, of: &[T]) -> Footprint {
         let range = of.as_ptr_range();
         self.footprint_at(range.start.addr()..range.end.addr())
     }
 
-    /// Whether the allocation that an address is in was asked to lie as a whole on one node, by a heap or by a distribution.
+    /// Whether an address's allocation was requested as a whole on one node, by a heap or by a distribution.
     pub fn is_in_one_place(&self, address: usize) -> bool {
         self.superblocks.ranges.index(address).is_some() || self.placing.is_in_one_place(address)
     }
 
-    /// As [`Memory::footprint`], of a range of addresses.
+    /// Like [`Memory::footprint`], for a range of addresses.
     pub fn footprint_at(&self, range: Range<usize>) -> Footprint {
         let mut footprint = Footprint { nodes: vec![0; self.nodes()], unknown: 0 };
         self.tell(range, 1, &mut |part| footprint.add(part.node, part.bytes));
         footprint
     }
 
-    /// Tells where the bytes of a range were asked to lie, with their home numbers, from its beginning on. The caller does not
-    /// distinguish numbers that are `cycle` apart and may be told either of them; with 1 there are none.
+    /// Tells the requested places of a range's bytes, with their home numbers, from its beginning on. The caller does
+    /// not distinguish numbers `cycle` apart and may be told either of them; with 1 there are none.
     ///
-    /// Several caches share the memory of a node. A home number tells which of them an allocation belongs to: that number modulo
-    /// how many caches there are. It does not change. An allocation that lies in one place as a whole takes the next number of
-    /// its node, as Muddukrishna et al. go round the home caches of a chip (§3, `coarse`); the pages of others have successive
-    /// numbers (`fine`), and so have the superblocks of heaps.
+    /// Several caches share the memory of a node. A home number tells an allocation's cache among them: the number
+    /// modulo the number of caches. It does not change. An allocation in one place as a whole takes the next number of
+    /// its node, as Muddukrishna et al. go round the home caches of a chip (§3, `coarse`); the pages of others have
+    /// successive numbers (`fine`), and so have the superblocks of heaps.
     pub fn tell(&self, range: Range<usize>, cycle: usize, tell: &mut dyn FnMut(NodeBytes)) {
         let Range { start: mut at, end } = range;
         while at < end {
@@ -555,8 +555,8 @@ impl Memory {
         }
     }
 
-    /// As [`Memory::tell`] of one row after the other, at the cost of looking up one range: if all rows are in one
-    /// placed range for which nodes were asked. Otherwise it tells nothing and returns false.
+    /// Like [`Memory::tell`] for one row after the other, at the cost of looking up one range: if all rows are in one
+    /// placed range with requested nodes. Otherwise it tells nothing and returns false.
     ///
     /// ```
     /// use std::alloc::Layout;
@@ -581,9 +581,9 @@ impl Memory {
         !is_heap && self.placing.tally_rows(rows, cycle, tell)
     }
 
-    /// Keeps where a page lies, as the page source has said, if it is in an unplaced range
-    /// ([`Distribution::Standard`](crate::distribution::Distribution::Standard)): [`Memory::node_of`] and [`Memory::footprint`]
-    /// say so until the range is freed.
+    /// Keeps the page source's answer on a page's place, if the page is in an unplaced range
+    /// ([`Distribution::Standard`](crate::distribution::Distribution::Standard)): [`Memory::node_of`] and
+    /// [`Memory::footprint`] say so until the range is freed.
     pub fn learn(&self, address: usize, node: NodeId) {
         let location = self.locations().iter().position(|&at| at == node);
         if let (Some(atlas), Some(location)) = (self.placing.atlas.get(), location) {
@@ -591,8 +591,8 @@ impl Memory {
         }
     }
 
-    /// Asks the page source, in batches, how many of the pages that this memory has and that were touched lie where they were
-    /// asked to lie. By the node that was asked for.
+    /// Asks the page source, in batches, how many touched pages of this memory lie on their requested nodes. By the
+    /// requested node.
     pub fn audit(&self) -> Vec<Audit> {
         let mut audits = vec![Audit::default(); self.nodes()];
         let page = self.pages().page_bytes();
@@ -614,7 +614,8 @@ impl Memory {
         audits
     }
 
-    /// Asks the page source, in batches, how many bytes of a slice really lie on each node. Untouched pages are unknown.
+    /// Asks the page source, in batches, for the real number of a slice's bytes on each node. Untouched pages are
+    /// unknown.
     pub fn truth<T>(&self, of: &[T]) -> Footprint {
         let mut footprint = Footprint { nodes: vec![0; self.nodes()], unknown: 0 };
         let (page, range) = (self.pages().page_bytes(), of.as_ptr_range());
@@ -635,7 +636,7 @@ impl Memory {
     }
 }
 
-/// Zeroed whole pages that lie as they were asked to. Dropping the value gives them back.
+/// Zeroed whole pages in the requested places. Dropping the value gives them back.
 ///
 /// Replicated memory is several copies. The first one is written ([`Placed::bytes_mut`]), then copied to all others
 /// ([`Placed::spread`]); then each thread reads the nearest ([`Placed::copy`]).
@@ -651,7 +652,7 @@ pub struct Placed {
     /// Bytes of all copies.
     all: usize,
     arrangement: Arrangement,
-    /// Offsets that are committed, each in one call for this node.
+    /// Committed offsets, each in one call for this node.
     committed: Vec<(Range<usize>, NodeId)>,
     refusal: Option<PageError>,
     spilled: usize,
@@ -666,7 +667,7 @@ unsafe impl Send for Placed {}
 unsafe impl Sync for Placed {}
 
 impl Placed {
-    /// Where it begins, for callers that store something else than bytes.
+    /// The first byte, for callers that store something else than bytes.
     pub fn start(&self) -> NonNull<u8> {
         self.start
     }
@@ -686,7 +687,7 @@ impl Placed {
         self.copy_at(0)
     }
 
-    /// The same for writing.
+    /// Like [`Placed::bytes`], for writing.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         #[expect(unsafe_code, reason = "the memory is raw")]
         // SAFETY: committed, initialised, and this value's alone.
@@ -700,21 +701,20 @@ impl Placed {
         &self.arrangement
     }
 
-    /// The node that a byte was asked to lie on; `None` if it is unknown, or if there are copies. Panics if there is no such
-    /// byte.
+    /// The requested node of a byte; `None` if it is unknown, or if there are copies. Panics if there is no such byte.
     pub fn node_at(&self, offset: usize) -> Option<NodeId> {
         assert!(offset < self.bytes, "byte {offset} of {}", self.bytes);
         let known = !matches!(self.arrangement, Arrangement::Copies { .. });
         self.plot_data().at(offset).0.filter(|_| known).map(|location| self.memory.locations()[location])
     }
 
-    /// The location that a unit was last asked to lie at, whether it could be placed or not. Panics if there is none.
+    /// The last requested location of a unit, whether it could be placed or not. Panics if there is none.
     pub(crate) fn asked_location(&self, unit: usize) -> LocationId {
         let told = self.plot_data().at_unit(unit).map(LocationId::new).or_else(|| self.arrangement.location_of(unit));
         told.expect("units of an array lie at one location each")
     }
 
-    /// The memory that it is of.
+    /// The memory it was placed in.
     pub fn memory(&self) -> &Arc<Memory> {
         &self.memory
     }
@@ -724,7 +724,7 @@ impl Placed {
         self.all / self.stride
     }
 
-    /// The copy that is nearest to a place; memory that is not replicated has one for all. Panics if there is no such place.
+    /// The copy nearest to a place; memory without replicas has one for all. Panics if there is no such place.
     pub fn copy(&self, place: impl Into<Place>) -> &[u8] {
         let location = self.memory.location_near(place).index();
         self.copy_at(if self.copies() > 1 { location } else { 0 })
@@ -757,16 +757,16 @@ impl Placed {
         self.refusal
     }
 
-    /// How many runs of it went to another node, since theirs was full. A page source that notices this only when memory is
-    /// touched counts none; [`Memory::truth`] knows.
+    /// How many runs of it went to another node, since theirs was full. A page source that only notices this at the
+    /// first touch counts none; [`Memory::truth`] knows.
     pub fn spilled(&self) -> usize {
         self.spilled
     }
 
-    /// Moves a unit of memory that lies by a list to another place. Its content stays, also while other threads use it.
+    /// Moves a unit of memory with a list to another place. Its content stays, also while other threads use it.
     ///
     /// # Errors
-    /// The page source refuses; then it stays where it is. Panics if there is no such unit or place, or no list.
+    /// The page source refuses; then it stays at its place. Panics if there is no such unit or place, or no list.
     pub fn relocate(&self, unit: usize, to: impl Into<Place>) -> Result<(), PlaceError> {
         let location = self.memory.location_near(to);
         let Arrangement::Each { locations } = &self.arrangement else {
@@ -795,12 +795,13 @@ impl Placed {
         self.atlas().data(&self.entry)
     }
 
-    /// Tells the page source where the runs shall lie. If it refuses one, the error is noted and the first touch decides for all.
+    /// Tells the page source the nodes for the runs. If it refuses one, the error is noted and the first touch decides
+    /// for all.
     #[expect(unsafe_code, reason = "places what it has taken")]
     fn place_runs(&mut self, plan: &PlacePlan) -> Result<(), PlaceError> {
         let placing = &self.memory.placing;
         let place = |run: &Range<usize>, placement: Placement<'_>| {
-            // SAFETY: a part of the range that was just taken, and nothing of it is touched.
+            // SAFETY: a part of the newly taken range, with nothing of it touched.
             unsafe { placing.pages.place(self.start.add(run.start), run.len(), placement) }
         };
         let tell = |(run, at): &(Range<usize>, At)| match at {
@@ -812,7 +813,7 @@ impl Placed {
         if let (PageError::NoSuchNode(node), WhenFull::Strict) = (error, placing.when_full) {
             return Err(PlaceError::Exhausted { node, bytes: self.all, when_full: placing.when_full, error });
         }
-        // Runs that were placed already would lie differently from the rest.
+        // Otherwise the runs placed already would lie differently from the rest.
         let _ = place(&(0..self.all), Placement::Standard);
         placing.refused(error);
         self.refusal = Some(error);
@@ -832,7 +833,7 @@ impl Placed {
         Ok(())
     }
 
-    /// Commits a run on a node, or on the nearest that has room if that is allowed.
+    /// Commits a run on a node, or on the nearest with room if this is allowed.
     #[expect(unsafe_code, reason = "commits what it has taken")]
     fn commit_run(&mut self, run: &Range<usize>, node: NodeId, when_full: WhenFull) -> Result<(), PlaceError> {
         let placing = &self.memory.placing;
@@ -841,7 +842,7 @@ impl Placed {
             if room == Room::Needed && !placing.pages.has_room(at, bytes) {
                 continue;
             }
-            // SAFETY: a part of the range that was just taken, committed once.
+            // SAFETY: a part of the newly taken range, committed once.
             let committed = unsafe {
                 let start = self.start.add(run.start);
                 if placing.huge_pages && bytes >= HUGE_PAGE {
@@ -880,15 +881,15 @@ impl Drop for Placed {
         let placing = &self.memory.placing;
         self.atlas().leave(&self.entry);
         let was_placed = self.refusal.is_none() && !matches!(self.arrangement, Arrangement::Unplaced);
-        // SAFETY: each part was committed in one call, and the memory is this value's alone. Afterwards its addresses have no
-        // policy any more, so that the next range starts without one and the kernel can merge the mappings.
+        // SAFETY: each part was committed in one call, and the memory is this value's alone. Afterwards its addresses
+        // have no policy any more, so the next range starts without one and the kernel can merge the mappings.
         let is_free = unsafe {
             for (run, node) in self.committed.drain(..) {
                 placing.pages.decommit(self.start.add(run.start), run.len(), node);
             }
             !was_placed || placing.pages.place(self.start, self.all, Placement::Standard).is_ok()
         };
-        // Addresses that still have a policy are not given back: the next range there would inherit it.
+        // Addresses with a policy are not given back: the next range there would inherit it.
         if is_free {
             self.atlas().give_back(&self.entry);
         }
@@ -910,7 +911,7 @@ struct PlacePlan {
 }
 
 enum At {
-    /// Where the first touch decides.
+    /// On the node of the first touch.
     First,
     Node(NodeId),
     /// Page by page over so many locations.
@@ -963,8 +964,8 @@ impl PlacePlan {
         let first = address.next_multiple_of(self.align);
         let turns = if let [(_, At::InTurn(turns))] = self.runs[..] { turns } else { 1 };
         let mut starts = (0..turns).map(|step| first + step * self.align);
-        // A system may count turns from page to page: then one of these starts has turn 0. If it counts otherwise, none need
-        // have.
+        // A system may count turns from page to page: then one of these starts has turn 0. If it counts otherwise, none
+        // need have.
         starts.find(|&start| turns == 1 || pages.turn(start, turns) == 0).unwrap_or(first) - address
     }
 }

@@ -1,13 +1,14 @@
-//! Items of one size, from memory near the thread that asks.
+//! Items of one size, from memory near the asking thread.
 //!
-//! Wheeler, Thain, Murphy, "Portable Performance from Workstation to Supercomputer: Distributing Data Structures with Qthreads",
-//! §5.1: the qpool. Each location has a stack of freed items and a block that it cuts new ones from. An allocation looks into its
-//! location's stack, its location's block, the neighbours' stacks in random order, then takes a new block, and if there is no
-//! memory, looks at the blocks of all locations, the nearest first. A freed item goes to the stack of the location that frees it.
+//! Wheeler, Thain, Murphy, "Portable Performance from Workstation to Supercomputer: Distributing Data Structures with
+//! Qthreads", §5.1: the qpool. Each location has a stack of freed items and a block it cuts new ones from. An
+//! allocation looks into its location's stack, its location's block, the neighbours' stacks in random order, then takes
+//! a new block, and if there is no memory, looks at the blocks of all locations, the nearest first. A freed item goes
+//! to the stack of the freeing location.
 //!
-//! We differ: a seat has two magazines of items of its own, so that most calls touch nothing that is shared; the stacks hold
-//! whole magazines, which change hands by one exchange (Bonwick and Adams, "Magazines and Vmem", USENIX 2001, §3); and as an
-//! option freed items go home to the location whose block they are of.
+//! We differ: a seat has two magazines of items of its own, so most calls touch nothing shared; the stacks hold whole
+//! magazines, exchanged in one step (Bonwick and Adams, "Magazines and Vmem", USENIX 2001, §3); and as an option freed
+//! items go home to the location of their block.
 
 mod magazines;
 mod untyped;
@@ -24,13 +25,13 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use vicus_topology::{NodeId, Place};
 
-/// Where a freed item goes.
+/// The destination of a freed item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Frees {
-    /// To the location that frees it, as published: it is in a cache there.
+    /// The freeing location, as published: the item is in a cache there.
     #[default]
     Here,
-    /// To the location that it is of: the next allocation there gets near memory.
+    /// The location of its block: the next allocation there gets near memory.
     Home,
 }
 
@@ -43,9 +44,9 @@ pub struct PoolOptions {
     pub block_bytes: usize,
     /// How many items a magazine has: a seat keeps two of them for itself. With 0 it keeps none, as published. 256.
     pub magazine: usize,
-    /// Where a freed item goes.
+    /// The destination of a freed item.
     pub frees: Frees,
-    /// The seed of the order in which neighbours are asked.
+    /// The seed of the order of asking neighbours.
     pub seed: u64,
 }
 
@@ -138,13 +139,13 @@ impl<T> DistPool<T> {
         Ok(DistPool { raw: RawPool::new(memory, Layout::new::<T>(), options)?, items: PhantomData })
     }
 
-    /// A handle for a seat at a place: it takes from there first, or from the nearest location that has memory
+    /// A handle for a seat at a place: it takes from there first, or from the nearest location with memory
     /// ([`Memory::location_near`]). Panics if there is no such place.
     pub fn handle(&self, place: impl Into<Place>) -> PoolHandle<'_, T> {
         PoolHandle { pool: self, own: Magazines::new(&self.raw, place) }
     }
 
-    /// The node that an item lies on.
+    /// The node of an item.
     pub fn node_of(&self, item: &PoolItem<'_, T>) -> NodeId {
         self.raw.node_of(item.at.cast()).expect("blocks lie in a node's range")
     }
@@ -160,7 +161,7 @@ impl<T> DistPool<T> {
     }
 }
 
-/// An item of a pool. Free it by a handle if there is one; a dropped item goes home, which costs more.
+/// An item of a pool. Free it by a handle if there is one; a dropped item goes home, at a higher cost.
 pub struct PoolItem<'p, T> {
     /// With the provenance of its block.
     at: NonNull<T>,
@@ -244,7 +245,7 @@ impl<'p, T> PoolHandle<'p, T> {
         self.alloc_with(|| value)
     }
 
-    /// An item with a value that is made in place. If making it panics, the item's room is lost until the pool is dropped.
+    /// An item with a value made in place. If making it panics, the item's room is lost until the pool is dropped.
     ///
     /// # Errors
     /// No memory is left, here or elsewhere; no value is made.
@@ -253,14 +254,14 @@ impl<'p, T> PoolHandle<'p, T> {
         let at = self.own.take(&self.pool.raw)?;
         let at = at.cast();
         #[expect(unsafe_code, reason = "the memory is raw")]
-        // SAFETY: an item's room, aligned for it, that only this call uses.
+        // SAFETY: an item's room, aligned for it, and used by this call alone.
         unsafe {
             at.write(make());
         }
         Ok(PoolItem { at, pool: self.pool, owns: PhantomData })
     }
 
-    /// Frees an item, from whichever handle it came. Panics if it is of another pool.
+    /// Frees an item from any handle. Panics if it is of another pool.
     #[inline]
     pub fn free(&mut self, item: PoolItem<'p, T>) {
         assert!(std::ptr::eq(item.pool, self.pool), "freeing an item of another pool");
@@ -273,12 +274,12 @@ impl<'p, T> PoolHandle<'p, T> {
         self.own.give(&self.pool.raw, item.at.cast());
     }
 
-    /// The node that it takes from first.
+    /// The node it takes from first.
     pub fn node(&self) -> NodeId {
         self.pool.raw.memory.node_at(self.own.location)
     }
 
-    /// Gives all items back that it holds; freed items of other locations go home.
+    /// Gives all its items back; freed items of other locations go home.
     pub fn release(&mut self) {
         self.own.release(&self.pool.raw);
     }
@@ -356,7 +357,8 @@ mod tests {
         assert_eq!([address(&mine[1]), address(&mine[0])], places);
         assert_eq!(pool.blocks(), [1, 0, 0], "the rest of the block comes next");
 
-        // Freed by another seat, it belongs to that seat's location, and neighbours find it before a new block is taken.
+        // Freed by another seat, it belongs to that seat's location, and neighbours find it before a new block is
+        // taken.
         seats[1].free(mine.pop().unwrap());
         let again = seats[0].alloc([7; 500]).unwrap();
         assert_eq!((pool.node_of(&again).index(), pool.blocks()), (0, vec![1, 0, 0]));
@@ -558,8 +560,8 @@ mod loom_models {
     use crate::memory::MemoryOptions;
     use vicus_topology::Topology;
 
-    /// Two threads take their first items, of blocks that have two. Finds these mutants: the second look, behind the lock, for a
-    /// block that another thread has taken meanwhile, left out; a new block from whose rest its first items are cut again.
+    /// Two threads take their first items, of blocks of two. Finds these mutants: no second look, under the lock, for a
+    /// block taken by another thread meanwhile; a new block whose rest includes its first items again.
     #[test]
     fn loom_an_item_has_one_owner_and_no_block_is_wasted() {
         let mut builder = loom::model::Builder::new();

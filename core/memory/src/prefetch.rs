@@ -1,7 +1,7 @@
 //! A hint to the processor.
 
-/// Asks for the line of memory at an address, to write to it or to read it soon. A hint: at an invalid address nothing happens, and where there is
-/// no instruction for it, nothing at all.
+/// Asks for the line of memory at an address, to write to it or to read it soon. A hint: at an invalid address, or
+/// without an instruction for it, nothing happens.
 ///
 /// ```
 /// let values = [1, 2, 3];
@@ -11,8 +11,9 @@
 pub fn prefetch<const TO_WRITE: bool>(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[expect(unsafe_code, reason = "instructions of the processor")]
-    // SAFETY: a prefetch changes nothing that a program sees, wherever it points. Processors that lack `prefetchw` do nothing there. (The compiler's
-    // intrinsic for it asks for the line to read it, unless the whole program is compiled for such a processor.)
+    // SAFETY: a prefetch of any address changes nothing a program sees. Processors without `prefetchw` do nothing
+    // there. (The compiler's intrinsic for it asks for the line to read it, unless the whole program is compiled for a
+    // processor with it.)
     unsafe {
         use std::arch::{
             asm,

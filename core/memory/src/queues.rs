@@ -1,8 +1,8 @@
-//! Queues that know their nodes: [`LfQueue`], with one order for all, and [`DistQueue`], a queue for each location.
+//! NUMA-aware queues: [`LfQueue`], with one order for all, and [`DistQueue`], a queue for each location.
 //!
-//! Wheeler, Thain, Murphy, "Portable and Efficient Distributed Threads for Shared Memory Architectures" and the structures on it,
-//! §5.3. Nothing here starts a thread, asks where it runs, or blocks: a caller names its place, and a waiting consumer is a
-//! [`std::task::Waker`].
+//! Wheeler, Thain, Murphy, "Portable and Efficient Distributed Threads for Shared Memory Architectures" and the
+//! structures on it, §5.3. Nothing here starts a thread, asks for its place, or blocks: a caller names its place, and a
+//! waiting consumer is a [`std::task::Waker`].
 //!
 //! ```text
 //!  Burst, Consumer   a thread's own way to push or take many

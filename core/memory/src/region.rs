@@ -1,34 +1,34 @@
-//! Addresses: one reserved range in equal parts, one for each node, so that the node of an address is arithmetic.
+//! Addresses: one reserved range in equal parts, one for each node, so the node of an address is arithmetic.
 
 use crate::pages::{PageError, Pages, Placement, WhenFull};
 use crate::slab::Slab;
 use std::ptr::NonNull;
 use vicus_topology::NodeId;
 
-/// A part of the address space whose descriptor knows on which node each address was asked to lie.
+/// A part of the address space with a descriptor of each address's requested node.
 pub trait Region {
     /// Whether the address is in this region. Constant time.
     fn owns(&self, address: *const u8) -> bool;
 
-    /// The node that the address was placed on; `None` if it is not in this region, or was not placed.
+    /// The node an address was placed on; `None` if it is not in this region, or was not placed.
     fn node_of(&self, address: *const u8) -> Option<NodeId>;
 }
 
-/// Parts of nodes are aligned to this, so that no huge page reaches into two of them.
+/// Parts of nodes are aligned to this, so no huge page reaches into two of them.
 pub(crate) const HUGE_PAGE: usize = 2 << 20;
 
 /// Superblocks are a multiple of this.
 const UNIT_SHIFT: u32 = 16;
 
-/// How many superblocks' headers fill a page: a node's part has a multiple of that many superblocks, so that no page has headers
-/// of two nodes.
+/// How many superblocks' headers fill a page: a node's part has a multiple of this number of superblocks, so no page
+/// has headers of two nodes.
 const HEADERS: usize = 4096 / size_of::<Slab>();
 
 /// The ranges of all nodes, cut into superblocks, and the superblocks' headers.
 #[derive(Debug)]
 pub(crate) struct Ranges {
     base: NonNull<u8>,
-    /// Of all nodes together.
+    /// The sum for all nodes.
     bytes: usize,
     superblock: usize,
     /// Slightly more than 2^64 / (superblock / 2^16): a multiplication instead of a division.
@@ -82,7 +82,7 @@ impl Ranges {
         }
     }
 
-    /// Places each node's part and its headers, and commits the headers. Gives what the source refused to place: there, the first
+    /// Places each node's part and its headers, and commits the headers. Gives the source's refusals: there, the first
     /// touch decides.
     #[expect(unsafe_code, reason = "places and commits what it has reserved")]
     fn place(&self, pages: &dyn Pages, when_full: WhenFull) -> Result<Vec<PageError>, PageError> {
@@ -114,7 +114,7 @@ impl Ranges {
         }
     }
 
-    /// The number of the superblock that an address is in.
+    /// The number of an address's superblock.
     #[inline(always)]
     pub(crate) fn index(&self, address: usize) -> Option<usize> {
         let offset = address.wrapping_sub(self.base.as_ptr().addr());
@@ -130,8 +130,8 @@ impl Ranges {
     pub(crate) fn slab<'a>(&self, index: usize) -> &'a Slab {
         debug_assert!(index < self.per_node * self.nodes);
         #[expect(unsafe_code, reason = "headers are in memory of the page source")]
-        // SAFETY: there are that many headers, committed, zero at first, which is valid. They live as long as this value, and
-        // each user of a header got it from a heap or pool of the same memory. All its fields are cells.
+        // SAFETY: there are that many headers, committed, zero at first, and zero is valid. They live as long as this
+        // value, and each user of a header got it from a heap or pool of the same memory. All its fields are cells.
         unsafe {
             self.headers.add(index).as_ref()
         }
@@ -142,7 +142,7 @@ impl Ranges {
         (std::ptr::from_ref(slab).addr() - self.headers.addr().get()) / size_of::<Slab>()
     }
 
-    /// Where a superblock's memory begins. With the provenance of the whole range.
+    /// The beginning of a superblock's memory, with the provenance of the whole range.
     #[inline(always)]
     pub(crate) fn address(&self, index: usize) -> NonNull<u8> {
         debug_assert!(index < self.per_node * self.nodes);
@@ -153,8 +153,8 @@ impl Ranges {
         }
     }
 
-    /// A pointer into the ranges, as one that may reach all of them: the pointer that a caller frees may come from a reference to
-    /// a part of its block.
+    /// A pointer into the ranges, as one that may reach all of them: the pointer freed by a caller may come from a
+    /// reference to a part of its block.
     #[inline(always)]
     pub(crate) fn whole(&self, pointer: *mut u8) -> *mut u8 {
         self.base.as_ptr().wrapping_add(pointer.addr().wrapping_sub(self.base.as_ptr().addr()))
@@ -169,17 +169,17 @@ impl Ranges {
         index % self.per_node
     }
 
-    /// Where a superblock ends.
+    /// The end of a superblock.
     pub(crate) fn end_of(&self, index: usize) -> usize {
         self.base.addr().get() + (index + 1) * self.superblock
     }
 
-    /// Where the addresses of this superblock's node end.
+    /// The end of the addresses of this superblock's node.
     pub(crate) fn end_of_node(&self, index: usize) -> usize {
         self.base.addr().get() + (index / self.per_node + 1) * self.per_node * self.superblock
     }
 
-    /// Where the ranges begin, if that is behind an address and before `end`; else `end`.
+    /// The beginning of the ranges, if it is behind an address and before `end`; else `end`.
     pub(crate) fn next(&self, address: usize, end: usize) -> usize {
         let base = self.base.addr().get();
         if address < base { base.min(end) } else { end }

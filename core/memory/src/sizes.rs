@@ -1,8 +1,8 @@
-//! Size classes: which block a request gets.
+//! Size classes: the block for each request.
 //!
 //! Falt et al. §5.1: blocks of 8 kB, each class 1.07 times the one before, up to 512 kB, rounded up to the cache line:
-//! 63 classes. We round the exact series, so that errors don't add up, and cut the last class to the limit. Classes
-//! below the first, from one line upwards, are ours: for small blocks on a given node.
+//! 63 classes. We round the exact series, so errors don't add up, and cut the last class to the limit. Classes below
+//! the first, from one line upwards, are ours: for small blocks on a given node.
 
 use std::fmt;
 
@@ -17,14 +17,14 @@ const MOST_CLASSES: usize = 250;
 pub struct Series {
     /// The smallest block of the series.
     pub first: usize,
-    /// What each size is multiplied with for the next: from 1.01 to 2.
+    /// The factor from each size to the next: from 1.01 to 2.
     pub ratio: f64,
     /// The largest block; beyond it, memory is mapped for each request.
     pub limit: usize,
 }
 
 impl Default for Series {
-    /// That of Falt et al. §5.1: 8 kB × 1.07^i up to 512 kB.
+    /// The series of Falt et al. §5.1: 8 kB × 1.07^i up to 512 kB.
     fn default() -> Series {
         Series { first: 8 << 10, ratio: 1.07, limit: 512 << 10 }
     }
@@ -82,7 +82,7 @@ impl Series {
     }
 }
 
-/// All classes, and a table that finds the smallest one that fits in constant time.
+/// All classes, and a table that finds the smallest fitting one in constant time.
 ///
 /// ```
 /// use vicus_memory::{Series, Sizes};
@@ -100,12 +100,14 @@ pub struct Sizes {
     bytes: Box<[usize]>,
     /// How many of them are small.
     small: usize,
-    /// By size in lines, rounded up. All sizes are whole lines, so the class is exact; up to 512 kB that is 8 kB.
+    /// By size in lines, rounded up. All sizes are whole lines, so the class is exact; up to 512 kB the table takes 8
+    /// kB.
     by_lines: Box<[u8]>,
 }
 
 impl Sizes {
-    /// The classes of a series, and small ones below it: up to `small_limit` bytes, a quarter more from one to the next.
+    /// The classes of a series, and small ones below it: up to `small_limit` bytes, a quarter more from one to the
+    /// next.
     ///
     /// # Errors
     /// The series is invalid.
@@ -127,7 +129,7 @@ impl Sizes {
         Ok(Sizes { bytes: bytes.into(), small, by_lines })
     }
 
-    /// The smallest class whose blocks have room for so many bytes; `None` beyond the limit. One load.
+    /// The smallest class with room for `size` bytes in a block; `None` beyond the limit. One load.
     #[inline(always)]
     pub fn class_of(&self, size: usize) -> Option<usize> {
         self.by_lines.get(size.div_ceil(LINE)).map(|&class| usize::from(class))
@@ -162,7 +164,8 @@ mod tests {
         let sizes = paper();
         let large: Vec<usize> = (sizes.small()..sizes.classes()).map(|class| sizes.bytes(class)).collect();
         assert_eq!(large.len(), 63);
-        // 8192 × 1.07^i for i = 0, 1, 2, 10, 61, computed with 50 digits, each up to the next multiple of 64; the limit.
+        // 8192 × 1.07^i for i = 0, 1, 2, 10, 61, computed with 50 digits, each up to the next multiple of 64; the
+        // limit.
         assert_eq!([large[0], large[1], large[2]], [8192, 8768, 9408]);
         assert_eq!([large[10], large[61], large[62]], [16_128, 507_968, 524_288]);
         assert!(large.iter().all(|bytes| bytes % 64 == 0));

@@ -1,12 +1,12 @@
-//! A slab: memory cut into blocks of one size, and its header. Superblocks are slabs, and so are the runs of small blocks within
-//! a superblock.
+//! A slab: memory cut into blocks of one size, and its header. Superblocks are slabs, and so are the runs of small
+//! blocks within a superblock.
 //!
-//! Headers don't lie in the slabs. Those of a node's superblocks are one array on that node: superblocks begin at
+//! Headers don't lie in the slabs. The headers of a node's superblocks are one array on that node: superblocks begin at
 //! multiples of megabytes, so headers within them would all compete for one set of each cache. For the same reason the
 //! first block of a slab begins a few lines behind the slab's beginning, a different number for each ([`colour`]).
 //!
-//! The list of free blocks is in the free blocks (Falt et al. §5.1). It is linked in one direction: blocks are put in and taken
-//! at the front.
+//! The list of free blocks is in the free blocks (Falt et al. §5.1). It is linked in one direction: blocks are put in
+//! and taken at the front.
 
 use crate::sizes::LINE;
 use std::cell::Cell;
@@ -30,7 +30,7 @@ pub(crate) enum Kind {
     Unused = 0,
     /// Blocks of one class.
     Blocks = 1,
-    /// Slabs of small blocks, whose headers stand at its beginning.
+    /// Slabs of small blocks, with their headers at its beginning.
     Runs = 2,
     /// The beginning of one mapped block.
     Mapped = 3,
@@ -43,17 +43,17 @@ struct Block {
 
 /// A slab's header. Valid when all bytes are zero.
 ///
-/// Every thread may read `owner`. The holder of a block may read `kind`, `class`, `start`, `block_bytes` and `capacity`, which
-/// change only while the slab has no block in use. All other fields belong to the heap that owns the slab or, if none does, to
-/// the holder of its node's pool's lock.
+/// Every thread may read `owner`. The holder of a block may read `kind`, `class`, `start`, `block_bytes` and
+/// `capacity`: these change only while the slab has no block in use. All other fields belong to the slab's heap or,
+/// without a heap, to the holder of its node's pool's lock.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(crate) struct Slab {
-    /// The number of the heap that owns it, [`NO_HEAP`] or [`ORPHAN`].
+    /// The number of its heap, [`NO_HEAP`] or [`ORPHAN`].
     owner: AtomicU32,
     /// Blocks in use.
     used: Cell<u32>,
-    /// A free that finds more blocks in use than this changes only this header; see `Heap::rank`.
+    /// A free with more blocks in use than this changes only this header; see `Heap::rank`.
     pub(crate) floor: Cell<u32>,
     /// How many blocks it has.
     capacity: Cell<u32>,
@@ -68,16 +68,17 @@ pub(crate) struct Slab {
     pub(crate) dirty: Cell<bool>,
     /// Bytes of each block; of a mapped one, the usable bytes.
     block_bytes: Cell<usize>,
-    /// The next slab in its chain: of equally occupied slabs, of released ones, of orphans, or of mapped blocks that wait.
+    /// The next slab in its chain: of equally occupied slabs, of released ones, of orphans, or of waiting mapped
+    /// blocks.
     next: Cell<*const Slab>,
     previous: Cell<*const Slab>,
     /// When it was released, in the caller's ticks.
     pub(crate) released: Cell<u64>,
-    /// Bytes of a mapped block that are committed.
+    /// The committed bytes of a mapped block.
     pub(crate) committed: Cell<usize>,
 }
 
-// A header is two lines: the first has all fields that an allocation and a free read.
+// A header is two lines: the first has all fields read by an allocation and a free.
 const _: () = assert!(size_of::<Slab>() == 128);
 
 impl Slab {
@@ -102,7 +103,7 @@ impl Slab {
         }
     }
 
-    /// Makes it a slab of `capacity` free blocks, none of which is touched.
+    /// Makes it a slab of `capacity` free blocks, none of them touched.
     pub(crate) fn cut(&self, kind: Kind, class: usize, start: *mut u8, block_bytes: usize, capacity: u32) {
         debug_assert_eq!(self.used(), 0, "a slab that is cut anew has no block in use");
         self.kind.set(kind);
@@ -117,8 +118,9 @@ impl Slab {
 
     #[inline(always)]
     pub(crate) fn owner(&self) -> u32 {
-        // Relaxed: a heap that reads its own number wrote it itself. Another thread then goes through that heap's mailbox or the
-        // pool's lock, which order its further accesses, and learns there if the number was out of date.
+        // Relaxed: a heap that reads its own number wrote it itself. Another thread then goes through that heap's
+        // mailbox or the pool's lock. These order its further accesses, and there it learns if the number was out of
+        // date.
         self.owner.load(Ordering::Relaxed)
     }
 
@@ -157,7 +159,7 @@ impl Slab {
         self.start.get()
     }
 
-    /// Takes the block that was freed last.
+    /// Takes the block freed last.
     #[inline(always)]
     pub(crate) fn take_freed(&self) -> Option<*mut u8> {
         let block = self.free.get();
@@ -171,7 +173,7 @@ impl Slab {
         Some(block.cast())
     }
 
-    /// Takes the first block that was never in use.
+    /// Takes the first unused block.
     pub(crate) fn take_untouched(&self) -> Option<*mut u8> {
         let carved = self.carved.get();
         if carved == self.capacity.get() {
@@ -191,14 +193,15 @@ impl Slab {
     #[expect(unsafe_code, reason = "the list is in the blocks")]
     pub(crate) unsafe fn put(&self, block: *mut u8) {
         let block = block.cast::<Block>();
-        // SAFETY: a block is aligned to a line and larger than a pointer; it is not used any more, by the caller's promise.
+        // SAFETY: a block is aligned to a line and larger than a pointer; it is not used any more, by the caller's
+        // promise.
         unsafe { block.write(Block { next: self.free.get() }) };
         self.free.set(block);
         self.used.set(self.used.get() - 1);
     }
 
-    /// The block that an address within this slab is in. `None` before the first and after the last. Every thread may call it: it
-    /// reads only fields that don't change while a block is in use.
+    /// The block around an address within this slab. `None` before the first and after the last. Every thread may call
+    /// it: it reads only fields that don't change while a block is in use.
     pub(crate) fn block_of(&self, address: *mut u8) -> Option<*mut u8> {
         let offset = address.addr().checked_sub(self.start.get().addr())?;
         let index = offset / self.block_bytes.get().max(1);
@@ -206,7 +209,7 @@ impl Slab {
     }
 }
 
-/// By how much the first block of slab `index` is moved, if `slack` bytes are to spare: successive slabs by successive lines.
+/// The offset of the first block of slab `index`, if `slack` bytes are to spare: successive slabs by successive lines.
 pub(crate) fn colour(index: usize, slack: usize) -> usize {
     index % (slack / LINE + 1) * LINE
 }
@@ -221,8 +224,8 @@ impl Chain {
     pub(crate) const EMPTY: Chain = Chain { first: null() };
 
     pub(crate) fn first<'a>(&self) -> Option<&'a Slab> {
-        // SAFETY: headers live as long as the memory that they describe, and longer than every chain: chains are in heaps,
-        // which keep the memory alive, and in its pools.
+        // SAFETY: headers live as long as their memory, and longer than every chain: chains are in heaps, and these
+        // keep the memory alive, and in its pools.
         #[expect(unsafe_code, reason = "headers are linked by pointers")]
         unsafe {
             self.first.as_ref()
@@ -233,7 +236,7 @@ impl Chain {
         std::iter::successors(self.first(), |slab: &&'a Slab| Chain { first: slab.next.get() }.first())
     }
 
-    /// The slab that has been in it longest.
+    /// The slab longest in it.
     pub(crate) fn last<'a>(&self) -> Option<&'a Slab> {
         Chain { first: self.first()?.previous.get() }.first()
     }
@@ -246,7 +249,7 @@ impl Chain {
         self.first = this;
     }
 
-    /// Takes out a slab that is in this chain.
+    /// Takes out a slab of this chain.
     pub(crate) fn remove(&mut self, slab: &Slab) {
         let (previous, next) = (slab.previous.get(), slab.next.get());
         let after = Chain { first: next }.first();
@@ -257,7 +260,7 @@ impl Chain {
         } else {
             debug_assert!(false, "a slab is taken from the chain that it is in");
         }
-        // The one behind it, or else the first one, which knows the last one.
+        // The one behind it, or else the first one, since it knows the last one.
         if let Some(knows_previous) = after.or(self.first()) {
             knows_previous.previous.set(previous);
         }
@@ -272,15 +275,15 @@ impl Chain {
     }
 }
 
-/// Slabs by their number of blocks in use, so that the most occupied one that has room is found at once.
+/// Slabs by their number of blocks in use, so the most occupied one with room is found at once.
 ///
-/// Falt et al. §5.1 have a priority queue. Occupancy is a small number, so a chain for each number and a tree of bits that tells
-/// which chains have a member do every operation in constant time.
+/// Falt et al. §5.1 have a priority queue. Occupancy is a small number, so a chain for each number and a tree of bits
+/// for the chains with members do every operation in constant time.
 #[derive(Debug)]
 pub(crate) struct Ranks {
     /// By blocks in use. The last chain has the full slabs.
     chains: Box<[Chain]>,
-    /// Of each chain but the last, whether it has a member; of each word of that, whether it is not zero; and so on.
+    /// For each chain but the last, whether it has a member; for each word of this, whether it is not zero; and so on.
     bits: Vec<Box<[u64]>>,
 }
 
@@ -322,7 +325,7 @@ impl Ranks {
         }
     }
 
-    /// The most blocks in use of all slabs that have room.
+    /// The most blocks in use of all slabs with room.
     pub(crate) fn highest(&self) -> Option<u32> {
         let mut at = 0;
         for level in self.bits.iter().rev() {
@@ -339,7 +342,7 @@ impl Ranks {
         &self.chains[used as usize]
     }
 
-    /// Takes out any slab: first those that have room.
+    /// Takes out any slab: first those with room.
     pub(crate) fn pop<'a>(&mut self) -> Option<&'a Slab> {
         let used = self.highest().unwrap_or(self.chains.len() as u32 - 1);
         let slab = self.chain(used).first()?;
@@ -372,7 +375,7 @@ mod tests {
                 if inside[at] {
                     ranks.remove(&slabs[at]);
                 } else {
-                    // Some of them have equal numbers, so that chains have several members.
+                    // Some have equal numbers, so chains have several members.
                     let used = [chance.next_u32() % (capacity + 1), capacity, capacity / 2][step % 3];
                     slabs[at].used.set(used);
                     ranks.insert(&slabs[at]);

@@ -1,6 +1,6 @@
 //! Equal parts of a range of addresses, taken in rows.
 
-/// Which slots are in use.
+/// The slots in use.
 #[derive(Debug)]
 pub(crate) struct Slots {
     /// A bit for each; set if in use.
@@ -27,7 +27,7 @@ impl Slots {
         }
     }
 
-    /// Takes the lowest place where so many in a row are free.
+    /// Takes the lowest place with `count` free slots in a row.
     pub(crate) fn take(&mut self, count: usize) -> Option<usize> {
         while self.full_below < self.count && self.is_used(self.full_below) {
             self.full_below += 1;
@@ -73,16 +73,17 @@ impl Slots {
         first + count <= self.count && !(first..first + count).any(|at| self.is_used(at))
     }
 
-    /// Takes `count` slots at the lowest free multiple of `room` (rounded up to a power of two) from the middle on. The rest of
-    /// the room behind them stays free as long as other requests find slots elsewhere. If no such multiple is free, takes the
-    /// lowest place of all. Reserved addresses cost nothing; a block that can't grow in place has to be copied.
+    /// Takes `count` slots at the lowest free multiple of `room` (rounded up to a power of two) from the middle on. The
+    /// rest of the room behind them stays free as long as other requests find slots elsewhere. If no such multiple is
+    /// free, takes the lowest place of all. Reserved addresses cost nothing; a block without room to grow in place has
+    /// to be copied.
     pub(crate) fn take_with_room(&mut self, count: usize, room: usize) -> Option<usize> {
         let every = room.max(count).next_power_of_two();
         let mut places = ((self.count / 2).next_multiple_of(every)..self.count).step_by(every);
         places.find(|&first| self.take_at(first, count)).or_else(|| self.take(count))
     }
 
-    /// Gives back a part of what was taken.
+    /// Gives back a part of the slots taken.
     pub(crate) fn give(&mut self, first: usize, count: usize) {
         self.set(first, count, false);
         self.full_below = self.full_below.min(first);

@@ -1,12 +1,12 @@
-//! What the threads of a pool share: a lock-free stack of numbers, and the rest of a block, from which slots are cut.
+//! The shared part of a pool's threads: a lock-free stack of numbers, and the rest of a block to cut slots from.
 //!
-//! Treiber's stack ("Systems Programming: Coping with Parallelism", IBM 1986), of numbers instead of pointers, so that the head
-//! has room for 32 bits that change with every pop: a thread that slept between its look at the head and its exchange errs only
-//! if exactly 2^32 pops, or a multiple, came between. Links are never freed, and are read and written as atomics.
+//! Treiber's stack ("Systems Programming: Coping with Parallelism", IBM 1986), of numbers instead of pointers, so the
+//! head has room for 32 bits changed by every pop: a thread asleep between its look at the head and its exchange errs
+//! only if exactly 2^32 pops, or a multiple, came between. Links are never freed, and are read and written as atomics.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// Where the links of numbers are stored.
+/// The storage of numbers' links.
 pub(crate) trait Links {
     /// The link of a number; `None` if there is none yet.
     fn link(&self, number: u32) -> Option<&AtomicU32>;
@@ -28,14 +28,14 @@ impl Stack {
         Stack { head: AtomicU64::new(0) }
     }
 
-    /// Puts a number, which the caller owns, on top.
+    /// Puts a number of the caller's on top.
     pub(crate) fn push(&self, links: &impl Links, number: u32) {
         let link = links.link(number).expect("a number's link is entered before the number is given out");
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
             link.store(top(head), Ordering::Relaxed);
             let next = head & !u64::from(u32::MAX) | u64::from(number + 1);
-            // Release: the thread that pops it sees the link, and what was written to the number's item.
+            // Release: the thread that pops it sees the link, and the writes to the number's item.
             match self.head.compare_exchange_weak(head, next, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(other) => head = other,
@@ -52,7 +52,7 @@ impl Stack {
             // If another thread has popped it meanwhile, this is another link, and the exchange fails.
             let below = link.load(Ordering::Relaxed);
             let pops = (head >> 32).wrapping_add(1) << 32;
-            // Acquire: what was written to the number's item before its push is seen.
+            // Acquire: sees the writes to the number's item before its push.
             match self.head.compare_exchange_weak(head, pops | u64::from(below), Ordering::Acquire, Ordering::Acquire) {
                 Ok(_) => return Some(number),
                 Err(other) => head = other,
@@ -64,7 +64,8 @@ impl Stack {
 /// The rest of a block: slots are cut from its front. Blocks come one after the other.
 #[derive(Debug)]
 pub(crate) struct Cut {
-    /// The upper half: 1 + the block's number, or 0; the lower half: the next slot. No value comes twice, since no block does.
+    /// The upper half: 1 + the block's number, or 0; the lower half: the next slot. No value comes twice, since no
+    /// block does.
     word: AtomicU64,
 }
 
@@ -73,7 +74,7 @@ impl Cut {
         Cut { word: AtomicU64::new(0) }
     }
 
-    /// Takes up to `most` slots of the block, which has `slots`: the block's number, the first slot, how many.
+    /// Takes up to `most` slots of the block with `slots` of them: the block's number, the first slot, how many.
     pub(crate) fn take(&self, most: u32, slots: u32) -> Option<(u32, u32, u32)> {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
@@ -91,7 +92,7 @@ impl Cut {
         }
     }
 
-    /// Sets the next block, of which so many slots are gone already. The caller holds a lock, and the block before is used up.
+    /// Sets the next block, with `gone` slots taken already. The caller holds a lock, and the block before is used up.
     pub(crate) fn renew(&self, block: u32, gone: u32) {
         self.word.store(u64::from(block + 1) << 32 | u64::from(gone), Ordering::Release);
     }
@@ -136,7 +137,7 @@ mod loom_models {
     use loom::cell::UnsafeCell;
     use loom::sync::Arc;
 
-    /// Items, each with a link and a cell that loom watches: only the holder of the number may write to it.
+    /// Items, each with a link and a cell watched by loom: only the holder of the number may write to it.
     struct Items {
         links: [AtomicU32; 4],
         held: [UnsafeCell<u32>; 4],
@@ -185,9 +186,9 @@ mod loom_models {
         builder.check(model);
     }
 
-    /// One thread pops while the other pops two and puts the upper one back: the head has the same number again, and another one
-    /// below. Finds these mutants: the count of pops left as it is; a push with a relaxed exchange; a pop with a relaxed look and
-    /// exchange.
+    /// One thread pops while the other pops two and puts the upper one back: the head has the same number again, and
+    /// another one below. Finds these mutants: the count of pops left as it is; a push with a relaxed exchange; a pop
+    /// with a relaxed look and exchange.
     #[test]
     fn loom_an_item_that_comes_back_to_the_top_is_not_mistaken() {
         check(|| {
@@ -209,7 +210,7 @@ mod loom_models {
         });
     }
 
-    /// Finds this mutant: a number that is linked to another head than the one that was exchanged.
+    /// Finds this mutant: a number linked to another head than the exchanged one.
     #[test]
     fn loom_what_is_pushed_at_once_is_all_there() {
         check(|| {
@@ -232,7 +233,7 @@ mod loom_models {
         });
     }
 
-    /// Two threads cut a block, and one sets the next. Finds these mutants: a cut by load and store; a block that is set with a
+    /// Two threads cut a block, and one sets the next. Finds these mutants: a cut by load and store; a block set with a
     /// relaxed store.
     #[test]
     fn loom_a_slot_is_cut_once() {

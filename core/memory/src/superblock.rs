@@ -1,9 +1,9 @@
 //! The superblock allocator: large parts of a node's range, for the heaps of that node.
 //!
-//! Falt et al. §5.2: one for each node, one lock, a LIFO stack of released superblocks. We differ: the stack is bounded, and
-//! superblocks that have been in it for too long are given back; superblocks are placed by policy and not by touching them first;
-//! superblocks that a heap leaves when it ends wait here for the next heap of the same node; and blocks beyond the largest class
-//! are mapped here, in whole superblocks' addresses, with a bounded cache of their own.
+//! Falt et al. §5.2: one for each node, one lock, a LIFO stack of released superblocks. We differ: the stack is
+//! bounded, and superblocks in it for too long are given back; superblocks are placed by policy and not by touching
+//! them first; superblocks left by an ended heap wait here for the next heap of the same node; and blocks beyond the
+//! largest class are mapped here, in whole superblocks' addresses, with a bounded cache of their own.
 
 use crate::memory::{AllocError, MemoryOptions};
 use crate::neighbours::{Neighbours, Room};
@@ -22,25 +22,25 @@ use vicus_topology::NodeId;
 /// The counts of one node's superblock allocator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeCounts {
-    /// Superblocks that heaps hold, orphans included.
+    /// Superblocks held by heaps, orphans included.
     pub held: usize,
-    /// Of them, those whose heap has ended.
+    /// Of them, those of ended heaps.
     pub orphans: usize,
     /// Superblocks in the stack of released ones.
     pub waiting: usize,
     /// Bytes of mapped blocks in use.
     pub mapped: usize,
-    /// Bytes of mapped blocks that wait for reuse.
+    /// Bytes of mapped blocks waiting for reuse.
     pub mapped_waiting: usize,
-    /// How often this node was asked, had no room, and another node gave. Pages for which the node had room when they were
-    /// granted but not when they were touched are found by [`crate::Memory::audit`].
+    /// How often this node was asked, had no room, and another node gave. [`crate::Memory::audit`] finds the pages
+    /// whose node had room at the grant but not at the touch.
     pub spilled: u64,
     /// How often this node was asked and the request was refused.
     pub refused: u64,
 }
 
 impl NodeCounts {
-    /// Bytes that are committed on the node, headers left out, with superblocks of so many bytes.
+    /// Bytes committed on the node, without headers, for superblocks of `superblock_bytes`.
     pub fn committed(&self, superblock_bytes: usize) -> usize {
         (self.held + self.waiting) * superblock_bytes + self.mapped + self.mapped_waiting
     }
@@ -54,7 +54,7 @@ pub(crate) struct Superblocks {
     pools: Box<[Padded<Mutex<Pool>>]>,
     neighbours: Arc<Neighbours>,
     options: MemoryOptions,
-    /// How many bytes may wait on each node, whatever the options allow.
+    /// How many bytes may wait on each node, even if the options allow more.
     most_waiting: AtomicUsize,
 }
 
@@ -66,9 +66,9 @@ pub(crate) struct Pool {
     slots: Slots,
     /// The stack of released superblocks.
     released: Chain,
-    /// Mapped blocks that wait for reuse.
+    /// Mapped blocks waiting for reuse.
     mapped: Chain,
-    /// Superblocks whose heap has ended, by class.
+    /// Superblocks of ended heaps, by class.
     orphans: Box<[Chain]>,
     counts: NodeCounts,
     /// The caller's time, in ticks.
@@ -181,12 +181,12 @@ impl Superblocks {
         Ok(slab)
     }
 
-    /// Writes to every page of a superblock that is still untouched.
+    /// Writes to every page of an untouched superblock.
     fn touch(&self, slab: &Slab) {
         let start = self.ranges.address(self.ranges.index_of(slab));
         for offset in (0..self.ranges.superblock()).step_by(self.page_bytes()) {
             #[expect(unsafe_code, reason = "touches pages")]
-            // SAFETY: within the superblock, which is committed and still the caller's alone.
+            // SAFETY: within the superblock, committed and still the caller's alone.
             unsafe {
                 start.add(offset).write_volatile(0);
             }
@@ -210,7 +210,7 @@ impl Superblocks {
         Ok((slab, waiting.is_none()))
     }
 
-    /// Commits fresh memory from the beginning of a slot that was just taken, over all slots that it reaches into.
+    /// Commits fresh memory from the beginning of a newly taken slot, over all slots it reaches into.
     fn commit<'a>(
         &self,
         pool: &mut Pool,
@@ -231,10 +231,10 @@ impl Superblocks {
         }
     }
 
-    /// Commits a part of a node's range, if the node has room for it. Memory that waits there is given back to make room.
+    /// Commits a part of a node's range, if the node has room for it. Waiting memory there is given back to make room.
     ///
     /// # Safety
-    /// As [`Pages::commit`].
+    /// Those of [`Pages::commit`].
     #[expect(unsafe_code, reason = "commits addresses that its caller has taken")]
     unsafe fn commit_part(
         &self,
@@ -283,10 +283,10 @@ impl Superblocks {
         self.most_waiting.store((bytes / self.nodes()).max(one), Ordering::Relaxed);
     }
 
-    /// Gives back what waits beyond [`Superblocks::let_wait`].
+    /// Gives back the memory waiting beyond [`Superblocks::let_wait`].
     pub(crate) fn hold_to_bound(&self) {
         for node in (0..self.nodes()).map(NodeId::new) {
-            // One at a time, so that other threads get the lock in between: giving back takes time.
+            // One at a time, so other threads get the lock in between: giving back takes time.
             while self.with(node, |pool| self.drop_beyond_bound(pool)) {}
         }
     }
@@ -320,7 +320,7 @@ impl Superblocks {
         bytes.div_ceil(self.ranges.superblock())
     }
 
-    /// Takes a superblock back from a heap that has no block of it in use.
+    /// Takes a superblock without blocks in use back from a heap.
     pub(crate) fn release(&self, slab: &Slab) {
         self.with(self.node_of(slab), |pool| self.release_here(pool, slab));
     }
@@ -347,7 +347,7 @@ impl Superblocks {
         self.decommit(pool, oldest, self.ranges.superblock());
     }
 
-    /// Takes a superblock with blocks in use from a heap that ends.
+    /// Takes a superblock with blocks in use from an ending heap.
     pub(crate) fn leave(&self, slab: &Slab) {
         self.with(self.node_of(slab), |pool| {
             if slab.used() == 0 {
@@ -359,7 +359,7 @@ impl Superblocks {
         });
     }
 
-    /// The most occupied superblock of a class on this node that has room and no heap.
+    /// The most occupied superblock of a class on this node with room and without a heap.
     pub(crate) fn adopt<'a>(&self, node: NodeId, class: usize, owner: u32) -> Option<&'a Slab> {
         self.with(node, |pool| {
             let with_room = pool.orphans[class].iter().filter(|slab| !slab.is_full());
@@ -371,7 +371,7 @@ impl Superblocks {
         })
     }
 
-    /// Frees a block of a superblock whose heap has ended. `false` if it has another heap by now.
+    /// Frees a block of an ended heap's superblock. `false` if it has another heap by now.
     ///
     /// # Safety
     /// The block is one of this superblock's, in use, and not used after this call.
@@ -392,7 +392,7 @@ impl Superblocks {
                 run.kind.set(Kind::Unused);
                 block = start;
             }
-            // SAFETY: as above; a run without blocks in use is a block of its superblock that is not used any more.
+            // SAFETY: as above; a run without blocks in use is an unused block of its superblock.
             unsafe { slab.put(block) };
             if slab.used() == 0 {
                 pool.orphans[slab.class()].remove(slab);
@@ -447,15 +447,16 @@ impl Superblocks {
     ) -> Result<(&'a Slab, usize), PageError> {
         let superblock = self.ranges.superblock();
         let needs = |slab: &Slab| (self.lead(slab, layout) + layout.size()).next_multiple_of(self.page_bytes());
-        // A block that has grown may grow again: it takes only a waiting block that has as much room behind it as a fresh one.
+        // A block that has grown may grow again: it takes only a waiting block with as much room behind it as a fresh
+        // one.
         let behind = if room == MapRoom::Much { MapRoom::Usual.slots(slots) } else { 0 };
         let slab = match self.reuse(pool, needs, behind, |slab| self.lead(slab, layout) < superblock) {
             Some(slab) => slab,
             None => {
-                // Gives back as many bytes as are taken, so the memory that waits beyond the bound does not grow.
+                // Gives back as many bytes as are taken, so the memory waiting beyond the bound does not grow.
                 self.drop_above_bound(pool, slots * superblock);
                 let taken = pool.slots.take_with_room(slots, room.slots(slots)).ok_or(PageError::Full)?;
-                // Where the block begins within the slots is known only now; slots before and behind it are given back.
+                // The block's beginning within the slots is known only now; slots before and behind it are given back.
                 let before = self.lead(self.ranges.slab(pool.first + taken), layout) / superblock;
                 let slot = taken + before;
                 let bytes = needs(self.ranges.slab(pool.first + slot));
@@ -472,9 +473,9 @@ impl Superblocks {
         Ok((slab, slab.committed.get()))
     }
 
-    /// A mapped block that waits and serves a request that `needs` so many bytes: one that has them and at most a quarter more;
-    /// else the one whose size is nearest, made longer or shorter, but not to less than a quarter. So waiting blocks also serve
-    /// other sizes. The `behind` slots behind it are free.
+    /// A waiting mapped block for a request that `needs` this number of bytes: one with them and at most a quarter
+    /// more; else the one nearest in size, made longer or shorter, but not to less than a quarter. So waiting blocks
+    /// also serve other sizes. The `behind` slots behind it are free.
     fn reuse<'a>(
         &self,
         pool: &mut Pool,
@@ -494,7 +495,7 @@ impl Superblocks {
         let slab = pool.mapped.iter().filter(may_be).min_by_key(wrong_by)?;
         let before = slab.committed.get();
         #[expect(unsafe_code, reason = "changes a block that waits")]
-        // SAFETY: a block that waits is not used.
+        // SAFETY: a waiting block is not used.
         if wrong_by(&slab) > 0 && !unsafe { self.resize_here(pool, slab, needs(slab)) } {
             return None;
         }
@@ -504,8 +505,8 @@ impl Superblocks {
         Some(slab)
     }
 
-    /// Makes a mapped block longer or shorter in place. `false` if that is impossible: the addresses behind it are in use, or its
-    /// node has no memory left.
+    /// Makes a mapped block longer or shorter in place. `false` if this is impossible: the addresses behind it are in
+    /// use, or its node has no memory left.
     ///
     /// # Safety
     /// The block is in use, and the part beyond its new end is not used after this call.
@@ -569,7 +570,7 @@ impl Superblocks {
     #[expect(unsafe_code, reason = "frees a block")]
     pub(crate) unsafe fn unmap(&self, slab: &Slab) {
         self.with(self.node_of(slab), |pool| {
-            // SAFETY: the caller's promise. (`put` writes into it, which is why it is dirty.)
+            // SAFETY: the caller's promise. (`put` writes into it, so it is dirty.)
             unsafe { slab.put(slab.start()) };
             slab.kind.set(Kind::Unused);
             slab.released.set(pool.now);
@@ -585,8 +586,8 @@ impl Superblocks {
         });
     }
 
-    /// Gives back a part of the memory that waits beyond the bounds, and says whether there is more. That takes time, so a free
-    /// leaves it to this call.
+    /// Gives back a part of the memory waiting beyond the bounds, and says whether there is more. This takes time, so a
+    /// free leaves it to this call.
     pub(crate) fn give_back(&self) -> bool {
         let node = |node: usize| {
             self.with(NodeId::new(node), |pool| {
@@ -598,11 +599,11 @@ impl Superblocks {
                     || pool.counts.mapped_waiting > self.options.mapped_waiting_bytes
             })
         };
-        // For all nodes, without stopping at the first one that has more.
+        // For all nodes, without stopping at the first one with more.
         (0..self.nodes()).filter(|&number| node(number)).count() > 0
     }
 
-    /// Drops mapped blocks that wait beyond the bound, the oldest first, until so many bytes are gone.
+    /// Drops mapped blocks waiting beyond the bound, the oldest first, until `bytes` of them are gone.
     fn drop_above_bound(&self, pool: &mut Pool, bytes: usize) {
         let least = pool.counts.mapped_waiting.saturating_sub(bytes).max(self.options.mapped_waiting_bytes);
         while pool.counts.mapped_waiting > least {
@@ -622,12 +623,12 @@ impl Superblocks {
         for node in 0..self.nodes() {
             let node = NodeId::new(node);
             self.with(node, |pool| pool.now = now);
-            // One at a time, so that other threads get the lock in between: giving back takes time.
+            // One at a time, so other threads get the lock in between: giving back takes time.
             while self.with(node, |pool| self.drop_old(pool)) {}
         }
     }
 
-    /// Drops one superblock or mapped block that has waited for too long; `false` if there is none.
+    /// Drops one superblock or mapped block after too long a wait; `false` if there is none.
     fn drop_old(&self, pool: &mut Pool) -> bool {
         let now = pool.now;
         let old = |slab: &Slab| slab.released.get().saturating_add(self.options.decay_ticks) <= now;
@@ -651,7 +652,7 @@ impl Superblocks {
         slab.cut(Kind::Blocks, class, begin.wrapping_add(lead), block_bytes, capacity);
     }
 
-    /// Cuts a superblock into runs: its blocks are slabs of small blocks, whose headers stand at its beginning.
+    /// Cuts a superblock into runs: its blocks are slabs of small blocks, with their headers at its beginning.
     pub(crate) fn cut_runs(&self, slab: &Slab, class: usize) {
         let runs = self.ranges.superblock() / RUN_BYTES;
         let headers = (runs * size_of::<Slab>()).div_ceil(RUN_BYTES);
@@ -665,7 +666,7 @@ impl Superblocks {
         slab.cut(Kind::Runs, class, start, RUN_BYTES, (runs - headers) as u32);
     }
 
-    /// The header and the beginning of the run that an address in a superblock of runs is in.
+    /// The header and the beginning of the run of an address in a superblock of runs.
     pub(crate) fn run<'a>(&self, slab: &Slab, address: *mut u8) -> (&'a Slab, *mut u8) {
         let begin = self.ranges.address(self.ranges.index_of(slab)).as_ptr();
         let index = (address.addr() - begin.addr()) / RUN_BYTES;
@@ -675,7 +676,7 @@ impl Superblocks {
         (run, begin.wrapping_add(index * RUN_BYTES))
     }
 
-    /// The headers of all runs that are in use.
+    /// The headers of all runs in use.
     pub(crate) fn runs<'a>(&self, slab: &Slab) -> impl Iterator<Item = &'a Slab> {
         let begin = self.ranges.address(self.ranges.index_of(slab)).as_ptr();
         let runs = (0..self.ranges.superblock() / RUN_BYTES).map(move |at| begin.wrapping_add(at * RUN_BYTES));
@@ -695,9 +696,9 @@ const MOST_ABOVE: usize = 4;
 /// Whether a mapped block gets room to grow in place.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum MapRoom {
-    /// It has not grown yet.
+    /// The block has not grown yet.
     Usual,
-    /// It has grown before.
+    /// The block has grown before.
     Much,
 }
 
@@ -711,10 +712,11 @@ impl MapRoom {
 /// About how many bytes beyond the bound are given back at a time: a kernel takes some milliseconds for them.
 const GIVEN_AT_ONCE: usize = 16 << 20;
 
-/// How far a superblock's first block may be moved: so many lines that they fill every set of a usual second-level cache.
+/// The limit of a superblock's colour, the offset of its first block: its lines fill every set of a usual second-level
+/// cache.
 const MOST_COLOUR: usize = 8 << 10;
 
-/// How many blocks a superblock has. A part of it is kept for the colour, unless that were half a block.
+/// How many blocks a superblock has. A part of it is kept for the colour, unless this part were half a block.
 pub(crate) fn capacity(superblock: usize, block_bytes: usize) -> u32 {
     let room = superblock - MOST_COLOUR.min(superblock / 128);
     (room / block_bytes) as u32
@@ -785,8 +787,8 @@ mod tests {
         assert!(counts.waiting == 2 && counts.mapped_waiting <= 1 << 20, "{counts:?}");
     }
 
-    /// What happened: a server whose requests may hold 500 MB had 1.2 GB resident, because freed blocks wait within
-    /// bounds that know of no such limit.
+    /// A server with requests of up to 500 MB once had 1.2 GB resident, because freed blocks waited within bounds
+    /// without regard to this limit.
     #[test]
     fn what_waits_stays_within_the_bound_of_the_moment() {
         let (memory, pages) =
@@ -857,8 +859,8 @@ mod tests {
         assert_eq!(pages.committed(node()), 32 * 128, "the headers stay");
     }
 
-    /// What happened: a buffer that had grown from a small one never took a waiting block. Each time that it shrank to a few
-    /// bytes and grew again it got a new mapping, and 200 rounds of 1 MiB left 214 MiB waiting.
+    /// A buffer grown from a small one once never took a waiting block. Each time it shrank to a few bytes and grew
+    /// again it got a new mapping, and 200 rounds of 1 MiB left 214 MiB waiting.
     #[test]
     fn a_buffer_that_shrinks_and_grows_takes_what_waits() {
         let (memory, pages) = memory(MemoryOptions { range_bytes: 1 << 30, mapped_waiting_bytes: 1 << 30, ..paper() });
@@ -876,7 +878,7 @@ mod tests {
             assert!(counts.mapped_waiting < 3 << 20, "round {round}: {counts:?}");
         }
         assert!(pages.committed(node()) < 8 << 20);
-        // A block that has grown grows in place the next time, also if it had waited.
+        // A grown block grows in place the next time, also if it had waited.
         #[expect(unsafe_code, reason = "changes a block's size")]
         // SAFETY: as above.
         unsafe {
@@ -917,7 +919,7 @@ mod loom_models {
     use loom::sync::atomic::{AtomicUsize, Ordering};
     use vicus_topology::Topology;
 
-    /// Two heaps take and release superblocks of one node, one of which waits and one of which is still to be committed. Finds
+    /// Two heaps take and release superblocks of one node: one of these waits, and one is still to be committed. Finds
     /// this mutant: `take_here` looks for a released superblock under the lock, unlocks, and takes it out later.
     #[test]
     fn loom_a_superblock_has_one_owner() {

@@ -19,7 +19,7 @@ pub(crate) use loom::{
     },
 };
 
-/// loom treats a sequentially consistent access as one that acquires and releases (its issue 180). Where our argument needs the
+/// loom treats a sequentially consistent access as an acquire and a release (its issue 180). If our argument needs the
 /// single order of such accesses, a model needs a fence; real builds need none.
 #[inline(always)]
 pub(crate) fn order_in_models() {

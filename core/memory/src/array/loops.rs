@@ -1,35 +1,35 @@
 //! Loops over arrays that read more than their own elements: around them, as a stencil does, or in other arrays.
 //!
-//! Wheeler et al. (see [`super`]), §6, name both as what a distributed array should know of: borders of segments at those of the stencil's
-//! blocks ([`ArrayOptions::block`](crate::ArrayOptions::block)), and where to run an operation whose operands lie on different nodes. Here it runs where most of their
-//! bytes lie.
+//! Wheeler et al. (see [`super`]), §6, name both as tasks of a distributed array: borders of segments at those of the
+//! stencil's blocks ([`ArrayOptions::block`](crate::ArrayOptions::block)), and the node to run an operation on whose
+//! operands lie on different nodes. Here it runs on the node of most of their bytes.
 
 use super::DistArray;
 use std::cmp::Reverse;
 use std::ops::Range;
 use vicus_topology::NodeId;
 
-/// A piece of a loop that computes each element from those around it: the elements of one segment.
+/// A piece of a loop with each element computed from those around it: the elements of one segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stencil {
-    /// The indices of the elements that it computes.
+    /// The indices of the computed elements.
     pub own: Range<usize>,
-    /// Those that it reads: its own, and those around them that there are.
+    /// The indices of the elements read: its own, and the present ones around them.
     pub reads: Range<usize>,
-    /// Where its own elements lie.
+    /// The node of its own elements.
     pub node: NodeId,
 }
 
 impl Stencil {
-    /// How many elements it reads that are not its own.
+    /// How many elements it reads besides its own.
     pub fn halo(&self) -> usize {
         self.reads.len() - self.own.len()
     }
 }
 
 impl<T, const TIGHT: bool> DistArray<T, TIGHT> {
-    /// A loop over all elements that reads so many before and behind each: a piece for each segment. For a matrix by rows whose elements are
-    /// computed from the rows above and below, `block` is a row, and so is `reach`.
+    /// A loop over all elements that reads `reach` elements before and behind each: a piece for each segment. For a
+    /// matrix by rows with its elements computed from the rows above and below, `block` is a row, and so is `reach`.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -62,7 +62,7 @@ pub trait Operand {
     /// Bytes from one element to the next.
     fn element_bytes(&self) -> usize;
 
-    /// The elements of the segment that has this one, and the node where they lie. Panics if there is no such element.
+    /// The elements of this one's segment, and their node. Panics if there is no such element.
     fn segment_at(&self, index: usize) -> (Range<usize>, NodeId);
 }
 
@@ -81,8 +81,9 @@ impl<T, const TIGHT: bool> Operand for DistArray<T, TIGHT> {
     }
 }
 
-/// A loop over the elements with the same index in several arrays, up to the shortest one's last: pieces, each with the node where most bytes of
-/// its elements lie; of two with as many, the first array's. A piece is at most as long as the longest segment that it is in.
+/// A loop over the elements with the same index in several arrays, up to the shortest one's last: pieces, each with the
+/// node of most bytes of its elements; of two with as many, the first array's. A piece is at most as long as its
+/// longest segment.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -113,7 +114,7 @@ pub fn together<'a>(arrays: &'a [&'a dyn Operand]) -> impl Iterator<Item = (Rang
     })
 }
 
-/// Elements that lie in one segment of each array.
+/// Elements in one segment of each array.
 struct Part {
     range: Range<usize>,
     node: NodeId,
@@ -177,7 +178,7 @@ mod tests {
         // The rows that begin in a page: at 0, 800, ..., 4,000 in the first; from 4,800 in the second.
         assert_eq!(own[..3], [0..600, 600..1100, 1100..1600]);
         assert_eq!(rows.segment_of(599), 0, "the row began there");
-        // Where whole rows fill pages soon, segments are a little larger, and no row lies on two nodes.
+        // If few whole rows fill pages, segments are a little larger, and no row lies on two nodes.
         let even: DistArray<f64> = DistArray::zeroed(&memory, 50_000, blocks(Pattern::Stripes, 16, 768)).unwrap();
         assert_eq!(even.segment_bytes(), 18 * 4096, "three pages have two rows of 6,144 bytes");
         assert!(even.stencil(768).all(|piece| piece.own.start * 8 % 4096 == 0));

@@ -1,7 +1,7 @@
-//! Matrices in arrays: which element lies at which index, and loops over tiles, each where most of its bytes lie.
+//! Matrices in arrays: the index of each element, and loops over tiles, each on the node of most of its bytes.
 //!
-//! Wheeler et al. (see [`super`]), §6, name stencils of more dimensions, matrices and their combinations as what a
-//! distributed array should know of. Here a matrix is cut into tiles, no segment begins or ends within one
+//! Wheeler et al. (see [`super`]), §6, name stencils of more dimensions, matrices and their combinations as tasks of a
+//! distributed array. Here a matrix is cut into tiles, no segment begins or ends within one
 //! ([`ArrayOptions::block`](crate::ArrayOptions::block)), and a loop over several matrices has a piece for each tile.
 
 use super::Operand;
@@ -9,10 +9,10 @@ use std::cmp::Reverse;
 use std::ops::Range;
 use vicus_topology::NodeId;
 
-/// In which order the elements of a matrix lie.
+/// The order of a matrix's elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TileOrder {
-    /// Row behind row, without gaps. Tiles that are beside each other lie on one node.
+    /// Row behind row, without gaps. Neighbouring tiles of a row lie on one node.
     #[default]
     Rows,
     /// Tile behind tile, and row behind row within each. Each tile may lie on a node of its own; those at the right
@@ -44,7 +44,7 @@ pub enum TileOrder {
 pub struct Tiling {
     /// Rows and columns.
     shape: [usize; 2],
-    /// Of a tile. Invariant: neither is 0, and neither is more than the matrix has, if that has any.
+    /// The shape of a tile. Invariant: neither is 0, and neither is more than the matrix has, if the matrix has any.
     tile: [usize; 2],
     order: TileOrder,
     /// How many elements there is room for.
@@ -52,8 +52,8 @@ pub struct Tiling {
 }
 
 impl Tiling {
-    /// A matrix of so many rows and columns, in tiles of so many. What a tile has more than the matrix is left out.
-    /// `None` if a tile would have no element, or the matrix more of them than can be counted.
+    /// A matrix of `shape` rows and columns, in tiles of `tile`. A tile's excess over the matrix is left out. `None` if
+    /// a tile would have no element, or the matrix more than can be counted.
     pub fn new(shape: [usize; 2], tile: [usize; 2], order: TileOrder) -> Option<Tiling> {
         if tile.contains(&0) {
             return None;
@@ -82,7 +82,7 @@ impl Tiling {
         self.elements
     }
 
-    /// What its array has as [`ArrayOptions::block`](crate::ArrayOptions::block): a tile, or all tiles beside each
+    /// The value for its array's [`ArrayOptions::block`](crate::ArrayOptions::block): a tile, or all tiles beside each
     /// other.
     pub fn block(&self) -> usize {
         let columns = match self.order {
@@ -117,9 +117,9 @@ impl Tiling {
         }
     }
 
-    /// A loop over the elements at the same row and column in several matrices, of this one's tiles: each with the
-    /// node where most bytes of its elements lie; of two with as many, the first matrix's. `reach` says how many
-    /// rows, and how many columns, around each element are read.
+    /// A loop over the elements at the same row and column in several matrices, by this one's tiles: each with the node
+    /// of most bytes of its elements; of two with as many, the first matrix's. `reach`: how many rows, and how many
+    /// columns, around each element are read.
     ///
     /// # Panics
     /// If a matrix has another number of rows or columns, or an array fewer elements than its matrix.
@@ -154,7 +154,7 @@ impl Tiling {
     }
 }
 
-/// Adds how many bytes of a part of a matrix lie on which node.
+/// Adds the bytes of a part of a matrix by node.
 fn weigh(
     is_tile: bool,
     tiling: &Tiling,
@@ -189,20 +189,20 @@ fn weigh(
 /// A piece of a loop over matrices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tile {
-    /// The rows and the columns of the elements that it computes.
+    /// The rows and the columns of the computed elements.
     pub rows: Range<usize>,
     /// See `rows`.
     pub columns: Range<usize>,
-    /// Those that it reads: its own, and those around them that there are.
+    /// The rows and columns read: its own, and the present ones around them.
     pub reads_rows: Range<usize>,
     /// See `reads_rows`.
     pub reads_columns: Range<usize>,
-    /// Where most bytes of its own elements lie.
+    /// The node of most bytes of its own elements.
     pub node: NodeId,
 }
 
 impl Tile {
-    /// How many elements it reads that are not its own.
+    /// How many elements it reads besides its own.
     pub fn halo(&self) -> usize {
         self.reads_rows.len() * self.reads_columns.len() - self.rows.len() * self.columns.len()
     }

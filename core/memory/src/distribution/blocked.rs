@@ -3,7 +3,7 @@
 use super::weighted::parts;
 use super::{Arrangement, DistributionError, Policy, Request};
 
-/// Equal contiguous parts, one for each location in order: for arrays whose ranges are worked on where they lie.
+/// Equal contiguous parts, one for each location in order: for arrays with their ranges worked on at their locations.
 #[derive(Clone, Copy, Debug)]
 pub struct Blocked;
 

@@ -2,7 +2,8 @@
 
 use super::{Arrangement, DistributionError, Policy, Request};
 
-/// Unit by unit round all locations (Table 1), beginning with the first: for one allocation on which many tasks work.
+/// Unit by unit round all locations (Table 1), beginning with the first: for one allocation with many tasks at work on
+/// it.
 #[derive(Clone, Copy, Debug)]
 pub struct Fine;
 

@@ -1,11 +1,11 @@
-//! Unit by unit, where a function says.
+//! Unit by unit, at the locations of a function.
 
 use super::{Arrangement, DistributionError, Policy, Request};
 use std::fmt;
 use vicus_topology::LocationId;
 
-/// A policy that is a function: it writes the number of a location for each unit. What lies at one location as a whole
-/// counts as in one place, as by [`Coarse`](super::Coarse).
+/// A policy by function: the function writes the number of a location for each unit. An allocation at one location as a
+/// whole counts as in one place, as by [`Coarse`](super::Coarse).
 ///
 /// ```
 /// use vicus_memory::distribution::{Distributor, Distribution, Listed};

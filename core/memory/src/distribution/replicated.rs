@@ -2,7 +2,7 @@
 
 use super::{Arrangement, DistributionError, Policy, Request};
 
-/// All of it at every location, for data that is only read.
+/// All of it at every location, for read-only data.
 #[derive(Clone, Copy, Debug)]
 pub struct Replicated;
 

@@ -3,10 +3,12 @@
 use super::{Arrangement, DistributionError, Policy, Request};
 use vicus_topology::LocationId;
 
-/// Two-dimensional block-cyclic: the tiles of a matrix that is stored row behind row go round a grid of the locations, in both directions. A row
-/// of tiles then lies on several locations, and so does a column: of a factorization whose active part shrinks, each location keeps a share.
+/// Two-dimensional block-cyclic: the tiles of a matrix, stored row behind row, go round a grid of the locations, in
+/// both directions. A row of tiles then lies on several locations, and so does a column: each location keeps a share of
+/// a factorization's shrinking active part.
 ///
-/// Locations form the grid with the most equal sides: 8 are 2 by 4. A unit lies where its first byte belongs. So tiles should be at least a unit wide.
+/// Locations form the grid with the most equal sides: 8 are 2 by 4. A unit lies at the location of its first byte. So
+/// tiles should be at least a unit wide.
 ///
 /// Muddukrishna et al., 2015, §3, wish for such a distribution for SparseLU, beyond fine and coarse.
 ///
@@ -35,14 +37,14 @@ impl Tiles {
         (row_bytes > 0 && rows > 0 && bytes > 0).then_some(Tiles { row_bytes, rows, bytes })
     }
 
-    /// Where a byte belongs, in a grid of so many locations by so many.
+    /// The location of a byte, in a grid of `down` by `across` locations.
     fn location(&self, byte: usize, (down, across): (usize, usize)) -> LocationId {
         let (row, column) = (byte / self.row_bytes, byte % self.row_bytes);
         LocationId::new(row / self.rows % down * across + column / self.bytes % across)
     }
 }
 
-/// The sides of the grid of so many locations that are the most equal, the shorter one first.
+/// The most equal sides of a grid of this number of locations, the shorter one first.
 fn grid(locations: usize) -> (usize, usize) {
     let shorter = (1..=locations.isqrt()).rev().find(|&side| locations.is_multiple_of(side)).unwrap_or(1);
     (shorter, locations / shorter)
@@ -70,7 +72,7 @@ mod tests {
         // 64 rows of 64 pages in tiles of 8 by 8 pages, over eight locations.
         let tiles: Distribution = format!("tiles:{},8,{}", 64 * 4096, 8 * 4096).parse().unwrap();
         let arrangement = Distributor::new(8, Distribution::Standard).place(64 * 64, Some(&tiles)).unwrap();
-        // Of the lower right part that a factorization works on after `done` steps.
+        // The shares of the lower right part, worked on by a factorization after `done` steps.
         for done in [0, 4] {
             let mut shares = [0; 8];
             for unit in (0..64 * 64).filter(|unit| unit / 64 >= 8 * done && unit % 64 >= 8 * done) {

@@ -25,7 +25,7 @@ impl Policy for Weighted {
     }
 }
 
-/// A part ends where its share and all shares before it end, rounded down: each part is off by one unit at most.
+/// A part ends with the sum of its share and all shares before it, rounded down: each part is off by one unit at most.
 pub(super) fn parts(units: usize, weights: impl Iterator<Item = u32> + Clone) -> Arrangement {
     let all: u128 = weights.clone().map(u128::from).sum();
     let mut sum = 0;

@@ -201,8 +201,8 @@ fn where_nothing_can_be_placed_the_first_touch_decides() {
     }
 }
 
-/// What happened: on a machine with a node that gives a process no memory, the process was told that placing is refused; and as
-/// the first refusal stays, it was not told a real refusal that came later.
+/// What happened: on a machine with a node that gives a process no memory, the process was told that placing is
+/// refused; and as the first refusal stays, it was not told a real refusal that came later.
 #[test]
 fn that_a_node_gives_no_memory_is_no_refusal() {
     let machine = Topology::parse("node:3 core:1").unwrap();
@@ -333,7 +333,8 @@ fn nodes_without_memory_are_no_locations() {
     assert_eq!(memory.node_of(copies.copy(NodeId::new(2)).as_ptr()), Some(NodeId::new(2)));
 }
 
-/// What happened: pools counted locations and queues made from a machine counted nodes, so that one number meant two nodes.
+/// What happened: pools counted locations and queues made from a machine counted nodes, so that one number meant two
+/// nodes.
 #[test]
 fn a_place_means_the_nearest_memory_in_every_container() {
     // Two groups to a node; node 1 has no memory and is nearer to node 2.

@@ -1,4 +1,4 @@
-//! A pool's memory: blocks at each location, and magazines of items that go from hand to hand.
+//! A pool's memory: blocks at each location, and magazines of items, passed from hand to hand.
 
 use super::{Frees, PoolError, PoolOptions};
 use crate::array::mixed;
@@ -11,17 +11,17 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 use vicus_topology::{LocationId, NodeId, Place};
 
-/// What a handle has: its location, and items.
+/// The content of a handle: its location, and items.
 pub(super) struct Magazines {
     pub(super) location: LocationId,
     /// Items for the next allocations; the last one freed is the next.
     pub(super) loaded: Magazine,
     /// Full or empty, except in a new handle.
     pub(super) spare: Magazine,
-    /// For each location, freed items that are to go home there. Empty if items don't go home.
+    /// For each location, freed items on their way home there. Empty if items don't go home.
     pub(super) away: Vec<Magazine>,
     pub(super) chance: u64,
-    /// The other locations, in the order in which they were last asked.
+    /// The other locations, in the order they were last asked in.
     pub(super) neighbours: Vec<LocationId>,
 }
 
@@ -155,21 +155,21 @@ impl Magazines {
     }
 }
 
-/// A magazine's memory. Boxed, so that it stays: a thread with an outdated head of a stack still reads its link.
+/// A magazine's memory. Boxed, so it stays: a thread with an outdated head of a stack still reads its link.
 pub(super) struct MagazineBlock {
     number: u32,
-    /// In a stack, what lies below.
+    /// In a stack, the magazine below.
     link: AtomicU32,
     /// In a stack, how many items there are. The holder of the magazine may use this and the items.
     count: Cell<usize>,
     items: NonNull<NonNull<u8>>,
 }
 
-/// A magazine that its holder uses.
+/// A magazine in use by its holder.
 pub(super) struct Magazine {
     pub(super) node: NonNull<MagazineBlock>,
     pub(super) items: NonNull<NonNull<u8>>,
-    /// Invariant: so many of `items` are initialised, and at most `room`, which is at most the node's.
+    /// Invariant: the number of initialised `items`, at most `room`, and `room` is at most the node's.
     pub(super) count: usize,
     pub(super) room: usize,
 }
@@ -200,19 +200,19 @@ impl Magazine {
 
     pub(super) fn node(&self) -> &MagazineBlock {
         #[expect(unsafe_code, reason = "nodes live as long as the pool")]
-        // SAFETY: as it says, and a magazine is a handle's, which borrows the pool, or the pool's.
+        // SAFETY: as it says, and a magazine is a handle's, and the handle borrows the pool, or the pool's.
         unsafe {
             self.node.as_ref()
         }
     }
 
-    /// Gives it up and leaves its number, by which a stack holds it.
+    /// Gives it up and leaves its number, for a stack to hold.
     pub(super) fn into_number(self) -> u32 {
         self.node().count.set(self.count);
         self.node().number
     }
 
-    /// Takes it, leaving a magazine behind that must not be used.
+    /// Takes it, and leaves a magazine behind for no further use.
     pub(super) fn take(&mut self) -> Magazine {
         Magazine { node: self.node, items: self.items, count: self.count, room: self.room }
     }
@@ -245,9 +245,9 @@ pub(super) struct Local {
     /// Magazines without.
     pub(super) empties: Stack,
     pub(super) cut: Cut,
-    /// Its blocks. A thread that adds a block holds the lock.
+    /// Its blocks. A thread adds a block under the lock.
     pub(super) blocks: Mutex<Vec<NonNull<u8>>>,
-    /// Items that were freed without a handle, until they fill a magazine.
+    /// Items freed without a handle, until they fill a magazine.
     pub(super) strays: Mutex<Option<Magazine>>,
 }
 
@@ -280,7 +280,7 @@ impl Local {
         self.stack.pop(raw).map(|number| raw.magazine(number))
     }
 
-    /// Items that were never in use, in a magazine of the location `asks`.
+    /// Unused items, in a magazine of the location `asks`.
     pub(super) fn cut(&self, raw: &RawPool, asks: LocationId) -> Option<Magazine> {
         let (block, slot, count) = self.cut.take(raw.room as u32, raw.slots)?;
         let mut magazine = raw.empty(asks);
@@ -347,13 +347,13 @@ impl RawPool {
         self.memory.node_of(item.as_ptr())
     }
 
-    /// The location whose block an item is in.
+    /// The location of an item's block.
     #[inline]
     pub(super) fn home_of(&self, item: NonNull<u8>) -> LocationId {
         let offset = item.addr().get() & (self.options.block_bytes - 1);
         #[expect(unsafe_code, reason = "the header is in the block")]
-        // SAFETY: blocks are aligned to their size; the pointer may reach all of its block, which begins with a header that is
-        // not written any more.
+        // SAFETY: blocks are aligned to their size; the pointer may reach all of its block, and the header at the
+        // block's beginning is not written any more.
         unsafe {
             item.sub(offset).cast::<Header>().as_ref().home
         }
@@ -391,7 +391,7 @@ impl RawPool {
         self.local(location).stack.push(self, magazine.into_number());
     }
 
-    /// Gives what is in a magazine to another location, and a fresh magazine to its holder.
+    /// Gives the content of a magazine to another location, and a fresh magazine to its holder.
     pub(super) fn give(&self, magazine: &mut Magazine, to: LocationId, holder: LocationId) {
         if magazine.count > 0 {
             let full = std::mem::replace(magazine, self.empty(holder));
@@ -399,7 +399,7 @@ impl RawPool {
         }
     }
 
-    /// Takes an item that was freed without a handle.
+    /// Takes an item freed without a handle.
     pub(super) fn stray(&self, item: NonNull<u8>, home: LocationId) {
         let local = self.local(home);
         let full = local.with_strays(|strays| {
@@ -410,7 +410,7 @@ impl RawPool {
         full.into_iter().for_each(|full| self.put(full, home));
     }
 
-    /// Fills a magazine with a block's items that were never in use; the first one is used first.
+    /// Fills a magazine with a block's unused items; the first one is used first.
     pub(super) fn fill(&self, magazine: &mut Magazine, block: NonNull<u8>, slots: std::ops::Range<u32>) {
         for slot in slots.rev() {
             #[expect(unsafe_code, reason = "an offset within a block")]
@@ -421,7 +421,7 @@ impl RawPool {
         }
     }
 
-    /// Items of a new block for a location, or of one that another thread has taken meanwhile.
+    /// Items of a new block for a location, or of one taken by another thread meanwhile.
     pub(super) fn grow(&self, home: LocationId) -> Result<Magazine, AllocError> {
         let local = self.local(home);
         self.with(local, |blocks| {
@@ -488,7 +488,7 @@ impl Drop for RawPool {
 pub(super) struct Table<T> {
     /// Part `p` has the numbers from 2^p - 1 up to the next part's first.
     pub(super) parts: [AtomicPtr<AtomicPtr<T>>; PARTS],
-    /// How many there are. A thread that adds one holds the lock.
+    /// Their number. A thread adds one under the lock.
     pub(super) count: Mutex<u32>,
 }
 
@@ -514,7 +514,7 @@ impl<T> Table<T> {
         NonNull::new(unsafe { part.add(at).as_ref() }.load(Ordering::Acquire))
     }
 
-    /// Adds the pointer that `make` gives for the next number. Gives the number.
+    /// Adds the pointer made by `make` for the next number. Gives the number.
     pub(super) fn push(&self, make: impl FnOnce(u32) -> NonNull<T>) -> u32 {
         let mut count = self.count.lock().expect("nothing panics while a table grows");
         let number = *count;

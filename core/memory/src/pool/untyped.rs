@@ -1,4 +1,4 @@
-//! Pools for other languages, which know how large an item is when the program runs.
+//! Pools for other languages, with the size of an item known at run time.
 
 use super::magazines::{Magazines, RawPool};
 use super::{DistPool, PoolError, PoolOptions};
@@ -10,8 +10,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use vicus_topology::{NodeId, Place};
 
-/// A pool whose items have a size and an alignment that are known when it is made, not when it is compiled. For other languages; an item is
-/// memory, without a value.
+/// A pool of items whose size and alignment are known when it is made, not when it is compiled. For other languages; an
+/// item is memory, without a value.
 ///
 /// ```
 /// use std::{alloc::Layout, sync::Arc};
@@ -33,7 +33,7 @@ use vicus_topology::{NodeId, Place};
 pub struct UntypedPool(DistPool<u8>);
 
 impl UntypedPool {
-    /// As [`DistPool::new`].
+    /// Like [`DistPool::new`].
     ///
     /// # Errors
     /// The options, or the items, don't fit.
@@ -41,12 +41,12 @@ impl UntypedPool {
         Ok(UntypedPool(DistPool { raw: RawPool::new(memory, item, options)?, items: PhantomData }))
     }
 
-    /// As [`DistPool::handle`]. The handle keeps the pool.
+    /// Like [`DistPool::handle`]. The handle keeps the pool.
     pub fn handle(self: &Arc<Self>, place: impl Into<Place>) -> UntypedHandle {
         UntypedHandle { own: Magazines::new(&self.0.raw, place), pool: Arc::clone(self) }
     }
 
-    /// The node that an item lies on; `None` if this is no address of the memory's.
+    /// The node of an item; `None` for an address outside of the memory.
     pub fn node_of(&self, item: NonNull<u8>) -> Option<NodeId> {
         self.0.raw.node_of(item)
     }
@@ -56,7 +56,7 @@ impl UntypedPool {
         self.0.stride()
     }
 
-    /// Frees an item without a handle: it goes home, which costs more.
+    /// Frees an item without a handle: it goes home, at a higher cost.
     ///
     /// # Safety
     /// It was taken from this pool, with its provenance, and is not used any more.
@@ -89,7 +89,7 @@ impl UntypedHandle {
         &self.pool
     }
 
-    /// An item. What it holds is not said.
+    /// An item. Its content is unspecified.
     ///
     /// # Errors
     /// No memory is left, here or elsewhere.
@@ -98,7 +98,7 @@ impl UntypedHandle {
         self.own.take(&self.pool.0.raw)
     }
 
-    /// Frees an item, from whichever handle it came.
+    /// Frees an item from any handle.
     ///
     /// # Safety
     /// It was taken from this pool, with its provenance, and is not used any more.
@@ -108,7 +108,7 @@ impl UntypedHandle {
         self.own.give(&self.pool.0.raw, item);
     }
 
-    /// The node that it takes from first.
+    /// The node it takes from first.
     pub fn node(&self) -> NodeId {
         self.pool.0.raw.memory.node_at(self.own.location)
     }

@@ -1,8 +1,8 @@
-//! Advertisements: which locations have told another one that they have elements to spare.
+//! Advertisements: messages from a location to another one about its spare elements.
 
 use crate::sync::{AtomicU64, Ordering, Padded};
 
-/// The advertisements that one location has received: a bit for each other location, the nearest first.
+/// The advertisements received by one location: a bit for each other location, the nearest first.
 #[derive(Debug)]
 pub(crate) struct Received(Padded<Box<[AtomicU64]>>);
 
@@ -12,7 +12,7 @@ impl Received {
         Received(Padded((0..locations.div_ceil(64)).map(|_| AtomicU64::new(0)).collect()))
     }
 
-    /// Receives one from the location that has this rank among the others.
+    /// Receives one from the location of this rank among the others.
     pub(crate) fn post(&self, rank: usize) {
         self.0.0[rank / 64].fetch_or(1 << (rank % 64), Ordering::AcqRel);
     }
@@ -35,12 +35,13 @@ impl Received {
     }
 }
 
-/// The advertisements that one location has issued. Each has a number; new ones are issued after one of the last was consumed.
+/// The advertisements issued by one location. Each has a number; new ones are issued after one of the last was
+/// consumed.
 #[derive(Debug)]
 pub(crate) struct Issued {
     /// The number of the last one issued.
     last: AtomicU64,
-    /// The highest number that was consumed. Seldom written, by other locations.
+    /// The highest consumed number. Seldom written, by other locations.
     consumed: Padded<AtomicU64>,
 }
 
@@ -63,7 +64,7 @@ impl Issued {
             && self.last.compare_exchange(last, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Notes that a consumer responds to one.
+    /// Notes a consumer's response to one.
     pub(crate) fn consume(&self) {
         self.consumed.0.fetch_max(self.last.load(Ordering::Acquire), Ordering::AcqRel);
     }

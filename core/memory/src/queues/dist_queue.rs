@@ -1,27 +1,28 @@
 //! A queue for each location, and consumers that find the elements of other locations.
 //!
-//! Wheeler, Thain, Murphy, §5.3 (qdqueue). The order is end to end: elements pushed at one location and popped by one consumer
-//! come in order. As published:
+//! Wheeler, Thain, Murphy, §5.3 (qdqueue). The order is end to end: elements pushed at one location and popped by one
+//! consumer come in order. As published:
 //!
-//! * An element goes into its location's subqueue. If that was not empty, advertisements go to a fixed set of neighbours,
-//!   unless the last ones have not been consumed yet; so a push does bounded work, however large the machine is.
-//! * A consumer takes from its own location first, then serves the advertisements that it has, the nearest first, then
-//!   looks at all others by distance. Where it finds nothing, it looks where that location last found something. An
-//!   advertisement that arrives meanwhile is served at once.
+//! * An element goes into its location's subqueue. If that was not empty, advertisements go to a fixed set of
+//!   neighbours, unless the last ones have not been consumed yet; so a push does bounded work, however large the
+//!   machine is.
+//! * A consumer takes from its own location first, then serves its advertisements, the nearest first, then looks at all
+//!   others by distance. At a location without elements, it looks at that location's last source. An advertisement that
+//!   arrives meanwhile is served at once.
 //!
-//! We differ: a [`super::Consumer`] first goes on where it last found something, for a while; a [`super::Burst`] claims slots for
-//! many pushes at once; a consumer that finds nothing can sleep, and each push that finds a sleeper wakes the nearest; the queue
-//! can be closed; and the caller names its location, which the published queue takes from the thread that it runs on.
+//! We differ: a [`super::Consumer`] first goes on at its last source, for a while; a [`super::Burst`] claims slots for
+//! many pushes at once; a consumer that finds nothing can sleep, and each push with a sleeper wakes the nearest; the
+//! queue can be closed; and the caller names its location, while the published queue takes it from the running thread.
 //!
-//! **Sleep.** A consumer registers, looks everywhere once more, and sleeps. A push puts its element in, then looks whether a
-//! consumer is registered. Both are sequentially consistent: either the push sees the sleeper, or the sleeper's look comes after
-//! the push. The push reads a single word, which changes only when a consumer falls asleep or wakes, or the queue is closed. The
-//! pushes of a burst rely on the claim of their slots: a look that comes after the claim finds slots that are claimed, and does
-//! not end in sleep before they are written or given back.
+//! **Sleep.** A consumer registers, looks everywhere once more, and sleeps. A push puts its element in, then looks for
+//! a registered consumer. Both are sequentially consistent: either the push sees the sleeper, or the sleeper's look
+//! comes after the push. The push reads a single word; this word changes only when a consumer falls asleep or wakes, or
+//! the queue is closed. The pushes of a burst rely on the claim of their slots: a look after the claim finds claimed
+//! slots, and does not end in sleep before they are written or given back.
 //!
-//! **Close.** A bit in each subqueue's tail: a push either happens before it and is found by all later looks, or gives its
-//! element back. Consumers are told *closed* when all subqueues were closed before they looked at the first, and no push was
-//! under way; so elements that a burst still writes to slots claimed before are found.
+//! **Close.** A bit in each subqueue's tail: a push either happens before it and is found by all later looks, or gives
+//! its element back. Consumers are told *closed* when all subqueues were closed before they looked at the first, and no
+//! push was under way; so they find the elements that a burst still writes to slots claimed before.
 
 use crate::memory::AllocError;
 use crate::queues::ads::{Issued, Received};
@@ -39,12 +40,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use vicus_topology::{ByPlace, GroupId, LocationId, NodeId, Place, Topology};
 
-/// The locations of a [`DistQueue`]: which places they are, and how far from each other.
+/// The locations of a [`DistQueue`]: their places, and their distances from each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Locations {
     /// `distances[from][to]`.
     distances: Vec<Vec<u32>>,
-    /// The place that each location stands for.
+    /// The place of each location.
     places: Vec<Place>,
     /// The location for each place.
     nearest: ByPlace<LocationId>,
@@ -57,7 +58,7 @@ pub enum LocationsError {
     None,
     /// A row has another number of distances than there are locations.
     Row {
-        /// Which row.
+        /// The row.
         row: usize,
         /// How many distances it has.
         columns: usize,
@@ -89,8 +90,8 @@ impl Locations {
         }
     }
 
-    /// A location for each core group, which usually is a last-level cache. A node means its first group; a node without cores
-    /// means the first group of the nearest node that has some.
+    /// A location for each core group, usually a last-level cache. A node means its first group; a node without cores
+    /// means the first group of the nearest node with some.
     pub fn core_groups(topology: &Topology) -> Locations {
         let groups = &topology.core_groups;
         let row = |from: NodeId| groups.iter().map(|to| topology.numa_value(from, to.node)).collect();
@@ -111,8 +112,8 @@ impl Locations {
         }
     }
 
-    /// So many locations with these distances, `distances[from][to]`. They stand for the nodes with the indices of the rows; core
-    /// groups are unknown.
+    /// Locations with these distances, `distances[from][to]`. They stand for the nodes with the indices of the rows;
+    /// core groups are unknown.
     ///
     /// # Errors
     /// There is none, or a row has not as many columns as there are rows.
@@ -131,8 +132,8 @@ impl Locations {
         }
     }
 
-    /// All other locations from one, the nearest first; of equals, the one with the next index, so that not all locations turn to
-    /// the same one.
+    /// All other locations from one, the nearest first; of equals, the one with the next index, so locations turn to
+    /// different ones.
     fn by_distance(&self, from: LocationId) -> Vec<LocationId> {
         let count = self.distances.len();
         let mut others: Vec<_> = (1..count).map(|step| LocationId::new((from.index() + step) % count)).collect();
@@ -159,8 +160,8 @@ impl Locations {
 /// Options of a [`DistQueue`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DistOptions {
-    /// A location advertises to the others whose distance is less than the nearest one's plus this. 10 by default: the operating
-    /// system's distances are 10 on the node itself, and Qthreads does the same.
+    /// A location advertises to the others at a distance less than the nearest one's plus this. 10 by default: the
+    /// operating system's distances are 10 on the node itself, and Qthreads does the same.
     pub reach: u32,
     /// The most neighbours. With 0, no location advertises.
     pub neighbours: usize,
@@ -253,11 +254,11 @@ const SLEEPER: usize = 4;
 /// The index of no location.
 const NOWHERE: u32 = u32::MAX;
 
-/// A queue for each location. Elements pushed at one location and popped by one consumer come in order; no other order is
-/// promised. Consumers at a location get its own elements first, and then others', the nearest first.
+/// A queue for each location. Elements pushed at one location and popped by one consumer come in order; no other order
+/// is promised. Consumers at a location get its own elements first, and then others', the nearest first.
 ///
-/// Callers name a [`Place`], best their own, which means the location nearest to it ([`Locations`]). A place that does not exist
-/// is a panic that names it.
+/// Callers name a [`Place`], best their own: it means the location nearest to it ([`Locations`]). A call with a missing
+/// place panics and names the place.
 ///
 /// ```
 /// use vicus_memory::{DistQueue, TryPopError};
@@ -288,14 +289,14 @@ pub struct DistQueue<T> {
 /// A location's part of the queue.
 pub(super) struct Subqueue<T> {
     pub(super) queue: LfQueue<T>,
-    /// The advertisements that came here, by the sender's index in `others`.
+    /// The advertisements received here, by the sender's index in `others`.
     received: Received,
     issued: Issued,
-    /// Where a consumer of this location last found something. A hint.
+    /// The last source of a consumer of this location. A hint.
     source: Padded<AtomicU32>,
     /// All other locations, the nearest first.
     others: Box<[LocationId]>,
-    /// The locations that it advertises to, and this location's index in their `others`.
+    /// The locations it advertises to, and this location's index in their `others`.
     neighbours: Box<[(LocationId, u32)]>,
 }
 
@@ -306,15 +307,15 @@ impl<T> fmt::Debug for DistQueue<T> {
 }
 
 impl<T> DistQueue<T> {
-    /// An empty queue with a location for each NUMA node, and the program's allocator: segments lie
-    /// where their first producer touches them.
+    /// An empty queue with a location for each NUMA node, and the program's allocator: segments lie on the node of
+    /// their first producer's touch.
     pub fn new(topology: &Topology) -> DistQueue<T> {
         DistQueue::with_source(&Locations::nodes(topology), &DistOptions::default(), |_| Arc::new(SystemSegments))
             .expect("the program's allocator gives memory or ends the program")
     }
 
-    /// An empty queue. Each location's segments come from a source of its own, which `source` makes for its place; for example
-    /// [`crate::NodeSegments`].
+    /// An empty queue. Each location's segments come from a source of its own, made by `source` for its place; for
+    /// example [`crate::NodeSegments`].
     ///
     /// # Errors
     /// A source has no memory for a location's first segment.
@@ -378,8 +379,8 @@ impl<T> DistQueue<T> {
         &self.subqueues[location.index()]
     }
 
-    /// Puts an element into the subqueue nearest to a place; best the caller's own. Wakes a sleeping consumer, if there is one.
-    /// Panics if there is no such place.
+    /// Puts an element into the subqueue nearest to a place; best the caller's own. Wakes a sleeping consumer, if there
+    /// is one. Panics if there is no such place.
     ///
     /// # Errors
     /// The queue is closed, or the location has no memory left; the element comes back.
@@ -412,7 +413,7 @@ impl<T> DistQueue<T> {
         })
     }
 
-    /// Wakes a sleeper, and tells the neighbours if there were elements before the one that was just put in.
+    /// Wakes a sleeper, and tells the neighbours if there were elements before the new one.
     #[inline(always)]
     pub(super) fn notify(&self, location: LocationId, subqueue: &Subqueue<T>, had_more: impl FnOnce() -> bool) {
         // The exchange of the tail comes before this load, and a sleeper looks at the tail after its registration.
@@ -434,7 +435,7 @@ impl<T> DistQueue<T> {
         }
     }
 
-    /// Wakes the sleeper that is nearest to a location.
+    /// Wakes the sleeper nearest to a location.
     #[cold]
     fn wake(&self, location: LocationId) {
         let others = &self.subqueue(location).others;
@@ -480,8 +481,8 @@ impl<T> DistQueue<T> {
         }
     }
 
-    /// From the own location. The other ways have a buffer of their own for the element: so this buffer's address reaches no
-    /// other function, and a large element is not copied twice.
+    /// From the own location. The other ways have a buffer of their own for the element: so this buffer's address
+    /// reaches no other function, and a large element is not copied twice.
     #[inline]
     #[expect(unsafe_code, reason = "the element is copied into place")]
     pub(super) fn take_here(&self, location: LocationId) -> Option<T> {
@@ -496,7 +497,7 @@ impl<T> DistQueue<T> {
         }
     }
 
-    /// Takes an element that a look has seen at a location already.
+    /// Takes an element seen by an earlier look at a location.
     #[inline]
     #[expect(unsafe_code, reason = "the element is copied into place")]
     pub(super) fn take_seen(&self, location: LocationId) -> Option<T> {
@@ -508,7 +509,7 @@ impl<T> DistQueue<T> {
     #[cold]
     #[expect(unsafe_code, reason = "the element is copied into place")]
     fn look_everywhere(&self, location: LocationId, exact: bool) -> Result<T, NoElement> {
-        // Read before the search: an exact search finds every element that was put in before the queue was closed.
+        // Read before the search: an exact search finds every element put in before the queue was closed.
         let state = self.state.0.load(Ordering::SeqCst);
         let bit = if self.planted.has(Mutant::ClosedEarly) { CLOSING } else { CLOSED };
         let closed = state & bit != 0;
@@ -524,8 +525,8 @@ impl<T> DistQueue<T> {
         }
     }
 
-    /// An element for a consumer at a place, as a future: the polling task sleeps until there is one or the queue is closed.
-    /// Panics if there is no such place.
+    /// An element for a consumer at a place, as a future: the polling task sleeps until there is one or the queue is
+    /// closed. Panics if there is no such place.
     pub fn pop(&self, place: impl Into<Place>) -> Pop<'_, T> {
         self.pop_at(self.location(place))
     }
@@ -534,8 +535,8 @@ impl<T> DistQueue<T> {
         Pop { queue: self, location, sleeps: None }
     }
 
-    /// From now on pushes give their elements back. Consumers get the elements that are in, and then [`TryPopError::Closed`];
-    /// sleeping consumers are woken. Closing again does nothing.
+    /// From now on pushes give their elements back. Consumers get the elements that are in, and then
+    /// [`TryPopError::Closed`]; sleeping consumers are woken. Closing again does nothing.
     pub fn close(&self) {
         self.state.0.fetch_or(CLOSING, Ordering::SeqCst);
         self.subqueues.iter().for_each(|subqueue| subqueue.queue.close());
@@ -551,7 +552,7 @@ impl<T> DistQueue<T> {
 }
 
 impl<T> Subqueue<T> {
-    /// Where a consumer of this location last found something. A hint.
+    /// The last source of a consumer of this location. A hint.
     pub(super) fn last_source(&self) -> Option<LocationId> {
         let source = self.source.0.load(Ordering::Relaxed);
         (source != NOWHERE).then(|| LocationId::new(source as usize))
@@ -580,7 +581,7 @@ enum NoElement {
 struct Search<'a, T> {
     queue: &'a DistQueue<T>,
     location: LocationId,
-    /// Where the element goes. It can be written, and holds nothing yet.
+    /// The buffer for the element. It can be written, and holds nothing yet.
     out: *mut T,
     exact: bool,
     /// Whether a push was under way somewhere.
@@ -599,7 +600,7 @@ impl<T> Search<'_, T> {
             return true;
         }
         for at in 0..self.at(here).others.len() {
-            // An advertisement that arrives meanwhile is served at once.
+            // Serves an advertisement at once if it arrives meanwhile.
             if at > 0 && self.serve_ads() {
                 return true;
             }
@@ -642,7 +643,7 @@ impl<T> Search<'_, T> {
     }
 }
 
-/// The future of [`DistQueue::pop`]. A dropped one passes on the wake-up that it got.
+/// The future of [`DistQueue::pop`]. A dropped one passes its wake-up on.
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Pop<'a, T> {
@@ -665,7 +666,7 @@ impl<T> Pop<'_, T> {
         order_in_models();
     }
 
-    /// Leaves the sleepers. If it was woken already, it wakes another one: the element that it was woken for may still be there.
+    /// Leaves the sleepers. If it was woken already, it wakes another one: the awaited element may still be there.
     fn leave_sleepers(&mut self) {
         let Some(number) = self.sleeps.take() else { return };
         let queue = self.queue;
@@ -754,7 +755,7 @@ mod tests {
         assert_eq!([1, 2, 3, 4].map(|at| ads(&queue, at)), [vec![0], vec![], vec![], vec![]]);
         queue.push(AT[0], 4).unwrap();
         assert_eq!(ads(&queue, 1), [0; 0], "the last one is not consumed yet");
-        // Serves the advertisement that it still has.
+        // Serves its last advertisement.
         assert_eq!(queue.try_pop(AT[5]), Ok(1));
         queue.push(AT[0], 5).unwrap();
         assert_eq!([1, 5].map(|at| ads(&queue, at)), [vec![0], vec![0]]);
@@ -855,7 +856,7 @@ mod tests {
         assert_eq!(Locations::from_distances(vec![vec![1, 2], vec![1]]), Err(row));
     }
 
-    /// What happened: queues counted locations while callers had nodes or core groups, so every caller had to convert them.
+    /// Queues once counted locations while callers had nodes or core groups, so every caller had to convert them.
     #[test]
     fn a_place_means_the_nearest_location() {
         // Node 1 has no cores, and is nearer to node 2.

@@ -1,4 +1,4 @@
-//! Handles that a thread makes for itself at a [`DistQueue`], to push many elements or to take many.
+//! A thread's own handles at a [`DistQueue`], to push many elements or to take many.
 
 use crate::queues::dist_queue::{Closed, DistQueue, PushError, Subqueue, TryPopError};
 use crate::queues::lf_queue::{Refusal, Reserved};
@@ -10,23 +10,23 @@ use std::mem::ManuallyDrop;
 use vicus_topology::{LocationId, Place};
 
 impl<T> DistQueue<T> {
-    /// A handle for many pushes at a place by one thread, each cheaper than a single one: see [`Burst`]. Panics if there is no
-    /// such place.
+    /// A handle for many pushes at a place by one thread, each cheaper than a single one: see [`Burst`]. Panics if
+    /// there is no such place.
     pub fn burst(&self, place: impl Into<Place>) -> Burst<'_, T> {
         let location = self.location(place);
         Burst { queue: self, subqueue: self.subqueue(location), location, reserved: None }
     }
 
-    /// One thread's consumer at a place, which goes on where it last found something: see [`Consumer`]. Panics if there is
-    /// no such place.
+    /// One thread's consumer at a place; it goes on at its last source: see [`Consumer`]. Panics if there is no such
+    /// place.
     pub fn consumer(&self, place: impl Into<Place>) -> Consumer<'_, T> {
         let location = self.location(place);
         Consumer { queue: self, location, source: location, left: 0 }
     }
 }
 
-/// How many slots a burst claims at once: four lines of words. One for large elements: with them the cost of the claim matters
-/// less than that the producer stays near the consumer.
+/// How many slots a burst claims at once: four lines of words. One for large elements: keeping the producer near the
+/// consumer then matters more than the cost of the claim.
 const fn claimed_at_once<T>() -> usize {
     let elements = 4 * LINE / if size_of::<T>() > 0 { size_of::<T>() } else { 1 };
     match elements {
@@ -39,12 +39,12 @@ const fn claimed_at_once<T>() -> usize {
 
 /// Many pushes at one place by one thread: see [`DistQueue::burst`].
 ///
-/// It claims several slots with one atomic exchange, and then only writes to them. Each element can be taken as soon as it is in,
-/// and a sleeping consumer is woken for it. Elements come in the order in which they were pushed.
+/// It claims several slots with one atomic exchange, and then only writes to them. Each element can be taken as soon as
+/// it is in, and a sleeping consumer is woken for it. Elements come in the order of their pushes.
 ///
-/// Slots that are claimed and not written yet are like pushes that are under way: elements that others push at this location
-/// meanwhile come after them, consumers that find nothing else look again and again instead of falling asleep, and are not told
-/// that the queue is closed. So a burst is for a loop that pushes and does not wait; when it is dropped or told to
+/// Claimed, unwritten slots are like pushes under way: elements pushed by others at this location meanwhile come after
+/// them. Consumers that find nothing else look again and again instead of falling asleep, and are not told that the
+/// queue is closed. So a burst is for a loop of pushes without waits; when it is dropped or told to
 /// [`pause`](Burst::pause), it gives its slots back.
 ///
 /// ```
@@ -76,7 +76,7 @@ impl<T> fmt::Debug for Burst<'_, T> {
 }
 
 impl<T> Burst<'_, T> {
-    /// As [`DistQueue::push`].
+    /// Like [`DistQueue::push`].
     ///
     /// # Errors
     /// The queue is closed, or the location has no memory left; the element comes back.
@@ -99,7 +99,7 @@ impl<T> Burst<'_, T> {
         Ok(())
     }
 
-    /// Gives back the slots that it has not written to; the next push claims others.
+    /// Gives back its unwritten slots; the next push claims others.
     pub fn pause(&mut self) {
         if let Some(reserved) = self.reserved.take() {
             self.subqueue.queue.give_back(reserved);
@@ -107,7 +107,7 @@ impl<T> Burst<'_, T> {
     }
 }
 
-/// The push of a burst that has no slot left: claims slots for this element and the next ones, if the segment has some.
+/// The push of a burst without slots: claims slots for this element and the next ones, if the segment has some.
 #[cold]
 fn put_more<T>(
     queue: &DistQueue<T>,
@@ -137,9 +137,9 @@ const RUN: u32 = if cfg!(loom) { 2 } else { 64 };
 
 /// One consumer at a place: see [`DistQueue::consumer`].
 ///
-/// It takes from its own location first, like every consumer. If that is empty, it first goes on where it last found something,
-/// if more elements were seen there, for up to 64 elements in a row; then it looks at advertisements and around, like every
-/// consumer. So a nearer element may come a little later, and one from far away costs less.
+/// It takes from its own location first, like every consumer. If that is empty, it first goes on at its last source, if
+/// more elements were seen there, for up to 64 elements in a row; then it looks at advertisements and around, like
+/// every consumer. So a nearer element may come a little later, and one from far away costs less.
 ///
 /// ```
 /// use vicus_memory::{DistQueue, TryPopError};
@@ -156,7 +156,7 @@ const RUN: u32 = if cfg!(loom) { 2 } else { 64 };
 pub struct Consumer<'a, T> {
     queue: &'a DistQueue<T>,
     location: LocationId,
-    /// Where it last found something.
+    /// The last source of an element.
     source: LocationId,
     /// How many more it may take there.
     left: u32,
@@ -169,7 +169,7 @@ impl<T> fmt::Debug for Consumer<'_, T> {
 }
 
 impl<T> Consumer<'_, T> {
-    /// As [`DistQueue::try_pop`], except for where it looks first.
+    /// Like [`DistQueue::try_pop`], except for its first look.
     ///
     /// # Errors
     /// There is none at the moment, or never again.

@@ -1,37 +1,37 @@
 //! A queue with one order for all: many producers, many consumers, no lock, no bound.
 //!
-//! A list of array segments ([`super::segment`]). One word counts the pushes and one the pops, and each names the segment in
-//! which it counts, so that one atomic addition tells a producer its segment and its slot at once:
+//! A list of array segments ([`super::segment`]). One word counts the pushes and one the pops, and each names its
+//! segment, so one atomic addition tells a producer its segment and its slot at once:
 //!
 //! ```text
 //!  tail   closed:1 │ – :15   │ segment : 34 │ index : 14                  a push adds 1
 //!  head   tickets:8          │ segment : 34 │ limit : 11 │ index : 11     a pop exchanges index for index + 1
 //! ```
 //!
-//! **Push.** Add 1 to the tail. An index below the number of slots is a slot of that segment: write the value, done. A larger one
-//! is a *ticket*: it keeps the segment from being recycled while the producer links a new segment, with its value already in the
-//! first slot, or finds the one that another has linked, and moves the tail there. The push has happened when the tail names its
-//! slot.
+//! **Push.** Add 1 to the tail. An index below the number of slots is a slot of that segment: write the value, done. A
+//! larger one is a *ticket*: it keeps the segment from being recycled while the producer links a new segment, with its
+//! value already in the first slot, or finds another producer's, and moves the tail there. The push has happened when
+//! the tail names its slot.
 //!
-//! **A burst.** A producer that has more elements claims several of the slots that are left, by an exchange that takes no ticket,
-//! and then writes one slot after the other. It gives unused slots back: to the tail, if the tail has not moved meanwhile;
-//! otherwise to the consumers, which pass over them.
+//! **A burst.** A producer with more elements claims several of the remaining slots, by an exchange without a ticket,
+//! and then writes one slot after the other. It gives unused slots back: to the tail, if the tail has not moved
+//! meanwhile; otherwise to the consumers, and these pass over them.
 //!
-//! **Pop.** Slots below the head's limit are written. Below it, a consumer exchanges the head for the next index and takes the
-//! slot; of all that producers write it reads only the slot. At the limit it looks ahead: takes a ticket of the segment by
-//! exchanging the head, reads the tail, goes through the states of the next slots, and raises the limit as it gives the ticket
-//! back. If nothing else is there, it gives up a slot that is claimed and not written, and the slot's producer tries another one
-//! ([`Stalled::Skipped`]): no thread waits for another.
+//! **Pop.** Slots below the head's limit are written. Below it, a consumer exchanges the head for the next index and
+//! takes the slot; of all words written by producers it reads only the slot. At the limit it looks ahead: takes a
+//! ticket of the segment by exchanging the head, reads the tail, goes through the states of the next slots, and raises
+//! the limit as it gives the ticket back. If nothing else is there, it gives up a claimed, unwritten slot, and the
+//! slot's producer tries another one ([`Stalled::Skipped`]): no thread waits for another.
 //!
-//! **Recycling.** A word can return to an old value, because a segment can return. A push doesn't mind: it adds. A pop doesn't
-//! mind: its exchange succeeds only on a head that says of the segment's present life that the slot is written. Only a look
-//! ahead, or the answer *empty*, relies on the segment or on both words, and holds a ticket. When the head leaves a segment, the
-//! segment goes into a list until its slots are done and its tickets are back; the next consumer that leaves a segment checks the
-//! list.
+//! **Recycling.** A word can return to an old value, because a segment can return. A push doesn't mind: it adds. A pop
+//! doesn't mind: its exchange succeeds only on a head that says of the segment's present life that the slot is written.
+//! Only a look ahead, or the answer *empty*, relies on the segment or on both words, and holds a ticket. When the head
+//! leaves a segment, the segment goes into a list until its slots are done and its tickets are back; the next consumer
+//! at the end of a segment checks the list.
 //!
-//! Indexed slots that consumers can give up are those of Morrison and Afek, "Fast concurrent queues for x86 processors", PPoPP
-//! 2013 (LCRQ), and the list of arrays is that of Correia and Ramalhete's FAAArrayQueue. We differ: neither hazard pointers nor
-//! epochs, no second word beside an index, values of any size in the slots themselves.
+//! Indexed slots with give-up by consumers are those of Morrison and Afek, "Fast concurrent queues for x86 processors",
+//! PPoPP 2013 (LCRQ), and the list of arrays is that of Correia and Ramalhete's FAAArrayQueue. We differ: neither
+//! hazard pointers nor epochs, no second word beside an index, values of any size in the slots themselves.
 
 use crate::memory::AllocError;
 use crate::queues::mutant::{Mutant, Planted};
@@ -50,14 +50,15 @@ const HEAD_BITS: u32 = 11;
 const HEAD_SEGMENT: u32 = 2 * HEAD_BITS;
 /// In a head: a ticket of its segment.
 const TICKET: u64 = 1 << (HEAD_SEGMENT + SEGMENT_BITS);
-/// The most tickets that fit: so many consumers can look ahead at the same moment.
+/// The most tickets that fit, so the most consumers that can look ahead at the same moment.
 const MOST_TICKETS: usize = 255;
 /// In a tail: pushes are refused.
 const CLOSED: u64 = 1 << 63;
 /// The bits of an address of 48 bits without the alignment.
 const SEGMENT_BITS: u32 = 48 - INDEX_BITS;
 
-/// So many producers at once are more than an index has room for. Below the value that would overflow into the segment.
+/// The number of producers at once that is more than an index has room for. Below the value that would overflow into
+/// the segment.
 const TOO_MANY: usize = ALIGN - 64;
 
 const _: () = assert!(HEAD_SEGMENT + SEGMENT_BITS + 8 == 64 && MAX_SLOTS < 1 << HEAD_BITS);
@@ -130,13 +131,13 @@ impl TailWord {
     }
 }
 
-/// A look at the tail that finds fewer elements than this was too early: so many words fill some lines.
+/// A look at the tail with fewer elements than this was too early: this number of words fills some lines.
 const FEW: usize = 32;
 
 /// The least and the most pauses of a waiting consumer: the most are about a microsecond.
 const LEAST_PAUSES: i32 = if cfg!(loom) { 0 } else { 8 };
 const MOST_PAUSES: i32 = if cfg!(loom) { 0 } else { 32 };
-/// After a look that waited in vain, so many looks don't wait.
+/// After a wait in vain, this number of looks don't wait.
 const IMPATIENT: i32 = 256;
 
 /// How a queue cuts and keeps its segments.
@@ -154,7 +155,7 @@ impl Default for QueueOptions {
     }
 }
 
-/// There is no memory for an element, which came back.
+/// There is no memory for an element; it came back.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Exhausted<T> {
     /// The element.
@@ -196,7 +197,7 @@ pub(crate) enum Taken {
     InFlight,
 }
 
-/// Slots that one producer has claimed together and not written yet. They keep their segment from being recycled; the holder
+/// Slots claimed together by one producer and not written yet. They keep their segment from being recycled; the holder
 /// writes them or gives them back: see [`LfQueue::reserve`].
 #[derive(Debug)]
 pub(crate) struct Reserved<T> {
@@ -212,11 +213,12 @@ pub(crate) enum Refusal {
     Exhausted(AllocError),
 }
 
-/// A queue for any number of producers and consumers, without a bound and without a lock, in one order for all: an element pushed
-/// before another is popped before it (the queue is linearizable). At most some 14,000 threads may push at the same moment; of
-/// consumers that look for new elements at the same moment, those after the first 255 wait for one of them.
+/// A queue for any number of producers and consumers, without a bound and without a lock, in one order for all: an
+/// element pushed before another is popped before it (the queue is linearizable). At most some 14,000 threads may push
+/// at the same moment; of consumers that look for new elements at the same moment, those after the first 255 wait for
+/// one of them.
 ///
-/// An element costs its size and a byte for its state; memory comes in segments, which are used again.
+/// An element costs its size and a byte for its state; memory comes in segments, and segments are used again.
 ///
 /// ```
 /// let queue = vicus_memory::LfQueue::new();
@@ -233,22 +235,23 @@ pub struct LfQueue<T> {
     source: Arc<dyn SegmentSource>,
     /// Unused segments.
     waiting: Box<[AtomicPtr<Header>]>,
-    /// Segments that the head has left, linked by `retired`.
+    /// Segments left by the head, linked by `retired`.
     retired: Padded<AtomicPtr<Header>>,
     of: PhantomData<*mut T>,
 }
 
-/// The line that consumers write to.
+/// The line consumers write to.
 #[derive(Debug)]
 struct Head {
     word: AtomicU64,
-    /// How long a consumer waits before it looks at the tail, in the processor's pauses. Below 0: how many looks come before the
-    /// next one that waits.
+    /// How long a consumer waits before it looks at the tail, in the processor's pauses. Below 0: how many looks come
+    /// before the next one with a wait.
     patience: AtomicI32,
 }
 
 #[expect(unsafe_code, reason = "elements go from thread to thread")]
-// SAFETY: by the words and the slot's state, a slot's value has one owner at a time; there are no references to elements inside.
+// SAFETY: by the words and the slot's state, a slot's value has one owner at a time; there are no references to
+// elements inside.
 unsafe impl<T: Send> Send for LfQueue<T> {}
 
 #[expect(unsafe_code, reason = "elements go from thread to thread")]
@@ -274,7 +277,7 @@ impl<T> LfQueue<T> {
             .expect("the program's allocator gives memory or ends the program")
     }
 
-    /// An empty queue whose segments come from a source. It has one segment from the beginning.
+    /// An empty queue with segments from a source. It has one segment from the beginning.
     ///
     /// # Errors
     /// The source has no memory for the first segment.
@@ -301,8 +304,8 @@ impl<T> LfQueue<T> {
         })
     }
 
-    /// Puts an element behind all others. Panics if the segment source has no memory left, which never happens with the program's
-    /// allocator; see [`LfQueue::try_push`].
+    /// Puts an element behind all others. Panics if the segment source has no memory left (never with the program's
+    /// allocator); see [`LfQueue::try_push`].
     #[inline]
     pub fn push(&self, element: T) {
         if let Err(refused) = self.try_push(element) {
@@ -343,7 +346,7 @@ impl<T> LfQueue<T> {
         }
     }
 
-    /// The push of a producer that got a ticket, or met the end of the queue. Whether the element is in.
+    /// The push of a producer with a ticket, or at the end of the queue. Returns whether the element is in.
     #[cold]
     fn put_beyond(&self, at: TailWord, element: &ManuallyDrop<T>) -> Result<bool, Refusal> {
         let segment = at.segment::<T>();
@@ -357,8 +360,8 @@ impl<T> LfQueue<T> {
         outcome
     }
 
-    /// Links a new segment with the element in it, or goes on to the one that another producer has linked. Whether the element is
-    /// in. The caller has a ticket.
+    /// Links a new segment with the element in it, or goes on to another producer's. Returns whether the element is in.
+    /// The caller has a ticket.
     fn put_next(&self, full: Segment<T>, element: &ManuallyDrop<T>) -> Result<bool, Refusal> {
         if let Some(next) = Segment::from_pointer(full.header().next.load(Ordering::Acquire)) {
             self.move_tail(full, next)?;
@@ -392,7 +395,8 @@ impl<T> LfQueue<T> {
         }
     }
 
-    /// Claims up to so many slots. `None` at the end of the segment or of the queue: there, single elements are pushed as usual.
+    /// Claims up to `most` slots. `None` at the end of the segment or of the queue: there, single elements are pushed
+    /// as usual.
     #[cold]
     pub(crate) fn reserve(&self, most: usize) -> Option<Reserved<T>> {
         let mut now = self.tail();
@@ -418,13 +422,13 @@ impl<T> LfQueue<T> {
         let index = reserved.next;
         reserved.next += 1;
         #[expect(unsafe_code, reason = "copies the element into its slot")]
-        // SAFETY: the reservation gave this index to its owner alone, which uses it once.
+        // SAFETY: the reservation gave this index to its owner alone, and the owner uses it once.
         unsafe {
             reserved.segment.put(index, &raw const **element, self.how)
         }
     }
 
-    /// Gives back the slots that were not written: to the tail, if no other producer has pushed behind them, or to the consumers.
+    /// Gives back the unwritten slots: to the tail, if no other producer has pushed behind them, or to the consumers.
     pub(crate) fn give_back(&self, reserved: Reserved<T>) {
         let (Reserved { segment, next, end }, planted) = (reserved, self.how.planted);
         if next == end || planted.has(Mutant::SlotsKept) {
@@ -441,7 +445,7 @@ impl<T> LfQueue<T> {
         (next..end).for_each(|index| segment.abandon(index, self.how));
     }
 
-    /// Whether there was an element before the one that was last put into a reserved slot, by a look without synchronization.
+    /// Whether there was an element before the last one put into a reserved slot, by a look without synchronization.
     pub(crate) fn had_others_before(&self, reserved: &Reserved<T>) -> bool {
         let head = self.head();
         head.address() != reserved.segment.address() || head.index() + 1 < reserved.next
@@ -456,8 +460,8 @@ impl<T> LfQueue<T> {
         exchanged.map(drop).map_err(TailWord)
     }
 
-    /// Moves the tail from a full segment to the next, whose first slot is taken, unless another producer was quicker. The caller
-    /// has a ticket of the full one.
+    /// Moves the tail from a full segment to the next, with its first slot taken, unless another producer was quicker.
+    /// The caller has a ticket of the full one.
     fn move_tail(&self, full: Segment<T>, next: Segment<T>) -> Result<(), Refusal> {
         let mut now = self.tail();
         while now.address() == full.address() {
@@ -509,8 +513,8 @@ impl<T> LfQueue<T> {
         exchanged.map(drop).map_err(HeadWord)
     }
 
-    /// Copies the first element out, if there is one. Without `exact` it may also call the queue empty by mistake, if a segment
-    /// was recycled twice meanwhile, and costs less when the queue is empty.
+    /// Copies the first element out, if there is one. Without `exact` it may also call the queue empty by mistake, if a
+    /// segment was recycled twice meanwhile, and costs less when the queue is empty.
     ///
     /// # Safety
     /// `out` can be written. Its content belongs to the caller if the result says that it is an element.
@@ -544,7 +548,7 @@ impl<T> LfQueue<T> {
     /// Copies the first element out, if a look ahead has seen it already.
     ///
     /// # Safety
-    /// As [`LfQueue::take`].
+    /// Those of [`LfQueue::take`].
     #[inline]
     #[expect(unsafe_code, reason = "copies the element out of its slot")]
     pub(crate) unsafe fn take_seen(&self, out: *mut T) -> bool {
@@ -562,8 +566,8 @@ impl<T> LfQueue<T> {
         false
     }
 
-    /// Copies out the element in the slot that the caller has claimed with this head, and prefetches the next slot, which the
-    /// caller will usually take next.
+    /// Copies out the element in the slot claimed by the caller with this head, and prefetches the next slot, usually
+    /// the caller's next one.
     ///
     /// # Safety
     /// The claim is the caller's alone, and was below the limit; `out` can be written.
@@ -620,10 +624,10 @@ impl<T> LfQueue<T> {
         }
     }
 
-    /// A look takes the tail's line, and soon the slot's, away from a producer that is using them. A consumer that is quicker
-    /// than the producer would do so for each element, and both would wait for lines all the time. So a look that finds few
-    /// elements delays the next one, and a look that finds many hastens it. If waiting brings no more elements, looks don't wait
-    /// for a while.
+    /// A look takes the tail's line, and soon the slot's, away from a producer in the middle of its writes. A consumer
+    /// quicker than the producer would do so for each element, and both would wait for lines all the time. So a look
+    /// with few elements delays the next one, and a look with many hastens it. If waiting brings no more elements,
+    /// looks don't wait for a while.
     fn look_again_after(&self, patience: i32, found: usize) {
         let next = match (patience, found) {
             (_, 0) => patience.min(0),
@@ -656,8 +660,8 @@ impl<T> LfQueue<T> {
         }
     }
 
-    /// Gives a consumer's ticket back, raises the limit, and claims a slot below it, if there is one: all in one exchange.
-    /// Returns the head before it, if it claimed.
+    /// Gives a consumer's ticket back, raises the limit, and claims a slot below it, if there is one: all in one
+    /// exchange. Returns the head before it, if it claimed.
     fn leave_head(&self, segment: Segment<T>, limit: usize) -> Option<HeadWord> {
         let mut now = self.head();
         while now.address() == segment.address() {
@@ -672,8 +676,8 @@ impl<T> LfQueue<T> {
         None
     }
 
-    /// Moves the head from a segment that has nothing left to the next, unless another consumer was quicker. The tail has left
-    /// the segment; the caller has a ticket. Whether this call moved it.
+    /// Moves the head from an exhausted segment to the next, unless another consumer was quicker. The tail has left the
+    /// segment; the caller has a ticket. Returns whether this call moved it.
     fn move_head(&self, from: Segment<T>) -> bool {
         let next = Segment::<T>::from_pointer(from.header().next.load(Ordering::Acquire));
         let next = next.expect("the tail leaves a segment for the next one");
@@ -724,7 +728,7 @@ impl<T> LfQueue<T> {
         unsafe { self.source.give(memory, self.how.shape.layout) };
     }
 
-    /// Puts a segment that the head has left into the list.
+    /// Puts a segment left by the head into the list.
     fn retire(&self, segment: Segment<T>) {
         let mut first = self.retired.0.load(Ordering::Relaxed);
         loop {
@@ -738,7 +742,7 @@ impl<T> LfQueue<T> {
         }
     }
 
-    /// Takes the list of the segments that the head has left.
+    /// Takes the list of the segments left by the head.
     fn take_retired(&self) -> impl Iterator<Item = Segment<T>> + use<T> {
         let mut at = self.retired.0.swap(null_mut(), Ordering::Acquire);
         std::iter::from_fn(move || {
@@ -748,7 +752,7 @@ impl<T> LfQueue<T> {
         })
     }
 
-    /// Keeps those of them that are unused by now.
+    /// Keeps the segments that are unused by now.
     fn recycle(&self) {
         for segment in self.take_retired() {
             if segment.is_unused(self.how) {
@@ -778,14 +782,14 @@ impl<T> LfQueue<T> {
         self.glance() > 1
     }
 
-    /// From now on pushes are refused. Elements that are in stay.
+    /// From now on pushes are refused. Present elements stay.
     pub(crate) fn close(&self) {
         self.tail.0.fetch_or(CLOSED, Ordering::SeqCst);
     }
 }
 
-/// Another consumer was quicker. For a moment the line of the first index is left to that one, which takes several elements meanwhile: to take the
-/// line away from each other for each element would cost both more.
+/// Another consumer was quicker. For a moment the line of the first index is left to that one, and it takes several
+/// elements meanwhile: taking the line away from each other for each element would cost both more.
 #[cold]
 fn give_way() {
     // Loom has no moments.

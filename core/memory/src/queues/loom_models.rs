@@ -1,6 +1,6 @@
 //! Models of the queues: loom checks every interleaving of a few calls.
 //!
-//! Each model is run as it is, and once for each planted mistake, which it has to find.
+//! Each model runs as it is, and once for each planted mistake; it has to find the mistake.
 
 #![expect(clippy::disallowed_types, reason = "a model's own records are outside of what is modelled")]
 
@@ -62,7 +62,8 @@ fn queue<T>(slots: usize, stalled: Stalled, mutant: Option<Mutant>) -> LfQueue<T
     LfQueue::with(Arc::new(Counted::default()), how, 1).unwrap()
 }
 
-/// A value that is dropped unless a model has failed: loom's parts can't be used any more then, and a drop uses them.
+/// A value dropped only if its model has not failed: a failed model's loom parts can't be used any more, and a drop
+/// uses them.
 struct Kept<T>(ManuallyDrop<T>);
 
 impl<T> Kept<T> {
@@ -122,10 +123,10 @@ enum Done {
     Popped(Option<u32>),
 }
 
-/// A call: when it began, when it ended, what it did.
+/// A call: its beginning, its end, its result.
 type Call = (usize, usize, Done);
 
-/// What the threads of a model have done, in the order of the interleaving.
+/// The calls of a model's threads, in the order of the interleaving.
 #[derive(Default)]
 struct History {
     clock: AtomicUsize,
@@ -133,7 +134,7 @@ struct History {
 }
 
 impl History {
-    /// Acts and records. The fences order a call that has ended before one that begins afterwards, as linearizability asks for.
+    /// Acts and records. The fences order an ended call before one that begins afterwards, as linearizability asks for.
     fn record(&self, act: impl FnOnce() -> Done) {
         let fence = || loom::sync::atomic::fence(loom::sync::atomic::Ordering::SeqCst);
         fence();
@@ -161,8 +162,8 @@ impl History {
     }
 }
 
-/// Whether a sequential queue can have given these results, in an order in which a call that ended before another one began comes
-/// first (Wing and Gong, "Testing and verifying concurrent objects", JPDC 1993).
+/// Whether a sequential queue can have given these results, in an order with every ended call before the calls that
+/// began after it (Wing and Gong, "Testing and verifying concurrent objects", JPDC 1993).
 fn explains(calls: &[Call], queue: &VecDeque<u32>) -> bool {
     let Some(first_end) = calls.iter().map(|call| call.1).min() else { return true };
     (0..calls.len()).filter(|&at| calls[at].0 < first_end).any(|at| {
@@ -222,7 +223,7 @@ fn histories(slots: usize, stalled: Stalled, mutant: Option<Mutant>, threads: &'
 
 use Step::{Pop as Take, Push as Put};
 
-/// Within a segment: slots that are claimed and not written.
+/// Within a segment: claimed, unwritten slots.
 const IN_A_SEGMENT: &[&[Step]] = &[&[Put(1)], &[Put(2)], &[Take, Take]];
 /// Over segments: links, moves of both words, recycling.
 const OVER_SEGMENTS: &[&[Step]] = &[&[Put(1), Put(2)], &[Take, Take]];
@@ -323,7 +324,7 @@ fn block_on<F: Future + Unpin>(future: F) -> F::Output {
         match Pin::new(&mut *future).poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(output) => return output,
             Poll::Pending => {
-                // It may have woken itself for a push that is under way and needs the processor.
+                // It may have woken itself for a push under way, and this push needs the processor.
                 loom::thread::yield_now();
                 unpark.0.wait();
             }
@@ -338,7 +339,7 @@ enum Way {
     Burst,
 }
 
-/// Pushes at the first location. Gives the values that were let in.
+/// Pushes at the first location. Gives the accepted values.
 fn push_all(queue: &DistQueue<u32>, way: Way, values: std::ops::Range<u32>) -> Vec<u32> {
     let mut burst = Kept::new(queue.burst(HERE));
     let push = |&value: &u32| match way {
@@ -348,7 +349,7 @@ fn push_all(queue: &DistQueue<u32>, way: Way, values: std::ops::Range<u32>) -> V
     values.filter(push).collect()
 }
 
-/// A producer at one location, consumers at this and another one, which look and don't wait.
+/// A producer at one location, and consumers at this and another one that look and don't wait.
 fn end_to_end(way: Way, mutant: Option<Mutant>) {
     check(2, move || {
         let queue = dist::<u32>(2, 2, mutant);
@@ -390,7 +391,7 @@ fn loom_dist_queue_mutant_a_burst_without_release_is_found() {
     end_to_end(Way::Burst, Some(Mutant::FullRelaxed));
 }
 
-/// A consumer goes on at another location while one that belongs there takes from it.
+/// A consumer goes on at another location while one of that location takes from it.
 fn goes_on(mutant: Option<Mutant>) {
     check(3, move || {
         let queue = dist::<u32>(2, 4, mutant);
@@ -509,7 +510,7 @@ fn loom_a_sleeper_mutant_sleeping_without_a_second_look_is_found() {
     sleeper(Way::Single, Some(Mutant::NoSecondLook));
 }
 
-/// A consumer that is woken gives up while another sleeps.
+/// A woken consumer gives up while another sleeps.
 fn giving_up(mutant: Option<Mutant>) {
     check(3, move || {
         let queue = dist::<u32>(1, 2, mutant);

@@ -1,4 +1,4 @@
-//! Mistakes that the models of the queues must find: each is planted by a model that has to fail.
+//! Mistakes for the models of the queues to find: each is planted by a model that has to fail.
 //!
 //! Outside of models none is planted, and asking for one is a constant.
 
@@ -15,17 +15,17 @@ pub(crate) enum Mutant {
     RecycleAtOnce,
     /// A push does not look for sleepers.
     NoWake,
-    /// A burst looks for sleepers, but its claim is not ordered before that look.
+    /// A burst looks for sleepers, but its claim is not ordered before this look.
     ClaimUnordered,
-    /// A burst ends and keeps the slots that it has not written.
+    /// A burst ends and keeps its unwritten slots.
     SlotsKept,
     /// A burst ends and moves the tail back although others have pushed behind it.
     TailForced,
-    /// A consumer that goes on takes a slot although another one was quicker.
+    /// A consumer goes on and takes a slot although another one was quicker.
     SlotShared,
     /// A consumer sleeps without a second look.
     NoSecondLook,
-    /// A woken consumer that gives up does not pass its wake-up on.
+    /// A woken consumer gives up and does not pass its wake-up on.
     NoPassing,
     /// A consumer takes the queue for closed before all producers know.
     ClosedEarly,

@@ -1,23 +1,23 @@
-//! Array segments: slots in groups of seven, whose states lie beside their values.
+//! Array segments: slots in groups of seven, with their states beside their values.
 //!
-//! Seven words and their states fill one cache line, so moving a word from producer to consumer costs a seventh of a line's
-//! transfer.
+//! Seven words and their states fill one cache line, so moving a word from producer to consumer costs a seventh of a
+//! line's transfer.
 //!
 //! ```text
 //!  header │ d d d d … │ s s s s s s s · v v v v v v v │ s s s s s s s · v v v v v v v │ …
 //! ```
 //!
-//! **A slot's life.** A producer claims it, writes the value and says `FULL`. A consumer that looks ahead finds out up to where
-//! slots are settled, and consumers claim only settled ones; the consumer that claims a slot takes the value and says *done*. If
-//! producers are [`Stalled::Skipped`], a look ahead may give up a slot that is not written yet; its producer notices this, puts
+//! **A slot's life.** A producer claims it, writes the value and says `FULL`. A consumer that looks ahead finds the end
+//! of the settled slots, and consumers claim only settled ones; the claiming consumer takes the value and says *done*.
+//! If producers are [`Stalled::Skipped`], a look ahead may give up an unwritten slot; its producer notices this, puts
 //! the value elsewhere, and says *done* itself.
 //!
-//! All words bear the parity of the segment's life, so a segment needs no cleaning. *Done* has bytes of its own, so consumers
-//! write nothing into the lines of values, which go one way only.
+//! All words bear the parity of the segment's life, so a segment needs no cleaning. *Done* has bytes of its own, so
+//! consumers write nothing into the lines of values, and these lines go one way only.
 //!
-//! **A segment's life.** Threads that claimed a slot keep the segment alive until the slot is done. Threads that look for the
-//! next segment hold a ticket. How many tickets there were is known when head and tail leave the segment: the words count them.
-//! When all slots are done and all tickets are back, the segment is unused.
+//! **A segment's life.** Threads with a claimed slot keep the segment alive until the slot is done. Threads looking for
+//! the next segment hold a ticket. The number of tickets is known when head and tail leave the segment: the words count
+//! them. When all slots are done and all tickets are back, the segment is unused.
 
 use crate::prefetch::prefetch;
 use crate::queues::mutant::{Mutant, Planted};
@@ -31,7 +31,7 @@ use std::ptr::{NonNull, null_mut};
 /// How many slots have their states side by side.
 const GROUP: usize = 7;
 
-/// A segment begins at a multiple of this, so that an index fits into its address.
+/// A segment begins at a multiple of this, so an index fits into its address.
 pub(crate) const ALIGN: usize = 1 << INDEX_BITS;
 
 /// How many bits of a word are the index.
@@ -48,10 +48,10 @@ const SKIPPED: u8 = 4;
 const ABANDONED: u8 = 6;
 /// A state or *done* of no life.
 const UNTOUCHED: u8 = 0;
-/// The byte of a slot that producer and consumer have left, with the parity of the life.
+/// The byte of a slot left by both producer and consumer, with the parity of the life.
 const DONE: u8 = 2;
 
-/// How often a consumer looks for a value that its producer is just writing, before it gives the slot up.
+/// How often a consumer looks for a value its producer is still writing, before it gives the slot up.
 const LOOKS: usize = if cfg!(loom) { 0 } else { 32 };
 
 /// A look ahead sees at most so many slots: their lines then come all at once, and few enough to be still there.
@@ -60,19 +60,19 @@ const AHEAD: usize = 32 * GROUP;
 /// The treatment of a slot whose producer is interrupted between claiming it and writing it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stalled {
-    /// Consumers give it up. That makes a push two atomic exchanges.
+    /// Consumers give it up. This makes a push two atomic exchanges.
     Skipped,
     /// Consumers don't see elements behind it until it is written. A push is one atomic exchange.
     Awaited,
 }
 
-/// So many lines ahead of the slot that it writes to, a producer asks for a line. Measured: 3 to 9 are as good.
+/// A producer asks for the line this number of lines ahead of its slot. Measured: 3 to 9 are as good.
 const AHEAD_LINES: usize = 6;
 
 /// How much of a value is prefetched before it is taken. For longer ones the processor recognises the pattern.
 const MOST_FETCHED: usize = 16 * LINE;
 
-/// A number of tickets that is not known yet.
+/// A number of tickets not yet known.
 const UNKNOWN: usize = usize::MAX;
 
 /// The part of a segment before the slots.
@@ -83,7 +83,7 @@ pub(crate) struct Header {
     pub(crate) next: AtomicPtr<Header>,
     /// The parity of its life. Written while only one thread has the segment.
     parity: AtomicU8,
-    /// The next segment in the list of those that the head has left and that are still used.
+    /// The next segment in the list of those left by the head and still in use.
     pub(crate) retired: AtomicPtr<Header>,
     /// Tickets, on a line of their own.
     tickets: Padded<Tickets>,
@@ -104,7 +104,7 @@ struct Tickets {
 pub(crate) struct Shape {
     /// How many slots a segment has.
     pub(crate) slots: usize,
-    /// Where the first group begins.
+    /// The beginning of the first group.
     first: usize,
     pub(crate) layout: Layout,
 }
@@ -117,7 +117,8 @@ pub(crate) struct How {
     pub(crate) planted: Planted,
 }
 
-/// A segment. Each use says why the segment isn't recycled meanwhile: a claimed slot, a ticket, or no other thread knows it.
+/// A segment. Each use says why the segment isn't recycled meanwhile: a claimed slot, a ticket, or no other thread
+/// knows it.
 #[derive(Debug)]
 pub(crate) struct Segment<T> {
     header: NonNull<Header>,
@@ -142,14 +143,14 @@ impl<T> Segment<T> {
     /// Large values begin at a line.
     const VALUE_ALIGN: usize =
         larger(align_of::<Slot<T>>(), if size_of::<Slot<T>>() >= LINE { LINE } else { align_of::<AtomicU8>() });
-    /// Where a group's values begin.
+    /// The beginning of a group's values.
     const VALUES: usize = size_of::<[AtomicU8; GROUP]>().next_multiple_of(Self::VALUE_ALIGN);
     const GROUP_ALIGN: usize = larger(LINE, larger(Self::VALUE_ALIGN, align_of::<AtomicU8>()));
     const GROUP_BYTES: usize = (Self::VALUES + GROUP * size_of::<Slot<T>>()).next_multiple_of(Self::GROUP_ALIGN);
-    /// Where the bytes for *done* begin.
+    /// The beginning of the bytes for *done*.
     const DONES: usize = size_of::<Header>();
 
-    /// Where the first group begins.
+    /// The beginning of the first group.
     const fn first(slots: usize) -> usize {
         (Self::DONES + slots * size_of::<AtomicU8>()).next_multiple_of(Self::GROUP_ALIGN)
     }
@@ -173,7 +174,7 @@ impl<T> Segment<T> {
         self.header.as_ptr().expose_provenance()
     }
 
-    /// The segment at an address that [`Segment::address`] gave.
+    /// The segment at an address given by [`Segment::address`].
     #[inline(always)]
     pub(crate) fn at(address: usize) -> Segment<T> {
         let header = std::ptr::with_exposed_provenance_mut(address);
@@ -198,7 +199,7 @@ impl<T> Segment<T> {
     #[inline(always)]
     #[expect(unsafe_code, reason = "an offset within the segment")]
     fn group(self, shape: Shape, index: usize) -> (*mut u8, usize) {
-        // SAFETY: the caller's index is below the number of slots, for which `shape_of` made room.
+        // SAFETY: the caller's index is below the number of slots, and `shape_of` made room for this number.
         (
             unsafe { self.header.as_ptr().cast::<u8>().add(shape.first + index / GROUP * Self::GROUP_BYTES) },
             index % GROUP,
@@ -216,7 +217,8 @@ impl<T> Segment<T> {
     #[inline(always)]
     #[expect(unsafe_code, reason = "reads a slot's byte")]
     fn done<'a>(self, index: usize) -> &'a AtomicU8 {
-        // SAFETY: the caller's index is below the number of slots, for which `shape_of` made room; written by `new`.
+        // SAFETY: the caller's index is below the number of slots, and `shape_of` made room for this number; written by
+        // `new`.
         unsafe { &*self.header.as_ptr().cast::<u8>().add(Self::DONES).cast::<AtomicU8>().add(index) }
     }
 
@@ -235,7 +237,7 @@ impl<T> Segment<T> {
         unsafe { &*self.slot(shape, index) }.with_mut(|value| f(value.cast()))
     }
 
-    /// Makes a segment of memory that has the shape's layout and is the caller's, as [`Segment::renew`] leaves one.
+    /// Makes a segment of the caller's memory, with the shape's layout, like one left by [`Segment::renew`].
     #[expect(unsafe_code, reason = "writes into fresh memory")]
     pub(crate) fn new(memory: NonNull<u8>, shape: Shape) -> Segment<T> {
         assert_eq!(memory.addr().get() % ALIGN, 0, "a segment source gives aligned memory");
@@ -287,8 +289,8 @@ impl<T> Segment<T> {
         self.done(index).store(DONE | self.parity(), Ordering::Release);
     }
 
-    /// Settles a slot for its producer or for the consumers, unless the other side was quicker. Only its producer may be too
-    /// late.
+    /// Settles a slot for its producer or for the consumers, unless the other side was quicker. Only its producer may
+    /// be too late.
     fn settle(self, shape: Shape, index: usize, to: u8, order: Ordering) -> bool {
         let (state, parity) = (self.state(shape, index), self.parity());
         let now = state.load(Ordering::Relaxed);
@@ -296,8 +298,8 @@ impl<T> Segment<T> {
         !is_settled && state.compare_exchange(now, to | parity, order, Ordering::Relaxed).is_ok()
     }
 
-    /// Prefetches a line that pushes will write to: a consumer had it last, and the exchange that claims a slot waits for all
-    /// stores before it. Where values fill lines, processors do so themselves.
+    /// Prefetches a line for later pushes: a consumer had it last, and the exchange that claims a slot waits for all
+    /// stores before it. If values fill lines, processors do so themselves.
     #[inline(always)]
     fn fetch_ahead(self, shape: Shape, index: usize) {
         let (group, at) = self.group(shape, index);
@@ -307,8 +309,9 @@ impl<T> Segment<T> {
         }
     }
 
-    /// Prefetches the lines of a settled slot's value, which the caller may take soon. (A look ahead has read the states, and
-    /// with them small values.) The producer is done with them; a prefetch before that would take them away from it.
+    /// Prefetches the lines of a settled slot's value, since the caller may take it soon. (A look ahead has read the
+    /// states, and with them small values.) The producer is done with them; an earlier prefetch would take them away
+    /// from it.
     #[inline(always)]
     pub(crate) fn fetch_settled(self, shape: Shape, index: usize) {
         let bytes = size_of::<Slot<T>>();
@@ -318,11 +321,12 @@ impl<T> Segment<T> {
         }
     }
 
-    /// The producer's side of a slot that it claimed: copies the value in. Whether the slot took it; otherwise the caller still
-    /// owns the value.
+    /// The producer's side of its claimed slot: copies the value in. Returns whether the slot took it; otherwise the
+    /// caller still owns the value.
     ///
     /// # Safety
-    /// The caller has claimed this index and calls this once; the value may be read, and belongs to the slot if the slot took it.
+    /// The caller has claimed this index and calls this once; the value may be read, and belongs to the slot if the
+    /// slot took it.
     #[inline(always)]
     #[expect(unsafe_code, reason = "copies a value into a slot")]
     pub(crate) unsafe fn put(self, index: usize, value: *const T, how: How) -> bool {
@@ -342,7 +346,7 @@ impl<T> Segment<T> {
         put
     }
 
-    /// The producer's side of a slot that it claimed and does not need.
+    /// The producer's side of a claimed slot it does not need.
     pub(crate) fn abandon(self, index: usize, how: How) {
         if !self.settle(how.shape, index, ABANDONED, Ordering::Release) {
             self.finish(index);
@@ -382,7 +386,7 @@ impl<T> Segment<T> {
         self.settle(shape, index, SKIPPED, Ordering::Release);
     }
 
-    /// The consumer's side of a settled slot that it claimed: copies the value out, if there is one.
+    /// The consumer's side of its claimed, settled slot: copies the value out, if there is one.
     ///
     /// # Safety
     /// The caller has claimed this index and calls this once; `out` can be written.
@@ -406,27 +410,27 @@ impl<T> Segment<T> {
         state == FULL
     }
 
-    /// Puts the first value into a segment that no other thread knows yet.
+    /// Puts the first value into a segment not yet known to other threads.
     ///
     /// # Safety
-    /// As [`Segment::put`].
+    /// Those of [`Segment::put`].
     #[expect(unsafe_code, reason = "copies a value into a slot")]
     pub(crate) unsafe fn put_first(self, value: *const T, how: How) {
         // SAFETY: the caller's promise, and no other thread knows the segment.
         unsafe { self.put(0, value, How { stalled: Stalled::Awaited, ..how }) };
     }
 
-    /// Undoes [`Segment::put_first`] on a segment that still no other thread knows; the caller owns the value again.
+    /// Undoes [`Segment::put_first`] on a segment still unknown to other threads; the caller owns the value again.
     pub(crate) fn forget_first(self, shape: Shape) {
         self.state(shape, 0).store(UNTOUCHED, Ordering::Relaxed);
     }
 
-    /// Notes that the tail has left; so many producers took a ticket.
+    /// Notes that the tail has left, and the number of producers with a ticket.
     pub(crate) fn tail_left(self, tickets: usize) {
         self.header().tickets.0.of_tail.store(tickets, Ordering::Release);
     }
 
-    /// Notes that the head has left, while so many consumers had a ticket.
+    /// Notes that the head has left, and the number of consumers with a ticket.
     pub(crate) fn head_left(self, tickets: usize) {
         self.header().tickets.0.of_head.store(tickets, Ordering::Release);
     }

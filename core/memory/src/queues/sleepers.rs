@@ -63,7 +63,7 @@ impl Sleepers {
         removed.is_some()
     }
 
-    /// Takes one out: of the nearest ones, the one that has slept longest.
+    /// Takes one out: of the nearest ones, the longest asleep.
     pub(crate) fn take_nearest(&self, distance: impl Fn(LocationId) -> usize, count: impl FnOnce()) -> Option<Waker> {
         self.with(|list| {
             let sleepers = list.waiting.iter().enumerate();

@@ -8,11 +8,11 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 use vicus_topology::Place;
 
-/// Gives memory for segments and takes it back. A queue asks once for many elements and keeps unused segments, so a lock in an
-/// implementation is seldom contended.
+/// Gives memory for segments and takes it back. A queue asks once for many elements and keeps unused segments, so a
+/// lock in an implementation is seldom contended.
 ///
 /// # Safety
-/// Memory that is given has the layout, is the caller's alone until it comes back, and lives as long as the source.
+/// The memory given has the layout, is the caller's alone until it comes back, and lives as long as the source.
 #[expect(unsafe_code, reason = "a queue writes where the source says")]
 pub unsafe trait SegmentSource: Send + Sync {
     /// Memory of this layout, with arbitrary content.
@@ -34,7 +34,7 @@ impl fmt::Debug for dyn SegmentSource {
     }
 }
 
-/// The program's global allocator: segments lie where their first touch puts them.
+/// The program's global allocator: the first touch places the segments.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemSegments;
 
@@ -76,7 +76,7 @@ pub struct NodeSegments {
 }
 
 impl NodeSegments {
-    /// A source on the node of a place, or on the nearest that has memory. Panics if there is no such place.
+    /// A source on the node of a place, or on the nearest with memory. Panics if there is no such place.
     ///
     /// # Errors
     /// There are as many heaps as [`crate::MemoryOptions::heaps`] allows.
