@@ -1,9 +1,9 @@
-//! Columns as Arrow arrays and back: the format in which Python, C++ and databases exchange data.
+//! Columns as Arrow arrays and back: the exchange format of Python, C++ and databases.
 //!
-//! If the layouts agree, no data is copied, in both directions: numbers, texts and strings of bytes with 32-bit offsets, and the
-//! bits of nulls. An array keeps the column's block, and a column keeps the array's buffers. Two things are copied: truth values,
-//! which Arrow packs into bits; and on the way in, texts in layouts that columns don't have (views, dictionaries), and the
-//! offsets of those with 64-bit offsets.
+//! If the layouts agree, no data is copied, in both directions: numbers, texts and strings of bytes with 32-bit
+//! offsets, and the bits of nulls. An array keeps the column's block, and a column keeps the array's buffers. Two
+//! things are copied: truth values, since Arrow packs them into bits; and on the way in, texts in layouts foreign to
+//! columns (views, dictionaries), and 64-bit offsets.
 //!
 //! ```
 //! use vicus_flow::arrow::arrow_array::{Array, RecordBatch, cast::AsArray, types::Int64Type};
@@ -22,8 +22,8 @@
 //! # Ok::<(), vicus_flow::FromArrowError>(())
 //! ```
 //!
-//! C programs use Arrow's [C data interface](https://arrow.apache.org/docs/format/CDataInterface.html), to and from which
-//! `arrow_array::ffi` converts arrays.
+//! C programs use Arrow's [C data interface](https://arrow.apache.org/docs/format/CDataInterface.html);
+//! `arrow_array::ffi` converts arrays to it and from it.
 
 use crate::block::Block;
 use crate::builder;
@@ -47,7 +47,7 @@ pub use arrow_schema;
 /// Why an Arrow table is no envelope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FromArrowError {
-    /// A column is of a type that envelopes don't have.
+    /// A column is of a type foreign to envelopes.
     Type {
         /// The column's name, if it has one.
         column: Option<String>,
@@ -132,7 +132,8 @@ impl Type {
     /// The type of the column for an array of this Arrow type.
     ///
     /// # Errors
-    /// Envelopes have no such type. Dates, times and decimals are not numbers without their unit, so they are none here.
+    /// Envelopes have no such type. Dates, times and decimals are not numbers without their unit, so they are none
+    /// here.
     pub fn from_arrow(data_type: &DataType) -> Result<Type, FromArrowError> {
         Ok(match data_type {
             DataType::Boolean => Type::Bool,
@@ -164,7 +165,7 @@ impl Schema {
     /// The schema of envelopes for tables of an Arrow schema.
     ///
     /// # Errors
-    /// A column is of a type that envelopes don't have.
+    /// A column is of a type foreign to envelopes.
     pub fn from_arrow(schema: &ArrowSchema) -> Result<Schema, FromArrowError> {
         let field = |field: &Arc<ArrowField>| {
             let kind = Type::from_arrow(field.data_type()).map_err(|error| error.in_column(field.name()))?;
@@ -175,7 +176,8 @@ impl Schema {
 }
 
 impl Envelope {
-    /// The rows as an Arrow table with the names of this schema, which the envelope fits. Panics if it doesn't; a pill has no rows.
+    /// The rows as an Arrow table with the names of this schema. Panics if the envelope does not fit the schema; a pill
+    /// has no rows.
     pub fn to_arrow(&self, schema: &Schema) -> RecordBatch {
         assert!(self.fits(schema) && !self.is_pill(), "the envelope has not the columns of {schema}");
         let columns = self.columns().iter().map(Column::to_arrow).collect();
@@ -184,10 +186,10 @@ impl Envelope {
             .expect("an envelope is a table")
     }
 
-    /// An envelope of an Arrow table's rows, whose schema is [`Schema::from_arrow`] of the table's.
+    /// An envelope of an Arrow table's rows, with [`Schema::from_arrow`] of the table's schema.
     ///
     /// # Errors
-    /// A column is of a type that envelopes don't have, there is too much of it, or no memory for a copy.
+    /// A column is of a type foreign to envelopes, there is too much of it, or no memory for a copy.
     pub fn from_arrow(batch: &RecordBatch) -> Result<Envelope, FromArrowError> {
         if u32::try_from(batch.num_rows()).is_err() {
             return Err(FromArrowError::TooManyRows { rows: batch.num_rows() });
@@ -201,7 +203,8 @@ impl Envelope {
 }
 
 impl Column {
-    /// The column as an Arrow array. Only truth values are copied; if there is no memory for the copy, it fails by [`give_up`].
+    /// The column as an Arrow array. Only truth values are copied; if there is no memory for the copy, it fails by
+    /// [`give_up`].
     pub fn to_arrow(&self) -> ArrayRef {
         let parts = self.parts();
         fn number<T: ArrowPrimitiveType>(parts: &Parts) -> ArrayRef {
@@ -229,7 +232,8 @@ impl Column {
         }
     }
 
-    /// A column of an Arrow array's values; the [module](self) says what is copied. A dictionary's values are written out.
+    /// A column of an Arrow array's values; the [module](self) names the copied kinds. A dictionary's values are
+    /// written out.
     ///
     /// # Errors
     /// Envelopes have no such type, there is more than 2 GiB of text, or no memory for a copy.
@@ -281,10 +285,10 @@ impl Column {
     }
 }
 
-/// A part of a block as a buffer, which keeps the block.
+/// A part of a block as a buffer. The buffer keeps the block.
 fn buffer(at: NonNull<u8>, bytes: usize, block: &Arc<Block>) -> Buffer {
     #[expect(unsafe_code, reason = "Arrow takes the address on trust")]
-    // SAFETY: so many bytes lie there as long as the block, which the buffer keeps.
+    // SAFETY: the buffer keeps the block, and the block has `bytes` bytes there as long as it lives.
     unsafe {
         Buffer::from_custom_allocation(at, bytes, Arc::clone(block) as Arc<_>)
     }
@@ -320,7 +324,7 @@ fn packed(values: &[bool]) -> Result<Buffer, NoMemory> {
     Ok(Buffer::from_vec(bits))
 }
 
-/// A block that keeps an Arrow buffer, and where the buffer's bytes begin.
+/// A block that keeps an Arrow buffer, and the beginning of the buffer's bytes.
 fn kept(buffer: Buffer) -> (NonNull<u8>, Arc<Block>) {
     let at = NonNull::new(buffer.as_ptr().cast_mut()).expect("a buffer's pointer is not null");
     #[expect(unsafe_code, reason = "Arrow's memory becomes a block")]

@@ -1,4 +1,4 @@
-//! Memory for columns: a block has one owner, and goes back to its source with the last column that lies in it.
+//! Memory for columns: a block has one owner, and goes back to its source with its last column.
 
 use crate::NoMemory;
 use std::alloc::{self, Layout};
@@ -22,16 +22,16 @@ pub struct Block {
 enum Source {
     /// The program's allocator.
     Program,
-    /// A world, which takes it back by this function.
+    /// A world. It takes the block back by this function.
     World(Free),
-    /// A value that keeps the memory and may have other readers: the block is never written to.
+    /// A value keeps the memory and may have other readers: the block is never written to.
     #[cfg(feature = "arrow")]
     Kept(#[expect(dead_code, reason = "it is there to be dropped")] Box<dyn Any + Send + Sync>),
 }
 
 #[expect(unsafe_code, reason = "it has a pointer")]
-// SAFETY: the memory is its own, or kept by a value that may be sent; the function that takes it back may be called from any
-// thread, by `Block::new`'s contract.
+// SAFETY: the memory is its own, or kept by a value that may be sent; by `Block::new`'s contract any thread may call
+// the function that takes it back.
 unsafe impl Send for Block {}
 
 #[expect(unsafe_code, reason = "it has a pointer")]
@@ -42,8 +42,8 @@ impl Block {
     /// Memory of a world.
     ///
     /// # Safety
-    /// So many bytes are there, aligned so, for the block alone until `free` is called with both arguments, which may be on any
-    /// thread.
+    /// `layout.size()` bytes are there, aligned as `layout`, for the block alone until `free` is called with both
+    /// arguments, on any thread.
     #[expect(unsafe_code, reason = "the caller promises that the memory is there")]
     pub unsafe fn new(at: NonNull<u8>, layout: Layout, free: unsafe fn(NonNull<u8>, Layout)) -> Block {
         Block { at, layout, source: Source::World(free) }
@@ -72,7 +72,7 @@ impl Block {
         Block { at, layout, source: Source::Program }
     }
 
-    /// Memory that a value keeps.
+    /// Memory kept by a value.
     ///
     /// # Safety
     /// So many bytes are there, and are not written to as long as the value lives.
@@ -92,7 +92,7 @@ impl Block {
         }
     }
 
-    /// The vector whose memory it is, with so many values; or the block itself if it is not a vector's.
+    /// The vector with this memory and `len` values; or the block itself if it is not a vector's.
     pub(crate) fn into_vec<T: Copy>(self, len: usize) -> Result<Vec<T>, Block> {
         let capacity = self.layout.size() / size_of::<T>();
         let is_a_vector = matches!(self.source, Source::Program)
@@ -103,8 +103,8 @@ impl Block {
         }
         let block = ManuallyDrop::new(self);
         #[expect(unsafe_code, reason = "memory becomes a vector's")]
-        // SAFETY: the memory is the program's allocator's, with a vector's layout; its owner wrote so many values of this type,
-        // for which all bits are valid, and gives it away.
+        // SAFETY: the memory is the program's allocator's, with a vector's layout; its owner wrote `len` values of this
+        // type, valid with any bits, and gives it away.
         Ok(unsafe { Vec::from_raw_parts(block.at.cast().as_ptr(), len, capacity) })
     }
 
@@ -120,7 +120,7 @@ impl Block {
 impl Drop for Block {
     fn drop(&mut self) {
         #[expect(unsafe_code, reason = "gives memory back")]
-        // SAFETY: it was taken with this layout from the source that it goes back to, and its owner is dropped.
+        // SAFETY: it was taken with this layout from the source it goes back to, and its owner is dropped.
         unsafe {
             match &self.source {
                 Source::World(free) => free(self.at, self.layout),
@@ -149,8 +149,8 @@ impl fmt::Debug for Block {
 pub struct Blocks(fn(Layout) -> Option<Block>);
 
 impl Blocks {
-    /// From this function, or if that gives none, from the program's allocator. It is never called for zero bytes, and must give
-    /// a block of the layout that it is asked for: anything else panics.
+    /// From this function, or if that gives none, from the program's allocator. It is never called for zero bytes, and
+    /// must give a block of the requested layout: anything else panics.
     pub fn of(take: fn(Layout) -> Option<Block>) -> Blocks {
         Blocks(take)
     }

@@ -1,18 +1,19 @@
-//! The memory that a request may hold: a bound of its own, and its share of a larger budget; and the memory that it holds.
+//! The memory a request may hold, by a bound of its own and by its share of a larger budget; and the memory it holds.
 
 use crate::OverBudget;
 use crate::sync::{AtomicU64, Ordering};
 use std::fmt;
 use std::sync::Arc;
 
-/// A larger budget that several requests share, as one request sees it: for example that of a process.
+/// A larger budget shared by several requests, as one request sees it: for example that of a process.
 pub trait Grants: Send + Sync {
-    /// The request's boxes and tasks are about to hold so many bytes together. Gives how many they may hold from now on, at least
-    /// as many; `None` if the budget has not so many left: then the box or the task that asked gets an error.
+    /// The request's boxes and tasks are about to hold this number of bytes together. Gives how many they may hold from
+    /// now on, at least as many; `None` if the budget has not enough left: then the asking box or task gets an error.
     fn raise(&self, bytes: u64) -> Option<u64>;
 }
 
-/// What the boxes and tasks of a request may hold together ([`Turn::book`](crate::Turn::book), [`Account::reserve`]).
+/// The bytes that the boxes and tasks of a request may hold together ([`Turn::book`](crate::Turn::book),
+/// [`Account::reserve`]).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -81,15 +82,15 @@ impl fmt::Debug for Budget {
     }
 }
 
-/// The bytes that a request holds, against its budget.
+/// The bytes held by a request, against its budget.
 pub struct Account {
     budget: Budget,
     /// Bytes that may be held until the budget is asked again.
     allowed: AtomicU64,
     held: AtomicU64,
-    /// Those of them that tasks have reserved.
+    /// The part of them reserved by tasks.
     reserved: AtomicU64,
-    /// Where all of them are booked as well.
+    /// The account that books all of them as well.
     outer: Option<Arc<Account>>,
 }
 
@@ -99,8 +100,8 @@ impl Account {
         Account::within(budget, None)
     }
 
-    /// The account of a request that another request has submitted: its bytes are booked with its own budget and with the other one's
-    /// account, so both bounds hold. Without a budget of its own it is that account itself.
+    /// The account of a request submitted by another request: its bytes are booked with its own budget and with the
+    /// other one's account, so both bounds hold. Without a budget of its own it is that account itself.
     ///
     /// ```
     /// use vicus_flow::{Account, Budget};
@@ -127,17 +128,17 @@ impl Account {
     /// Books so many bytes more. The error is how many may be held, and then nothing is booked.
     pub(crate) fn book(&self, more: u64) -> Result<(), u64> {
         let Some(outer) = &self.outer else { return self.book_here(more) };
-        // What its own bound refuses is not booked with the outer one meanwhile.
+        // Bytes refused by its own bound are not booked with the outer one meanwhile.
         self.allow(self.held.load(Ordering::Relaxed).saturating_add(more))?;
         outer.book(more)?;
         self.book_here(more).inspect_err(|_| outer.give_back(more))
     }
 
-    /// As [`Account::book`], without the outer account.
+    /// Like [`Account::book`], without the outer account.
     fn book_here(&self, more: u64) -> Result<(), u64> {
         let mut held = self.held.load(Ordering::Relaxed);
         loop {
-            // Booked only once it is allowed: bytes that are refused stand in the way of none that are not.
+            // Booked only once it is allowed: refused bytes stand in the way of no allowed ones.
             let sum = held.saturating_add(more);
             self.allow(sum)?;
             match self.held.compare_exchange_weak(held, sum, Ordering::Relaxed, Ordering::Relaxed) {
@@ -171,12 +172,12 @@ impl Account {
         Err(if sum > self.budget.bytes() { self.budget.bytes() } else { self.allowed.load(Ordering::Relaxed) })
     }
 
-    /// Bytes that tasks have reserved.
+    /// Bytes reserved by tasks.
     pub(crate) fn reserved(&self) -> u64 {
         self.reserved.load(Ordering::Relaxed)
     }
 
-    /// Books memory that a task is about to take.
+    /// Books memory for a task before the task takes it.
     ///
     /// ```
     /// use vicus_flow::Account;
@@ -204,7 +205,7 @@ impl fmt::Debug for Account {
     }
 }
 
-/// Bytes that a task has booked with its request, until this is dropped.
+/// Bytes booked by a task with its request, until this is dropped.
 #[derive(Debug)]
 #[must_use = "the bytes are booked as long as it lives"]
 pub struct Reservation {
@@ -213,7 +214,7 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Of a task whose request has no budget.
+    /// For a task of a request without a budget.
     pub fn unbounded(bytes: u64) -> Reservation {
         Reservation { account: None, bytes }
     }
@@ -226,7 +227,7 @@ impl Reservation {
     /// Books another number of bytes instead.
     ///
     /// # Errors
-    /// The request holds more then than it may; what was booked stays booked.
+    /// The request holds more then than it may; the booked bytes stay booked.
     pub fn resize(&mut self, bytes: u64) -> Result<(), OverBudget> {
         if let Some(account) = &self.account {
             match bytes.checked_sub(self.bytes) {
@@ -259,7 +260,7 @@ impl Drop for Reservation {
 mod loom_models {
     use super::*;
 
-    /// What is refused stands in the way of nothing that is allowed, not even for a moment.
+    /// Refused bytes stand in the way of no allowed ones, not even for a moment.
     #[test]
     fn loom_bytes_that_are_refused_stand_in_the_way_of_none_that_are_not() {
         loom::model(|| {

@@ -1,4 +1,4 @@
-//! Fills the columns of an envelope in place: in one block, from the heap of the seat that fills them.
+//! Fills the columns of an envelope in place: in one block, from the heap of the filling seat.
 
 use crate::block::{Block, Blocks};
 use crate::column::{Column, Parts, TOO_MUCH_TEXT, wrong_type};
@@ -16,8 +16,8 @@ use std::sync::Arc;
 /// The bytes of a cache line: each column begins at one, unless all are small.
 const LINE: usize = 64;
 
-/// Columns that take less together lie side by side: allocators are slow with aligned blocks, and loops over so few values gain
-/// nothing from alignment.
+/// Columns with fewer bytes together lie side by side: allocators are slow with aligned blocks, and loops over so few
+/// values gain nothing from alignment.
 const SMALL: usize = 1024;
 
 /// The alignment of a small block and of its columns: enough for any value.
@@ -26,7 +26,7 @@ const VALUE: usize = 8;
 /// More rows than there are addresses.
 const BEYOND: NoMemory = NoMemory { bytes: u64::MAX };
 
-/// The columns of an envelope that is being filled, if need be by several invocations.
+/// The columns of an envelope in the making, if need be by several invocations.
 ///
 /// ```
 /// use vicus_flow::{Envelope, EnvelopeBuilder, Schema, Turn, Type};
@@ -79,8 +79,8 @@ pub struct EnvelopeBuilder {
 #[derive(Clone, Copy, Debug)]
 struct Filled {
     kind: Type,
-    /// Where it begins in the block. Invariant: columns don't overlap, and each has room for `capacity` values or, of a variable
-    /// type, for as many ends and one more, the first of which is written.
+    /// Its beginning in the block. Invariant: columns don't overlap, and each has room for `capacity` values or, for a
+    /// variable type, for as many ends and one more; the first end is written.
     start: usize,
     /// Invariant: so many values are written, at most `capacity`.
     len: usize,
@@ -90,18 +90,19 @@ struct Filled {
 #[derive(Clone, Copy, Debug, Default)]
 struct Beside {
     nullable: bool,
-    /// Where the bits begin, if there is a block and the column may have nulls. Invariant: there are bits for `capacity` rows,
-    /// and those of rows that are not nulls, or not written yet, are 1.
+    /// The beginning of the bits, if there is a block and the column may have nulls. Invariant: there are bits for
+    /// `capacity` rows, and the bits of rows without a null, or not yet written, are 1.
     bits: usize,
     /// How many of its rows are nulls.
     nulls: usize,
-    /// Where the texts begin. Invariant: there is room for `text_capacity` bytes, of which `text_len` are written.
+    /// The beginning of the texts. Invariant: there is room for `text_capacity` bytes, and `text_len` of them are
+    /// written.
     text: usize,
     text_len: usize,
     text_capacity: usize,
 }
 
-/// Where the parts of a column lie in a block.
+/// The places of a column's parts in a block.
 #[derive(Clone, Copy, Default)]
 struct Layed {
     values: usize,
@@ -135,19 +136,19 @@ impl EnvelopeBuilder {
         self.columns.first().map_or(0, |column| column.len)
     }
 
-    /// Bytes of memory that it has taken.
+    /// The bytes of memory it has taken.
     pub fn bytes(&self) -> u64 {
         self.block.as_ref().map_or(0, |block| block.bytes() as u64)
     }
 
-    /// Makes room for so many more rows, but not for the bytes of texts ([`EnvelopeBuilder::reserve_text`]). Values that are
-    /// there already may move, so it is best to call it once. If there is no memory, the invocation ends here, and its request
-    /// fails with [`NoMemory`] and the box's name ([`give_up`]).
+    /// Makes room for `more` rows, but not for the bytes of texts ([`EnvelopeBuilder::reserve_text`]). Present values
+    /// may move, so it is best to call it once. If there is no memory, the invocation ends here, and its request fails
+    /// with [`NoMemory`] and the box's name ([`give_up`]).
     pub fn reserve(&mut self, turn: &Turn<'_>, more: usize) {
         self.reserve_from(turn.blocks, more);
     }
 
-    /// As [`EnvelopeBuilder::reserve`], for a box that can do with less.
+    /// Like [`EnvelopeBuilder::reserve`], for a box that can do with less.
     ///
     /// # Errors
     /// There is not so much memory. The values stay.
@@ -155,13 +156,13 @@ impl EnvelopeBuilder {
         self.try_reserve_from(turn.blocks, more)
     }
 
-    /// Makes room for so many more bytes of a column of texts or strings of bytes; see [`EnvelopeBuilder::reserve`]. Panics if it
-    /// is of another type. More than 2 GiB also fail by [`give_up`].
+    /// Makes room for `more` bytes of a column of texts or strings of bytes; see [`EnvelopeBuilder::reserve`]. Panics
+    /// if it is of another type. More than 2 GiB also fail by [`give_up`].
     pub fn reserve_text(&mut self, turn: &Turn<'_>, column: usize, more: usize) {
         self.reserve_text_from(turn.blocks, column, more);
     }
 
-    /// As [`EnvelopeBuilder::reserve_text`], for a box that can do with less.
+    /// Like [`EnvelopeBuilder::reserve_text`], for a box that can do with less.
     ///
     /// # Errors
     /// There is not so much memory, or the column would have more than 2 GiB. The values stay.
@@ -221,13 +222,14 @@ impl EnvelopeBuilder {
         self.columns.iter().map(|column| column.len).max().unwrap_or(0)
     }
 
-    /// Takes a block with room for so many rows, which is at least as many as there are, and for so many bytes of a column's texts.
+    /// Takes a block with room for `capacity` rows, at least as many as there are, and for this number of bytes of a
+    /// column's texts.
     #[inline]
     fn move_to(&mut self, blocks: Blocks, capacity: usize, text: Option<(usize, usize)>) -> Result<(), NoMemory> {
         if self.beside.is_empty() { self.move_plain(blocks, capacity) } else { self.move_any(blocks, capacity, text) }
     }
 
-    /// As [`EnvelopeBuilder::move_to`], if all columns are of types of fixed width and have no nulls: what most boxes fill.
+    /// Like [`EnvelopeBuilder::move_to`], for columns of fixed width without nulls alone: the usual case.
     fn move_plain(&mut self, blocks: Blocks, capacity: usize) -> Result<(), NoMemory> {
         let row: usize = self.columns.iter().map(|column| column.kind.width()).sum();
         let (align, between) = laying(row.saturating_mul(capacity.saturating_add(VALUE)));
@@ -236,7 +238,7 @@ impl EnvelopeBuilder {
         if most.is_none() {
             return Err(BEYOND);
         }
-        // Their parts are not larger than that together.
+        // Their parts together are at most this large.
         let bytes_of = |kind: Type| (kind.width() * capacity).next_multiple_of(align) + between;
         let bytes = self.columns.iter().map(|column| bytes_of(column.kind)).sum();
         let block = blocks.take(Layout::from_size_align(bytes, align).map_err(|_| BEYOND)?)?;
@@ -244,8 +246,8 @@ impl EnvelopeBuilder {
         for Filled { kind, start, len } in &mut self.columns {
             if let Some(old) = &self.block {
                 #[expect(unsafe_code, reason = "moves values to another block")]
-                // SAFETY: by the invariant of `start`, so many values are in the old block, and there is room for them in the new
-                // one.
+                // SAFETY: by the invariant of `start`, this number of values is in the old block, and there is room for
+                // them in the new one.
                 unsafe {
                     block.at().add(next).copy_from_nonoverlapping(old.at().add(*start), kind.width() * *len);
                 }
@@ -258,7 +260,7 @@ impl EnvelopeBuilder {
         Ok(())
     }
 
-    /// As [`EnvelopeBuilder::move_to`], if some column is of texts, of strings of bytes, or may have nulls.
+    /// Like [`EnvelopeBuilder::move_to`], if some column is of texts, of strings of bytes, or may have nulls.
     #[cold]
     fn move_any(&mut self, blocks: Blocks, capacity: usize, text: Option<(usize, usize)>) -> Result<(), NoMemory> {
         let text_capacity = |column: usize, beside: &Beside| match text {
@@ -272,7 +274,7 @@ impl EnvelopeBuilder {
         let behind = |start: usize, bytes: usize| {
             start.checked_add(bytes.checked_next_multiple_of(align)?)?.checked_add(between)
         };
-        // Where the present column's parts begin, and where the next column begins.
+        // The beginnings of the present column's parts, and of the next column.
         let lay = |start: usize, column: usize| -> Option<(Layed, usize)> {
             let Filled { kind, .. } = self.columns[column];
             let mut next = behind(start, kind.width().checked_mul(capacity + usize::from(kind.is_variable()))?)?;
@@ -349,13 +351,13 @@ impl EnvelopeBuilder {
         }
     }
 
-    /// The envelope of all rows that were filled in; the builder is empty again. Panics if the columns differ in length.
+    /// The envelope of all filled rows; the builder is empty again. Panics if the columns differ in length.
     pub fn finish(&mut self, turn: &Turn<'_>) -> Envelope {
         let rows = self.rows();
         Envelope::of_rows(self.finish_columns(turn), rows)
     }
 
-    /// As [`EnvelopeBuilder::finish`], for envelopes that have other columns as well.
+    /// Like [`EnvelopeBuilder::finish`], for envelopes with further columns.
     pub fn finish_columns(&mut self, turn: &Turn<'_>) -> Vec<Column> {
         self.finish_from(turn.blocks)
     }
@@ -378,8 +380,8 @@ impl EnvelopeBuilder {
             let column = |filled: &mut Filled| {
                 let (start, len) = (std::mem::take(&mut filled.start), std::mem::take(&mut filled.len));
                 #[expect(unsafe_code, reason = "a part of the block becomes a column")]
-                // SAFETY: so many values of this type were written there, aligned, and the builder, which wrote them, gives the
-                // block away.
+                // SAFETY: the builder wrote this number of values of this type there, aligned, and gives the block
+                // away.
                 unsafe {
                     Column::plain(filled.kind, len, block.at().add(start), Arc::clone(&block))
                 }
@@ -393,7 +395,7 @@ impl EnvelopeBuilder {
             let beside = std::mem::replace(&mut self.beside[place], Beside { nullable, ..Beside::default() });
             let bytes = |at: usize, len: usize| {
                 #[expect(unsafe_code, reason = "a part of the block is shared")]
-                // SAFETY: so many bytes were written there, and the builder, which wrote them, gives the block away.
+                // SAFETY: the builder wrote this number of bytes there, and gives the block away.
                 unsafe {
                     Bytes::new(block.at().add(at), len, Arc::clone(&block))
                 }
@@ -404,8 +406,8 @@ impl EnvelopeBuilder {
                 Nulls { bits, first: 0, rows: len, count: beside.nulls }
             });
             #[expect(unsafe_code, reason = "a part of the block becomes a column")]
-            // SAFETY: so many values of this type, or ends and their texts, were written there, aligned, and the builder, which
-            // wrote them, gives the block away.
+            // SAFETY: the builder wrote this number of values of this type, or ends and their texts, there, aligned,
+            // and gives the block away.
             columns.push(unsafe {
                 let at = block.at().add(start);
                 Column::new(Parts { kind, rows: len, at, block: Arc::clone(&block), text, nulls })
@@ -455,8 +457,8 @@ impl EnvelopeBuilder {
         }
         let beside = &mut self.beside[column];
         #[expect(unsafe_code, reason = "two parts of the block")]
-        // SAFETY: by the invariants of `start` and `text`; they don't overlap, and only the builder has the block, and it is
-        // borrowed. The ends are those behind the first one, which was written when the block was taken.
+        // SAFETY: by the invariants of `start` and `text`; they don't overlap, and only the builder has the block, and
+        // it is borrowed. The ends are those behind the first one, written when the block was taken.
         let (ends, bytes) = unsafe {
             let mut ends = part(&self.block, *start + kind.width(), capacity);
             let mut bytes = part(&self.block, beside.text, beside.text_capacity);
@@ -466,7 +468,8 @@ impl EnvelopeBuilder {
         TextRoom { ends, bytes, of: PhantomData }
     }
 
-    /// Appends a text to a column, making room for it. Panics if the column is of another type. See [`EnvelopeBuilder::reserve`].
+    /// Appends a text to a column, making room for it. Panics if the column is of another type. See
+    /// [`EnvelopeBuilder::reserve`].
     pub fn push_text(&mut self, turn: &Turn<'_>, column: usize, text: &str) {
         self.push_string(turn.blocks, column, Type::Text, text.as_bytes());
     }
@@ -485,7 +488,7 @@ impl EnvelopeBuilder {
         self.strings::<[u8]>(column, kind).push(bytes);
     }
 
-    /// Appends a null to a column. Panics if there is no room, or if the schema says that the column has no nulls.
+    /// Appends a null to a column. Panics if there is no room, or if the column has no nulls by the schema.
     pub fn push_null(&mut self, column: usize) {
         let Filled { kind, len, .. } = self.columns[column];
         assert!(self.beside.get(column).is_some_and(|beside| beside.nullable), "column {column} has no nulls");
@@ -495,8 +498,8 @@ impl EnvelopeBuilder {
         self.make_null(column, len);
     }
 
-    /// Turns an existing row of a column into a null. Panics if there is no such row, or if the schema says that the column has
-    /// no nulls.
+    /// Turns an existing row of a column into a null. Panics if there is no such row, or if the column has no nulls by
+    /// the schema.
     pub fn make_null(&mut self, column: usize, row: usize) {
         let Filled { len, .. } = self.columns[column];
         assert!(row < len, "row {row} of {len}");
@@ -514,14 +517,14 @@ impl EnvelopeBuilder {
         }
     }
 
-    /// Appends these rows, in this order, of an envelope whose columns have the builder's types, making room for them. Panics if
-    /// a null comes into a column that has none.
+    /// Appends these rows of an envelope, in this order, and makes room for them. The envelope's columns have the
+    /// builder's types. Panics if a null comes into a column without nulls.
     pub fn append(&mut self, turn: &Turn<'_>, envelope: &Envelope, rows: &[u32]) {
         self.reserve(turn, rows.len());
         self.gather(turn.blocks, envelope.columns(), rows);
     }
 
-    /// As [`EnvelopeBuilder::append`], with room for the rows reserved by the caller, but not for texts.
+    /// Like [`EnvelopeBuilder::append`], with room for the rows reserved by the caller, but not for texts.
     pub(crate) fn gather(&mut self, blocks: Blocks, columns: &[Column], rows: &[u32]) {
         for (place, column) in columns.iter().enumerate() {
             by_type!(column.kind(),
@@ -538,8 +541,8 @@ impl EnvelopeBuilder {
         }
     }
 
-    /// Appends rows of several sources whose columns have the builder's types, each given by the number of its source and its own
-    /// number there. Room for the rows is reserved by the caller, but not for texts.
+    /// Appends rows of several sources with columns of the builder's types, each given by the number of its source and
+    /// its own number there. Room for the rows is reserved by the caller, but not for texts.
     pub(crate) fn interleave<'s>(&mut self, blocks: Blocks, rows: &[(u32, u32)], of: impl Fn(u32) -> &'s [Column]) {
         for place in 0..self.columns.len() {
             let kind = self.columns[place].kind;
@@ -574,8 +577,8 @@ impl EnvelopeBuilder {
     }
 }
 
-/// The alignment of the parts of a block of about so many bytes, and the gap behind each part. The gap is a line: columns whose
-/// sizes are powers of two would otherwise all begin in the same set of each cache.
+/// The alignment of the parts of a block of about this number of bytes, and the gap behind each part. The gap is a
+/// line: columns of sizes that are powers of two would otherwise all begin in the same set of each cache.
 fn laying(bytes: usize) -> (usize, usize) {
     if bytes <= SMALL { (VALUE, 0) } else { (LINE, LINE) }
 }
@@ -684,7 +687,7 @@ mod tests {
     use crate::column::held_bytes;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Blocks of the world below that are in use.
+    /// The blocks of the world below in use.
     static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
     fn take(layout: Layout) -> Option<Block> {
@@ -696,7 +699,7 @@ mod tests {
             unsafe { std::alloc::dealloc(at.as_ptr(), layout) };
         }
         #[expect(unsafe_code, reason = "a world's memory")]
-        // SAFETY: the size is that of a line at least; the memory is the block's.
+        // SAFETY: the size is at least a line's; the memory is the block's.
         let block = unsafe { Block::new(NonNull::new(std::alloc::alloc(layout))?, layout, free) };
         TAKEN.fetch_add(1, Ordering::Relaxed);
         Some(block)
@@ -789,7 +792,7 @@ mod tests {
         }
     }
 
-    /// What happened: a box that can do with less asked for more than there is, and lost the values that it had filled in.
+    /// A box that can do with less once asked for more than there was, and lost the values it had filled in.
     #[test]
     fn what_was_filled_in_is_there_after_memory_was_refused() {
         let mut builder = EnvelopeBuilder::new(&Schema::new([("t", Type::Text), ("n", Type::U64)]).with_nulls(["n"]));

@@ -1,6 +1,7 @@
-//! A column: values of one type in Arrow's memory layout, which lie in a block that other columns may share.
+//! A column: values of one type in Arrow's memory layout, in a block that other columns may share.
 //!
-//! Bobox report 2011/1, §4. Columns are shared by reference count: cloning one, or taking a slice of its rows, copies no data.
+//! Bobox report 2011/1, §4. Columns are shared by reference count: cloning one, or taking a slice of its rows, copies
+//! no data.
 
 use crate::block::{Block, Blocks};
 use crate::builder;
@@ -30,12 +31,12 @@ use std::sync::atomic::{self, fence};
 pub struct Column {
     kind: Type,
     rows: usize,
-    /// Has the provenance of the whole block, and is aligned for the values. Invariant: `rows` values of the type lie there. Or,
-    /// for a variable type with rows, so many ends in `i32` and one more before them, which rise from 0 or more and lie within
-    /// the text; if it is a text, each part is UTF-8.
+    /// Has the provenance of the whole block, and is aligned for the values. Invariant: `rows` values of the type lie
+    /// there. Or, for a variable type with rows, as many ends in `i32` and one more before them; they rise from 0 or
+    /// more and lie within the text; in a text, each part is UTF-8.
     at: NonNull<u8>,
     block: Arc<Block>,
-    /// Parts that most columns don't have.
+    /// Parts most columns don't have.
     beside: Option<Arc<Beside>>,
 }
 
@@ -47,7 +48,7 @@ struct Beside {
 }
 
 #[expect(unsafe_code, reason = "it has a pointer")]
-// SAFETY: the pointer is into the block, which is shared by an `Arc`; the values are numbers.
+// SAFETY: the pointer is into the block, shared by an `Arc`; the values are numbers.
 unsafe impl Send for Column {}
 
 #[expect(unsafe_code, reason = "it has a pointer")]
@@ -68,7 +69,7 @@ impl Column {
     /// A column of a type of fixed width, without nulls.
     ///
     /// # Safety
-    /// As of [`Column::new`].
+    /// Those of [`Column::new`].
     #[inline]
     #[expect(unsafe_code, reason = "the caller promises what lies there")]
     pub(crate) unsafe fn plain(kind: Type, rows: usize, at: NonNull<u8>, block: Arc<Block>) -> Column {
@@ -102,7 +103,7 @@ impl Column {
         self.rows == 0
     }
 
-    /// Bytes of memory that its values take.
+    /// The bytes of memory of its values.
     #[inline]
     pub fn bytes(&self) -> u64 {
         let values = self.rows * self.kind.width();
@@ -117,21 +118,23 @@ impl Column {
         text + beside.nulls.as_ref().map_or(0, Nulls::bytes)
     }
 
-    /// The values of a column of this type; those of null rows are arbitrary. Panics if it is of another type: types are checked
-    /// when the model is built.
+    /// The values of a column of this type; those of null rows are arbitrary. Panics if it is of another type: types
+    /// are checked when the model is built.
     #[inline]
     pub fn values<T: Native>(&self) -> &[T] {
         if self.kind != T::TYPE {
             wrong_type(self.kind, T::TYPE);
         }
         #[expect(unsafe_code, reason = "the values lie in raw memory")]
-        // SAFETY: by the invariant of `at`; the values live as long as the block, and are not written to, by `new`'s contract.
+        // SAFETY: by the invariant of `at`; the values live as long as the block, and are not written to, by `new`'s
+        // contract.
         unsafe {
             NonNull::slice_from_raw_parts(self.at.cast(), self.rows).as_ref()
         }
     }
 
-    /// The values as a vector: the original one if no other column shares it, otherwise a copy. Panics if it is of another type.
+    /// The values as a vector: the original one if no other column shares it, otherwise a copy. Panics if it is of
+    /// another type.
     pub fn into_values<T: Native>(mut self) -> Vec<T> {
         if self.kind != T::TYPE {
             wrong_type(self.kind, T::TYPE);
@@ -163,7 +166,7 @@ impl Column {
         unsafe { NonNull::slice_from_raw_parts(self.at.cast(), self.rows).as_mut() }
     }
 
-    /// Some of its rows, which are shared, not copied. Panics if there are not so many.
+    /// Some of its rows, shared and not copied. Panics if there are fewer.
     pub fn slice(&self, rows: Range<usize>) -> Column {
         assert!(rows.start <= rows.end && rows.end <= self.rows, "{rows:?} are not all of {} rows", self.rows);
         let mut slice = self.clone();
@@ -210,8 +213,8 @@ impl Column {
         self.nulls().is_some_and(|nulls| nulls.has(row))
     }
 
-    /// The same shared values, with these rows as its only nulls. Panics if there is no such row. If there is no memory, it fails
-    /// by [`give_up`].
+    /// The same shared values, with these rows as its only nulls. Panics if there is no such row. If there is no
+    /// memory, it fails by [`give_up`].
     pub fn with_nulls(&self, rows: impl IntoIterator<Item = usize>) -> Column {
         let bytes = self.rows.div_ceil(8);
         let mut bits: Vec<u8> = Vec::ones(bytes).unwrap_or_else(|error| give_up(error));
@@ -225,7 +228,8 @@ impl Column {
         column
     }
 
-    /// Where the rows of texts or strings of bytes end, with the first row's beginning before them; empty if there are no rows.
+    /// The ends of the rows of texts or strings of bytes, with the first row's beginning before them; empty if there
+    /// are no rows.
     pub(crate) fn ends(&self) -> &[i32] {
         assert!(self.kind.is_variable(), "{:?} has no ends", self.kind);
         let count = if self.rows == 0 { 0 } else { self.rows + 1 };
@@ -236,7 +240,7 @@ impl Column {
         }
     }
 
-    /// Where the texts of these rows lie.
+    /// The place of the texts of these rows.
     pub(crate) fn text_range(&self, rows: Range<usize>) -> Range<usize> {
         let ends = self.ends();
         if rows.is_empty() { 0..0 } else { ends[rows.start] as usize..ends[rows.end] as usize }
@@ -292,8 +296,8 @@ impl Column {
         (0..self.rows).map(|row| self.string(row))
     }
 
-    /// A text column of the parts of one text, which is not copied: row `r` is `text[ends[r]..ends[r + 1]]`. Panics if the ends don't
-    /// begin with 0, fall, are no places between characters, or end before the text or behind it.
+    /// A text column of the parts of one text, without a copy: row `r` is `text[ends[r]..ends[r + 1]]`. Panics if the
+    /// ends don't begin with 0, fall, lie inside of a character, or end before the text or behind it.
     ///
     /// ```
     /// use vicus_flow::Column;
@@ -317,8 +321,8 @@ impl Column {
         of_strings(Type::Binary, strings.into_iter())
     }
 
-    /// Orders the values of two rows, which are not nulls, of columns of one type: numbers by [`Native::order`], texts and
-    /// strings by their bytes. Panics if the types differ.
+    /// Orders the values of two rows, neither of them null, of columns of one type: numbers by [`Native::order`], texts
+    /// and strings by their bytes. Panics if the types differ.
     #[inline]
     pub fn order(&self, row: usize, other: &Column, other_row: usize) -> Ordering {
         if other.kind != self.kind {
@@ -339,7 +343,7 @@ impl Column {
         })
     }
 
-    /// A copy of the data that no other column shares.
+    /// A copy of the data for this column alone.
     pub(crate) fn private_copy(&self, blocks: Blocks) -> Result<Column, NoMemory> {
         Ok(builder::copied(std::slice::from_ref(self), self.rows, blocks)?.remove(0))
     }
@@ -351,7 +355,7 @@ impl Column {
         Parts { kind, rows, at, block: Arc::clone(block), text: self.text().cloned(), nulls: self.nulls().cloned() }
     }
 
-    /// All blocks that it keeps, possibly with repetitions.
+    /// All blocks it keeps, possibly with repetitions.
     fn blocks(&self) -> impl Iterator<Item = &Arc<Block>> {
         let beside = self.beside.as_deref();
         let text = beside.and_then(|beside| beside.text.as_ref()).map(|text| &text.block);
@@ -371,7 +375,7 @@ impl Column {
     }
 }
 
-/// Bytes of all memory in which these columns lie, which may be more than theirs.
+/// The bytes of all memory blocks of these columns, possibly more than the columns' own.
 pub(crate) fn held_bytes(columns: &[Column]) -> u64 {
     let mut bytes = 0;
     for (place, column) in columns.iter().enumerate() {
@@ -385,7 +389,7 @@ pub(crate) fn held_bytes(columns: &[Column]) -> u64 {
     bytes
 }
 
-/// Makes sure that no other column sees the values of an envelope's column: copies them if another one might.
+/// Hides the values of an envelope's column from other columns: copies them if another one might share them.
 pub(crate) fn make_private(columns: &mut [Column], column: usize, blocks: Blocks) {
     let own = &columns[column];
     if own.kind.is_variable() {
@@ -395,7 +399,7 @@ pub(crate) fn make_private(columns: &mut [Column], column: usize, blocks: Blocks
     let lie_there = columns.iter().filter(|other| Arc::ptr_eq(&other.block, block)).count();
     let mut beside = 0;
     for (place, other) in columns.iter().enumerate() {
-        // Two columns may share their texts and nulls, which then keep a block once.
+        // Two columns may share their texts and nulls, and these then keep a block once.
         let is_first = other.beside.as_ref().is_some_and(|beside| {
             let same = |one: &Column| one.beside.as_ref().is_some_and(|one| Arc::ptr_eq(one, beside));
             !columns[..place].iter().any(same)
@@ -586,7 +590,7 @@ mod tests {
         assert_eq!(format!("{slice:?} {:?}", Column::of_binaries([[0u8, 255]])), "[None, -3, None] [[0, 255]]");
     }
 
-    /// What happened: slices of one column overlap, and a write to one changed the other, which begins elsewhere.
+    /// Slices of one column overlap. A write to one once changed the other, since the other begins elsewhere.
     #[test]
     fn what_overlaps_is_copied_before_it_is_changed() {
         let column: Column = vec![1u32, 2, 3, 4].into();
@@ -599,8 +603,8 @@ mod tests {
         assert_eq!(envelope.column(1).u32s().as_ptr(), before, "the other one has a copy now");
     }
 
-    /// Two columns have the same nulls, which keep a block once; another envelope's share of the block must not be taken for the
-    /// second.
+    /// Two columns have the same nulls, and these keep a block once; another envelope's share of the block must not be
+    /// taken for the second.
     #[test]
     fn nulls_that_two_columns_share_hide_no_other_reader() {
         let mut builder = crate::EnvelopeBuilder::new(&crate::Schema::new([("n", Type::U64)]).with_nulls(["n"]));

@@ -1,35 +1,35 @@
 //! The work of each box of a request: its invocations, its rows, its bytes from near and from far.
 //!
-//! A box runs on one seat at a time, so each of its counters has one writer: an addition is a load and a store, and no other seat
-//! waits for it. Any thread may read them at any time; they are exact when the request is over.
+//! A box runs on one seat at a time, so each of its counters has one writer: an addition is a load and a store, and no
+//! other seat waits for it. Any thread may read them at any time; they are exact when the request is over.
 
 use crate::Envelope;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use vicus_topology::NodeId;
 
-/// The envelopes that a box took from one of its inputs. Pills are not counted.
+/// The envelopes taken by a box from one of its inputs. Pills are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InputCounts {
     /// Envelopes.
     pub envelopes: u64,
     /// Rows in them.
     pub rows: u64,
-    /// Bytes of their columns ([`Envelope::bytes`]) that were sent from the node where they were taken. A column that
-    /// several receivers share counts for each of them.
+    /// Bytes of their columns ([`Envelope::bytes`]) sent from the node they were taken on. A column shared by several
+    /// receivers counts for each of them.
     pub near_bytes: u64,
-    /// Bytes of their columns that were sent from another node.
+    /// Bytes of their columns sent from another node.
     pub far_bytes: u64,
 }
 
-/// The envelopes that a box sent on one of its outputs, counted once for all receivers. Pills are not counted.
+/// The envelopes sent by a box on one of its outputs, counted once for all receivers. Pills are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputCounts {
     /// Envelopes.
     pub envelopes: u64,
     /// Rows in them.
     pub rows: u64,
-    /// The pill was sent, so the stream is complete. If `false` when the request is over, the box was stopped early: its readers
-    /// had enough, or the request failed.
+    /// The pill was sent, so the stream is complete. If `false` when the request is over, the box was stopped early:
+    /// its readers had enough, or the request failed.
     pub ended: bool,
 }
 
@@ -38,11 +38,11 @@ pub struct OutputCounts {
 pub struct BoxCounts {
     /// Invocations of its user code.
     pub acts: u64,
-    /// Bytes that it read where they lay, and that came in no envelope ([`crate::Turn::count_read`]).
+    /// Bytes it read on their own node, outside of envelopes ([`crate::Turn::count_read`]).
     pub read_near_bytes: u64,
-    /// Bytes that it read from another node.
+    /// Bytes it read from another node.
     pub read_far_bytes: u64,
-    /// Bytes that it wrote to temporary files ([`crate::Turn::count_spilled`]).
+    /// Bytes it wrote to temporary files ([`crate::Turn::count_spilled`]).
     pub spilled_bytes: u64,
     /// Nanoseconds in its user code, if the request is [timed](crate::Instance::set_timed).
     pub busy_ns: u64,
@@ -53,22 +53,22 @@ pub struct BoxCounts {
 }
 
 impl BoxCounts {
-    /// Rows that it took from all its inputs.
+    /// Rows it took from all its inputs.
     pub fn rows_taken(&self) -> u64 {
         self.inputs.iter().map(|input| input.rows).sum()
     }
 
-    /// Rows that it sent on all its outputs.
+    /// Rows it sent on all its outputs.
     pub fn rows_sent(&self) -> u64 {
         self.outputs.iter().map(|output| output.rows).sum()
     }
 
-    /// Bytes that it took where they were sent from ([`InputCounts::near_bytes`]), or read where they lay.
+    /// Bytes it took on the sender's node ([`InputCounts::near_bytes`]), or read on their own node.
     pub fn near_bytes(&self) -> u64 {
         self.read_near_bytes + self.inputs.iter().map(|input| input.near_bytes).sum::<u64>()
     }
 
-    /// Bytes that it took or read at another node.
+    /// Bytes it took or read at another node.
     pub fn far_bytes(&self) -> u64 {
         self.read_far_bytes + self.inputs.iter().map(|input| input.far_bytes).sum::<u64>()
     }
@@ -171,7 +171,7 @@ impl Tally {
         }
     }
 
-    /// Bytes that were taken and read so far: near, far.
+    /// Bytes taken and read so far: near, far.
     pub(crate) fn bytes(&self) -> (u64, u64) {
         let add = |(near, far), input: &InputTally| (near + input.near_bytes.get(), far + input.far_bytes.get());
         self.inputs.iter().fold((self.read_near.get(), self.read_far.get()), add)

@@ -1,18 +1,18 @@
-//! A model as a table: a line for each box, with the vias that it reads and, after a run, its counts.
+//! A model as a table: a line for each box, with its input vias and, after a run, its counts.
 
 use crate::model::ConnectedBox;
 use crate::{Bound, BoxCounts, Model, OutputId};
 use std::fmt;
 
 impl Model {
-    /// The boxes, a line each: number, name, and for each input the output that it reads, as `scan#2.0`, with the via's bound.
+    /// The boxes, a line each: number, name, and for each input its output, as `scan#2.0`, with the via's bound.
     pub fn describe(&self) -> String {
         let rows = self.boxes.iter().enumerate().map(|(index, each)| [index.to_string(), each.name().to_owned()]);
         self.table(["box", "name"], rows)
     }
 
-    /// As [`Model::describe`], with the work of each box in one run: invocations, rows in and out, and bytes that it took near
-    /// and far. Panics if the counts are of another model.
+    /// Like [`Model::describe`], with the work of each box in one run: invocations, rows in and out, and bytes taken
+    /// near and far. Panics if the counts are of another model.
     ///
     /// ```
     /// use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library, sequential};
@@ -49,7 +49,7 @@ impl Model {
         self.table(["box", "name", "invocations", "rows in", "rows out", "near bytes", "far bytes"], rows)
     }
 
-    /// A line for each box after a line of headings: the cells, in columns, and what the box reads. The second column is
+    /// A line for each box after a line of headings: the cells, in columns, and the box's inputs. The second column is
     /// text, the others are numbers.
     fn table<const CELLS: usize>(
         &self,
@@ -71,7 +71,8 @@ impl Model {
         lines.iter().zip(reads).map(line).collect()
     }
 
-    /// The outputs that a box reads: `<- scan.0, scan#2.0 (8 envelopes, 4 MiB)`. Adjacent ones with equal bounds show it once.
+    /// The outputs read by a box: `<- scan.0, scan#2.0 (8 envelopes, 4 MiB)`. Adjacent ones with equal bounds show it
+    /// once.
     fn reads(&self, reader: &ConnectedBox) -> String {
         let name = |(from, _): &(OutputId, Bound)| format!("{}.{}", self.boxes[from.sender().0].name(), from.index());
         let alike = reader.inputs.chunk_by(|(_, a), (_, b)| a == b).map(|inputs| {
@@ -83,7 +84,7 @@ impl Model {
     }
 }
 
-/// As in `8 envelopes, 4 MiB`.
+/// Written as `8 envelopes, 4 MiB`.
 impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = if self.envelopes == 1 { "" } else { "s" };

@@ -1,27 +1,27 @@
-//! A seat's buffers while it runs boxes: the boxes that are to be queued, and the facts about envelopes.
+//! A seat's buffers while it runs boxes: the boxes to be queued, and the facts about envelopes.
 
 use crate::{Blocks, BoxId, Entry, Queued};
 use std::fmt;
 use vicus_schedule::Kind;
 use vicus_topology::NodeId;
 
-/// A box that has to be put into a queue.
+/// A box to be put into a queue.
 #[derive(Debug)]
 pub struct Activation {
     /// The evidence.
     pub queued: Queued,
-    /// How it is to be queued. The framework decides it, never the user. A box that received rows is immediate, and so is one
-    /// that left some over when it ended. Deferred is one that the initialization pill woke, that asked to run again, or that
-    /// found room after a refusal; and if the request [spreads](Desk::spreads), all receivers of one invocation but the last.
+    /// Its kind in the queue. The framework decides it, never the user. A box with received rows is immediate, and so
+    /// is one with some left over at its end. Deferred is a box that the initialization pill woke, that asked to run
+    /// again, or that found room after a refusal; and if the request [spreads](Desk::spreads), all receivers of one
+    /// invocation but the last.
     pub kind: Kind,
     /// The box's index.
     pub index: BoxId,
-    /// The node of the data for which it is to be run, if its envelope has a home
-    /// ([`Envelope::at_home`](crate::Envelope::at_home)).
+    /// The node of its data, if its envelope has a home ([`Envelope::at_home`](crate::Envelope::at_home)).
     pub home: Option<NodeId>,
 }
 
-/// Something that happened to an envelope, for the trace.
+/// An event of an envelope, for the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fact {
     /// The action took this head.
@@ -40,7 +40,7 @@ pub enum Fact {
         /// The box's input.
         input: usize,
     },
-    /// The action keeps the head that it took from this input as long as the box lives ([`crate::Turn::record_kept`]).
+    /// The action keeps the head it took from this input as long as the box lives ([`crate::Turn::record_kept`]).
     Kept {
         /// The box's input.
         input: usize,
@@ -58,14 +58,14 @@ pub enum Fact {
     },
     /// How many bytes the action took or read.
     Read {
-        /// Bytes on the node where it ran.
+        /// Bytes on the node of the invocation.
         near: u64,
         /// Bytes on other nodes.
         far: u64,
     },
     /// The box holds another number of bytes beyond this action than after its last one ([`crate::Turn::book`]).
     Held {
-        /// All bytes that it holds.
+        /// All bytes it holds.
         bytes: u64,
     },
     /// A receiver refused an envelope: the box is blocked from now on.
@@ -73,7 +73,7 @@ pub enum Fact {
         /// The box's output.
         output: usize,
     },
-    /// All receivers of an output took the envelopes that they had refused.
+    /// All receivers of an output took the envelopes they had refused.
     Resumed {
         /// The box's output.
         output: usize,
@@ -81,40 +81,40 @@ pub enum Fact {
 }
 
 impl Fact {
-    /// How many events a world may record for a fact. The logical clock leaves so much room, so that consequences of a fact are
-    /// recorded after it.
+    /// How many events a world may record for a fact. The logical clock leaves this much room, so consequences of a
+    /// fact are recorded after it.
     pub const EVENTS: u64 = 2;
 }
 
 /// A seat's buffers, used again for each invocation.
 #[derive(Default)]
 pub struct Desk {
-    /// Boxes to be queued, the one to be run first last: an immediate one, if there is any. The world empties it after each
-    /// invocation.
+    /// Boxes to be queued, the one to be run first last: an immediate one, if there is any. The world empties it after
+    /// each invocation.
     pub activations: Vec<Activation>,
     /// The recorded facts.
     pub facts: Vec<Fact>,
     /// Whether facts are recorded.
     pub recording: bool,
-    /// The seat's logical time; stamps the envelopes that are sent. Facts advance it by [`Fact::EVENTS`] each.
+    /// The seat's logical time, the stamp of sent envelopes. Facts advance it by [`Fact::EVENTS`] each.
     pub clock: u64,
     /// The seat's node.
     pub node: NodeId,
-    /// Whether the request is to spread over the machine when an invocation has several receivers. A world sets this for a
-    /// request that is alone: beside other requests, which have work for the other seats, its deferred boxes would wait behind
-    /// theirs, or theirs behind its own.
+    /// Whether the request is to spread over the machine when an invocation has several receivers. A world sets this
+    /// for a request that runs alone: other requests would have work for the other seats, so its deferred boxes would
+    /// wait behind theirs, or theirs behind its own.
     pub spreads: bool,
     /// The source of memory for new columns.
     pub blocks: Blocks,
-    /// Whether boxes that check whether they are stopped ask the world as well ([`World::is_over`](crate::World::is_over)).
+    /// Whether boxes that check for a stop ask the world as well ([`World::is_over`](crate::World::is_over)).
     pub asks_world: bool,
-    /// The world's clock in nanoseconds, for requests that are [timed](crate::Instance::set_timed).
+    /// The world's clock in nanoseconds, for [timed](crate::Instance::set_timed) requests.
     pub now_ns: Option<fn() -> u64>,
-    /// Where boxes go that are resumed from outside; `None` in a world without an outside, in which no box can pause
+    /// The destination of boxes resumed from outside; `None` in a world without an outside: no box can pause there
     /// ([`Turn::pause`](crate::Turn::pause)).
     pub entry: Option<Entry>,
-    /// The seat's number among those of [`Instance::new`](crate::Instance::new), by which it counts. `None`: with the callers
-    /// without a seat.
+    /// The seat's number among those of [`Instance::new`](crate::Instance::new), for its counters. `None`: with the
+    /// callers without a seat.
     pub seat: Option<usize>,
 }
 

@@ -18,7 +18,7 @@ const LITTLE: u64 = 4096;
 /// With how many of the last attachments a new one is compared.
 const LATELY: usize = 8;
 
-/// A small table, or the poisoned pill, which ends the stream.
+/// A small table, or the poisoned pill at the end of the stream.
 ///
 /// ```
 /// use vicus_flow::Envelope;
@@ -38,26 +38,27 @@ pub struct Envelope(
 #[derive(Clone, Debug)]
 struct Table {
     columns: Vec<Column>,
-    /// The columns' shape and the bytes of their values. Both stay: values change, but not their types, sizes and nulls.
+    /// The columns' shape and the bytes of their values. Both stay: values change, but not their types, sizes and
+    /// nulls.
     shape: Shape,
     bytes: u64,
     rows: u32,
     pill: bool,
-    /// The node that it was sent from.
+    /// The node it was sent from.
     node: NodeId,
-    /// The node of the data that it refers to.
+    /// The node of the data it refers to.
     home: Option<NodeId>,
     /// The sender's logical time, if the run is traced; else 0.
     stamp: u64,
-    /// The source of memory for the copy of a shared column that is to be changed.
+    /// The source of memory for the copy of a shared column before a change.
     blocks: Blocks,
     attached: Vec<Attachment>,
 }
 
-/// A value that an envelope keeps alive beside its columns, such as the texts that its numbers stand for. It is dropped with the
-/// last envelope that has it.
+/// A value kept alive by an envelope beside its columns, such as the texts of its numbers. It is dropped with its last
+/// envelope.
 ///
-/// A box that makes envelopes of others' rows attaches the attachments of those to them:
+/// A box that makes envelopes of others' rows attaches their attachments as well:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -83,7 +84,7 @@ impl Attachment {
         Attachment { value, bytes }
     }
 
-    /// The bytes that it keeps.
+    /// The bytes it keeps.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -102,12 +103,12 @@ impl Attachment {
         self.value.downcast_ref()
     }
 
-    /// The bytes that all of these keep.
+    /// The bytes kept by all of these.
     pub fn bytes_of(attached: &[Attachment]) -> u64 {
         attached.iter().map(Attachment::bytes).sum()
     }
 
-    /// Adds those of `others` that have not been added lately. The rows of one envelope are added in several steps, and its
+    /// Adds those of `others` not added lately. The rows of one envelope are added in several steps, and its
     /// attachments then are among the last ones; comparing with all would take long if there are many.
     pub fn add_all(to: &mut Vec<Attachment>, others: &[Attachment]) {
         let lately = others.len() + LATELY;
@@ -133,8 +134,8 @@ impl Envelope {
         Envelope::of_rows(columns, rows)
     }
 
-    /// An envelope of so many rows; needed for rows without columns. Panics if a column's length differs, or beyond four billion
-    /// rows.
+    /// An envelope of `rows` rows; needed for rows without columns. Panics if a column's length differs, or beyond four
+    /// billion rows.
     pub fn of_rows(columns: Vec<Column>, rows: usize) -> Envelope {
         let mut bytes = 0;
         for column in &columns {
@@ -168,14 +169,14 @@ impl Envelope {
         Envelope::of_parts(Vec::new(), Shape::default(), 0, 0, true)
     }
 
-    /// Sets the home: the node of the data that it refers to, such as the rows of a range. A world whose strategy uses homes
+    /// Sets the home: the node of the data it refers to, such as the rows of a range. A world whose strategy uses homes
     /// invokes the receiver there, if it is not queued or running already.
     pub fn at_home(mut self, home: Option<NodeId>) -> Envelope {
         self.0.home = home;
         self
     }
 
-    /// The node of the data that it refers to, if it was set.
+    /// The node of the data it refers to, if it was set.
     pub fn home(&self) -> Option<NodeId> {
         self.0.home
     }
@@ -228,8 +229,8 @@ impl Envelope {
         self.0.columns[column] = own;
     }
 
-    /// The values of a column of this type, to be changed: in place if no other column shares them, otherwise in a copy (Bobox
-    /// report §7). Nulls don't change. Panics if it is of another type.
+    /// The values of a column of this type, for a change: in place if no other column shares them, otherwise in a copy
+    /// (Bobox report §7). Nulls don't change. Panics if it is of another type.
     pub fn values_mut<T: Native>(&mut self, column: usize) -> &mut [T] {
         make_private(&mut self.0.columns, column, self.0.blocks);
         #[expect(unsafe_code, reason = "writes to a column's memory")]
@@ -239,8 +240,8 @@ impl Envelope {
         }
     }
 
-    /// Some of its rows: a smaller envelope that shares the columns, with the same home and attachments. Panics if there are not so
-    /// many.
+    /// Some of its rows: a smaller envelope with the shared columns, the same home and the same attachments. Panics if
+    /// there are fewer rows.
     ///
     /// ```
     /// use vicus_flow::Envelope;
@@ -258,29 +259,30 @@ impl Envelope {
         slice
     }
 
-    /// The same envelope, which also keeps these alive.
+    /// The same envelope, with these kept alive as well.
     pub fn with(mut self, attached: &[Attachment]) -> Envelope {
         Attachment::add_all(&mut self.0.attached, attached);
         self
     }
 
-    /// The values that it keeps alive beside its columns.
+    /// The values it keeps alive beside its columns.
     pub fn attached(&self) -> &[Attachment] {
         &self.0.attached
     }
 
-    /// Bytes of memory that its values take, with what is attached to it.
+    /// The bytes of memory of its values and its attachments.
     pub fn bytes(&self) -> u64 {
         Attachment::bytes_of(&self.0.attached) + self.0.bytes
     }
 
-    /// Bytes of memory that it keeps: more than [`Envelope::bytes`] if it has only some of the columns that were made together.
+    /// The bytes of memory it keeps: more than [`Envelope::bytes`] if it has only some of the columns made together.
     /// For boxes that collect envelopes.
     pub fn held_bytes(&self) -> u64 {
         Attachment::bytes_of(&self.0.attached) + held_bytes(&self.0.columns)
     }
 
-    /// For boxes that collect envelopes: copies the columns if they would keep more than twice as much memory as they take.
+    /// For boxes that collect envelopes: copies the columns if they would keep more than twice as much memory as they
+    /// take.
     pub fn compact(mut self) -> Envelope {
         let columns = &self.0.columns;
         if held_bytes(columns) > 2 * self.0.bytes + LITTLE {

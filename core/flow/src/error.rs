@@ -1,4 +1,4 @@
-//! The errors with which a request ends.
+//! The errors of a request.
 
 use crate::BoxError;
 use std::fmt;
@@ -22,11 +22,11 @@ pub enum FlowError {
         /// The panic's message.
         message: String,
     },
-    /// It was cancelled.
+    /// The request was cancelled.
     Cancelled,
     /// Boxes wait for each other in a circle through a full via (Bobox report §3.5).
     Stalled {
-        /// The cycle: for each box the one that it waits for, and why.
+        /// The cycle: for each box the one it waits for, and why.
         cycle: Vec<String>,
     },
     /// Boxes have seen the end of all their inputs and never sent a poisoned pill.
@@ -63,10 +63,10 @@ impl std::error::Error for FlowError {
     }
 }
 
-/// The boxes of a request hold more than it may. The error of the box that asked.
+/// The boxes of a request hold more than it may. The error of the asking box.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverBudget {
-    /// Bytes that the request may hold.
+    /// Bytes the request may hold.
     pub budget: u64,
     /// The boxes that hold memory and how many bytes, the most first.
     pub holders: Vec<(String, u64)>,
@@ -86,10 +86,10 @@ impl fmt::Display for OverBudget {
 
 impl std::error::Error for OverBudget {}
 
-/// Memory could not be had. The error of the box that asked.
+/// Memory could not be had. The error of the asking box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoMemory {
-    /// Bytes that were asked for at once.
+    /// Bytes asked for at once.
     pub bytes: u64,
 }
 
@@ -105,9 +105,9 @@ impl std::error::Error for NoMemory {}
 /// One invocation of a box sent more than it may without asking for room. The error of that box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SentTooMuch {
-    /// Which of its outputs the last envelope was for.
+    /// The output of the last envelope.
     pub output: usize,
-    /// Bytes that one invocation may send ([`crate::ModelBuilder::outbox_bytes`]).
+    /// Bytes one invocation may send ([`crate::ModelBuilder::outbox_bytes`]).
     pub bound: u64,
 }
 
@@ -128,9 +128,9 @@ impl std::error::Error for SentTooMuch {}
 /// An error on its way through code that can't return it.
 pub(crate) struct GivenUp(pub(crate) BoxError);
 
-/// Leaves a box's code with an error where none can be returned, such as in a function that was given to a library box: the
-/// invocation ends by unwinding, and the request fails with the error and the box's name. Outside of boxes it is a panic, unless the
-/// caller asks for the error ([`or_given_up`]).
+/// Leaves a box's code with an error from a function without an error result, such as one given to a library box: the
+/// invocation ends by unwinding, and the request fails with the error and the box's name. Outside of boxes it is a
+/// panic, unless the caller asks for the error ([`or_given_up`]).
 ///
 /// ```
 /// use vicus_flow::{NoMemory, give_up};
@@ -143,7 +143,7 @@ pub fn give_up(error: impl Into<BoxError>) -> ! {
     resume_unwind(Box::new(GivenUp(error.into())))
 }
 
-/// Calls a function that may [`give_up`] outside of boxes, and returns the error that it left with.
+/// Calls a function that may [`give_up`] outside of boxes, and returns its error.
 ///
 /// ```
 /// use vicus_flow::{NoMemory, give_up, or_given_up};
@@ -165,7 +165,7 @@ pub fn or_given_up<R>(function: impl FnOnce() -> R) -> Result<R, BoxError> {
     })
 }
 
-/// Drops a user's value, which may panic; the panic is ignored.
+/// Drops a user's value and ignores a panic of its drop.
 pub(crate) fn drop_quietly<T>(value: T) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(move || drop(value))) {
         // The payload's drop may panic as well.

@@ -1,7 +1,7 @@
-//! Allocations that may fail: a vector grows, or reports how many bytes could not be had.
+//! Allocations that may fail: a vector grows, or reports the bytes it could not get.
 //!
-//! `Vec` ends the process when an allocation fails. Boxes ask here for memory of which they may need much, so that only their
-//! request fails, with the box's name and the number of bytes.
+//! `Vec` ends the process when an allocation fails. Boxes ask here for large amounts of memory, so only their request
+//! fails, with the box's name and the number of bytes.
 
 use crate::{NoMemory, give_up};
 use std::alloc::{self, Layout};
@@ -11,11 +11,11 @@ use std::sync::OnceLock;
 /// See [`tell_of_asking`].
 static TOLD: OnceLock<fn(bool)> = OnceLock::new();
 
-/// Runs an allocation whose failure the caller survives. [`Grow`] uses it for all of its own; other collections need it around
-/// theirs.
+/// Runs an allocation whose failure the caller survives. [`Grow`] uses it for all of its own; other collections need it
+/// around theirs.
 ///
-/// A `Vec` or `String` that grows by itself ends the whole process if there is no memory. A box that may need much reserves
-/// before, and only its request fails:
+/// A `Vec` or `String` that grows by itself ends the whole process if there is no memory. A box with a need for much
+/// reserves before, and only its request fails:
 ///
 /// ```
 /// use std::collections::HashMap;
@@ -50,9 +50,9 @@ pub fn refusable<R>(ask: impl FnOnce() -> R) -> R {
     ask()
 }
 
-/// Has `told` called with true when [`refusable`] begins, and with false on the same thread when it ends. For worlds whose
-/// allocator ends the process when it can't give a block that the program can't do without: it must know which requests may be
-/// refused. Only the first call has an effect.
+/// Has `told` called with true when [`refusable`] begins, and with false on the same thread when it ends. For worlds
+/// whose allocator ends the process when it can't give a block the program can't do without: it must know the requests
+/// that may be refused. Only the first call has an effect.
 pub fn tell_of_asking(told: fn(bool)) {
     // An earlier setting stays.
     let _ = TOLD.set(told);
@@ -76,7 +76,8 @@ pub trait Grow: Sized {
     /// Its elements.
     type Item;
 
-    /// Makes room for so many more elements, if there is none, and then for as many as there are already: for pushing one by one.
+    /// Makes room for `more` elements, if there is none, and then for as many as there are already: for pushing one by
+    /// one.
     ///
     /// # Errors
     /// There is not so much memory.
@@ -88,7 +89,7 @@ pub trait Grow: Sized {
     /// There is not so much memory.
     fn grow_exactly(&mut self, more: usize) -> Result<(), NoMemory>;
 
-    /// As [`Grow::grow`], where no error can be returned; see [`give_up`].
+    /// Like [`Grow::grow`], for code that can't return an error; see [`give_up`].
     #[inline]
     fn grow_or_give_up(&mut self, more: usize) {
         self.grow(more).unwrap_or_else(|error| give_up(error));
@@ -121,14 +122,14 @@ pub trait Grow: Sized {
             return Ok(Vec::new());
         }
         #[expect(unsafe_code, reason = "a vector of fresh zeros, which has no safe way to be refused")]
-        // SAFETY: the layout has a size; the memory is a vector's, with so many values that are zero, which `Plain` allows.
+        // SAFETY: the layout has a size; the memory is a vector's, with `count` values of zero, allowed by `Plain`.
         unsafe {
             let at = refusable(|| alloc::alloc_zeroed(layout)).cast::<Self::Item>();
             if at.is_null() { Err(refused()) } else { Ok(Vec::from_raw_parts(at, count, count)) }
         }
     }
 
-    /// So many values whose bits are all 1. The system's `memset` writes them faster than a loop over values.
+    /// `count` values with all bits 1. The system's `memset` writes them faster than a loop over values.
     ///
     /// # Errors
     /// There is not so much memory.
@@ -187,7 +188,7 @@ fn bytes_of<T>(count: usize) -> u64 {
     (count as u64).saturating_mul(size_of::<T>() as u64)
 }
 
-/// The error for a collection of so many values that grows by as many.
+/// The error of a collection of `len` values that grows by as many.
 fn grown_bytes<T>(len: usize, more: usize) -> NoMemory {
     NoMemory { bytes: bytes_of::<T>(len.saturating_add(more)) }
 }

@@ -1,8 +1,9 @@
 //! The live copy of a model: its boxes are the tasks.
 //!
-//! Flow owns the whole protocol of a box; a world decides when and where it runs. Four calls, so that a simulator can put virtual
-//! time between them and a recorder its events: `Queued::begin` takes the snapshot, `Running::act` runs the user's code,
-//! `Running::send` sends its envelopes, `Sent::finish` lets the box go; `desk` then has the boxes that are to be queued.
+//! Flow owns the whole protocol of a box; a world decides when and where it runs. Four calls, so a simulator can put
+//! virtual time between them and a recorder its events: `Queued::begin` takes the snapshot, `Running::act` runs the
+//! user's code, `Running::send` sends its envelopes, `Sent::finish` lets the box go; `desk` then has the boxes to be
+//! queued.
 
 mod cell;
 mod delivery;
@@ -20,7 +21,7 @@ pub struct Instance {
     id: RequestId,
     model: Arc<Model>,
     pub(crate) cells: std::boxed::Box<[BoxCell]>,
-    /// One for each seat, written by it alone; the last is for callers without a seat, which add atomically.
+    /// One for each seat, written by it alone; the last is for callers without a seat, and these add atomically.
     counts: std::boxed::Box<[Padded<SeatCounters>]>,
     stop: AtomicU8,
     settled: AtomicBool,
@@ -41,20 +42,20 @@ struct SeatCounters {
     acts: AtomicU64,
 }
 
-/// What a request cost, summed over the seats.
+/// The cost of a request, summed over the seats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Tasks that were run or, after the end, dropped.
+    /// Tasks run or, after the end, dropped.
     pub tasks: u64,
     /// Invocations of user code.
     pub acts: u64,
-    /// Tasks by the rule that found them; rule 1 is at index 1, and index 0 counts those that were in no queue.
+    /// Tasks by the rule that found them; rule 1 is at index 1, and index 0 counts the tasks outside of queues.
     pub taken: [u64; RULES],
-    /// Tasks whose queue's home is on another node than the seat that took them.
+    /// Tasks of a queue with its home on another node than the taking seat.
     pub far: u64,
-    /// Bytes that its boxes took on the node where they were sent; see [`crate::InputCounts::near_bytes`].
+    /// Bytes taken by its boxes on the sender's node; see [`crate::InputCounts::near_bytes`].
     pub near_bytes: u64,
-    /// Bytes that its boxes took on another node.
+    /// Bytes taken by its boxes on another node.
     pub far_bytes: u64,
 }
 
@@ -75,8 +76,7 @@ impl std::ops::Add for Totals {
 
 impl Instance {
     /// A live copy of a model. `seats` is how many seats may run its tasks; `class` is the class of its world's boxes
-    /// ([`crate::box_class`]); `operators` replaces the operator of some boxes, such as a sink that belongs to this request
-    /// alone.
+    /// ([`crate::box_class`]); `operators` replaces the operators of some boxes, such as a sink for this request alone.
     pub fn new(
         model: &Arc<Model>,
         id: RequestId,
@@ -120,21 +120,21 @@ impl Instance {
         self.id
     }
 
-    /// Bounds the bytes that its boxes and their tasks hold together; see [`Turn::book`](crate::Turn::book). To be called once,
-    /// before it starts.
+    /// Bounds the bytes its boxes and their tasks hold together; see [`Turn::book`](crate::Turn::book). To be called
+    /// once, before it starts.
     pub fn set_budget(&self, budget: impl Into<Budget>) {
         self.set_account(Account::new(budget));
     }
 
-    /// As [`Instance::set_budget`], together with whatever else books with this account.
+    /// Like [`Instance::set_budget`], with an account that may have further users.
     pub fn set_account(&self, account: Option<Arc<Account>>) {
         if let Some(account) = account {
             assert!(self.account.set(account).is_ok(), "a request has one budget");
         }
     }
 
-    /// Has the time in each box's user code measured ([`BoxCounts::busy_ns`]), in a world with a clock. To be called before it starts: two
-    /// looks at the clock in each invocation, some 50 ns.
+    /// Has the time in each box's user code measured ([`BoxCounts::busy_ns`]), in a world with a clock. To be called
+    /// before it starts: two looks at the clock in each invocation, some 50 ns.
     pub fn set_timed(&self) {
         self.is_timed.store(true, Ordering::Relaxed);
     }
@@ -144,8 +144,8 @@ impl Instance {
         self.is_timed.load(Ordering::Relaxed)
     }
 
-    /// For so many nanoseconds of its boxes' invocations beside other requests, its boxes go before theirs, in a world that has a
-    /// [front](vicus_schedule::Plan::front) and a clock. To be called before it starts.
+    /// Gives its boxes precedence over other requests' for this number of nanoseconds of invocations beside them, in a
+    /// world with a [front](vicus_schedule::Plan::front) and a clock. To be called before it starts.
     pub fn set_head_start(&self, ns: u64) {
         self.head_start.store(ns, Ordering::Relaxed);
     }
@@ -163,12 +163,12 @@ impl Instance {
         let _ = self.head_start.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spent);
     }
 
-    /// Where tasks of its boxes book what they hold; `None` if it has no budget.
+    /// The account for the memory held by tasks of its boxes; `None` if it has no budget.
     pub fn account(&self) -> Option<&Arc<Account>> {
         self.account.get()
     }
 
-    /// Books a box's bytes, in portions, so that the boxes of a request rarely meet at its sum.
+    /// Books a box's bytes, in portions, so the boxes of a request rarely meet at its sum.
     pub(crate) fn hold(&self, held: &AtomicU64, bytes: u64) -> Result<(), OverBudget> {
         const PORTION: u64 = 1 << 16;
         const LITTLE: u64 = 1 << 10;
@@ -212,13 +212,13 @@ impl Instance {
         BoxId(index)
     }
 
-    /// The model that it is a copy of.
+    /// The model it is a copy of.
     pub fn model(&self) -> &Arc<Model> {
         &self.model
     }
 
-    /// SeatCounters the request's first box, the initialization box, which `seat` is to queue. From now on the instance holds itself,
-    /// until it is settled. To be called once.
+    /// Counts the request's first box, the initialization box; `seat` is to queue it. From now on the instance holds
+    /// itself, until it is settled. To be called once.
     pub fn start(self: &Arc<Self>, seat: Option<usize>) -> Activation {
         let enqueue = self.cells[0].state.arrive();
         assert!(enqueue.0, "a request is started once");
@@ -226,19 +226,19 @@ impl Instance {
         self.activation(0, Kind::Deferred, seat)
     }
 
-    /// A box whose state word has just become queued.
+    /// A newly queued box, by its state word.
     #[inline]
     pub(crate) fn activation(&self, index: usize, kind: Kind, seat: Option<usize>) -> Activation {
         Activation { queued: Queued::new(&self.cells[index], seat), kind, index: BoxId(index), home: None }
     }
 
-    /// A reference to it. The instance holds one itself as long as it has boxes that are queued or run.
+    /// A reference to it. The instance holds one itself as long as it has queued or running boxes.
     pub(crate) fn share(&self) -> Arc<Instance> {
         let instance = self.cells[0].instance;
         #[expect(unsafe_code, reason = "makes an Arc of the pointer that the cells hold")]
-        // SAFETY: instances are made only by `Instance::new`, inside an Arc, and `instance` is the pointer that this Arc gave
-        // (not one made from a reference, which may not reach the counts before the value); the Arc is alive, since `self` is,
-        // and the count added here belongs to the returned Arc.
+        // SAFETY: instances are made only by `Instance::new`, inside an Arc, and `instance` is the pointer given by
+        // this Arc (not one made from a reference, since such a pointer may not reach the counts before the value); the
+        // Arc is alive, since `self` is, and the count added here belongs to the returned Arc.
         unsafe {
             Arc::increment_strong_count(instance);
             Arc::from_raw(instance)
@@ -255,7 +255,7 @@ impl Instance {
         self.cells[index.index()].clock.load(Ordering::Acquire)
     }
 
-    /// What the request has cost so far.
+    /// The cost of the request so far.
     pub fn totals(&self) -> Totals {
         let sum = |which: &dyn Fn(&SeatCounters) -> &AtomicU64| -> u64 {
             self.counts.iter().map(|counts| which(&counts.0).load(Ordering::Relaxed)).sum()
@@ -275,8 +275,8 @@ impl Instance {
         }
     }
 
-    /// The counts of each box so far, in the order of [`Model::boxes`]. Exact when the request is over; while it runs, each
-    /// number may be a little old.
+    /// The counts of each box so far, in the order of [`Model::boxes`]. Exact when the request is over; while it runs,
+    /// each number may be a little old.
     pub fn counts(&self) -> Vec<BoxCounts> {
         self.cells.iter().map(|cell| cell.tally.read()).collect()
     }

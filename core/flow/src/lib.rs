@@ -1,12 +1,12 @@
-//! Boxes that work, vias that carry, envelopes that hold columns.
+//! Boxes do the work, vias carry its data, and envelopes hold the columns.
 //!
 //! Bednárek, Dokulil, Yaghob, "The Bobox Project: Parallelization Framework and Server for Data Processing", technical
-//! report 2011/1, §2–4. A [`Model`] declares boxes and how vias join them; an [`Instance`] is a live copy, submitted to
-//! a world as a request. Boxes are single-threaded [`Operator`]s that own their state; what they share travels in
+//! report 2011/1, §2–4. A [`Model`] declares boxes and the vias between them; an [`Instance`] is a live copy, submitted
+//! to a world as a request. Boxes are single-threaded [`Operator`]s with their own state; shared data travels in
 //! [`Envelope`]s.
 //!
-//! This crate has no threads: a world takes [`Activation`]s, decides when and where they run, and calls [`Queued::begin`],
-//! [`Running::act`], [`Running::send`] and [`Sent::finish`].
+//! This crate has no threads: a world takes [`Activation`]s, chooses a time and a seat for each, and calls
+//! [`Queued::begin`], [`Running::act`], [`Running::send`] and [`Sent::finish`].
 
 #[cfg(feature = "arrow")]
 pub mod arrow;

@@ -1,12 +1,12 @@
-//! Boxes that many networks need, one file each. They take columns of any types, with or without nulls.
+//! Boxes for many networks, one file each. They take columns of any types, with or without nulls.
 //!
-//! A network begins with [`source`] or [`fill`] and ends with [`sink`]. [`map`] is a function of each envelope; [`sort`],
-//! [`group`] and [`hold`] take a whole stream before they send anything.
+//! A network begins with [`source`] or [`fill`] and ends with [`sink`]. [`map`] is a function of each envelope;
+//! [`sort`], [`group`] and [`hold`] take a whole stream before they send anything.
 //!
-//! A network is made parallel by a transformation of its model (Bobox report §8.1): [`split`] hands ranges of work to replicas of
-//! a part of the network, [`spread`] the envelopes of a single stream, [`partition`] deals rows by key, and [`union`] or
-//! [`merge`] brings the streams together again. Such a diamond does not wait for itself: the splitter goes on as soon as any
-//! replica has room, and a union takes from any input that has an envelope.
+//! A network is made parallel by a transformation of its model (Bobox report §8.1): [`split`] hands ranges of work to
+//! replicas of a part of the network, [`spread`] the envelopes of a single stream, [`partition`] deals rows by key, and
+//! [`union`] or [`merge`] brings the streams together again. Such a diamond does not wait for itself: the splitter goes
+//! on as soon as any replica has room, and a union takes from any input with an envelope.
 
 mod group;
 mod hash;
@@ -38,7 +38,7 @@ pub use spread::spread;
 pub use tournament::Tournament;
 pub use union::union;
 
-/// Picks tasks in an order that a seed decides.
+/// Picks tasks in the order of a seed.
 #[cfg(test)]
 fn any_order(seed: u64) -> impl FnMut(usize) -> usize {
     let mut state = seed;

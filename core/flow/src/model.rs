@@ -1,7 +1,7 @@
-//! The model: which boxes there are and how vias join them. Immutable once built; any number of instances at once.
+//! The model: the boxes and the vias between them. Immutable once built; any number of instances at once.
 //!
-//! Bobox report 2011/1, §3.1–3.2. Our vias are links, not tasks: an output delivers straight into its receivers' buffers. That
-//! saves an invocation per envelope and loses nothing, since a via runs no user code.
+//! Bobox report 2011/1, §3.1–3.2. Our vias are links, not tasks: an output delivers straight into its receivers'
+//! buffers. This saves an invocation per envelope and loses nothing, since a via runs no user code.
 
 use crate::{Bound, BoxError, Operator, Schema, Turn};
 use smallvec::{SmallVec, smallvec};
@@ -78,18 +78,18 @@ impl BoxModel {
         BoxModel { type_name: type_name.into(), inputs, outputs, factory }
     }
 
-    /// An operator of this type, for a request that brings its own.
+    /// An operator of this type, for a request with its own.
     pub fn operator(&self) -> std::boxed::Box<dyn Operator> {
         (self.factory)()
     }
 
-    /// Adds an input that takes envelopes of this schema only.
+    /// Adds an input for envelopes of this schema only.
     pub fn input(mut self, schema: &Schema) -> BoxModel {
         self.inputs.push(Some(schema.clone()));
         self
     }
 
-    /// Adds an input that takes any envelope.
+    /// Adds an input for any envelope.
     pub fn any_input(mut self) -> BoxModel {
         self.inputs.push(None);
         self
@@ -108,7 +108,7 @@ pub(crate) struct Link {
     pub(crate) receiver: BoxId,
     pub(crate) input: usize,
     pub(crate) bound: Bound,
-    /// Columns of which this receiver gets its own copy (the report's `priv`, §4.3).
+    /// The columns copied for this receiver alone (the report's `priv`, §4.3).
     pub(crate) private: Vec<usize>,
 }
 
@@ -120,7 +120,7 @@ pub struct ConnectedBox {
     type_name: Cow<'static, str>,
     /// Its number among those of its type, from 1 on.
     number: usize,
-    /// Its name with that number, made when it is first needed.
+    /// Its name with this number, made at its first use.
     numbered: OnceLock<String>,
     pub(crate) factory: Arc<Factory>,
     /// For each input, the sending output and the bound.
@@ -167,8 +167,8 @@ impl ConnectedBox {
 
 /// A checked network of boxes and vias.
 ///
-/// Invariant: box 0 is the initialization box and the last one the termination box; every box lies on a
-/// path from the one to the other, every input has one sender and every output a receiver, schemas agree, and there is no cycle.
+/// Invariant: box 0 is the initialization box and the last one the termination box; every box lies on a path from the
+/// one to the other, every input has one sender and every output a receiver, schemas agree, and there is no cycle.
 pub struct Model {
     pub(crate) name: String,
     pub(crate) boxes: Vec<ConnectedBox>,
@@ -177,7 +177,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// The name that the model was built with.
+    /// The name the model was built with.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -243,7 +243,7 @@ pub enum ModelError {
         /// The box and the port.
         port: String,
     },
-    /// The sender's schema is not the one that the receiver takes.
+    /// The sender's schema is not the receiver's.
     Schema {
         /// The sender's output and its schema.
         from: String,
@@ -296,7 +296,7 @@ pub struct ModelBuilder {
     /// How many boxes of each type there are.
     types: BTreeMap<Cow<'static, str>, usize>,
     links: Vec<(OutputId, Link)>,
-    /// Outputs that lead to the termination box, which is made last.
+    /// Outputs to the termination box; that box is made last.
     ends: Vec<OutputId>,
     bound: Bound,
     outbox_bytes: u64,
@@ -305,7 +305,7 @@ pub struct ModelBuilder {
 /// How many bytes one invocation may send, unless [`ModelBuilder::outbox_bytes`] says otherwise.
 const OUTBOX_BYTES: u64 = 256 << 20;
 
-/// The options of a link that [`ModelBuilder::connect`] has just made.
+/// The options of a link just made by [`ModelBuilder::connect`].
 pub struct LinkOptions<'a>(&'a mut Link);
 
 impl LinkOptions<'_> {
@@ -315,7 +315,7 @@ impl LinkOptions<'_> {
         self
     }
 
-    /// The receiver gets its own copies of these columns (Bobox report §4.3), so that it can change them in place.
+    /// The receiver gets its own copies of these columns (Bobox report §4.3), so it can change them in place.
     pub fn private(self, columns: impl IntoIterator<Item = usize>) -> Self {
         self.0.private.extend(columns);
         self
@@ -343,19 +343,19 @@ impl ModelBuilder {
         }
     }
 
-    /// How many bytes one invocation of a box may send, not counting the first envelope on each output; by default 256 MiB. Sent
-    /// envelopes stay in memory until the receivers take them, so a box that sends more without having asked for room fails its
-    /// request: see [`Turn::send`].
+    /// How many bytes one invocation of a box may send, not counting the first envelope on each output; by default 256
+    /// MiB. Sent envelopes stay in memory until the receivers take them, so a box that sends more without having asked
+    /// for room fails its request: see [`Turn::send`].
     pub fn outbox_bytes(&mut self, bytes: u64) {
         self.outbox_bytes = bytes;
     }
 
-    /// Sets the bound of links that are made after this call.
+    /// Sets the bound of links made after this call.
     pub fn default_bound(&mut self, bound: Bound) {
         self.bound = bound;
     }
 
-    /// The output of the initialization box, which sends one poisoned pill to each receiver.
+    /// The output of the initialization box: it sends one poisoned pill to each receiver.
     pub fn start(&self) -> OutputId {
         BoxId(0).output(0)
     }
@@ -394,7 +394,7 @@ impl ModelBuilder {
     /// Checks the network.
     ///
     /// # Errors
-    /// The first mistake that is found; see [`ModelError`].
+    /// The first mistake found; see [`ModelError`].
     pub fn build(mut self) -> Result<Arc<Model>, ModelError> {
         let count = self.ends.len();
         let mut last = BoxModel::new("termination", move || Termination { pills: 0, all: count });
@@ -405,7 +405,7 @@ impl ModelBuilder {
             self.connect(from, termination.input(input));
         }
 
-        // The schemas that the inputs take, needed until all links are checked.
+        // The schemas taken by the inputs, needed until all links are checked.
         let mut wanted: Vec<SmallVec<[Option<Schema>; 2]>> = Vec::with_capacity(self.boxes.len());
         let mut boxes: Vec<ConnectedBox> = Vec::with_capacity(self.boxes.len());
         for (number, model) in self.boxes {
@@ -439,13 +439,13 @@ impl ModelBuilder {
         }
         let model = Model { name: self.name, boxes, outbox_bytes: self.outbox_bytes };
         model.find_cycle().map_or(Ok(()), |boxes| Err(ModelError::Cycle { boxes }))?;
-        // There is no cycle, and each input has a sender and each output a receiver: so every path leads from the first box to
-        // the last.
+        // There is no cycle, and each input has a sender and each output a receiver: so every path leads from the first
+        // box to the last.
         Ok(Arc::new(model))
     }
 }
 
-/// Stands for the sender of an input that is not connected yet.
+/// Stands for the sender of an unconnected input.
 const OPEN: OutputId = OutputId { sender: BoxId(usize::MAX), output: usize::MAX };
 
 /// Checks that both ends of a link exist, that the input has no sender yet, and that the schemas fit.
@@ -484,7 +484,7 @@ impl Model {
         if self.boxes.iter().enumerate().all(|(index, one)| one.senders().all(|sender| sender.0 < index)) {
             return None;
         }
-        // A box is done when all its senders are. The boxes that are left lie on a cycle, or get their envelopes from one.
+        // A box is done when all its senders are. The remaining boxes lie on a cycle, or get their envelopes from one.
         let mut open: Vec<usize> = self.boxes.iter().map(|b| b.inputs.len()).collect();
         let mut ready: Vec<usize> = (0..self.boxes.len()).filter(|&b| open[b] == 0).collect();
         let mut done = vec![false; self.boxes.len()];
@@ -497,7 +497,7 @@ impl Model {
                 }
             }
         }
-        // Walk back along senders that are not done until a box repeats: the walk has gone round a cycle.
+        // Walk back along unfinished senders until a box repeats: the walk has gone round a cycle.
         let mut at = done.iter().position(|done| !done)?;
         let mut walk = Vec::new();
         while !walk.contains(&at) {

@@ -8,12 +8,13 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A Rust type whose values columns store unchanged: `bool`, integers of 8 to 64 bits, `f32` and `f64`.
+/// A Rust type with values stored unchanged by columns: `bool`, integers of 8 to 64 bits, `f32` and `f64`.
 pub trait Native: sealed::Sealed + Copy + Default + fmt::Debug + Send + Sync + 'static {
     /// The type of such columns.
     const TYPE: Type;
 
-    /// A total order: `false` before `true`, integers by value, floats by [`f64::total_cmp`] (-NaN, -∞, …, -0, 0, …, ∞, NaN).
+    /// A total order: `false` before `true`, integers by value, floats by [`f64::total_cmp`] (-NaN, -∞, …, -0, 0, …, ∞,
+    /// NaN).
     fn order(self, other: Self) -> Ordering;
 
     /// A word for hashing: equal for equal values, different for others.
@@ -108,8 +109,8 @@ floats! {
     f64 F64 u64 1 << 63;
 }
 
-/// Expands to its first body for a type of values of one size, under the name `$native`, and to the other body for texts and
-/// strings of bytes.
+/// Expands to its first body for a type of values of one size, under the name `$native`, and to the other body for
+/// texts and strings of bytes.
 macro_rules! by_type {
     ($kind:expr, $native:ident => $do:expr, $else:expr) => {
         match $kind {

@@ -1,10 +1,10 @@
-//! The rows of a column that have no value: a bit for each row, in Arrow's format, 0 for a null.
+//! The rows of a column without a value: a bit for each row, in Arrow's format, 0 for a null.
 
 use crate::block::Block;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Bytes in a block that others share.
+/// Bytes in a shared block.
 #[derive(Clone)]
 pub(crate) struct Bytes {
     at: NonNull<u8>,
@@ -13,7 +13,7 @@ pub(crate) struct Bytes {
 }
 
 #[expect(unsafe_code, reason = "it has a pointer")]
-// SAFETY: the pointer is into the block, which is shared by an `Arc`; any thread may read the bytes.
+// SAFETY: the pointer is into the block, shared by an `Arc`; any thread may read the bytes.
 unsafe impl Send for Bytes {}
 
 #[expect(unsafe_code, reason = "it has a pointer")]
@@ -79,7 +79,7 @@ impl Nulls {
         Nulls::among(self.bits.clone(), self.first + from, rows)
     }
 
-    /// Bytes that the bits take.
+    /// The bytes of the bits.
     pub(crate) fn bytes(&self) -> usize {
         self.rows.div_ceil(8)
     }

@@ -67,12 +67,12 @@ pub struct Turn<'a> {
     pub(crate) body: &'a mut Body,
     pub(crate) world: &'a dyn World,
     pub(crate) instance: &'a Instance,
-    /// The node of the seat that runs it.
+    /// The node of the running seat.
     pub(crate) node: NodeId,
     pub(crate) blocks: Blocks,
     /// Whether the world knows if the caller has given up.
     pub(crate) asks_world: bool,
-    /// Where the box goes when it is resumed from outside.
+    /// The destination of the box when it is resumed from outside.
     pub(crate) entry: Option<&'a Entry>,
     /// How many bytes it holds by its last call of `book`; exact, while the budget is booked in portions.
     pub(crate) held: Cell<Option<u64>>,
@@ -86,7 +86,7 @@ pub(crate) struct Input {
 }
 
 impl Turn<'_> {
-    /// The node of the seat that runs this invocation.
+    /// The node of the seat of this invocation.
     pub fn node(&self) -> NodeId {
         self.node
     }
@@ -101,8 +101,8 @@ impl Turn<'_> {
         self.body.outputs.len()
     }
 
-    /// The head of an input as it was when the invocation began; `None` if there was none, or it was taken. Envelopes that arrive
-    /// meanwhile are seen by the next invocation.
+    /// The head of an input at the beginning of the invocation; `None` if there was none, or it was taken. The next
+    /// invocation sees envelopes that arrive meanwhile.
     pub fn head(&self, input: usize) -> Option<&Envelope> {
         if self.body.snapshot[input] == Seen::Head { self.cell.inputs[input].ring.head() } else { None }
     }
@@ -123,8 +123,8 @@ impl Turn<'_> {
         Some(taken.value)
     }
 
-    /// Accepts no more from an input: envelopes there are dropped, and the sender stops if it can. For a box that has seen
-    /// enough, as after a limit.
+    /// Accepts no more from an input: envelopes there are dropped, and the sender stops if it can. For a box that has
+    /// seen enough, as after a limit.
     pub fn close(&mut self, input: usize) {
         if self.body.snapshot[input] == Seen::Head {
             self.body.snapshot[input] = Seen::Nothing;
@@ -140,13 +140,14 @@ impl Turn<'_> {
         }
     }
 
-    /// Sends an envelope: it leaves when the invocation ends. If a receiver has no room for it, it waits with this box, which is
-    /// not invoked until there is room. Panics if the pill was sent already or the envelope does not fit the output's schema: the
-    /// request then fails with this box's name.
+    /// Sends an envelope: it leaves when the invocation ends. If a receiver has no room for it, it waits with this box,
+    /// and the box is not invoked until there is room. Panics if the pill was sent already or the envelope does not fit
+    /// the output's schema: the request then fails with this box's name.
     ///
-    /// An invocation that sends more than [`ModelBuilder::outbox_bytes`](crate::ModelBuilder::outbox_bytes) and as many bytes as
-    /// it has taken, not counting the first envelope on each output, ends there, and its request fails with [`SentTooMuch`]. A
-    /// box that has more to send checks whether there is room, and goes on in its next invocation:
+    /// An invocation ends in this call, and its request fails with [`SentTooMuch`], if it sends more than
+    /// [`ModelBuilder::outbox_bytes`](crate::ModelBuilder::outbox_bytes) and as many bytes as it has taken, not
+    /// counting the first envelope on each output. A box with more to send checks whether there is room, and goes on in
+    /// its next invocation:
     ///
     /// ```
     /// use vicus_flow::{BoxError, Envelope, Operator, Turn};
@@ -178,7 +179,7 @@ impl Turn<'_> {
             does_not_fit(output, &out.schema, &envelope);
         }
         out.pill_sent = envelope.is_pill();
-        // The first one is free, however large, so that most invocations count no bytes.
+        // The first one is free, however large, so most invocations count no bytes.
         if out.sent.0 > 0 && !out.pill_sent {
             let bytes = envelope.bytes() + ENVELOPE_BYTES;
             out.sent.1 += bytes;
@@ -201,12 +202,12 @@ impl Turn<'_> {
         give_up(error)
     }
 
-    /// Sends the poisoned pill, which ends the stream on this output.
+    /// Sends the poisoned pill, the end of the stream on this output.
     pub fn send_pill(&mut self, output: usize) {
         self.send(output, Envelope::pill());
     }
 
-    /// Sends the poisoned pill on every output that has not had it.
+    /// Sends the poisoned pill on every output still without it.
     pub fn send_pills(&mut self) {
         for output in 0..self.outputs() {
             if !self.body.outputs[output].pill_sent {
@@ -225,9 +226,9 @@ impl Turn<'_> {
         self.body.outputs[output].is_closed()
     }
 
-    /// Asks whether an output takes an envelope: it is not closed, no earlier envelope still waits there, and this invocation has
-    /// not sent as much there as its readers' inputs hold ([`Bound`](crate::Bound)). If so, the next envelope there counts as asked
-    /// for; see [`Turn::send`]. For loops.
+    /// Asks whether an output takes an envelope: it is not closed, no earlier envelope still waits there, and this
+    /// invocation has not sent as much there as its readers' inputs hold ([`Bound`](crate::Bound)). If so, the next
+    /// envelope there counts as asked for; see [`Turn::send`]. For loops.
     pub fn ask_room(&self, output: usize) -> bool {
         let output = &self.body.outputs[output];
         let (envelopes, bytes) = output.sent;
@@ -241,18 +242,18 @@ impl Turn<'_> {
         has_room
     }
 
-    /// Lets the box be invoked again as soon as any output has room; by default all its envelopes have to be delivered before.
-    /// For boxes that choose where to send; to be called in each invocation, see [`Turn::ask_room`].
+    /// Lets the box be invoked again as soon as any output has room; by default all its envelopes have to be delivered
+    /// before. For boxes that choose their output; to be called in each invocation, see [`Turn::ask_room`].
     pub fn accept_any_room(&mut self) {
         self.body.any_room = true;
     }
 
-    /// Counts bytes that this invocation has read on node `home` and that came in no envelope, for example the rows of an index.
+    /// Counts bytes read by this invocation on node `home` outside of envelopes, for example the rows of an index.
     pub fn count_read(&self, home: NodeId, bytes: u64) {
         self.cell.tally.read_at(home == self.node, bytes);
     }
 
-    /// Counts bytes that this invocation has written to temporary files, because there was no memory for them.
+    /// Counts bytes written by this invocation to temporary files, because there was no memory for them.
     pub fn count_spilled(&self, bytes: u64) {
         self.cell.tally.spilled(bytes);
     }
@@ -266,28 +267,29 @@ impl Turn<'_> {
         self.instance.hold(&self.cell.held, bytes)
     }
 
-    /// Records that the box keeps the envelope which it has just taken from this input as long as the box lives, such as a table
-    /// that another box built. Its bytes are not [booked](Turn::book) here, but by the box that made it. Panics if it took none.
+    /// Records that the box keeps the envelope just taken from this input as long as the box lives, such as a table
+    /// built by another box. Its bytes are not [booked](Turn::book) here, but by its maker. Panics if it took none.
     pub fn record_kept(&mut self, input: usize) {
         let seen = &mut self.body.snapshot[input];
         assert!(matches!(seen, Seen::Taken | Seen::Kept), "input {input}: what is kept was taken in this invocation");
         *seen = Seen::Kept;
     }
 
-    /// Asks to be invoked again even if nothing arrives. For boxes that have more to send than they should at once, and for those
-    /// that pass their pill on first and clean up later (Bobox report §4.1): the request is over only when these have run. A
-    /// blocked box runs when there is room, and a box whose readers have all closed before it has sent its pills does not run any
-    /// more.
+    /// Asks to be invoked again even if nothing arrives. For boxes with more to send than they should at once, and for
+    /// boxes that pass their pill on first and clean up later (Bobox report §4.1): the request is over only when these
+    /// have run. A blocked box runs when there is room. A box does not run any more if its readers have all closed
+    /// before it has sent its pills.
     pub fn run_again(&mut self) {
         self.body.run_again = true;
     }
 
-    /// Pauses the box for something outside of its request: after this invocation it is invoked again only when the result was dropped, by
-    /// any thread, though more may arrive meanwhile. No thread waits; senders find no room when the inputs are full. A request that has
-    /// ended, failed or been cancelled drops its paused boxes, so this is for boxes that still have their pills to send. A box that a
-    /// receiver refuses in the same invocation is invoked when that has room.
+    /// Pauses the box for something outside of its request: after this invocation it is invoked again only when the
+    /// result was dropped, by any thread, though more may arrive meanwhile. No thread waits; senders find no room when
+    /// the inputs are full. A request that has ended, failed or been cancelled drops its paused boxes, so this is for
+    /// boxes that still have their pills to send. A box refused by a receiver in the same invocation is invoked when
+    /// the receiver has room.
     ///
-    /// `None` in worlds that have no outside, such as a simulated one: the box does what it can do there.
+    /// `None` in worlds without an outside, such as a simulated one: the box does its best there.
     ///
     /// ```
     /// use std::sync::mpsc::Sender;
@@ -315,13 +317,14 @@ impl Turn<'_> {
     pub fn pause(&mut self) -> Option<Resume> {
         let entry = self.entry?;
         self.body.pauses = true;
-        // What it does then need not be about an envelope that arrives.
+        // Its next step need not be about an arriving envelope.
         self.body.run_again = true;
         Some(Resume::new(self.instance.share(), self.cell.index, entry))
     }
 
-    /// Whether the work of the box is no longer needed: the request has been cancelled or has failed, or it has ended and the box
-    /// has not sent its pills yet. An action of more than 10 ms checks from time to time, and then returns soon.
+    /// Whether the work of the box is no longer needed: the request has been cancelled or has failed, or it has ended
+    /// and the box has not sent its pills yet. An action of more than 10 ms checks from time to time, and then returns
+    /// soon.
     pub fn is_stopped(&self) -> bool {
         (self.instance.is_stopped() && (self.instance.has_failed() || self.body.owes_pills()))
             || (self.asks_world && self.is_given_up())
@@ -337,8 +340,8 @@ impl Turn<'_> {
         is_over
     }
 
-    /// Runs a section that may block the thread, such as a write to a slow pipe. Meanwhile the box's neighbourhood gets another
-    /// thread.
+    /// Runs a section that may block the thread, such as a write to a slow pipe. Meanwhile the box's neighbourhood gets
+    /// another thread.
     pub fn blocking<R>(&self, section: impl FnOnce() -> R) -> R {
         let mut section = Some(section);
         let mut result = None;
@@ -352,7 +355,7 @@ impl Turn<'_> {
     }
 }
 
-/// The bytes of an envelope beside its values, so that envelopes without values count as well.
+/// The bytes of an envelope beside its values, so envelopes without values count as well.
 const ENVELOPE_BYTES: u64 = 128;
 
 #[cold]

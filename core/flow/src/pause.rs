@@ -1,34 +1,35 @@
-//! Boxes that wait for something outside of their request, such as a client that reads slowly.
+//! Boxes in wait for something outside of their request, such as a client that reads slowly.
 //!
-//! A box that is *paused* is queued, as its state word and its request's counts say, but lies in no queue: its cell keeps it. So
-//! nothing invokes it, its inputs fill up, its senders wait for room, and its request is not over. What resumes it puts it into a
-//! queue of the world. A request that stops drops its paused boxes, since it needs them no more.
+//! A *paused* box is queued by its state word and its request's counts, but lies in no queue: its cell keeps it. So
+//! nothing invokes it, its inputs fill up, its senders wait for room, and its request is not over. A resume puts it
+//! into a queue of the world. A request that stops drops its paused boxes, since it needs them no more.
 //!
-//! The order of three events decides: *ask* ([`Turn::pause`](crate::Turn::pause)) and *leave* (the end of the invocation) come from the
-//! runner, one after the other, and *resume* from any thread at any time. Resumed before it has left, the box is queued as if it had
-//! asked to run again; after that, by the thread that resumes it. Each step is taken under the cell's lock.
+//! The order of three events decides: *ask* ([`Turn::pause`](crate::Turn::pause)) and *leave* (the end of the
+//! invocation) come from the runner, one after the other, and *resume* from any thread at any time. Resumed before it
+//! has left, the box is queued as if it had asked to run again; after that, by the resuming thread. Each step is taken
+//! under the cell's lock.
 
 use crate::sync::Mutex;
 use crate::{BoxId, Instance, Queued};
 use std::fmt;
 use std::sync::Arc;
 
-/// Puts a box into a queue, from a thread that may have no seat.
+/// Puts a box into a queue, from a thread possibly without a seat.
 pub type Entry = Arc<dyn Fn(Queued) + Send + Sync>;
 
-/// Of a box, its pause.
+/// A box's pause.
 pub(crate) struct Pause(Mutex<State>);
 
 struct State {
-    /// Of the last pause. A handle of an earlier one has no effect.
+    /// The number of the last pause. A handle of an earlier one has no effect.
     number: u64,
     step: Step,
 }
 
 enum Step {
-    /// It is not paused.
+    /// The box is not paused.
     None,
-    /// It has asked for a pause, and its invocation is not over.
+    /// The box has asked for a pause, and its invocation is not over.
     Asked,
     /// The same, and the pause is over already.
     Resumed,
@@ -53,8 +54,8 @@ impl Pause {
         })
     }
 
-    /// The invocation that asked is over, and the box is queued: keeps it, unless the pause is over already or the request has stopped,
-    /// which is asked under the lock: what stops the request takes paused boxes after that.
+    /// The asking invocation is over, and the box is queued: keeps it, unless the pause is over already or the request
+    /// has stopped. The question for a stop is asked under the lock: a stop takes paused boxes after that.
     pub(crate) fn leave(&self, queued: Queued, is_stopped: impl FnOnce() -> bool) -> Option<Queued> {
         self.with(|state| match state.step {
             Step::Asked if !is_stopped() => {
@@ -95,7 +96,8 @@ impl Pause {
     }
 }
 
-/// Resumes a paused box when it is dropped, from any thread. It keeps the request's instance alive, not what its boxes hold.
+/// Resumes a paused box when it is dropped, from any thread. It keeps the request's instance alive, but not the memory
+/// of its boxes.
 #[must_use = "dropping it resumes the box"]
 pub struct Resume {
     instance: Arc<Instance>,
@@ -129,7 +131,7 @@ impl fmt::Debug for Resume {
 }
 
 impl Instance {
-    /// Drops the paused boxes of a request that has stopped: `seat` counts them as finished. To be called after
+    /// Drops the paused boxes of a stopped request: `seat` counts them as finished. To be called after
     /// [`Instance::fail`], by a caller that settles the request afterwards and has its own reference to it.
     pub fn discard_paused(&self, seat: Option<usize>) {
         self.cells.iter().filter_map(|cell| cell.pause.take()).for_each(|queued| queued.discard(seat));
@@ -186,7 +188,8 @@ mod loom_models {
         });
     }
 
-    /// The same, while a third thread cancels the request: whoever has the box counts it as finished, and the request is over.
+    /// The same, while a third thread cancels the request: the holder of the box counts it as finished, and the request
+    /// is over.
     #[test]
     fn loom_a_cancelled_request_has_no_paused_box() {
         loom::model(|| {

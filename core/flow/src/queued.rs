@@ -1,9 +1,9 @@
 //! A queued box, and its way to a running one.
 //!
-//! A world drives a request by values, each of which is the evidence for the next step: [`Queued`] is made when a box has to run,
-//! [`Queued::begin`] turns it into a [`Running`], [`Running::send`] into a [`Sent`](crate::Sent), and that is finished. The
-//! request counts these values and is over when none is left. Until then its instance is alive: it holds itself from
-//! [`Instance::start`] to [`Instance::settle`].
+//! A world drives a request by values, each the evidence for the next step: [`Queued`] is made when a box has to run,
+//! [`Queued::begin`] turns it into a [`Running`], [`Running::send`] into a [`Sent`](crate::Sent), and that is finished.
+//! The request counts these values and is over when none is left. Until then its instance is alive: it holds itself
+//! from [`Instance::start`] to [`Instance::settle`].
 
 use crate::instance::BoxCell;
 use crate::{BoxId, Desk, Instance, Running};
@@ -15,12 +15,12 @@ use std::sync::Arc;
 use vicus_schedule::{RequestId, RunTask, TaskClass, TaskHeader, TaskRef};
 use vicus_topology::NodeId;
 
-/// A box that has to be run. The value is the evidence that the box is in no queue, that it does not run, and that its request
+/// A box due to run. The value is the evidence that the box is in no queue, that it does not run, and that its request
 /// counts it. If the value is dropped, the box is not run.
 #[must_use = "a box that is dropped is not run"]
 pub struct Queued(CellRef);
 
-/// A box that its request counts: it is queued, or runs. Invariant: so the instance holds itself, and the cell with it.
+/// A box counted by its request: it is queued, or runs. Invariant: so the instance holds itself, and the cell with it.
 #[derive(Clone, Copy)]
 pub(crate) struct CellRef(NonNull<BoxCell>);
 
@@ -48,7 +48,7 @@ impl fmt::Debug for Queued {
 }
 
 impl Queued {
-    /// A box whose state word has just become queued.
+    /// A newly queued box, by its state word.
     #[inline]
     pub(crate) fn new(cell: &BoxCell, seat: Option<usize>) -> Queued {
         cell.instance().count_queued(seat);
@@ -60,14 +60,14 @@ impl Queued {
     pub fn into_task(self) -> TaskRef {
         let queued = ManuallyDrop::new(self);
         #[expect(unsafe_code, reason = "makes the word that queues hold")]
-        // SAFETY: the header is the first field of the #[repr(C)] cell, and the pointer is to the whole cell; the instance holds
-        // itself until the task was run or dropped.
+        // SAFETY: the header is the first field of the #[repr(C)] cell, and the pointer is to the whole cell; the
+        // instance holds itself until the task was run or dropped.
         unsafe {
             TaskRef::new(queued.0.0.cast::<TaskHeader>())
         }
     }
 
-    /// A box that was taken out of a queue.
+    /// A box taken out of a queue.
     ///
     /// # Safety
     /// `task` is from [`Queued::into_task`], and was not made a value again since.
@@ -106,15 +106,15 @@ impl Queued {
         self.instance().is_wanted(self.index())
     }
 
-    /// The inputs that it will find: for each head other than a pill, the node that it was sent from and its bytes.
+    /// The inputs it will find: for each head other than a pill, its sender's node and its bytes.
     pub fn heads(&self, mut each: impl FnMut(NodeId, u64)) {
-        // The owner of this value is the rings' only consumer: by the state word only it may have the box run (its acquire saw
-        // the last runner's writes), and the next runner gets the box from here, by way of a queue.
+        // The owner of this value is the rings' only consumer: by the state word only it may have the box run (its
+        // acquire saw the last runner's writes), and the next runner gets the box from here, by way of a queue.
         let heads = self.0.inputs.iter().filter_map(|input| input.ring.head());
         heads.filter(|head| !head.is_pill()).for_each(|head| each(head.node(), head.bytes()));
     }
 
-    /// Drops it unrun: `seat` counts it as finished. If it was the last one, the caller, which has its own reference to the
+    /// Drops it unrun: `seat` counts it as finished. After the last one the caller, with its own reference to the
     /// instance, settles the instance.
     pub fn discard(self, seat: Option<usize>) {
         let queued = ManuallyDrop::new(self);

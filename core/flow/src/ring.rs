@@ -1,12 +1,12 @@
 //! One input's buffer: a bounded ring between one sender and one receiver.
 //!
-//! A box runs on one thread at a time and an input has one sender, so there is one producer and one consumer, which change
-//! threads only through a queue. The bound is in bytes and in envelopes; back-pressure and early stop are the values
-//! [`Put::Full`] and [`Put::Closed`], never a wait.
+//! A box runs on one thread at a time and an input has one sender, so there is one producer and one consumer, and these
+//! change threads only through a queue. The bound is in bytes and in envelopes; back-pressure and early stop are the
+//! values [`Put::Full`] and [`Put::Closed`], never a wait.
 //!
-//! Refuse and resume: a sender that finds no room *first* notes that ([`Ring::put`] sets `refused`), *then* looks once more; a
-//! receiver *first* makes room, *then* looks whether a sender was refused. A full fence between the two steps on each side means
-//! that at least one of them sees the other.
+//! Refuse and resume: a sender without room *first* notes this ([`Ring::put`] sets `refused`), *then* looks once more;
+//! a receiver *first* makes room, *then* looks whether a sender was refused. A full fence between the two steps on each
+//! side means that at least one of them sees the other.
 
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering, Padded, UnsafeCell, fence};
 use std::mem::MaybeUninit;
@@ -15,7 +15,7 @@ use std::mem::MaybeUninit;
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub enum Put<T> {
-    /// It is in the receiver's buffer.
+    /// The value is in the receiver's buffer.
     Taken,
     /// The buffer has no room; the receiver resumes the sender when it has.
     Full(T),
@@ -75,7 +75,7 @@ impl<T> Slots<T> {
         }
     }
 
-    /// The slot with this number, which goes round.
+    /// The slot with this number, modulo the ring's size.
     #[inline]
     fn at(&self, number: usize) -> &Slot<T> {
         match self {
@@ -87,8 +87,8 @@ impl<T> Slots<T> {
 
 #[derive(Debug)]
 pub(crate) struct Ring<T> {
-    /// Each has the bytes of its value. Invariant: a power of two of them, so that a slot is found without a division; at least
-    /// `bound.envelopes`.
+    /// Each has the bytes of its value. Invariant: a power of two of them, so a slot is found without a division; at
+    /// least `bound.envelopes`.
     slots: Slots<T>,
     bound: Bound,
     /// Only the producer writes it.
@@ -110,7 +110,7 @@ struct Side {
 
 #[expect(unsafe_code, reason = "slots are shared between the two ends")]
 // SAFETY: the producer touches only slots outside taken..put, the consumer only slots inside; each side learns of the
-// other's progress by an acquire load of a counter that was stored with release. `T: Send` lets values cross.
+// other's progress by an acquire load of a counter stored with release. `T: Send` lets values cross.
 unsafe impl<T: Send> Sync for Ring<T> {}
 
 impl<T: Load> Ring<T> {
@@ -179,8 +179,8 @@ impl<T: Load> Ring<T> {
         (at != self.put.0.envelopes.load(Ordering::Acquire)).then(|| {
             self.slot(at).with(|slot| {
                 #[expect(unsafe_code, reason = "a slot between taken and put holds a value")]
-                // SAFETY: at != put, so the producer wrote this slot before its release store; it writes it again only after
-                // `take`, which needs the consumer, and that is borrowed here.
+                // SAFETY: at != put, so the producer wrote this slot before its release store; it writes it again only
+                // after `take`, and `take` needs the consumer, borrowed here.
                 unsafe {
                     &(*slot).assume_init_ref().0
                 }
@@ -207,7 +207,8 @@ impl<T: Load> Ring<T> {
         Some(Taken { value, bytes: size, resumes: self.sender_waits() })
     }
 
-    /// The consumer's end: accepts no more, and drops the values in the ring. Whether a refused sender is to be resumed.
+    /// The consumer's end: accepts no more, and drops the values in the ring. Returns whether a refused sender is to be
+    /// resumed.
     pub(crate) fn close(&self) -> bool {
         self.closed.store(true, Ordering::Release);
         let mut waits = self.sender_waits();
@@ -302,7 +303,7 @@ mod loom_models {
         loom::model(|| {
             let ring = Arc::new(Ring::new(Bound { envelopes: 1, bytes: 100 }));
             let sender = Arc::new(StateWord::new());
-            // The values that the sender still has to send. Guarded by its state word: only its runner touches them.
+            // The values still to be sent. Guarded by the sender's state word: only its runner touches them.
             let pending = Arc::new(UnsafeCell::new(vec![2u64, 1]));
             fn run_sender(word: &StateWord, ring: &Ring<u64>, pending: &UnsafeCell<Vec<u64>>) {
                 loop {

@@ -1,11 +1,11 @@
-//! Room for values: a part of a block, or of a vector, that is being filled.
+//! Room for values: the unfilled part of a block, or of a vector.
 
 use crate::Grow;
 use crate::column::TOO_MUCH_TEXT;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-/// A column that is being filled, up to its room. Appending more panics.
+/// A column in the making, up to its room. Appending more panics.
 #[derive(Debug)]
 pub struct Room<'a, T> {
     /// Invariant: the first `len` of them have a value.
@@ -50,7 +50,7 @@ impl<T: Copy> Room<'_, T> {
         }
     }
 
-    /// The places that are not written yet.
+    /// The unwritten places.
     #[inline]
     fn rest(&mut self) -> &mut [MaybeUninit<T>] {
         &mut self.values[*self.len..]
@@ -110,8 +110,8 @@ impl<T: Copy> Room<'_, T> {
     }
 }
 
-/// A column of texts (`str`) or strings of bytes (`[u8]`) that is being filled, up to its room for rows and for bytes. Appending
-/// more panics.
+/// A column of texts (`str`) or strings of bytes (`[u8]`) in the making, up to its room for rows and for bytes.
+/// Appending more panics.
 #[derive(Debug)]
 pub struct TextRoom<'a, S: ?Sized> {
     /// One before the first row, and one for each. Invariant: the first one and as many as there are rows are written.
@@ -158,7 +158,7 @@ impl<S: AsRef<[u8]> + ?Sized> TextRoom<'_, S> {
 mod tests {
     use super::*;
 
-    /// An iterator that has fewer items than it says.
+    /// An iterator with fewer items than it says.
     #[test]
     fn a_room_has_what_was_written() {
         struct Liar(usize);

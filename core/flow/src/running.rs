@@ -9,13 +9,13 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use vicus_schedule::Kind;
 
-/// A box that is being run. The value is the evidence that no other seat runs it. If the value is neither finished nor abandoned
+/// A running box. The value is the evidence that no other seat runs it. If the value is neither finished nor abandoned
 /// ([`Instance::abandon`]), the request does not end.
 #[must_use = "its request does not end before the invocation does"]
 pub struct Running {
     cell: CellRef,
-    /// [`DUE`] and [`BLOCKED`]. In one byte, so that the value is passed in registers: this is done in each invocation, and two
-    /// bytes that are written separately and read as one would delay each other.
+    /// [`DUE`] and [`BLOCKED`]. In one byte, so the value is passed in registers: this is done in each invocation, and
+    /// two bytes written separately and read as one would delay each other.
     flags: u8,
 }
 
@@ -24,12 +24,12 @@ const DUE: u8 = 1;
 /// Some of its envelopes still wait.
 const BLOCKED: u8 = 2;
 
-/// A box that is being run and has sent its envelopes.
+/// A running box after it has sent its envelopes.
 #[must_use = "its request does not end before the invocation does"]
 pub struct Sent(Running);
 
 impl Running {
-    /// See [`Queued::begin`](crate::Queued::begin), which gives the cell.
+    /// See [`Queued::begin`](crate::Queued::begin), the source of the cell.
     #[inline]
     pub(crate) fn begin(cell: CellRef, desk: &mut Desk) -> Running {
         let mut running = Running { cell, flags: 0 };
@@ -52,14 +52,14 @@ impl Running {
             }
             let blocked = body.is_refused() && !instance.flush(body, desk) && body.is_held_up();
             for receiver in body.outputs.iter_mut().flat_map(|output| &mut output.receivers) {
-                // Envelopes that a closing receiver had refused were dropped in `flush`, or will be when it resumes the box.
+                // Envelopes refused by a closing receiver were dropped in `flush`, or will be when it resumes the box.
                 receiver.closed |= receiver.pending.is_empty() && instance.ring(receiver).is_closed();
             }
             body.retire_if_unread(cell);
             let mut sees = cell.inputs.is_empty();
             for (seen, input) in body.snapshot.iter_mut().zip(&cell.inputs) {
                 if input.ring.is_closed() {
-                    // An envelope that was on its way when the box closed the input.
+                    // An envelope on its way when the box closed the input.
                     while let Some(taken) = input.ring.take() {
                         instance.guarded(input.sender, || drop(taken));
                     }
@@ -69,8 +69,8 @@ impl Running {
             }
             body.consumed = false;
             if !blocked {
-                // The invocation that was running may have consumed the arrival: then there is nothing to do. A box that is
-                // retired or whose request has ended is run only if it has sent its pills and asked for it.
+                // The invocation under way may have consumed the arrival: then there is nothing to do. A retired box,
+                // or one of an ended request, is run only if it has sent its pills and asked for it.
                 let again = std::mem::take(&mut body.run_again);
                 *due &= again || (sees && !body.retired && !has_ended);
             }
@@ -80,7 +80,7 @@ impl Running {
 }
 
 impl Body {
-    /// The heads that an action sees, as facts in case it takes them.
+    /// The heads seen by an action, as facts in case it takes them.
     fn heads(&self, cell: &BoxCell) -> Vec<(usize, Fact)> {
         let seen = (0..cell.inputs.len()).filter(|&input| self.snapshot[input] == Seen::Head);
         let heads = seen.filter_map(|input| Some((input, cell.inputs[input].ring.head()?)));
@@ -90,7 +90,7 @@ impl Body {
         heads.map(fact).collect()
     }
 
-    /// Records which heads were taken and which were left. A head whose input was closed is neither.
+    /// Records the heads taken and the heads left. A head of a closed input is neither.
     fn note_heads(&mut self, heads: Vec<(usize, Fact)>, desk: &mut Desk) {
         for (input, received) in heads {
             match self.snapshot[input] {
@@ -119,8 +119,8 @@ impl Body {
         }
     }
 
-    /// A box whose readers have all closed is not run any more, and closes its own inputs: so an early stop travels upstream. But
-    /// one that has sent its pills and asked to run again does so.
+    /// A box whose readers have all closed is not run any more, and closes its own inputs: so an early stop travels
+    /// upstream. But a box that has sent its pills and asked to run again does so.
     #[inline]
     fn retire_if_unread(&mut self, cell: &BoxCell) {
         if !self.retired && !self.outputs.is_empty() && self.outputs.iter().all(Output::is_closed) {
@@ -142,7 +142,8 @@ impl Body {
 }
 
 impl Running {
-    /// Whether user code is to be run: an envelope arrived or the box asked for it, and none of its envelopes still waits.
+    /// Whether user code is to be run: an envelope arrived or the box asked for it, and none of its envelopes still
+    /// waits.
     pub fn is_due(&self) -> bool {
         self.flags & (DUE | BLOCKED) == DUE
     }
@@ -164,7 +165,7 @@ impl Running {
         let cell: &BoxCell = &own;
         cell.body.with_mut(|body| {
             #[expect(unsafe_code, reason = "the runner owns the body")]
-            // SAFETY: `self` is the evidence that the state word is Running, which one runner at a time can set; the previous
+            // SAFETY: `self` is the evidence that the state word is Running, set by one runner at a time; the previous
             // runner's writes are visible through the state word's acquire and release.
             let body = unsafe { &mut *body };
             let mut due = self.flags & DUE != 0;
@@ -224,7 +225,7 @@ impl Running {
         });
     }
 
-    /// Sends the action's envelopes, and resumes senders for which it made room. Receivers that have to be queued are left in
+    /// Sends the action's envelopes, and resumes senders with new room. Receivers to be queued are left in
     /// `desk.activations`.
     pub fn send(mut self, desk: &mut Desk) -> Sent {
         let own = self.cell;
@@ -268,16 +269,16 @@ impl Sent {
     }
 
     /// Ends the invocation: from here on another seat may run the box. If it has to be queued again, it is put into
-    /// `desk.activations` before all others: the youngest task is run next, and that is to be a receiver of its rows.
+    /// `desk.activations` before all others: the youngest task is run next, to be a receiver of its rows.
     ///
-    /// Unless the caller has its own reference to the instance, the instance may be gone after this call; with one, the caller
-    /// settles the request if this was the last task.
+    /// Unless the caller has its own reference to the instance, the instance may be gone after this call; with one, the
+    /// caller settles the request if this was the last task.
     pub fn finish(self, desk: &mut Desk) {
         let mut running = self.0;
         let own = running.cell;
         let cell: &BoxCell = &own;
         let instance = cell.instance();
-        // User code that was due and not run, because some envelopes still wait, stays due.
+        // User code left unrun while some envelopes still wait stays due.
         let mut due_again = running.flags & DUE != 0;
         let (mut run_again, mut is_wanted, mut pauses) = (false, false, false);
         running.with_body(|body, _| {
@@ -288,7 +289,7 @@ impl Sent {
             if !body.retired {
                 due_again |= body.consumed && cell.inputs.iter().any(|input| !input.ring.is_empty());
             }
-            // A box that is neither blocked nor queued would never try again to send the waiting envelopes.
+            // Neither blocked nor queued, a box would never try again to send the waiting envelopes.
             !due_again && body.is_refused()
         });
         if desk.recording {
@@ -303,8 +304,8 @@ impl Sent {
             enqueue = instance.is_resumed_by_the_end(cell);
         }
         if enqueue && (!instance.is_stopped() || (is_wanted && !instance.has_failed())) {
-            // Blocked and queued at once: its receiver had room again before the box was marked as blocked. It goes on with the
-            // rest of its input where it has just worked.
+            // Blocked and queued at once: its receiver had room again before the box was marked as blocked. It goes on
+            // with the rest of its input on its last seat.
             let kind = if run_again || blocked { Kind::Deferred } else { Kind::Immediate };
             let activation = instance.activation(cell.index, kind, desk.seat);
             let activation = if pauses { cell.leave(activation, instance) } else { Some(activation) };
@@ -312,7 +313,7 @@ impl Sent {
                 desk.activations.insert(0, activation);
             }
         }
-        // The immediate one comes last, so that it is this seat's next.
+        // The immediate one comes last, to be this seat's next.
         if desk.activations.len() > 1 {
             desk.activations.sort_by_key(|activation| activation.kind == Kind::Immediate);
         }
@@ -321,7 +322,7 @@ impl Sent {
 }
 
 impl BoxCell {
-    /// A box that has asked for a pause ends its invocation: it is paused, or queued if the pause is over already.
+    /// A box with a requested pause ends its invocation: it is paused, or queued if the pause is over already.
     #[cold]
     fn leave(&self, activation: Activation, instance: &Instance) -> Option<Activation> {
         let Activation { queued, kind, index, home } = activation;
@@ -330,8 +331,8 @@ impl BoxCell {
     }
 }
 
-/// Of several receivers of one invocation the last one stays with its rows; the others are deferred to seats that have room. A
-/// receiver whose envelope has a home goes there anyway.
+/// Of several receivers of one invocation the last one stays with its rows; the others are deferred to free seats. A
+/// receiver of an envelope with a home goes there anyway.
 #[inline]
 fn spread(activations: &mut [Activation]) {
     let is_free = |activation: &&mut Activation| activation.kind == Kind::Immediate && activation.home.is_none();
@@ -339,10 +340,11 @@ fn spread(activations: &mut [Activation]) {
 }
 
 impl Instance {
-    /// Whether a box that is blocked now is to be queued, because the request has ended meanwhile.
+    /// Whether a newly blocked box is to be queued, because the request has ended meanwhile.
     #[cold]
     fn is_resumed_by_the_end(&self, cell: &BoxCell) -> bool {
-        // The box that ends the request sees that this one is blocked, or this one sees here that the request has ended.
+        // Either the box that ends the request sees that this one is blocked, or this one sees here that the request
+        // has ended.
         fence(Ordering::SeqCst);
         self.has_ended() && cell.state.resume().0
     }

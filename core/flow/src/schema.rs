@@ -1,4 +1,4 @@
-//! The columns that a via carries: names and types, shared by all its envelopes.
+//! The columns of a via: names and types, shared by all its envelopes.
 
 use crate::shape::Shape;
 use std::fmt;
@@ -17,7 +17,7 @@ pub enum Type {
     I32,
     /// 64-bit signed integers.
     I64,
-    /// Bytes; also validity columns, where 0 is a row that was deleted. That is not a null: see [`Field::nullable`].
+    /// Bytes; also validity columns, with 0 for a deleted row. That is not a null: see [`Field::nullable`].
     U8,
     /// 16-bit unsigned integers.
     U16,
@@ -61,9 +61,9 @@ pub struct Field {
     pub kind: Type,
     /// Whether a row may have a *null* there instead of a value. If not, readers need not look for nulls.
     ///
-    /// Nulls are a property of one column's values, a bit for each row beside them ([`Column::is_null`](crate::Column::is_null)).
-    /// A *validity column* is something else: an ordinary column of [`Type::U8`] that says which rows of the envelope a
-    /// branch of the network has deleted (Bobox report §7).
+    /// Nulls are a property of one column's values, a bit for each row beside them
+    /// ([`Column::is_null`](crate::Column::is_null)). A *validity column* is something else: an ordinary column of
+    /// [`Type::U8`] with the envelope's rows deleted by a branch of the network (Bobox report §7).
     pub nullable: bool,
 }
 
@@ -73,7 +73,7 @@ impl Field {
     }
 }
 
-/// The columns of every envelope that passes a via. Cloning shares it.
+/// The columns of every envelope of a via. Cloning shares it.
 ///
 /// ```
 /// use vicus_flow::{Schema, Type};
@@ -86,7 +86,7 @@ impl Field {
 /// ```
 #[derive(Clone)]
 pub struct Schema {
-    /// The fields of the longest schema of which this is a prefix.
+    /// The fields of the longest schema with this one as a prefix.
     all: Arc<[Field]>,
     len: usize,
     /// Its columns' shape.
@@ -94,12 +94,12 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Columns in order, none of which has nulls.
+    /// Columns in order, without nulls.
     pub fn new<N: Into<String>>(columns: impl IntoIterator<Item = (N, Type)>) -> Schema {
         columns.into_iter().map(|(name, kind)| Field { name: name.into(), kind, nullable: false }).collect()
     }
 
-    /// The same, but these columns may have nulls. Panics if there is no such column.
+    /// The same columns, with nulls allowed in these. Panics if there is no such column.
     pub fn with_nulls<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Schema {
         let mut fields = self.columns().to_vec();
         for name in names {
@@ -139,8 +139,8 @@ impl Schema {
         &self.all[..self.len]
     }
 
-    /// Whether envelopes of this schema fit a `reader`'s: the types agree, and columns that may have nulls here may have them
-    /// there; names may differ.
+    /// Whether envelopes of this schema fit a `reader`'s: the types agree, and columns that may have nulls here may
+    /// have them there; names may differ.
     pub fn fits(&self, reader: &Schema) -> bool {
         self.shape.fits(reader.shape) || reader.admits(self.columns().iter().map(Field::kind_and_nulls))
     }
@@ -151,7 +151,7 @@ impl Schema {
         self.shape
     }
 
-    /// Whether columns of these types, of which some have nulls, fit this reader's: column by column.
+    /// Whether columns of these types, some of them with nulls, fit this reader's: column by column.
     #[cold]
     pub(crate) fn admits(&self, columns: impl ExactSizeIterator<Item = (Type, bool)>) -> bool {
         let fits = |((kind, nulls), field): ((Type, bool), &Field)| kind == field.kind && (field.nullable || !nulls);

@@ -26,8 +26,8 @@ use std::sync::Arc;
 use vicus_schedule::Kind;
 use vicus_topology::NodeId;
 
-/// Runs one request of a model to its end. `operators` replaces operators as in [`crate::Instance::new`]; `choose` picks the next
-/// of so many queued tasks by its index (0: the one queued last), so that tests can try every order.
+/// Runs one request of a model to its end. `operators` replaces operators as in [`crate::Instance::new`]; `choose`
+/// picks the next of the queued tasks by its index (0: the one queued last), so tests can try every order.
 ///
 /// # Errors
 /// The request's error.
@@ -39,7 +39,7 @@ pub fn run(
     run_while(model, operators, |tasks| Some(choose(tasks)))
 }
 
-/// As [`run`]; `choose` cancels the request by returning `None`.
+/// Like [`run`]; `choose` cancels the request by returning `None`.
 ///
 /// # Errors
 /// The request's error, or [`FlowError::Cancelled`].
@@ -51,7 +51,7 @@ pub fn run_while(
     run_counted(model, operators, choose).0
 }
 
-/// As [`run_while`]; also gives each box's counts, also of a failed request ([`crate::Instance::counts`]).
+/// Like [`run_while`]; also gives each box's counts, also of a failed request ([`crate::Instance::counts`]).
 pub fn run_counted(
     model: &Arc<Model>,
     operators: Vec<(BoxId, std::boxed::Box<dyn Operator>)>,

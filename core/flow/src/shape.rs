@@ -1,16 +1,17 @@
-//! The types of a table's columns in one word, so that one comparison tells whether a sent envelope fits its via.
+//! The types of a table's columns in one word, so one comparison tells whether a sent envelope fits its via.
 
 use crate::Type;
 
-/// The types of columns, and which of them have, or may have, nulls. Or [`MORE`], if there are more columns than it has room for.
+/// The types of columns, and their nulls, present or allowed. Or [`MORE`], beyond its number of columns.
 ///
-/// Five bits for each column, the last one's lowest: the type, counted from 1, and above it the null bit. No column is 0.
+/// Five bits for each column, the last one's lowest: the type, counted from 1, and above it the null bit. No column
+/// is 0.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Shape(u64);
 
 const BITS: usize = 5;
 
-/// It has room for so many columns.
+/// The number of columns it has room for.
 const MOST: usize = 12;
 
 /// A column's null bit.
@@ -31,7 +32,7 @@ const MORE: u64 = 1 << 63;
 
 const _: () = assert!(BITS * MOST < 63, "all columns have room");
 
-/// A column's type in its bits. The compiler finds a type that has no arm, or no room.
+/// A column's type in its bits. The compiler finds a type without an arm, or without room.
 const fn code(kind: Type) -> u64 {
     macro_rules! codes {
         ($($each:ident)*) => {
@@ -55,8 +56,8 @@ impl Shape {
         Shape(if columns.len() > MOST { MORE } else { columns.fold(0, add) })
     }
 
-    /// Whether columns of this shape fit a reader's: the types agree, and nulls are only where the reader expects them. `false`
-    /// for [`MORE`] columns, whatever they are: those have to be compared one by one.
+    /// Whether columns of this shape fit a reader's: the types agree, and there are nulls only if the reader expects
+    /// them. `false` for [`MORE`] columns in any case: those have to be compared one by one.
     #[inline]
     pub(crate) fn fits(self, reader: Shape) -> bool {
         (self.0 | (reader.0 & NULLS)) == reader.0 && self.0 != MORE

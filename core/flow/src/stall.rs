@@ -1,7 +1,7 @@
-//! Why a quiescent request has not ended: the cycle of boxes that wait for each other, by name.
+//! The reason of a quiescent request without an end: the cycle of boxes that wait for each other, by name.
 //!
-//! The wait-for graph is exact: no box runs, a box that was refused waits for its receiver, and any other box that has
-//! not finished waits for the inputs that are empty and whose pill has not come.
+//! The wait-for graph is exact: no box runs, a refused box waits for its receiver, and any other unfinished box waits
+//! for its empty inputs without a pill.
 
 use crate::FlowError;
 use crate::instance::{Body, Instance};
@@ -25,7 +25,7 @@ impl Instance {
         FlowError::Unfinished { boxes: silent.map(|index| self.model().boxes()[index].name().to_owned()).collect() }
     }
 
-    /// The boxes that a box waits for, with the reasons.
+    /// The boxes a box waits for, with the reasons.
     fn waits_of(&self, index: usize) -> Vec<(usize, String)> {
         let name = |index: usize| self.model().boxes()[index].name();
         let mut waits = Vec::new();
@@ -60,17 +60,17 @@ impl Instance {
     fn body<R>(&self, index: usize, f: impl FnOnce(&Body) -> R) -> R {
         self.cells[index].body.with(|body| {
             #[expect(unsafe_code, reason = "looks at the bodies of boxes that no longer run")]
-            // SAFETY: the request is quiescent, its counters were read with acquire, and only the settling thread comes here: no
-            // box runs, and all their writes are visible.
+            // SAFETY: the request is quiescent, its counters were read with acquire, and only the settling thread comes
+            // here: no box runs, and all their writes are visible.
             f(unsafe { &*body })
         })
     }
 }
 
-/// The reasons along a cycle that can be reached from `start`. `seen` are boxes from which none can be reached; more boxes are
-/// added.
+/// The reasons along a cycle reachable from `start`. `seen` are boxes without a reachable cycle; more boxes are added.
 fn find_cycle(waits: &[Vec<(usize, String)>], start: usize, seen: &mut [bool]) -> Option<Vec<String>> {
-    // The boxes on the path, and how many reasons of each have been followed: the last one followed leads to the next box.
+    // The boxes on the path, and how many reasons of each have been followed: the last one followed leads to the next
+    // box.
     let mut path: Vec<(usize, usize)> = Vec::new();
     // The position of each box on the path.
     let mut places: BTreeMap<usize, usize> = BTreeMap::new();
@@ -83,7 +83,7 @@ fn find_cycle(waits: &[Vec<(usize, String)>], start: usize, seen: &mut [bool]) -
             places.insert(at, path.len());
             path.push((at, 0));
         }
-        // The next reason of the last box that has one left.
+        // The next reason of the last box with one left.
         loop {
             let (index, followed) = path.last_mut()?;
             let index = *index;
@@ -108,7 +108,7 @@ mod tests {
         edges.iter().enumerate().map(of_box).collect()
     }
 
-    /// What happened: the search was recursive, and a chain of some ten thousand waiting boxes ended the process.
+    /// The search was once recursive, and a chain of some ten thousand waiting boxes ended the process.
     #[test]
     fn a_cycle_behind_a_hundred_thousand_boxes_is_found_on_any_stack() {
         let count = 100_000;
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(told(edges, 0), reasons(&[(1, 3), (3, 4), (4, 1)]));
         assert_eq!(told(edges, 2), None);
         assert_eq!(told(&[&[0]], 0), reasons(&[(0, 0)]));
-        // A box that is reached twice is not a cycle: 0 → {1, 2}, both → 3.
+        // Reaching a box twice makes no cycle: 0 → {1, 2}, both → 3.
         assert_eq!(told(&[&[1, 2], &[3], &[3], &[]], 0), None);
     }
 }

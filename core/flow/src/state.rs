@@ -1,13 +1,13 @@
 //! A box's state word: at most once in a queue, never run twice at once, no activation lost.
 //!
-//! Six bits. *Queued*: the box is to be run, and the thread that set this has put it, or will put it, into a queue. *Due*: an
-//! envelope arrived or the box asked to run again, so its user code is to be called. *Running*: between [`StateWord::begin`] and
-//! [`StateWord::finish`]. *Blocked*: a receiver refused an envelope; the box is in no queue until that receiver resumes it.
-//! *Resumed*: that happened before the box was marked as blocked. *Again*: the box has sent its last pill and asked to run again,
-//! so it is run even when the request has ended.
+//! Six bits. *Queued*: the box is to be run, and the thread that set this has put it, or will put it, into a queue.
+//! *Due*: an envelope arrived or the box asked to run again, so its user code is to be called. *Running*: between
+//! [`StateWord::begin`] and [`StateWord::finish`]. *Blocked*: a receiver refused an envelope; the box is in no queue
+//! until that receiver resumes it. *Resumed*: this resume came before the box was marked as blocked. *Again*: the box
+//! has sent its last pill and asked to run again, so it is run even when the request has ended.
 //!
-//! The rule for a single queue entry: the thread that turns the word into *queued and neither running nor blocked* puts the box
-//! into a queue; each such turn is one atomic step.
+//! The rule for a single queue entry: the thread that turns the word into *queued and neither running nor blocked* puts
+//! the box into a queue; each such turn is one atomic step.
 
 use crate::sync::{AtomicU8, Ordering};
 
@@ -37,7 +37,7 @@ impl StateWord {
         Enqueue(before & (QUEUED | RUNNING | BLOCKED) == 0)
     }
 
-    /// A receiver that refused has room again, or takes no more.
+    /// A receiver has room again after a refusal, or takes no more.
     pub(crate) fn resume(&self) -> Enqueue {
         let mut enqueue = false;
         // No effect on a box that is neither blocked nor about to be: its envelopes have been delivered meanwhile.
@@ -59,14 +59,14 @@ impl StateWord {
         before & DUE != 0
     }
 
-    /// As [`StateWord::finish_as`], for a box that is not run after the end.
+    /// Like [`StateWord::finish_as`], for a box that is not run after the end.
     #[cfg(test)]
     pub(crate) fn finish(&self, blocked: bool, due: bool) -> Enqueue {
         self.finish_as(blocked, due, false)
     }
 
-    /// The run is over. `blocked`: a receiver still refuses; `due`: the user code is to be called again; `again`: even if the
-    /// request ends meanwhile.
+    /// The run is over. `blocked`: a receiver still refuses; `due`: the user code is to be called again; `again`: even
+    /// if the request ends meanwhile.
     pub(crate) fn finish_as(&self, blocked: bool, due: bool, again: bool) -> Enqueue {
         let mut after = 0;
         let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
@@ -85,7 +85,7 @@ impl StateWord {
         Enqueue(after & (QUEUED | BLOCKED) == QUEUED)
     }
 
-    /// Whether the box is to be run even when the request has ended. Exact for a box that is queued.
+    /// Whether the box is to be run even when the request has ended. Exact for a queued box.
     pub(crate) fn is_again(&self) -> bool {
         self.0.load(Ordering::Acquire) & AGAIN != 0
     }
@@ -183,8 +183,8 @@ mod loom_models {
         });
     }
 
-    /// Two senders and one runner: every arrival is followed by a run that begins after it, there are never two runs at once, and
-    /// the queue never holds the box twice.
+    /// Two senders and one runner: every arrival is followed by a later run, there are never two runs at once, and the
+    /// queue never holds the box twice.
     #[test]
     fn loom_no_arrival_is_lost() {
         loom::model(|| {

@@ -1,8 +1,9 @@
-//! A request that its caller runs step by step, in any order and time: the protocol without a world.
+//! A request run step by step by its caller, in any order and time: the protocol without a world.
 //!
-//! An invocation has two steps. [`Request::begin`] takes the snapshot of the inputs and runs the user's code; [`Request::finish`]
-//! sends its envelopes and lets the box go. A simulator puts virtual time between them, and other boxes of the request may begin
-//! and finish meanwhile. A task that is to be run is an [`Activation`]; beginning it consumes it, so it can't be begun twice.
+//! An invocation has two steps. [`Request::begin`] takes the snapshot of the inputs and runs the user's code;
+//! [`Request::finish`] sends its envelopes and lets the box go. A simulator puts virtual time between them, and other
+//! boxes of the request may begin and finish meanwhile. A task to be run is an [`Activation`]; beginning it consumes
+//! it, so it can't be begun twice.
 //!
 //! ```
 //! use vicus_flow::stepwise::Request;
@@ -49,15 +50,15 @@ unsafe fn not_called(_: TaskRef) {
     unreachable!("these tasks are in no queue");
 }
 
-/// The class of boxes that their caller begins.
+/// The class of boxes begun by their caller.
 static BY_HAND: TaskClass = box_class(not_called);
 
-/// Calls a part of an invocation. A panic there fails the request, with the name of the box, whose invocation is over.
+/// Calls a part of an invocation. A panic there fails the request, with the name of the box, and ends the invocation.
 fn guarded<R>(instance: &Instance, index: BoxId, f: impl FnOnce() -> R) -> Option<R> {
     catch_unwind(AssertUnwindSafe(f)).map_err(|panic| instance.abandon(index, Some(0), panic)).ok()
 }
 
-/// A live copy of a model whose tasks the caller holds.
+/// A live copy of a model with its tasks in the caller's hands.
 pub struct Request {
     instance: Arc<Instance>,
     desk: Desk,
@@ -68,7 +69,7 @@ pub struct Request {
 pub struct Begun {
     /// `None` if the request had stopped, or if it failed.
     running: Option<Running>,
-    /// Boxes that were activated by resuming, before the user's code ran.
+    /// Boxes activated by resuming, before the user's code ran.
     activations: Vec<Activation>,
     acted: bool,
     was_dropped: bool,
@@ -114,7 +115,8 @@ impl Request {
         self.instance.fail(error);
     }
 
-    /// Begins an invocation on a node: the snapshot, and the user's code if it is due. Panics if the task is another request's.
+    /// Begins an invocation on a node: the snapshot, and the user's code if it is due. Panics if the task is another
+    /// request's.
     pub fn begin(&mut self, task: Activation, node: NodeId) -> Begun {
         let Activation { queued, index, .. } = task;
         assert!(std::ptr::eq(queued.instance(), &*self.instance), "a task is begun by its request");
@@ -135,7 +137,7 @@ impl Request {
         begun
     }
 
-    /// Ends an invocation that began on this node. Gives the boxes that are to be queued, the one to be run first last.
+    /// Ends an invocation begun on this node. Gives the boxes to be queued, the one to be run first last.
     pub fn finish(&mut self, begun: Begun, node: NodeId) -> Vec<Activation> {
         let Some(running) = begun.running else { return begun.activations };
         assert!(running.is_of(&self.instance), "an invocation is finished by its request");

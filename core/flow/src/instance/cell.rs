@@ -22,7 +22,7 @@ pub(crate) struct BoxCell {
     pub(crate) state: StateWord,
     /// The logical time of its last event; kept up to date only if the run is recorded.
     pub(crate) clock: AtomicU64,
-    /// Bytes that it has taken from the request's budget. Only the runner writes it.
+    /// Bytes it has taken from the request's budget. Only the runner writes it.
     pub(crate) held: AtomicU64,
     pub(crate) tally: Tally,
     pub(crate) inputs: std::boxed::Box<[Input]>,
@@ -33,8 +33,8 @@ pub(crate) struct BoxCell {
 }
 
 #[expect(unsafe_code, reason = "a cell is shared by the seats that send to it and the one that runs it")]
-// SAFETY: only the runner uses `body` (the state word admits one), or after quiescence the settling thread; `instance` points to
-// the instance that owns the cell and so outlives it; rings and state word are made for sharing.
+// SAFETY: only the runner uses `body` (the state word admits one), or after quiescence the settling thread; `instance`
+// points to the instance that owns the cell and so outlives it; rings and state word are made for sharing.
 unsafe impl Sync for BoxCell {}
 #[expect(unsafe_code, reason = "the raw pointer to its owner takes the automatic implementation away")]
 // SAFETY: as above; operators and envelopes are `Send`.
@@ -115,9 +115,9 @@ pub(crate) enum Seen {
     Nothing,
     /// A head.
     Head,
-    /// A head that it has taken.
+    /// The action has taken the head.
     Taken,
-    /// A head that it has taken and will keep.
+    /// The action has taken the head and will keep it.
     Kept,
 }
 
@@ -130,9 +130,9 @@ pub(crate) struct Body {
     pub(crate) left: SmallVec<[bool; 8]>,
     /// How many bytes it holds, by its last booking.
     pub(crate) held: u64,
-    /// Envelopes that the action sent; they leave at the end.
+    /// Envelopes sent by the action; they leave at the end.
     pub(crate) outbox: Vec<(usize, Envelope)>,
-    /// Senders that the action made room for.
+    /// Senders with new room, made by the action.
     pub(crate) resumed: Vec<usize>,
     pub(crate) consumed: bool,
     pub(crate) run_again: bool,
@@ -150,7 +150,7 @@ pub(crate) struct Body {
 }
 
 impl Body {
-    /// Whether envelopes that wait at the outputs keep the box from being invoked.
+    /// Whether envelopes waiting at the outputs keep the box from being invoked.
     #[inline]
     pub(crate) fn is_held_up(&self) -> bool {
         let mut open = self.outputs.iter().filter(|output| !output.is_closed()).peekable();
@@ -162,7 +162,7 @@ impl Body {
         self.outputs.iter().any(Output::is_refused)
     }
 
-    /// Whether an output still waits for its pill. A box that has sent all pills may ask to run again to clean up.
+    /// Whether an output still waits for its pill. A box without such an output may ask to run again to clean up.
     #[inline]
     pub(crate) fn owes_pills(&self) -> bool {
         self.outputs.iter().any(|output| !output.pill_sent)
@@ -174,9 +174,9 @@ pub(crate) struct Output {
     pub(crate) pill_sent: bool,
     /// The envelopes sent in this invocation: how many, and the bytes of all but the first.
     pub(crate) sent: (usize, u64),
-    /// Whether the action was told, since its last envelope, that there is room.
+    /// Whether the action was told of room since its last envelope.
     pub(crate) was_asked: Cell<bool>,
-    /// Whether the trace has recorded the refusal. Not for a box for which any room is enough: it goes on.
+    /// Whether the trace has recorded the refusal. Never for a box that goes on with any room.
     pub(crate) noted: bool,
     pub(crate) receivers: Vec<Receiver>,
 }
@@ -186,7 +186,7 @@ pub(crate) struct Receiver {
     pub(crate) input: usize,
     pub(crate) private: Vec<usize>,
     pub(crate) closed: bool,
-    /// The envelopes that it refused, in order.
+    /// The refused envelopes, in order.
     pub(crate) pending: VecDeque<Envelope>,
 }
 

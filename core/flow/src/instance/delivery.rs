@@ -1,4 +1,4 @@
-//! How the envelopes that an invocation has sent get to their receivers, or wait for them.
+//! The way of an invocation's envelopes to their receivers, and their wait there.
 
 use super::Instance;
 use super::cell::{Body, BoxCell, Receiver};
@@ -10,8 +10,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use vicus_schedule::Kind;
 
 impl Instance {
-    /// Calls `f`, which may run a user's code, such as the drop of an envelope; a panic there fails the request, with the box's
-    /// name.
+    /// Calls `f`. It may run a user's code, such as the drop of an envelope; a panic there fails the request, with the
+    /// box's name.
     #[cold]
     #[inline(never)]
     pub(crate) fn guarded(&self, index: usize, f: impl FnOnce()) {
@@ -50,7 +50,7 @@ impl Instance {
         body.outbox_bytes = 0;
         // The initialization pill wakes the boxes that start by themselves: larger pieces of work, to be spread.
         let kind = if sender == 0 { Kind::Deferred } else { Kind::Immediate };
-        // The first one is taken first, and mostly it is the only one, for which a drain would cost more than the pop.
+        // The first one is taken first, and mostly it is the only one: a drain would cost more than the pop.
         body.outbox.reverse();
         while let Some((output, mut envelope)) = body.outbox.pop() {
             self.cells[sender].tally.sent(output, &envelope);
@@ -128,7 +128,7 @@ impl Instance {
         body.resumed.clear();
     }
 
-    /// Drops an envelope that its receiver does not accept any more. That may run the sender's code.
+    /// Drops an envelope no longer accepted by its receiver. The drop may run the sender's code.
     #[cold]
     #[inline(never)]
     fn discard(&self, receiver: &Receiver, envelope: Envelope) -> Option<Envelope> {

@@ -1,10 +1,11 @@
 //! When and how a request is over.
 //!
-//! Each seat counts the tasks of the request that it queued and those that it finished, in counters of its own. A task is counted
-//! as queued before it can be taken, and as finished only after all tasks that it queued are counted. So reading first every
-//! *finished* and then every *queued* finds equal sums only if no task is queued or running ([`Instance::is_quiescent`]); then
-//! nothing can happen to the request any more, and it has either ended, or failed, or stalled. A seat that finishes a task and
-//! leaves the request checks ([`Instance::settle`]), so the last one to finish gets the result.
+//! Each seat counts the request's tasks it queued and the ones it finished, in counters of its own. A task is counted
+//! as queued before it can be taken, and as finished only after all tasks it queued are counted. So reading first every
+//! *finished* and then every *queued* finds equal sums only if no task is queued or running
+//! ([`Instance::is_quiescent`]); then nothing can happen to the request any more, and it has either ended, or failed,
+//! or stalled. A seat that finishes a task and leaves the request checks ([`Instance::settle`]), so the last one to
+//! finish gets the result.
 
 use super::{Instance, SeatCounters, Totals};
 use crate::error::{GivenUp, drop_quietly};
@@ -21,14 +22,14 @@ const ENDED: u8 = 1;
 const FAILED: u8 = 2;
 
 impl Instance {
-    /// It has ended, failed or been cancelled. No more user code is to run, but for boxes that asked to run again before the end
-    /// ([`Instance::is_wanted`]).
+    /// It has ended, failed or been cancelled. No more user code is to run, but for boxes that asked to run again
+    /// before the end ([`Instance::is_wanted`]).
     #[inline]
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed) != GOES_ON
     }
 
-    /// Whether it goes on, has ended or has failed, as a number that differs for these.
+    /// Whether it goes on, has ended or has failed, as a number different for each of these.
     #[inline]
     pub fn stage(&self) -> u8 {
         self.stop.load(Ordering::Relaxed)
@@ -46,8 +47,9 @@ impl Instance {
         self.stop.load(Ordering::Relaxed) == ENDED
     }
 
-    /// Whether a queued box is to be run, and not dropped: the request goes on, or it has ended and the box, which had sent its
-    /// pills, asked to run again (Bobox report §4.1: a box may pass the pill on, and clean up in a later invocation).
+    /// Whether a queued box is to be run, and not dropped: the request goes on, or it has ended after the box had sent
+    /// its pills and asked to run again (Bobox report §4.1: a box may pass the pill on, and clean up in a later
+    /// invocation).
     #[inline]
     pub fn is_wanted(&self, index: BoxId) -> bool {
         match self.stop.load(Ordering::Relaxed) {
@@ -67,15 +69,15 @@ impl Instance {
         *failure = Some(error);
     }
 
-    /// The termination box has all pills. Resumes blocked boxes, whose envelopes have no reader any more. Gives those that asked
-    /// to run again.
+    /// The termination box has all pills. Resumes blocked boxes, since their envelopes have no reader any more. Gives
+    /// the boxes that asked to run again.
     #[cold]
     #[inline(never)]
     pub(crate) fn end(&self, mut wanted: impl FnMut(usize)) {
         if self.stop.compare_exchange(GOES_ON, ENDED, Ordering::AcqRel, Ordering::Acquire).is_err() {
             return;
         }
-        // A box that is about to be blocked sees that the request has ended, or is seen to be blocked here.
+        // Either a box in its last step to being blocked sees the request's end, or it is seen to be blocked here.
         fence(Ordering::SeqCst);
         for (index, cell) in self.cells.iter().enumerate().filter(|(_, cell)| cell.state.is_blocked()) {
             if cell.state.resume().0 && cell.state.is_again() {
@@ -84,20 +86,20 @@ impl Instance {
         }
     }
 
-    /// SeatCounters a task that `seat` is about to queue (`None`: a caller without a seat).
+    /// Counts a task before `seat` queues it (`None`: a caller without a seat).
     #[inline]
     pub(crate) fn count_queued(&self, seat: Option<usize>) {
         self.add(seat, |counts| &counts.queued);
     }
 
-    /// SeatCounters a task that `seat` has run or dropped. Unless the caller holds a reference of its own, the instance may be gone
+    /// Counts a task run or dropped by `seat`. Unless the caller holds a reference of its own, the instance may be gone
     /// after this call: another seat may settle it.
     #[inline]
     pub(crate) fn count_finished(&self, seat: Option<usize>) {
         self.add(seat, |counts| &counts.finished);
     }
 
-    /// SeatCounters a task that `seat` took, by its rule.
+    /// Counts a task taken by `seat`, by its rule.
     #[inline]
     pub fn count_taken(&self, seat: usize, rule: u8, far: bool) {
         self.add(Some(seat), |counts| &counts.taken[usize::from(rule)]);
@@ -106,7 +108,7 @@ impl Instance {
         }
     }
 
-    /// SeatCounters an invocation of user code.
+    /// Counts an invocation of user code.
     #[inline]
     pub(crate) fn count_act(&self, seat: Option<usize>) {
         self.add(seat, |counts| &counts.acts);
@@ -131,8 +133,8 @@ impl Instance {
         self.unfinished() == 0
     }
 
-    /// How many tasks are queued or running, the caller's own included: never less than there are, and exact if only the caller's
-    /// is left.
+    /// How many tasks are queued or running, the caller's own included: never less than there are, and exact if only
+    /// the caller's is left.
     pub fn unfinished(&self) -> u64 {
         let sum = |which: fn(&SeatCounters) -> &AtomicU64| -> u64 {
             self.counts.iter().map(|counts| which(&counts.0).load(Ordering::Acquire)).sum()
@@ -141,9 +143,9 @@ impl Instance {
         sum(|counts| &counts.queued) - finished
     }
 
-    /// To be called by a seat that has counted a task as finished and leaves the request. Gives the result of the request if that
-    /// was its last task; `None` if it was not, or if another caller was quicker. The boxes' operators and envelopes are dropped
-    /// before it returns.
+    /// To be called by a seat that has counted a task as finished and leaves the request. Gives the result of the
+    /// request after its last task; `None` if it was not the last, or if another caller was quicker. The boxes'
+    /// operators and envelopes are dropped before it returns.
     pub fn settle(&self) -> Option<Result<Totals, FlowError>> {
         // Two seats may finish the last two tasks at once: at least one sees the other's count.
         fence(Ordering::SeqCst);
@@ -160,17 +162,17 @@ impl Instance {
         };
         let dropped = self.release();
         #[expect(unsafe_code, reason = "gives back the reference to itself")]
-        // SAFETY: `start` took it, since there was a task to be finished; this is done once (`settled`). The caller has another
-        // one.
+        // SAFETY: `start` took it, since there was a task to be finished; this is done once (`settled`). The caller has
+        // another one.
         unsafe {
             Arc::decrement_strong_count(self.cells[0].instance);
         }
         Some(result.and_then(|totals| dropped.map_or(Ok(totals), Err)))
     }
 
-    /// Drops every operator and envelope. So a handle that is kept costs little, and values that an operator owns, such as a
-    /// channel's sender, are gone when the request is over. What they held is given back to the account, which other requests may have,
-    /// too. Gives the first panic.
+    /// Drops every operator and envelope. So a kept handle costs little, and values owned by an operator, such as a
+    /// channel's sender, are gone when the request is over. Their memory is given back to the account, possibly shared
+    /// with other requests. Gives the first panic.
     fn release(&self) -> Option<FlowError> {
         let mut first = None;
         for cell in &self.cells {
@@ -183,8 +185,8 @@ impl Instance {
             }
             let (operator, left) = cell.body.with_mut(|body| {
                 #[expect(unsafe_code, reason = "empties the bodies of boxes that no longer run")]
-                // SAFETY: the request is quiescent, and only the settling thread comes here (`settled`): no box runs or will run,
-                // and all their writes are visible through the counters.
+                // SAFETY: the request is quiescent, and only the settling thread comes here (`settled`): no box runs or
+                // will run, and all their writes are visible through the counters.
                 let body = unsafe { &mut *body };
                 let receivers = body.outputs.iter_mut().flat_map(|output| &mut output.receivers);
                 let mut left: Vec<Envelope> = receivers.flat_map(|receiver| receiver.pending.drain(..)).collect();
@@ -208,7 +210,8 @@ impl Instance {
         first
     }
 
-    /// Fails the request after an invocation on `seat` has panicked outside of the box's own code. The box is not run any more.
+    /// Fails the request after a panic of an invocation on `seat` outside of the box's own code. The box is not run any
+    /// more.
     #[cold]
     pub fn abandon(&self, index: BoxId, seat: Option<usize>, panic: std::boxed::Box<dyn Any + Send>) {
         self.fail_by(index, panic);
@@ -264,8 +267,8 @@ mod loom_models {
 
     static COUNTED: TaskClass = crate::box_class(never);
 
-    /// A task queues another and ends, while a second seat takes that one, runs it and ends it: exactly one of them finds that
-    /// the request is over, and not before both tasks are.
+    /// A task queues another and ends, while a second seat takes that one, runs it and ends it: exactly one of them
+    /// finds the request over, and not before both tasks are.
     #[test]
     fn loom_a_request_is_settled_once_and_not_too_early() {
         let mut net = ModelBuilder::new("one box");

@@ -9,11 +9,12 @@ use crate::{
 use std::fmt;
 use std::sync::Arc;
 
-/// The description of a stream's groups: the columns whose equal values make rows one group, and the folds over each group's
-/// rows.
+/// The description of a stream's groups: the key columns, whose equal values make rows one group, and the folds over
+/// each group's rows.
 ///
-/// Keys may be of any types. A null equals a null; floats are equal if their bits are. Sums, least and greatest values leave
-/// nulls out, and are nulls themselves if there is no value. Without keys all rows are one group, which exists even without rows.
+/// Keys may be of any types. A null equals a null; floats are equal if their bits are. Sums, least and greatest values
+/// leave nulls out, and are nulls themselves if there is no value. Without keys all rows are one group, which exists
+/// even without rows.
 ///
 /// ```
 /// use vicus_flow::library::Grouping;
@@ -61,9 +62,9 @@ impl Grouping {
         self.and(Field { name: name.into(), kind: Type::U64, nullable: false }, Fold::Values(column))
     }
 
-    /// The sum of a column: of signed integers as [`Type::I64`], of unsigned ones and of `true` (as 1) as [`Type::U64`], of
-    /// floats as [`Type::F64`], added in the order in which they come. The request fails if a sum of integers is beyond 64 bits.
-    /// Panics if the column is of texts or strings.
+    /// The sum of a column: of signed integers as [`Type::I64`], of unsigned ones and of `true` (as 1) as
+    /// [`Type::U64`], of floats as [`Type::F64`], added in their order of arrival. The request fails if a sum of
+    /// integers is beyond 64 bits. Panics if the column is of texts or strings.
     pub fn sum(self, name: impl Into<String>, column: usize) -> Grouping {
         let kind = match self.input.columns()[column].kind {
             Type::I8 | Type::I16 | Type::I32 | Type::I64 => Type::I64,
@@ -107,11 +108,12 @@ impl Grouping {
     }
 }
 
-/// Folds a stream's groups, in a hash table in memory, which counts against the request's budget. When the stream has ended, it
-/// sends the groups in the order of their first rows, in envelopes of so many rows. Without folds it keeps one row of each key.
+/// Folds a stream's groups, in a hash table in memory, counted against the request's budget. When the stream has ended,
+/// it sends the groups in the order of their first rows, in envelopes of `envelope_rows` rows. Without folds it keeps
+/// one row of each key.
 ///
-/// To group a stream in parts, deal it by [`partition`](super::partition()) with the same columns and the same key: each group is
-/// in one part.
+/// To group a stream in parts, deal it by [`partition`](super::partition()) with the same columns and the same key:
+/// each group is in one part.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -159,7 +161,7 @@ struct Group {
     folded: Vec<Folded>,
     builder: EnvelopeBuilder,
     limit: usize,
-    /// The group that is sent next, once the pill has come.
+    /// The next group to send, once the pill has come.
     next: Option<usize>,
     /// For each row of an envelope, the hash of its keys.
     hashes: Vec<u64>,
@@ -193,7 +195,7 @@ impl Group {
             return Ok(None);
         }
         self.builder.reserve(turn, groups.len());
-        // Where in its key each group's next value begins.
+        // The beginning of each group's next value in its key.
         let mut at: Vec<usize> = Vec::with_room(groups.len())?;
         at.extend(groups.clone().map(|group| self.table.key_range(group).start));
         let keys = self.grouping.keys.len();
@@ -265,7 +267,7 @@ impl EnvelopeBuilder {
     }
 }
 
-/// Appends a value to a row's key, so that keys are equal if their bytes are.
+/// Appends a value to a row's key, so keys are equal if their bytes are.
 fn write_key(key: &mut Vec<u8>, column: &Column, row: usize) -> Result<(), NoMemory> {
     key.grow(9)?;
     let is_null = column.is_null(row);
@@ -302,12 +304,12 @@ fn read_key(key: &[u8], kind: Type, with: impl FnOnce(Value<'_>)) -> usize {
 /// The groups' keys, found by their hashes.
 #[derive(Default)]
 struct Table {
-    /// Open addressing: one more than a group's number, or 0 for a free slot. A group is in the first slot that was free from the
-    /// one given by the lowest bits of its hash. Invariant: a power of two of them, or none; more than half are 0.
+    /// Open addressing: one more than a group's number, or 0 for a free slot. A group is in the first free slot from
+    /// the one of the lowest bits of its hash. Invariant: a power of two of them, or none; more than half are 0.
     slots: Vec<u32>,
-    /// Of each group.
+    /// By group.
     hashes: Vec<u64>,
-    /// Where each group's key ends in `keys`.
+    /// The end of each group's key in `keys`.
     ends: Vec<usize>,
     keys: Vec<u8>,
 }
@@ -496,7 +498,7 @@ impl Folded {
     }
 }
 
-/// A sum of integers that 64 bits don't hold.
+/// A sum of integers beyond 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SumTooLarge;
 

@@ -4,12 +4,12 @@ use crate::native::by_type;
 use crate::{Envelope, Grow, Native, NoMemory};
 use std::hash::{BuildHasher, Hasher};
 
-/// The key of a hash. An author of data or of a query could choose many values with one hash and so turn a hash table into a
-/// list, but can't without knowing the key. It is a plain value: a door that serves untrusted users draws a random seed, and the
-/// same seed gives the same hashes.
+/// The key of a hash. An author of data or of a query could choose many values with one hash and so turn a hash table
+/// into a list, but can't without knowing the key. It is a plain value: a door with untrusted users draws a random
+/// seed, and the same seed gives the same hashes.
 ///
-/// A value is multiplied by an odd number, and the high half of the product folded into the low one: Knuth, TAOCP 3, §6.4, and
-/// Yi's wyhash. As a [`BuildHasher`], it makes hash maps of ids.
+/// A value is multiplied by an odd number, and the high half of the product folded into the low one: Knuth, TAOCP 3,
+/// §6.4, and Yi's wyhash. As a [`BuildHasher`], it makes hash maps of ids.
 ///
 /// ```
 /// use vicus_flow::library::HashKey;
@@ -19,15 +19,15 @@ use std::hash::{BuildHasher, Hasher};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HashKey {
-    /// Added to a value without carries, so that no value is known to be zero.
+    /// Added to a value without carries, so no value is known to be zero.
     mask: u64,
     /// Invariant: odd.
     multiplier: u64,
 }
 
-/// Small numbers spread well with a multiplier that is a fraction of 2^64 far from all simple fractions: then its multiples,
-/// which are the hashes of successive numbers, lie at about equal distances. The continued fraction of such a multiplier has no
-/// greater quotient than this.
+/// Small numbers spread well with a multiplier that is a fraction of 2^64 far from all simple fractions: then its
+/// multiples, the hashes of successive numbers, lie at about equal distances. The continued fraction of such a
+/// multiplier has no greater quotient than this.
 const GREATEST_QUOTIENT: u64 = 8;
 
 impl Default for HashKey {
@@ -38,7 +38,7 @@ impl Default for HashKey {
 }
 
 impl HashKey {
-    /// A key that is hard to guess without the seed.
+    /// A key hard to guess without the seed.
     pub fn of_seed(seed: u64) -> HashKey {
         let mut state = seed;
         // Steele et al., "Fast splittable pseudorandom number generators", OOPSLA 2014.
@@ -61,8 +61,8 @@ impl HashKey {
         ((product >> 64) as u64) ^ (product as u64)
     }
 
-    /// The hash of a row's keys. [`partition`](super::partition()) deals by its highest bits, so tables over the rows of a part
-    /// use other bits.
+    /// The hash of a row's keys. [`partition`](super::partition()) deals by its highest bits, so tables over the rows
+    /// of a part use other bits.
     #[inline]
     pub fn hash(self, keys: impl IntoIterator<Item = u64>) -> u64 {
         keys.into_iter().fold(0, |hash, key| self.mix(hash ^ key))
@@ -79,7 +79,7 @@ impl HashKey {
     }
 }
 
-/// The word that is hashed for a null; a value may have the same word.
+/// The word hashed for a null; a value may have the same word.
 const NULL: u64 = 0x6E75_6C6C_6E75_6C6C;
 
 /// The hashes of an envelope's rows over some columns: for numbers without nulls, [`HashKey::hash`] over their
@@ -123,8 +123,8 @@ pub(crate) fn hash_rows(
     Ok(())
 }
 
-/// A multiplier whose first quotients are chosen at random; those after them come from rounding. Of multipliers that are random
-/// themselves, one in some hundreds spreads.
+/// A multiplier with its first quotients chosen at random; the later ones come from rounding. Of random multipliers,
+/// only one in some hundreds spreads.
 fn of_quotients(mut random: impl FnMut() -> u64) -> u64 {
     // The last two convergents p / q of the continued fraction.
     let ([mut p, mut before_p], [mut q, mut before_q], mut bits) = ([0_u64, 1], [1_u64, 0], 0);
@@ -156,7 +156,7 @@ fn spreads(multiplier: u64) -> bool {
     }
 }
 
-/// Without the numbers, which are secret.
+/// Without the numbers, since they are secret.
 impl std::fmt::Debug for HashKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("HashKey")
@@ -171,7 +171,7 @@ impl BuildHasher for HashKey {
     }
 }
 
-/// Hashes numbers with a [`HashKey`]. Long texts are better hashed by functions that are made for them.
+/// Hashes numbers with a [`HashKey`]. Functions made for long texts hash those better.
 #[derive(Clone, Debug)]
 pub struct Keyed {
     key: HashKey,
@@ -236,8 +236,8 @@ mod tests {
         7 << 56 | value
     }
 
-    /// What happened: all rows were hashed with one number from the source. A search for integers whose product has the same
-    /// highest bits found a thousand in a moment, and a join or GROUP BY over them compared each with each.
+    /// All rows were once hashed with one number from the source. A search for integers with the same highest bits of
+    /// the product found a thousand in a moment, and a join or GROUP BY over them compared each with each.
     #[test]
     fn values_chosen_to_collide_do_not_with_a_key() {
         let known = HashKey::default();

@@ -3,8 +3,8 @@
 use crate::{BoxError, BoxModel, Envelope, Grow, Operator, Schema, Turn};
 use std::collections::VecDeque;
 
-/// Holds a whole stream back until its pill has come, then passes it on: the cure if one branch of a network waits for the end of
-/// another (Bobox report §3.5). It keeps all its envelopes in memory, by reference.
+/// Holds a whole stream back until its pill has come, then passes it on: the cure if one branch of a network waits for
+/// the end of another (Bobox report §3.5). It keeps all its envelopes in memory, by reference.
 ///
 /// ```
 /// use vicus_flow::library::{self, Grouping, HashKey};
@@ -53,7 +53,7 @@ pub fn hold(schema: &Schema) -> BoxModel {
 #[derive(Default)]
 struct Hold {
     held: VecDeque<Envelope>,
-    /// Bytes of memory that these envelopes keep.
+    /// Bytes of memory kept by these envelopes.
     bytes: u64,
     complete: bool,
 }

@@ -3,11 +3,12 @@
 use crate::{Attachment, BoxError, BoxModel, Envelope, EnvelopeBuilder, Grow, Operator, Schema, Turn};
 use std::cmp::Ordering;
 
-/// Merges so many streams, each sorted by `compare`, which orders a row of one envelope and a row of another:
-/// [`order_by`](super::order_by) makes such a function for columns of any types. Equal rows come in the order of inputs.
+/// Merges `inputs` streams, each sorted by `compare`, an order of a row of one envelope and a row of another:
+/// [`order_by`](super::order_by) makes such a function for columns of any types. Equal rows come in the order of
+/// inputs.
 ///
-/// It waits for each input that has not ended. So it must not close a diamond, unless the streams come from boxes that take their
-/// whole input before they send anything, as sorts do: then no box above them waits any more.
+/// It waits for each input that has not ended. So it must not close a diamond, unless the streams come from boxes that
+/// take their whole input before they send anything, as sorts do: then no box above them waits any more.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -50,11 +51,12 @@ where
 struct Merge<F> {
     compare: F,
     streams: Vec<Stream>,
-    /// Rows that have not been sent yet.
+    /// Rows not yet sent.
     merged: EnvelopeBuilder,
     /// Their attachments.
     attached: Vec<Attachment>,
-    /// Rows of heads that come next, not yet copied: the stream's number and the row's. Invariant: empty when a head is replaced.
+    /// The next rows of heads, not yet copied: the stream's number and the row's. Invariant: empty when a head is
+    /// replaced.
     picked: Vec<(u32, u32)>,
     /// How many rows have not been sent, including the picked ones.
     rows: usize,
@@ -65,7 +67,7 @@ struct Merge<F> {
 
 struct Stream {
     head: Option<Envelope>,
-    /// The first row of the head that has not been merged.
+    /// The first unmerged row of the head.
     row: usize,
     ended: bool,
 }

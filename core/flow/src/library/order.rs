@@ -3,9 +3,9 @@
 use crate::{Column, Envelope};
 use std::cmp::Ordering;
 
-/// A column to sort by: ascending and nulls first by default. Numbers are ordered by value, floats by the total order of IEEE 754
-/// (-NaN, -∞, …, -0, 0, …, ∞, NaN), `false` before `true`, texts and strings of bytes by their bytes: that is the order of
-/// Unicode's code points.
+/// A column to sort by: ascending and nulls first by default. Numbers are ordered by value, floats by the total order
+/// of IEEE 754 (-NaN, -∞, …, -0, 0, …, ∞, NaN), `false` before `true`, texts and strings of bytes by their bytes, the
+/// order of Unicode's code points.
 ///
 /// ```
 /// use vicus_flow::library::{SortKey, order_by};
@@ -60,7 +60,7 @@ impl SortKey {
     }
 }
 
-/// Orders rows of envelopes of one schema: by the first key, rows that are equal by it by the second, and so on. The function
+/// Orders rows of envelopes of one schema: by the first key, rows equal by it by the second, and so on. The function
 /// panics if an envelope lacks one of these columns.
 ///
 /// ```

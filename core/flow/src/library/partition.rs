@@ -4,9 +4,9 @@ use super::HashKey;
 use super::hash::hash_rows;
 use crate::{Attachment, BoxError, BoxModel, Envelope, EnvelopeBuilder, Grow, Operator, Schema, Turn};
 
-/// Sends each row to one of `parts` outputs, by the hash of its values in the columns `keys`: rows with equal keys go to the same
-/// one. Keys may be of any types; a null equals a null, and floats are equal if their bits are. Panics if the schema has fewer
-/// columns.
+/// Sends each row to one of `parts` outputs, by the hash of its values in the columns `keys`: rows with equal keys go
+/// to the same one. Keys may be of any types; a null equals a null, and floats are equal if their bits are. Panics if
+/// the schema has fewer columns.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -62,14 +62,14 @@ struct Partition {
     hashes: Vec<u64>,
     /// For each row of an envelope, its part.
     targets: Vec<u32>,
-    /// Where each part ends in the order.
+    /// The end of each part in the order.
     ends: Vec<usize>,
     /// The rows of an envelope, sorted by their part.
     order: Vec<u32>,
 }
 
 impl Partition {
-    /// Sorts the rows by counting: no branch and no capacity depends on a row's part, which can't be predicted.
+    /// Sorts the rows by counting: no branch and no capacity depends on a row's part, since it can't be predicted.
     fn sort(&mut self) {
         self.ends.fill(0);
         self.targets.iter().for_each(|&part| self.ends[part as usize] += 1);
@@ -88,19 +88,19 @@ impl Partition {
     }
 }
 
-/// Rows that wait until there are enough of them for an envelope.
+/// Rows waiting until there are enough of them for an envelope.
 struct PartRows {
     builder: EnvelopeBuilder,
     rows: usize,
     attached: Vec<Attachment>,
 }
 
-/// Rows that keep more than so many bytes alive beside their columns don't wait for others.
+/// Rows that keep more bytes than this alive beside their columns don't wait for others.
 const MOST_ATTACHED: u64 = 1 << 20;
 
 impl PartRows {
     fn take(&mut self, turn: &Turn<'_>, envelope: &Envelope, rows: &[u32]) {
-        // It is sent as soon as it has as many rows as the envelope that came last.
+        // It is sent as soon as it has as many rows as the last envelope received.
         self.builder.reserve(turn, rows.len() + envelope.rows().saturating_sub(self.rows));
         self.builder.append(turn, envelope, rows);
         self.rows += rows.len();
@@ -202,14 +202,14 @@ mod tests {
         }
     }
 
-    /// What happened: rows that were copied into other envelopes lost their attachments.
+    /// Rows copied into other envelopes once lost their attachments.
     #[test]
     fn rows_keep_what_is_attached_to_the_envelopes_that_they_came_in() {
         let schema = Schema::new([("key", Type::U64), ("origin", Type::U64)]);
         for seed in 0..20 {
             let mut net = ModelBuilder::new("partition and merge");
             net.default_bound(Bound { envelopes: 2, ..Bound::default() });
-            // An envelope's rows have its number, which is attached to it as well.
+            // An envelope's rows have its number, attached to it as well.
             let envelope = |number: u64| {
                 let keys: Vec<u64> = (0..1 + number % 7).map(|row| number * 7 + row).collect();
                 let origins = vec![number; keys.len()];

@@ -1,4 +1,4 @@
-//! The box in which envelopes leave the network.
+//! The box at the network's exit: it takes its envelopes out.
 
 use crate::{BoxError, BoxModel, Envelope, Operator, Schema, Turn};
 use std::borrow::Cow;

@@ -4,9 +4,9 @@ use super::SortKey;
 use crate::{Attachment, BoxError, BoxModel, Envelope, EnvelopeBuilder, Grow, Operator, Schema, Turn, give_up};
 use std::cmp::Ordering;
 
-/// Sorts a stream by columns of any types: by the first key, rows that are equal by it by the second, and so on. Equal rows keep
-/// their order. It keeps the whole stream in memory, which counts against the request's budget, and sends envelopes of so many
-/// rows. Panics if the schema has fewer columns.
+/// Sorts a stream by columns of any types: by the first key, rows equal by it by the second, and so on. Equal rows keep
+/// their order. It keeps the whole stream in memory, counted against the request's budget, and sends envelopes of
+/// `envelope_rows` rows. Panics if the schema has fewer columns.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -48,7 +48,7 @@ pub fn sort(schema: &Schema, keys: impl IntoIterator<Item = SortKey>, envelope_r
 struct Sort {
     keys: Vec<SortKey>,
     held: Vec<Envelope>,
-    /// Bytes of memory that these envelopes keep.
+    /// Bytes of memory kept by these envelopes.
     bytes: u64,
     rows: usize,
     /// All rows in order, once the pill has come.
@@ -154,8 +154,8 @@ impl Operator for Sort {
     }
 }
 
-/// Sorts, but gives up with `None` soon after `stopped` is true: sorts runs of `shortest` items first, and then merges them. The
-/// order has to be total, so that stability does not matter.
+/// Sorts, but gives up with `None` soon after `stopped` is true: sorts runs of `shortest` items first, and then merges
+/// them. The order has to be total, so stability does not matter.
 ///
 /// ```
 /// use vicus_flow::library::sort_unless;

@@ -1,10 +1,11 @@
-//! Boxes through which envelopes come into the network.
+//! Boxes at the network's entry: they make its envelopes.
 
 use crate::{BoxError, BoxModel, Envelope, EnvelopeBuilder, Operator, Schema, Turn};
 use std::borrow::Cow;
 
-/// A source: sends the envelopes of an iterator, one in each invocation, and then the pill. The iterator is made for each
-/// instance of the network, when it starts. Its items are envelopes, or results of them: an error fails the request.
+/// A source: sends the envelopes of an iterator, one in each invocation, and then the pill. The iterator is made for
+/// each instance of the network, when it starts. Its items are envelopes, or results of them: an error fails the
+/// request.
 ///
 /// ```
 /// use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library, sequential};
@@ -20,7 +21,7 @@ use std::borrow::Cow;
 /// sequential::run(&net.build().unwrap(), Vec::new(), |_| 0).unwrap();
 /// ```
 ///
-/// A source that reads files or waits for other threads should be a [`fill`], whose function can declare that by
+/// A source that reads files or waits for other threads should be a [`fill`]: its function can declare this by
 /// [`Turn::blocking`].
 pub fn source<F, I>(type_name: impl Into<Cow<'static, str>>, output: &Schema, envelopes: F) -> BoxModel
 where
@@ -66,17 +67,17 @@ impl<E: Into<BoxError>> Made for Result<Envelope, E> {
     }
 }
 
-/// Whether a function that fills envelopes has more rows.
+/// Whether a filling function has more rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum More {
-    /// It is to be called again.
+    /// Call it again.
     Yes,
-    /// The rows that it has filled in are the last.
+    /// The rows just filled in are the last.
     No,
 }
 
-/// A source whose function fills the columns of each envelope in place, in memory of its seat's node. It is called once in an
-/// invocation; the rows that it has filled in are then sent, if there are any, and after the last envelope the pill. The function
+/// A source by a function that fills the columns of each envelope in place, in memory of its seat's node. It is called
+/// once in an invocation; its rows are then sent, if there are any, and after the last envelope the pill. The function
 /// is made for each instance of the network.
 ///
 /// ```

@@ -1,10 +1,10 @@
-//! Hands a range of work out, part by part, to the replicas that have room.
+//! Hands a range of work out, part by part, to the replicas with room.
 
 use crate::{BoxError, BoxModel, Envelope, Operator, Schema, Turn, Type};
 use std::ops::Range;
 use vicus_topology::NodeId;
 
-/// The columns that a splitter sends: the part's number, its first place, and the place behind its last one.
+/// The columns sent by a splitter: the part's number, its first place, and the place behind its last one.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -31,7 +31,7 @@ pub fn range_schema() -> Schema {
     Schema::new([("index", Type::U64), ("from", Type::U64), ("to", Type::U64)])
 }
 
-/// A range of work that lies on one node.
+/// A range of work on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// The work.
@@ -46,18 +46,19 @@ impl From<Range<u64>> for Piece {
     }
 }
 
-/// A source that cuts pieces of work into parts and gives each to one of `replicas` outputs, the one that has room. Their vias
+/// A source that cuts pieces of work into parts and gives each to one of `replicas` outputs with room. Their vias
 /// should hold one envelope: then a slow replica gets fewer parts.
 ///
-/// Parts shrink as the work does, down to `smallest`, so that all replicas end at about the same time: Polychronopoulos and Kuck,
-/// "Guided self-scheduling", IEEE Transactions on Computers, 1987, §III. We differ: a part is a quarter of theirs, since here a
-/// replica has one part in work and up to two waiting.
+/// Parts shrink with the work, down to `smallest`, so all replicas end at about the same time: Polychronopoulos and
+/// Kuck, "Guided self-scheduling", IEEE Transactions on Computers, 1987, §III. We differ: a part is a quarter of
+/// theirs, since here a replica has one part in work and up to two waiting.
 ///
-/// A part is never of two pieces, and its envelope carries the piece's home ([`Envelope::home`]). Each output begins with a piece
-/// of its own; when that is used up, it gets parts of the piece of which most is left, so that finished replicas help the others.
+/// A part is never of two pieces, and its envelope carries the piece's home ([`Envelope::home`]). Each output begins
+/// with a piece of its own; when that is used up, it gets parts of the piece with the most left, so finished replicas
+/// help the others.
 ///
-/// It waits for no replica in particular, so the results of its parts may be merged in any order, but a reader must not wait for
-/// them in one order.
+/// It waits for no replica in particular, so the results of its parts may be merged in any order, but a reader must not
+/// wait for them in one order.
 ///
 /// ```
 /// use std::sync::mpsc;

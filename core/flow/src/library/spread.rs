@@ -1,9 +1,10 @@
-//! Hands envelopes out as they come, each to a reader that has room.
+//! Hands envelopes out as they come, each to a reader with room.
 
 use crate::{BoxError, BoxModel, Operator, Schema, Turn};
 
-/// Sends each envelope of its input to one of `parts` outputs: to the next in turn that has room. So a slow reader gets fewer
-/// envelopes, and the work behind a single stream is shared. Envelopes are passed on, not copied; their order is lost.
+/// Sends each envelope of its input to one of `parts` outputs: to the next in turn with room. So a slow reader gets
+/// fewer envelopes, and the work behind a single stream is shared. Envelopes are passed on, not copied; their order is
+/// lost.
 ///
 /// ```
 /// use std::sync::mpsc;

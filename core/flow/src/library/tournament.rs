@@ -1,7 +1,7 @@
 //! Merging many ascending sequences.
 
-/// Which of several contenders is the least: finding the next one after it was replaced takes as many comparisons as their number has bits.
-/// After Knuth, The Art of Computer Programming, volume 3, §5.4.1: a tree of losers.
+/// The least of several contenders: finding the next one after it was replaced takes as many comparisons as their
+/// number has bits. After Knuth, The Art of Computer Programming, volume 3, §5.4.1: a tree of losers.
 ///
 /// ```
 /// use vicus_flow::library::Tournament;
@@ -22,13 +22,13 @@
 /// ```
 #[derive(Debug)]
 pub struct Tournament {
-    /// At 0 the winner; at each other place the loser of the match between the winners of the places `2 * place` and `2 * place + 1`, where the
-    /// contenders stand at the places from their number on.
+    /// At 0 the winner; at each other place the loser of the match between the winners of the places `2 * place` and
+    /// `2 * place + 1`. The contenders stand at the places from their number on.
     places: Vec<u32>,
 }
 
 impl Tournament {
-    /// Of so many contenders; `less` compares two of them.
+    /// A tournament of this number of contenders; `less` compares two of them.
     pub fn new(contenders: usize, less: impl Fn(usize, usize) -> bool) -> Tournament {
         let mut places = vec![0; contenders.max(1)];
         let mut winners: Vec<u32> =
@@ -76,7 +76,7 @@ mod tests {
             sequences.iter_mut().for_each(|sequence| sequence.sort_unstable_by(|a, b| b.cmp(a)));
             let mut expected: Vec<usize> = sequences.iter().flatten().copied().collect();
             expected.sort_unstable();
-            // One that has ended is greater than all others.
+            // An ended sequence is greater than all others.
             let less = |sequences: &[Vec<usize>], a: usize, b: usize| {
                 let key = |at: usize| sequences[at].last().map_or((1, 0), |&item| (0, item));
                 key(a) < key(b)

@@ -2,8 +2,8 @@
 
 use crate::{BoxError, BoxModel, Operator, Schema, Turn};
 
-/// Passes on the envelopes of all its inputs. It never waits for one of them while another has an envelope, so it may close any
-/// diamond.
+/// Passes on the envelopes of all its inputs. It never waits for one of them while another has an envelope, so it may
+/// close any diamond.
 ///
 /// ```
 /// use std::sync::mpsc;

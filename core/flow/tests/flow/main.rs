@@ -1,4 +1,5 @@
-//! Flow without threads: what is a model, the protocol between boxes, the library's boxes, and columns as Arrow has them.
+//! Flow without threads: what is a model, the protocol between boxes, the library's boxes, and columns as Arrow has
+//! them.
 
 mod arrow;
 mod library_boxes;

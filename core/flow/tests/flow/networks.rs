@@ -1,8 +1,8 @@
 //! Random networks, for both worlds: their construction, and the rules that every run must obey.
 //!
-//! Every box logs the envelopes that it takes and sends, and when it closes. A run is checked by these logs, whatever the network
-//! computes: each input is its via's stream from the beginning, each envelope once and in order. Where no stream depends on a
-//! race, the streams are also computed by functions over vectors.
+//! Every box logs the envelopes that it takes and sends, and when it closes. A run is checked by these logs, whatever
+//! the network computes: each input is its via's stream from the beginning, each envelope once and in order. Where no
+//! stream depends on a race, the streams are also computed by functions over vectors.
 
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
@@ -99,8 +99,8 @@ struct Out {
 }
 
 impl Network {
-    /// Builds the network. `hold`: every input of a box that waits for one stream while another comes is held back, so that the
-    /// network cannot wait for itself.
+    /// Builds the network. `hold`: every input of a box that waits for one stream while another comes is held back, so
+    /// that the network cannot wait for itself.
     pub(crate) fn new(recipes: &[Recipe], hold: bool) -> Network {
         let mut net = ModelBuilder::new("random");
         let mut outs: Vec<Out> = Vec::new();
@@ -164,8 +164,8 @@ impl Network {
         Network { model: net.build().expect("every output is read"), boxes, links, streams }
     }
 
-    /// The operators of one run with their log. `exact`: the world is sequential, so that bounds and closed readers can be
-    /// checked against the log while it runs. `fault`: a box, an invocation of it, and what goes wrong there.
+    /// The operators of one run with their log. `exact`: the world is sequential, so that bounds and closed readers can
+    /// be checked against the log while it runs. `fault`: a box, an invocation of it, and what goes wrong there.
     pub(crate) fn operators(&self, exact: bool, fault: Option<(usize, u64, Fault)>) -> (Log, Operators) {
         let mut readers: Vec<Vec<(usize, usize, Link)>> = vec![Vec::new(); self.boxes.len()];
         for (reader, links) in self.links.iter().enumerate() {

@@ -1,8 +1,8 @@
 //! The six steps of the Bobox report's Fig. 3, on the queues of four threads that a plan lays out.
 //!
-//! The network: the initialization pill starts two boxes, `left` and `right`. `left` has two outputs, each with a reader, `up`
-//! and `down`; `right` has one, read by `end`. We differ: vias are links and no tasks, so the report's steps (b) and (c), via
-//! queued and boxes queued, are one.
+//! The network: the initialization pill starts two boxes, `left` and `right`. `left` has two outputs, each with a
+//! reader, `up` and `down`; `right` has one, read by `end`. We differ: vias are links and no tasks, so the report's
+//! steps (b) and (c), via queued and boxes queued, are one.
 
 use super::by_hand::ByHand;
 use std::sync::Arc;
@@ -134,8 +134,9 @@ fn the_six_steps_under_the_reports_own_scheduler() {
     assert_eq!(threads.take(1), ("right".into(), 3));
     let right = std::mem::take(&mut threads.world.queue);
     assert_eq!(threads.take(0), ("left".into(), 2));
-    // (e) Both run. `left` sends on two outputs; the activated boxes are queued with the threads that they were activated on:
-    // receivers of rows as immediate tasks, and producers that have more to send where they can be stolen.
+    // (e) Both run. `left` sends on two outputs; the activated boxes are queued with the threads that they were
+    // activated on: receivers of rows as immediate tasks, and producers that have more to send where they can be
+    // stolen.
     threads.run(0, "left");
     threads.world.queue = right;
     threads.run(1, "right");

@@ -37,8 +37,8 @@ fn run(
 
 #[test]
 fn an_envelope_that_does_not_fit_fails_its_sender() {
-    // What happened: in release builds the schema was not checked, and the runtime looked for a missing column, which ended the
-    // thread; a column of another type failed the box that read it.
+    // What happened: in release builds the schema was not checked, and the runtime looked for a missing column, which
+    // ended the thread; a column of another type failed the box that read it.
     let bad: [(Envelope, &str); 4] = [
         (Envelope::of_rows(Vec::new(), 3), "[]"),
         (Envelope::new([Column::from(vec![1.5f64])]), "[F64]"),

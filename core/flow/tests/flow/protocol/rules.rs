@@ -184,8 +184,8 @@ fn a_refused_box_is_not_invoked_until_there_is_room() {
 
 #[test]
 fn a_box_that_closes_in_every_invocation_is_not_queued_for_it() {
-    // What happened: closing a closed input counted as consuming. With rows on another input, the box was queued again after each
-    // invocation, for ever, before all other tasks of its seat.
+    // What happened: closing a closed input counted as consuming. With rows on another input, the box was queued again
+    // after each invocation, for ever, before all other tasks of its seat.
     let mut world = ByHand::with_pills(&two_into(pair(|turn| turn.close(0)), Bound::default()));
     world.run("right");
     assert_eq!(world.run("pair"), (true, vec!["pair".into()]), "closing is consuming, once");
@@ -194,8 +194,8 @@ fn a_box_that_closes_in_every_invocation_is_not_queued_for_it() {
 
 #[test]
 fn a_box_whose_readers_have_all_closed_is_not_invoked_and_closes_its_own_inputs() {
-    // What happened: a box learned it only by sending, and so did its own sender after it. A box that sends seldom ran on as long
-    // as there was input.
+    // What happened: a box learned it only by sending, and so did its own sender after it. A box that sends seldom ran
+    // on as long as there was input.
     let acts = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&acts);
     let mut net = ModelBuilder::new("limit");
@@ -401,8 +401,8 @@ fn what_is_taken_elsewhere_than_it_was_made_is_far_even_if_it_was_delivered_late
         let counts = world.instance.counts();
         (counts[from.index()].clone(), counts[end.index()].clone())
     };
-    // Two envelopes of 8 bytes are made here; the second finds no room, and is delivered when the source is run on the other
-    // node.
+    // Two envelopes of 8 bytes are made here; the second finds no room, and is delivered when the source is run on the
+    // other node.
     world.run("source");
     assert_eq!(counts(&world).0.outputs, [OutputCounts { envelopes: 2, rows: 2, ended: false }]);
     world.node = NodeId::new(1);
