@@ -15,20 +15,21 @@ use vicus_rdf::{Order, Snapshot, Storage};
 /// The only base file of a generation.
 const NAME: &str = "data";
 
-/// A merge is due when a base has so many changes, and they are this part of all quads.
+/// A merge is due when a base has at least this number of changes, and they are at least this part of all quads.
 const FEWEST: usize = 4096;
 const SHARE: usize = 128;
 
-/// A merge is due when the log has so many bytes, and they are this part of the base's: quads that are inserted and deleted again are no
-/// changes, but opening reads their records.
+/// A merge is due when the log has this number of bytes, and they are this part of the base's: a quad inserted and
+/// deleted again is no change, but opening reads its records.
 const FEWEST_BYTES: u64 = 1 << 20;
 const SHARE_OF_BYTES: u64 = 16;
 
-/// A merge is due when the log has so many records, and as many as this part of the quads: opening applies them, in 1 to 2 us each.
+/// A merge is due when the log has this number of records, and as many as this part of the quads: opening applies them,
+/// in 1 to 2 us each.
 const FEWEST_RECORDS: u64 = 1 << 14;
 const SHARE_OF_RECORDS: usize = 512;
 
-/// A merge is due when this part of that was changed and no more changes come.
+/// A merge is due when this part of these numbers was changed and no more changes come.
 const WHEN_IDLE: usize = 16;
 
 /// A section of a base file, as core/rdf reads it.
@@ -59,8 +60,8 @@ impl Keeper for Files {
     }
 }
 
-/// The data of a store's base files. Reads no more than counts. Terms that come later are hashed with the store's number, which authors of
-/// data don't know.
+/// The data of a store's base files. Reads no more than counts. Later terms are hashed with the store's number, unknown
+/// to authors of data.
 pub(crate) fn open(bases: &[Arc<BaseFile>], manifest: &Manifest) -> Result<Snapshot, StoreError> {
     if bases.is_empty() {
         return Ok(Snapshot::from_parsed(Vec::new()).hashed_with(manifest.store));
@@ -91,7 +92,7 @@ impl Sections for Written<'_> {
     }
 }
 
-/// Writes a snapshot as the base file that `begin` begins. The snapshot must have no changes since its base was built.
+/// Writes a snapshot as the base file begun by `begin`. The snapshot must have no changes since its base was built.
 fn write(
     snapshot: &Snapshot,
     begin: impl FnOnce() -> Result<(String, BaseWriter), vicus_disk::DiskError>,
@@ -104,10 +105,10 @@ fn write(
     Ok(BaseEntry { name, fingerprint: written.writer.finish()? })
 }
 
-/// What is built for a base file within this many bytes is built in memory, unless [`Store::within`] says otherwise.
+/// A base file within this number of bytes is built in memory, unless [`Store::within`] says otherwise.
 pub(crate) const BUILT_IN_MEMORY: u64 = 1 << 30;
 
-/// Snapshots as one: in memory, or in temporary files if that takes more than so many bytes.
+/// Snapshots as one: in memory, or in temporary files beyond this number of bytes.
 fn united(
     parts: &[&Snapshot],
     memory: u64,
@@ -125,14 +126,15 @@ fn united(
 }
 
 impl Store {
-    /// Loading, merging and copying hold about so many bytes at most: what takes more lies in temporary files of the store's directory until
-    /// it is written. By default a gibibyte.
+    /// Loading, merging and copying hold at most about this number of bytes: larger parts lie in temporary files of the
+    /// store's directory until they are written. By default a gibibyte.
     pub fn within(mut self, memory: u64) -> Store {
         self.memory = memory;
         self
     }
 
-    /// Temporary storage in the store's directory. What a crash leaves of it is removed when the store is opened again.
+    /// Temporary storage in the store's directory. Its remains after a crash are removed when the store is opened
+    /// again.
     pub fn scratch(&self) -> Arc<Scratch> {
         lock(&self.state).files.scratch()
     }
@@ -141,12 +143,13 @@ impl Store {
         united(parts, self.memory, || self.scratch(), pause)
     }
 
-    /// Adds the data of a snapshot, such as a loader has built in memory or in temporary files. It goes to a new base file, together with what is there, and not
-    /// through the log. Until that is published, readers see what was there before, and writers wait. `pause` is called now and then with
-    /// the number of bytes written so far.
+    /// Adds the data of a snapshot, such as one built by a loader in memory or in temporary files. It goes to a new
+    /// base file, together with the present data, and not through the log. Until this file is published, readers see
+    /// the former data, and writers wait. `pause` is called now and then with the number of bytes written so far.
     ///
     /// # Errors
-    /// The disk is full, or the system refuses: the store is as it was. Unless it is in doubt ([`StoreError::NotPublished`]).
+    /// The disk is full, or the system refuses: the store is unchanged. Unless it is in doubt
+    /// ([`StoreError::NotPublished`]).
     pub fn load(&self, loaded: Snapshot, pause: &mut dyn FnMut(u64)) -> Result<(), StoreError> {
         let _bases = self.bases.wait(&*self.waiting);
         let _writing = self.writing();
@@ -166,8 +169,9 @@ impl Store {
         Ok(())
     }
 
-    /// Whether so much was changed since the last [`Store::merge`] that another one pays, be it undone since: each change makes reading or
-    /// opening take longer, and a merge takes time for all of the data, which is so divided among many changes.
+    /// Whether enough was changed since the last [`Store::merge`] for another one to pay, even if undone since: each
+    /// change makes reading or opening take longer, and a merge takes time for all of the data, divided among many
+    /// changes in this way.
     pub fn is_merge_due(&self) -> bool {
         self.has_changes(1)
     }
@@ -177,7 +181,7 @@ impl Store {
         self.has_changes(WHEN_IDLE)
     }
 
-    /// Whether there is this part of the changes for which a merge is due.
+    /// Whether there is this part of the changes that make a merge due.
     fn has_changes(&self, part: usize) -> bool {
         let snapshot = self.snapshot();
         let fewest = FEWEST.max(snapshot.len() / SHARE) / part;
@@ -196,21 +200,22 @@ impl Store {
             || log >= FEWEST_BYTES.max(base / SHARE_OF_BYTES) / part as u64
     }
 
-    /// Merges all changes into a new base file, while readers go on, and writers but for its last step. Does nothing, and returns
-    /// `false`, if there are no changes since the last one. `pause` is called now and then with the number of bytes written so far; it may
-    /// [give up](vicus_flow::give_up), which leaves the store as it was.
+    /// Merges all changes into a new base file, while readers go on, and writers but for its last step. Does nothing,
+    /// and returns `false`, if there are no changes since the last one. `pause` is called now and then with the number
+    /// of bytes written so far; it may [give up](vicus_flow::give_up), and then the store is unchanged.
     ///
     /// # Errors
-    /// As [`Store::load`]; or `pause` has given up.
+    /// Those of [`Store::load`]; or `pause` has given up.
     pub fn merge(&self, pause: &mut dyn FnMut(u64)) -> Result<bool, StoreError> {
         self.merge_now(pause, self.bases.wait(&*self.waiting))
     }
 
-    /// As [`Store::merge`], if one [is due](Store::is_merge_due). Does nothing, and returns `false`, if none is, or while another caller
-    /// merges, loads or waits to: many writers may ask for it after each of their commits, and there is one merge.
+    /// Like [`Store::merge`], if one [is due](Store::is_merge_due). Does nothing, and returns `false`, if none is, or
+    /// while another caller merges, loads or waits to: many writers may ask for it after each of their commits, and
+    /// there is one merge.
     ///
     /// # Errors
-    /// As [`Store::merge`].
+    /// Those of [`Store::merge`].
     pub fn merge_if_due(&self, pause: &mut dyn FnMut(u64)) -> Result<bool, StoreError> {
         if !self.is_merge_due() {
             return Ok(false);
@@ -230,7 +235,7 @@ impl Store {
                 return Ok(false);
             }
             state.since = Some(Vec::new());
-            // So that the files before this can go when the base has what is in them.
+            // So the files before this can go when the base has their content.
             state.files.log().rotate();
             (self.snapshot(), included)
         };
@@ -248,7 +253,8 @@ impl Store {
         let merged = self.united(&[begun], pause)?;
         let (entry, snapshot) = self.write_base(&merged, pause)?;
         drop(merged);
-        // What came meanwhile is applied twice over: while writers go on, then what little came during that.
+        // Later records are applied in two passes: most of them while writers go on, then the few that came during the
+        // first pass.
         let mut applied = 0;
         let mut apply = |snapshot: Arc<Snapshot>| {
             let records = lock(&self.state).since.as_ref().map_or(Vec::new(), |since| since[applied..].to_vec());
@@ -284,8 +290,8 @@ impl Store {
         opened.inspect_err(|_| lock(&self.state).files.give_up())
     }
 
-    /// Copies the data as it is now to a store of its own in an empty directory, while others go on reading and writing. `number` is any that
-    /// other stores don't have. All bytes that are copied are checked.
+    /// Copies the present data to a store of its own in an empty directory, while others go on reading and writing.
+    /// `number` differs from every other store's. All copied bytes are checked.
     ///
     /// # Errors
     /// The directory is no empty one, the disk is full, this store is damaged, or the system refuses.
@@ -299,12 +305,12 @@ impl Store {
     }
 }
 
-/// Writes a snapshot as a store of its own in an empty directory, which holds no store until it holds all of it. What a copy that failed
-/// has left there is removed. `number` is any that other stores don't have; about `memory` bytes are held at most, as with
-/// [`Store::within`]; `pause` is called now and then with the number of bytes written so far.
+/// Writes a snapshot as a store of its own in an empty directory. The directory holds no store until it holds all of
+/// it. The remains of a failed copy there are removed. `number` differs from every other store's; about `memory` bytes
+/// are held at most, as with [`Store::within`]; `pause` is called now and then with the number of bytes written so far.
 ///
 /// # Errors
-/// As [`Store::backup`].
+/// Those of [`Store::backup`].
 pub fn copy(
     snapshot: &Snapshot,
     directory: Arc<dyn Directory>,
@@ -319,14 +325,14 @@ pub fn copy(
     match written {
         Ok(entry) => Ok(files.publish(0, vec![entry])?),
         Err(error) => {
-            // What can't be removed is no store, and another copy takes its place.
+            // Remaining files are no store, and another copy takes their place.
             let _ = files.remove();
             Err(error)
         }
     }
 }
 
-/// While records are kept for a merge: a merge that has ended, be it by a panic, needs none.
+/// While records are kept for a merge: a merge that has ended, even by a panic, needs none.
 struct Collecting<'a>(&'a Store);
 
 impl Drop for Collecting<'_> {
@@ -346,8 +352,8 @@ impl State {
         Ok(published?)
     }
 
-    /// After a base was published in doubt, makes sure that it is not the store's, before changes are made durable that were built on the
-    /// one before.
+    /// After a base was published in doubt, makes sure that it is not the store's, before changes built on the base
+    /// before it are made durable.
     pub(crate) fn resolve(&mut self) -> Result<(), StoreError> {
         if self.base_in_doubt {
             let manifest = self.files.manifest().clone();

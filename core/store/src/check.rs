@@ -11,20 +11,20 @@ use vicus_files::Directory;
 use vicus_flow::BoxError;
 use vicus_rdf::{Id, Kind, Order, Position, Snapshot, TripleView};
 
-/// A store that is whole, and what was looked at.
+/// A whole store, and the parts of it looked at.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Checked {
     /// The base files, and the bytes of all of them.
     pub files: Vec<(String, u64)>,
-    /// The records of the log that no base includes.
+    /// The records of the log beyond every base.
     pub records: usize,
     /// The quads, in each order.
     pub quads: usize,
     /// The terms of the base.
     pub terms: usize,
-    /// What a write that did not end has left at the end of the log.
+    /// The remains of an unfinished write at the end of the log.
     pub torn: Option<Torn>,
-    /// The files beside it in which parts of its log were kept when they could not be read.
+    /// The files beside it with unreadable parts of its log.
     pub aside: Vec<String>,
 }
 
@@ -50,11 +50,11 @@ impl fmt::Display for Checked {
 /// How many rows are compared between two calls of `pause`.
 const ROWS_AT_ONCE: u64 = 1 << 16;
 
-/// Checks a store as it is now, beside a process that may be writing to it. `pause` is called now and then with the number of rows of
-/// indexes that were compared so far, and how many they are in all.
+/// Checks a store in its present state, beside a process that may be writing to it. `pause` is called now and then with
+/// the number of index rows compared so far, and the number of all.
 ///
 /// # Errors
-/// The first thing that is not as it should be.
+/// The first wrong place.
 pub fn check(directory: &dyn Directory, pause: &mut dyn FnMut(u64, u64)) -> Result<Checked, StoreError> {
     let recovered = Recovered::read(directory, KIND)?;
     for file in &recovered.bases {
@@ -97,7 +97,7 @@ fn compare(snapshot: &Snapshot, one: &mut dyn FnMut()) -> Result<(), StoreError>
     wrong.map_or(Ok(()), |what| Err(StoreError::Unreadable(BoxError::from(what).into())))
 }
 
-/// What is wrong with a snapshot, if anything is.
+/// The fault of a snapshot, if it has one.
 fn wrong(snapshot: &Snapshot, one: &mut dyn FnMut()) -> Option<String> {
     let dictionary = snapshot.dictionary();
     for kind in Kind::IN_DICTIONARY {
@@ -113,7 +113,7 @@ fn wrong(snapshot: &Snapshot, one: &mut dyn FnMut()) -> Option<String> {
             key.clone_into(&mut last);
         }
     }
-    // The sums of what is in an order, by what it should have: all quads, or those of named graphs.
+    // The sums of the orders' contents, by their expected content: all quads, or those of named graphs.
     let mut sums: [Option<(Order, u64)>; 2] = [None; 2];
     let mut named = 0_u64;
     for order in snapshot.orders() {

@@ -1,4 +1,4 @@
-//! Why a store can't do what it was asked to.
+//! The errors of a store.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use vicus_flow::{BoxError, NoMemory};
 pub enum StoreError {
     /// A file can't be read or written, is damaged, or belongs to something else.
     Disk(DiskError),
-    /// What a page holds is as it was written, and still no part of a store; or it belongs to a newer version. Also damage that was found
-    /// while data was read.
+    /// The content of a page is as it was written, and still no part of a store; or it belongs to a newer version. Also
+    /// damage found while data was read.
     Unreadable(Arc<dyn std::error::Error + Send + Sync>),
     /// A record of the log can't be understood.
     Record {
         /// Its sequence number.
         number: u64,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
     /// The log can't be read from this place on. The data before it can be: [`crate::read_up_to`], [`crate::repair`].
@@ -27,8 +27,8 @@ pub enum StoreError {
     NotPublished(NotPublished),
     /// There is not enough memory.
     NoMemory(NoMemory),
-    /// A change goes beyond a limit of what can be read when the store is opened again: a triple term has too many levels, say. Nothing of
-    /// its transaction happens, and the store goes on.
+    /// A change goes beyond a limit for reading it again: a triple term has too many levels, say. Nothing of its
+    /// transaction happens, and the store goes on.
     NotKept(
         /// The limit.
         &'static str,
@@ -37,17 +37,17 @@ pub enum StoreError {
     Broken,
 }
 
-/// A place in the log from which on it can't be read, though it was written.
+/// A place in the log: the log was written there, and can't be read from there on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unread(pub(crate) Broken);
 
 impl Unread {
-    /// The sequence number of the first record that can't be read.
+    /// The sequence number of the first unreadable record.
     pub fn number(&self) -> u64 {
         self.0.number
     }
 
-    /// The file, where in it that record begins or those that were written together with it, and what is wrong.
+    /// The file, the place in it of this record or of the records written together with it, and the fault.
     pub fn damage(&self) -> &Damage {
         &self.0.damage
     }
@@ -71,7 +71,8 @@ impl StoreError {
         }
     }
 
-    /// The damage, or the refusal of a file, for which a box or a reader gave up; `None` if it gave up for another reason.
+    /// The damage, or the refusal of a file, that made a box or a reader give up; `None` if it gave up for another
+    /// reason.
     pub fn of_reader(error: &(dyn std::error::Error + 'static)) -> Option<StoreError> {
         let damage = error.downcast_ref::<Damage>().map(|damage| DiskError::Damaged(Box::new(damage.clone())));
         let boxed = || error.downcast_ref::<Box<Damage>>().map(|damage| DiskError::Damaged(damage.clone()));
@@ -81,7 +82,7 @@ impl StoreError {
         found.or_else(|| error.downcast_ref::<StoreError>().cloned())
     }
 
-    /// An error that data was left with, on its way through code that can't return it.
+    /// The error left with some data, on its way through code that can't return it.
     pub(crate) fn given_up(error: BoxError) -> StoreError {
         let error = match error.downcast::<Damage>() {
             Ok(damage) => return StoreError::Disk(DiskError::Damaged(damage)),
@@ -153,15 +154,15 @@ impl From<NoMemory> for StoreError {
 pub enum CommitError {
     /// The log can't be written.
     Refused(Refusal),
-    /// A transaction before it, on which it was built, could not be made durable. It can be run again.
+    /// An earlier transaction, the basis of this one, could not be made durable. It can be run again.
     BuiltOnRefused,
-    /// Its changes can't be applied: there is not enough memory, or data that it needs is damaged.
+    /// Its changes can't be applied: there is not enough memory, or data it needs is damaged.
     Failed(StoreError),
 }
 
 impl CommitError {
-    /// Whether its changes may be found, as a whole, when the store is opened again. They surely won't as soon as a later transaction has
-    /// been committed.
+    /// Whether its changes may be found, as a whole, when the store is opened again. They surely won't as soon as a
+    /// later transaction has been committed.
     pub fn in_doubt(&self) -> bool {
         matches!(self, CommitError::Refused(refusal) if refusal.in_doubt)
     }

@@ -1,16 +1,17 @@
 //! For how many transactions a flight waits before it takes off.
 //!
-//! Writers that commit one transaction after the other come back soon after a flight has landed, but one of them is the first. If that one
-//! took off at once, it would fly alone, and all others would wait for two syncs instead of one. So the next flight waits for as many
-//! as were there in the time of the last one, though no longer than two syncs take: it spares the others one. A writer that is alone never waits. When fewer
-//! come than were awaited, so many writers don't come back at once, and some of the next flights don't wait: twice as many each time.
+//! Writers with one transaction after the other come back soon after a flight has landed, but one of them is the first.
+//! Taking off at once, it would fly alone, and all others would wait for two syncs instead of one. So the next flight
+//! waits for the number of writers present in the time of the last one, though no longer than two syncs take: this
+//! spares the others one sync. A lone writer never waits. When fewer come than were awaited, this number of writers
+//! does not come back at once, and some of the next flights don't wait: twice as many each time.
 //!
-//! What came from one flight to the next is all that is known here; a caller says what time it is.
+//! This policy only knows the numbers of writers from one flight to the next; a caller gives the time.
 
-/// The longest that a flight waits for others, in nanoseconds: where a sync takes longer, coming back doesn't.
+/// The longest wait of a flight for others, in nanoseconds: a sync may take longer, but coming back does not.
 const LONGEST: u64 = 1_000_000;
 
-/// After this many flights in a row that waited in vain, the flights that don't wait are not doubled any more.
+/// After this number of waits in vain in a row, the number of flights without a wait is not doubled any more.
 const MOST_MISSES: u32 = 6;
 
 #[derive(Debug, Default)]
@@ -21,7 +22,7 @@ pub(crate) struct Gathering {
     until_ns: u64,
     /// About how long a sync takes.
     sync_ns: u64,
-    /// How many flights in a row had to take off without those that they waited for.
+    /// How many flights in a row had to take off without their awaited writers.
     misses: u32,
     /// How many of the next flights don't wait.
     skipped: u32,
@@ -72,7 +73,8 @@ mod tests {
 
     const SYNC: u64 = 100_000;
 
-    /// Flights of a sync each, between which so many writers come back; how long each waits before it takes off.
+    /// Flights of a sync each, with the numbers of writers coming back between them; gives each one's wait before it
+    /// takes off.
     fn waits(gathering: &mut Gathering, flights: &[(usize, usize)]) -> Vec<u64> {
         let mut now = 0;
         let mut wait = |&(were, come): &(usize, usize)| {
@@ -111,7 +113,7 @@ mod tests {
         let waited = waits(&mut gathering, &[(5, 1); 400]);
         let flights: Vec<usize> = (0..400).filter(|&flight| waited[flight] > 0).collect();
         assert_eq!(flights, [0, 2, 6, 14, 30, 62, 126, 190, 254, 318, 382]);
-        // One that finds all of them there is enough to trust them again.
+        // A flight that finds all of them there is enough to trust them again.
         let waited = waits(&mut gathering, &[(5, 5); 100]);
         assert_eq!(waited, [0; 100]);
         assert_eq!(waits(&mut gathering, &[(5, 1); 3]), [2 * SYNC, 0, 2 * SYNC]);

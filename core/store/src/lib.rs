@@ -1,4 +1,4 @@
-//! An RDF store that lasts: snapshots for readers, transactions for one writer at a time, and files that survive a crash.
+//! A durable RDF store: snapshots for readers, transactions for one writer at a time, and files that survive a crash.
 //!
 //! ```text
 //!  Store ── snapshot() ──▶ Arc<Snapshot>     what is durable now; a reader keeps it as long as it likes
@@ -9,13 +9,13 @@
 //!    └── merge() ──▶ base file               what the log has, merged into a new base, while readers and writers go on
 //! ```
 //!
-//! **Durable before visible.** A transaction ends in three steps: its record is staged, and the next writer begins on top of it; the record
-//! is written and synced, alone or with others; the snapshot is published to readers. So no reader ever sees what a crash could take back,
-//! and a writer never waits for the drive but for its own commit. If the sync fails, all transactions that were staged are refused,
-//! and so is the one that is open, because it was built on them.
+//! **Durable before visible.** A transaction ends in three steps: its record is staged, and the next writer begins on
+//! top of it; the record is written and synced, alone or with others; the snapshot is published to readers. So no
+//! reader ever sees data a crash could take back, and a writer never waits for the drive but for its own commit. If the
+//! sync fails, all staged transactions are refused, and so is the open one, because it was built on them.
 //!
-//! **A record is complete in itself**: it names terms by their kinds and keys, not by ids, which change with each base. So the log can be
-//! read on top of any base that includes less than it, whichever of two manifests a crash brings back.
+//! **A record is complete in itself**: it names terms by their kinds and keys, since ids change with each base. So the
+//! log can be read on top of any base that includes less than it, whichever of two manifests a crash brings back.
 //!
 //! Nothing here blocks a thread by itself: how a caller waits for its turn is the world's business ([`Waiting`]).
 

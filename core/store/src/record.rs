@@ -7,7 +7,8 @@
 //!  quad    subject, predicate, object, graph: each the number of a term from 1, or 0 for the default graph
 //! ```
 //!
-//! A record with steps that speak of whole graphs begins with 3, whatever its terms are, and each of its steps with what it is:
+//! A record with steps on whole graphs begins with 3, whatever its terms are, and each of its steps begins with its
+//! tag:
 //!
 //! ```text
 //!  0       a step as above
@@ -17,33 +18,34 @@
 //!  4       the quads of a graph come to another one, too: the numbers of both
 //! ```
 //!
-//! What is in a graph is what the records before this one and its own steps have left there, which is the same whenever the log is read.
+//! The content of a graph follows from the records before this one and its own steps, so it is the same whenever the
+//! log is read.
 //!
-//! The steps follow each other; within one, no quad is both deleted and inserted. Numbers are written seven bits at a time, the least first,
-//! with the highest bit set in all bytes but the last.
+//! The steps follow each other; within one, no quad is both deleted and inserted. Numbers are written seven bits at a
+//! time, the least first, with the highest bit set in all bytes but the last.
 
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
 use vicus_flow::library::HashKey;
 use vicus_rdf::{Encoded, Graphs, Id, Interrupt, Kind};
 
-/// A record whose steps are quads alone, of terms that RDF 1.1 has: what knows no other form reads it.
+/// A record of steps on quads alone, with terms of RDF 1.1: readers of the first form alone read it.
 const PLAIN: u8 = 1;
 
-/// A record whose steps are quads alone, of any terms.
+/// A record of steps on quads alone, with any terms.
 const KINDS: u8 = 2;
 
-/// A record whose steps each say what they are, and whose terms may be any.
+/// A record with a tag for each step, and any terms.
 const TAGGED: u8 = 3;
 
-/// What a step of such a record is.
+/// The tag of a step of such a record.
 const QUADS: u8 = 0;
 const CLEAR_ALL: u8 = 1;
 const CLEAR_NAMED: u8 = 2;
 const CLEAR_ONE: u8 = 3;
 const COPY: u8 = 4;
 
-/// Notes that a record has a term of this kind.
+/// Notes a term of this kind in a record.
 fn raise(form: &mut u8, kind: Kind) {
     if matches!(kind, Kind::DirString | Kind::Triple) {
         *form = KINDS.max(*form);
@@ -53,8 +55,8 @@ fn raise(form: &mut u8, kind: Kind) {
 /// A quad by the numbers of its terms; 0 stands for the default graph.
 pub(crate) type Numbers = [u32; 4];
 
-/// Why a record that is written could not be read again: a limit of [`Record::read`] that a change goes beyond. A record that is finished has
-/// no flaw, so it can be acknowledged.
+/// The reason why a written record could not be read again: a limit of [`Record::read`]. A finished record has no flaw,
+/// so it can be acknowledged.
 pub(crate) type Flaw = &'static str;
 
 const TOO_MANY: Flaw = "a transaction has 2^32 terms or more";
@@ -63,14 +65,14 @@ const NO_TERM: Flaw = "a quad lacks its subject, predicate or object";
 /// Writes a record.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    /// Of a step's ids: authors of data choose those that are their own terms.
+    /// Hashes a step's ids: authors of data choose the ids that are their own terms.
     hash_key: HashKey,
     form: u8,
     terms: Vec<u8>,
     count: u64,
     steps: Vec<u8>,
     step_count: u64,
-    /// Where the steps begin that speak of graphs, and those of quads, for what they are.
+    /// The beginnings and the tags of the steps: those on graphs, and those on quads.
     marks: Vec<(usize, u8)>,
     /// The first one.
     flaw: Option<Flaw>,
@@ -99,7 +101,7 @@ impl Writer {
         }
     }
 
-    /// Adds what follows what is there. `key` passes on the key of an id that is not its own term.
+    /// Appends the next step. `key` passes on the key of an id that is not its own term.
     pub(crate) fn step(
         &mut self,
         deletes: &[[Id; 4]],
@@ -212,16 +214,17 @@ fn put_term(id: Id, key: impl Fn(Id, &mut dyn FnMut(&str)), into: &mut Vec<u8>, 
     }
 }
 
-/// Writes a record of one step, by terms. It belongs to no store yet, whose number would key a hash; so its maps are ordered.
+/// Writes a record of one step, by terms. It belongs to no store yet, and so has no store's number as the key of a
+/// hash: its maps are ordered.
 #[derive(Debug)]
 pub(crate) struct Editor {
     form: u8,
     terms: Vec<u8>,
-    /// Where each term begins.
+    /// The beginning of each term.
     starts: Vec<usize>,
-    /// The numbers of terms, by the bytes that they have in the record; of few terms, empty.
+    /// The numbers of terms, by their bytes in the record; with few terms, empty.
     numbers: BTreeMap<Box<[u8]>, u32>,
-    /// What becomes of quads.
+    /// The new state of quads.
     quads: BTreeMap<Numbers, bool>,
     /// The first one.
     flaw: Option<Flaw>,
@@ -269,7 +272,7 @@ impl Editor {
         number
     }
 
-    /// The number of the term whose bytes begin here, at the end of all, if it was there before.
+    /// The number of an earlier term equal to the one that begins here, at the end of all.
     fn find(&self, start: usize) -> Option<u32> {
         let term = &self.terms[start..];
         if self.starts.len() > FEW {
@@ -341,7 +344,7 @@ pub(crate) enum NamedTerm<'a> {
     Itself(Id),
 }
 
-/// A record that was read.
+/// A record after reading.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Record<'a> {
     pub(crate) terms: Vec<NamedTerm<'a>>,
@@ -374,7 +377,7 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// A number of things of which each has so many bytes at least.
+    /// A number of things with at least this number of bytes each.
     fn count(&mut self, bytes: usize) -> Option<usize> {
         let count = usize::try_from(self.number()?).ok()?;
         (count.checked_mul(bytes)? <= self.0.len()).then_some(count)
@@ -431,7 +434,7 @@ impl<'a> Reader<'a> {
 }
 
 impl Record<'_> {
-    /// Reads a record; on failure, says what it lacks.
+    /// Reads a record; on failure, names the missing part.
     pub(crate) fn read(bytes: &[u8]) -> Result<Record<'_>, String> {
         let (&version, rest) = bytes.split_first().ok_or("it is empty")?;
         if ![PLAIN, KINDS, TAGGED].contains(&version) {
@@ -467,7 +470,7 @@ mod tests {
         let text = |text: &str| [&[Kind::String as u8, text.len() as u8], text.as_bytes()].concat();
         let terms = [vec![1], text("a")].concat();
         let steps = |form: u8, terms: &[u8], steps: &[u8]| [&[form], terms, steps].concat();
-        // One step, which deletes nothing and inserts one quad.
+        // One step: it deletes nothing and inserts one quad.
         let quads: &[u8] = &[1, 0, 1, 1, 1, 1, 0];
         let plain = vec![Step::Quads { deletes: vec![], inserts: vec![[1, 1, 1, 0]] }];
         for form in [1, 2] {
@@ -487,7 +490,7 @@ mod tests {
         };
         assert_eq!([Kind::String, Kind::DirString].map(form_of), [1, 2]);
 
-        // Of few terms and of many, each has one number, in the order in which they came.
+        // With few terms and with many, each has one number, in the order of their arrival.
         let mut editor = Editor::default();
         for place in (0..3 * FEW).chain(0..3 * FEW) {
             assert_eq!(editor.number(Encoded::Key(Kind::Iri, &format!("{}", place / 2))), number_of(place / 2));

@@ -1,4 +1,4 @@
-//! The transactions that are not durable yet, and what their callers do for them. Decides, and does nothing itself.
+//! The transactions not yet durable, and their callers' work for them. Decides, and does nothing itself.
 //!
 //! ```text
 //!  oldest ─▶ │ flying             │ ready                │ coming            │
@@ -6,12 +6,13 @@
 //!            │ by one caller      │ in the log           │                   │
 //! ```
 //!
-//! Each transaction has a caller that waits for it, and two of them at most do something for all: one applies what is coming, so that it is
-//! ready, and one flies with what is ready. So what comes while the drive works is applied meanwhile. A transaction that is applied can't be
-//! refused but by the drive.
+//! Each transaction has a waiting caller, and at most two of the callers work for all: one applies the coming
+//! transactions, which makes them ready, and one flies with the ready ones. So transactions that come while the drive
+//! works are applied meanwhile. Only the drive can refuse an applied transaction.
 //!
-//! **No caller waits for ever.** While the drive is idle and something is staged, the first caller is awake, or another one is that applies. The
-//! one that lands wakes the first one, and so does one that has applied and whose own transaction is told: it won't look again.
+//! **No caller waits for ever.** While the drive is idle and something is staged, the first caller is awake, or another
+//! one that applies. A caller that lands wakes the first one, and so does a caller that has applied and whose own
+//! transaction is told: it won't look again.
 
 use crate::error::{CommitError, StoreError};
 use crate::gathering::Gathering;
@@ -34,15 +35,15 @@ pub(crate) struct Staging {
     /// How many of them are flying, and how many behind these are ready. Invariant: together no more than there are.
     flying: usize,
     ready: usize,
-    /// The data with all that are flying or ready; `None` if there are none: then it is what is durable.
+    /// The data with all flying and ready transactions; `None` if there are none: then it is the durable data.
     head: Option<Arc<Snapshot>>,
-    /// Whether a caller applies what is coming.
+    /// Whether a caller applies the coming transactions.
     is_applying: bool,
-    /// Whether a caller has the turn to change data: then nothing comes but from that one.
+    /// Whether a caller has the turn to change data: then only its own transactions come.
     is_writing: bool,
-    /// What came meanwhile. It is coming when the turn ends.
+    /// The transactions handed in meanwhile. They are coming when the turn ends.
     aside: Vec<Staged>,
-    /// For how many the next flight waits.
+    /// The number of writers awaited by the next flight.
     gathering: Gathering,
     /// The key of the next transaction.
     next_key: u64,
@@ -51,30 +52,30 @@ pub(crate) struct Staging {
     pub(crate) planted: Planted,
 }
 
-/// What a caller does whose transaction is not durable yet.
+/// The next step of the caller of a transaction that is not durable yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Act {
-    /// Writes what is ready.
+    /// Writes the ready transactions.
     Fly,
-    /// Applies what is coming.
+    /// Applies the coming transactions.
     Apply,
-    /// The first one, while the drive is idle: others are awaited for so many nanoseconds.
+    /// The first one, while the drive is idle: it waits for others for this number of nanoseconds.
     WaitAtMost(u64),
     Wait,
 }
 
-/// What is coming.
+/// The coming transactions.
 #[derive(Clone, Debug)]
 pub(crate) struct Coming {
     /// The key of the first one, if there is any.
     first: Option<u64>,
     pub(crate) records: Vec<Arc<[u8]>>,
-    /// The data that it follows; `None` if that is what is durable.
+    /// The data they follow; `None` for the durable data.
     pub(crate) head: Option<Arc<Snapshot>>,
 }
 
 impl Staging {
-    /// A transaction with what its caller waits for. It is not staged yet.
+    /// A transaction with its caller's waiter. It is not staged yet.
     pub(crate) fn begin(&mut self, record: Vec<u8>) -> (Staged, Arc<Waiter>) {
         let waiter = Arc::new(Waiter::new(self.next_key));
         self.next_key += 1;
@@ -90,7 +91,7 @@ impl Staging {
         self.all.is_empty()
     }
 
-    /// The key of the first one, and that of the last one.
+    /// The keys of the first one and of the last one.
     pub(crate) fn ends(&self) -> Option<(u64, u64)> {
         Some((self.all.front()?.waiter.key, self.all.back()?.waiter.key))
     }
@@ -104,7 +105,7 @@ impl Staging {
         self.is_writing = true;
     }
 
-    /// The turn ends. Returns what came meanwhile.
+    /// The turn ends. Returns the transactions handed in meanwhile.
     pub(crate) fn end_writing(&mut self) -> Vec<Staged> {
         self.is_writing = false;
         std::mem::take(&mut self.aside)
@@ -119,12 +120,12 @@ impl Staging {
         None
     }
 
-    /// A transaction that looks at nothing is coming.
+    /// Adds a coming transaction that looks at nothing.
     pub(crate) fn push(&mut self, staged: Staged) {
         self.all.push_back(staged);
     }
 
-    /// A transaction is ready that makes this data, together with all before it. Nothing is coming.
+    /// Adds a ready transaction: together with all before it, it makes this data. Nothing is coming.
     pub(crate) fn push_ready(&mut self, staged: Staged, head: Arc<Snapshot>) {
         assert_eq!(self.coming(), 0, "the data was made with all that was coming");
         self.all.push_back(staged);
@@ -136,17 +137,17 @@ impl Staging {
         self.all.len() - self.flying - self.ready
     }
 
-    /// Those that are there for the next flight.
+    /// The number of transactions for the next flight.
     fn here(&self) -> usize {
         self.all.len() - self.flying + self.aside.len()
     }
 
-    /// What the caller of a transaction does now.
+    /// The next step of a transaction's caller.
     pub(crate) fn act(&self, waiter: &Waiter, now_ns: impl FnOnce() -> u64) -> Act {
         let is_coming = || self.all.iter().skip(self.flying + self.ready).any(|staged| staged.waiter.key == waiter.key);
         if self.flying > 0 {
-            // To apply several at once takes less time than one by one, so there are to be as many as fly. Those that fly are told soon, and
-            // apply nothing for others.
+            // Applying several at once takes less time than one by one, so there are to be as many as fly. The flying
+            // ones are told soon, and apply nothing for others.
             let is_due = self.coming() >= self.flying && !self.is_applying;
             return if is_due && is_coming() { Act::Apply } else { Act::Wait };
         }
@@ -163,7 +164,7 @@ impl Staging {
         }
     }
 
-    /// What is coming, to apply it.
+    /// The coming transactions, to apply them.
     pub(crate) fn look(&self) -> Coming {
         let mut coming = self.all.iter().skip(self.flying + self.ready).peekable();
         let first = coming.peek().map(|staged| staged.waiter.key);
@@ -171,24 +172,26 @@ impl Staging {
         Coming { first, records, head: self.head.clone() }
     }
 
-    /// As [`Staging::look`], and no other caller applies it meanwhile.
+    /// Like [`Staging::look`], and no other caller applies them meanwhile.
     pub(crate) fn begin_applying(&mut self) -> Coming {
         assert!(!self.is_applying, "one caller applies");
         self.is_applying = true;
         self.look()
     }
 
-    /// The caller that applies has ended.
+    /// The applying caller has ended.
     pub(crate) fn end_applying(&mut self) {
         self.is_applying = false;
     }
 
-    /// Whether this is what is coming still, with others behind it perhaps: else it was refused, or another caller has applied it.
+    /// Whether these transactions are still the coming ones, with others behind them perhaps: else they were refused,
+    /// or another caller has applied them.
     pub(crate) fn is_coming(&self, coming: &Coming) -> bool {
         self.all.get(self.flying + self.ready).map(|first| first.waiter.key) == coming.first
     }
 
-    /// What was coming is ready, and this is the data with it. Returns the records for the log; none if they are not coming any more.
+    /// The coming transactions are ready, and this is the data with them. Returns the records for the log; none if they
+    /// are not coming any more.
     pub(crate) fn applied(&mut self, coming: &Coming, head: &Arc<Snapshot>) -> impl Iterator<Item = &Arc<[u8]>> {
         let start = self.flying + self.ready;
         let count = match self.is_coming(coming) {
@@ -203,8 +206,8 @@ impl Staging {
         self.all.range(start..start + count).map(|staged| &staged.record)
     }
 
-    /// What was coming can't be applied: refuses those for which there is a reason, or all of it if there is none. Returns the keys of those
-    /// that are refused.
+    /// The coming transactions can't be applied: refuses the ones with a reason, or all of them without one. Returns
+    /// the keys of the refused ones.
     pub(crate) fn unapplied(
         &mut self,
         coming: &Coming,
@@ -231,7 +234,7 @@ impl Staging {
         told
     }
 
-    /// What is ready flies. Returns the data with it.
+    /// The ready transactions fly. Returns the data with them.
     pub(crate) fn take_off(&mut self) -> Arc<Snapshot> {
         assert!(self.flying == 0 && self.ready > 0, "one flight at a time, of what is ready");
         self.gathering.took_off(self.here());
@@ -239,7 +242,7 @@ impl Staging {
         self.head.clone().expect("there is data with what is ready")
     }
 
-    /// What flew is durable. `began_ns` is when its sync began.
+    /// The flown transactions are durable. `began_ns`: the beginning of their sync.
     pub(crate) fn landed(&mut self, began_ns: u64, now_ns: u64) -> impl Iterator<Item = Staged> {
         let count = std::mem::take(&mut self.flying);
         if self.ready == 0 {
@@ -249,7 +252,8 @@ impl Staging {
         self.all.drain(..count)
     }
 
-    /// What flew is refused for this reason, and all that is staged because it may be built on that. Returns the keys of all.
+    /// The flown transactions are refused for this reason, and all staged ones because they may be built on those.
+    /// Returns the keys of all.
     pub(crate) fn refuse(&mut self, why: &CommitError) -> Vec<u64> {
         self.refused += 1;
         let flown = std::mem::take(&mut self.flying);

@@ -1,4 +1,4 @@
-//! The store itself: what is durable, what is on its way there, and which caller may write.
+//! The store itself: its durable data, its transactions on their way there, and the caller that may write.
 
 use crate::base;
 use crate::error::{CommitError, StoreError, Unread};
@@ -21,12 +21,12 @@ use vicus_rdf::{Changes, Graphs, Id, Interrupt, Kind, Snapshot, Unranked};
 /// The kind of its base files.
 pub(crate) const KIND: [u8; 8] = *b"rdf     ";
 
-/// A store that this process may write to, as the only one. Any number of threads use it.
+/// A store open for writing by this process alone. Any number of threads use it.
 pub struct Store {
     pub(crate) waiting: Arc<dyn Waiting>,
-    /// The key of hashes of ids: of the store's number, which authors of data don't know.
+    /// The key of hashes of ids: the store's number, unknown to authors of data.
     pub(crate) hash_key: HashKey,
-    /// The data that is durable. Locked only to copy or replace the pointer.
+    /// The durable data. Locked only to copy or replace the pointer.
     pub(crate) published: Mutex<Arc<Snapshot>>,
     /// The turn to change data.
     pub(crate) writers: Turns,
@@ -36,7 +36,7 @@ pub struct Store {
     pub(crate) memory: u64,
     pub(crate) state: Mutex<State>,
     torn: Option<Torn>,
-    /// What is called after commits.
+    /// The function called after commits.
     watcher: Mutex<Option<Watcher>>,
     pub(crate) planted: Planted,
 }
@@ -46,17 +46,17 @@ type Watcher = Arc<dyn Fn() + Send + Sync>;
 
 pub(crate) struct State {
     pub(crate) files: StoreFiles,
-    /// The transactions that are not durable yet. Invariant: those that are ready are staged in the log.
+    /// The transactions not yet durable. Invariant: the ready ones are staged in the log.
     staging: Staging,
-    /// The bytes of the durable records that the base does not include.
+    /// The bytes of the durable records not included in the base.
     pub(crate) log_bytes: u64,
-    /// Whether a base may be found when the store is opened again whose data is not this one's.
+    /// Whether opening the store again may find a base with other data than this one's.
     pub(crate) base_in_doubt: bool,
-    /// While a new base is written: the records that came since it began.
+    /// While a new base is written: the records since its beginning.
     pub(crate) since: Option<Vec<Arc<[u8]>>>,
 }
 
-/// What the caller of a transaction waits for.
+/// The outcome awaited by the caller of a transaction.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     pub(crate) key: u64,
@@ -73,14 +73,14 @@ impl Waiter {
         self.outcome.get().is_some()
     }
 
-    /// It is told once. Returns its key.
+    /// Tells the outcome, once. Returns its key.
     pub(crate) fn tell(&self, outcome: Result<u64, CommitError>) -> u64 {
         self.outcome.set(outcome).expect("it was not told before");
         self.key
     }
 }
 
-/// The turn to change data. Batches that came meanwhile are staged when it ends.
+/// The turn to change data. Batches handed in meanwhile are staged when it ends.
 pub(crate) struct Writing<'a> {
     store: &'a Store,
     /// Ends after this.
@@ -94,7 +94,7 @@ impl Drop for Writing<'_> {
     }
 }
 
-/// Reads a store as it is now, beside a process that may be writing to it.
+/// Reads a store in its present state, beside a process that may be writing to it.
 ///
 /// # Errors
 /// There is no store, it is damaged or newer, or the system refuses.
@@ -102,25 +102,25 @@ pub fn read(directory: &dyn Directory) -> Result<Arc<Snapshot>, StoreError> {
     snapshot_of(directory, &Recovered::read(directory, KIND)?)
 }
 
-/// As [`read`], up to the first record of the log that can't be read, if there is one: it is returned as well.
+/// Like [`read`], up to the first unreadable record of the log, if there is one; it is returned as well.
 ///
 /// # Errors
-/// As [`read`].
+/// Those of [`read`].
 pub fn read_up_to(directory: &dyn Directory) -> Result<(Arc<Snapshot>, Option<Unread>), StoreError> {
     snapshot_up_to(directory, &Recovered::read(directory, KIND)?)
 }
 
-/// What was repaired.
+/// A repaired store.
 #[derive(Clone, Debug)]
 pub struct Repaired {
-    /// From where on the log could not be read.
+    /// The beginning of the log's unreadable part.
     pub unread: Unread,
     /// The files with all of the log from there on.
     pub kept: Vec<String>,
 }
 
-/// Cuts the log before the first record that can't be read, so that the store can be written to again. What is behind it is kept in files
-/// beside it. `None` if all records can be read: then nothing is changed.
+/// Cuts the log before the first unreadable record, so the store can be written to again. The part behind it is kept in
+/// files beside it. `None` if all records can be read: then nothing is changed.
 ///
 /// # Errors
 /// There is no store, a base file is damaged, another process writes to it, or the system refuses.
@@ -157,7 +157,7 @@ fn snapshot_up_to(
     Ok((snapshot, broken.map(Unread)))
 }
 
-/// Applies records with their numbers: those that follow each other and speak of no graphs, all at once. `hash_key` is the store's.
+/// Applies records with their numbers: successive ones without graphs, all at once. `hash_key` is the store's.
 pub(crate) fn replayed<'a>(
     snapshot: Arc<Snapshot>,
     hash_key: HashKey,
@@ -169,10 +169,10 @@ pub(crate) fn replayed<'a>(
     }
 }
 
-/// A record that makes no sense: its number, and what is wrong.
+/// The number of a record that makes no sense, and its fault.
 type Senseless = (u64, String);
 
-/// As [`replayed`], up to the first record that makes no sense: it is returned, with what is wrong.
+/// Like [`replayed`], up to the first record that makes no sense: it is returned, with its fault.
 fn replayed_up_to<'a>(
     snapshot: Arc<Snapshot>,
     hash_key: HashKey,
@@ -206,26 +206,27 @@ fn replayed_up_to<'a>(
     Ok((replay.snapshot, senseless))
 }
 
-/// About so many terms of records are looked up at once: in their order, a dictionary finds many in a small part of the time.
+/// Up to about this number of records' terms are looked up at once: in order, a dictionary finds many in a small part
+/// of the time.
 const AT_ONCE: usize = 1 << 16;
 
-/// Fewer than these are looked up one by one: so a damaged page is the error of those records alone that need it.
+/// Fewer than this are looked up one by one: so a damaged page is the error of the records that need it alone.
 const MANY: usize = 8;
 
 /// Records as they are applied.
 struct Replay<'a> {
     snapshot: Arc<Snapshot>,
-    /// The terms that it lacks.
+    /// The terms it lacks.
     fresh: Unranked,
-    /// What becomes of quads.
+    /// The new state of quads.
     changes: Vec<([Id; 4], bool)>,
-    /// The places of the terms so far among the ids: to find one here takes a tenth of the time that it takes in a dictionary, whose texts
-    /// are compressed.
+    /// The places of the terms so far among the ids: finding one here takes a tenth of the time of a dictionary, since
+    /// its texts are compressed.
     found: HashMap<(u8, &'a str), usize, HashKey>,
     ids: Vec<Id>,
 }
 
-/// Where the id of a record's term is.
+/// The place of the id of a record's term.
 enum Place {
     Itself(Id),
     Found(usize),
@@ -233,7 +234,7 @@ enum Place {
 
 impl<'a> Replay<'a> {
     fn records(&mut self, records: &[Record<'a>]) -> Result<(), StoreError> {
-        // The places of all terms of the records, and the terms that none before had.
+        // The places of all terms of the records, and the terms new to them.
         let mut places = Vec::with_capacity(records.iter().map(|record| record.terms.len()).sum());
         let (first, mut new) = (self.ids.len(), Vec::new());
         for term in records.iter().flat_map(|record| &record.terms) {
@@ -266,7 +267,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Appends the ids of terms that no record before had.
+    /// Appends the ids of terms new to the records.
     fn look_up(&mut self, terms: &[(Kind, &str)]) -> Result<(), StoreError> {
         if terms.len() >= MANY
             && let Ok(Ok(ids)) = self.snapshot.read_part_by(|| self.snapshot.find_or_add_all(&mut self.fresh, terms))
@@ -280,7 +281,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// The ids are of its terms, behind that of the default graph.
+    /// `ids` are those of its terms, behind that of the default graph.
     fn record(&mut self, record: &Record<'_>, ids: &[Id]) -> Result<(), StoreError> {
         let id = |number: u32| ids[number as usize];
         for step in &record.steps {
@@ -331,7 +332,7 @@ impl<'a> Replay<'a> {
 }
 
 impl Store {
-    /// Makes an empty directory a store. `number` is any that other stores don't have.
+    /// Makes an empty directory a store. `number` differs from every other store's.
     ///
     /// # Errors
     /// There is a store, another process is making one, or the system refuses.
@@ -341,7 +342,7 @@ impl Store {
         Ok(Store::of(files, 0, Arc::new(empty), waiting))
     }
 
-    /// Takes the store away, with all of its data: for one that was made for data which then could not be loaded.
+    /// Removes the store with all of its data: for a store made for data that then could not be loaded.
     ///
     /// # Errors
     /// The system refuses.
@@ -372,18 +373,18 @@ impl Store {
         Store { waiting, hash_key, published, writers, bases, memory, state, torn, watcher, planted }
     }
 
-    /// What was cut off the log when the store was opened, because it was not all of a record.
+    /// The incomplete record cut off the log when the store was opened.
     pub fn torn(&self) -> Option<&Torn> {
         self.torn.as_ref()
     }
 
-    /// The data as it is now: of all transactions that are durable. Never waits.
+    /// The present data: of all durable transactions. Never waits.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&lock(&self.published))
     }
 
-    /// Has a function called after each sync that has made changes durable and visible, on a thread of a caller whose changes they are. It
-    /// replaces the one before. It is short, and asks nothing of the store.
+    /// Has a function called after each sync with durable, visible changes, on the thread of a caller of one of them.
+    /// It replaces the one before. It is short, and asks nothing of the store.
     pub fn watch(&self, watcher: Option<Arc<dyn Fn() + Send + Sync>>) {
         *lock(&self.watcher) = watcher;
     }
@@ -391,16 +392,16 @@ impl Store {
     /// Begins a transaction, when those before it have ended or been staged.
     ///
     /// # Errors
-    /// There is not enough memory, or data that is needed is damaged.
+    /// There is not enough memory, or needed data is damaged.
     pub fn write(&self) -> Result<Transaction<'_>, StoreError> {
         Transaction::new(self, self.writing())
     }
 
-    /// As [`Store::write`]; it waits and works until its function returns an error, and then ends with it. The function
-    /// is asked at bounded steps up to the moment at which its changes are staged for the drive.
+    /// Like [`Store::write`]; it waits and works until its function returns an error, and then ends with it. The
+    /// function is asked at bounded steps until its changes are staged for the drive.
     ///
     /// # Errors
-    /// As [`Store::write`]; or [`StoreError::Unreadable`] with the function's error.
+    /// Those of [`Store::write`]; or [`StoreError::Unreadable`] with the function's error.
     pub fn write_asking(&self, ask: Ask) -> Result<Transaction<'_>, StoreError> {
         let turn = self.writers.wait_asking(&*self.waiting, &*ask).map_err(StoreError::given_up)?;
         let mut transaction = Transaction::new(self, self.writing_with(turn))?;
@@ -411,7 +412,7 @@ impl Store {
     /// Begins a transaction; `None` if another one is open.
     ///
     /// # Errors
-    /// As [`Store::write`].
+    /// Those of [`Store::write`].
     pub fn try_write(&self) -> Result<Option<Transaction<'_>>, StoreError> {
         self.writers.try_now(&*self.waiting).map(|turn| Transaction::new(self, self.writing_with(turn))).transpose()
     }
@@ -426,7 +427,8 @@ impl Store {
         Writing { store: self, _turn: turn }
     }
 
-    /// The data with all that is staged, and how often staged transactions were refused. The caller has the turn to change data.
+    /// The data with all staged transactions, and how often staged transactions were refused. The caller has the turn
+    /// to change data.
     pub(crate) fn head(&self) -> Result<(Arc<Snapshot>, u64), StoreError> {
         loop {
             let (coming, refused) = {
@@ -436,7 +438,8 @@ impl Store {
             let applied = self.apply(&coming);
             let mut state = lock(&self.state);
             if state.staging.refused() != refused || !state.staging.is_coming(&coming) {
-                // A caller that applies for all was quicker, and there is less to apply now. Two of them may give other ids to new terms.
+                // Another caller that applies for all was quicker, and there is less to apply now. Two of them may give
+                // other ids to new terms.
                 continue;
             }
             match applied {
@@ -446,7 +449,7 @@ impl Store {
                 }
                 Err(error) if coming.records.is_empty() => return Err(error),
                 Err(_) => {
-                    // A batch that can't be applied is refused when its turn comes, and what is left can be.
+                    // A batch that can't be applied is refused in its turn, and the rest can be applied.
                     drop(state);
                     self.land_all();
                 }
@@ -454,15 +457,16 @@ impl Store {
         }
     }
 
-    /// Stages a record, whose changes make this snapshot, for [`Store::land`]. `refused` is how often others had been refused when its
-    /// transaction began. The caller has the turn to change data.
+    /// Stages a record for [`Store::land`]; its changes make this snapshot. `refused`: how often others had been
+    /// refused when its transaction began. The caller has the turn to change data.
     pub(crate) fn stage(
         &self,
         record: Vec<u8>,
         snapshot: Arc<Snapshot>,
         refused: u64,
     ) -> Result<Arc<Waiter>, CommitError> {
-        // The last line of defence: what is acknowledged is read when the store is opened again. A batch is read before it is applied.
+        // The last line of defence: opening the store again reads every acknowledged record. A batch is read before it
+        // is applied.
         if let Err(what) = Record::read(&record) {
             return Err(StoreError::Record { number: 0, what }.into());
         }
@@ -477,7 +481,8 @@ impl Store {
         Ok(waiter)
     }
 
-    /// Stages a record that looks at nothing, for [`Store::land`]; if another caller has the turn to change data, behind what that does.
+    /// Stages a record that looks at nothing, for [`Store::land`]; if another caller has the turn to change data,
+    /// behind that caller's record.
     pub(crate) fn hand_in(&self, record: Vec<u8>) -> Result<Arc<Waiter>, CommitError> {
         let mut state = lock(&self.state);
         let (staged, waiter) = state.staging.begin(record);
@@ -488,13 +493,13 @@ impl Store {
         Ok(waiter)
     }
 
-    /// Waits until a staged transaction is durable, and returns its number. Meanwhile this caller does for all what there is to do
-    /// ([`Staging::act`]).
+    /// Waits until a staged transaction is durable, and returns its number. Meanwhile this caller does the work due for
+    /// all ([`Staging::act`]).
     pub(crate) fn land(&self, waiter: &Waiter) -> Result<u64, CommitError> {
         loop {
             let next = {
                 let mut state = lock(&self.state);
-                // Under the lock: what a flight has told is told before the drive is idle again.
+                // Under the lock: a flight tells its outcomes before the drive is idle again.
                 if let Some(outcome) = waiter.outcome.get() {
                     return outcome.clone();
                 }
@@ -522,7 +527,7 @@ impl Store {
         }
     }
 
-    /// The data with what is coming, all at once.
+    /// The data with the coming transactions, all at once.
     fn apply(&self, coming: &Coming) -> Result<Arc<Snapshot>, StoreError> {
         // These records have no numbers yet, and were made by this process.
         self.replayed(coming, coming.records.iter().map(|record| (&**record, 0)))
@@ -536,7 +541,8 @@ impl Store {
         replayed(coming.head.clone().unwrap_or_else(|| self.snapshot()), self.hash_key, records)
     }
 
-    /// Makes what is coming ready, or refuses what can't be applied. The caller waits for one of the staged transactions.
+    /// Makes the coming transactions ready, or refuses those that can't be applied. The caller waits for one of the
+    /// staged transactions.
     fn apply_for_all(&self, waiter: &Waiter, coming: &Coming) {
         let mut applying = Applying { store: self, waiter, has_ended: false };
         // Before it is durable, because afterwards it could not be refused.
@@ -546,7 +552,7 @@ impl Store {
                 Vec::new()
             }
             Err(error) => {
-                // Why each record that can't be applied by itself can't.
+                // The reason why a record can't be applied even by itself.
                 let reason = |record: &Arc<[u8]>| {
                     let applied = self.replayed(coming, [(&**record, 0)].into_iter());
                     applied.err().map(|error| (Arc::clone(record), error))
@@ -560,7 +566,7 @@ impl Store {
         told.into_iter().for_each(|key| self.waiting.wake(key));
     }
 
-    /// Writes what has taken off, and tells those whose transactions these are. The snapshot is the data with them.
+    /// Writes a flight, and tells its transactions' callers. The snapshot is the data with them.
     fn fly(&self, mut flight: Flight, snapshot: Arc<Snapshot>) {
         let began = self.waiting.now_ns();
         flight.run();
@@ -569,16 +575,16 @@ impl Store {
         let (told, before) = state.settle(flight, snapshot, &self.published, began..now);
         let next = state.staging.first().filter(|_| !self.planted.has(Mutant::NextAsleep));
         drop(state);
-        // One of those that were staged meanwhile writes for them.
+        // One of the callers staged meanwhile writes for them.
         next.into_iter().chain(told).for_each(|key| self.waiting.wake(key));
-        // What only this version had is freed without a lock.
+        // Memory of this version alone is freed without a lock.
         drop(before);
         let watcher = lock(&self.watcher).clone();
         watcher.into_iter().for_each(|watcher| watcher());
     }
 
-    /// Waits until all that is staged is durable or refused: the callers of [`Store::land`] see to that. This caller has the turn to change
-    /// data, so no more is staged meanwhile.
+    /// Waits until all staged transactions are durable or refused: the callers of [`Store::land`] see to it. This
+    /// caller has the turn to change data, so no more is staged meanwhile.
     pub(crate) fn land_all(&self) {
         let ends = {
             let mut state = lock(&self.state);
@@ -593,7 +599,7 @@ impl Store {
     }
 }
 
-/// As [`Act`], with what it takes.
+/// The decisions of [`Act`], with their inputs.
 enum Next {
     Fly(Box<Flight>, Arc<Snapshot>),
     Apply(Coming),
@@ -616,7 +622,7 @@ impl Drop for Applying<'_> {
             state.staging.end_applying();
             state.staging.first()
         };
-        // Others may have waited for it. This caller looks what is to be done now, unless it has been told.
+        // Others may have waited for it. This caller looks for the next step, unless it has been told.
         if let Some(first) = first
             && (self.waiter.is_told() || !self.has_ended)
             && !self.store.planted.has(Mutant::NoPassing)
@@ -627,7 +633,8 @@ impl Drop for Applying<'_> {
 }
 
 impl State {
-    /// Stages what came while a caller had the turn to change data. Returns the keys of those that have something to do now.
+    /// Stages the transactions handed in while a caller had the turn to change data. Returns the keys of the callers
+    /// with something to do now.
     fn take_in(&mut self) -> Vec<u64> {
         let aside = self.staging.end_writing();
         if aside.is_empty() {
@@ -641,7 +648,7 @@ impl State {
         self.staging.first().into_iter().collect()
     }
 
-    /// Notes that what was coming is ready.
+    /// Notes the coming transactions as ready.
     fn applied(&mut self, coming: &Coming, snapshot: &Arc<Snapshot>) {
         let log = self.files.log();
         self.staging.applied(coming, snapshot).for_each(|record| {
@@ -649,8 +656,8 @@ impl State {
         });
     }
 
-    /// Notes what became of a flight that has run, and publishes what is durable now. Returns the keys of those that it was told, and the
-    /// data that was published before.
+    /// Notes the outcome of a flight, and publishes the data durable now. Returns the keys of the told callers, and the
+    /// data published before.
     fn settle(
         &mut self,
         flight: Flight,
@@ -663,7 +670,7 @@ impl State {
         if let Err(refusal) = outcome {
             return (self.staging.refuse(&CommitError::Refused(refusal)), None);
         }
-        // First, since a caller that was told may look.
+        // First, since a told caller may look.
         let before = std::mem::replace(&mut *lock(published), snapshot);
         let first = self.files.log().durable() - count + 1;
         let mut told = Vec::with_capacity(count as usize);

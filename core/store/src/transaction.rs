@@ -9,12 +9,13 @@ use std::sync::Arc;
 use vicus_flow::{BoxError, NoMemory};
 use vicus_rdf::{Changes, Encoded, Encoder, Graphs, Id, Interrupt, Kind, Snapshot, Unranked};
 
-/// Is asked at bounded steps of long work, which ends with its error.
+/// Is asked at bounded steps of long work. An error ends the work.
 pub type Ask = Arc<dyn Fn() -> Result<(), BoxError> + Send + Sync>;
 
-/// Changes that are made together or not at all. Dropped without [`Transaction::commit`], they are not made; nor are they after an error.
+/// Changes made together or not at all. Dropped without [`Transaction::commit`], they are not made; nor are they after
+/// an error.
 ///
-/// Ids are those of [`Transaction::snapshot`] as it was returned last, and those that [`Transaction::id`] has given since.
+/// Ids are those of the last [`Transaction::snapshot`], and those given by [`Transaction::id`] since.
 pub struct Transaction<'a> {
     store: &'a Store,
     writing: Writing<'a>,
@@ -22,9 +23,9 @@ pub struct Transaction<'a> {
     refused: u64,
     snapshot: Arc<Snapshot>,
     fresh: Unranked,
-    /// What became of quads since `snapshot`: whether they are there. Of several changes of a quad, the last one holds.
+    /// The changes of quads since `snapshot`: whether each is there. Of several changes of a quad, the last one holds.
     changes: Vec<([Id; 4], bool)>,
-    /// Whether something has failed, so that `snapshot` and `record` may have half of it.
+    /// Whether something has failed, so `snapshot` and `record` may have half of it.
     is_broken: bool,
     record: Writer,
     encoder: Encoder,
@@ -32,7 +33,7 @@ pub struct Transaction<'a> {
     pub(crate) ask: Ask,
 }
 
-/// What a transaction has come to.
+/// The result of a transaction.
 #[derive(Clone, Debug)]
 pub struct Committed {
     /// The data as this transaction left it.
@@ -52,8 +53,8 @@ impl<'a> Transaction<'a> {
     }
 
     /// From now on long work asks this function at bounded steps, and ends with its error: the last time before its
-    /// changes are staged for the drive. The transaction is then not made. See [`Store::write_asking`] for one that
-    /// asks while it waits to begin.
+    /// changes are staged for the drive. The transaction is then not made. See [`Store::write_asking`] for a
+    /// transaction that asks while it waits to begin.
     pub fn ask(&mut self, ask: Ask) {
         self.ask = ask;
     }
@@ -61,9 +62,9 @@ impl<'a> Transaction<'a> {
     /// The data with all changes so far.
     ///
     /// # Errors
-    /// There is not enough memory, data that is needed is damaged, or a change is none that the store can keep.
+    /// There is not enough memory, needed data is damaged, or the store can't keep a change.
     pub fn snapshot(&mut self) -> Result<Arc<Snapshot>, StoreError> {
-        // Terms that no quad needed are forgotten with it.
+        // Terms without quads are forgotten with it.
         let fresh = std::mem::replace(&mut self.fresh, self.snapshot.fresh().behind());
         self.sound(|this| this.apply(fresh))?;
         Ok(Arc::clone(&self.snapshot))
@@ -100,7 +101,7 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// What a function makes, unless something has failed before. If it fails, the transaction is broken.
+    /// The result of a function, unless something has failed before. If it fails, the transaction is broken.
     fn sound<T>(&mut self, function: impl FnOnce(&mut Self) -> Result<T, StoreError>) -> Result<T, StoreError> {
         if self.is_broken {
             return Err(StoreError::Broken);
@@ -110,10 +111,10 @@ impl<'a> Transaction<'a> {
         made
     }
 
-    /// The id of a term, which becomes one of the store's if it is none yet.
+    /// The id of a term. A new term becomes one of the store's.
     ///
     /// # Errors
-    /// As [`Transaction::snapshot`].
+    /// Those of [`Transaction::snapshot`].
     pub fn id(&mut self, term: TermRef<'_>) -> Result<Id, StoreError> {
         match self.encoder.term(term) {
             Encoded::Inlined(id) => Ok(id),
@@ -125,10 +126,10 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// As [`Transaction::id`], by the key of the term ([`vicus_rdf::term`]).
+    /// Like [`Transaction::id`], by the key of the term ([`vicus_rdf::term`]).
     ///
     /// # Errors
-    /// As [`Transaction::snapshot`]; or this is no key of such a term.
+    /// Those of [`Transaction::snapshot`]; or this is no key of such a term.
     pub fn id_of_key(&mut self, kind: Kind, key: &str) -> Result<Id, StoreError> {
         self.sound(|this| match Encoded::Key(kind, key).flaw() {
             Some(flaw) => Err(StoreError::NotKept(flaw)),
@@ -146,21 +147,21 @@ impl<'a> Transaction<'a> {
         self.changes.push((quad, false));
     }
 
-    /// Makes changes that were prepared with the last snapshot: [`Transaction::snapshot`] was called before, and no other ones with
-    /// new terms were made since. New terms without quads to insert are not kept.
+    /// Makes changes prepared with the last snapshot: [`Transaction::snapshot`] was called before, and no other ones
+    /// with new terms were made since. New terms without quads to insert are not kept.
     ///
     /// # Panics
     /// There are other new terms since.
     pub fn change(&mut self, changes: Changes) {
         let Changes { fresh, inserts, mut deletes } = changes;
         if inserts.is_empty() {
-            // A quad with a term that the data lacks is not there.
+            // A quad with a term unknown to the data is not there.
             deletes.retain(|quad| !quad.iter().any(|&id| id.is_computed() && fresh.has(id)));
         } else if !fresh.is_empty() {
             assert!(self.fresh.is_empty(), "the new terms of changes follow those of the last snapshot");
             self.fresh = fresh;
         }
-        // What is deleted and inserted is there afterwards.
+        // A quad both deleted and inserted is there afterwards.
         self.changes.extend(deletes.into_iter().map(|quad| (quad, false)));
         self.changes.extend(inserts.into_iter().map(|quad| (quad, true)));
     }
@@ -168,7 +169,7 @@ impl<'a> Transaction<'a> {
     /// From now on there are no quads in these graphs. The record has the graphs, and not their quads.
     ///
     /// # Errors
-    /// As [`Transaction::snapshot`].
+    /// Those of [`Transaction::snapshot`].
     pub fn clear(&mut self, graphs: Graphs) -> Result<(), StoreError> {
         if graphs.rows(&*self.snapshot()?).is_empty() {
             return Ok(());
@@ -183,11 +184,12 @@ impl<'a> Transaction<'a> {
         })
     }
 
-    /// From now on, the quads that are in a graph now are in another one, too. A graph is an id of the last snapshot, or [`Id::UNBOUND`];
-    /// `fresh` has the name of the other one, if the snapshot does not. The record has the graphs, and not their quads.
+    /// From now on, the quads now in a graph are in another one, too. A graph is an id of the last snapshot, or
+    /// [`Id::UNBOUND`]; `fresh` has the name of the other one, if the snapshot does not. The record has the graphs, and
+    /// not their quads.
     ///
     /// # Errors
-    /// As [`Transaction::snapshot`].
+    /// Those of [`Transaction::snapshot`].
     ///
     /// # Panics
     /// There are other new terms since the last snapshot.
@@ -210,7 +212,7 @@ impl<'a> Transaction<'a> {
         })
     }
 
-    /// Goes on with a snapshot that the record leads to.
+    /// Goes on with the snapshot made by the record.
     fn follow(&mut self, snapshot: Snapshot) -> Result<(), StoreError> {
         if let Some(flaw) = self.record.flaw() {
             return Err(StoreError::NotKept(flaw));
@@ -220,10 +222,10 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// As [`Transaction::insert`], by terms.
+    /// Like [`Transaction::insert`], by terms.
     ///
     /// # Errors
-    /// As [`Transaction::snapshot`].
+    /// Those of [`Transaction::snapshot`].
     pub fn insert_quad(&mut self, quad: QuadRef<'_>) -> Result<(), StoreError> {
         let graph = match quad.graph_name {
             GraphNameRef::DefaultGraph => Id::UNBOUND,
@@ -236,10 +238,10 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// As [`Transaction::delete`], by terms.
+    /// Like [`Transaction::delete`], by terms.
     ///
     /// # Errors
-    /// As [`Transaction::snapshot`].
+    /// Those of [`Transaction::snapshot`].
     pub fn delete_quad(&mut self, quad: QuadRef<'_>) -> Result<(), StoreError> {
         let graph = match quad.graph_name {
             GraphNameRef::DefaultGraph => Some(Id::UNBOUND),
@@ -256,7 +258,7 @@ impl<'a> Transaction<'a> {
     /// The id of a term if the store has it, or this transaction has made it.
     ///
     /// # Errors
-    /// As [`Transaction::snapshot`].
+    /// Those of [`Transaction::snapshot`].
     pub fn find(&mut self, term: TermRef<'_>) -> Result<Option<Id>, StoreError> {
         match self.encoder.term(term) {
             Encoded::Inlined(id) => Ok(Some(id)),
@@ -269,20 +271,22 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Makes the changes durable, then visible to readers. Waits for the drive, alone or together with other transactions.
+    /// Makes the changes durable, then visible to readers. Waits for the drive, alone or together with other
+    /// transactions.
     ///
     /// # Errors
-    /// The changes are not made, as they aren't if a change had failed before; or it is [in doubt](CommitError::in_doubt) whether they are.
+    /// The changes are not made, because the commit or an earlier change failed; or it is [in
+    /// doubt](CommitError::in_doubt) whether they are.
     pub fn commit(mut self) -> Result<Committed, CommitError> {
         let snapshot = self.snapshot()?;
-        // Terms may have been looked for in vain where bytes were lost, and quads left out that have them.
+        // Terms may have been looked for in vain in lost bytes, and their quads left out.
         snapshot.check_kept().map_err(StoreError::given_up)?;
         let Transaction { store, writing, record, refused, ask, .. } = self;
         if record.is_empty() {
             return Ok(Committed { snapshot, number: None });
         }
         let record = record.finish();
-        // The last time: what is staged can't be taken back.
+        // The last time: staged changes can't be taken back.
         ask().map_err(StoreError::given_up)?;
         let waiter = store.stage(record, Arc::clone(&snapshot), refused)?;
         // The next writer begins while the drive works.
@@ -316,14 +320,14 @@ pub(crate) fn last_of_each(mut changes: Vec<([Id; 4], bool)>, interrupt: &Interr
     changes
 }
 
-/// The id of a term with this key, which is added to the fresh ones if the snapshot does not have it.
+/// The id of a term with this key. The term is added to the fresh ones if the snapshot does not have it.
 pub(crate) fn id_of(snapshot: &Snapshot, fresh: &mut Unranked, kind: Kind, key: &str) -> Result<Id, StoreError> {
     Ok(snapshot.read_part_by(|| snapshot.find_or_add(fresh, kind, key)).map_err(StoreError::given_up)??)
 }
 
-/// Changes that don't depend on what is there, as those of INSERT DATA and DELETE DATA: quads that shall be there, and quads that shall not.
-/// They are made together or not at all. They hold up no other writer, wait for no turn, and all batches that share a sync are applied
-/// together, so many small ones are several times as fast as transactions.
+/// Changes independent of the present data, as those of INSERT DATA and DELETE DATA: quads that shall be there, and
+/// quads that shall not. They are made together or not at all. They hold up no other writer, wait for no turn, and all
+/// batches of one sync are applied together, so many small ones are several times as fast as transactions.
 #[derive(Debug, Default)]
 pub struct Batch {
     editor: Editor,
@@ -357,10 +361,11 @@ impl Batch {
         self.set(quad, false);
     }
 
-    /// Makes the changes durable, then visible to readers. The number of the record in the log; `None` if there are no changes.
+    /// Makes the changes durable, then visible to readers. The number of the record in the log; `None` if there are no
+    /// changes.
     ///
     /// # Errors
-    /// As [`Transaction::commit`].
+    /// Those of [`Transaction::commit`].
     pub fn commit(self, store: &Store) -> Result<Option<u64>, CommitError> {
         let Some(record) = self.editor.finish().map_err(StoreError::NotKept)? else { return Ok(None) };
         let waiter = store.hand_in(record)?;

@@ -1,4 +1,4 @@
-//! How callers wait for each other: in the order in which they came.
+//! Callers' waits for each other, in the order of their arrival.
 
 use crate::sync::{Mutex, MutexGuard};
 use std::collections::BTreeSet;
@@ -7,19 +7,19 @@ use std::sync::PoisonError;
 
 /// How a caller waits until another one has done something. Below the worlds nothing blocks a thread, so they say how.
 ///
-/// An implementation has some mutexes with a condition variable each, and chooses one by the key. `wait` calls `ready` with the mutex
-/// locked, and goes on waiting while it says no; `wake` locks the mutex and wakes all that wait there.
+/// An implementation has some mutexes with a condition variable each, and chooses one by the key. `wait` calls `ready`
+/// with the mutex locked, and goes on waiting while it says no; `wake` locks the mutex and wakes all waiters there.
 pub trait Waiting: fmt::Debug + Send + Sync {
     /// Returns when `ready` has said so. It is asked at once, and again after each [`Waiting::wake`] with this key.
     fn wait(&self, key: u64, ready: &mut dyn FnMut() -> bool);
 
-    /// As [`Waiting::wait`], but returns in any case when about so many nanoseconds are over.
+    /// Like [`Waiting::wait`], but returns in any case after about this number of nanoseconds.
     fn wait_at_most(&self, key: u64, ns: u64, ready: &mut dyn FnMut() -> bool);
 
-    /// What callers with this key wait for may have happened.
+    /// The event awaited by callers with this key may have happened.
     fn wake(&self, key: u64);
 
-    /// Nanoseconds since any moment that stays the same; they never go back.
+    /// Nanoseconds since any fixed moment; they never go back.
     fn now_ns(&self) -> u64;
 }
 
@@ -41,10 +41,10 @@ impl Waiting for NoWaiting {
     }
 }
 
-/// A caller that waits for its turn is asked so often whether it still does.
+/// How often a caller waiting for its turn is asked whether it still waits.
 const BETWEEN_QUESTIONS_NS: u64 = 20_000_000;
 
-/// A thing that one caller has at a time.
+/// A thing for one caller at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Turns(Mutex<Numbers>);
 
@@ -52,7 +52,7 @@ pub(crate) struct Turns(Mutex<Numbers>);
 struct Numbers {
     next: u64,
     current: u64,
-    /// Of those that wait, the ones that have gone. Invariant: `current` is none of them.
+    /// The waiting numbers whose callers have gone. Invariant: `current` is none of them.
     gone: BTreeSet<u64>,
 }
 
@@ -67,7 +67,7 @@ impl Numbers {
     }
 }
 
-/// The caller that has it; ends when dropped.
+/// The caller with the turn; it ends when dropped.
 pub(crate) struct Turn<'a> {
     turns: &'a Turns,
     waiting: &'a dyn Waiting,
@@ -92,7 +92,7 @@ impl Turns {
         Turn { turns: self, waiting }
     }
 
-    /// Waits for the caller's turn, and asks now and then whether it is to be waited for; else returns that error.
+    /// Waits for the caller's turn, and asks now and then whether to go on waiting; else returns that error.
     pub(crate) fn wait_asking<'a, E>(
         &'a self,
         waiting: &'a dyn Waiting,
@@ -141,7 +141,7 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// A panic of another caller leaves what is locked as valid as it was: it is only changed in single steps.
+/// A panic of another caller leaves the locked data as valid as before: it is only changed in single steps.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,8 @@
-//! Models of commits: every order in which callers hand in, apply, fly and land, on the fake disk and with real snapshots.
+//! Models of commits: every order in which callers hand in, apply, fly and land, on the fake disk and with real
+//! snapshots.
 //!
-//! Whatever the order, each caller is told once and none waits for ever (loom finds a deadlock), what is acknowledged is in the log in the order
-//! of its numbers, and readers see what the log has.
+//! In every order, each caller is told once and none waits for ever (loom finds a deadlock), acknowledged records are
+//! in the log in the order of their numbers, and readers see the log's content.
 
 use super::*;
 use crate::mutant::Mutant;
@@ -53,12 +54,12 @@ impl Waiting for Places {
     }
 
     fn now_ns(&self) -> u64 {
-        // A sync takes a time, so that a next flight waits for others.
+        // A sync takes a time, so a next flight waits for others.
         self.now_ns.fetch_add(1, Ordering::Relaxed)
     }
 }
 
-/// What a caller does.
+/// The action of a caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum What {
     /// Inserts a quad of its own, and the common one, by a batch.
@@ -104,10 +105,10 @@ fn commit(store: &Store, caller: usize, what: What) -> Result<u64, CommitError> 
     Ok(number)
 }
 
-/// Callers who commit at the same time; an operation of the disk may fail.
+/// Callers with commits at the same time; an operation of the disk may fail.
 fn explore(callers: &'static [What], failure: Option<(u64, Failure)>, mutant: Option<Mutant>) {
     let mut builder = loom::model::Builder::new();
-    // A disk that fails is explored for several operations.
+    // A failing disk is explored for several operations.
     builder.preemption_bound = Some(if failure.is_some() { 2 } else { 3 });
     builder.max_branches = 10_000;
     // A model's own thread has little stack.

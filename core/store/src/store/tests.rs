@@ -28,7 +28,8 @@ fn record(subject: usize) -> Vec<u8> {
     editor.finish().expect("its term has no flaw").expect("there are changes")
 }
 
-/// A base of some pages, of which this one is damaged. Opened anew, unless opening finds the damage; `None` behind the last page.
+/// A base of some pages, of which this one is damaged. Opened anew, unless opening finds the damage; `None` behind the
+/// last page.
 fn damaged(page: usize) -> Option<(FakeDisk, Result<Store, StoreError>)> {
     let disk = FakeDisk::new(7);
     let store = Store::create(Arc::new(disk.process(1)), 7, Arc::new(NoWaiting)).unwrap();
@@ -110,8 +111,8 @@ fn take_off(store: &Store, waiter: &Waiter) -> (Flight, Arc<Snapshot>) {
     (state.files.log().take_off().expect("what is ready is staged"), snapshot)
 }
 
-/// Power goes at any operation of a second flight, whose transactions were applied before the first one had landed. Which ones are there
-/// afterwards is what was told, or all of the second flight or none.
+/// Power goes at any operation of a second flight, whose transactions were applied before the first one had landed.
+/// Which ones are there afterwards is what was told, or all of the second flight or none.
 #[test]
 fn what_is_applied_while_a_flight_is_on_its_way_is_durable_with_its_own() {
     for operations in 0..3 {

@@ -1,4 +1,5 @@
-//! Whatever the update path acknowledges is there when the store is opened again; what could not be read then is refused.
+//! Whatever the update path acknowledges is there when the store is opened again; what could not be read then is
+//! refused.
 
 use crate::model::Dice;
 use oxrdf::{BlankNode, GraphName, Literal, NamedNode, Quad, Term, Triple};

@@ -12,7 +12,8 @@ use vicus_store::{Batch, CommitError, NoWaiting, Store, StoreError, Transaction}
 
 pub(crate) type Quads = BTreeSet<String>;
 
-/// Numbers by chance: xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled", 2016).
+/// Numbers by chance: xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled",
+/// 2016).
 #[derive(Clone)]
 pub(crate) struct Dice(u64);
 

@@ -184,7 +184,8 @@ fn a_backup_is_a_store_of_its_own_and_needs_a_place_without_one() {
     assert_eq!(again.to_string(), "fake/ holds a store already");
 }
 
-/// Makes a store of 9,000 quads, whose texts come first in its base file and are more than a page, and returns that file's name.
+/// Makes a store of 9,000 quads, whose texts come first in its base file and are more than a page, and returns that
+/// file's name.
 fn loaded(disk: &FakeDisk) -> String {
     let store = create(disk);
     // Texts of digits in no order, so that compressed they have several pages.
@@ -292,8 +293,9 @@ fn a_change_that_needs_a_damaged_page_is_refused_with_its_place() {
     assert!(check(&disk.process(3), &mut |_, _| {}).unwrap_err().to_string().contains(&name));
 }
 
-/// What happened: the snapshot kept the new terms of changes without quads, so the next changes, which came with other new terms, made the
-/// transaction panic. An update whose first operation found nothing and whose second one inserted a new term did so.
+/// What happened: the snapshot kept the new terms of changes without quads, so the next changes, which came with other
+/// new terms, made the transaction panic. An update whose first operation found nothing and whose second one inserted a
+/// new term did so.
 #[test]
 fn new_terms_without_quads_are_forgotten_with_the_next_snapshot() {
     let disk = FakeDisk::new(1);
@@ -317,8 +319,8 @@ fn new_terms_without_quads_are_forgotten_with_the_next_snapshot() {
     assert_eq!(found, ["<http://e/b> <http://e/b> <http://e/b> ".to_owned()].into());
 }
 
-/// What happened: a transaction went on after an error, and its commit acknowledged part of it: a record whose step broke off, so that the
-/// store could not be opened again.
+/// What happened: a transaction went on after an error, and its commit acknowledged part of it: a record whose step
+/// broke off, so that the store could not be opened again.
 #[test]
 fn a_transaction_that_has_failed_is_not_committed_and_the_store_can_be_opened() {
     let whole = FakeDisk::new(1);
@@ -350,8 +352,8 @@ fn a_transaction_that_has_failed_is_not_committed_and_the_store_can_be_opened() 
     assert!(failed > 0, "some page is needed for a change");
 }
 
-/// What happened: a merge was due by the quads that differ from the base alone. Quads that were inserted and deleted again, over and over,
-/// made the log, the new terms and the time to open the store grow without bound.
+/// What happened: a merge was due by the quads that differ from the base alone. Quads that were inserted and deleted
+/// again, over and over, made the log, the new terms and the time to open the store grow without bound.
 #[test]
 fn a_merge_is_due_when_changes_were_undone_too() {
     let disk = FakeDisk::new(1);
@@ -382,7 +384,8 @@ fn a_merge_is_due_when_changes_were_undone_too() {
     }
 }
 
-/// What happened: a store with 100,000 commits of one quad each took 0.7 s to open, because a merge was due by quads and bytes alone.
+/// What happened: a store with 100,000 commits of one quad each took 0.7 s to open, because a merge was due by quads
+/// and bytes alone.
 #[test]
 fn a_merge_is_due_by_the_number_of_commits() {
     let disk = FakeDisk::new(1);
@@ -412,8 +415,8 @@ fn a_merge_is_due_by_the_number_of_commits() {
     assert!(store.is_merge_due() && store.merge(&mut |_| {}).unwrap() && !store.is_merge_due_when_idle());
 }
 
-/// Many records are applied together when a store is opened, and a few at a time when they came: both make the same data, among them terms
-/// that come, go and come again, and terms that the base has.
+/// Many records are applied together when a store is opened, and a few at a time when they came: both make the same
+/// data, among them terms that come, go and come again, and terms that the base has.
 #[test]
 fn records_that_are_applied_together_make_what_they_made_one_by_one() {
     for seed in 0..20 {
@@ -450,8 +453,8 @@ fn records_that_are_applied_together_make_what_they_made_one_by_one() {
     }
 }
 
-/// What happened: a change that would have made a new base in memory read all rows for it, so one damaged page refused every change, and the
-/// store could not even be opened to read.
+/// What happened: a change that would have made a new base in memory read all rows for it, so one damaged page refused
+/// every change, and the store could not even be opened to read.
 #[test]
 fn many_changes_beside_a_damaged_page_need_no_more_than_few() {
     let disk = FakeDisk::new(1);
@@ -547,7 +550,8 @@ fn a_clear_of_nothing_has_no_record() {
     assert_eq!(transaction.commit().unwrap().number, None);
 }
 
-/// What happened: LOCK was removed by hand, a second process opened the store, and what the first one acknowledged then was lost.
+/// What happened: LOCK was removed by hand, a second process opened the store, and what the first one acknowledged then
+/// was lost.
 #[test]
 fn a_writer_whose_lock_was_removed_acknowledges_nothing() {
     for reopened in [false, true] {

@@ -59,7 +59,8 @@ fn goes_on(disk: &FakeDisk, expected: &Quads) {
     }
 }
 
-/// What happened: a record that was acknowledged and could not be read kept the whole store from being opened, for good.
+/// What happened: a record that was acknowledged and could not be read kept the whole store from being opened, for
+/// good.
 #[test]
 fn a_record_without_sense_leaves_what_is_before_it() {
     for has_base in [false, true] {

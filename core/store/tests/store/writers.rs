@@ -160,7 +160,8 @@ fn writers_go_on_while_a_new_base_is_written() {
     }
 }
 
-/// Some of the transactions that were staged behind one that fails are refused, too; none of them is lost that was acknowledged.
+/// Some of the transactions that were staged behind one that fails are refused, too; none of them is lost that was
+/// acknowledged.
 #[test]
 fn a_failure_among_many_writers_refuses_what_was_built_on_it() {
     for seed in 0..12 {
