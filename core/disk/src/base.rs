@@ -7,11 +7,12 @@
 //!  end-64 trailer   where the table is, its checksum, a checksum of the trailer
 //! ```
 //!
-//! A file is opened by its header, its trailer and its table: 64 bytes of table for each MiB. A page is checked against its checksum
-//! when its bytes are asked for the first time; a bitmap says which pages were. The trailer's checksum covers the table's, which covers
-//! those of all pages: together with the length it is the file's [`Fingerprint`], by which a manifest names this file and no other.
+//! A file is opened by its header, its trailer and its table: 64 bytes of table for each MiB. A page is checked against
+//! its checksum when its bytes are asked for the first time; a bitmap marks the checked pages. The trailer's checksum
+//! covers the table's, and the table's covers those of all pages: together with the length it is the file's
+//! [`Fingerprint`]. By it a manifest names this file and no other.
 //!
-//! Checksums are CRC-32C (Castagnoli), for which x86-64 and AArch64 have an instruction: any burst of errors up to 32 bits is
+//! Checksums are CRC-32C (Castagnoli), with an instruction on x86-64 and AArch64: any burst of errors up to 32 bits is
 //! found, and other damage but for one time in 2^32.
 
 use crate::error::{Damage, DiskError};
@@ -29,7 +30,7 @@ const END_MAGIC: &[u8; 8] = b"VICUSEND";
 const VERSION: u32 = 1;
 const HEADER: usize = 64;
 const TRAILER: usize = 64;
-/// What sections begin at a multiple of: a cache line.
+/// Sections begin at multiples of this: a cache line.
 const ALIGNMENT: u64 = 64;
 /// A section's name, padded with zeros.
 const NAME: usize = 24;
@@ -37,15 +38,15 @@ const SECTION_ENTRY: usize = NAME + 16;
 /// How much is written in one operation.
 const WRITTEN_AT_ONCE: usize = 16 * PAGE;
 
-// The words of a section are little endian in the file, and read where they are mapped.
+// The words of a section are little endian in the file, and read in the mapping.
 const _: () = assert!(cfg!(target_endian = "little"), "base files are mapped, and their words are little endian");
 
-/// What tells a base file from all others: its length, and a checksum that covers all of it.
+/// Identifies a base file among all others: its length, and a checksum over all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint {
     /// The file's length.
     pub bytes: u64,
-    /// The trailer's checksum, which covers the table's, which covers those of all pages.
+    /// The trailer's checksum: it covers the table's, and the table's covers those of all pages.
     pub checksum: u32,
 }
 
@@ -71,7 +72,7 @@ pub struct Fingerprint {
 #[derive(Debug)]
 pub struct BaseWriter {
     file: Arc<dyn File>,
-    /// What was not yet written, from a page's beginning.
+    /// The bytes not yet written, from a page's beginning.
     buffer: Vec<u8>,
     /// How much was written.
     written: u64,
@@ -81,7 +82,7 @@ pub struct BaseWriter {
 }
 
 impl BaseWriter {
-    /// Begins a file of this kind, which is a word of eight bytes that [`BaseFile::open`] must repeat.
+    /// Begins a file of this kind, a word of eight bytes for [`BaseFile::open`] to repeat.
     ///
     /// # Errors
     /// There is a file of this name, or the system refuses.
@@ -96,7 +97,7 @@ impl BaseWriter {
         Ok(BaseWriter { file, buffer: header.to_vec(), written: 0, pages, sections, kind })
     }
 
-    /// Begins the next section. Its name has at most 24 bytes and is this file's only one like that.
+    /// Begins the next section. Its name has at most 24 bytes and is unique in this file.
     ///
     /// # Errors
     /// The system refuses.
@@ -126,7 +127,7 @@ impl BaseWriter {
     /// Adds words to the section.
     ///
     /// # Errors
-    /// As [`BaseWriter::write`].
+    /// Those of [`BaseWriter::write`].
     pub fn write_words(&mut self, mut words: &[u64]) -> Result<(), DiskError> {
         let mut bytes = [0; 4096];
         while !words.is_empty() {
@@ -143,7 +144,7 @@ impl BaseWriter {
     /// Ends the file, and syncs it. Its name lasts only after [`Directory::sync`].
     ///
     /// # Errors
-    /// As [`BaseWriter::write`].
+    /// Those of [`BaseWriter::write`].
     pub fn finish(mut self) -> Result<Fingerprint, DiskError> {
         let table_at = self.pad()?;
         let buffer = std::mem::take(&mut self.buffer);
@@ -173,7 +174,7 @@ impl BaseWriter {
         Ok(Fingerprint { bytes, checksum })
     }
 
-    /// Fills with zeros up to where a section may begin, and says where that is.
+    /// Fills with zeros up to the next possible beginning of a section, and gives this place.
     fn pad(&mut self) -> Result<u64, DiskError> {
         let here = self.written + self.buffer.len() as u64;
         let padded = here.next_multiple_of(ALIGNMENT);
@@ -183,7 +184,7 @@ impl BaseWriter {
     }
 
     fn write_if_full(&mut self) -> Result<(), DiskError> {
-        // Sections begin at multiples of a number that divides this one.
+        // Sections begin at multiples of a divisor of this number.
         debug_assert!(self.buffer.len() <= WRITTEN_AT_ONCE);
         if self.buffer.len() == WRITTEN_AT_ONCE {
             let mut buffer = std::mem::take(&mut self.buffer);
@@ -216,12 +217,12 @@ pub(crate) fn sealed(bytes: &[u8]) -> Option<u32> {
     (crc32c::crc32c(body) == checksum).then_some(checksum)
 }
 
-/// The number at a place in bytes that are long enough.
+/// The number at a place in bytes of sufficient length.
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
-/// The number at a place in bytes that are long enough.
+/// The number at a place in bytes of sufficient length.
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
@@ -230,13 +231,13 @@ pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
 pub struct BaseFile {
     path: String,
     bytes: Mapping,
-    /// Where the table begins, and the pages end.
+    /// The beginning of the table, and the end of the pages.
     table: usize,
     sections: Vec<(String, Range<usize>)>,
-    /// Where the pages' checksums begin.
+    /// The beginning of the pages' checksums.
     checksums: usize,
-    /// A bit for each page that was checked and found right. Readers race here at worst to check a page twice, and the bytes don't
-    /// change, so no order of memory is needed.
+    /// A bit for each page checked and found right. Readers race here at worst to check a page twice, and the bytes
+    /// don't change, so no order of memory is needed.
     right: Box<[AtomicU64]>,
 }
 
@@ -244,7 +245,7 @@ impl BaseFile {
     /// Opens a file of this kind; the one with this fingerprint, if it is given. No page is read.
     ///
     /// # Errors
-    /// It is another file, of a newer format, cut, or damaged where it says what is in it.
+    /// It is another file, of a newer format, cut, or damaged in its description of its content.
     pub fn open(
         directory: &dyn Directory,
         name: &str,
@@ -254,7 +255,7 @@ impl BaseFile {
         BaseFile::open_before_rename(directory, name, name, kind, fingerprint)
     }
 
-    /// As [`BaseFile::open`], with another name in errors: the one that the file will have.
+    /// Like [`BaseFile::open`], with another name in errors: the file's future one.
     pub(crate) fn open_before_rename(
         directory: &dyn Directory,
         name: &str,
@@ -295,7 +296,7 @@ impl BaseFile {
             return Err(damaged(trailer_at, &what));
         }
         let (table_at, count) = (u64_at(trailer, 8), u64_at(trailer, 16));
-        // The trailer is right, so these numbers are those that were written; they are checked all the same before they are used.
+        // The trailer is right, so these numbers are as written; they are checked all the same before they are used.
         let layout = || -> Option<(usize, usize)> {
             let table = usize::try_from(table_at).ok().filter(|&at| at >= HEADER && at <= trailer_at)?;
             let checksums = table.checked_add(usize::try_from(count).ok()?.checked_mul(SECTION_ENTRY)?)?;
@@ -337,9 +338,9 @@ impl BaseFile {
         self.sections.iter().map(|(name, _)| &name[..])
     }
 
-    /// The damage that the file was shortened or written to since it was opened, or that its drive could not read it:
-    /// what was read of it may be zeros, or other bytes than those that were checked. Asked after a read, it answers
-    /// for that read. Takes a call of the system.
+    /// The damage if the file was shortened or written to since it was opened, or if its drive could not read it: the
+    /// bytes read may be zeros, or differ from the checked ones. Asked after a read, it answers for that read. Takes a
+    /// call of the system.
     pub fn lost(&self) -> Option<Damage> {
         let what = "it was shortened while it was open, or its drive can't read it; \
                     put a copy of the file or of the store in its place, and start this process anew";
@@ -352,10 +353,10 @@ impl BaseFile {
         self.bytes.was_written().then(|| damage(0, what))
     }
 
-    /// Checks all pages, also those that were found right before.
+    /// Checks all pages, also those found right before.
     ///
     /// # Errors
-    /// The first page that is not as it was written.
+    /// The first page changed since it was written.
     pub fn verify(&self) -> Result<(), Box<Damage>> {
         (0..self.pages()).try_for_each(|page| self.check_page(page))
     }
@@ -368,7 +369,7 @@ impl BaseFile {
         self.right[page / 64].load(Ordering::Relaxed) & (1 << (page % 64)) != 0
     }
 
-    /// Checks the pages of a range of bytes that were not checked yet.
+    /// Checks the unchecked pages of a range of bytes.
     #[inline]
     fn ensure(&self, range: Range<usize>) -> Result<(), Box<Damage>> {
         let (first, last) = (range.start / PAGE, range.end.saturating_sub(1).max(range.start) / PAGE);
@@ -403,7 +404,7 @@ impl fmt::Debug for BaseFile {
     }
 }
 
-/// A part of a base file, which it keeps open.
+/// A part of a base file. It keeps the file open.
 #[derive(Clone, Debug)]
 pub struct Section {
     file: Arc<BaseFile>,
@@ -421,19 +422,19 @@ impl Section {
         self.range.is_empty()
     }
 
-    /// The damage that bytes from here on are as they were written, and make no sense to their reader.
+    /// The damage of bytes from here on that are as they were written, and make no sense to their reader.
     pub fn senseless(&self, at: usize, what: &str) -> Damage {
         let offset = (self.range.start + at) as u64;
         Damage { file: self.file.path.clone(), offset, what: what.to_owned() }
     }
 
-    /// Some of its bytes, whose pages are checked if they never were. Later calls cost a test of a bit.
+    /// Some of its bytes; their pages are checked if they never were. Later calls cost a test of a bit.
     ///
     /// # Errors
     /// A page is not as it was written.
     ///
     /// # Panics
-    /// The section ends before that.
+    /// The section ends before.
     #[inline]
     pub fn bytes(&self, range: Range<usize>) -> Result<&[u8], Box<Damage>> {
         assert!(range.start <= range.end && range.end <= self.len(), "{range:?} of {} bytes", self.len());
@@ -448,25 +449,25 @@ impl Section {
     /// A page is not as it was written.
     ///
     /// # Panics
-    /// The section ends before that.
+    /// The section ends before.
     #[inline]
     pub fn words(&self, range: Range<usize>) -> Result<&[u64], Box<Damage>> {
         self.bytes(range.start * 8..range.end * 8).map(as_words)
     }
 
-    /// All its bytes, of which none is checked: for a hot loop that reads single rows, and has asked for their range by
-    /// [`Section::bytes`] before.
+    /// All its bytes, unchecked: for a hot loop over single rows that has asked for their range by [`Section::bytes`]
+    /// before.
     #[inline]
     pub fn unchecked(&self) -> &[u8] {
         &self.file.bytes[self.range.clone()]
     }
 }
 
-/// Bytes as words, which they are: a section begins at a multiple of 64 in a mapping that begins at a multiple of 8.
+/// Bytes as words: a section begins at a multiple of 64 in a mapping that begins at a multiple of 8.
 #[inline]
 fn as_words(bytes: &[u8]) -> &[u64] {
     #[expect(unsafe_code, reason = "reads mapped bytes as words")]
-    // SAFETY: all bits of a word are valid, whatever the bytes are.
+    // SAFETY: all bits of a word are valid, for any bytes.
     let (before, words, after) = unsafe { bytes.align_to::<u64>() };
     assert!(before.is_empty() && after.is_empty(), "a mapping begins at a multiple of 8");
     words

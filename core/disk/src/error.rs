@@ -3,14 +3,14 @@
 use std::fmt;
 use vicus_files::{FileError, LockError};
 
-/// A place in a file that is not as it was written.
+/// A place in a file that differs from the bytes written there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// The file's path.
     pub file: String,
-    /// Where the damaged part begins, in bytes from the file's beginning.
+    /// The beginning of the damaged part, in bytes from the file's beginning.
     pub offset: u64,
-    /// What is wrong there.
+    /// The fault there.
     pub what: String,
 }
 
@@ -35,7 +35,7 @@ pub enum DiskError {
     Foreign {
         /// The file's path.
         file: String,
-        /// What was expected.
+        /// The expected file or form.
         expected: &'static str,
     },
     /// A file was written by a newer version of Vicus.
@@ -44,7 +44,7 @@ pub enum DiskError {
         file: String,
         /// The version of its format.
         version: u32,
-        /// The newest version that can be read.
+        /// The newest readable version.
         newest: u32,
     },
     /// The directory holds no store.

@@ -1,7 +1,7 @@
-//! What outlasts a crash: checksummed base files, a write-ahead log, and a manifest that says which of them are valid.
+//! Durable files: checksummed base files, a write-ahead log, and a manifest that names the valid ones.
 //!
-//! All of it carries bytes. What these mean is core/rdf's business, so that this crate's tests, which lose power at every operation
-//! of many programs, build and run in seconds.
+//! All of it carries bytes. Their meaning is core/rdf's business, so this crate's tests, with a loss of power at every
+//! operation of many programs, build and run in seconds.
 //!
 //! ```text
 //!  StoreFiles   one process writes: the lock, the manifest, the log, new generations of base files
@@ -11,13 +11,13 @@
 //!    └─ Log        log-NUMBER: segments of frames; a frame is one sync's records, all or none
 //! ```
 //!
-//! **What is promised.** A record that [`Log`] has acknowledged is there after a crash, and so are all before it. One that was not
-//! acknowledged is there wholly or not at all, and only if all before it are. After a failure each operation says which of the two it
-//! is: surely not there, or in doubt until the store is opened again. A page that the drive returns wrong is found
-//! by its checksum before its bytes are used, and named.
+//! **Promises.** A record acknowledged by [`Log`] is there after a crash, and so are all before it. An unacknowledged
+//! one is there wholly or not at all, and only if all before it are. After a failure each operation names one of two
+//! cases: surely not there, or in doubt until the store is opened again. A page returned wrong by the drive is found by
+//! its checksum before its bytes are used, and named.
 //!
-//! **What is assumed** of the directory stands in core/files. Above all: a sync that succeeds after one that failed proves
-//! nothing, so nothing that was under a failed sync is relied upon. It is written again under another name, or given up.
+//! **Assumptions** on the directory stand in core/files. Above all: a successful sync after a failed one proves
+//! nothing, so nothing under a failed sync is relied upon. It is written again under another name, or given up.
 
 mod base;
 mod error;

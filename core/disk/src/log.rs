@@ -1,25 +1,28 @@
-//! The write-ahead log: records that are durable when they are acknowledged.
+//! The write-ahead log: its records are durable when they are acknowledged.
 //!
-//! **Group commit.** Records are staged in memory. A *flight* takes all that are staged, writes them as one frame, and syncs once; records
-//! that come meanwhile wait for the next flight. A flight is a value that does its work without the log, so that the caller holds no
-//! lock while the drive works: [`Log::take_off`], [`Flight::run`], [`Log::land`]. [`Log::flush`] is all three.
+//! **Group commit.** Records are staged in memory. A *flight* takes all staged ones, writes them as one frame, and
+//! syncs once; records that come meanwhile wait for the next flight. A flight is a value that does its work without the
+//! log, so the caller holds no lock while the drive works: [`Log::take_off`], [`Flight::run`], [`Log::land`].
+//! [`Log::flush`] is all three.
 //!
-//! **A frame is all or nothing**, also for its records: of two records in one flight, power loss may keep the second's sectors alone. And the
-//! next frame is written only when the last one is synced. So behind a torn frame there is nothing, and a frame that is not right and has
-//! one behind it was damaged later.
+//! **A frame is all or nothing**, also for its records: of two records in one flight, power loss may keep the second's
+//! sectors alone. And the next frame is written only when the last one is synced. So nothing is behind a torn frame,
+//! and a wrong frame with another one behind it was damaged later.
 //!
-//! **After a failure** the segment is never written again: the system may have dropped what it could not write, and would report the
-//! next sync as successful. The flight cuts the segment to what was there before. If that lasts, the records are surely not there;
-//! otherwise they are *in doubt*: there or not when the store is opened again. Records that were staged after them are refused, too,
-//! because they may build on them. The next flight begins a new segment, whose header says with which sequence number it goes on;
-//! what an older segment has from there on is not part of the log any more.
+//! **After a failure** the segment is never written again: the system may have dropped the bytes it could not write,
+//! and would report the next sync as successful. The flight cuts the segment to its former content. If this lasts, the
+//! records are surely not there; otherwise they are *in doubt*: there or not when the store is opened again. Records
+//! staged after them are refused, too, because they may build on them. The next flight begins a new segment, and the
+//! segment's header gives the sequence number it goes on with; the records of an older segment from this number on are
+//! not part of the log any more.
 //!
-//! **A lock that was lost**, because its file or the directory was removed or replaced by hand, lets another process write. So each flight
-//! looks for it before it writes, and again before its records are acknowledged.
+//! **A lost lock**, with its file or the directory removed or replaced by hand, lets another process write. So each
+//! flight looks for it before it writes, and again before its records are acknowledged.
 //!
-//! **Opening** never cuts or changes a segment. Only the last frame of the last segment may never have been synced, even if it can be
-//! read: it is written again, as the first frame of a new segment. What is behind it and no frame is copied to a file of its own before. All other frames are proven by what follows them. A segment
-//! gets its name when its header and its first frame are durable, so a new one never takes the place of a frame that it doesn't have.
+//! **Opening** never cuts or changes a segment. Only the last frame of the last segment may never have been synced,
+//! even if it can be read: it is written again, as the first frame of a new segment. Bytes behind it that are no frame
+//! are copied to a file of their own before. All other frames are proven by their successors. A segment gets its name
+//! when its header and its first frame are durable, so a new one never takes the place of a frame that it doesn't have.
 
 mod read;
 mod segment;
@@ -36,32 +39,33 @@ use std::ops::Range;
 use std::sync::Arc;
 use vicus_files::{Directory, Lock};
 
-/// A segment that is longer than this is followed by another one.
+/// A segment longer than this is followed by another one.
 const SEGMENT_BYTES: u64 = 64 << 20;
 
-/// A log that is open for writing.
+/// A log open for writing.
 #[derive(Debug)]
 pub struct Log {
     directory: Arc<dyn Directory>,
     lock: Arc<dyn Lock>,
     store: u64,
-    /// The segments that hold acknowledged records, oldest first: their number, and the first sequence number in them. It ascends.
+    /// The segments with acknowledged records, oldest first: their number, and the first sequence number in them. It
+    /// ascends.
     holding: Vec<(u64, u64)>,
-    /// Where the next frame goes; `None` if that is a new segment. A flight has it meanwhile.
+    /// The place of the next frame; `None` for a new segment. A flight has it meanwhile.
     current: Option<Writing>,
     /// Whether the next frame goes to a new segment all the same.
     rotated: bool,
-    /// Greater than the number of every segment file that there is or was.
+    /// Greater than the number of every segment file, present or former.
     next_number: u64,
     /// The sequence number of the last acknowledged record. The first record of a store has 1.
     durable: u64,
     /// Records for the next flight, each with its length before it.
     staged: Vec<u8>,
-    /// The tickets of all records before those that are staged.
+    /// The tickets of all records before the staged ones.
     taken: u64,
     /// The ticket of the next record.
     next_ticket: u64,
-    /// The number of the segment to which a flight writes.
+    /// The number of the segment a flight writes to.
     flying: Option<u64>,
     segment_bytes: u64,
 }
@@ -71,36 +75,36 @@ pub struct Log {
 pub struct Flight {
     directory: Arc<dyn Directory>,
     lock: Arc<dyn Lock>,
-    /// Where the frame goes; `None` if that is a new segment.
+    /// The segment for the frame; `None` for a new one.
     segment: Option<Writing>,
     /// A segment that is not written any more.
     finished: Option<Writing>,
-    /// That of the new segment. It says which is the first record in any case.
+    /// The header of the new segment. It gives the first record in any case.
     header: Header,
     records: Vec<u8>,
     tickets: Range<u64>,
     outcome: Option<Result<(), Refusal>>,
 }
 
-/// What became of records, by their tickets.
+/// The outcome of records, by their tickets.
 #[derive(Debug)]
 #[must_use = "those that wait for these records are to be told"]
 pub struct Landing {
-    /// The records that flew.
+    /// The flown records.
     pub flown: Range<u64>,
     /// Whether these are durable.
     pub outcome: Result<(), Refusal>,
-    /// Records that were staged meanwhile, and are refused because those that flew are: surely not there.
+    /// Records staged meanwhile, and refused because the flown ones are: surely not there.
     pub refused: Range<u64>,
 }
 
 /// Why records are not durable.
 #[derive(Clone, Debug)]
 pub struct Refusal {
-    /// What failed.
+    /// The failure.
     pub error: DiskError,
-    /// Whether they may be there all the same when the store is opened again, all or none. They are surely not there as soon as a
-    /// later flight has succeeded.
+    /// Whether they may be there all the same when the store is opened again, all or none. They are surely not there as
+    /// soon as a later flight has succeeded.
     pub in_doubt: bool,
 }
 
@@ -135,7 +139,7 @@ impl Log {
         }
     }
 
-    /// Goes on with a log that was read to its end. The last frame is written again.
+    /// Goes on with a log read to its end. The last frame is written again.
     pub(crate) fn resume(
         directory: Arc<dyn Directory>,
         lock: Arc<dyn Lock>,
@@ -155,7 +159,7 @@ impl Log {
         Ok(log)
     }
 
-    /// Adds a record to those of the next flight. Its ticket says in which [`Landing`] it will be.
+    /// Adds a record to those of the next flight. Its ticket tells its [`Landing`].
     pub fn stage(&mut self, record: &[u8]) -> u64 {
         self.staged.extend_from_slice(&(record.len() as u64).to_le_bytes());
         self.staged.extend_from_slice(record);
@@ -173,7 +177,7 @@ impl Log {
         self.flying.is_none() && !self.staged.is_empty()
     }
 
-    /// Takes what is staged. `None` if nothing is, or a flight has not landed yet.
+    /// Takes the staged records. `None` without any, or if a flight has not landed yet.
     pub fn take_off(&mut self) -> Option<Flight> {
         self.can_take_off().then(|| self.fly())
     }
@@ -196,7 +200,7 @@ impl Log {
         Flight { directory, lock, segment, finished, header, records, tickets, outcome: None }
     }
 
-    /// Notes what became of a flight.
+    /// Notes the outcome of a flight.
     pub fn land(&mut self, flight: Flight) -> Landing {
         assert!(self.flying.is_some(), "a flight lands in the log that it left");
         self.flying = None;
@@ -215,10 +219,10 @@ impl Log {
         Landing { refused: flight.tickets.end..flight.tickets.end, flown: flight.tickets, outcome }
     }
 
-    /// Makes all that is staged durable, and says up to which sequence number the log is now.
+    /// Makes all staged records durable, and gives the log's last sequence number.
     ///
     /// # Errors
-    /// The system refuses; what was staged is refused, or in doubt.
+    /// The system refuses; the staged records are refused, or in doubt.
     pub fn flush(&mut self) -> Result<u64, Refusal> {
         assert!(self.flying.is_none(), "a flight that has taken off lands before this");
         if let Some(mut flight) = self.take_off() {
@@ -228,7 +232,7 @@ impl Log {
         Ok(self.durable)
     }
 
-    /// The next flight begins a new segment, so that those before it can be removed when a base has what is in them.
+    /// The next flight begins a new segment, so the segments before it can be removed when a base has their content.
     pub fn rotate(&mut self) {
         self.rotated = true;
     }
@@ -243,9 +247,9 @@ impl Log {
         self.flying == Some(number) || self.holding.iter().any(|&(held, _)| held == number)
     }
 
-    /// The number of the first segment that is needed if a base has all records up to this one.
+    /// The number of the first segment needed beside a base with all records up to this one.
     pub(crate) fn first_needed(&self, included: u64) -> u64 {
-        // The last one that begins before the next record may hold it, or will.
+        // The last segment that begins before the next record may hold it, or will.
         let holds = self.holding.iter().rfind(|&&(_, first)| first <= included + 1).or(self.holding.first());
         let goes_on = self.flying.is_some() || (self.current.is_some() && !self.rotated);
         match holds {
@@ -264,7 +268,7 @@ impl Flight {
     /// Does the work: writes, and syncs.
     pub fn run(&mut self) {
         self.outcome = Some(self.fly());
-        // Cuts off its room, here where no lock is held.
+        // Cuts off its room, here outside of any lock.
         self.finished = None;
     }
 
@@ -275,7 +279,7 @@ impl Flight {
             Some(segment) => segment.append(self.header.first, &self.records)?,
             none => *none = Some(Writing::create(&*self.directory, &self.header, &self.records)?),
         }
-        // Another process that has opened the store meanwhile has read the frame, or goes on without it.
+        // Another process may have opened the store meanwhile: it has read the frame, or goes on without it.
         check(true)
     }
 }

@@ -1,4 +1,4 @@
-//! The manifest: which files are the store. It is the file `CURRENT`, a few lines of text, replaced by a rename.
+//! The manifest: the list of the store's files. It is the file `CURRENT`, a few lines of text, replaced by a rename.
 //!
 //! ```text
 //! vicus store
@@ -11,7 +11,8 @@
 //! checksum 01234567
 //! ```
 //!
-//! Numbers are written in one way only, and the checksum covers all before it: a manifest with any other byte is refused.
+//! Numbers are written in one way only, and the checksum covers all before it: a manifest with any other byte is
+//! refused.
 
 use crate::base::Fingerprint;
 use crate::error::DiskError;
@@ -32,11 +33,11 @@ const LONGEST: u64 = 16 << 20;
 pub struct BaseEntry {
     /// Its file's name.
     pub name: String,
-    /// What tells it from other files.
+    /// Identifies it among other files.
     pub fingerprint: Fingerprint,
 }
 
-/// Which files are the store.
+/// The list of the store's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     /// The store's number, chosen when it was created: files of another store are refused.
@@ -45,8 +46,8 @@ pub struct Manifest {
     pub generation: u64,
     /// The base files include the log up to the record of this sequence number.
     pub included: u64,
-    /// The number of the first segment of the log that is needed, whether there is one yet or not. An older one may come back when
-    /// power is lost, since nothing waits until its removal lasts; it is no part of the store.
+    /// The number of the first needed segment of the log, present or not. An older one may come back when power is
+    /// lost, since nothing waits until its removal lasts; it is no part of the store.
     pub log: u64,
     /// The base files.
     pub files: Vec<BaseEntry>,
@@ -73,7 +74,8 @@ impl Manifest {
         Manifest::parse(&text, &path).map(Some)
     }
 
-    /// Whether a manifest may begin like this while it is written, or after power was lost: what is missing then may be zeros.
+    /// Whether a manifest may begin like this while it is written, or after power was lost: missing bytes may then be
+    /// zeros.
     pub(crate) fn may_begin(bytes: &[u8]) -> bool {
         bytes.iter().zip(FIRST_LINE.as_bytes()).all(|(byte, written)| [0, *written].contains(byte))
     }
@@ -111,7 +113,7 @@ impl Manifest {
             return Err(DiskError::Newer { file: path.to_owned(), version, newest: FORMAT });
         }
         let parsed = std::str::from_utf8(bytes).ok().and_then(Manifest::parse_lines);
-        // Whatever the reading of lines lets through, only the text that would be written for the same is right.
+        // Beyond the reading of lines, only the text written for the same manifest is right.
         parsed
             .filter(|manifest| manifest.text().as_bytes() == bytes)
             .ok_or_else(|| DiskError::damaged(path.to_owned(), 0, "its lines do not have their checksum"))

@@ -1,19 +1,22 @@
-//! The files of one store: who may write, what is there, and how a new generation takes the place of the old one.
+//! The files of one store: the permission to write, the present files, and the way a new generation takes the place of
+//! the old one.
 //!
-//! **Publishing** a generation: its base files are written under names that end in `.new`, and synced; then they get their names, the
-//! directory is synced, `CURRENT.new` is written and synced, renamed to `CURRENT`, and the directory is synced again. Until the rename, a
-//! failure leaves the store as it was, and the new files are removed. From the rename on, a crash may bring back either manifest: so
-//! the files of both stay until a later manifest is surely the current one.
+//! **Publishing** a generation: its base files are written under names ending in `.new`, and synced; then they get
+//! their names, the directory is synced, `CURRENT.new` is written and synced, renamed to `CURRENT`, and the directory
+//! is synced again. Until the rename, a failure leaves the store unchanged, and the new files are removed. From the
+//! rename on, a crash may bring back either manifest: so the files of both stay until a later manifest is surely the
+//! current one.
 //!
-//! **A copy** has its base file before its first manifest: so what is interrupted is no store. The file `BEGUN` is there before it, and tells
-//! what lies there from a store that has lost its manifest, whose files are not touched.
+//! **A copy** has its base file before its first manifest: so an interrupted one is no store. The file `BEGUN` is there
+//! before it, and distinguishes its files from a store that has lost its manifest: the files of such a store are not
+//! touched.
 //!
-//! **Opening to write** publishes the manifest again before anything is removed: that it can be read doesn't prove that it would be
-//! there after power loss. Then the files of generations that were never finished are removed, and segments of the log that no base
-//! needs. Files whose names are not of the kinds that are written here are left alone.
+//! **Opening to write** publishes the manifest again before anything is removed: reading it doesn't prove that it would
+//! be there after power loss. Then the files of unfinished generations are removed, and segments of the log no base
+//! needs. Files with names of kinds not written here are left alone.
 //!
-//! **Reading** beside a writer takes no lock and changes nothing. The writer may publish meanwhile, and remove files: reading begins
-//! again then. A reader may see records that are on their way to the disk, and not yet acknowledged.
+//! **Reading** beside a writer takes no lock and changes nothing. The writer may publish meanwhile, and remove files:
+//! reading begins again then. A reader may see records on their way to the disk, not yet acknowledged.
 
 use crate::base::{BaseFile, BaseWriter};
 use crate::error::{Damage, DiskError};
@@ -26,14 +29,14 @@ use vicus_files::{Access, Directory, Lock, Scratch};
 
 const LOCK: &str = "LOCK";
 const UNFINISHED: &str = ".new";
-/// A file that is there while a store is made whose first manifest has base files: until that manifest is there, what lies in the
-/// directory is no store, and may be removed.
+/// A file present during the making of a store whose first manifest has base files: until this manifest is there, the
+/// directory's content is no store, and may be removed.
 const BEGUN: &str = "BEGUN";
 
 type MayBeLeft = fn(&[u8]) -> bool;
 
-/// The files that making a store overwrites or removes: the name, whether a process that made a store may have left a file that begins like
-/// this, and what it is then. After power loss, bytes may be zeros.
+/// The files overwritten or removed by the making of a store: the name, whether a process that made a store may have
+/// left a file that begins like this, and its kind then. After power loss, bytes may be zeros.
 const LEFT: [(&str, MayBeLeft, &str); 3] = [
     (
         LOCK,
@@ -44,7 +47,7 @@ const LEFT: [(&str, MayBeLeft, &str); 3] = [
     (NEXT, Manifest::may_begin, "a store's manifest"),
 ];
 
-/// Refuses a directory in which files of other programs have names of a store's files.
+/// Refuses a directory with other programs' files under names of a store's files.
 fn refuse_others(directory: &dyn Directory) -> Result<(), DiskError> {
     let names = directory.list()?;
     for (name, may_be_left, expected) in LEFT.into_iter().filter(|(left, ..)| names.iter().any(|name| name == left)) {
@@ -54,7 +57,7 @@ fn refuse_others(directory: &dyn Directory) -> Result<(), DiskError> {
         };
         let mut beginning = vec![0; file.len()?.min(32) as usize];
         match file.read_at(0, &mut beginning) {
-            // Another process has just written to it, which makes a store here: the lock refuses one of the two.
+            // Another process has just written to it to make a store here: the lock refuses one of the two.
             Err(error) if error.is_short() => continue,
             read => read?,
         }
@@ -65,20 +68,20 @@ fn refuse_others(directory: &dyn Directory) -> Result<(), DiskError> {
     Ok(())
 }
 
-/// What a store's files held when they were opened.
+/// The content of a store's files when they were opened.
 #[derive(Debug)]
 pub struct Recovered {
-    /// Which files they are.
+    /// The list of the files.
     pub manifest: Manifest,
     /// The base files, in the manifest's order.
     pub bases: Vec<Arc<BaseFile>>,
-    /// All records that the base does not include, in order, up to the first one that can't be read.
+    /// All records not included in the base, in order, up to the first unreadable one.
     pub records: Vec<Vec<u8>>,
-    /// From where on records can't be read, though they were written.
+    /// The beginning of the unreadable records: they were written, and can't be read.
     pub broken: Option<Broken>,
-    /// What a write that did not end has left behind the last record.
+    /// The remains of an unfinished write behind the last record.
     pub torn: Option<Torn>,
-    /// Where the frames of its log lie, in order.
+    /// The places of its log's frames, in order.
     pub frames: Vec<FramePlace>,
 }
 
@@ -86,23 +89,25 @@ impl Recovered {
     /// Reads a store beside a process that may be writing to it. `kind` is that of its base files.
     ///
     /// # Errors
-    /// There is no store, it is damaged or newer, or the system refuses. Damage of records is no error ([`Recovered::broken`]).
+    /// There is no store, it is damaged or newer, or the system refuses. Damage of records is no error
+    /// ([`Recovered::broken`]).
     pub fn read(directory: &dyn Directory, kind: [u8; 8]) -> Result<Recovered, DiskError> {
         let mut manifest = manifest_of(directory)?;
         let (mut found, mut broken, mut torn) = (None, None, None);
         loop {
             let followed = Recovered::follow(directory, kind, &manifest);
-            // A writer removes files only when another manifest is the current one. So if this one still is, all of its files were there.
+            // A writer removes files only when another manifest is the current one. So if this one still is, all of its
+            // files were there.
             let current = manifest_of(directory)?;
             if current == manifest {
                 match followed {
-                    // A frame of the log that was read before it was written whole, and what was written behind it meanwhile, look like
-                    // damage. What is damaged is so again.
+                    // An incompletely written frame of the log, read with later bytes behind it, looks like damage.
+                    // Real damage is found again.
                     Err(DiskError::Damaged(damage)) if found.as_ref() != Some(&damage) => found = Some(damage),
                     Ok((recovered, _)) if recovered.broken.is_some() && recovered.broken != broken => {
                         broken = recovered.broken;
                     }
-                    // The same for a frame that is being written. A writer that is busy writes another one the next time.
+                    // The same for a frame in the course of writing. A busy writer writes another one the next time.
                     Ok((recovered, _)) if recovered.torn.is_some() && torn.is_none() => torn = recovered.torn,
                     Ok((recovered, _)) => {
                         let is_same = recovered.torn == torn;
@@ -125,7 +130,7 @@ impl Recovered {
         Ok((Recovered { manifest: manifest.clone(), bases, records, broken, torn, frames }, tail))
     }
 
-    /// What is broken if this record, which was read, makes no sense to its reader.
+    /// The broken place if this record, though read, makes no sense to its reader.
     pub fn senseless(&self, directory: &dyn Directory, number: u64, what: String) -> Broken {
         let at = self.frames.partition_point(|frame| frame.first <= number) - 1;
         let FramePlace { segment, offset, .. } = self.frames[at];
@@ -138,7 +143,7 @@ fn manifest_of(directory: &dyn Directory) -> Result<Manifest, DiskError> {
     Manifest::read(directory)?.ok_or_else(|| DiskError::NoStore(directory.path("")))
 }
 
-/// The files of a store that this process may write to, as the only one.
+/// The files of a store open for writing by this process alone.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -161,24 +166,24 @@ pub struct StoreFiles {
     directory: Arc<dyn Directory>,
     kind: [u8; 8],
     manifest: Manifest,
-    /// The generation that is written next. No file of it or a later one is there.
+    /// The next generation to be written. No file of it or a later one is there.
     next_generation: u64,
     log: Log,
     lock: Arc<dyn Lock>,
 }
 
-/// A store that was read to be written to, as by the only process: nothing of it has been changed yet.
+/// A store read for writing by this process alone: nothing of it has been changed yet.
 #[derive(Debug)]
 pub struct Opening {
     directory: Arc<dyn Directory>,
     kind: [u8; 8],
     lock: Arc<dyn Lock>,
     tail: Tail,
-    /// What its files hold.
+    /// The content of its files.
     pub recovered: Recovered,
 }
 
-/// How the name begins of a file in which a part of the log was kept aside.
+/// The beginning of the name of a file with a part of the log kept aside.
 const ASIDE: &str = "aside-";
 
 /// How much of a file is copied at once.
@@ -188,10 +193,10 @@ impl Opening {
     /// Locks a store, and reads it.
     ///
     /// # Errors
-    /// There is none, it is damaged or newer, another process writes to it, or the system refuses. Damage of records is no error
-    /// ([`Recovered::broken`]).
+    /// There is none, it is damaged or newer, another process writes to it, or the system refuses. Damage of records is
+    /// no error ([`Recovered::broken`]).
     pub fn begin(directory: Arc<dyn Directory>, kind: [u8; 8]) -> Result<Opening, DiskError> {
-        // Before the lock is made in a directory that is none of ours.
+        // Before the lock is made in a directory of another program.
         manifest_of(&*directory)?;
         let lock: Arc<dyn Lock> = directory.lock(LOCK)?.into();
         let manifest = manifest_of(&*directory)?;
@@ -199,7 +204,7 @@ impl Opening {
         Ok(Opening { directory, kind, lock, tail, recovered })
     }
 
-    /// Goes on with the log behind its last record. What a write that did not end has left there is kept aside.
+    /// Goes on with the log behind its last record. The remains of an unfinished write there are kept aside.
     ///
     /// # Errors
     /// A record can't be read, or the system refuses, as a full disk does.
@@ -214,8 +219,8 @@ impl Opening {
         self.go_on()
     }
 
-    /// Cuts the log before the first record that can't be read. All from the frame of that record on is copied to other files before, whose
-    /// paths are returned.
+    /// Cuts the log before the first unreadable record. All from the frame of that record on is copied to other files
+    /// before; returns their paths.
     ///
     /// # Errors
     /// The system refuses, as a full disk does: the store is as it was, but there may be such files.
@@ -229,7 +234,7 @@ impl Opening {
             kept.push(keep_aside(&*self.directory, number, 0, None)?);
         }
         self.directory.sync()?;
-        // What could be read is written again, as the first frame of a segment that goes on from the base.
+        // The readable records are written again, as the first frame of a segment that goes on from the base.
         let included = self.recovered.manifest.included;
         let last = included.max(broken.number - 1);
         self.recovered.records.truncate((last - included) as usize);
@@ -258,12 +263,13 @@ impl Opening {
     }
 }
 
-/// The number of a segment that was finished.
+/// The number of a finished segment.
 fn finished((number, is_finished): (u64, bool)) -> Option<u64> {
     is_finished.then_some(number)
 }
 
-/// Copies a segment of the log, from a place on and so many bytes or up to its end, to a file of its own, and returns that one's path.
+/// Copies a segment of the log, from a place on and up to a number of bytes or its end, to a file of its own, and
+/// returns the file's path.
 fn keep_aside(directory: &dyn Directory, segment: u64, offset: u64, bytes: Option<u64>) -> Result<String, DiskError> {
     let from = directory.open(&name_of(segment), Access::Read)?;
     let end = bytes.map_or(from.len()?, |bytes| offset + bytes);
@@ -285,7 +291,7 @@ fn keep_aside(directory: &dyn Directory, segment: u64, offset: u64, bytes: Optio
     Ok(directory.path(&name))
 }
 
-/// The paths of files in a store's directory in which parts of its log were kept aside.
+/// The paths of files in a store's directory with parts of its log kept aside.
 ///
 /// # Errors
 /// The system refuses.
@@ -297,10 +303,10 @@ pub fn kept_aside(directory: &dyn Directory) -> Result<Vec<String>, DiskError> {
 /// Why a generation was not published.
 #[derive(Clone, Debug)]
 pub struct NotPublished {
-    /// What failed.
+    /// The failure.
     pub error: DiskError,
-    /// Whether it may be the current one all the same when the store is opened again. Nothing is lost either way, and the process
-    /// can go on with the generation that it has.
+    /// Whether it may be the current one all the same when the store is opened again. Nothing is lost either way, and
+    /// the process can go on with its present generation.
     pub in_doubt: bool,
 }
 
@@ -313,11 +319,12 @@ impl fmt::Display for NotPublished {
 impl std::error::Error for NotPublished {}
 
 impl StoreFiles {
-    /// Makes an empty directory a store, with base files of this kind (as [`BaseWriter::create`] takes it). `store` is any number
-    /// that other stores don't have.
+    /// Makes an empty directory a store, with base files of this kind (as [`BaseWriter::create`] takes it). `store`
+    /// differs from every other store's number.
     ///
     /// # Errors
-    /// There is a store, another process is making one, files of other programs have names of a store's files, or the system refuses.
+    /// There is a store, another process is making one, files of other programs have names of a store's files, or the
+    /// system refuses.
     pub fn create(directory: Arc<dyn Directory>, kind: [u8; 8], store: u64) -> Result<StoreFiles, DiskError> {
         let files = StoreFiles::prepare(directory, kind, store)?;
         files.publish_manifest(files.manifest.clone()).map_err(|error| error.error)?;
@@ -325,24 +332,24 @@ impl StoreFiles {
         Ok(files)
     }
 
-    /// As [`StoreFiles::create`], but the directory holds no store before the first [`StoreFiles::publish`]. If that doesn't come, what was
-    /// written is removed when the next store is made there.
+    /// Like [`StoreFiles::create`], but the directory holds no store before the first [`StoreFiles::publish`]. If that
+    /// doesn't come, the written files are removed when the next store is made there.
     ///
     /// # Errors
-    /// As [`StoreFiles::create`].
+    /// Those of [`StoreFiles::create`].
     pub fn begin(directory: Arc<dyn Directory>, kind: [u8; 8], store: u64) -> Result<StoreFiles, DiskError> {
         let files = StoreFiles::prepare(directory, kind, store)?;
         if !files.directory.list()?.iter().any(|name| name == BEGUN) {
             files.directory.create(BEGUN)?;
         }
-        // Before there is a base file, which would look like part of a store that has lost its manifest.
+        // Before there is a base file: it would look like part of a store that has lost its manifest.
         files.directory.sync()?;
         Ok(files)
     }
 
     /// The files of a store without a manifest.
     fn prepare(directory: Arc<dyn Directory>, kind: [u8; 8], store: u64) -> Result<StoreFiles, DiskError> {
-        // Before the lock is made, which overwrites its file.
+        // Before the lock is made: making it overwrites its file.
         if Manifest::read(&*directory)?.is_none() {
             refuse_others(&*directory)?;
         }
@@ -353,7 +360,7 @@ impl StoreFiles {
         let names = directory.list()?;
         let is_begun = names.iter().any(|name| name == BEGUN);
         for part in names.iter().filter(|name| number_of(name).is_some() || generation_of(name).is_some()) {
-            // One that was begun has no log yet.
+            // A begun store has no log yet.
             if !is_begun || number_of(part).is_some() {
                 let what = format!("it is missing, though there is {part}, which belongs to a store");
                 return Err(DiskError::damaged(directory.path(CURRENT), 0, what));
@@ -373,7 +380,7 @@ impl StoreFiles {
         Opening::begin(directory, kind)?.resume()
     }
 
-    /// Removes all of the store's files: the manifest first, so that what is left by a failure is no store.
+    /// Removes all of the store's files: the manifest first, so the remains after a failure are no store.
     ///
     /// # Errors
     /// The system refuses.
@@ -381,7 +388,7 @@ impl StoreFiles {
         self.lock.check()?;
         let names = self.directory.list()?;
         let has = |wanted: &str| names.iter().any(|name| name == wanted);
-        // One that was begun is no store yet.
+        // A begun store is no store yet.
         if has(CURRENT) {
             self.directory.remove(CURRENT)?;
             self.directory.sync()?;
@@ -391,14 +398,14 @@ impl StoreFiles {
             self.directory.remove(name)?;
         }
         if has(BEGUN) {
-            // While there are others, it says that they may be removed.
+            // While there are others, this file permits their removal.
             self.directory.sync()?;
             self.directory.remove(BEGUN)?;
         }
         Ok(self.directory.remove(LOCK)?)
     }
 
-    /// Which files are the store.
+    /// The list of the store's files.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -408,7 +415,7 @@ impl StoreFiles {
         &mut self.log
     }
 
-    /// Temporary storage in the directory. What a crash leaves of it is removed when the store is opened again.
+    /// Temporary storage in the directory. Its remains after a crash are removed when the store is opened again.
     pub fn scratch(&self) -> Arc<Scratch> {
         Scratch::new(Arc::clone(&self.directory))
     }
@@ -416,7 +423,8 @@ impl StoreFiles {
     /// The name of a base file of the next generation, and a writer for it. [`StoreFiles::publish`] takes the name.
     ///
     /// # Errors
-    /// The system refuses. Then, or if the writer fails, the whole generation is to be given up: [`StoreFiles::give_up`].
+    /// The system refuses. Then, or if the writer fails, the whole generation is to be given up:
+    /// [`StoreFiles::give_up`].
     pub fn write_base(&self, name: &str) -> Result<(String, BaseWriter), DiskError> {
         self.lock.check()?;
         let name = format!("base-{:08}-{name}", self.next_generation);
@@ -424,17 +432,18 @@ impl StoreFiles {
         Ok((name, writer))
     }
 
-    /// Opens a base file that was finished and not published yet. It stays readable when it is published.
+    /// Opens a finished base file before its publication. It stays readable when it is published.
     ///
     /// # Errors
-    /// As [`BaseFile::open`].
+    /// Those of [`BaseFile::open`].
     pub fn open_finished(&self, entry: &BaseEntry) -> Result<Arc<BaseFile>, DiskError> {
         let unfinished = format!("{}{UNFINISHED}", entry.name);
         BaseFile::open_before_rename(&*self.directory, &unfinished, &entry.name, self.kind, Some(entry.fingerprint))
     }
 
-    /// Makes these base files the store's, which include the log up to a durable record. They were finished by writers
-    /// of [`StoreFiles::write_base`], or are among the current ones. Afterwards, what the store doesn't need any more is removed.
+    /// Makes these base files the store's; they include the log up to a durable record. They were finished by writers
+    /// of [`StoreFiles::write_base`], or are among the current ones. Afterwards, files no longer needed by the store
+    /// are removed.
     ///
     /// # Errors
     /// The system refuses. Unless it is in doubt, the new files are removed. In both cases new ones have to be written.
@@ -461,15 +470,15 @@ impl StoreFiles {
         outcome
     }
 
-    /// Removes the base files that were written for the next generation, since one of them could not be. What they took of a full disk is
-    /// free again.
+    /// Removes the base files written for the next generation, since one of them could not be. Their room on a full
+    /// disk is free again.
     pub fn give_up(&mut self) {
         self.remove_generation(self.next_generation);
         self.next_generation += 1;
     }
 
-    /// Removes all base files of a generation that the store does not use. Those that can't be removed now are found again when the store
-    /// is opened.
+    /// Removes all base files of a generation not used by the store. Files that can't be removed now are found again
+    /// when the store is opened.
     fn remove_generation(&self, generation: u64) {
         if self.lock.check().is_err() {
             // They may be another process's.
@@ -482,7 +491,7 @@ impl StoreFiles {
         }
     }
 
-    /// Gives the new files their names, so that these last.
+    /// Gives the new files their names, durably.
     fn name_files(&self, manifest: &Manifest) -> Result<(), DiskError> {
         for BaseEntry { name, .. } in &manifest.files {
             match generation_of(name) == Some(manifest.generation) {

@@ -8,62 +8,62 @@ use std::fmt;
 use std::sync::Arc;
 use vicus_files::{Access, Directory, File};
 
-/// What was found at the end of a log.
+/// The findings at the end of a log.
 #[derive(Debug, Default)]
 pub(crate) struct Tail {
     /// The sequence number of the last record; 0 if there is none.
     pub(crate) last: u64,
-    /// The segments that hold records, oldest first: their number, and the first sequence number in them.
+    /// The segments with records, oldest first: their number, and the first sequence number in them.
     pub(crate) holding: Vec<(u64, u64)>,
     /// The highest number of a segment file; 0 if there is none.
     pub(crate) highest: u64,
     /// The last frame of the last segment: its first sequence number, and its records.
     pub(crate) unproven: Option<(u64, Vec<u8>)>,
-    /// Where frames lie whose records were shown, in order.
+    /// The places of the frames whose records were shown, in order.
     pub(crate) frames: Vec<FramePlace>,
-    /// From where on records can't be read, though they were written.
+    /// The beginning of the unreadable part: it was written, and can't be read.
     pub(crate) broken: Option<Broken>,
-    /// What is behind the last frame, and no frame.
+    /// The bytes behind the last frame that are no frame.
     pub(crate) torn: Option<Torn>,
 }
 
-/// Where a frame of the log lies.
+/// The place of a frame of the log.
 #[derive(Clone, Copy, Debug)]
 pub struct FramePlace {
     /// The sequence number of its first record.
     pub first: u64,
     /// The number of its segment.
     pub segment: u64,
-    /// Where it begins in the segment's file.
+    /// The frame's beginning in the segment's file.
     pub offset: u64,
 }
 
-/// A place in the log from which on records can't be read, though they were written.
+/// A place in the log: records were written there, and can't be read from there on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// The sequence number of the first record that can't be read.
+    /// The sequence number of the first unreadable record.
     pub number: u64,
-    /// The number of the segment in whose file that is.
+    /// The number of the segment with this record in its file.
     pub(crate) segment: u64,
-    /// The file, where in it the record's frame begins, and what is wrong.
+    /// The file, the beginning of the record's frame in it, and the fault.
     pub damage: Damage,
 }
 
-/// Bytes behind the last frame of the log that are not all of a frame. A write that did not end leaves such bytes: then its records were
-/// not acknowledged. Damage of the last frame by which a part of it became zeros looks the same.
+/// Bytes behind the last frame of the log that are a part of a frame. An unfinished write leaves such bytes: then its
+/// records were not acknowledged. Damage that turned a part of the last frame into zeros looks the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Torn {
     /// The path of the segment's file.
     pub file: String,
     /// The number of the segment.
     pub(crate) segment: u64,
-    /// Where these bytes begin.
+    /// The beginning of these bytes.
     pub offset: u64,
     /// How many they are, without zeros at their end.
     pub bytes: u64,
-    /// The sequence number of the first record that they belong to.
+    /// The sequence number of their first record.
     pub number: u64,
-    /// The path of the file in which they were kept aside, if the store was opened for writing.
+    /// The path of the file they were kept aside in, if the store was opened for writing.
     pub kept: Option<String>,
 }
 
@@ -78,7 +78,7 @@ impl fmt::Display for Torn {
     }
 }
 
-/// A segment that belongs to the log.
+/// A segment of the log.
 struct Reading {
     path: String,
     file: Arc<dyn File>,
@@ -86,11 +86,12 @@ struct Reading {
     form: Form,
 }
 
-/// Reads the log of a store, and shows all records that its base does not include with their sequence numbers, in order, up to the first one
-/// that is damaged ([`Tail::broken`]). Another process may be appending to it: what it has not finished is left out.
+/// Reads the log of a store, and shows all records not included in its base with their sequence numbers, in order, up
+/// to the first damaged one ([`Tail::broken`]). Another process may be appending to it: its unfinished part is left
+/// out.
 ///
 /// # Errors
-/// The system refuses, or a segment is missing, damaged where it says what it is, or of a newer version.
+/// The system refuses, or a segment is missing, damaged in its header, or of a newer version.
 pub(crate) fn read_log(
     directory: &dyn Directory,
     manifest: &Manifest,
@@ -107,7 +108,7 @@ pub(crate) fn read_log(
         let end = chain.get(at + 1).map(|next| next.header.first);
         match read_segment(segment, end, manifest.included, show, &mut tail) {
             Err(DiskError::Damaged(damage)) => {
-                // Records before that belong to segments whose first record is this one at most.
+                // Earlier records belong to segments with this one or an earlier one as their first.
                 let number = tail.last.max(segment.header.first - 1) + 1;
                 tail.broken = Some(Broken { number, segment: segment.header.number, damage: *damage });
                 break;
@@ -118,7 +119,7 @@ pub(crate) fn read_log(
     Ok(tail)
 }
 
-/// The segments from the one with the first record that the base does not include to the newest.
+/// The segments from the one with the first record not included in the base to the newest.
 fn chain(directory: &dyn Directory, manifest: &Manifest, newest: u64) -> Result<Vec<Reading>, DiskError> {
     let (store, included) = (manifest.store, manifest.included);
     let mut segment = open(directory, store, newest)?;
@@ -165,7 +166,7 @@ fn memory_for(path: &str, bytes: u64) -> Result<usize, DiskError> {
     usize::try_from(bytes).map_err(|_| DiskError::damaged(path.to_owned(), 0, "it is too long for this machine"))
 }
 
-/// Reads a segment up to the record `end`, with which a later segment goes on, or as far as it was written.
+/// Reads a segment up to the record `end`, the first of a later segment, or as far as it was written.
 fn read_segment(
     segment: &Reading,
     end: Option<u64>,
@@ -179,7 +180,7 @@ fn read_segment(
     while end != Some(next) {
         let damaged = |what: String| DiskError::damaged(segment.path.clone(), at, what);
         let records = match read_frame(segment, at, length, next) {
-            // Its writer has cut off what was room for frames.
+            // Its writer has cut off its room for frames.
             Err(DiskError::File(error)) if error.is_short() && segment.file.len()? < length => {
                 length = segment.file.len()?;
                 continue;
@@ -227,18 +228,18 @@ fn read_segment(
 
 enum Frame {
     Records(Vec<u8>),
-    /// There is no frame there that was finished, nor behind it; so many bytes are there up to the last one that is not zero.
+    /// There is no finished frame there, nor behind it. The number of bytes up to the last one that is not zero.
     End(u64),
 }
 
-/// The frame at a place, whose first record must be `next`, in a segment that is this long.
+/// The frame at a place, with `next` as its first record, in a segment of this length.
 fn read_frame(segment: &Reading, at: u64, length: u64, next: u64) -> Result<Frame, DiskError> {
     let salt = segment.form.salt;
     let mut header = [0; FRAME_HEADER];
     if at + FRAME_HEADER as u64 <= length {
         segment.file.read_at(at, &mut header)?;
         let found = FrameHeader::decode(&header, salt).filter(|found| found.first == next);
-        // What is behind the records need not be there: a disk that was full may have taken only these.
+        // The rest behind the records need not be there: a full disk may have taken only these.
         let fits = |found: &FrameHeader| found.bytes <= length - at - FRAME_HEADER as u64;
         if let Some(found) = found.filter(fits) {
             let mut records = vec![0; memory_for(&segment.path, found.bytes)?];

@@ -1,4 +1,4 @@
-//! One file of the log: a header, then frames, of which the first is written together with the header.
+//! One file of the log: a header, then frames. The first frame is written together with the header.
 //!
 //! ```text
 //!  header  64 bytes: magic, form, store, number, number of the segment before it, first sequence number, checksum
@@ -7,20 +7,21 @@
 //!  room    zeros
 //! ```
 //!
-//! All checksums of frames begin with the header's, so that a frame of another segment, which a file system may leave in a file's new
-//! bytes, is not taken for one of this.
+//! All checksums of frames begin with the header's, so a frame of another segment, possibly left by the file system in
+//! a file's new bytes, is not taken for one of this.
 //!
-//! **Room.** A frame for which there is no room behind the last one is written together with room for the next ones. A sync of bytes that take
-//! the place of others takes less time than one after which the file is longer, since that has to write where the new bytes lie, too. The
-//! room is cut off when the segment is not written any more; what a killed process leaves of it is cut off by nobody, and removed with
-//! the segment.
+//! **Room.** A frame without room behind the last one is written together with room for the next ones. A sync of
+//! overwritten bytes takes less time than one of a longer file, since the latter has to write the place of the new
+//! bytes, too. The room is cut off when the segment is not written any more; the room left by a killed process is not
+//! cut off, but removed with the segment.
 //!
-//! **Torn frames.** What power loss or a killed process leaves of a frame is told from damage: a sector that was not written is zeros, and of
-//! a write that stopped somewhere the rest is. So that nothing else is, records are stored with each byte changed by 0xa5, which makes
-//! zeros rare, and the last byte of a frame is 0xff. That the frame before it was synced need not be written down: one flight is on its
-//! way at a time, so each frame says it of all before it.
+//! **Torn frames.** The remains of a frame after power loss or after the end of a killed process differ from damage: an
+//! unwritten sector is zeros, and so is the rest of a write that stopped somewhere. To keep zeros out of everything
+//! else, records are stored with each byte changed by 0xa5, so zeros are rare, and the last byte of a frame is 0xff. A
+//! synced frame needs no mark: one flight is on its way at a time, so each frame is the mark of all before it.
 //!
-//! **Form 1**, which is read and not written, has neither the byte 0xff nor room. There, a file's length says where a write stopped.
+//! **Form 1**, read and not written, has neither the byte 0xff nor room. There, a file's length gives the end of a
+//! stopped write.
 
 use super::Refusal;
 use crate::base::{seal, sealed, u32_at, u64_at};
@@ -30,7 +31,7 @@ use std::sync::Arc;
 use vicus_files::{Directory, File, FileError};
 
 const MAGIC: &[u8; 8] = b"VICUSLOG";
-/// The form that is written, and the newest that is read.
+/// The written form, and the newest readable one.
 const NEWEST: u32 = 2;
 pub(super) const HEADER: usize = 64;
 pub(super) const FRAME_HEADER: usize = 24;
@@ -39,8 +40,8 @@ const WHITE: u8 = 0xa5;
 /// The byte behind the last record.
 const LAST: u8 = 0xff;
 
-/// As much room as a segment has frames is made at once, within these bounds, in bytes: of small commits, one in a thousand waits until it is
-/// written and synced, and a small log stays small.
+/// A segment gets as much room at once as it has frames, within these bounds, in bytes: of small commits, one in a
+/// thousand waits until the room is written and synced, and a small log stays small.
 const ROOM: RangeInclusive<u64> = 16 << 10..=256 << 10;
 
 /// The name of a segment's file.
@@ -60,12 +61,12 @@ pub(crate) fn number_of(name: &str) -> Option<(u64, bool)> {
     (is_finished || unfinished_name_of(number) == name).then_some((number, is_finished))
 }
 
-/// Makes zeros rare, or takes that back.
+/// Makes zeros rare, or takes this back.
 pub(super) fn whiten(records: &mut [u8]) {
     records.iter_mut().for_each(|byte| *byte ^= WHITE);
 }
 
-/// What a segment says of itself.
+/// A segment's description of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) store: u64,
@@ -108,7 +109,7 @@ impl Header {
 /// How the frames of a segment are written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
-    /// With which their checksums begin.
+    /// The beginning of their checksums.
     pub(super) salt: u32,
     /// Whether they have a byte behind their records.
     has_last: bool,
@@ -120,11 +121,12 @@ impl Form {
         records.checked_add(FRAME_HEADER + usize::from(self.has_last))
     }
 
-    /// Whether these bytes, which begin at a place in a file and are all behind it, can be a frame of which a part was not written.
+    /// Whether these bytes, from a place in a file to its end, can be a frame with an unwritten part.
     pub(super) fn is_torn(self, bytes: &[u8], at: u64) -> bool {
         let Some(start) = bytes.first_chunk() else { return true };
         let Some(header) = FrameHeader::decode(start, self.salt) else {
-            // A record's length is behind the header. It is less than 2^56: the last one of its bytes is not zero if it was written.
+            // A record's length is behind the header. It is less than 2^56: the last one of its bytes is not zero if it
+            // was written.
             let stopped = self.has_last && bytes.get(FRAME_HEADER + 7).is_none_or(|&byte| byte == 0);
             return stopped || has_unwritten_sector(bytes, at, 0..FRAME_HEADER);
         };
@@ -137,21 +139,21 @@ impl Form {
     }
 }
 
-/// A segment that is written to.
+/// A segment in the course of writing.
 #[derive(Debug)]
 pub(super) struct Writing {
     pub(super) file: Arc<dyn File>,
     pub(super) number: u64,
     salt: u32,
-    /// Where the next frame begins. All before it is durable.
+    /// The place of the next frame. All before it is durable.
     pub(super) end: u64,
-    /// Up to where there are zeros behind that, or may be: where the file ends, unless the disk was full.
+    /// The end of the zeros behind it, or of possible zeros: the file's end, unless the disk was full.
     room: u64,
 }
 
 impl Writing {
-    /// Creates a segment with its first frame, so that both last. It has its name only when its bytes do: a segment that was begun and
-    /// not finished is no segment.
+    /// Creates a segment with its first frame, both durable. It gets its name only when its bytes are durable: a begun,
+    /// unfinished segment is no segment.
     pub(super) fn create(directory: &dyn Directory, header: &Header, records: &[u8]) -> Result<Writing, Refusal> {
         let bytes = header.encode();
         let salt = u32_at(&bytes, HEADER - 4);
@@ -179,7 +181,7 @@ impl Writing {
         Ok(Writing { file, number: header.number, salt, end, room: end })
     }
 
-    /// Appends a frame, so that it lasts. Afterwards, after an error as well, the file ends where the room does.
+    /// Appends a frame, and makes it durable. Afterwards, after an error as well, the file ends with the room.
     pub(super) fn append(&mut self, first: u64, records: &[u8]) -> Result<(), Refusal> {
         let mut frame = frame(self.salt, first, records);
         let (bytes, end) = (frame.len(), self.end + frame.len() as u64);
@@ -205,7 +207,7 @@ impl Writing {
 impl Drop for Writing {
     fn drop(&mut self) {
         if self.room > self.end {
-            // Zeros do no harm where they stay.
+            // Remaining zeros do no harm.
             let _ = self.file.set_len(self.end);
         }
     }
@@ -241,13 +243,14 @@ pub(super) struct FrameHeader {
 
 impl FrameHeader {
     pub(super) fn decode(bytes: &[u8; FRAME_HEADER], salt: u32) -> Option<FrameHeader> {
-        // A frame has a record. So zeros are none, whichever checksum they have.
+        // A frame has a record. So zeros are none, with any checksum.
         let right = || u64_at(bytes, 0) > 0 && crc32c::crc32c_append(salt, &bytes[..20]) == u32_at(bytes, 20);
         right().then(|| FrameHeader { bytes: u64_at(bytes, 0), first: u64_at(bytes, 8), checksum: u32_at(bytes, 16) })
     }
 }
 
-/// Whether a sector of a range of a file was not written: all of the range that is in it is zero. `bytes` are the file's from `start` on.
+/// Whether a sector of a range of a file was not written: all of the range in it is zero. `bytes` are the file's from
+/// `start` on.
 fn has_unwritten_sector(bytes: &[u8], start: u64, range: Range<usize>) -> bool {
     let mut at = range.start;
     while at < range.end {

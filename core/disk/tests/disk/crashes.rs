@@ -1,7 +1,7 @@
 //! A fault at every operation, power loss, and what is found then.
 //!
-//! SQLite's tests do it like this (sqlite.org/testing.html, §3.2 and §3.3): the same program again and again, with the n-th operation
-//! failing, for n from 0 until nothing fails.
+//! SQLite's tests do it like this (sqlite.org/testing.html, §3.2 and §3.3): the same program again and again, with the
+//! n-th operation failing, for n from 0 until nothing fails.
 
 use crate::model::{Run, read};
 use vicus_files::{Failure, FakeDisk};
@@ -9,8 +9,8 @@ use vicus_files::{Failure, FakeDisk};
 /// How many steps a program has.
 const STEPS: u32 = 24;
 
-/// Runs a program whose n-th operation fails, then loses power; `false` when it has fewer operations. If all operations fail, they do so
-/// until the program was told `until` times.
+/// Runs a program whose n-th operation fails, then loses power; `false` when it has fewer operations. If all operations
+/// fail, they do so until the program was told `until` times.
 fn run_with_failure(seed: u64, at: u64, failure: Failure, until: usize) -> bool {
     eprintln!("seed {seed}, operation {at}: {failure:?} until {until}");
     let disk = FakeDisk::new(seed ^ at << 32);
@@ -101,7 +101,8 @@ fn nothing_acknowledged_is_lost_when_the_disk_is_full_at_any_operation() {
     }
 }
 
-/// Recovery is written like everything else: power goes at each of its operations, and then at each of those of the next one.
+/// Recovery is written like everything else: power goes at each of its operations, and then at each of those of the
+/// next one.
 #[test]
 fn a_crash_while_a_crash_is_recovered_loses_nothing() {
     let seeds = if cfg!(debug_assertions) { 6 } else { 30 };
@@ -125,7 +126,8 @@ fn a_crash_while_a_crash_is_recovered_loses_nothing() {
     }
 }
 
-/// A disk that reports what it has not done can lose anything, but what is found is what was once acknowledged, in order, or an error.
+/// A disk that reports what it has not done can lose anything, but what is found is what was once acknowledged, in
+/// order, or an error.
 #[test]
 fn a_lying_disk_loses_the_end_or_is_found_out() {
     let (mut lost, mut refused) = (0, 0);

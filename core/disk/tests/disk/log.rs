@@ -91,9 +91,9 @@ fn a_refused_record_is_surely_gone_and_its_place_is_taken() {
     }
 }
 
-/// What would happen without the manifest's number of the first segment: three records are in doubt in segment 1, one takes their place
-/// in segment 2, a base includes that one, and both segments are removed. After power loss segment 1 is back alone: its second and third
-/// record would follow the base.
+/// What would happen without the manifest's number of the first segment: three records are in doubt in segment 1, one
+/// takes their place in segment 2, a base includes that one, and both segments are removed. After power loss segment 1
+/// is back alone: its second and third record would follow the base.
 #[test]
 fn a_segment_in_doubt_does_not_come_back_behind_a_base() {
     let mut back = 0;
@@ -192,7 +192,8 @@ fn a_frame_that_fits_on_a_disk_is_written_though_no_room_fits_behind_it() {
     assert_eq!(read(&disk.process(2)).unwrap(), [&b"first"[..], b"second", b"third"]);
 }
 
-/// Bytes of a frame that takes the place of room are there one after the other, before a reader as well as after a `kill -9`.
+/// Bytes of a frame that takes the place of room are there one after the other, before a reader as well as after a
+/// `kill -9`.
 #[test]
 fn a_frame_of_which_only_the_first_bytes_are_there_is_not_there() {
     let records = [&b"first"[..], b"second", &[0; 1100], &[0xa5; 90], b""];

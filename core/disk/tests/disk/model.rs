@@ -9,7 +9,8 @@ pub(crate) const KIND: [u8; 8] = *b"records ";
 
 pub(crate) type Records = Vec<Vec<u8>>;
 
-/// Numbers by chance: xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled", 2016).
+/// Numbers by chance: xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled",
+/// 2016).
 #[derive(Clone)]
 pub(crate) struct Dice(u64);
 

@@ -43,8 +43,8 @@ fn what_is_no_store_is_said_to_be_none_and_left_alone() {
     assert_eq!(disk.names(), ["CURRENT", "letter.txt"]);
 }
 
-/// What happened: a store was made among files of the user's own. `LOCK` was overwritten with the process's number, and a load that failed
-/// removed it, with `BEGUN`, `CURRENT.new` and all files whose names began with `vicus-scratch-`.
+/// What happened: a store was made among files of the user's own. `LOCK` was overwritten with the process's number, and
+/// a load that failed removed it, with `BEGUN`, `CURRENT.new` and all files whose names began with `vicus-scratch-`.
 #[test]
 fn no_store_is_made_over_files_of_other_programs() {
     let notes: &[u8] = b"notes of the owner\n";
@@ -254,8 +254,8 @@ impl Directory for Meanwhile {
     }
 }
 
-/// What happened: a reader read the manifest, then the writer published and removed the log's segments, then the reader listed none, and
-/// took that for a log without records.
+/// What happened: a reader read the manifest, then the writer published and removed the log's segments, then the reader
+/// listed none, and took that for a log without records.
 #[test]
 fn a_reader_finds_one_generation_whole_while_a_writer_publishes_another() {
     let (first, second): ([&[u8]; 2], [&[u8]; 3]) = ([b"a", b"b"], [b"a", b"b", b"c"]);
@@ -285,7 +285,8 @@ fn a_reader_finds_one_generation_whole_while_a_writer_publishes_another() {
     assert!((4..40).contains(&published), "the reader has fewer operations: {published}");
 }
 
-/// A reader measured a segment, then its writer cut off the room behind it; or it read half of a frame, and then those that followed it.
+/// A reader measured a segment, then its writer cut off the room behind it; or it read half of a frame, and then those
+/// that followed it.
 #[test]
 fn a_reader_finds_a_beginning_of_the_log_while_a_writer_goes_on() {
     let records: Vec<Vec<u8>> = (0..7_u8).map(|number| vec![number; 100]).collect();
