@@ -1,10 +1,10 @@
-//! Checks a trace against the box protocol: an event that the protocol forbids is a violation.
+//! Checks a trace against the box protocol: a forbidden event is a violation.
 
 use crate::{BoxId, Event, Trace, What};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt;
 
-/// An event that breaks a rule.
+/// An event against a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The seat that recorded the event.
@@ -13,18 +13,18 @@ pub struct Violation {
     pub index: usize,
     /// The event.
     pub event: Event,
-    /// The rule that it breaks.
+    /// The broken rule.
     pub rule: Rule,
 }
 
-/// A rule that every execution obeys.
+/// A rule of every execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// A seat's logical clock rises from event to event.
     OrderRises,
     /// A seat's time never goes back.
     TimeRises,
-    /// The invocation, code or sleep that ends is the one that began last on the seat.
+    /// The invocation, code or sleep that ends is the last begun on the seat.
     EndsMatchBeginnings,
     /// A box's user code runs inside an invocation of it.
     UserCodeInsideInvocation,
@@ -32,19 +32,19 @@ pub enum Rule {
     NothingWhileAsleep,
     /// A box runs on one seat at a time.
     RunsOnce {
-        /// The seat that it runs on already.
+        /// The seat it runs on already.
         already_on: usize,
     },
     /// A box waits in at most one queue.
     QueuedOnce,
     /// A task is queued before it is taken, and taken once.
     TakenAfterQueued,
-    /// A task that is not a box is spawned once, before it is queued, by a box that runs on the same seat or by such a task
-    /// that was taken there.
+    /// A task that is not a box is spawned once, before it is queued, by a box running on the same seat or by such a
+    /// task taken there.
     SpawnedByRunner,
     /// The user code of a box with a refused envelope isn't run.
     BlockedDoesNotRun,
-    /// Only a refused output resumes, and an output that is blocked already is not refused again.
+    /// Only a refused output resumes, and a blocked output is not refused again.
     RefusedThenResumed,
     /// A box keeps an envelope only in the invocation that received it.
     KeptWhenReceived,
@@ -83,7 +83,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What a seat is doing, nested in what it did before.
+/// A seat's activity, nested in its former one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Frame {
     Invocation(BoxId),
@@ -98,7 +98,7 @@ struct BoxState {
     runs_on: Option<usize>,
     /// The blocked outputs, a handful at most.
     refused: Vec<u16>,
-    /// The inputs that the current invocation has taken from.
+    /// The inputs the current invocation has taken from.
     received: Vec<u16>,
 }
 
@@ -123,11 +123,11 @@ struct Checker {
 }
 
 impl Trace {
-    /// All events that break a rule, in merged order. Empty for a trace of a sound runtime whose clocks travel as the crate's
-    /// documentation says.
+    /// All events against a rule, in merged order. Empty for a trace of a sound runtime if clocks travel as in the
+    /// crate's documentation.
     ///
-    /// If a log was full, events after [`Trace::complete_until`] are not checked. Tasks that are neither boxes nor numbered are
-    /// only checked to begin and end in order, because they can't be told apart.
+    /// If a log was full, events after [`Trace::complete_until`] are not checked. Tasks that are neither boxes nor
+    /// numbered are only checked to begin and end in order, because they can't be told apart.
     ///
     /// ```
     /// use vicus_trace::{BoxId, Header, Log, Rule, Trace, What};
@@ -169,7 +169,7 @@ impl Checker {
                 if at + 1 != frames.len() {
                     breaks(Rule::EndsMatchBeginnings);
                 }
-                // Whatever was left open inside ends as well, so that one mistake is reported once.
+                // Everything left open inside ends as well, so one mistake is reported once.
                 frames.truncate(at);
             }
             None => breaks(Rule::EndsMatchBeginnings),
@@ -237,8 +237,8 @@ impl Checker {
         self.tasks.insert(number, next);
     }
 
-    /// Whether a spawner, given by its index, may run on the seat now. Always true for a caller from outside and for tasks without
-    /// numbers.
+    /// Whether a spawner, given by its index, may run on the seat now. Always true for a caller from outside and for
+    /// tasks without numbers.
     fn runs(&self, seat: usize, request: u32, index: u32) -> bool {
         let who = BoxId { request, index };
         match who.number() {
@@ -308,7 +308,7 @@ mod tests {
         What::Taken { who, rule: 1, far: false }
     }
 
-    /// The rules broken by these events, which happen one after the other, each on its seat.
+    /// The rules broken by these events; they happen one after the other, each on its seat.
     fn broken(events: &[(usize, What)]) -> Vec<Rule> {
         let mut logs = [Log::new(100), Log::new(100)];
         let mut clock = 0;
@@ -373,7 +373,7 @@ mod tests {
         let spawned = |number, by| What::Spawned { who: task(number), by };
         let first = task(0).index;
         let [begins, user_begins, ..] = run(A);
-        // A box spawns a task. That task spawns two more on the seat that took it, and one of them waits for the other.
+        // A box spawns a task. That task spawns two more on its seat, and one of them waits for the other.
         let sound = [
             (0, begins),
             (0, user_begins),

@@ -1,16 +1,16 @@
-//! An event: when it happened, in which order, and what.
+//! An event: its time, its order, and its kind.
 //!
-//! After Bednárek, Dokulil and Yaghob, "The Bobox Project", Technical Report 2011/1, Charles University Prague, §5.6: events
-//! for queueing a box, for the beginning of its invocation and of its user code, and for received and created envelopes. We
-//! differ: each beginning has an end, so that durations need no interpolation; an event has a time stamp and a logical clock,
-//! which belongs to the seat instead of being shared by all threads; and an envelope's event says whether it is a poisoned
-//! pill, where their viewer has to look up its creation.
+//! After Bednárek, Dokulil and Yaghob, "The Bobox Project", Technical Report 2011/1, Charles University Prague, §5.6:
+//! events for queueing a box, for the beginning of its invocation and of its user code, and for received and created
+//! envelopes. We differ: each beginning has an end, so durations need no interpolation; an event has a time stamp and a
+//! logical clock of its seat, instead of one shared by all threads; and an envelope's event says whether it is a
+//! poisoned pill, while their viewer has to look up its creation.
 
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
 
-/// An event on one seat; the log knows which. 32 bytes in memory and in a file.
+/// An event on one seat, known to the log. 32 bytes in memory and in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Event {
@@ -18,7 +18,7 @@ pub struct Event {
     pub time_ns: u64,
     /// The seat's Lamport clock. Invariant: rises along each log, and an effect's value is greater than its cause's.
     pub order: u64,
-    /// What happened.
+    /// The kind of the event, with its data.
     pub what: What,
 }
 
@@ -36,7 +36,7 @@ pub struct BoxId {
 }
 
 impl BoxId {
-    /// The index of a task that has no number, and of a caller from outside.
+    /// The index of a task without a number, and of a caller from outside.
     pub const NONE: u32 = u32::MAX;
 
     /// The first index of numbered tasks that are not boxes.
@@ -47,7 +47,7 @@ impl BoxId {
         BoxId { request, index: BoxId::NONE }
     }
 
-    /// A task with this number, which is unique in a run, across requests. If the number is too large, it is dropped.
+    /// A task with this number, unique in a run, across requests. A number beyond the limit is dropped.
     pub const fn task(request: u32, number: u32) -> BoxId {
         match number < BoxId::TASKS {
             true => BoxId { request, index: BoxId::TASKS + number },
@@ -55,7 +55,7 @@ impl BoxId {
         }
     }
 
-    /// Whether this is a box, which follows the box protocol, or another task.
+    /// Whether this is a box, under the box protocol, or another task.
     pub const fn is_box(self) -> bool {
         self.index < BoxId::TASKS
     }
@@ -93,13 +93,13 @@ impl fmt::Display for Index {
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
 pub enum TaskKind {
-    /// The task shares data with the box that queued it, and that data is still in the caches.
+    /// The task shares data with the box that queued it, and this data is still in the caches.
     Immediate,
     /// The task begins something new.
     Deferred,
 }
 
-/// What a task does with bytes, as it has said.
+/// A task's declared use of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
@@ -110,9 +110,9 @@ pub enum Use {
     Writes,
     /// Reads and writes them.
     ReadsAndWrites,
-    /// Reads and writes them at the same time as its neighbours that say the same.
+    /// Reads and writes them at the same time as its neighbours of this kind.
     Concurrent,
-    /// Reads and writes them, in any order among its neighbours that say the same.
+    /// Reads and writes them, in any order among its neighbours of this kind.
     Commutative,
 }
 
@@ -120,14 +120,14 @@ impl Use {
     const ALL: [Use; 5] = [Use::Reads, Use::Writes, Use::ReadsAndWrites, Use::Concurrent, Use::Commutative];
 }
 
-/// What a task waits for.
+/// The tasks a task waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
 pub enum Awaits {
-    /// The tasks that it has spawned.
+    /// The tasks it has spawned.
     Children,
-    /// Those of its innermost section, which ends then.
+    /// The tasks of its innermost section; the section ends then.
     Section,
     /// All tasks of its team, and the other members, as at a barrier.
     Team,
@@ -137,18 +137,18 @@ impl Awaits {
     const ALL: [Awaits; 3] = [Awaits::Children, Awaits::Section, Awaits::Team];
 }
 
-/// Why a task went to the queue to which it was dealt, or was left to the seat that made it.
+/// The reason for the queue a task was dealt to, or for leaving it to its maker's seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
 pub enum Why {
-    /// It has too few bytes whose place is known.
+    /// Too few of its bytes have a known place.
     Small,
     /// Its bytes lie evenly over all places.
     Even,
-    /// A datum that it uses intensely has its home there.
+    /// An intensely used datum has its home there.
     Home,
-    /// Its bytes cost least there, or hardly more than where they cost least.
+    /// Its bytes cost least there, or hardly more than the least.
     Nearest,
     /// The plan deals such tasks in turn.
     Turn,
@@ -177,10 +177,10 @@ pub enum Outcome {
     Cancelled,
 }
 
-/// What happened.
+/// The kind of an event.
 ///
-/// `who` is the box or task that the event is about. For each event that begins something, the same seat records its end; the
-/// only exception is [`What::Refused`], whose end any seat may record.
+/// `who` is the box or task of the event. For each event that begins something, the same seat records its end; the only
+/// exception is [`What::Refused`]: any seat may record its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum What {
@@ -191,8 +191,8 @@ pub enum What {
         /// How it was queued.
         #[serde(rename = "task_kind")]
         kind: TaskKind,
-        /// The index ([`BoxId::index`]) of the box of the same request, or of the task, that queued it; or [`BoxId::NONE`].
-        /// It also spawned the task, unless a [`What::Spawned`] says otherwise.
+        /// The index ([`BoxId::index`]) of the box of the same request, or of the task, that queued it; or
+        /// [`BoxId::NONE`]. It also spawned the task, unless a [`What::Spawned`] says otherwise.
         by: u32,
     },
     /// A task that is not a box was spawned, and may have to wait for others before it is queued.
@@ -206,7 +206,7 @@ pub enum What {
     Taken {
         /// The task.
         who: BoxId,
-        /// The number of the plan's rule by which it was taken; for `las` the levels 1 to 5 of Falt et al., §4.
+        /// The number of the plan's rule that took it; for `las` the levels 1 to 5 of Falt et al., §4.
         rule: u8,
         /// Whether the queue's node is not the seat's.
         far: bool,
@@ -242,22 +242,23 @@ pub enum What {
         /// Whether it ends the stream.
         pill: bool,
     },
-    /// A box saw an envelope at an input and left it there, to wait for something else. Recorded once for each envelope.
+    /// A box saw an envelope at an input and left it there, to wait for something else. Recorded once for each
+    /// envelope.
     EnvelopeLeft {
         /// The box.
         who: BoxId,
         /// The number of the input.
         input: u16,
     },
-    /// A box keeps the envelope that it has just taken from an input as long as it lives, such as a hash table. Later reads of
-    /// the envelope are not recorded; it is not part of [`What::Held`].
+    /// A box keeps the envelope just taken from an input as long as it lives, such as a hash table. Later reads of the
+    /// envelope are not recorded; it is not part of [`What::Held`].
     EnvelopeKept {
         /// The box.
         who: BoxId,
         /// The number of the input.
         input: u16,
     },
-    /// A box made an envelope, for which memory was allocated.
+    /// A box made an envelope, in newly allocated memory.
     EnvelopeCreated {
         /// The box.
         who: BoxId,
@@ -277,9 +278,9 @@ pub enum What {
         /// Whether it ends the stream.
         pill: bool,
     },
-    /// An invocation took or read data. A task that is not a box has begun, and these are the bytes that it said it
-    /// uses, by where they lie then. There is one event for the seat's own node, and one for all other nodes; untouched
-    /// pages are in neither.
+    /// An invocation took or read data. Or a task that is not a box has begun, and these are the bytes of its declared
+    /// use, by their place at this time. There is one event for the seat's own node, and one for all other nodes;
+    /// untouched pages are in neither.
     BytesRead {
         /// The box or task.
         who: BoxId,
@@ -288,17 +289,17 @@ pub enum What {
         /// The number of bytes; greater sizes are recorded as four billion.
         bytes: u32,
     },
-    /// What a box keeps beyond its invocation, such as a hash table or rows to be sorted. Recorded at the end of the user code,
-    /// if it has changed.
+    /// The bytes a box keeps beyond its invocation, such as a hash table or rows to be sorted. Recorded at the end of
+    /// the user code, after a change.
     Held {
         /// The box.
         who: BoxId,
         /// The bytes in all; greater sizes are recorded as four billion.
         bytes: u32,
     },
-    /// The declared footprint of a task that is not a box, recorded by the seat that makes it, which may not be the one
-    /// that runs it ([`What::BytesRead`] is by that seat). There is one event for bytes on the seat's own node, and one
-    /// for bytes elsewhere; untouched pages are in neither.
+    /// The declared footprint of a task that is not a box, recorded by its maker's seat; another seat may run it
+    /// ([`What::BytesRead`] is by that seat). There is one event for bytes on the seat's own node, and one for bytes
+    /// elsewhere; untouched pages are in neither.
     Footprint {
         /// The task.
         who: BoxId,
@@ -307,38 +308,39 @@ pub enum What {
         /// The number of bytes; greater sizes are recorded as four billion.
         bytes: u32,
     },
-    /// A task with a footprint was dealt, or was found to be better left to the seat that makes it. Recorded by that seat, under strategies that deal.
+    /// A task with a footprint was dealt, or was found to be better left to its maker's seat. Recorded by that seat,
+    /// under strategies that deal.
     Dealt {
         /// The task.
         who: BoxId,
         /// Why it goes there.
         why: Why,
-        /// Which part of its bytes lies where they decided that it goes, in percent; 0 if they did not decide.
+        /// The percentage of its bytes at their chosen destination; 0 if they did not decide.
         share: u16,
         /// The index of the queue in the plan; or [`BoxId::NONE`] if it is left to its maker's seat.
         queue: u32,
     },
-    /// A task that is not a box uses bytes from this address on, and is ordered by that among the tasks that its spawner spawns. The seat's
-    /// next event says how many bytes.
+    /// A task that is not a box uses bytes from this address on, and they order it among the tasks of its spawner. The
+    /// seat's next event gives their number.
     Follows {
         /// The task.
         who: BoxId,
-        /// What it does with them.
+        /// The use of the bytes.
         how: Use,
         /// The upper 16 bits of the 48 of the address; see [`What::number`].
         high: u16,
         /// The lower 32 bits.
         low: u32,
     },
-    /// The same of bytes that only say where the task belongs.
+    /// The same for bytes that only give the task's place.
     Uses {
         /// The task.
         who: BoxId,
-        /// What it does with them.
+        /// The use of the bytes.
         how: Use,
-        /// As in [`What::Follows`].
+        /// See [`What::Follows`].
         high: u16,
-        /// As in [`What::Follows`].
+        /// See [`What::Follows`].
         low: u32,
     },
     /// How many bytes they are: a number of 48 bits; greater ones are recorded as the greatest.
@@ -350,7 +352,7 @@ pub enum What {
         /// The lower 32 bits.
         low: u32,
     },
-    /// From here on, a wait of this task for a section is for tasks that it spawns after this event. Sections nest.
+    /// From here on, a wait of this task for a section is for tasks spawned after this event. Sections nest.
     SectionBegins {
         /// The task.
         who: BoxId,
@@ -362,12 +364,12 @@ pub enum What {
         /// The others.
         awaits: Awaits,
     },
-    /// It goes on.
+    /// The task goes on.
     WaitEnds {
         /// The task.
         who: BoxId,
     },
-    /// The task, which has just begun, is one of this function.
+    /// The newly begun task is one of this function.
     Named {
         /// The task.
         who: BoxId,
@@ -392,7 +394,7 @@ pub enum What {
     SleepBegins,
     /// The seat is awake again.
     SleepEnds,
-    /// The seat woke a sleeping thread of a pool; which one is up to the operating system.
+    /// The seat woke a sleeping thread of a pool; the operating system chooses the thread.
     Woke {
         /// The pool.
         pool: u32,
@@ -411,7 +413,7 @@ pub enum What {
     },
     /// A thread was lent to this seat, because the thread of another seat is blocked.
     LentBegins {
-        /// The seat whose thread is blocked.
+        /// The seat with the blocked thread.
         seat: u32,
     },
     /// The lent thread leaves, and waits to be lent again.
@@ -539,7 +541,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A word that is not the name of a [`Kind`].
+/// A word other than the names of [`Kind`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownKind(
     /// The word.
@@ -565,7 +567,7 @@ impl FromStr for Kind {
 }
 
 impl What {
-    /// Which kind of event this is.
+    /// The kind of this event.
     pub const fn kind(self) -> Kind {
         match self {
             What::Enqueued { .. } => Kind::Enqueued,
@@ -603,7 +605,7 @@ impl What {
         }
     }
 
-    /// The box or task that the event is about, if there is one.
+    /// The box or task of the event, if there is one.
     pub const fn who(self) -> Option<BoxId> {
         match self {
             What::Enqueued { who, .. }
@@ -757,7 +759,7 @@ impl fmt::Display for What {
     }
 }
 
-/// The columns of an event in a file; a column that a kind doesn't use is 0.
+/// The columns of an event in a file; columns without a use by a kind are 0.
 #[derive(Default)]
 struct Columns {
     /// A task kind, rule, outcome or flag.
@@ -802,7 +804,7 @@ impl Event {
             value: u32_at(28),
         };
         let event = Event { time_ns: u64_at(0), order: u64_at(8), what: What::from_columns(kind, &columns)? };
-        // Unused columns must be 0, so that later versions can give them a meaning.
+        // Unused columns must be 0, so later versions can give them a meaning.
         (event.to_bytes() == *bytes).then_some(event)
     }
 }

@@ -13,18 +13,18 @@
 //! ```
 //! All numbers are little-endian. Nothing follows after the last one.
 //!
-//! A reader trusts no length: memory grows only with the bytes that were read.
+//! A reader trusts no length: memory grows only with the bytes read.
 
 use crate::{Event, Header, SeatLog, Trace};
 use std::fmt;
 use std::io::{self, Read, Write};
 
 const MAGIC: &[u8; 8] = b"VICUSTRC";
-/// Version 2 added taken and left envelopes, the bounds of inputs, and the footprints of closures; version 3 what boxes hold,
-/// kept envelopes, numbers of closures, and their spawners; version 4 the data, waits and functions of closures, and
-/// why tasks were dealt where they went.
+/// Version 2 added taken and left envelopes, the bounds of inputs, and the footprints of closures; version 3 the memory
+/// of boxes, kept envelopes, numbers of closures, and their spawners; version 4 the data, waits and functions of
+/// closures, and the reasons of dealing.
 const VERSION: u32 = 4;
-/// The oldest version whose files are those of this one as well, without what was added.
+/// The oldest version with files readable as this one, without its additions.
 const OLDEST: u32 = 3;
 
 /// Why a file can't be read as a trace.
@@ -32,11 +32,11 @@ const OLDEST: u32 = 3;
 pub enum TraceError {
     /// The file is something else.
     NotATrace,
-    /// The file has a version that this program can't read.
+    /// The file has a version this program can't read.
     Version {
         /// The file's version.
         found: u32,
-        /// The version that this program reads.
+        /// The version this program reads.
         expected: u32,
     },
     /// The file ends too early.
@@ -44,11 +44,11 @@ pub enum TraceError {
         /// The number of bytes in the file.
         at_byte: u64,
     },
-    /// The file has bytes that no trace has.
+    /// The file has bytes foreign to traces.
     Damaged {
-        /// Where.
+        /// The place.
         at_byte: u64,
-        /// What is wrong there.
+        /// The fault there.
         found: String,
     },
     /// The file can't be read at all.

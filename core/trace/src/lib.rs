@@ -1,9 +1,9 @@
 //! Events of a run, recorded by both worlds in the same form, and a file format for them.
 //!
-//! A world gives each seat a [`Log`] and records an [`Event`] wherever something happens, without locks, allocation or shared
-//! data. Afterwards the logs become a [`Trace`], which can be written to a file and read back, merged into one stream
-//! ([`Trace::merged`], or for people [`Trace::by_time`]), checked against the box protocol ([`Trace::check`]) and summed up
-//! ([`Trace::summary`]). This crate never reads a clock: the caller passes the time, real or virtual.
+//! A world gives each seat a [`Log`] and records an [`Event`] at each step, without locks, allocation or shared data.
+//! Afterwards the logs become a [`Trace`]. It can be written to a file and read back, merged into one stream
+//! ([`Trace::merged`], or for people [`Trace::by_time`]), checked against the box protocol ([`Trace::check`]) and
+//! summed up ([`Trace::summary`]). This crate never reads a clock: the caller passes the time, real or virtual.
 //!
 //! ```
 //! use vicus_trace::{BoxId, Header, Log, TaskKind, Trace, What};
@@ -30,21 +30,21 @@
 //! # Where the clock must travel
 //!
 //! Each [`Log`] has a Lamport clock. For [`Trace::merged`] to put every cause before its effects, a seat must
-//! [`observe`](Log::observe) the clock of the event that it depends on:
+//! [`observe`](Log::observe) the clock of the event it depends on:
 //!
-//! * **with the box**: the end of an invocation leaves the seat's clock in the box's cell; the seat that next queues or begins
-//!   the box observes it;
+//! * **with the box**: the end of an invocation leaves the seat's clock in the box's cell; the next seat to queue or
+//!   begin the box observes it;
 //! * **with the task**: the seat that takes a task observes the clock of the seat that queued it;
-//! * **with the envelope**: the receiver observes the clock of the sender, and a refused sender the clock of the receiver that
-//!   resumes it;
-//! * **with a closure**: all closures share one clock. Queueing or ending a closure raises it; a seat that begins a closure, or
-//!   has waited for some, observes it, and so does a seat that spawns or queues a closure which waits for others by its data:
-//!   other seats may have spawned it, or may have run what it waited for;
+//! * **with the envelope**: the receiver observes the clock of the sender, and a refused sender the clock of the
+//!   receiver that resumes it;
+//! * **with a closure**: all closures share one clock. Queueing or ending a closure raises it. A seat that begins a
+//!   closure, or has waited for some, observes it, and so does a seat that spawns or queues a closure with predecessors
+//!   by its data: other seats may have spawned the closure, or run its predecessors;
 //! * **with the wake**: a seat that wakes up observes the clock of the waker;
 //! * **with the request**: its first task carries the clock of the submission, and its end observes every seat's last.
 //!
-//! A 64-bit cell beside the box's state word, raised before each release and observed after each acquire, is enough for the
-//! first three.
+//! A 64-bit cell beside the box's state word, raised before each release and observed after each acquire, is enough for
+//! the first three.
 
 mod check;
 mod event;
@@ -66,13 +66,13 @@ use vicus_topology::{GroupId, NodeId, PuId};
 /// Everything recorded of one run: the machine, the networks, and the events of each seat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// What was run, and where.
+    /// The program of the run, and its machine.
     header: Header,
     /// The log of each seat. Invariant: as many as `header.seats`, in the same order.
     logs: Vec<SeatLog>,
 }
 
-/// What was run, and where. It stands as JSON at the beginning of a trace file.
+/// The program of a run, and its machine. It stands as JSON at the beginning of a trace file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// The name of the scheduling strategy.
@@ -87,15 +87,15 @@ pub struct Header {
     pub started: String,
     /// The seats, in the order of the logs.
     pub seats: Vec<SeatInfo>,
-    /// The networks that ran.
+    /// The networks of the run.
     pub models: Vec<ModelInfo>,
     /// The functions of tasks that are not boxes ([`What::Named`]), as people call them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<String>,
-    /// The first addresses of arrays, where they are known and may lie side by side: what tasks say of their data names parts of one.
+    /// The first addresses of arrays, if they are known and may lie side by side: tasks' data are parts of these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arrays: Vec<u64>,
-    /// How many bytes each of them has, where that is known: as many as there are arrays, or none.
+    /// The length of each array in bytes, if known: as many as there are arrays, or none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub array_bytes: Vec<u64>,
 }
@@ -103,7 +103,7 @@ pub struct Header {
 /// The place of a seat's thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeatInfo {
-    /// The PU that its thread began on; a thread bound to a group may have moved since.
+    /// The PU its thread began on; a thread bound to a group may have moved since.
     pub pu: PuId,
     /// The core group of that PU.
     pub group: GroupId,
@@ -117,7 +117,7 @@ pub struct SeatInfo {
 /// A model, and the requests that were instances of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelInfo {
-    /// What the model is called.
+    /// The model's name.
     pub name: String,
     /// The requests that ran it, as [`BoxId::request`] names them.
     pub requests: Vec<u32>,
@@ -140,7 +140,8 @@ pub struct BoxInfo {
     pub bounds: Vec<Bound>,
 }
 
-/// How much an input holds before it refuses an envelope: one envelope always fits, further ones only within these limits.
+/// The capacity of an input before it refuses an envelope: one envelope always fits, further ones only within these
+/// limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bound {
     /// The greatest number of envelopes.
@@ -174,7 +175,7 @@ impl Trace {
         Trace { header, logs }
     }
 
-    /// What was run, and where.
+    /// The program of the run, and its machine.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -186,14 +187,14 @@ impl Trace {
         self
     }
 
-    /// Says at which addresses arrays begin.
+    /// Sets the beginnings of arrays.
     #[must_use]
     pub fn with_arrays(mut self, arrays: Vec<u64>) -> Trace {
         self.header.arrays = arrays;
         self
     }
 
-    /// Says how many bytes each of the arrays has that [`Trace::with_arrays`] has named.
+    /// Sets the length in bytes of each array named by [`Trace::with_arrays`].
     #[must_use]
     pub fn with_array_bytes(mut self, bytes: Vec<u64>) -> Trace {
         self.header.array_bytes = bytes;

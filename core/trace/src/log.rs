@@ -1,13 +1,13 @@
-//! The log in which one seat records its events.
+//! The log of one seat's events.
 
 use crate::event::{Event, What};
 
 /// The recorder of a seat: owned by its thread, allocated once, without locks.
 ///
-/// [`Log::record`] is an addition, a comparison and a 32-byte store: 12 ns including page faults of fresh memory, measured on a
-/// busy 2-core virtual machine, and less than 1 ns once the log is full. A full log drops and counts later events; it never
-/// overwrites, because the beginning explains the end and not the reverse. Memory is first touched by recording, so the log's
-/// pages lie on the node of the recording thread.
+/// [`Log::record`] is an addition, a comparison and a 32-byte store: 12 ns including page faults of fresh memory,
+/// measured on a busy 2-core virtual machine, and less than 1 ns once the log is full. A full log drops and counts
+/// later events; it never overwrites, because the beginning explains the end and not the reverse. Memory is first
+/// touched by recording, so the log's pages lie on the node of the recording thread.
 ///
 /// ```
 /// use vicus_trace::{Log, What};
@@ -26,15 +26,15 @@ pub struct Log {
     room: usize,
     /// The number of events dropped.
     lost: u64,
-    /// Lamport, "Time, clocks, and the ordering of events in a distributed system", CACM 1978. Invariant: at least the order of
-    /// every event that was recorded, dropped or observed.
+    /// Lamport, "Time, clocks, and the ordering of events in a distributed system", CACM 1978. Invariant: at least the
+    /// order of every recorded, dropped or observed event.
     clock: u64,
 }
 
 /// The contents of a finished [`Log`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeatLog {
-    /// The recorded events, in the order in which they happened on the seat.
+    /// The recorded events, in their order on the seat.
     pub events: Vec<Event>,
     /// The number of events dropped because the log was full.
     pub lost: u64,
@@ -64,7 +64,7 @@ impl Log {
         self.clock
     }
 
-    /// Raises the clock to that of a cause on another seat, so that later events are ordered after it.
+    /// Raises the clock to that of a cause on another seat, so later events are ordered after it.
     #[inline]
     pub fn observe(&mut self, order: u64) {
         self.clock = self.clock.max(order);

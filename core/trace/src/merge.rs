@@ -19,13 +19,13 @@ pub struct Entry<'a> {
 /// All events: those of a seat in its order, and causes before effects; from [`Trace::merged`].
 pub struct Merged<'a> {
     trace: &'a Trace,
-    /// The next event of each seat that has events left: order, time, seat, index.
+    /// The next event of each seat with events left: order, time, seat, index.
     heads: BinaryHeap<Reverse<(u64, u64, usize, usize)>>,
 }
 
 impl Trace {
-    /// All events by order, then time, then seat. This respects the order on each seat and, if clocks were observed, puts
-    /// causes before effects. Takes logarithmic time in the number of seats for each event.
+    /// All events by order, then time, then seat. This respects the order on each seat and, if clocks were observed,
+    /// puts causes before effects. Takes logarithmic time in the number of seats for each event.
     pub fn merged(&self) -> Merged<'_> {
         let mut merged = Merged { trace: self, heads: BinaryHeap::with_capacity(self.logs.len()) };
         (0..self.logs.len()).for_each(|seat| merged.push(seat, 0));
@@ -34,10 +34,10 @@ impl Trace {
 }
 
 impl Trace {
-    /// All events by time, for people. If an event's clock runs behind that of its cause, the event and all later ones of its
+    /// All events by time, for people. If an event's clock runs behind its cause's, the event and all later ones of its
     /// seat count from the cause's time on, so causes come before effects as far as the events tell the causes.
-    /// [`Trace::merged`] does not need synchronised clocks, but puts a seat whose logical clock is ahead after all others,
-    /// whatever the time. Takes a pass over the merged events and a sort.
+    /// [`Trace::merged`] does not need synchronised clocks, but puts a seat with a fast logical clock after all others,
+    /// at any time. Takes a pass over the merged events and a sort.
     ///
     /// ```
     /// use vicus_trace::{Header, Log, Trace, What};
@@ -53,7 +53,7 @@ impl Trace {
     /// ```
     pub fn by_time(&self) -> impl Iterator<Item = Entry<'_>> + use<'_> {
         let mut raised = Raised::default();
-        // For each seat, its last logical clock, and the time from which its events count.
+        // For each seat, its last logical clock, and the time its events count from.
         let mut before = vec![(0_u64, 0_u64); self.logs.len()];
         let mut all = Vec::new();
         for entry in self.merged() {
@@ -64,13 +64,13 @@ impl Trace {
             before[entry.seat] = (order, since_ns);
             all.push((since_ns, entry));
         }
-        // Stable, so that events at the same time stay in logical order.
+        // Stable, so events at the same time stay in logical order.
         all.sort_by_key(|(since_ns, _)| *since_ns);
         all.into_iter().map(|(_, entry)| entry)
     }
 }
 
-/// The times from which events count, as known from the events before them.
+/// The times events count from, as known from the events before them.
 #[derive(Default)]
 struct Raised {
     /// The current logical time and the least time of its events; the same for the logical time before it.
@@ -87,14 +87,14 @@ struct Raised {
 }
 
 impl Raised {
-    /// The time from which an event counts, at least `time_ns`. Events come in logical order; `jumped` says that its seat has
-    /// just observed another clock.
+    /// The time an event counts from, at least `time_ns`. Events come in logical order; `jumped`: its seat has just
+    /// observed another clock.
     fn record(&mut self, order: u64, jumped: bool, time_ns: u64, what: What) -> u64 {
         if order != self.now.0 {
             self.earlier = std::mem::replace(&mut self.now, (order, u64::MAX));
         }
-        // It observed an event of the previous logical time; if there are several, it is not known which. Boxes' clocks have
-        // gaps for other reasons: events of their envelopes.
+        // It observed an event of the previous logical time; if there are several, its cause is unknown. Boxes' clocks
+        // have gaps for other reasons: events of their envelopes.
         let sees = what == What::SleepEnds || what.who().is_some_and(|who| !who.is_box());
         let seen = (jumped && sees && self.earlier.0.checked_add(1) == Some(order)).then_some(self.earlier.1);
         // Tasks without numbers can't be told apart, so nothing is known of their causes.
@@ -161,8 +161,8 @@ mod tests {
         shown
     }
 
-    /// What happened: of 19,742 events, 15,253 came after one that was later in time, by up to 673 ms. A seat that has observed
-    /// much has a clock that is ahead, and its events came after simultaneous events of others.
+    /// Of 19,742 events, 15,253 once came after a later one, by up to 673 ms. A seat with many observations has a fast
+    /// clock, and its events came after simultaneous events of others.
     #[test]
     fn a_seat_that_has_done_much_does_not_stand_behind_all_others() {
         let (mut busy, mut lazy) = (Log::new(1000), Log::new(10));
@@ -175,8 +175,8 @@ mod tests {
         assert!(shown.is_sorted_by_key(|(_, time_ns)| *time_ns), "{shown:?}");
     }
 
-    /// What happened in a draft: a box's clock has gaps, and an event that another seat recorded with a clock in such a gap was
-    /// taken for the cause.
+    /// A draft failed on this: a box's clock has gaps, and another seat's event with a clock in such a gap was taken
+    /// for the cause.
     #[test]
     fn a_gap_in_the_clock_of_a_box_has_no_cause_elsewhere() {
         let (mut first, mut second) = (Log::new(10), Log::new(10));
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(shown(vec![first, second]), [(1, 5), (0, 100), (1, 7), (1, 9), (1, 120), (0, 130)]);
     }
 
-    /// A clock that is ahead does not jump when it observes another one, so the events themselves have to tell.
+    /// A fast clock does not jump when it observes another one, so the events themselves have to tell.
     #[test]
     fn what_is_taken_resumed_or_over_comes_after_what_it_needs() {
         let refused = What::Refused { who: WHO, output: 2 };

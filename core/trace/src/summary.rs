@@ -1,4 +1,4 @@
-//! Sums of a trace: where the time went, by type of box and by seat.
+//! Sums of a trace: the time spent, by type of box and by seat.
 
 use crate::{BoxId, Event, Names, Trace, What};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -25,18 +25,18 @@ pub struct Summary {
 /// The sums of the boxes of one type.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BoxSummary {
-    /// The type; for tasks that are not boxes, their function's name, or `(task)` if that is not known; `(unknown)` for boxes that the
-    /// header doesn't name.
+    /// The type; for tasks that are not boxes, their function's name, or `(task)` if it is unknown; `(unknown)` for
+    /// boxes without a name in the header.
     pub type_name: String,
-    /// The number of boxes of this type that had an event.
+    /// The number of boxes of this type with an event.
     pub boxes: u64,
-    /// The number of their invocations; how many tasks have run that are no boxes.
+    /// The number of their invocations; for tasks that are not boxes, the number of runs.
     pub invocations: u64,
-    /// The number of tasks that they spawned; for `(task)`, by such tasks.
+    /// The number of their spawned tasks; for `(task)`, by such tasks.
     pub spawned: u64,
     /// How long they lay in queues, all together, before a seat took them.
     pub queued_ns: u64,
-    /// Time in user code, without other tasks that ran inside it meanwhile.
+    /// Time in user code, without other tasks run inside it meanwhile.
     pub busy_ns: u64,
     /// Time with a refused output, summed over the boxes.
     pub blocked_ns: u64,
@@ -48,17 +48,18 @@ pub struct BoxSummary {
     pub envelopes_out: u64,
     /// Rows in them.
     pub rows_out: u64,
-    /// Bytes of the envelopes that were made.
+    /// Bytes of the envelopes made.
     pub bytes_created: u64,
-    /// Bytes taken or read on the node of the seat; of tasks that are not boxes, what they said they use, by the seat
-    /// that ran them.
+    /// Bytes taken or read on the node of the seat; for tasks that are not boxes, the bytes of their declared use, by
+    /// the seat that ran them.
     pub near_bytes: u64,
     /// The same on another node.
     pub far_bytes: u64,
 }
 
-/// The sums of one seat. `busy_ns + overhead_ns + idle_ns` is the time from its first event to its last, or to the trace's last
-/// if it ends asleep. A task that waits for others is idle time. A lent thread that waits to be lent again counts as asleep; for callers no times are given.
+/// The sums of one seat. `busy_ns + overhead_ns + idle_ns` is the time from its first event to its last, or to the
+/// trace's last if it ends asleep. A task that waits for others is idle time. A lent thread waiting for its next loan
+/// counts as asleep; for callers no times are given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SeatSummary {
     /// The seat.
@@ -107,7 +108,7 @@ struct Open {
     who: BoxId,
     is_invocation: bool,
     in_user_code: bool,
-    /// Whether it waits for tasks that it has spawned.
+    /// Whether it waits for its spawned tasks.
     waits: bool,
 }
 
@@ -118,7 +119,7 @@ struct Blocked {
     outputs: u32,
 }
 
-/// The table of box types, which grows as boxes appear.
+/// The table of box types. It grows as boxes appear.
 struct Types<'a> {
     names: Names<'a>,
     /// The functions of tasks.
@@ -207,7 +208,7 @@ impl Trace {
                     total.invocations += 1;
                     types.of(who).invocations += 1;
                 }
-                // A task that is not a box has no invocation around its code, which may go on several times.
+                // A task that is not a box has no invocation around its code, and the code may go on several times.
                 What::UserCodeBegins { who }
                     if seat.open.last().is_some_and(|open| !open.is_invocation)
                         && (who.number().is_none() || begun.insert(who)) =>
@@ -252,7 +253,7 @@ impl Trace {
                     }
                 }
                 What::Enqueued { who, by, .. } | What::Spawned { who, by } if !who.is_box() && by != BoxId::NONE => {
-                    // Queueing a task that was spawned before does not count as spawning it.
+                    // Queueing a task spawned before does not count as spawning it.
                     let is_spawn = matches!(what, What::Spawned { .. });
                     if is_spawn {
                         spawned_before.insert(who);
@@ -265,7 +266,7 @@ impl Trace {
                 _ => {}
             }
         }
-        // A seat or box that is still asleep or blocked stays so until the trace's end.
+        // A seat or box still asleep or blocked stays so until the trace's end.
         for (seat, total) in seats.iter().zip(&mut summary.seats).filter(|(seat, _)| seat.asleep) {
             add(&mut total.idle_ns, last_ns.saturating_sub(seat.then_ns));
         }
@@ -279,7 +280,7 @@ impl Trace {
 }
 
 impl Seat {
-    /// Adds the time since the last event to what the seat was doing.
+    /// Adds the time since the last event to the seat's activity.
     fn spend(&self, now_ns: u64, total: &mut SeatSummary, types: &mut Types<'_>) {
         let spent_ns = now_ns.saturating_sub(self.then_ns);
         match self.open.last() {
@@ -336,7 +337,7 @@ impl SeatSummary {
 }
 
 impl Summary {
-    /// The number of tasks that all seats took, near and far.
+    /// The number of tasks taken by all seats, near and far.
     pub fn taken(&self) -> (u64, u64) {
         let takes = || self.seats.iter().flat_map(|seat| &seat.takes);
         (takes().map(|takes| takes.near).sum(), takes().map(|takes| takes.far).sum())
@@ -521,8 +522,8 @@ mod tests {
         assert_eq!((summary.seats[0].busy_ns, summary.seats[0].overhead_ns), (96, 4));
     }
 
-    /// What happened: a lent thread that waited to be lent again was counted as overhead, and so was the time between a
-    /// caller's calls.
+    /// A lent thread waiting for its next loan was once counted as overhead, and so was the time between a caller's
+    /// calls.
     #[test]
     fn lent_threads_sleep_until_they_are_lent_and_callers_have_no_time() {
         let (mut lent, mut callers) = (Log::new(100), Log::new(100));
@@ -554,7 +555,8 @@ mod tests {
         assert!(summary.to_string().contains("\ncallers "), "{summary}");
     }
 
-    /// A task that waits is not busy, unless its seat runs another one meanwhile; and a function's tasks are summed up under its name.
+    /// A waiting task is not busy, unless its seat runs another one meanwhile; and a function's tasks are summed up
+    /// under its name.
     #[test]
     fn waits_are_idle_and_functions_have_rows() {
         let (first, second) = (BoxId::task(1, 0), BoxId::task(1, 1));
@@ -580,15 +582,14 @@ mod tests {
         assert_eq!((summary.seats[0].busy_ns, summary.seats[0].idle_ns, summary.seats[0].overhead_ns), (65, 35, 0));
     }
 
-    /// What happened: the bytes of a task that is not a box were in neither column, because only its maker wrote them
-    /// down. They are near or far by the seat that runs it.
+    /// The bytes of a task that is not a box were once in neither column, because only its maker wrote them down. They
+    /// are near or far by the seat that runs it.
     #[test]
     fn bytes_of_a_task_are_near_where_it_runs() {
         let (root, task) = (BoxId::task(1, 0), BoxId::task(1, 2));
         let ((high, low), (most, least)) = (What::halves(0x7f00_0010_0000), What::halves(12_288));
         let (mut maker, mut runner) = (Log::new(100), Log::new(100));
-        // As a team of an OpenMP program has them: its first member spawns a task whose data lie on the second one's
-        // node.
+        // An OpenMP program's team has them so: its first member spawns a task with its data on the second one's node.
         for (time_ns, what) in [
             (0, What::Enqueued { who: root, kind: TaskKind::Immediate, by: BoxId::NONE }),
             (0, What::Taken { who: root, rule: 0, far: false }),
@@ -624,7 +625,8 @@ mod tests {
         assert_eq!(rows, [("stencil", 1, 12_288, 0), ("(task)", 1, 0, 0)]);
     }
 
-    /// Closures have no prologue. A closure counts for the scan that spawned it, even if another task queues it after a wait.
+    /// Closures have no prologue. A closure counts for the scan that spawned it, even if another task queues it after a
+    /// wait.
     #[test]
     fn closures_are_busy_and_have_spawners() {
         let (first, second) = (BoxId::task(1, 0), BoxId::task(1, 1));

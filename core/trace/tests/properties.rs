@@ -135,8 +135,8 @@ proptest! {
     #[test]
     fn a_forgotten_event_is_noticed(choices in choices(), which: prop::sample::Index) {
         let trace = Execution::play(&choices).trace;
-        // Without one of these events, later ones can't have happened. (Without its end, a beginning at the end of the trace is
-        // fine.)
+        // Without one of these events, later ones can't have happened. (Without its end, a beginning at the end of the
+        // trace is fine.)
         let needed = |event: &Event| {
             use Kind::{InvocationBegins, RequestSubmitted, SleepBegins, UserCodeBegins};
             matches!(event.what.kind(), InvocationBegins | UserCodeBegins | SleepBegins | RequestSubmitted)

@@ -1,7 +1,7 @@
 //! A random execution: seats queue, take and run boxes, and the trace's events are recorded together with their causes.
 //!
-//! It plays the box protocol itself and shares no code with the checker or the summary, so that both can be tested against it.
-//! The seats' clocks are skewed, so only the logical order tells what came first.
+//! It plays the box protocol itself and shares no code with the checker or the summary, so that both can be tested
+//! against it. The seats' clocks are skewed, so only the logical order tells what came first.
 
 use vicus_trace::{BoxId, BoxInfo, Header, Log, ModelInfo, Outcome, TaskKind, Trace, What};
 
