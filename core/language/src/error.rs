@@ -1,4 +1,4 @@
-//! Why a text has no plan, and where in it, apart from any language.
+//! The reason why a text has no plan, and the place in it, apart from any language.
 
 use std::error::Error;
 use std::fmt;
@@ -22,7 +22,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// The place so many bytes behind the beginning of a text. Panics if that is within a character, or behind the end.
+    /// The place `offset` bytes behind the beginning of a text. Panics if it is within a character, or behind the end.
     pub fn at(text: &str, offset: usize) -> Place {
         let before = &text[..offset];
         let start = before.rfind('\n').map_or(0, |at| at + 1);
@@ -36,7 +36,7 @@ impl Place {
     }
 }
 
-/// Why a text has no plan, as doors tell it. A module's own error, which may know more, becomes one.
+/// The reason why a text has no plan, as doors tell it. A module's own error, possibly with more detail, becomes one.
 ///
 /// ```
 /// use vicus_language::{Place, TextError, TextErrorKind};
@@ -46,26 +46,26 @@ impl Place {
 /// ```
 #[derive(Clone, Debug)]
 pub struct TextError {
-    /// What is wrong, and what was expected.
+    /// The fault, and the expected form.
     pub message: String,
-    /// Where.
+    /// The place of the fault.
     pub place: Place,
-    /// What sort of error this is.
+    /// The sort of error.
     pub kind: TextErrorKind,
-    /// What the module itself says.
+    /// The module's own error.
     own: Option<Arc<dyn Error + Send + Sync>>,
 }
 
 /// Whether a text is wrong, goes beyond a limit, or is not supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextErrorKind {
-    /// It breaks the grammar, or names what isn't there.
+    /// The text breaks the grammar, or names something that isn't there.
     Wrong,
-    /// It is right, and this engine can't answer it.
+    /// The text is right, and this engine can't answer it.
     Unsupported,
-    /// It has more bytes than [`TextLimits::bytes`](crate::TextLimits::bytes).
+    /// The text has more bytes than [`TextLimits::bytes`](crate::TextLimits::bytes).
     TooLong,
-    /// It is nested more deeply than [`TextLimits::depth`](crate::TextLimits::depth).
+    /// The text is nested more deeply than [`TextLimits::depth`](crate::TextLimits::depth).
     TooDeep,
     /// Planning takes more steps than [`PlanOptions::plan_steps`](crate::PlanOptions::plan_steps).
     TooManySteps,
@@ -80,7 +80,7 @@ pub enum TextErrorKind {
 }
 
 impl TextError {
-    /// An error of a module that has none of its own.
+    /// An error for a module without an error type of its own.
     pub fn new(kind: TextErrorKind, place: Place, message: impl Into<String>) -> TextError {
         TextError { message: message.into(), place, kind, own: None }
     }

@@ -1,5 +1,5 @@
-//! What a language module is to a door: a text and a catalogue become a flow model, the boxes that hand out its rows, and a tree of
-//! operators that says what each of them is expected to do and what it did.
+//! A language module as a door sees it: a text and a catalogue become a flow model, the boxes that hand out its rows,
+//! and a tree of operators with the expected and the actual work of each.
 //!
 //! ```text
 //!  Language ── parse ──▶ Parsed ── plan ──▶ Runnable ── begin ──▶ operators of one run, and what its rows are read by
@@ -7,9 +7,9 @@
 //!     └ its catalogue      └ or a TextError, with its place, also from planning
 //! ```
 //!
-//! A module is one crate above core/flow. It knows a grammar and a catalogue; it plans a text, and lowers the plan to boxes and vias. Doors
-//! know this crate's words alone, so that they explain, limit, cancel and trace every language alike. [`Stop`] counts what planning takes, and
-//! [`stack`] lets it recurse as deeply as a text is nested.
+//! A module is one crate above core/flow. It knows a grammar and a catalogue; it plans a text, and lowers the plan to
+//! boxes and vias. Doors know this crate's words alone, so they explain, limit, cancel and trace every language alike.
+//! [`Stop`] counts the cost of planning, and [`stack`] lets it recurse as deeply as a text is nested.
 //!
 //! Begin at [`Language`].
 

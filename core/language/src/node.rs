@@ -3,14 +3,15 @@
 use std::fmt::Write as _;
 use vicus_flow::{BoxCounts, BoxId, OutputId};
 
-/// An operator of a plan. A plan is a list of them in pre-order: behind each operator come its inputs, with what is beneath them.
+/// An operator of a plan. A plan is a list of them in pre-order: behind each operator come its inputs, with everything
+/// beneath them.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PlanNode {
-    /// Its place in the list of the operator that reads its rows; none for the first.
+    /// The place in the list of its rows' reader; none for the first.
     pub parent: Option<usize>,
-    /// What kind of operator it is: `index join`, `sort`.
+    /// The kind of operator: `index join`, `sort`.
     pub name: String,
-    /// What it works on: `Gpso ?article <http://swrc.ontoware.org/ontology#pages> ?value`.
+    /// Its operands: `Gpso ?article <http://swrc.ontoware.org/ontology#pages> ?value`.
     pub detail: String,
     /// The columns of its rows.
     pub columns: Vec<String>,
@@ -18,31 +19,31 @@ pub struct PlanNode {
     pub rows: f64,
     /// How many boxes share its work.
     pub degree: usize,
-    /// Its boxes, in the order of their numbers, those that deal out or merge its rows among them.
+    /// Its boxes, in the order of their numbers, with the boxes that deal out or merge its rows.
     pub boxes: Vec<BoxId>,
     /// The outputs that share its rows.
     pub outputs: Vec<OutputId>,
 }
 
-/// What an operator has done, by the counts of its boxes.
+/// An operator's work, by the counts of its boxes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Done {
-    /// Rows that it has made.
+    /// The rows it has made.
     pub rows: u64,
     /// Whether it has made all of them. If not when the request is over, it was stopped early.
     pub is_whole: bool,
-    /// Bytes that its boxes took or read on their own nodes.
+    /// The bytes its boxes took or read on their own nodes.
     pub near_bytes: u64,
     /// Those from other nodes.
     pub far_bytes: u64,
-    /// Bytes that they wrote to temporary files.
+    /// The bytes they wrote to temporary files.
     pub spilled_bytes: u64,
-    /// Nanoseconds in their code, where the request is timed.
+    /// Nanoseconds in their code, if the request is timed.
     pub busy_ns: u64,
 }
 
 impl PlanNode {
-    /// What it has done. Panics if the counts are of another model.
+    /// Its work. Panics if the counts are of another model.
     pub fn done(&self, counts: &[BoxCounts]) -> Done {
         let outputs = || self.outputs.iter().map(|from| &counts[from.sender().index()].outputs[from.index()]);
         let sum = |of: fn(&BoxCounts) -> u64| self.boxes.iter().map(|id| of(&counts[id.index()])).sum();
@@ -56,8 +57,8 @@ impl PlanNode {
         }
     }
 
-    /// A plan as text, a line for each operator, indented by its depth; after a run with what each of them did. Panics if the counts are of
-    /// another model.
+    /// A plan as text, a line for each operator, indented by its depth; after a run with the work of each. Panics if
+    /// the counts are of another model.
     pub fn write_all(plan: &[PlanNode], counts: Option<&[BoxCounts]>) -> String {
         let (mut text, mut depths) = (String::new(), Vec::with_capacity(plan.len()));
         for node in plan {
@@ -76,7 +77,7 @@ impl PlanNode {
 }
 
 impl Done {
-    /// Rows, with a mark if that is far from the estimate, and bytes.
+    /// Rows, with a mark if they are far from the estimate, and bytes.
     fn told(&self, estimate: f64) -> String {
         let Done { rows, near_bytes, far_bytes, .. } = self;
         let mark = if self.is_whole { surprise(estimate, *rows as f64) } else { ", stopped early".into() };

@@ -1,4 +1,4 @@
-//! What a door says to any module: how large a text may be, and how it is planned.
+//! A door's options for any module: the limits of a text, and the way of planning it.
 
 use crate::error::{Place, TextError, TextErrorKind};
 use vicus_flow::Bound;
@@ -30,7 +30,7 @@ impl TextLimits {
     /// Whether a text is short enough.
     ///
     /// # Errors
-    /// It is not ([`TextErrorKind::TooLong`]).
+    /// It is too long ([`TextErrorKind::TooLong`]).
     pub fn check(&self, text: &str) -> Result<(), TextError> {
         if text.len() <= self.bytes {
             return Ok(());
@@ -45,26 +45,27 @@ impl TextLimits {
 pub struct PlanOptions {
     /// The greatest number of rows in an envelope.
     pub envelope_rows: usize,
-    /// The greatest number of envelopes that wait in a via.
+    /// The greatest number of envelopes waiting in a via.
     pub via_envelopes: usize,
     /// How many seats will run the plan: at most this many boxes share the work of an operator.
     pub threads: usize,
     /// Work is shared if an operator is expected to handle at least this many rows.
     pub parallel_rows: usize,
-    /// The greatest number of boxes that receive rows. More than one is for callers that accept rows in any order.
+    /// The greatest number of boxes that receive rows. More than one is for callers with no need of an order of rows.
     pub sinks: usize,
     /// Whether to rewrite the text's operators. Without, it is answered as written: a check on the optimiser.
     pub optimise: bool,
     /// The greatest number of steps of planning, of some ten to hundred nanoseconds each.
     pub plan_steps: u64,
-    /// The greatest number of bytes that planning holds, as counted by the module.
+    /// The greatest number of bytes held by planning, as counted by the module.
     pub plan_bytes: u64,
     /// The key of hash functions. Answers don't depend on it, except for the order of rows.
     pub hash_seed: u64,
 }
 
 impl Default for PlanOptions {
-    /// Envelopes of 2048 rows, one thread, work shared from 65,536 rows on, optimised, at most 50 million steps of planning.
+    /// Envelopes of 2048 rows, one thread, work shared from 65,536 rows on, optimised, at most 50 million steps of
+    /// planning.
     fn default() -> PlanOptions {
         PlanOptions {
             envelope_rows: 2048,

@@ -9,7 +9,7 @@ const ENOUGH: usize = 128 << 10;
 /// Bytes of a new piece of stack.
 const MORE: usize = 4 << 20;
 
-/// Bytes of stack for a level of a tree that is parsed, dropped, copied or searched by code that takes a call or two for it.
+/// Bytes of stack for a level of a tree parsed, dropped, copied or searched by code with a call or two for it.
 pub const LEVEL: usize = 2 << 10;
 
 /// Trees of up to this many levels fit any thread's stack.
@@ -20,7 +20,8 @@ pub fn deep<R>(work: impl FnOnce() -> R) -> R {
     stacker::maybe_grow(ENOUGH, MORE, work)
 }
 
-/// Runs a recursion that doesn't ask for more stack itself, such as a drop: of this many levels, of so many bytes each.
+/// Runs a recursion that doesn't ask for more stack itself, such as a drop: of `levels` levels, with `level_bytes`
+/// bytes each.
 pub fn of_levels<R>(levels: usize, level_bytes: usize, work: impl FnOnce() -> R) -> R {
     let bytes = ENOUGH.saturating_add(levels.saturating_mul(level_bytes));
     stacker::maybe_grow(bytes, bytes, work)
@@ -31,7 +32,7 @@ pub fn is_deep(levels: usize) -> bool {
     levels > FEW
 }
 
-/// A value with trees of this many levels. Whichever thread drops it has enough stack for it.
+/// A value with trees of this many levels. Any thread that drops it has enough stack for it.
 ///
 /// ```
 /// use vicus_language::stack::Deep;
@@ -49,7 +50,7 @@ pub struct Deep<T> {
 }
 
 impl<T> Deep<T> {
-    /// One that has at most so many levels.
+    /// A value with at most this number of levels.
     pub fn new(levels: usize, inner: T) -> Deep<T> {
         Deep { levels, inner: Some(inner) }
     }
@@ -83,7 +84,7 @@ impl<T> Drop for Deep<T> {
     }
 }
 
-/// Runs an operator that recurses through such trees.
+/// Runs an operator with a recursion through such trees.
 impl<O: Operator> Operator for Deep<O> {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         if is_deep(self.levels) {

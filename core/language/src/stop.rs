@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
-/// What planning asks while it goes on. A function that says whether to end is one that grants all memory.
+/// A caller's answers to planning while it goes on. A function that says whether to end grants all memory.
 ///
 /// ```
 /// use vicus_language::Watch;
@@ -25,8 +25,8 @@ pub trait Watch {
     /// Whether planning is to end without a plan. Asked every few thousand steps at least.
     fn ends(&self) -> bool;
 
-    /// Planning is about to hold so many bytes all in all, and ends with an error if it may not. Asked rarely: for more than is
-    /// needed at once.
+    /// Planning is about to hold this number of bytes all in all, and ends with an error if it may not. Asked rarely:
+    /// for more than is needed at once.
     fn grant(&self, _bytes: u64) -> bool {
         true
     }
@@ -55,14 +55,14 @@ pub struct Stop<'a> {
     watch: &'a dyn Watch,
     most: Costs,
     spent: Cell<Costs>,
-    /// Bytes that the watch has granted.
+    /// Bytes granted by the watch.
     granted: Cell<u64>,
     /// Steps when [`Stop::step`] asked the watch last.
     asked_at: Cell<u64>,
     why: Cell<Option<Why>>,
 }
 
-/// What planning costs.
+/// The cost of planning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Costs {
     /// Visits of operators, variables of operators, and pairs of joins; each takes some ten nanoseconds.
@@ -83,12 +83,12 @@ impl Costs {
 pub enum Stopped {
     /// Its watch said so.
     Asked,
-    /// It takes more steps than it may.
+    /// Planning takes more steps than it may.
     TooManySteps {
         /// So many it may take.
         most: u64,
     },
-    /// It takes more memory than it may.
+    /// Planning takes more memory than it may.
     TooManyBytes {
         /// So many bytes it may hold.
         most: u64,
@@ -135,13 +135,14 @@ impl<'a> Stop<'a> {
         Stop::within(watch, Costs::ANY)
     }
 
-    /// One that ends planning that costs more.
+    /// A stop that ends planning at a higher cost than this.
     pub fn within(watch: &'a dyn Watch, most: Costs) -> Stop<'a> {
         let (spent, granted, asked_at) = (Cell::new(Costs::NONE), Cell::new(0), Cell::new(0));
         Stop { watch, most, spent, granted, asked_at, why: Cell::new(None) }
     }
 
-    /// Asks the caller; true once planning has to end. The rest of the plan may be wrong then, but has to be made quickly.
+    /// Asks the caller; true once planning has to end. The rest of the plan may be wrong then, but has to be made
+    /// quickly.
     pub fn poll(&self) -> bool {
         if self.why.get().is_none() && self.watch.ends() {
             self.why.set(Some(Why::Asked));
@@ -176,7 +177,7 @@ impl<'a> Stop<'a> {
         if is_granted {
             self.granted.set(portion);
         } else {
-            // What was asked for is what the error says.
+            // The error names the requested amount.
             self.spent.set(Costs { bytes: portion, ..self.spent.get() });
         }
         is_granted
@@ -206,7 +207,7 @@ impl<'a> Stop<'a> {
         Ok(())
     }
 
-    /// What planning has cost so far.
+    /// The cost of planning so far.
     pub fn spent(&self) -> Costs {
         self.spent.get()
     }
@@ -214,7 +215,7 @@ impl<'a> Stop<'a> {
     /// Asks the caller.
     ///
     /// # Errors
-    /// It stopped planning, or that takes too many steps or bytes.
+    /// The caller stopped planning, or it takes too many steps or bytes.
     pub fn check(&self) -> Result<(), Stopped> {
         if !self.poll() {
             return Ok(());

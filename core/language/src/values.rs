@@ -1,6 +1,6 @@
-//! Rows whose columns are plain values.
+//! Rows of plain values.
 
-/// What the values of a column are. Each may be null.
+/// The values of a column. Each may be null.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ValueType {
     /// Truth values, in columns of [`Type::Bool`](vicus_flow::Type::Bool).
@@ -17,6 +17,6 @@ pub enum ValueType {
     Timestamp,
 }
 
-/// The run of a module whose rows are plain values, a type for each column of its answer: every door can read them.
+/// The run of a module with rows of plain values, a type for each column of its answer: every door can read them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Values(pub Vec<ValueType>);
