@@ -1,4 +1,4 @@
-//! What every [`Directory`] must do, checked from outside; the fake and the system's are held to the same.
+//! The duties of every [`Directory`], checked from outside; the fake and the system's are held to the same.
 
 use crate::{Access, Directory, LockError, Operation};
 

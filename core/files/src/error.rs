@@ -1,10 +1,10 @@
-//! What a file operation says when it fails: the file, the operation, and the system's reason.
+//! The error of a failed file operation: the file, the operation, and the system's reason.
 
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-/// What was to be done with a file.
+/// An operation on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// [`Directory::create`](crate::Directory::create)
@@ -58,24 +58,24 @@ impl fmt::Display for Operation {
     }
 }
 
-/// An operation on a file that failed.
+/// A failed operation on a file.
 #[derive(Clone, Debug)]
 pub struct FileError {
     /// The file's path, or the directory's.
     pub file: String,
-    /// What was to be done.
+    /// The operation.
     pub operation: Operation,
     /// Why it failed.
     pub cause: Arc<io::Error>,
 }
 
 impl FileError {
-    /// An operation on a file that failed.
+    /// A failed operation on a file.
     pub fn new(file: String, operation: Operation, cause: io::Error) -> FileError {
         FileError { file, operation, cause: Arc::new(cause) }
     }
 
-    /// The file of a lock is not the one that was locked.
+    /// The file of a lock is not the locked one.
     pub fn lock_lost(file: String, cause: impl fmt::Display) -> FileError {
         let what = format!("{cause}: another process may write here now; start this one anew");
         FileError::new(file, Operation::KeepLock, io::Error::other(what))
@@ -86,12 +86,12 @@ impl FileError {
         self.cause.kind() == io::ErrorKind::NotFound
     }
 
-    /// Whether the file ends before what was to be read.
+    /// Whether the file ends before the bytes to be read.
     pub fn is_short(&self) -> bool {
         self.cause.kind() == io::ErrorKind::UnexpectedEof
     }
 
-    /// Whether the disk, or what the user may use of it, is full; or the file would be longer than the user's may be.
+    /// Whether the disk, or the user's share of it, is full; or the file would be longer than the user's may be.
     pub fn is_full(&self) -> bool {
         let kind = self.cause.kind();
         matches!(kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
@@ -113,7 +113,7 @@ pub enum LockError {
     Held {
         /// The lock file's path.
         file: String,
-        /// The process that has it; `None` if it has just taken the lock and not yet written its id.
+        /// The process with the lock; `None` if it has just taken it and not yet written its id.
         by: Option<u32>,
     },
     /// The lock file can't be created, locked or written.

@@ -1,4 +1,4 @@
-//! A disk for tests. It keeps what is durable and what is only cached apart, and fails on demand: at the n-th operation, when it is
+//! A disk for tests. It keeps durable and cached data apart, and fails on demand: at the n-th operation, when it is
 //! full, or when power goes.
 
 mod chance;
@@ -17,15 +17,16 @@ use std::io;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What happens at an operation that is told to fail.
+/// The failure of a chosen operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Failure {
-    /// It fails with an I/O error. A write may have written a part; of what a sync was to make durable some is, and the rest is
+    /// It fails with an I/O error. A write may have written a part; a sync has made a part durable, and the rest is
     /// dropped as Linux does it: still to be read, but no later sync writes it; a rename may have happened.
     Error,
     /// It fails like that, and so does every later operation.
     Errors,
-    /// The disk is full, just for this operation: a write writes a part. Operations that need no room do not fail.
+    /// The disk is full, just for this operation: a write writes a part. Operations without a need for room do not
+    /// fail.
     Full,
     /// Power is lost while it runs. All later operations fail until [`FakeDisk::crash`].
     PowerLoss,
@@ -56,14 +57,14 @@ pub struct FakeDisk {
 struct State {
     contents: Vec<Content>,
     names: Names,
-    /// The process that has each lock, and the number of the lock.
+    /// The process with each lock, and the number of the lock.
     locks: BTreeMap<String, (u32, u64)>,
     locked: u64,
-    /// Which processes are alive: those that were started since the last crash or kill.
+    /// The number of crashes and kills: the processes started since the last one are alive.
     epoch: u64,
     powered: bool,
     operations: u64,
-    /// The operation that fails, by its number, and how.
+    /// The number of the failing operation, and its failure.
     failure: Option<(u64, Failure)>,
     /// How many bytes files may still grow by.
     room: Option<u64>,
@@ -72,7 +73,7 @@ struct State {
 }
 
 impl FakeDisk {
-    /// An empty disk. What is left to chance when an operation fails follows the seed.
+    /// An empty disk. The seed decides the chances of a failing operation.
     pub fn new(seed: u64) -> FakeDisk {
         let state = State {
             contents: Vec::new(),
@@ -95,7 +96,7 @@ impl FakeDisk {
         FakeDirectory { disk: self.clone(), pid, epoch: self.state().epoch }
     }
 
-    /// Power is lost and comes back: processes end, and of what was not synced a part is there that follows the seed.
+    /// Power is lost and comes back: processes end, and a part of the unsynced data is there, by the seed.
     pub fn crash(&self, seed: u64) {
         let state = &mut *self.state();
         state.end_processes();
@@ -106,7 +107,7 @@ impl FakeDisk {
         (state.powered, state.failure) = (true, None);
     }
 
-    /// All processes are killed; the disk goes on, so nothing that was written is lost.
+    /// All processes are killed; the disk goes on, so nothing written is lost.
     pub fn kill(&self) {
         let state = &mut *self.state();
         state.end_processes();
@@ -129,12 +130,13 @@ impl FakeDisk {
         self.state().failure = None;
     }
 
-    /// Files may grow by so many bytes before the disk is full; by any number for `None`. What is cut or removed can be used again.
+    /// Files may grow by this number of bytes before the disk is full; by any number for `None`. The room of cut or
+    /// removed files can be used again.
     pub fn set_room(&self, bytes: Option<u64>) {
         self.state().room = bytes;
     }
 
-    /// Whether syncs return at once and do nothing, as drives do that report what is only in their cache.
+    /// Whether syncs return at once and do nothing, like drives that report cached data as durable.
     pub fn lie_about_syncs(&self, lies: bool) {
         self.state().lies = lies;
     }
@@ -147,12 +149,12 @@ impl FakeDisk {
         FakeDisk { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// The names that a process would see.
+    /// The names a process would see.
     pub fn names(&self) -> Vec<String> {
         self.state().names.cached.keys().cloned().collect()
     }
 
-    /// The bytes that a process would read.
+    /// The bytes a process would read.
     pub fn contents(&self, name: &str) -> Option<Vec<u8>> {
         let state = self.state();
         state.names.cached.get(name).map(|&content| state.contents[content].cached.clone())
@@ -172,7 +174,7 @@ impl FakeDisk {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A test that fails inside leaves a state that others may still print.
+        // A test that fails inside leaves a state for others to print.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -227,7 +229,7 @@ impl State {
         self.room = self.room.map(|room| room + bytes as u64);
     }
 
-    /// Takes the name from the file that has it. Its bytes can be used again when it is not open any more.
+    /// Takes the name from its file. The file's bytes can be used again when it is not open any more.
     fn forget(&mut self, name: &str) {
         if let Some(&content) = self.names.cached.get(name)
             && self.contents[content].open == 0
@@ -341,7 +343,7 @@ impl State {
             Some(failure) => {
                 if failure != Failure::PowerLoss {
                     let likely = self.chance.likelihood();
-                    // What is durable now is so in a random part; the rest is not written any more.
+                    // A random part becomes durable; the rest is not written any more.
                     self.contents[content].crash_behind_the_cache(&mut self.chance, likely);
                 }
                 Err(failure.error())
@@ -564,7 +566,7 @@ impl File for FakeFile {
 
 /// A copy of bytes that begins at a multiple of 8.
 struct Aligned {
-    /// With so many bytes before the first that its address is a multiple of 8.
+    /// With padding before the first byte, to an address that is a multiple of 8.
     bytes: Vec<u8>,
     lead: usize,
 }

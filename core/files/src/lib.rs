@@ -1,10 +1,11 @@
-//! Files as a world provides them: one flat directory, with what a store needs to survive a crash, and no more.
+//! Files of a world: one flat directory, with the operations a store needs to survive a crash, and no more.
 //!
-//! No operating system is called here. [`Directory`] and [`File`] are traits: worlds/machine implements them over the system, and
-//! [`FakeDisk`] is a disk for tests, which knows what was synced. It can lose power, fail at any operation, be full, and lie.
-//! [`conformance`] is what both must do, as a function that the tests of both call. [`Scratch`] is temporary storage over a directory.
+//! No operating system is called here. [`Directory`] and [`File`] are traits: worlds/machine implements them over the
+//! system, and [`FakeDisk`] is a disk for tests with a record of synced data. It can lose power, fail at any operation,
+//! be full, and lie. [`conformance`] has the duties of both, as a function called by the tests of both. [`Scratch`] is
+//! temporary storage over a directory.
 //!
-//! What a caller may rely on after power was lost, and what it may not:
+//! A caller's guarantees after a loss of power, and their limits:
 //!
 //! | before | after |
 //! |---|---|
@@ -28,7 +29,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// What an opened file may be used for.
+/// The permitted use of an opened file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     /// Reading alone, as for a reader without the right to write.
@@ -37,21 +38,21 @@ pub enum Access {
     Write,
 }
 
-/// The bytes of a mapped file, read only; they begin at an address that is a multiple of 8. They stay readable when the file is
-/// renamed or removed.
+/// The bytes of a mapped file, read only; they begin at an address that is a multiple of 8. They stay readable when the
+/// file is renamed or removed.
 ///
-/// A mapping of a real file is of use only while its file is never written or shortened. See the implementation in
-/// worlds/machine for what happens otherwise.
+/// A mapping of a real file is of use only while its file is never written or shortened. The implementation in
+/// worlds/machine describes the other case.
 pub trait MappedBytes: Deref<Target = [u8]> + Send + Sync {
-    /// The first byte from which on bytes may have been read as zeros that the file had otherwise when it was mapped: it was shortened, or its
-    /// drive could not read them. `None` if there is none. Asked after bytes were read, it answers for all of these reads. What is lost stays
-    /// lost. Takes a call of the system.
+    /// The first byte from which on bytes may have been read as zeros, though the file had others when it was mapped:
+    /// it was shortened, or its drive could not read them. `None` if there is none. Asked after bytes were read, it
+    /// answers for all of these reads. Lost bytes stay lost. Takes a call of the system.
     fn lost_from(&self) -> Option<u64> {
         None
     }
 
-    /// Whether the file had been written to since it was mapped when [`MappedBytes::lost_from`] was called last: then
-    /// bytes that were read may be others than those that were checked. Once it is so, it stays so.
+    /// Whether the file had been written to since it was mapped, at the last call of [`MappedBytes::lost_from`]: then
+    /// the bytes read may differ from the checked ones. Once true, it stays true.
     fn was_written(&self) -> bool {
         false
     }
@@ -62,21 +63,22 @@ pub type Mapping = Arc<dyn MappedBytes>;
 
 /// A lock on a directory; it ends when this value is dropped, when the process ends, and when the machine does.
 ///
-/// A user who removes or replaces the file, or its directory, lets another process have a lock beside this one. So what may be done by one
-/// process alone is preceded, and its success too, by [`Lock::check`].
+/// A user who removes or replaces the file, or its directory, lets another process have a lock beside this one. So an
+/// action reserved to one process calls [`Lock::check`] before it begins, and again before its success counts.
 pub trait Lock: fmt::Debug + Send + Sync {
-    /// Whether the directory still has the file that was locked, by its name. Takes a microsecond or two.
+    /// Whether the directory still has the locked file, by its name. Takes a microsecond or two.
     ///
     /// # Errors
-    /// It was removed or replaced, or the directory was: the lock holds no other process off any more.
+    /// The file was removed or replaced, or the directory was: the lock holds no other process off any more.
     fn check(&self) -> Result<(), FileError>;
 }
 
-/// A directory of files without directories in it. All names are plain: letters, digits, `.`, `-` and `_` ([`is_plain`]).
+/// A directory of files without directories in it. All names are plain: letters, digits, `.`, `-` and `_`
+/// ([`is_plain`]).
 ///
 /// Its methods are called from any thread. None of them is called on a hot path.
 pub trait Directory: fmt::Debug + Send + Sync {
-    /// What to call a file of it in a message: its path.
+    /// The name of a file in a message: its path.
     fn path(&self, name: &str) -> String;
 
     /// Creates an empty file, for reading and writing. Its entry in the directory lasts only after [`Directory::sync`].
@@ -85,14 +87,15 @@ pub trait Directory: fmt::Debug + Send + Sync {
     /// There is a file of this name, or the system refuses.
     fn create(&self, name: &str) -> Result<Arc<dyn File>, FileError>;
 
-    /// Creates an empty file without a name, for reading and writing by this process alone. It is gone, and its room is free, when its
-    /// last owner is dropped, and when the process ends in any way. In messages it is "a temporary file in" this directory.
+    /// Creates an empty file without a name, for reading and writing by this process alone. It is gone, and its room is
+    /// free, when its last owner is dropped, and when the process ends in any way. In messages it is "a temporary file
+    /// in" this directory.
     ///
     /// # Errors
     /// The system refuses.
     fn temporary(&self) -> Result<Arc<dyn File>, FileError>;
 
-    /// Opens a file that is there.
+    /// Opens an existing file.
     ///
     /// # Errors
     /// There is none ([`FileError::is_missing`]), or the system refuses.
@@ -101,35 +104,35 @@ pub trait Directory: fmt::Debug + Send + Sync {
     /// Maps a whole file into memory.
     ///
     /// # Errors
-    /// As [`Directory::open`].
+    /// Those of [`Directory::open`].
     fn map(&self, name: &str) -> Result<Mapping, FileError>;
 
-    /// Gives a file another name, in one step: a file that had this name is gone.
+    /// Gives a file another name, in one step: another file of this name is gone.
     ///
     /// # Errors
     /// The system refuses. The file has either name then.
     fn rename(&self, from: &str, to: &str) -> Result<(), FileError>;
 
-    /// Removes a file. Those that have opened or mapped it can go on reading it.
+    /// Removes a file. Readers that have opened or mapped it can go on.
     ///
     /// # Errors
     /// There is none, or the system refuses.
     fn remove(&self, name: &str) -> Result<(), FileError>;
 
-    /// The names of all files, sorted. Names that are not plain are left out.
+    /// The names of all files, sorted. Only plain names are listed.
     ///
     /// # Errors
     /// The system refuses.
     fn list(&self) -> Result<Vec<String>, FileError>;
 
-    /// Returns when all files that were created, renamed or removed will be so after power was lost.
+    /// Returns when all creations, renames and removals of files are durable.
     ///
     /// # Errors
-    /// The system could not write; see the crate's documentation for what that means.
+    /// The system could not write; see the crate's documentation for the meaning.
     fn sync(&self) -> Result<(), FileError>;
 
-    /// Locks a file of this name for this process alone, and writes the process's id into it. The file is created if there is
-    /// none, and stays.
+    /// Locks a file of this name for this process alone, and writes the process's id into it. The file is created if
+    /// there is none, and stays.
     ///
     /// # Errors
     /// [`LockError::Held`] if another process or another value of this one has the lock; [`LockError::Failed`] if the
@@ -148,7 +151,7 @@ pub trait File: fmt::Debug + Send + Sync {
     /// Whether it has no bytes.
     ///
     /// # Errors
-    /// As [`File::len`].
+    /// Those of [`File::len`].
     fn is_empty(&self) -> Result<bool, FileError> {
         Ok(self.len()? == 0)
     }
@@ -156,10 +159,10 @@ pub trait File: fmt::Debug + Send + Sync {
     /// Fills all of `into` with the bytes at `offset`.
     ///
     /// # Errors
-    /// The file ends before that ([`FileError::is_short`]), or the system refuses.
+    /// The file ends before ([`FileError::is_short`]), or the system refuses.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), FileError>;
 
-    /// Writes all of `bytes` at `offset`; the file becomes longer if it ends before that.
+    /// Writes all of `bytes` at `offset`; a shorter file becomes longer.
     ///
     /// # Errors
     /// The disk is full ([`FileError::is_full`]), or the system refuses. Any part of the bytes may have been written.
@@ -177,15 +180,15 @@ pub trait File: fmt::Debug + Send + Sync {
     /// The system refuses.
     fn set_len(&self, bytes: u64) -> Result<(), FileError>;
 
-    /// Returns when all that was written to it, by any process, will be there after power was lost. That doesn't include its name:
-    /// see [`Directory::sync`].
+    /// Returns when all bytes written to it, by any process, are durable. This doesn't include its name: see
+    /// [`Directory::sync`].
     ///
     /// # Errors
-    /// The system could not write; see the crate's documentation for what that means.
+    /// The system could not write; see the crate's documentation for the meaning.
     fn sync(&self) -> Result<(), FileError>;
 }
 
-/// Whether a name is one that a [`Directory`] accepts.
+/// Whether a [`Directory`] accepts this name.
 pub fn is_plain(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
     !name.is_empty() && name.len() <= 200 && !name.starts_with('.') && name.bytes().all(plain)

@@ -1,17 +1,19 @@
-//! Temporary storage for what is larger than memory: runs of bytes that are written front to back, and read again by the same process.
+//! Temporary storage for data larger than memory: runs of bytes, written front to back, and read again by the same
+//! process.
 //!
 //! ```text
 //!  Scratch ── begin ──▶ Writing ── finish ──▶ Written ── read ──▶ Reading    in sequence, one block at a time
 //!                                                 └───── map ──▶ Mapped      anywhere
 //! ```
 //!
-//! Each run is a temporary file ([`Directory::temporary`]): it has no name, so it is gone when its last owner is dropped, and when the
-//! process ends in any way. Nothing is ever synced, as nothing has to outlast a crash. Runs of a [`Bundle`] share a file, of which each has
-//! blocks of its own: there may be any number of them, but of open files only some thousand.
+//! Each run is a temporary file ([`Directory::temporary`]): it has no name, so it is gone when its last owner is
+//! dropped, and when the process ends in any way. Nothing is ever synced, as nothing has to outlast a crash. Runs of a
+//! [`Bundle`] share a file, each with blocks of its own: there may be any number of runs, but only some thousand open
+//! files.
 //!
-//! A checksum of each block stays in memory, 4 bytes for 64 KiB ([`Bundle::of_blocks`] may choose less), and is compared when the block is
-//! read. What is read from here goes into base files, whose own checksums would make a bit that flipped on its way look right for ever. It
-//! costs a twentieth of a nanosecond a byte.
+//! A checksum of each block stays in memory, 4 bytes for 64 KiB ([`Bundle::of_blocks`] may choose less), and is
+//! compared when the block is read. Data from here goes into base files, and their own checksums would make a bit
+//! flipped on its way look right for ever. It costs a twentieth of a nanosecond a byte.
 
 use crate::{Directory, File, FileError, Mapping, Operation};
 use std::fmt;
@@ -23,7 +25,7 @@ use std::sync::{Arc, Mutex, Weak};
 /// How many bytes are written, read and checked at once, if nothing else is chosen.
 pub const BLOCK: usize = 64 << 10;
 
-/// Where temporary files are made, and how much was written to them.
+/// The directory of temporary files, and the number of bytes written to them.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -52,7 +54,7 @@ impl Scratch {
         Scratch::within(directory, u64::MAX)
     }
 
-    /// Temporary storage in this directory, to which so many bytes at most are written in all. A write beyond them fails.
+    /// Temporary storage in this directory, for at most `most` written bytes in all. A write beyond them fails.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -91,7 +93,7 @@ impl Scratch {
         FileError::new(temporary_path(&*self.directory), Operation::Read, cause)
     }
 
-    /// Counts bytes that are going to be written.
+    /// Counts bytes before they are written.
     fn count(&self, bytes: u64) -> Result<(), FileError> {
         if self.written.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= self.most {
             return Ok(());
@@ -102,7 +104,8 @@ impl Scratch {
     }
 }
 
-/// Runs that share a temporary file, which is made for the first one and gone when all of them are dropped. They can't be mapped.
+/// Runs with a common temporary file: it is made for the first one and gone when all of them are dropped. They can't be
+/// mapped.
 #[derive(Debug)]
 pub struct Bundle {
     scratch: Arc<Scratch>,
@@ -118,7 +121,8 @@ impl Bundle {
         Bundle::of_blocks(scratch, BLOCK)
     }
 
-    /// One whose runs have blocks of so many bytes, of which each run that is written or read has one in memory. Panics if they have none.
+    /// A bundle with runs in blocks of `block` bytes. Each run in the course of writing or reading has one block in
+    /// memory. Panics if a block has no bytes.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -138,7 +142,7 @@ impl Bundle {
         Bundle { scratch, block, shared: Mutex::default() }
     }
 
-    /// Where its file is made.
+    /// The storage of its file.
     pub fn scratch(&self) -> &Arc<Scratch> {
         &self.scratch
     }
@@ -170,7 +174,7 @@ struct Shared {
     blocks: AtomicU64,
 }
 
-/// Where a run's blocks are.
+/// The place of a run's blocks.
 enum Place {
     /// In a file of its own, in their order.
     Alone(Arc<dyn File>),
@@ -179,7 +183,7 @@ enum Place {
 }
 
 impl Place {
-    /// Writes bytes at a multiple of `block`, the length of the run's blocks, which is the run's end.
+    /// Writes bytes at a multiple of `block`, the length of the run's blocks. `at` is the run's end.
     fn write(&mut self, at: u64, bytes: &[u8], block: usize) -> Result<(), FileError> {
         match self {
             Place::Alone(file) => file.write_at(at, bytes),
@@ -202,12 +206,12 @@ impl Place {
     }
 }
 
-/// A run that is being written. At most a block of it is in memory.
+/// A run in the course of writing. At most a block of it is in memory.
 pub struct Writing {
     place: Place,
     /// How many bytes a block has.
     block: usize,
-    /// What was not yet written: less than a block.
+    /// The bytes not yet written: less than a block.
     buffer: Vec<u8>,
     /// How many bytes were written: a multiple of `block`.
     whole: u64,
@@ -256,7 +260,8 @@ impl Writing {
         Ok(())
     }
 
-    /// Keeps bytes until there is a block of them. The buffer never has more room than for a block, as its owner may count on.
+    /// Keeps bytes until there is a block of them. The buffer never has more room than for a block, and its owner may
+    /// count on this.
     fn put_by(&mut self, bytes: &[u8]) {
         let needed = self.buffer.len() + bytes.len();
         if needed > self.buffer.capacity() {
@@ -275,10 +280,10 @@ impl Writing {
         Ok(())
     }
 
-    /// The run, which doesn't change any more.
+    /// The run; it doesn't change any more.
     ///
     /// # Errors
-    /// As [`Writing::write`].
+    /// Those of [`Writing::write`].
     pub fn finish(mut self) -> Result<Written, FileError> {
         let buffer = std::mem::take(&mut self.buffer);
         if !buffer.is_empty() {
@@ -295,7 +300,7 @@ impl fmt::Debug for Writing {
     }
 }
 
-/// A run of bytes that was written. A clone is the same one, which is gone when all clones and readers are dropped.
+/// A written run of bytes. A clone is the same run. It is gone when all clones and readers are dropped.
 #[derive(Clone)]
 pub struct Written(Arc<Run>);
 
@@ -329,7 +334,7 @@ impl Written {
         self.len() == 0
     }
 
-    /// The memory that it holds as long as it is there, in bytes: checksums, and the places of its blocks.
+    /// The memory it holds as long as it is there, in bytes: checksums, and the places of its blocks.
     pub fn held_bytes(&self) -> u64 {
         let places = if let Place::Among(_, blocks) = &self.0.place { blocks.capacity() * size_of::<u64>() } else { 0 };
         (size_of::<Run>() + places + self.0.checksums.capacity() * size_of::<u32>()) as u64
@@ -340,8 +345,8 @@ impl Written {
         Reading { run: Arc::clone(&self.0), buffer: Vec::new(), place: 0, next: 0 }
     }
 
-    /// Maps it into memory. Its pages are in memory only as far as they are used and the system has room for them. Panics if it is one of a
-    /// [`Bundle`].
+    /// Maps it into memory. Its pages are in memory only as far as they are used and the system has room for them.
+    /// Panics if it is one of a [`Bundle`].
     ///
     /// # Errors
     /// The system refuses.
@@ -370,7 +375,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// The most bytes of the run that are in memory.
+    /// The most bytes of the run in memory.
     pub fn block(&self) -> usize {
         self.run.block
     }
@@ -381,7 +386,7 @@ impl Reading {
             + (self.buffer.len() - self.place) as u64
     }
 
-    /// The bytes at hand, of which there are some unless all were read; [`Reading::consume`] says how many were used.
+    /// The bytes at hand, not empty unless all were read; [`Reading::consume`] takes the number of used ones.
     ///
     /// # Errors
     /// The system refuses, or the bytes are not as they were written.
@@ -400,10 +405,10 @@ impl Reading {
         self.place += bytes;
     }
 
-    /// Goes to the byte behind so many from the beginning of the run.
+    /// Goes to the byte at `offset` from the beginning of the run.
     ///
     /// # Errors
-    /// As [`Reading::peek`].
+    /// Those of [`Reading::peek`].
     pub fn seek(&mut self, offset: u64) -> Result<(), FileError> {
         let offset = offset.min(self.run.len);
         let block = self.run.block as u64;
@@ -417,10 +422,10 @@ impl Reading {
         Ok(())
     }
 
-    /// Reads so many bytes.
+    /// Reads `into.len()` bytes.
     ///
     /// # Errors
-    /// As [`Reading::peek`], or there are fewer.
+    /// Those of [`Reading::peek`], or there are fewer.
     #[inline]
     pub fn read(&mut self, into: &mut [u8]) -> Result<(), FileError> {
         match self.buffer.get(self.place..self.place + into.len()) {
@@ -433,7 +438,7 @@ impl Reading {
         }
     }
 
-    /// As [`Reading::read`], over the end of a block.
+    /// Like [`Reading::read`], over the end of a block.
     #[inline(never)]
     fn read_on(&mut self, mut into: &mut [u8]) -> Result<(), FileError> {
         while !into.is_empty() {
@@ -477,7 +482,7 @@ impl fmt::Debug for Reading {
     }
 }
 
-/// A run of bytes that is mapped into memory.
+/// A run of bytes mapped into memory.
 #[derive(Clone)]
 pub struct Mapped {
     run: Arc<Run>,
@@ -485,7 +490,7 @@ pub struct Mapped {
 }
 
 impl Mapped {
-    /// All bytes, of which none is checked.
+    /// All bytes, none of them checked.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -503,7 +508,7 @@ impl Mapped {
         Ok(())
     }
 
-    /// The error that bytes are as they were written, and make no sense to their reader.
+    /// The error of bytes that are as they were written, and make no sense to their reader.
     pub fn senseless(&self, at: usize, what: &str) -> FileError {
         self.run.scratch.senseless(format!("at byte {at}: {what}"))
     }
@@ -515,13 +520,13 @@ impl fmt::Debug for Mapped {
     }
 }
 
-/// What the names that temporary files may have for a moment begin with. A number follows.
+/// The beginning of the names temporary files may have for a moment. A number follows.
 const PREFIX: &str = "vicus-scratch-";
 /// The greatest number of a temporary file.
 const TRIED: u32 = 1000;
 
-/// Makes a temporary file in a directory whose files all have names: creates one and removes its name at once. What a process leaves that
-/// ends in between is an empty file, which [`sweep`] removes.
+/// Makes a temporary file in a directory whose files all have names: creates one and removes its name at once. A
+/// process that ends in between leaves an empty file for [`sweep`] to remove.
 ///
 /// # Errors
 /// The system refuses.
@@ -543,7 +548,7 @@ pub fn create_and_remove(directory: &dyn Directory) -> Result<Arc<dyn File>, Fil
     }
 }
 
-/// What a temporary file is called in messages.
+/// The name of a temporary file in messages.
 pub fn temporary_path(directory: &dyn Directory) -> String {
     format!("a temporary file in {}", directory.path(""))
 }
@@ -587,14 +592,14 @@ impl File for Unnamed {
     }
 }
 
-/// Whether a file of this name is a temporary one, which may be removed at any time: a process that uses it needs no name.
+/// Whether a file of this name is a temporary one. It may be removed at any time: a process that uses it needs no name.
 pub fn is_scratch(name: &str) -> bool {
     let number = name.strip_prefix(PREFIX).and_then(|number| number.parse::<u32>().ok());
     // Other texts may be read as the same number.
     number.is_some_and(|number| number <= TRIED && name == format!("{PREFIX}{number}"))
 }
 
-/// Removes the temporary files that processes have left in a directory. Those that can't be removed now stay.
+/// Removes the temporary files left by processes in a directory. Files that can't be removed now stay.
 pub fn sweep(directory: &dyn Directory) {
     for name in directory.list().unwrap_or_default().iter().filter(|name| is_scratch(name)) {
         let _ = directory.remove(name);
@@ -644,7 +649,7 @@ mod tests {
         }
     }
 
-    /// What happened: each part of data larger than memory had files of its own, of which a process may have few.
+    /// Each part of data larger than memory once had files of its own, though a process may have few.
     #[test]
     fn runs_of_a_bundle_share_a_file_that_is_gone_with_the_last_of_them() {
         for block in [77, 1 << 10, BLOCK] {
@@ -660,7 +665,7 @@ mod tests {
             let mut writings: Vec<Writing> = (0..5).map(|_| bundle.begin().unwrap()).collect();
             let made = disk.operations() - before;
             assert_eq!(made, 2, "a file was created and its name removed, in round {round}");
-            // In turn, so that their blocks lie between each other's.
+            // In turn, so their blocks lie between each other's.
             for part in bytes(4 * BLOCK).chunks(BLOCK / 3) {
                 for (number, writing) in writings.iter_mut().enumerate() {
                     writing.write(&part.iter().map(|byte| byte ^ number as u8).collect::<Vec<u8>>()).unwrap();
@@ -716,7 +721,7 @@ mod tests {
         }
     }
 
-    /// Whichever operation fails, and wherever power goes, no file is left that `sweep` doesn't remove.
+    /// After the failure of any operation, and a loss of power at any place, no file is left beyond `sweep`.
     #[test]
     fn what_a_crash_leaves_is_swept() {
         let mut left = 0;

@@ -1,4 +1,4 @@
-//! Chance that is a seed.
+//! Chance by a seed.
 
 /// Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014, figure 17.
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`, which is not 0.
+    /// A number below `bound`. `bound` is not 0.
     pub(super) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
@@ -25,7 +25,7 @@ impl Chance {
         self.below(times) == 0
     }
 
-    /// How likely it is, of 8, that a change that was not synced is kept: often none or all are, because a large write is seldom
+    /// The likelihood, of 8, of keeping an unsynced change: often none or all are kept, because a large write is seldom
     /// there as a whole otherwise.
     pub(super) fn likelihood(&mut self) -> u64 {
         [0, 0, 1, 4, 4, 7, 8, 8][self.below(8) as usize]

@@ -1,15 +1,16 @@
-//! The bytes of one file of a fake disk: what is durable, what processes read, and the changes between the two.
+//! The bytes of one file of a fake disk: the durable ones, those read by processes, and the changes between the two.
 
 use super::chance::Chance;
 
-/// What a disk writes in one step. File systems write 4096 bytes, of which a disk may have written so many when power goes.
+/// The bytes a disk writes in one step. File systems write 4096 bytes; when power goes, a disk may have written some of
+/// their sectors.
 const SECTOR: usize = 512;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Content {
     durable: Vec<u8>,
     pub(super) cached: Vec<u8>,
-    /// What was done since the last sync, in order. Without failed syncs, `cached` is `durable` after these changes.
+    /// The changes since the last sync, in order. Without failed syncs, `cached` is `durable` after these changes.
     changes: Vec<Change>,
     /// By how many values it is open.
     pub(super) open: usize,
@@ -78,7 +79,7 @@ impl Content {
         }
     }
 
-    /// Power is lost: what is read afterwards is what was durable, and a part of the changes.
+    /// Power is lost: later reads give the durable bytes, and a part of the changes.
     pub(super) fn crash(&mut self, chance: &mut Chance, likely: u64) {
         self.crash_behind_the_cache(chance, likely);
         self.cached.clone_from(&self.durable);
@@ -90,7 +91,7 @@ impl Content {
         if changes.is_empty() {
             return;
         }
-        // All lengths that the file had, and the longest, in whole sectors.
+        // All lengths the file had, and the longest, in whole sectors.
         let mut lengths = vec![self.durable.len()];
         for change in &changes {
             let before = *lengths.last().expect("it has a length");

@@ -1,4 +1,4 @@
-//! The directory of a fake disk: which names are durable, which processes see, and the changes between the two.
+//! The directory of a fake disk: the durable names, those seen by processes, and the changes between the two.
 
 use super::chance::Chance;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ type Entries = BTreeMap<String, usize>;
 pub(super) struct Names {
     durable: Entries,
     pub(super) cached: Entries,
-    /// What was done since the last sync, in order.
+    /// The changes since the last sync, in order.
     changes: Vec<Change>,
 }
 
@@ -31,7 +31,7 @@ impl Change {
                 entries.remove(name);
             }
             Change::Rename { from, to, content } => {
-                // An earlier change may have been left out, so that another file has the name, or none.
+                // An earlier change may have been left out, so another file has the name, or none.
                 if entries.get(from) == Some(content) {
                     entries.remove(from);
                 }
@@ -86,7 +86,7 @@ impl Names {
         self.cached.clone_from(&self.durable);
     }
 
-    /// Each change is durable or not; those that are not will be at the next sync, or never.
+    /// Each change is durable or not; the others will be at the next sync, or never.
     pub(super) fn fail_to_sync(&mut self, chance: &mut Chance, likely: u64) {
         let never = chance.one_in(2);
         for change in std::mem::take(&mut self.changes) {
