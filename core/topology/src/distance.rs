@@ -6,8 +6,8 @@
 use crate::{NodeId, PuId, Topology};
 
 impl Topology {
-    /// The lowest cache level that two PUs share; `None` if they share none (Falt et al. §4.2: infinity).
-    /// Two threads of a core share all of the core's caches; if none is known, that counts as level 1.
+    /// The lowest cache level shared by two PUs; `None` if they share none (Falt et al. §4.2: infinity). Two threads of
+    /// a core share all of the core's caches; if none is known, this counts as level 1.
     pub fn cache_distance(&self, a: PuId, b: PuId) -> Option<u8> {
         let shared = |cache: &&crate::Cache| cache.pus.contains(&a) && cache.pus.contains(&b);
         let level = self.caches.iter().filter(shared).map(|cache| cache.level).min();
@@ -19,9 +19,9 @@ impl Topology {
         self.distances[from.index()][to.index()]
     }
 
-    /// The rank of each distance among the distinct values of the matrix, from row to column: 0 on the node itself, 1 for the
-    /// nearest neighbours, and so on (the hops of Falt et al. §4.2). Two nodes whose distance equals that of a node to itself
-    /// have rank 1: another node never has rank 0.
+    /// The rank of each distance among the distinct values of the matrix, from row to column: 0 on the node itself, 1
+    /// for the nearest neighbours, and so on (the hops of Falt et al. §4.2). Two nodes whose distance equals that of a
+    /// node to itself have rank 1: another node never has rank 0.
     pub fn numa_ranks(&self) -> Vec<Vec<u32>> {
         let count = self.nodes.len();
         let foreign = |i: usize, row: &[u32]| -> Vec<u32> { [&row[..i], &row[i + 1..]].concat() };
@@ -38,7 +38,7 @@ impl Topology {
         self.numa_ranks()[from.index()][to.index()]
     }
 
-    /// All nodes by increasing distance from the given one, which comes first; equal distances by id.
+    /// All nodes by increasing distance from the given one, itself first; equal distances by id.
     pub fn nodes_by_distance(&self, from: NodeId) -> Vec<NodeId> {
         let mut nodes: Vec<NodeId> = self.nodes.iter().map(|node| node.id).collect();
         nodes.sort_by_key(|&to| (to != from, self.numa_value(from, to), to));

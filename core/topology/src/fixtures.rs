@@ -1,7 +1,7 @@
-//! Real machines as data, so that decisions about machines can be tested on machines that exist; and two emulated ones.
+//! Real machines as data, to test decisions about machines on existing ones; and two emulated ones.
 //!
-//! The JSON files are derived from hwloc's own test fixtures, and from `tools/topologies`; `worlds/os/fixtures` has the
-//! XML of all, the licence of hwloc's, and the test that both are the same.
+//! The JSON files are derived from hwloc's own test fixtures, and from `tools/topologies`; `worlds/os/fixtures`
+//! has the XML of all, the licence of hwloc's, and the test of their agreement.
 
 use crate::Topology;
 

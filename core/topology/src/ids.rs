@@ -1,4 +1,4 @@
-//! Dense indices that can't be mistaken for each other. The default one is the first.
+//! Dense indices of distinct types. The default one is the first.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -1,7 +1,7 @@
 //! The shape of a machine as plain data: PUs, cores, caches, core groups, nodes, distances.
 //!
-//! This crate asks the operating system nothing. A [`Topology`] is found by `vicus-machine`, read from a file, or written in
-//! one line ([`Topology::parse`]); all other parts of Vicus work on this data.
+//! This crate asks the operating system nothing. A [`Topology`] is found by `vicus-machine`, read from a file, or
+//! written in one line ([`Topology::parse`]); all other parts of Vicus work on this data.
 //!
 //! ```
 //! use vicus_topology::Topology;
@@ -15,7 +15,7 @@
 //!
 //! # Where
 //!
-//! All of Vicus says *where* in these words; each has an id that can't be mistaken for another.
+//! All of Vicus names places by these words; each has an id of its own type.
 //!
 //! | word | type | what it is |
 //! |---|---|---|
@@ -37,8 +37,9 @@
 //! | work to be done near its data | itself | its node |
 //! | a task | the queues of the nearest seats | its own queue, if the strategy has one, or its node |
 //!
-//! What tells where something lies tells a [`NodeId`]: that is what can be known of memory. A container that is told a place that there is
-//! not panics, or gives an error, with [`NoSuchPlace`]. How far two places are from one another, [`Topology::place_distance`] says.
+//! A function that reports the place of memory gives a [`NodeId`]: no more can be known of memory. A container panics,
+//! or gives an error, with [`NoSuchPlace`] for a missing place. [`Topology::place_distance`] gives the distance of two
+//! places.
 
 mod distance;
 #[cfg(any(test, feature = "fixtures"))]
@@ -57,21 +58,21 @@ pub use seats::threads_within;
 
 use serde::{Deserialize, Serialize};
 
-/// A machine, or the part of one that this process may use, as plain data.
+/// A machine, or the part of one usable by this process, as plain data.
 ///
 /// All ids are dense indices into the vectors beside them; `os_index` is the operating system's number.
-/// The JSON form of this type is what `vicus topology --format json` prints.
+/// `vicus topology --format json` prints the JSON form of this type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
     /// The origin of the description: a host name, a file, a synthetic description.
     pub name: String,
-    /// Hardware threads that are online, in the order of the hierarchy. Invariant: `pus[i].id == i`, never empty.
+    /// The online hardware threads, in the order of the hierarchy. Invariant: `pus[i].id == i`, never empty.
     pub pus: Vec<Pu>,
     /// Physical cores. Invariant: every PU is in exactly one core.
     pub cores: Vec<Core>,
     /// Data and unified caches, the lowest level first. Instruction caches are left out: they hold no data.
     pub caches: Vec<Cache>,
-    /// Falt et al. §4.1: PUs that share at least one cache level and a node. Invariant: a partition of the PUs.
+    /// Falt et al. §4.1: PUs with at least one common cache level and a common node. Invariant: a partition of the PUs.
     pub core_groups: Vec<CoreGroup>,
     /// NUMA nodes, including those without PUs. Invariant: never empty; nodes with PUs partition the PUs.
     pub nodes: Vec<Node>,
@@ -82,7 +83,7 @@ pub struct Topology {
     pub cpu_quota_millis: Option<u32>,
 }
 
-/// A hardware thread, on which an operating system schedules (the papers' "logical core").
+/// A hardware thread, the operating system's unit of scheduling (the papers' "logical core").
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pu {
     /// Index into [`Topology::pus`].
@@ -93,7 +94,7 @@ pub struct Pu {
     pub core: CoreId,
     /// The core group it is part of.
     pub group: GroupId,
-    /// The NUMA node whose memory is local to it.
+    /// The NUMA node of its local memory.
     pub node: NodeId,
     /// Whether this process may run on it (affinity mask and cpuset).
     pub usable: bool,
@@ -125,12 +126,12 @@ pub struct Cache {
     pub pus: Vec<PuId>,
 }
 
-/// PUs that share at least one cache level and a node (Falt et al. §4.1); one thread pool each.
+/// PUs with at least one common cache level and a common node (Falt et al. §4.1); one thread pool each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoreGroup {
     /// Index into [`Topology::core_groups`].
     pub id: GroupId,
-    /// The node that all its PUs are local to.
+    /// The local node of all its PUs.
     pub node: NodeId,
     /// Its PUs.
     pub pus: Vec<PuId>,
@@ -146,7 +147,7 @@ pub struct Node {
     /// Bytes of memory; 0 if it has none, or if the sizes of all nodes are unknown. See
     /// [`Topology::has_memory`].
     pub bytes: u64,
-    /// The PUs whose local memory this is; empty for a node without PUs.
+    /// The PUs with this as their local memory; empty for a node without PUs.
     pub pus: Vec<PuId>,
 }
 
@@ -181,7 +182,7 @@ impl Topology {
         assert!(self.pus.iter().any(|pu| pu.usable), "{}: at least one PU is usable", self.name);
     }
 
-    /// The PUs that this process may run on, in the order of the hierarchy.
+    /// The PUs this process may run on, in the order of the hierarchy.
     pub fn usable_pus(&self) -> impl Iterator<Item = &Pu> {
         self.pus.iter().filter(|pu| pu.usable)
     }
@@ -199,10 +200,10 @@ impl Topology {
         self.nodes[node.index()].bytes > 0 || self.nodes.iter().all(|node| node.bytes == 0)
     }
 
-    /// Fills in [`Topology::core_groups`] and each PU's `group` from the caches and nodes: the connected components
-    /// of "shares a cache and a node". A PU that shares nothing is a group of its own.
+    /// Fills in [`Topology::core_groups`] and each PU's `group` from the caches and nodes: the connected components of
+    /// "shares a cache and a node". A PU without a shared cache is a group of its own.
     pub fn find_core_groups(&mut self) {
-        // A smaller PU of the same group for each PU, or the PU itself, which then leads the group.
+        // A smaller PU of the same group for each PU, or the PU itself as the group's leader.
         let mut leader: Vec<usize> = (0..self.pus.len()).collect();
         fn root(leader: &[usize], mut pu: usize) -> usize {
             while leader[pu] != pu {
@@ -240,7 +241,7 @@ impl Topology {
         serde_json::to_string_pretty(self).expect("plain data with string keys always serialises")
     }
 
-    /// Reads what [`Topology::to_json`] wrote.
+    /// Reads the text written by [`Topology::to_json`].
     ///
     /// # Errors
     /// The text is not JSON of this shape; the message has line and column.

@@ -1,7 +1,7 @@
 //! A machine in one line, for tests and for the simulator.
 //!
 //! Words `kind:count` from the outside in, as in hwloc's synthetic descriptions: `node`, `package`, `l1` to `l5`,
-//! `core`, `pu`. A kind that is left out has the count 1. Distances are 10 on a node and 20 between nodes.
+//! `core`, `pu`. An omitted kind has the count 1. Distances are 10 on a node and 20 between nodes.
 
 use crate::{Cache, CacheId, Core, CoreId, GroupId, Node, NodeId, Pu, PuId, Topology};
 use std::fmt;
@@ -9,9 +9,9 @@ use std::fmt;
 /// Why a line does not describe a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotationError {
-    /// The word that could not be read.
+    /// The unreadable word.
     pub word: String,
-    /// What was expected in its place.
+    /// The expected form in its place.
     pub expected: &'static str,
 }
 
@@ -23,7 +23,7 @@ impl fmt::Display for NotationError {
 
 impl std::error::Error for NotationError {}
 
-/// Bytes of a cache of level 1, 2, and 3 or higher, where the notation gives none.
+/// Bytes of a cache of level 1, 2, and 3 or higher, if the notation gives none.
 const CACHE_BYTES: [u64; 3] = [32 << 10, 512 << 10, 16 << 20];
 
 impl Topology {
@@ -97,8 +97,8 @@ impl Topology {
         Ok(machine)
     }
 
-    /// The line from which [`Topology::parse`] makes a machine of this shape; `None` if parts of the machine differ from each
-    /// other. Sizes, distances, names and usability are not in it.
+    /// The line for [`Topology::parse`] to make a machine of this shape; `None` if parts of the machine differ from
+    /// each other. Sizes, distances, names and usability are not in it.
     ///
     /// ```
     /// # use vicus_topology::Topology;
@@ -129,7 +129,7 @@ impl Topology {
     }
 }
 
-/// The sets of PUs that belong together: as nodes, as cores, and as the caches of each level.
+/// The sets of PUs with something in common: a node, a core, or a cache of each level.
 fn shape(machine: &Topology) -> [Vec<(u8, &[PuId])>; 3] {
     let mut caches: Vec<_> = machine.caches.iter().map(|cache| (cache.level, &cache.pus[..])).collect();
     caches.sort_unstable();

@@ -1,12 +1,12 @@
-//! Places: the names by which users address a part of a machine. A node, or one of the core groups that share its memory.
+//! Places: the user's names for a part of a machine. A node, or one of the core groups on its memory.
 
 use crate::{CoreGroup, GroupId, NodeId, Topology};
 use std::fmt;
 use std::ops::Index;
 
-/// A place on a machine: a NUMA node, or one of the core groups that share its memory; mostly that is a last-level cache.
-/// Qthreads' shepherds are such places (Wheeler, Thain, Murphy, §3). A function that takes a place takes either id. What each
-/// container makes of it stands in [the crate's documentation](crate#where).
+/// A place on a machine: a NUMA node, or one of the core groups on its memory, mostly a last-level cache. Qthreads'
+/// shepherds are such places (Wheeler, Thain, Murphy, §3). A function with a place as its argument takes either id.
+/// [The crate's documentation](crate#where) gives each container's reading of it.
 ///
 /// ```
 /// use vicus_topology::{Place, Topology};
@@ -53,7 +53,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// A place was named that the machine, or the container in question, does not have.
+/// A named place is missing in the machine, or in the container in question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoSuchPlace {
     /// The place.
@@ -78,7 +78,7 @@ impl fmt::Display for NoSuchPlace {
 
 impl std::error::Error for NoSuchPlace {}
 
-/// A value for each place of a machine. A container keeps in one which of its locations belongs to a place.
+/// A value for each place of a machine. A container keeps in one its location for each place.
 ///
 /// ```
 /// use vicus_topology::{ByPlace, Topology};
@@ -136,7 +136,7 @@ fn refuse(none: NoSuchPlace) -> ! {
 }
 
 impl Topology {
-    /// The node of a place: the node itself, or the node whose memory a core group shares.
+    /// The node of a place: the node itself, or the node of a core group's memory.
     ///
     /// # Panics
     /// If there is no such place, with its name and how many there are.
@@ -144,7 +144,7 @@ impl Topology {
         self.try_node_of(place).unwrap_or_else(|none| refuse(none))
     }
 
-    /// As [`Topology::node_of`].
+    /// Like [`Topology::node_of`].
     ///
     /// # Errors
     /// There is no such place.
@@ -159,9 +159,10 @@ impl Topology {
         node.ok_or(NoSuchPlace { place, count })
     }
 
-    /// The distance of two places. Through memory, it is the operating system's value for their nodes, the longer of the two
-    /// directions: on most machines 10 within a node, and so between its core groups that share no cache. Groups of two nodes
-    /// that share a cache have that cache's level, which is less; a group's distance from itself is 0.
+    /// The distance of two places. Through memory, it is the operating system's value for their nodes, the longer of
+    /// the two directions: on most machines 10 within a node, and so between its core groups without a common cache.
+    /// Groups of two nodes with a common cache have that cache's level, a smaller number; a group's distance from
+    /// itself is 0.
     ///
     /// ```
     /// let machine = vicus_topology::Topology::parse("node:2 l3:2 core:1").unwrap();
@@ -189,7 +190,7 @@ impl Topology {
         self.numa_value(nodes[0], nodes[1]).max(self.numa_value(nodes[1], nodes[0]))
     }
 
-    /// The lowest level of a cache that two groups share: groups of two nodes may share one.
+    /// The lowest level of a cache shared by two groups: groups of two nodes may share one.
     fn shared_level(&self, a: &CoreGroup, b: &CoreGroup) -> Option<u8> {
         let is_of = |cache: &crate::Cache, group: &CoreGroup| group.pus.iter().any(|pu| cache.pus.contains(pu));
         let shared = self.caches.iter().filter(|cache| is_of(cache, a) && is_of(cache, b));
@@ -228,7 +229,7 @@ mod tests {
         assert_eq!(from_first(&machine), [0, 10, 21, 21], "itself, by its node's memory, and the longer of two ways");
         assert_eq!([0, 1].map(|other| machine.place_distance(node(1), node(other))), [21, 10]);
         assert_eq!([0, 1].map(|other| machine.place_distance(group(1), node(other))), [10, 21]);
-        // A cache that spans two nodes.
+        // A cache across two nodes.
         let pus = [machine.core_groups[0].pus[0], machine.core_groups[2].pus[1]];
         machine.caches.push(Cache {
             id: CacheId::new(machine.caches.len()),
@@ -239,7 +240,7 @@ mod tests {
         assert_eq!(from_first(&machine), [0, 10, 4, 21]);
     }
 
-    /// What happened: a place that does not exist was an index out of bounds, in another crate.
+    /// A missing place was once an index out of bounds, in another crate.
     #[test]
     fn a_place_that_there_is_not_is_named() {
         let machine = Topology::parse("node:2 l3:2 core:1").unwrap();

@@ -1,26 +1,26 @@
-//! The PUs on which a given number of threads run.
+//! The PUs for a given number of threads.
 
 use crate::{PuId, Topology};
 
-/// The number of threads that suits so many PUs under a CPU quota in thousandths of a CPU, if there is one. A part of a CPU has
-/// a thread of its own.
+/// The suitable number of threads for `pus` PUs under a CPU quota in thousandths of a CPU, if there is one. A part of a
+/// CPU has a thread of its own.
 pub fn threads_within(pus: usize, quota_millis: Option<u32>) -> usize {
     let quota = quota_millis.map_or(pus, |millis| (millis as usize).div_ceil(1000));
     pus.min(quota).max(1)
 }
 
 impl Topology {
-    /// The number of threads that suits the machine: one for each usable PU, fewer under a CPU quota, at least one.
+    /// The machine's suitable number of threads: one for each usable PU, fewer under a CPU quota, at least one.
     pub fn default_threads(&self) -> usize {
         threads_within(self.usable_pus().count(), self.cpu_quota_millis)
     }
 
-    /// One PU for each thread. If there are fewer threads than PUs, they fill whole core groups one after the other, and one
-    /// node before the next; within a group each core gets one thread before any gets a second. More threads than PUs go round
-    /// again.
+    /// One PU for each thread. If there are fewer threads than PUs, they fill whole core groups one after the other,
+    /// and one node before the next; within a group each core gets one thread before any gets a second. More threads
+    /// than PUs go round again.
     pub fn seat_pus(&self, threads: usize) -> Vec<PuId> {
         let mut order: Vec<PuId> = Vec::new();
-        // The node with the most usable PUs first, then its neighbours by distance: threads that share data stay near.
+        // The node with the most usable PUs first, then its neighbours by distance: threads with common data stay near.
         let usable_on = |node: &crate::Node| node.pus.iter().filter(|pu| self.pus[pu.index()].usable).count();
         let first = self.nodes.iter().max_by_key(|node| (usable_on(node), std::cmp::Reverse(node.id)));
         let first = first.expect("a machine has at least one node").id;
