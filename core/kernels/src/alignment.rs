@@ -1,12 +1,14 @@
 //! Alignment: the score of the best alignment of each pair of proteins.
 //!
-//! Duran, Teruel, Ferrer, Martorell, Ayguade, "Barcelona OpenMP Tasks Suite", ICPP 2009: a task for each pair of sequences. The
-//! score is that of Smith and Waterman, "Identification of common molecular subsequences", Journal of Molecular Biology 1981, with
-//! gaps as in Gotoh, "An improved algorithm for matching biological sequences", Journal of Molecular Biology 1982, and the
-//! substitution matrix of Henikoff and Henikoff, "Amino acid substitution matrices from protein blocks", PNAS 1992.
+//! Duran, Teruel, Ferrer, Martorell, Ayguade, "Barcelona OpenMP Tasks Suite", ICPP 2009: a task for each pair of
+//! sequences. The score is that of Smith and Waterman, "Identification of common molecular subsequences", Journal of
+//! Molecular Biology 1981, with gaps as in Gotoh, "An improved algorithm for matching biological sequences", Journal of
+//! Molecular Biology 1982, and the substitution matrix of Henikoff and Henikoff, "Amino acid substitution matrices from
+//! protein blocks", PNAS 1992.
 //!
-//! We differ: only the score is computed, where BOTS then finds the alignment by Myers and Miller's algorithm, and keeps the share of equal
-//! residues. Its matrix is Gonnet's, and its cost of a gap depends on the shorter length. Sequences are random, and not read from a file.
+//! We differ: only the score is computed, while BOTS then finds the alignment by Myers and Miller's algorithm, and
+//! keeps the share of equal residues. Its matrix is Gonnet's, and its cost of a gap depends on the shorter length.
+//! Sequences are random, and not read from a file.
 
 use crate::arrays::{checksum, filled, scaled};
 use crate::{Array, Kernel, Leaf, Order, Task, World};
@@ -58,12 +60,12 @@ const SCORES: [[i32; 20]; 20] = [
     [ 0, -3, -3, -3, -1, -2, -2, -3, -3,  3,  1, -2,  1, -1, -2, -2,  0, -3, -1,  4],
 ];
 
-/// What the first residue of a gap costs, and what each further one does: the usual costs with this matrix.
+/// The cost of the first residue of a gap, and of each further one: the usual costs with this matrix.
 const OPEN: i32 = 11 + 1;
 const EXTEND: i32 = 1;
 
-/// The operations for each pair of residues: a difference, another one and a maximum for either kind of gap; a sum and three
-/// maxima for the score; a maximum for the best score.
+/// The operations for each pair of residues: a difference, another one and a maximum for either kind of gap; a sum and
+/// three maxima for the score; a maximum for the best score.
 const OPERATIONS: u64 = 3 + 3 + 4 + 1;
 
 /// A random number for each number.
@@ -78,8 +80,8 @@ fn mixed(seed: u64, number: u64) -> u64 {
 /// The greatest score of an alignment of a part of one protein with a part of the other.
 #[inline(never)] // compiled once: the same instructions in every world
 fn best_score(a: &[u8], b: &[u8]) -> i32 {
-    // By column: the best score that ends there, in the row above until the column is reached; and that which ends with a gap in
-    // the second protein.
+    // By column: the best score with its end there, in the row above until the column is reached; and the best one with
+    // its end in a gap of the second protein.
     let (mut scores, mut gaps) = (vec![0; b.len()], vec![-OPEN; b.len()]);
     let mut best = 0;
     for &residue in a {
@@ -211,7 +213,7 @@ mod tests {
         // Three residues more in the middle cost 14.
         assert_eq!(best_score(&letters("WWCWWC"), &letters("WWCAAAWWC")), 62 - 14);
         assert_eq!(best_score(&letters("WWCAAAWWC"), &letters("WWCWWC")), 62 - 14);
-        // Where both sides score less than a gap costs, one of them is left out.
+        // If both sides score less than a gap costs, one of them is left out.
         assert_eq!(best_score(&letters("CCAAAAAAAACW"), &letters("CCCW")), 20);
         assert_eq!(best_score(&letters("A"), &letters("W")), 0);
     }

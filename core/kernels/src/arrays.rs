@@ -20,7 +20,7 @@ pub(crate) fn filled<'w, W: World, T: Element>(
     array
 }
 
-/// The number of different weights. A prime: two arrays that swap places change the sum, unless their length or the number of
+/// The number of different weights. A prime: swapping two arrays changes the sum, unless their length or the number of
 /// arrays between them is a multiple of it. The papers' inputs have fewer arrays.
 const WEIGHTS: usize = 8191;
 
@@ -29,7 +29,7 @@ fn weight(place: usize) -> f64 {
     (place % WEIGHTS + 1) as f64
 }
 
-/// A number that depends on the arrays' elements and their order: each element is weighted by its place, from the first array's
+/// A number for the arrays' elements and their order: each element is weighted by its place, from the first array's
 /// first element to the last array's last.
 ///
 /// # Safety
@@ -50,8 +50,8 @@ pub(crate) unsafe fn checksum<W: World, T: Element + Into<f64>>(world: &W, array
     sum
 }
 
-/// About `number * times`, but at least one and at most a million millions. No machine has room for more, and callers multiply
-/// the result by the size of a block, which must not overflow.
+/// About `number * times`, but at least one and at most a million millions. No machine has room for more, and callers
+/// multiply the result by the size of a block without an overflow.
 pub(crate) fn scaled(number: usize, times: f64) -> usize {
     (number as f64 * times).round().clamp(1.0, 1e12) as usize
 }
@@ -69,7 +69,7 @@ mod tests {
         }
     }
 
-    /// What happened: two blocks of one array each had the same sum in either order.
+    /// Two blocks of one array each once had the same sum in either order.
     #[test]
     fn blocks_that_change_places_change_the_sum() {
         let world = Serial::default();

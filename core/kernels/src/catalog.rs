@@ -44,7 +44,7 @@ pub const LEAVES: &[&str] = &[
 /// The input of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Size {
-    /// The input for machines with several nodes: that of the paper's Fig. 7, if the kernel is in it.
+    /// The input for machines with several nodes: the one of the paper's Fig. 7, if the kernel is in it.
     Numa,
     /// The paper's input for a chip with many cores: Fig. 9.
     Manycore,
@@ -140,7 +140,7 @@ kernels! {
 }
 
 impl AnyKernel {
-    /// The kernel as in the program that its paper's authors have published, if that differs; else the same kernel.
+    /// The kernel as in the program published by its paper's authors, if it differs; else the same kernel.
     ///
     /// ```
     /// use vicus_kernels::{AnyKernel, Size, by_name};
@@ -202,7 +202,8 @@ mod tests {
         assert!(by_name("map", Size::Times(-1.0)).is_err() && by_name("map", Size::Times(f64::NAN)).is_err());
     }
 
-    /// Fig. 7 and 9 of Muddukrishna et al.; §1.4 of Wittmann and Hager, whose blocks are 600 long in the fast dimension, as rows are.
+    /// Fig. 7 and 9 of Muddukrishna et al.; §1.4 of Wittmann and Hager, with blocks 600 long in the fast dimension, as
+    /// rows are.
     #[test]
     fn inputs_are_those_of_the_figures() {
         let (map, fig9) = (Map::default(), Map::fig9());

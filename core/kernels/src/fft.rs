@@ -1,11 +1,11 @@
 //! FFT: the discrete Fourier transform of complex numbers, by transforms of shorter parts.
 //!
-//! Duran, Teruel, Ferrer, Martorell, Ayguade, "Barcelona OpenMP Tasks Suite", ICPP 2009, after Cilk's program: a recursion that
-//! first brings together what is transformed together, and whose passes are cut into tasks as well. Cooley, Tukey, "An algorithm
-//! for the machine calculation of complex Fourier series", Mathematics of Computation 1965.
+//! Duran, Teruel, Ferrer, Martorell, Ayguade, "Barcelona OpenMP Tasks Suite", ICPP 2009, after Cilk's program: a
+//! recursion that first brings the numbers of each part together, with passes cut into tasks as well. Cooley, Tukey,
+//! "An algorithm for the machine calculation of complex Fourier series", Mathematics of Computation 1965.
 //!
-//! We differ: the number of elements is a power of two, and roots of unity come from a small table, or from the last root by a
-//! multiplication. BOTS has a table as long as the input.
+//! We differ: the number of elements is a power of two, and roots of unity come from a small table, or from the last
+//! root by a multiplication. BOTS has a table as long as the input.
 
 use crate::arrays::{checksum, filled};
 use crate::{Array, Kernel, Leaf, Order, Task, World};
@@ -41,7 +41,8 @@ struct Complex {
 }
 
 impl Complex {
-    /// The root of unity with this share of a full turn, clockwise. libm's functions, so that it is the same on every machine.
+    /// The root of unity with this share of a full turn, clockwise. libm's functions, so it is the same on every
+    /// machine.
     fn root(share: f64) -> Complex {
         Complex { re: libm::cos(TAU * share), im: -libm::sin(TAU * share) }
     }
@@ -108,8 +109,8 @@ fn unshuffle(to: &mut [&mut [f64]], from: &[f64]) {
     }
 }
 
-/// Makes numbers of a transform of so many, from those at the same places of the transforms of its parts. The first place is
-/// `first`.
+/// Makes numbers of a transform of length `len` from those at the same places of the transforms of its parts. The first
+/// place is `first`.
 #[inline(never)] // compiled once: the same instructions in every world
 fn twiddle(to: &mut [&mut [f64]], from: &[&[f64]], first: usize, len: usize, roots: &[f64]) {
     let radix = from.len();
@@ -130,7 +131,7 @@ fn twiddle(to: &mut [&mut [f64]], from: &[&[f64]], first: usize, len: usize, roo
     }
 }
 
-/// Two arrays of the same numbers of which one has the numbers, and the other one is for a part of the way.
+/// Two arrays for the same numbers: one has them, and the other one is for a part of the way.
 #[derive(Clone, Copy)]
 struct Pair<'w> {
     numbers: Array<'w, f64>,
@@ -143,20 +144,20 @@ impl<'w> Pair<'w> {
         self.numbers.len() / 2
     }
 
-    /// Of each of `radix` equal parts of an array, the numbers at these places.
+    /// The numbers at these places of each of `radix` equal parts of an array.
     fn stretches(array: Array<'w, f64>, radix: usize, places: &Range<usize>) -> impl Iterator<Item = Array<'w, f64>> {
         let (part, places) = (array.len() / radix, 2 * places.start..2 * places.end);
         (0..radix).map(move |at| array.slice(at * part + places.start..at * part + places.end))
     }
 
-    /// The accesses to these places of each of `radix` equal parts, made from that to the first part.
+    /// The accesses to these places of each of `radix` equal parts, made from the access to the first part.
     fn to_each(access: Access, radix: usize, array: Array<'w, f64>) -> Access {
         access.rows(radix, array.len() / radix * size_of::<f64>())
     }
 }
 
 impl Fft {
-    /// The ranges of places that a task has in a pass over parts that are so long.
+    /// A task's ranges of places in a pass over parts of this length.
     fn pieces(&self, part: usize, radix: usize) -> impl Iterator<Item = Range<usize>> {
         let piece = (self.alone / radix).clamp(1, part);
         (0..part / piece).map(move |number| number * piece..(number + 1) * piece)
@@ -183,7 +184,7 @@ impl Fft {
             let to = Pair::to_each(other.writes(2 * places.start..2 * places.end), radix, other);
             let accesses = [numbers.reads(from.clone()), to];
             let body = move || {
-                // A move of a number counts as an operation, so that the leaf has a speed.
+                // A move of a number counts as an operation, so the leaf has a speed.
                 let leaf = Leaf { name: "unshuffle", flops: (places.len() * radix) as u64 };
                 world.work(leaf, &accesses, || {
                     #[expect(unsafe_code, reason = "arrays are shared by tasks")]

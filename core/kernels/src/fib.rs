@@ -1,11 +1,11 @@
-//! Fib: Fibonacci numbers by their definition, which makes the smallest tasks possible.
+//! Fib: Fibonacci numbers by their definition, a kernel with the smallest tasks possible.
 
 use crate::{Kernel, Leaf, World};
 
 /// Fibonacci numbers by their definition, each sum a [`join`](World::join).
 #[derive(Clone, Debug)]
 pub struct Fib {
-    /// Which Fibonacci number.
+    /// The index of the Fibonacci number.
     pub n: u32,
     /// Up to this number no tasks are spawned; 1 spawns tasks down to the end.
     pub alone: u32,
@@ -22,7 +22,7 @@ fn alone(n: u32) -> u64 {
     if n < 2 { u64::from(n) } else { alone(n - 1) + alone(n - 2) }
 }
 
-/// The operations of a call that adds: a comparison, two subtractions, and an addition.
+/// The operations of an adding call: a comparison, two subtractions, and an addition.
 const SUM_OPERATIONS: u64 = 1 + 2 + 1;
 
 /// The operations of [`alone`]: `fib(n + 1)` calls that only compare, and one sum fewer.

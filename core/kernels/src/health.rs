@@ -1,26 +1,29 @@
-//! Health: patients of villages' hospitals, some of whom are sent on to the hospitals of larger places.
+//! Health: patients of villages' hospitals. Some patients are sent on to the hospitals of larger places.
 //!
-//! Duran, Teruel, Ferrer, Martorell, Ayguade, "Barcelona OpenMP Tasks Suite", ICPP 2009, after Olden's simulation of Colombia's
-//! health care: a tree of villages, and in each step a task for each village, which waits for those of the villages below it.
+//! Duran, Teruel, Ferrer, Martorell, Ayguade, "Barcelona OpenMP Tasks Suite", ICPP 2009, after Olden's simulation of
+//! Colombia's health care: a tree of villages, and in each step a task for each village. It waits for the tasks of the
+//! villages below.
 //!
-//! We differ: a hospital's lists are states of the persons in its array, which is gone through in order, so that a task knows
-//! what it reads. No more than [`BEDS`] patients of a village wait to be sent on; others are treated where they are. A village has one seed, and not
-//! each patient; those who were sent on are admitted in the order of their villages; and the root may have more villages below it than others have.
+//! We differ: a hospital's lists are states of the persons in its array, visited in order, so a task knows its reads.
+//! No more than [`BEDS`] patients of a village wait to be sent on; others are treated in their village. A village has
+//! one seed, and not each patient; patients sent on are admitted in the order of their villages; and the root may have
+//! more villages below it than others have.
 
 use crate::arrays::{checksum, filled, scaled};
 use crate::{Array, Kernel, Leaf, Order, Task, World};
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::Access;
 
-/// Villages with persons that fall ill. By default a root with 32 villages below it, each of which has four, which have four.
+/// Villages with persons who fall ill. By default a root with 32 villages below it, each with four below it, and these
+/// with four each.
 #[derive(Clone, Debug)]
 pub struct Health {
     /// How many villages are below the root.
     pub regions: usize,
     /// How many are below each other one, but the lowest.
     pub cities: usize,
-    /// How many levels of villages there are. A village of the lowest level has a hospital with two persons of personnel, and
-    /// each level has twice as many as that below.
+    /// The number of levels of villages. A village of the lowest level has a hospital with two persons of personnel,
+    /// and each level has twice as many as the one below.
     pub levels: u32,
     /// How many inhabitants there are for each person of personnel.
     pub inhabitants: usize,
@@ -28,7 +31,7 @@ pub struct Health {
     pub days: u32,
     /// The seed of all chances.
     pub seed: u32,
-    /// How the villages lie, each of which has allocations of its own.
+    /// The distribution of the villages; each has allocations of its own.
     pub distribution: Distribution,
 }
 
@@ -63,15 +66,15 @@ const BEDS: usize = 15;
 /// How many words a person has: the state, the days left in it, the number of hospitals seen, and of days ill.
 const WORDS: usize = 4;
 
-/// What a person does, or that a place in an array has no person.
+/// The state of a person, or the mark of an array's place without a person.
 const NOBODY: i32 = 0;
 const HEALTHY: i32 = 1;
 const WAITING: i32 = 2;
 const EXAMINED: i32 = 3;
 const TREATED: i32 = 4;
 
-/// The operations for each person and day: when hospitals treat, two comparisons with states on average, and a sum; when persons
-/// fall ill, a comparison, and the eight of a chance. Of a hundred persons, a few take more.
+/// The operations for each person and day: when hospitals treat, two comparisons with states on average, and a sum;
+/// when persons fall ill, a comparison, and the eight of a chance. Of a hundred persons, a few take more.
 const TREAT_OPERATIONS: u64 = 3;
 const ADMIT_OPERATIONS: u64 = 9;
 
@@ -80,15 +83,15 @@ const HEADER: usize = WORDS;
 const FREE: usize = 0;
 const RANDOM: usize = 1;
 
-/// A village. Its `persons` have a header before them. Of `sent`, who are on their way to the next hospital, the first word says
-/// how many there are.
+/// A village. Its `persons` have a header before them. The first word of `sent`, the patients on their way to the next
+/// hospital, is their number.
 struct Village<'w> {
     persons: Array<'w, i32>,
     sent: Array<'w, i32>,
     below: Vec<Village<'w>>,
 }
 
-/// Whether something happens that has this chance in 65,536ths.
+/// Whether an event with this chance in 65,536ths happens.
 fn happens(random: &mut i32, chance: u32) -> bool {
     // Xorshift: Marsaglia, "Xorshift RNGs", Journal of Statistical Software 2003. Its state is never 0.
     let mut next = random.cast_unsigned();
@@ -110,8 +113,8 @@ fn admit(person: &mut [i32], free: &mut i32) {
     }
 }
 
-/// A day of all who are ill: some end a treatment or an examination, and others begin one. `is_below`: the village has a larger
-/// hospital above it.
+/// A day of all patients: some end a treatment or an examination, and others begin one. `is_below`: the village has a
+/// larger hospital above it.
 #[inline(never)] // compiled once: the same instructions in every world
 fn treat(persons: &mut [i32], sent: &mut [i32], is_below: bool) {
     let (header, persons) = persons.split_at_mut(HEADER);
@@ -149,7 +152,7 @@ fn treat(persons: &mut [i32], sent: &mut [i32], is_below: bool) {
     }
 }
 
-/// Admits those who were sent from the villages below, as far as there is room, and those who fall ill.
+/// Admits the patients sent from the villages below, as far as there is room, and the newly ill ones.
 #[inline(never)] // compiled once: the same instructions in every world
 fn fall_ill(persons: &mut [i32], sent: &mut [&mut [i32]]) {
     let (header, persons) = persons.split_at_mut(HEADER);
@@ -183,7 +186,7 @@ impl Health {
         inhabitants + inhabitants / 4
     }
 
-    /// The villages from one on. Each that is made gets the next number.
+    /// The villages from one on. Each new one gets the next number.
     fn village<'w, W: World>(&self, world: &'w W, level: u32, below: usize, number: &mut u32) -> Village<'w> {
         let inhabitants = Health::personnel(level) * self.inhabitants;
         // Any number but 0, different for each village.
@@ -214,7 +217,7 @@ impl Health {
             let leaf = Leaf { name: "treat", flops: TREAT_OPERATIONS * rooms as u64 };
             world.work(leaf, &treat_accesses, || {
                 #[expect(unsafe_code, reason = "arrays are shared by tasks")]
-                // SAFETY: of a village, only this task runs; and that of the village above waits for it.
+                // SAFETY: of a village, only this task runs; and the task of the village above waits for it.
                 let (persons, sent) = unsafe { (persons.part_mut(0..persons.len()), sent.part_mut(0..sent.len())) };
                 treat(persons, sent, is_below);
             });
@@ -257,7 +260,7 @@ impl Health {
 }
 
 impl<'w> Village<'w> {
-    /// The footprint of a day: of its own arrays, and of what the villages below send.
+    /// The footprint of a day: its own arrays, and the patients sent by the villages below.
     fn accesses(&self) -> Vec<Access> {
         let sent = self.below.iter().chain([self]).map(|village| village.sent.changes(0..village.sent.len()));
         [self.persons.changes(0..self.persons.len())].into_iter().chain(sent).collect()
@@ -333,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_hospital_examines_as_many_as_its_personnel() {
-        // Two persons of personnel, of whom both are free; and five patients, who have just come.
+        // Two persons of personnel, both free; and five patients, newly arrived.
         let mut words = vec![2, 1, 0, 0];
         for _ in 0..5 {
             let mut person = [HEALTHY, 0, 0, 0];
@@ -345,7 +348,8 @@ mod tests {
         let mut sent = vec![0; 1 + BEDS * WORDS];
         (1..EXAMINED_DAYS).for_each(|_| treat(&mut words, &mut sent, false));
         assert_eq!(states(&words), [EXAMINED, EXAMINED, WAITING, WAITING, WAITING]);
-        // On the third day each goes home or is treated. Those who go home make room for the next ones, on the same day.
+        // On the third day each goes home or is treated. Patients going home make room for the next ones, on the same
+        // day.
         treat(&mut words, &mut sent, false);
         let now = states(&words);
         let home = now.iter().filter(|&&state| state == HEALTHY).count();

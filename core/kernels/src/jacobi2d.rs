@@ -1,8 +1,8 @@
 //! Jacobi in two dimensions: the heat equation, block by block, from one grid into another.
 //!
-//! Muddukrishna, Jonsson, Brorsson, "Locality-aware task scheduling and data distribution for OpenMP programs on NUMA systems
-//! and manycore processors", Scientific Programming 2015, Table 4: "blocked 2D heat equation solver". Each grid is one
-//! allocation, so the rows of a block are apart. All tasks of a sweep end before the next sweep.
+//! Muddukrishna, Jonsson, Brorsson, "Locality-aware task scheduling and data distribution for OpenMP programs on NUMA
+//! systems and manycore processors", Scientific Programming 2015, Table 4: "blocked 2D heat equation solver". Each grid
+//! is one allocation, so the rows of a block are apart. All tasks of a sweep end before the next sweep.
 
 use crate::arrays::{checksum, filled, scaled};
 use crate::{Array, Kernel, Leaf, Order, Task, World};
@@ -28,7 +28,7 @@ impl Default for Jacobi2d {
     }
 }
 
-/// The initial value of an element, which border elements keep.
+/// The initial value of an element. Border elements keep it.
 fn element(row: usize, column: usize) -> f32 {
     ((row * 31 + column * 17 + row * column) % 64) as f32
 }
@@ -45,7 +45,8 @@ fn relax_row(to: &mut [f32], above: &[f32], row: &[f32], below: &[f32]) {
 /// Computes a block of a grid with rows of `size` elements.
 ///
 /// # Safety
-/// It is called in [`World::work`]. Meanwhile nothing writes the block of `from` and what lies around it, and nothing else uses the block of `to`, which is another array.
+/// It is called in [`World::work`]. Meanwhile nothing writes the block of `from` and its surroundings, and nothing else
+/// uses the block of `to`, another array.
 #[inline(never)] // compiled once: the same instructions in every world
 #[expect(unsafe_code, reason = "arrays are shared by tasks")]
 unsafe fn relax(from: Array<'_, f32>, to: Array<'_, f32>, size: usize, rows: Range<usize>, columns: Range<usize>) {
@@ -78,7 +79,7 @@ impl Jacobi2d {
         let blocks = self.parts().flat_map(|rows| self.parts().map(move |columns| (rows.clone(), columns)));
         let tasks = blocks.map(|(rows, columns)| {
             let stride = size * size_of::<f32>();
-            // The corners are declared though no task reads them, so that the halo is one access.
+            // The corners are declared though no task reads them, so the halo is one access.
             let halo = columns.start - 1..columns.end + 1;
             let accesses = [
                 from.reads(of_row(size, rows.start - 1, halo)).rows(rows.len() + 2, stride),
@@ -88,7 +89,8 @@ impl Jacobi2d {
             let body = move || {
                 world.work(leaf, &accesses, || {
                     #[expect(unsafe_code, reason = "arrays are shared by tasks")]
-                    // SAFETY: within a sweep no task writes one grid, and each block of the other grid belongs to one task.
+                    // SAFETY: within a sweep no task writes one grid, and each block of the other grid belongs to one
+                    // task.
                     unsafe {
                         relax(from, to, size, rows, columns);
                     }

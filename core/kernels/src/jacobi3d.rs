@@ -1,9 +1,9 @@
 //! Jacobi in three dimensions: six neighbours, block by block, from one grid into another.
 //!
 //! Wittmann and Hager, "Optimizing ccNUMA locality for task-parallel execution under OpenMP and TBB on multicore-based
-//! systems", 2010, §1.4 and §2: their solver, with its ways to touch memory first, to submit tasks, and to store. Blocks span
-//! the whole fast dimension, so each is contiguous within a layer. We differ: the update of a row also writes its two border
-//! elements, so that the written memory is contiguous.
+//! systems", 2010, §1.4 and §2: their solver, with its ways to touch memory first, to submit tasks, and to store.
+//! Blocks span the whole fast dimension, so each is contiguous within a layer. We differ: the update of a row also
+//! writes its two border elements, so the written memory is contiguous.
 
 use crate::arrays::{checksum, scaled};
 use crate::{Array, Kernel, Leaf, Order, Schedule, Task, World};
@@ -20,9 +20,9 @@ pub struct Jacobi3d {
     pub block: [usize; 2],
     /// How often each site is computed.
     pub sweeps: usize,
-    /// How the two grids lie. With `standard`, each page is where it was touched first.
+    /// The distribution of the two grids. With `standard`, the first touch places each page.
     pub distribution: Distribution,
-    /// Which threads touch the blocks first.
+    /// The threads that touch the blocks first.
     pub touch: FirstTouch,
     /// How a sweep's blocks get to the threads.
     pub submission: Submission,
@@ -30,14 +30,14 @@ pub struct Jacobi3d {
     pub streaming: bool,
 }
 
-/// Which threads touch the blocks first.
+/// The threads that touch the blocks first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstTouch {
     /// The calling thread.
     Serial,
     /// A loop over the blocks, in the order `ijk`.
     Loop(Schedule),
-    /// Whichever get the parts of the range of blocks, which is halved as in [`Submission::Halves`].
+    /// The threads with the parts of the range of blocks, halved as in [`Submission::Halves`].
     Halves,
 }
 
@@ -48,12 +48,12 @@ pub enum Submission {
     Loop(Schedule),
     /// As tasks.
     Tasks(BlockOrder, Submitters),
-    /// The range of blocks is halved in the dimension that has more of them, down to one block, and threads without work take the
-    /// second halves: TBB's `parallel_for` over a range of several dimensions (§3.1).
+    /// The range of blocks is halved in the dimension with more of them, down to one block, and threads without work
+    /// take the second halves: TBB's `parallel_for` over a range of several dimensions (§3.1).
     Halves,
 }
 
-/// The order in which blocks are submitted.
+/// The order of submission of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockOrder {
     /// Layer by layer, as they lie in memory.
@@ -62,12 +62,12 @@ pub enum BlockOrder {
     Kji,
 }
 
-/// Which threads submit tasks.
+/// The threads that submit tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Submitters {
     /// The calling thread.
     One,
-    /// Each thread those that a loop with this schedule would give it.
+    /// Each thread submits the tasks a loop with this schedule would give it.
     All(Schedule),
 }
 
@@ -88,7 +88,7 @@ impl Default for Jacobi3d {
 /// A block: its layers and its rows in each.
 type Block = [Range<usize>; 2];
 
-/// Calls `f` with each pair of numbers in these ranges, neither of which is empty.
+/// Calls `f` with each pair of numbers in these ranges, neither of them empty.
 fn halve<W: World>(world: &W, ranges: [Range<usize>; 2], f: &(impl Fn(usize, usize) + Sync)) {
     let [slow, middle] = &ranges;
     let longer = usize::from(middle.len() > slow.len());
@@ -103,7 +103,7 @@ fn halve<W: World>(world: &W, ranges: [Range<usize>; 2], f: &(impl Fn(usize, usi
     world.join(|| halve(world, first, f), || halve(world, second, f));
 }
 
-/// The initial value of a site, which border sites keep.
+/// The initial value of a site. Border sites keep it.
 fn site(i: usize, j: usize, k: usize) -> f64 {
     ((i * 31 + j * 17 + k * 5 + i * j) % 64) as f64
 }
@@ -131,7 +131,7 @@ impl Jacobi3d {
         inner.iter().all(|part| !part.is_empty()).then_some(inner)
     }
 
-    /// Where a row's sites lie.
+    /// The place of a row's sites.
     fn row(&self, i: usize, j: usize) -> Range<usize> {
         let [_, rows, len] = self.sites;
         let start = (i * rows + j) * len;
@@ -149,7 +149,7 @@ impl Jacobi3d {
         access.rows(layers, apart * rows * len * size_of::<f64>())
     }
 
-    /// What updating a block reads and writes.
+    /// The reads and writes of updating a block.
     fn accesses(&self, from: Array<'_, f64>, to: Array<'_, f64>, [i, j]: &Block) -> [Access; 3] {
         let with_neighbours = j.start - 1..j.end + 1;
         let written = self.layers(to.writes(self.rows(i.start, j)), i.len(), 1);
@@ -270,7 +270,7 @@ fn relax(to: &mut [f64], near: [&[f64]; 5], first: usize) {
     }
 }
 
-/// The same, with non-temporal stores.
+/// Like `relax`, with non-temporal stores.
 fn relax_streaming(to: &mut [f64], near: [&[f64]; 5]) {
     let mut part = [0.0; 128];
     for first in (0..to.len()).step_by(part.len()) {
@@ -292,7 +292,8 @@ fn stream(to: &mut [f64], from: &[f64]) {
     let (from, from_tail) = from.split_at(2 * pairs.len());
     for (to, from) in pairs.iter_mut().zip(from.chunks_exact(2)) {
         #[expect(unsafe_code, reason = "non-temporal stores are intrinsics")]
-        // SAFETY: `to` is aligned and two doubles long. `fence_streams` orders the store before the task's end becomes visible.
+        // SAFETY: `to` is aligned and two doubles long. `fence_streams` orders the store before the task's end becomes
+        // visible.
         unsafe {
             std::arch::x86_64::_mm_stream_pd(
                 std::ptr::from_mut(to).cast(),
@@ -309,7 +310,8 @@ fn stream(to: &mut [f64], from: &[f64]) {
     to.copy_from_slice(from);
 }
 
-/// Orders the streamed stores before this thread's later ones: a thread that sees those sees the streamed data.
+/// Orders the streamed stores before this thread's later ones: a thread that sees the later ones sees the streamed
+/// data.
 fn fence_streams() {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[expect(unsafe_code, reason = "the fence of non-temporal stores is an intrinsic")]

@@ -1,12 +1,12 @@
 //! The papers' benchmarks, each written once for every world.
 //!
-//! A kernel is a function over a [`World`]. It asks for arrays, submits tasks, and declares for each piece of work the bytes
-//! that it reads and writes and the number of its operations. On threads the work is done. A recorder only writes down the
-//! tasks, so that a simulator can run the kernel on machines that are not at hand. [`Serial`] runs without tasks: its results
-//! are the expected ones.
+//! A kernel is a function over a [`World`]. It asks for arrays, submits tasks, and declares for each piece of work its
+//! reads and writes in bytes and the number of its operations. On threads the work is done. A recorder only writes down
+//! the tasks, for a simulator to run the kernel on machines not at hand. [`Serial`] runs without tasks: its results are
+//! the expected ones.
 //!
-//! Each kernel is a struct whose fields are its input, by default the paper's, if it tells; [`by_name`] finds any of them. [`Pipeline`] is a
-//! network of boxes instead.
+//! Each kernel is a struct with its input as fields, by default the paper's, if it tells; [`by_name`] finds any of
+//! them. [`Pipeline`] is a network of boxes instead.
 
 mod alignment;
 mod arrays;

@@ -1,10 +1,10 @@
 //! Map: each task scales a vector of its own.
 //!
-//! Muddukrishna, Jonsson, Brorsson, "Locality-aware task scheduling and data distribution for OpenMP programs on NUMA systems
-//! and manycore processors", Scientific Programming 2015, Listing 1 and Table 4.
+//! Muddukrishna, Jonsson, Brorsson, "Locality-aware task scheduling and data distribution for OpenMP programs on NUMA
+//! systems and manycore processors", Scientific Programming 2015, Listing 1 and Table 4.
 //!
-//! `published` is the program in the authors' repository (MIR), which does more than the paper says: ten passes over each vector,
-//! with a square root for each element, whose sum is a result; and tasks are made by all workers.
+//! `published` is the program in the authors' repository (MIR). It does more than the paper says: ten passes over each
+//! vector, with a square root for each element, and their sum as a result; and tasks are made by all workers.
 
 use crate::arrays::{checksum, filled, scaled};
 use crate::published::{PASSES, SCALE, tasks_made_by_all};
@@ -48,7 +48,8 @@ fn scale_and_root(elements: &mut [f32]) -> u64 {
 }
 
 impl Map {
-    /// The input of Fig. 9, for caches on a chip: 63 vectors of 32 kB. Its elements are floats, as long as the paper's integers.
+    /// The input of Fig. 9, for caches on a chip: 63 vectors of 32 kB. Its elements are floats, as long as the paper's
+    /// integers.
     pub fn fig9() -> Map {
         Map { vectors: 63, bytes: 32 << 10, ..Map::default() }
     }

@@ -1,8 +1,8 @@
-//! Matmul: a blocked product of two matrices, each of whose blocks is an allocation of its own.
+//! Matmul: a blocked product of two matrices, with an allocation for each block.
 //!
-//! Muddukrishna, Jonsson, Brorsson, "Locality-aware task scheduling and data distribution for OpenMP programs on NUMA systems
-//! and manycore processors", Scientific Programming 2015, Table 4 and §6: "each task updates a block in the output matrix
-//! using a chain of blocks from two input matrices".
+//! Muddukrishna, Jonsson, Brorsson, "Locality-aware task scheduling and data distribution for OpenMP programs on NUMA
+//! systems and manycore processors", Scientific Programming 2015, Table 4 and §6: "each task updates a block in the
+//! output matrix using a chain of blocks from two input matrices".
 
 use crate::arrays::{checksum, filled, scaled};
 use crate::product::add_product;
@@ -26,7 +26,7 @@ impl Default for Matmul {
     }
 }
 
-/// An element of the input. They are small integers, so that no sum of products is rounded.
+/// An element of the input. They are small integers, so no sum of products is rounded.
 fn element(matrix: usize, row: usize, column: usize) -> f32 {
     ((row * (3 + matrix) + column * 5 + row * column) % 7) as f32 - 3.0
 }

@@ -1,7 +1,7 @@
 //! Nqueens: the number of ways to place queens on a board so that none attacks another.
 //!
-//! Duran, Teruel, Ferrer, Martorell, Ayguade, "Barcelona OpenMP Tasks Suite", ICPP 2009: a task for each placed queen, at every
-//! depth. We differ in the computation: rows and diagonals are bits of words.
+//! Duran, Teruel, Ferrer, Martorell, Ayguade, "Barcelona OpenMP Tasks Suite", ICPP 2009: a task for each placed queen,
+//! at every depth. We differ in the computation: rows and diagonals are bits of words.
 
 use crate::{Kernel, Leaf, World};
 
@@ -18,11 +18,11 @@ impl Default for Nqueens {
     }
 }
 
-/// The columns and diagonals that earlier queens occupy in a row, as bits by column.
+/// The columns and diagonals occupied by earlier queens in a row, as bits by column.
 #[derive(Clone, Copy)]
 struct Row {
     columns: u64,
-    /// The diagonals towards the left and towards the right, where they meet this row.
+    /// The diagonals towards the left and towards the right, at their crossing of this row.
     left: u64,
     right: u64,
 }
@@ -38,8 +38,8 @@ impl Row {
     }
 }
 
-/// The operations of placing a queen: five make the next row, two test for the end of the board, four find the row's free
-/// places, three take the first of them, one adds the ways. Slightly too many if the queen leaves no free place.
+/// The operations of placing a queen: five make the next row, two test for the end of the board, four find the row's
+/// free places, three take the first of them, one adds the ways. Slightly too many if the queen leaves no free place.
 const PLACE_OPERATIONS: u64 = 5 + 2 + 4 + 3 + 1;
 
 impl Nqueens {

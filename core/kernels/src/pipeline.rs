@@ -1,18 +1,18 @@
-//! Pipeline: boxes that compute, one behind the other.
+//! Pipeline: computing boxes, one behind the other.
 //!
-//! Bednárek, Dokulil, Yaghob, "The Bobox Project: Parallelization Framework and Server for Data Processing", technical report
-//! 2011/1, §6.3 and Table 3: "First box produces a stream of data, then there are ten boxes that perform computation intensive
-//! operation on those data. The 12th box only receives the data and does no more processing." There are 256 envelopes of 4096
-//! rows.
+//! Bednárek, Dokulil, Yaghob, "The Bobox Project: Parallelization Framework and Server for Data Processing", technical
+//! report 2011/1, §6.3 and Table 3: "First box produces a stream of data, then there are ten boxes that perform
+//! computation intensive operation on those data. The 12th box only receives the data and does no more processing."
+//! There are 256 envelopes of 4096 rows.
 //!
-//! It is a network and not a [`Kernel`](crate::Kernel), because boxes have no loops to submit tasks from: threads run its model
-//! as a request, and a simulator re-enacts it.
+//! It is a network and not a [`Kernel`](crate::Kernel), because boxes have no loops to submit tasks from: threads run
+//! its model as a request, and a simulator re-enacts it.
 
 use std::hint::black_box;
 use std::sync::Arc;
 use vicus_flow::{BoxModel, Column, Envelope, Model, ModelBuilder, Schema, Turn, Type, library};
 
-/// A source, boxes that compute, and a sink. By default, the report's.
+/// A source, computing boxes, and a sink. By default, the report's.
 ///
 /// ```
 /// use vicus_kernels::Pipeline;
@@ -39,7 +39,7 @@ impl Default for Pipeline {
 }
 
 impl Pipeline {
-    /// What the boxes are called that compute.
+    /// The name of the computing boxes.
     pub const COMPUTE: &str = "compute";
 
     /// The schema of envelopes with so many columns of numbers.
@@ -47,7 +47,7 @@ impl Pipeline {
         Schema::new((0..columns).map(|column| (format!("c{column}"), Type::U64)))
     }
 
-    /// Boxes that compute for so many rounds on each row of one column.
+    /// Boxes that compute for `rounds` rounds on each row of one column.
     pub fn computing(&self, rounds: u64) -> Arc<Model> {
         let schema = Pipeline::schema(1);
         let envelope = Envelope::new([Column::from((0..self.rows as u64).collect::<Vec<_>>())]);
@@ -59,7 +59,7 @@ impl Pipeline {
         })
     }
 
-    /// Boxes of any kind, with one input and one output, behind a source that sends the same envelope again and again.
+    /// Boxes of any kind, with one input and one output, behind a source of the same envelope again and again.
     pub fn of(&self, envelope: &Envelope, boxes: impl Fn() -> BoxModel) -> Arc<Model> {
         let schema = Pipeline::schema(envelope.columns().len());
         let mut net = ModelBuilder::new("pipeline");

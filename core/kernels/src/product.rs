@@ -1,7 +1,7 @@
 //! `c += a * b` for square blocks: the inner loop of matmul and SparseLU.
 
-/// Rows of a tile; below, its columns. A tile is held in registers: twelve vectors of four, of the sixteen that every x86-64
-/// has.
+/// Rows of a tile; below, its columns. A tile is held in registers: twelve vectors of four, of the sixteen of every
+/// x86-64.
 const ROWS: usize = 4;
 const COLUMNS: usize = 12;
 
@@ -39,7 +39,7 @@ fn tile(c: &mut [f32], a: &[f32], b: &[f32], n: usize, sign: f32, (i, j): (usize
     }
 }
 
-/// Computes a part of the result that no tile covers.
+/// Computes a part of the result outside of the tiles.
 fn rest(
     c: &mut [f32],
     a: &[f32],
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn each_element_is_a_sum_of_products() {
         for n in [0, 1, 3, 4, 11, 12, 13, 17, 24, 29] {
-            // Small integers, so that no sum is rounded.
+            // Small integers, so no sum is rounded.
             let block = |seed: usize| (0..n * n).map(|at| (at * 7 + seed) as f32 % 9.0 - 4.0).collect::<Vec<_>>();
             let (a, b, before) = (block(1), block(5), block(3));
             for sign in [1.0, -1.0] {

@@ -1,4 +1,4 @@
-//! What the programs have in common that the authors of footprint scheduling published with their runtime (MIR).
+//! The common part of the programs published by the authors of footprint scheduling with their runtime (MIR).
 
 use crate::{Order, Task, World};
 
@@ -8,8 +8,8 @@ pub(crate) const PASSES: usize = 10;
 /// The factor of all their programs.
 pub(crate) const SCALE: f32 = 42.0;
 
-/// Tasks that are made by all workers: as many tasks as threads make an equal part each, and wait for it; one more makes the rest. Returns
-/// when all have ended.
+/// Tasks made by all workers: as many tasks as threads make an equal part each, and wait for it; one more makes the
+/// rest. Returns when all have ended.
 pub(crate) fn tasks_made_by_all<W: World, F: FnOnce() + Send>(
     world: &W,
     count: usize,

@@ -1,15 +1,15 @@
 //! Reduction: merges sorted runs in pairs, level by level, until one run is left.
 //!
-//! Muddukrishna, Jonsson, Brorsson, "Locality-aware task scheduling and data distribution for OpenMP programs on NUMA systems
-//! and manycore processors", Scientific Programming 2015, Table 4 and §6: "iterative implementation of merge phase of BOTS
-//! Sort", over memory of "a single malloc call".
+//! Muddukrishna, Jonsson, Brorsson, "Locality-aware task scheduling and data distribution for OpenMP programs on NUMA
+//! systems and manycore processors", Scientific Programming 2015, Table 4 and §6: "iterative implementation of merge
+//! phase of BOTS Sort", over memory of "a single malloc call".
 //!
-//! Our reading: depth `d` means `2^d` runs (64 for 63 tiles and 1024 for 48 cores), merged in `d` levels with a wait after
-//! each. A merge is one task, so that the bytes it reads are known when it is submitted; in BOTS, large merges are split at
+//! Our reading: depth `d` means `2^d` runs (64 for 63 tiles and 1024 for 48 cores), merged in `d` levels with a wait
+//! after each. A merge is one task, so its reads are known when it is submitted; in BOTS, large merges are split at
 //! places that depend on the data. So the last levels have fewer tasks than a machine has cores.
 //!
-//! `published` is the program in the authors' repository (MIR), which merges nothing: it combines runs in place, the first one of a
-//! pair plus 42 times the second one, in ten passes; and tasks are made by all workers.
+//! `published` is the program in the authors' repository (MIR). It merges nothing: it combines runs in place, the first
+//! one of a pair plus 42 times the second one, in ten passes; and tasks are made by all workers.
 
 use crate::arrays::{checksum, filled};
 use crate::published::{PASSES, SCALE, tasks_made_by_all};
@@ -73,7 +73,7 @@ impl Reduction {
         self.bytes / size_of::<f32>()
     }
 
-    /// Where a run lies that was merged from `runs` runs of the first level.
+    /// The place of a run merged from `runs` runs of the first level.
     fn run(&self, number: usize, runs: usize) -> Range<usize> {
         let border = |run: usize| (self.len() * run) >> self.depth;
         border(number * runs)..border((number + 1) * runs)
@@ -107,7 +107,7 @@ impl Reduction {
             let body = move || {
                 world.work(Leaf { name: "merge", flops: merged.len() as u64 }, &accesses, || {
                     #[expect(unsafe_code, reason = "arrays are shared by tasks")]
-                    // SAFETY: within a level no task writes the half that is read, and each merges into a place of its own.
+                    // SAFETY: within a level no task writes the half it reads, and each merges into a place of its own.
                     let (a, b, merged) = unsafe { (halves.part(a), halves.part(b), halves.part_mut(merged)) };
                     merge(a, b, merged);
                 })

@@ -1,13 +1,13 @@
-//! Sort: a merge sort whose merges are cut into tasks as well, with a quicksort for short parts.
+//! Sort: a merge sort with its merges cut into tasks as well, and a quicksort for short parts.
 //!
-//! Duran, Teruel, Ferrer, Martorell, Ayguade, "Barcelona OpenMP Tasks Suite", ICPP 2009, after Cilk's program: an array is sorted
-//! by quarters, which are merged in pairs.
+//! Duran, Teruel, Ferrer, Martorell, Ayguade, "Barcelona OpenMP Tasks Suite", ICPP 2009, after Cilk's program: an array
+//! is sorted by quarters, and the quarters are merged in pairs.
 //!
-//! We differ in where a merge is cut: in the middle of its result, not of an input, so that the cuts don't depend on the data. A
-//! task finds where its part of the result begins in the inputs by a search (Odeh, Green, Mwassi, Shmueli, Birk, "Merge Path",
-//! IPDPSW 2012). That place is known beforehand but for a few elements, because the input's elements are spread evenly: they are
-//! multiples of the golden ratio without their whole parts, as in Fibonacci hashing (Knuth, "The Art of Computer Programming",
-//! vol. 3, §6.4). So a task can declare what it reads.
+//! We differ in the cut of a merge: it is in the middle of the result, not of an input, so cuts don't depend on the
+//! data. A task finds the beginning of its part of the result in the inputs by a search (Odeh, Green, Mwassi, Shmueli,
+//! Birk, "Merge Path", IPDPSW 2012). This place is known beforehand but for a few elements, because the input's
+//! elements are spread evenly: they are multiples of the golden ratio without their whole parts, as in Fibonacci
+//! hashing (Knuth, "The Art of Computer Programming", vol. 3, §6.4). So a task can declare its reads.
 
 use crate::arrays::{checksum, filled, scaled};
 use crate::{Array, Kernel, Leaf, Order, Task, World};
@@ -21,7 +21,8 @@ pub struct Sort {
     pub len: usize,
     /// Up to how many are sorted, or merged, by a task alone; at least 4.
     pub alone: usize,
-    /// How the array and a second one of that size lie; Table 3 of Muddukrishna et al. advises `fine`.
+    /// The distribution of the array and of a second one of the same size; Table 3 of Muddukrishna et al. advises
+    /// `fine`.
     pub distribution: Distribution,
 }
 
@@ -37,12 +38,13 @@ fn element(at: usize) -> i32 {
     ((fraction >> 32) as u32).cast_signed()
 }
 
-/// By how much the place of an element of two merged runs may differ from the place that it would have if both ran alike. The
-/// difference grows with the logarithm of the runs' length (Kuipers, Niederreiter, "Uniform Distribution of Sequences", §2.3), and
-/// is below this for all that fit into memory. A task checks it.
+/// The limit of the difference between the place of an element of two merged runs and its place if both ran alike. The
+/// difference grows with the logarithm of the runs' length (Kuipers, Niederreiter, "Uniform Distribution of Sequences",
+/// §2.3), and is below this for all that fit into memory. A task checks it.
 const SPREAD: usize = 32;
 
-/// How many of the first `at` elements of two merged runs may come from the first run: between these two, both included.
+/// How many of the first `at` elements of two merged runs may come from the first run: between these two, both
+/// included.
 fn least_and_most(at: usize, a: usize, b: usize) -> (usize, usize) {
     let share = (at as u128 * a as u128 / (a + b).max(1) as u128) as usize;
     let least = at.saturating_sub(b).max(share.saturating_sub(SPREAD));
@@ -58,7 +60,7 @@ struct Merge<'w> {
 }
 
 impl Merge<'_> {
-    /// What is read of the two runs for a part of the result.
+    /// The parts of the two runs read for a part of the result.
     fn read(self, part: &Range<usize>) -> [Range<usize>; 2] {
         let [(least, _), (_, most)] = [part.start, part.end].map(|at| least_and_most(at, self.a.len(), self.b.len()));
         let [(_, most_before), (least_after, _)] =
@@ -67,8 +69,8 @@ impl Merge<'_> {
     }
 }
 
-/// Where the `at`th element of two merged runs comes from: how many of the earlier ones are of the first run. Of the runs, whose
-/// lengths are given, only the parts from these starts on are known.
+/// The source of the `at`th element of two merged runs: how many of the earlier ones are of the first run. Each run is
+/// given by its known part, that part's start, and the run's length.
 fn cut(at: usize, (a, a_start, a_len): (&[i32], usize, usize), (b, b_start, b_len): (&[i32], usize, usize)) -> usize {
     let (least, most) = least_and_most(at, a_len, b_len);
     let (mut low, mut high) = (least, most);
@@ -130,7 +132,7 @@ fn quicksort(mut values: &mut [i32]) -> u64 {
             (low, high) = (low + 1, high - 1);
         }
         let (below, above) = values.split_at_mut(high + 1);
-        // The shorter side first, so that the recursion is not deep.
+        // The shorter side first, so the recursion is not deep.
         let (shorter, longer) = if below.len() < above.len() { (below, above) } else { (above, below) };
         comparisons += quicksort(shorter);
         values = longer;
@@ -149,9 +151,9 @@ fn quicksort(mut values: &mut [i32]) -> u64 {
     comparisons
 }
 
-/// About how many comparisons [`quicksort`] makes: `12/7 n ln(n)` with a median of three, less those of the parts that insertion
-/// sorts (Sedgewick, "Implementing Quicksort Programs", Communications of the ACM 1978); and a quarter of the square for few
-/// elements, or about four for each element of short parts, counted here.
+/// About how many comparisons [`quicksort`] makes: `12/7 n ln(n)` with a median of three, less those of the parts left
+/// to insertion sort (Sedgewick, "Implementing Quicksort Programs", Communications of the ACM 1978); and a quarter of
+/// the square for few elements, or about four for each element of short parts, counted here.
 fn operations(len: usize) -> u64 {
     let n = len as f64;
     (if len > FEW { 12.0 / 7.0 * n * libm::log(n / FEW as f64) + 4.3 * n } else { n * n / 4.0 + n }) as u64
@@ -307,7 +309,7 @@ mod tests {
         }
     }
 
-    /// The places where long runs are cut, found in plain vectors.
+    /// The cuts of long runs, found in plain vectors.
     #[test]
     #[cfg_attr(miri, ignore = "sorts millions")]
     fn long_runs_are_cut_near_where_equal_ones_would_be() {

@@ -1,15 +1,16 @@
-//! SparseLU: the LU factorization of a sparse matrix of blocks, each of which is an allocation of its own.
+//! SparseLU: the LU factorization of a sparse matrix of blocks, with an allocation for each block.
 //!
-//! Muddukrishna, Jonsson, Brorsson, "Locality-aware task scheduling and data distribution for OpenMP programs on NUMA systems
-//! and manycore processors", Scientific Programming 2015, Table 4, after Duran, Teruel, Ferrer, Martorell, Ayguade, "Barcelona
-//! OpenMP Tasks Suite", ICPP 2009: its pattern of blocks and its four operations.
+//! Muddukrishna, Jonsson, Brorsson, "Locality-aware task scheduling and data distribution for OpenMP programs on NUMA
+//! systems and manycore processors", Scientific Programming 2015, Table 4, after Duran, Teruel, Ferrer, Martorell,
+//! Ayguade, "Barcelona OpenMP Tasks Suite", ICPP 2009: its pattern of blocks and its four operations.
 //!
-//! We differ: a task waits for the blocks that it reads, not for a whole phase; blocks that the elimination adds are allocated
-//! beforehand, in the order of their first use; and the diagonal is dominant, so that elimination without pivoting is exact
-//! enough to check the result.
+//! We differ: a task waits for the blocks it reads, not for a whole phase; blocks added by the elimination are
+//! allocated beforehand, in the order of their first use; and the diagonal is dominant, so elimination without pivoting
+//! is exact enough to check the result.
 //!
-//! `published` is the program in the authors' repository (MIR), as BOTS has it: the creating task factors the diagonal's block itself, and
-//! waits for all divisions, and then for all products, of each step; and its accesses say how many stores BOTS' loops do.
+//! `published` is the program in the authors' repository (MIR), as BOTS has it: the creating task factors the
+//! diagonal's block itself, and waits for all divisions, and then for all products, of each step; and its accesses give
+//! the stores of BOTS' loops.
 
 use crate::arrays::{checksum, filled, scaled};
 use crate::product::add_product;
@@ -17,14 +18,15 @@ use crate::{Array, Kernel, Leaf, Order, Task, World};
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::Access;
 
-/// The LU factorization of a sparse matrix. By default with the input of Fig. 7: 8192 rows and columns of floats, by 256.
+/// The LU factorization of a sparse matrix. By default with the input of Fig. 7: 8192 rows and columns of floats,
+/// by 256.
 #[derive(Clone, Debug)]
 pub struct SparseLu {
     /// How many blocks the matrix has in each direction.
     pub blocks: usize,
     /// How many rows and columns a block has.
     pub block: usize,
-    /// Whether the block that `bmod` writes is declared as intensely used.
+    /// Whether the block written by `bmod` is declared as intensely used.
     pub intense: bool,
     /// How the blocks lie; Table 4 advises `coarse`.
     pub distribution: Distribution,
@@ -38,8 +40,8 @@ impl Default for SparseLu {
     }
 }
 
-/// Whether the input has a block here: on the three middle diagonals; elsewhere in even rows and columns, if the row (above the
-/// diagonal) or the column (below it) is a multiple of three.
+/// Whether the input has a block here: on the three middle diagonals; elsewhere in even rows and columns, if the row
+/// (above the diagonal) or the column (below it) is a multiple of three.
 fn is_there(row: usize, column: usize) -> bool {
     row.abs_diff(column) <= 1 || [row, column].map(|at| at % 2) == [0, 0] && row.min(column).is_multiple_of(3)
 }
@@ -58,7 +60,7 @@ enum Step {
 }
 
 impl Step {
-    /// Which phase of which step of the elimination it belongs to.
+    /// Its phase and its step of the elimination.
     fn phase(self) -> (usize, u8) {
         match self {
             Step::Lu0 { k } => (k, 0),
@@ -67,7 +69,7 @@ impl Step {
         }
     }
 
-    /// The place of the block that it changes.
+    /// The place of the changed block.
     fn changed(self) -> (usize, usize) {
         match self {
             Step::Lu0 { k } => (k, k),
@@ -77,7 +79,7 @@ impl Step {
         }
     }
 
-    /// The places of the other blocks that it reads.
+    /// The places of the other blocks it reads.
     fn read(self) -> Vec<(usize, usize)> {
         match self {
             Step::Lu0 { .. } => Vec::new(),
@@ -98,8 +100,8 @@ impl Step {
         }
     }
 
-    /// How many times BOTS' code stores each element of the block that it changes, on average: `bmod` in its innermost loop, for each of `size` products. Ours
-    /// keeps sums in registers.
+    /// How many times BOTS' code stores each element of the changed block, on average: `bmod` in its innermost loop,
+    /// for each of `size` products. Ours keeps sums in registers.
     fn stores(self, size: usize) -> u32 {
         let n = size as u64;
         let all = match self {
@@ -181,8 +183,8 @@ impl<'w> Blocks<'w> {
 }
 
 impl SparseLu {
-    /// The input of Fig. 9: 1152 rows and columns by 36, `bmod`'s block intense. Its elements are floats, as long as the
-    /// paper's integers.
+    /// The input of Fig. 9: 1152 rows and columns by 36, `bmod`'s block intense. Its elements are floats, as long as
+    /// the paper's integers.
     pub fn fig9() -> SparseLu {
         SparseLu { block: 36, intense: true, ..SparseLu::default() }
     }
@@ -195,7 +197,7 @@ impl SparseLu {
         if row == column { (self.blocks * self.block) as f32 + small } else { small }
     }
 
-    /// The operations in the order of the elimination, and the places of the blocks that it adds.
+    /// The operations in the order of the elimination, and the places of the blocks it adds.
     fn steps(&self) -> (Vec<Step>, Vec<(usize, usize)>) {
         let n = self.blocks;
         let mut there: Vec<bool> = (0..n * n).map(|at| is_there(at / n, at % n)).collect();
@@ -215,7 +217,7 @@ impl SparseLu {
         (steps, made)
     }
 
-    /// The blocks of the input, row by row, and zero blocks for those that the elimination adds.
+    /// The blocks of the input, row by row, and zero blocks for those added by the elimination.
     fn matrix<'w, W: World>(&self, world: &'w W, made: &[(usize, usize)]) -> Blocks<'w> {
         let (n, size) = (self.blocks, self.block);
         let block = |at: usize| {
@@ -249,7 +251,7 @@ impl SparseLu {
             let body = move || {
                 world.work(step.leaf(self.block), &accesses, || {
                     #[expect(unsafe_code, reason = "arrays are shared by tasks")]
-                    // SAFETY: tasks are ordered by the accesses that they declare.
+                    // SAFETY: tasks are ordered by their declared accesses.
                     let (changed, read) = unsafe {
                         let read = read.iter().map(|block| block.part(all.clone())).collect::<Vec<_>>();
                         (changed.part_mut(all), read)
@@ -260,7 +262,7 @@ impl SparseLu {
             (task, body)
         };
         if self.published {
-            // A phase ends where the next one's kind begins.
+            // A phase ends at the beginning of the next one's kind.
             for phase in steps.chunk_by(|a, b| a.phase() == b.phase()) {
                 match phase {
                     [step @ Step::Lu0 { .. }] => task(*step).1(),
@@ -345,7 +347,7 @@ mod tests {
         }
     }
 
-    /// The picture in BOTS for eight blocks in each direction; `+` marks blocks that the elimination adds.
+    /// The picture in BOTS for eight blocks in each direction; `+` marks blocks added by the elimination.
     #[test]
     fn blocks_lie_where_bots_has_them() {
         let lu = SparseLu { blocks: 8, ..SparseLu::default() };

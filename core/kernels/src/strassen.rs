@@ -1,10 +1,10 @@
 //! Strassen: a product of two matrices by seven products of their quadrants, not eight, and so on down to blocks.
 //!
-//! Duran, Teruel, Ferrer, Martorell, Ayguade, "Barcelona OpenMP Tasks Suite", ICPP 2009: a task for each of the seven products;
-//! the task that needs temporary matrices allocates them itself. Strassen, "Gaussian elimination is not optimal", Numerische
-//! Mathematik 1969, in Winograd's variant with 15 additions.
+//! Duran, Teruel, Ferrer, Martorell, Ayguade, "Barcelona OpenMP Tasks Suite", ICPP 2009: a task for each of the seven
+//! products; a task with a need for temporary matrices allocates them itself. Strassen, "Gaussian elimination is not
+//! optimal", Numerische Mathematik 1969, in Winograd's variant with 15 additions.
 //!
-//! We differ: a matrix lies quadrant by quadrant down to its blocks, so that each quadrant is one stretch of memory; and
+//! We differ: a matrix lies quadrant by quadrant down to its blocks, so each quadrant is one stretch of memory; and
 //! temporary matrices are kept until the end, because arrays live as long as their world.
 
 use crate::arrays::{checksum, filled};
@@ -12,7 +12,8 @@ use crate::product::add_product;
 use crate::{Array, Kernel, Leaf, Order, Task, World};
 use vicus_memory::distribution::Distribution;
 
-/// A product of two matrices by seven products of quadrants. By default of 4096 rows and columns of floats, in blocks of 128.
+/// A product of two matrices by seven products of quadrants. By default of 4096 rows and columns of floats, in blocks
+/// of 128.
 #[derive(Clone, Debug)]
 pub struct Strassen {
     /// How often matrices are divided: they have `2^levels` blocks in each direction.
@@ -29,11 +30,11 @@ impl Default for Strassen {
     }
 }
 
-/// The most divisions that [`Kernel::scale`] makes: no machine has memory for as many.
+/// The most divisions made by [`Kernel::scale`]: no machine has memory for as many.
 const MOST_LEVELS: f64 = 15.0;
 
-/// How many temporary matrices, each as large as a quadrant, a product needs: eight sums, and three of the seven products. The
-/// other products lie in the result's quadrants.
+/// How many temporary matrices, each as large as a quadrant, a product needs: eight sums, and three of the seven
+/// products. The other products lie in the result's quadrants.
 const TEMPORARIES: usize = 8 + 3;
 
 /// An element of the input. They are small integers: with few levels, no sum of products is rounded.
@@ -54,7 +55,7 @@ fn quarters(matrix: &[f32]) -> [&[f32]; 4] {
     [0, 1, 2, 3].map(|at| &matrix[at * len..][..len])
 }
 
-/// The sums of quadrants that are multiplied: four of the first matrix's, then four of the second one's.
+/// The sums of quadrants to be multiplied: four of the first matrix's, then four of the second one's.
 #[inline(never)] // compiled once: the same instructions in every world
 fn sums(to: &mut [f32], a: &[f32], b: &[f32]) {
     let len = a.len() / 4;
@@ -81,8 +82,8 @@ fn sums(to: &mut [f32], a: &[f32], b: &[f32]) {
     }
 }
 
-/// Sums the products. The result's quadrants hold the second, third, fourth and seventh one; the others are the first, fifth and
-/// sixth one.
+/// Sums the products. The result's quadrants hold the second, third, fourth and seventh one; the others are the first,
+/// fifth and sixth one.
 #[inline(never)] // compiled once: the same instructions in every world
 fn combine(c: &mut [f32], others: &[f32]) {
     let len = c.len() / 4;
@@ -110,7 +111,8 @@ impl Strassen {
             let size = self.block;
             world.work(Leaf { name: "multiply leaf", flops: 2 * (size * size * size) as u64 }, &accesses, || {
                 #[expect(unsafe_code, reason = "arrays are shared by tasks")]
-                // SAFETY: each product has a place of its own, and its factors are written before its task is submitted.
+                // SAFETY: each product has a place of its own, and its factors are written before its task is
+                // submitted.
                 let (c, a, b) = unsafe { (c.part_mut(all.clone()), a.part(all.clone()), b.part(all)) };
                 c.fill(0.0);
                 add_product(c, a, b, size, 1.0);
@@ -141,7 +143,7 @@ impl Strassen {
             [c22, s3, t3],
         ];
         let tasks = products.map(|[c, a, b]| {
-            // One that is divided reads the products that it has written.
+            // A divided one reads the products it has written.
             let result = if levels > 1 { c.changes(0..len) } else { c.writes(0..len) };
             let task = Task::new([result, a.reads(0..len), b.reads(0..len)]);
             (task, move || self.product(world, [c, a, b], levels - 1))
@@ -197,7 +199,7 @@ mod tests {
     use super::*;
     use crate::Serial;
 
-    /// Where an element lies in a matrix of quadrants.
+    /// The place of an element in a matrix of quadrants.
     fn place(size: usize, block: usize, row: usize, column: usize) -> usize {
         if size == block {
             return row * size + column;

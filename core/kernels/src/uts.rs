@@ -1,14 +1,15 @@
 //! Unbalanced tree search: counts the nodes of a tree whose shape is unknown before it is searched.
 //!
-//! Olivier, Huan, Liu, Prins, Dinan, Sadayappan, Tseng, "UTS: An Unbalanced Tree Search Benchmark", LCPC 2006, §2: a node is a
-//! SHA-1 hash of its parent and its number, and the last four bytes give the number of its children. Every world computes the
-//! hashes, because the shape of the tree depends on them.
+//! Olivier, Huan, Liu, Prins, Dinan, Sadayappan, Tseng, "UTS: An Unbalanced Tree Search Benchmark", LCPC 2006, §2: a
+//! node is a SHA-1 hash of its parent and its number, and the last four bytes give the number of its children. Every
+//! world computes the hashes, because the shape of the tree depends on them.
 
 use crate::{Kernel, Leaf, World};
 use sha1::{Digest, Sha1};
 use std::ops::Range;
 
-/// Counts the nodes of a tree, with a [`join`](World::join) for each child but one. By default the tree T1 of the authors.
+/// Counts the nodes of a tree, with a [`join`](World::join) for each child but one. By default the tree T1 of the
+/// authors.
 #[derive(Clone, Debug)]
 pub struct Uts {
     /// How many children nodes have.
@@ -24,7 +25,7 @@ pub enum Tree {
     Geometric {
         /// The mean number of children.
         mean: f64,
-        /// The depth at which nodes have no children.
+        /// The depth of nodes without children.
         depth: u32,
     },
     /// A fixed number of children, or none.
@@ -47,10 +48,10 @@ impl Default for Uts {
 /// The greatest number of children, as in the authors' program; the root of a binomial tree may have more.
 const MOST_CHILDREN: u32 = 100;
 
-/// The operations of SHA-1 on one block (FIPS 180-4, §6.1.2); a node's hash is of one block. A round has four additions, two
-/// rotations and a function (§4.1.1): `Ch` with four operations in 20 rounds, `Parity` with two in 40, `Maj` with five in 20.
-/// 64 words of the schedule take three operations and a rotation each; five words are added at the end. Computing the number of
-/// children takes some tens more, which are not counted.
+/// The operations of SHA-1 on one block (FIPS 180-4, §6.1.2); a node's hash is of one block. A round has four
+/// additions, two rotations and a function (§4.1.1): `Ch` with four operations in 20 rounds, `Parity` with two in 40,
+/// `Maj` with five in 20. 64 words of the schedule take three operations and a rotation each; five words are added at
+/// the end. Computing the number of children takes some tens more, not counted here.
 const HASH_OPERATIONS: u64 = 80 * (4 + 2) + (20 * 4 + 40 * 2 + 20 * 5) + 64 * (3 + 1) + 5;
 
 /// A node.
@@ -66,8 +67,8 @@ impl Node {
         Node { hash: hash.into(), depth: 0 }
     }
 
-    /// Never inlined: the recursion is as deep as the tree, and the hundreds of bytes of stack that a hash needs would be in
-    /// each of its frames. An optimised search of T3, 1,572 levels, overflowed a thread's 2 MiB.
+    /// Never inlined: the recursion is as deep as the tree, and each of its frames would have the hundreds of bytes of
+    /// stack of a hash. An optimised search of T3, 1,572 levels, overflowed a thread's 2 MiB.
     #[inline(never)]
     fn child(&self, number: u32) -> Node {
         let hash = Sha1::new().chain_update(self.hash).chain_update(number.to_be_bytes()).finalize();

@@ -1,12 +1,13 @@
 //! Vecmul: each task computes the cross product of two vectors.
 //!
-//! Muddukrishna, Jonsson, Brorsson, "Locality-aware task scheduling and data distribution for OpenMP programs on NUMA systems
-//! and manycore processors", Scientific Programming 2015, Table 4: "vector cross product" of "128 integer vectors, 28 kB each".
+//! Muddukrishna, Jonsson, Brorsson, "Locality-aware task scheduling and data distribution for OpenMP programs on NUMA
+//! systems and manycore processors", Scientific Programming 2015, Table 4: "vector cross product" of "128 integer
+//! vectors, 28 kB each".
 //!
-//! The paper doesn't say more. 128 vectors of 28 kB are 3.5 MB, which just fits the chip's 4 MB of caches. So there are no
-//! further vectors for results, and a product replaces the first vector of its pair. For vectors of any length, the cross
-//! product has here the components `a[k] b[k + 1] - a[k + 1] b[k]`, cyclically: for length three, those of the usual product,
-//! the last one first. The vectors of a pair are half the list apart.
+//! The paper doesn't say more. 128 vectors of 28 kB are 3.5 MB, a size that just fits the chip's 4 MB of caches. So
+//! there are no further vectors for results, and a product replaces the first vector of its pair. For vectors of any
+//! length, the cross product has here the components `a[k] b[k + 1] - a[k + 1] b[k]`, cyclically: for length three,
+//! those of the usual product, the last one first. The vectors of a pair are half the list apart.
 
 use crate::arrays::{checksum, filled, scaled};
 use crate::{Kernel, Leaf, Order, Task, World};
@@ -104,8 +105,8 @@ mod tests {
     #[test]
     fn each_pair_is_multiplied_once() {
         let vecmul = Vecmul { pairs: 2, bytes: 12, ..Vecmul::default() };
-        // The vectors are (0, 3, 6), (1, 4, 7), (2, 5, 8), (3, 6, 9). The first times the third is (-6, 12, -6), and so is the
-        // second times the fourth; each component is weighted by its place among all.
+        // The vectors are (0, 3, 6), (1, 4, 7), (2, 5, 8), (3, 6, 9). The first times the third is (-6, 12, -6), and so
+        // is the second times the fourth; each component is weighted by its place among all.
         let expected = f64::from(-6 + 2 * -6 + 3 * 12 + 4 * -6 + 5 * -6 + 6 * 12);
         assert_eq!(vecmul.run(&Serial::default(), || (), || ()), expected);
     }

@@ -1,22 +1,23 @@
-//! The interface that kernels are written against.
+//! The interface between kernels and worlds.
 
 use std::marker::PhantomData;
 use std::ops::Range;
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Access, Kind, Mode};
 
-/// Where a kernel runs.
+/// The environment of a kernel's run.
 ///
-/// Only [`World::work`] does work. A kernel's loops and submissions must not depend on the arrays' contents, because a world
-/// that only records has no memory behind them.
+/// Only [`World::work`] does work. A kernel's loops and submissions must not depend on the arrays' contents, because a
+/// world that only records has no memory behind them.
 pub trait World: Sync + Sized {
     /// The number of threads.
     fn threads(&self) -> usize;
 
-    /// An array of zeros, laid over the locations by a distribution; no page of it was touched. It lives as long as the world.
+    /// An array of zeros, laid over the locations by a distribution, with no page of it touched. It lives as long as
+    /// the world.
     fn array<T: Element>(&self, len: usize, distribution: &Distribution) -> Array<'_, T>;
 
-    /// Runs `f`, a piece of work of the current task, which reads and writes what `accesses` declares.
+    /// Runs `f`, a piece of work of the current task. It reads and writes the bytes declared by `accesses`.
     fn work(&self, leaf: Leaf, accesses: &[Access], f: impl FnOnce());
 
     /// Runs both, perhaps in parallel; returns when both have ended.
@@ -25,7 +26,8 @@ pub trait World: Sync + Sized {
     /// Submits tasks in this order; returns when all have ended.
     fn tasks<F: FnOnce() + Send>(&self, order: Order, tasks: impl Iterator<Item = (Task, F)>);
 
-    /// A loop whose iterations are assigned to threads in advance, as by OpenMP's static schedules; no thread takes another's.
+    /// A loop with its iterations assigned to threads in advance, as by OpenMP's static schedules; no thread takes
+    /// another's.
     fn each(&self, iterations: usize, schedule: Schedule, body: impl Fn(usize) + Sync);
 }
 
@@ -39,31 +41,31 @@ pub trait Kernel: Sync {
         None
     }
 
-    /// Scales its input so that it has about `times` times as many tasks, each as long as before.
+    /// Scales its input to about `times` times as many tasks, each as long as before.
     fn scale(&mut self, times: f64);
 
-    /// Prepares the arrays, calls `start` where the measured part begins, runs the kernel, calls `end`, and returns a number
-    /// that depends on the result: the same in every world that computes, whatever the order of tasks.
+    /// Prepares the arrays, calls `start` at the beginning of the measured part, runs the kernel, calls `end`, and
+    /// returns a number for the result: the same in every world that computes, in any order of tasks.
     fn run<W: World>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64;
 }
 
 /// The cost of a piece of work besides its bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Leaf {
-    /// The name. Pieces of work with the same name take about the same time for each operation. [`LEAVES`](crate::LEAVES) lists
-    /// the kernels' names.
+    /// The name. Pieces of work with the same name take about the same time for each operation.
+    /// [`LEAVES`](crate::LEAVES) lists the kernels' names.
     pub name: &'static str,
-    /// The number of operations: arithmetic on integers and floats, bit operations, comparisons. Loads, stores, addresses and
-    /// loops are not counted.
+    /// The number of operations: arithmetic on integers and floats, bit operations, comparisons. Loads, stores,
+    /// addresses and loops are not counted.
     pub flops: u64,
 }
 
-/// Which tasks of a submission wait for others.
+/// The tasks of a submission that wait for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// No task waits.
     Free,
-    /// A task waits for earlier tasks that write what it reads or writes, and for those that read what it writes.
+    /// A task waits for earlier tasks that write its data, and, if it writes, for the readers of these data.
     ByData,
 }
 
@@ -100,12 +102,12 @@ impl Schedule {
     }
 }
 
-/// What a task declares when it is submitted.
+/// A task's declaration at its submission.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {
     /// How the task is queued.
     pub kind: Kind,
-    /// The footprint: what it reads and writes.
+    /// The footprint: its reads and writes.
     pub accesses: Vec<Access>,
 }
 
@@ -116,7 +118,7 @@ impl Task {
     }
 }
 
-/// Plain numbers, for which zero bytes are valid.
+/// Plain numbers, valid with zero bytes.
 pub trait Element: Copy + Default + Send + Sync + 'static {}
 
 impl Element for f32 {}
@@ -209,7 +211,7 @@ impl<'w, T: Element> Array<'w, T> {
     #[expect(unsafe_code, reason = "tasks share arrays, which the compiler can't follow")]
     pub unsafe fn part(&self, elements: Range<usize>) -> &'w [T] {
         self.check(&elements);
-        // SAFETY: inside the array, which lives as long as the world; the caller promises that no task writes there.
+        // SAFETY: inside the array, alive as long as the world; the caller promises that no task writes there.
         unsafe { std::slice::from_raw_parts(self.start.add(elements.start), elements.len()) }
     }
 
@@ -220,7 +222,7 @@ impl<'w, T: Element> Array<'w, T> {
     #[expect(unsafe_code, reason = "tasks share arrays, which the compiler can't follow")]
     pub unsafe fn part_mut(&self, elements: Range<usize>) -> &'w mut [T] {
         self.check(&elements);
-        // SAFETY: inside the array, which lives as long as the world; the caller promises that no other task uses it.
+        // SAFETY: inside the array, alive as long as the world; the caller promises that no other task uses it.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(elements.start), elements.len()) }
     }
 }

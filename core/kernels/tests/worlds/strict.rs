@@ -10,9 +10,9 @@ use vicus_schedule::{Access, Mode};
 /// The content of memory that a piece of work must not read; as a float it is NaN.
 const GARBAGE: u8 = 0xFF;
 
-/// Runs tasks in the order of submission. While a piece of work runs, all memory that it did not declare to read holds garbage;
-/// afterwards, only declared memory may have changed. The declaration must lie within that of its task, or in arrays that the
-/// task has made itself.
+/// Runs tasks in the order of submission. While a piece of work runs, all memory that it did not declare to read holds
+/// garbage; afterwards, only declared memory may have changed. The declaration must lie within that of its task, or in
+/// arrays that the task has made itself.
 #[derive(Default)]
 pub(crate) struct Strict {
     serial: Serial,
@@ -46,7 +46,8 @@ const WRITES: &[Mode] = &[Mode::Write, Mode::ReadWrite];
 
 fn memory<'a>(array: &Range<usize>) -> &'a mut [u8] {
     #[expect(unsafe_code, reason = "looks at all arrays' memory")]
-    // SAFETY: the world's own memory. It runs everything on one thread, and no references exist outside of a piece of work.
+    // SAFETY: the world's own memory. It runs everything on one thread, and no references exist outside of a piece of
+    // work.
     unsafe {
         std::slice::from_raw_parts_mut(std::ptr::with_exposed_provenance_mut(array.start), array.len())
     }
