@@ -127,7 +127,7 @@ fn one_value_has_the_lock(directory: &dyn Directory) {
     drop(lock);
     let lock = directory.lock("lock").expect("the lock has ended");
     lock.check().unwrap();
-    // By hand, say: then the lock holds nobody off.
+    // By hand, say: then the lock holds no other process off.
     directory.remove("lock").unwrap();
     let lost = lock.check().expect_err("its file was removed");
     assert_eq!((&lost.file, lost.operation), (&directory.path("lock"), Operation::KeepLock));

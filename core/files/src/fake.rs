@@ -20,10 +20,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The failure of a chosen operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Failure {
-    /// It fails with an I/O error. A write may have written a part; a sync has made a part durable, and the rest is
+    /// Fails with an I/O error. A write may have written a part; a sync has made a part durable, and the rest is
     /// dropped as Linux does it: still to be read, but no later sync writes it; a rename may have happened.
     Error,
-    /// It fails like that, and so does every later operation.
+    /// Fails like that, and so does every later operation.
     Errors,
     /// The disk is full, just for this operation: a write writes a part. Operations without a need for room do not
     /// fail.
@@ -119,7 +119,7 @@ impl FakeDisk {
         self.state().operations
     }
 
-    /// So many operations from now on run as usual, and the one after them fails. Replaces an earlier wish.
+    /// The next `operations` operations run as usual, and the one after them fails. Replaces an earlier wish.
     pub fn fail_after(&self, operations: u64, failure: Failure) {
         let state = &mut *self.state();
         state.failure = Some((state.operations + operations, failure));

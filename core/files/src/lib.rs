@@ -174,7 +174,7 @@ pub trait File: fmt::Debug + Send + Sync {
     /// The system refuses.
     fn map(&self) -> Result<Mapping, FileError>;
 
-    /// Makes it so many bytes long.
+    /// Makes the file `bytes` bytes long.
     ///
     /// # Errors
     /// The system refuses.

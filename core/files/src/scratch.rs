@@ -398,7 +398,7 @@ impl Reading {
         Ok(&self.buffer[self.place..])
     }
 
-    /// So many bytes at hand were used.
+    /// Takes `bytes` bytes at hand as used.
     #[inline]
     pub fn consume(&mut self, bytes: usize) {
         assert!(bytes <= self.buffer.len() - self.place, "no more than were at hand");

@@ -59,7 +59,7 @@ pub enum FromArrowError {
         /// The column's name, if it has one.
         column: Option<String>,
     },
-    /// It has four billion rows or more; they are to be sliced first.
+    /// The envelope has four billion rows or more; they are to be sliced first.
     TooManyRows {
         /// How many.
         rows: usize,
@@ -274,7 +274,7 @@ impl Column {
         })
     }
 
-    /// The same values with the nulls of an array.
+    /// This column's values with the nulls of an array.
     fn and_nulls(self, array: &dyn Array) -> Column {
         let parts = Parts { nulls: nulls_of(array.nulls()), ..self.parts() };
         #[expect(unsafe_code, reason = "the same column with other nulls")]

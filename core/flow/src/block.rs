@@ -75,7 +75,7 @@ impl Block {
     /// Memory kept by a value.
     ///
     /// # Safety
-    /// So many bytes are there, and are not written to as long as the value lives.
+    /// `bytes` bytes are there, and are not written to as long as the value lives.
     #[cfg(feature = "arrow")]
     #[expect(unsafe_code, reason = "the caller promises that the memory is there")]
     pub(crate) unsafe fn kept(at: NonNull<u8>, bytes: usize, keeper: impl Any + Send + Sync) -> Block {

@@ -125,7 +125,7 @@ impl Account {
         Some(Arc::new(Account { budget, allowed, held: AtomicU64::new(0), reserved: AtomicU64::new(0), outer }))
     }
 
-    /// Books so many bytes more. The error is how many may be held, and then nothing is booked.
+    /// Books `more` bytes. The error is how many may be held, and then nothing is booked.
     pub(crate) fn book(&self, more: u64) -> Result<(), u64> {
         let Some(outer) = &self.outer else { return self.book_here(more) };
         // Bytes refused by its own bound are not booked with the outer one meanwhile.
@@ -155,13 +155,13 @@ impl Account {
         }
     }
 
-    /// Has the budget asked if so many bytes all in all are more than it has allowed so far.
+    /// Has the budget asked if `sum` bytes all in all are more than it has allowed so far.
     #[inline]
     fn allow(&self, sum: u64) -> Result<(), u64> {
         if sum > self.allowed.load(Ordering::Relaxed) { self.raise(sum) } else { Ok(()) }
     }
 
-    /// Asks the budget for so many bytes all in all.
+    /// Asks the budget for `sum` bytes all in all.
     #[cold]
     fn raise(&self, sum: u64) -> Result<(), u64> {
         if let Some(allowed) = self.budget.raise(sum) {

@@ -82,7 +82,7 @@ struct Filled {
     /// Its beginning in the block. Invariant: columns don't overlap, and each has room for `capacity` values or, for a
     /// variable type, for as many ends and one more; the first end is written.
     start: usize,
-    /// Invariant: so many values are written, at most `capacity`.
+    /// Invariant: this number of values is written, at most `capacity`.
     len: usize,
 }
 
@@ -116,7 +116,7 @@ impl EnvelopeBuilder {
         EnvelopeBuilder::of(schema.columns().iter().map(|field| (field.kind, field.nullable)))
     }
 
-    /// For envelopes of so many columns of [`Type::U64`].
+    /// For envelopes of `columns` columns of [`Type::U64`].
     pub fn of_u64s(columns: usize) -> EnvelopeBuilder {
         let plain = Filled { kind: Type::U64, start: 0, len: 0 };
         let columns = std::iter::repeat_n(plain, columns).collect();
@@ -151,7 +151,7 @@ impl EnvelopeBuilder {
     /// Like [`EnvelopeBuilder::reserve`], for a box that can do with less.
     ///
     /// # Errors
-    /// There is not so much memory. The values stay.
+    /// There is not enough memory. The values stay.
     pub fn try_reserve(&mut self, turn: &Turn<'_>, more: usize) -> Result<(), NoMemory> {
         self.try_reserve_from(turn.blocks, more)
     }
@@ -165,7 +165,7 @@ impl EnvelopeBuilder {
     /// Like [`EnvelopeBuilder::reserve_text`], for a box that can do with less.
     ///
     /// # Errors
-    /// There is not so much memory, or the column would have more than 2 GiB. The values stay.
+    /// There is not enough memory, or the column would have more than 2 GiB. The values stay.
     pub fn try_reserve_text(&mut self, turn: &Turn<'_>, column: usize, more: usize) -> Result<(), NoMemory> {
         self.try_reserve_text_from(turn.blocks, column, more)
     }
@@ -343,7 +343,7 @@ impl EnvelopeBuilder {
         copy(beside.text, layed.text, beside.text_len);
         if beside.nullable {
             #[expect(unsafe_code, reason = "fills the bits with ones")]
-            // SAFETY: there is room for so many.
+            // SAFETY: there is room for this number of values.
             unsafe {
                 to.at().add(layed.bits).write_bytes(u8::MAX, capacity.div_ceil(8));
             }
@@ -586,7 +586,7 @@ fn laying(bytes: usize) -> (usize, usize) {
 /// A part of the block for reading and writing while the builder is borrowed; empty if there is no block.
 ///
 /// # Safety
-/// There is room for so many values there, aligned for them.
+/// There is room for `count` values there, aligned for them.
 #[expect(unsafe_code, reason = "a part of the block as a slice")]
 unsafe fn part<T>(block: &Option<Block>, start: usize, count: usize) -> NonNull<[MaybeUninit<T>]> {
     match block {

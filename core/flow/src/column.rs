@@ -162,7 +162,7 @@ impl Column {
         if self.kind != T::TYPE {
             wrong_type(self.kind, T::TYPE);
         }
-        // SAFETY: so many values lie there, and only this column sees them, by the caller's promise.
+        // SAFETY: `rows` values lie there, and only this column sees them, by the caller's promise.
         unsafe { NonNull::slice_from_raw_parts(self.at.cast(), self.rows).as_mut() }
     }
 
@@ -172,7 +172,7 @@ impl Column {
         let mut slice = self.clone();
         slice.rows = rows.len();
         #[expect(unsafe_code, reason = "moves a pointer within what is there")]
-        // SAFETY: so many values lie there before.
+        // SAFETY: this number of values lies there before.
         unsafe {
             slice.at = slice.at.add(rows.start * self.kind.width());
         }
@@ -213,8 +213,8 @@ impl Column {
         self.nulls().is_some_and(|nulls| nulls.has(row))
     }
 
-    /// The same shared values, with these rows as its only nulls. Panics if there is no such row. If there is no
-    /// memory, it fails by [`give_up`].
+    /// A column with the same shared values and these rows as its only nulls. Panics if there is no such row. If there
+    /// is no memory, it fails by [`give_up`].
     pub fn with_nulls(&self, rows: impl IntoIterator<Item = usize>) -> Column {
         let bytes = self.rows.div_ceil(8);
         let mut bits: Vec<u8> = Vec::ones(bytes).unwrap_or_else(|error| give_up(error));

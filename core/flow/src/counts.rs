@@ -149,7 +149,7 @@ impl Tally {
         self.spilled.add(bytes);
     }
 
-    /// An envelope of so many bytes was taken on a node.
+    /// An envelope of `bytes` bytes was taken on a node.
     #[inline]
     pub(crate) fn took(&self, input: usize, envelope: &Envelope, bytes: u64, at: NodeId) {
         let input = &self.inputs[input];

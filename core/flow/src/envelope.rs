@@ -79,7 +79,7 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Keeps a value of so many bytes.
+    /// Keeps a value of `bytes` bytes.
     pub fn new(value: Arc<impl Any + Send + Sync>, bytes: u64) -> Attachment {
         Attachment { value, bytes }
     }
@@ -196,7 +196,7 @@ impl Envelope {
         &self.0.columns
     }
 
-    /// One column. Panics if there are not so many.
+    /// One column. Panics if there are fewer.
     pub fn column(&self, index: usize) -> &Column {
         &self.0.columns[index]
     }
@@ -259,7 +259,7 @@ impl Envelope {
         slice
     }
 
-    /// The same envelope, with these kept alive as well.
+    /// This envelope, with these attachments kept alive as well.
     pub fn with(mut self, attached: &[Attachment]) -> Envelope {
         Attachment::add_all(&mut self.0.attached, attached);
         self

@@ -80,13 +80,13 @@ pub trait Grow: Sized {
     /// one.
     ///
     /// # Errors
-    /// There is not so much memory.
+    /// There is not enough memory.
     fn grow(&mut self, more: usize) -> Result<(), NoMemory>;
 
-    /// Makes room for exactly so many more.
+    /// Makes room for exactly `more` elements.
     ///
     /// # Errors
-    /// There is not so much memory.
+    /// There is not enough memory.
     fn grow_exactly(&mut self, more: usize) -> Result<(), NoMemory>;
 
     /// Like [`Grow::grow`], for code that can't return an error; see [`give_up`].
@@ -95,10 +95,10 @@ pub trait Grow: Sized {
         self.grow(more).unwrap_or_else(|error| give_up(error));
     }
 
-    /// An empty one with room for so many.
+    /// An empty one with room for `count` elements.
     ///
     /// # Errors
-    /// There is not so much memory.
+    /// There is not enough memory.
     fn with_room(count: usize) -> Result<Self, NoMemory>
     where
         Self: Default,
@@ -108,10 +108,10 @@ pub trait Grow: Sized {
         Ok(new)
     }
 
-    /// So many zeros. The system gives zeroed memory faster than it could be written.
+    /// `count` zeros. The system gives zeroed memory faster than it could be written.
     ///
     /// # Errors
-    /// There is not so much memory.
+    /// There is not enough memory.
     fn zeroed(count: usize) -> Result<Vec<Self::Item>, NoMemory>
     where
         Self::Item: Plain,
@@ -132,7 +132,7 @@ pub trait Grow: Sized {
     /// `count` values with all bits 1. The system's `memset` writes them faster than a loop over values.
     ///
     /// # Errors
-    /// There is not so much memory.
+    /// There is not enough memory.
     #[inline]
     fn ones(count: usize) -> Result<Vec<Self::Item>, NoMemory>
     where
@@ -140,7 +140,7 @@ pub trait Grow: Sized {
     {
         let mut new: Vec<Self::Item> = Vec::with_room(count)?;
         #[expect(unsafe_code, reason = "bytes become values")]
-        // SAFETY: the vector is empty and has room for so many values, and `Plain` allows any bits.
+        // SAFETY: the vector is empty and has room for this number of values, and `Plain` allows any bits.
         unsafe {
             new.as_mut_ptr().write_bytes(u8::MAX, count);
             new.set_len(count);
@@ -151,7 +151,7 @@ pub trait Grow: Sized {
     /// A copy of these values.
     ///
     /// # Errors
-    /// There is not so much memory.
+    /// There is not enough memory.
     fn copied(values: &[Self::Item]) -> Result<Vec<Self::Item>, NoMemory>
     where
         Self::Item: Copy,
@@ -183,7 +183,7 @@ plain! { u8 u16 u32 u64 usize i32 i64 f64 }
 // SAFETY: an array is its values, one after the other.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 
-/// Bytes of so many values.
+/// The bytes of `count` values.
 fn bytes_of<T>(count: usize) -> u64 {
     (count as u64).saturating_mul(size_of::<T>() as u64)
 }

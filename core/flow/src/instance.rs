@@ -156,7 +156,7 @@ impl Instance {
         self.head_start.load(Ordering::Relaxed) > 0
     }
 
-    /// An invocation has taken so long of it.
+    /// An invocation has taken `ns` of the head start.
     pub fn spend_head_start(&self, ns: u64) {
         // Relaxed: only the order of tasks depends on it.
         let spent = |left: u64| (left > 0).then(|| left.saturating_sub(ns));

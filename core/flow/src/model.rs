@@ -187,7 +187,7 @@ impl Model {
         &self.boxes
     }
 
-    /// The box at this place in [`Model::boxes`]. Panics if there are not so many boxes.
+    /// The box at this place in [`Model::boxes`]. Panics if there are fewer boxes.
     pub fn box_id(&self, index: usize) -> BoxId {
         assert!(index < self.boxes.len(), "the model has {} boxes", self.boxes.len());
         BoxId(index)

@@ -22,7 +22,7 @@ unsafe impl Sync for Bytes {}
 
 impl Bytes {
     /// # Safety
-    /// So many bytes lie there in the block, and are not written to while this value lives.
+    /// `len` bytes lie there in the block, and are not written to while this value lives.
     #[expect(unsafe_code, reason = "the caller promises what lies there")]
     pub(crate) unsafe fn new(at: NonNull<u8>, len: usize, block: Arc<Block>) -> Bytes {
         Bytes { at, len, block }
@@ -57,12 +57,12 @@ pub(crate) struct Nulls {
     /// The bit of the first row.
     pub(crate) first: usize,
     pub(crate) rows: usize,
-    /// Invariant: so many of the rows' bits are 0, and this is not 0.
+    /// Invariant: the number of the rows' bits of 0, itself not 0.
     pub(crate) count: usize,
 }
 
 impl Nulls {
-    /// The nulls among so many rows, or `None` if there are none.
+    /// The nulls among `rows` rows, or `None` if there are none.
     pub(crate) fn among(bits: Bytes, first: usize, rows: usize) -> Option<Nulls> {
         let count = (first..first + rows).filter(|&bit| !is_set(bits.get(), bit)).count();
         (count > 0).then_some(Nulls { bits, first, rows, count })

@@ -31,7 +31,7 @@ enum Step {
     None,
     /// The box has asked for a pause, and its invocation is not over.
     Asked,
-    /// The same, and the pause is over already.
+    /// The box has asked, its invocation is not over, and the pause is over already.
     Resumed,
     Paused(Queued),
 }

@@ -36,9 +36,9 @@ pub(crate) struct Taken<T> {
 /// The bound of an input's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// At most so many envelopes; at least 1 and at most 65,536. Their slots are allocated at the beginning.
+    /// The most envelopes; at least 1 and at most 65,536. Their slots are allocated at the beginning.
     pub envelopes: usize,
-    /// At most so many bytes, but always one envelope.
+    /// The most bytes; one envelope always fits.
     pub bytes: u64,
 }
 
@@ -56,7 +56,7 @@ pub(crate) trait Load {
 
 type Slot<T> = UnsafeCell<MaybeUninit<(T, u64)>>;
 
-/// So many slots lie in the ring itself: allocating them would take longer than all puts of a short request.
+/// This number of slots lies in the ring itself: allocating them would take longer than all puts of a short request.
 const FEW: usize = 8;
 
 #[derive(Debug)]
@@ -66,7 +66,7 @@ enum Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// At least so many: a power of two.
+    /// At least `count` slots: a power of two.
     fn new(count: usize) -> Slots<T> {
         let slot = |_| UnsafeCell::new(MaybeUninit::uninit());
         match count {

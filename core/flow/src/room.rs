@@ -71,7 +71,7 @@ impl<T: Copy> Room<'_, T> {
     pub fn extend_from_slice(&mut self, values: &[T]) {
         let Some(places) = self.rest().get_mut(..values.len()) else { self.is_full(values.len()) };
         #[expect(unsafe_code, reason = "`MaybeUninit::write_copy_of_slice`, which older compilers don't have")]
-        // SAFETY: so many places are there, and they are borrowed for writing, so the values are elsewhere.
+        // SAFETY: this number of places is there, and they are borrowed for writing, so the values are elsewhere.
         unsafe {
             places.as_mut_ptr().cast::<T>().copy_from_nonoverlapping(values.as_ptr(), values.len());
         }
@@ -94,7 +94,7 @@ impl<T: Copy> Room<'_, T> {
         *self.len += written;
     }
 
-    /// Appends a value so many times.
+    /// Appends a value `count` times.
     #[inline]
     pub fn repeat(&mut self, value: T, count: usize) {
         match self.rest().get_mut(..count) {

@@ -331,7 +331,7 @@ impl BoxCell {
     }
 }
 
-/// Of several receivers of one invocation the last one stays with its rows; the others are deferred to free seats. A
+/// The last one of several receivers of one invocation stays with its rows; the others are deferred to free seats. A
 /// receiver of an envelope with a home goes there anyway.
 #[inline]
 fn spread(activations: &mut [Activation]) {

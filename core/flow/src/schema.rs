@@ -99,7 +99,7 @@ impl Schema {
         columns.into_iter().map(|(name, kind)| Field { name: name.into(), kind, nullable: false }).collect()
     }
 
-    /// The same columns, with nulls allowed in these. Panics if there is no such column.
+    /// This schema with nulls allowed in these columns. Panics if there is no such column.
     pub fn with_nulls<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Schema {
         let mut fields = self.columns().to_vec();
         for name in names {

@@ -44,9 +44,9 @@ pub enum FirstTouch {
 /// How a sweep's blocks get to the threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Submission {
-    /// As iterations of a loop, in the order `ijk`: without tasks.
+    /// By iterations of a loop, in the order `ijk`: without tasks.
     Loop(Schedule),
-    /// As tasks.
+    /// By tasks.
     Tasks(BlockOrder, Submitters),
     /// The range of blocks is halved in the dimension with more of them, down to one block, and threads without work
     /// take the second halves: TBB's `parallel_for` over a range of several dimensions (§3.1).

@@ -42,7 +42,7 @@ impl Pipeline {
     /// The name of the computing boxes.
     pub const COMPUTE: &str = "compute";
 
-    /// The schema of envelopes with so many columns of numbers.
+    /// The schema of envelopes with `columns` columns of numbers.
     pub fn schema(columns: usize) -> Schema {
         Schema::new((0..columns).map(|column| (format!("c{column}"), Type::U64)))
     }

@@ -1,4 +1,4 @@
-//! Each kernel has the same result in every world, and declares everything that it reads and writes.
+//! Each kernel has the same result in every world, and declares all its reads and writes.
 
 mod worlds;
 
@@ -10,7 +10,7 @@ use vicus_kernels::{
 };
 use worlds::{Shuffled, Strict};
 
-/// Each kernel with a small input; blocks don't divide the size evenly where that is allowed.
+/// Each kernel with a small input; blocks don't divide the size evenly if this is allowed.
 fn small() -> Vec<AnyKernel> {
     let jacobi3d = Jacobi3d { sites: [7, 8, 11], block: [3, 3], sweeps: 3, ..Jacobi3d::default() };
     let kernels: Vec<AnyKernel> = vec![

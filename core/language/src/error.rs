@@ -85,7 +85,7 @@ impl TextError {
         TextError { message: message.into(), place, kind, own: None }
     }
 
-    /// The same, with the module's own error, for doors that know the module.
+    /// Adds the module's own error, for doors that know the module.
     pub fn with_own(self, own: impl Error + Send + Sync + 'static) -> TextError {
         TextError { own: Some(Arc::new(own)), ..self }
     }

@@ -34,7 +34,7 @@ pub struct Done {
     pub is_whole: bool,
     /// The bytes its boxes took or read on their own nodes.
     pub near_bytes: u64,
-    /// Those from other nodes.
+    /// The bytes from other nodes.
     pub far_bytes: u64,
     /// The bytes they wrote to temporary files.
     pub spilled_bytes: u64,

@@ -74,7 +74,7 @@ pub struct Costs {
 impl Costs {
     /// Nothing.
     pub const NONE: Costs = Costs { steps: 0, bytes: 0 };
-    /// As a limit: none.
+    /// No limit.
     pub const ANY: Costs = Costs { steps: u64::MAX, bytes: u64::MAX };
 }
 
@@ -85,14 +85,14 @@ pub enum Stopped {
     Asked,
     /// Planning takes more steps than it may.
     TooManySteps {
-        /// So many it may take.
+        /// The most steps it may take.
         most: u64,
     },
     /// Planning takes more memory than it may.
     TooManyBytes {
-        /// So many bytes it may hold.
+        /// The most bytes it may hold.
         most: u64,
-        /// At least so many it needs.
+        /// The least bytes it needs.
         needed: u64,
     },
 }
@@ -166,7 +166,7 @@ impl<'a> Stop<'a> {
         self.end_if(bytes > self.most.bytes || !self.ensure_granted(bytes), Why::Bytes)
     }
 
-    /// Whether so many bytes are granted, after asking for them if need be.
+    /// Whether `bytes` bytes are granted, after asking for them if need be.
     fn ensure_granted(&self, bytes: u64) -> bool {
         const PORTION: u64 = 1 << 16;
         if bytes <= self.granted.get() || self.why.get().is_some() {
@@ -196,7 +196,7 @@ impl<'a> Stop<'a> {
     /// # Errors
     /// Planning has to end.
     pub fn step(&self, steps: usize) -> Result<(), Stopped> {
-        /// So many steps pass between two questions.
+        /// The number of steps between two questions.
         const PORTION: u64 = 2048;
         let ends = self.count_steps(steps);
         let steps = self.spent.get().steps;

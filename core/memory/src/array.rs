@@ -32,7 +32,7 @@ pub enum Pattern {
     /// segment can be relocated.
     #[default]
     StaticHash,
-    /// The same with a list: "Dist Reg Stripes".
+    /// Segment by segment, with a list: "Dist Reg Stripes".
     Stripes,
     /// Equal shares of neighbouring segments for the locations: "Dist Reg Fields".
     Fields,
@@ -216,7 +216,7 @@ unsafe impl<T: Send, const TIGHT: bool> Send for DistArray<T, TIGHT> {}
 unsafe impl<T: Sync, const TIGHT: bool> Sync for DistArray<T, TIGHT> {}
 
 impl<T> DistArray<T> {
-    /// So many elements, each made from its index.
+    /// `len` elements, each made from its index.
     ///
     /// # Errors
     /// It can't be placed like this; see [`ArrayError`].
@@ -229,7 +229,7 @@ impl<T> DistArray<T> {
         DistArray::filled(memory, len, options, f)
     }
 
-    /// So many zeros; no page is touched.
+    /// `len` zeros; no page is touched.
     ///
     /// # Errors
     /// Those of [`DistArray::from_fn`].
@@ -294,7 +294,7 @@ impl<T, const TIGHT: bool> DistArray<T, TIGHT> {
             unsafe {
                 at.write(f(index));
             }
-            // If `f` panics next, so many are dropped.
+            // If `f` panics next, this number of elements is dropped.
             array.len = index + 1;
         }
         Ok(array)
@@ -309,7 +309,7 @@ impl<T, const TIGHT: bool> DistArray<T, TIGHT> {
         Ok(array)
     }
 
-    /// With room for so many elements, and none yet.
+    /// With room for `len` elements, and none yet.
     fn empty(memory: &Arc<Memory>, len: usize, options: ArrayOptions) -> Result<DistArray<T, TIGHT>, ArrayError> {
         let too_large = ArrayError::TooLarge { len, stride: Self::STRIDE };
         let bytes = len.checked_mul(Self::STRIDE).ok_or(too_large.clone())?;
@@ -574,7 +574,7 @@ impl<'a, T, const TIGHT: bool> Run<'a, T, TIGHT> {
         Iter { next: self.first, left: self.len, elements: PhantomData }
     }
 
-    /// The same as a slice, if there is nothing between two elements: known when the program is built.
+    /// This run as a slice, if there is nothing between two elements: known when the program is built.
     #[inline]
     pub fn as_slice(&self) -> Option<&'a [T]> {
         #[expect(unsafe_code, reason = "the memory is raw")]
@@ -622,7 +622,7 @@ impl<T, const TIGHT: bool> RunMut<'_, T, TIGHT> {
         })
     }
 
-    /// The same as a slice, if there is nothing between two elements: known when the program is built.
+    /// This run as a slice, if there is nothing between two elements: known when the program is built.
     #[inline]
     pub fn as_mut_slice(&mut self) -> Option<&mut [T]> {
         #[expect(unsafe_code, reason = "the memory is raw")]

@@ -478,7 +478,7 @@ impl State {
         })
     }
 
-    /// A table of at least so many words; none if none are needed.
+    /// A table of at least `words` words; none if none are needed.
     fn table(&mut self, words: usize) -> Option<NonNull<Table>> {
         if words == 0 {
             return None;

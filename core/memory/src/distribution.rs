@@ -56,7 +56,7 @@ pub struct Request<'a> {
 pub struct Turns(AtomicUsize);
 
 impl Turns {
-    /// The next location in turn among so many.
+    /// The next location in turn among `locations`.
     pub fn take(&self, locations: usize) -> LocationId {
         // Relaxed: turns order nothing else.
         LocationId::new(self.0.fetch_add(1, Ordering::Relaxed) % locations)

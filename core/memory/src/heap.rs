@@ -160,7 +160,7 @@ impl Heap {
         self.alloc_slow(layout, MapRoom::Usual).map(|(block, _)| block)
     }
 
-    /// The current slab for a request of so many bytes.
+    /// The current slab for a request of `size` bytes.
     #[inline(always)]
     fn current_of(&self, size: usize) -> Option<Current> {
         self.memory.sizes.class_of(size).map(|class| self.local.current[class])
@@ -174,7 +174,7 @@ impl Heap {
         let (block, zero) = self.alloc_slow(layout, MapRoom::Usual)?;
         if !zero {
             #[expect(unsafe_code, reason = "fills a fresh block")]
-            // SAFETY: the block has so many bytes and was just allocated.
+            // SAFETY: the block has this number of bytes and was just allocated.
             unsafe {
                 block.write_bytes(0, layout.size());
             }
@@ -186,7 +186,7 @@ impl Heap {
     #[cold]
     #[inline(never)]
     fn alloc_slow(&mut self, layout: Layout, room: MapRoom) -> Result<(NonNull<u8>, bool), AllocError> {
-        // Blocks are aligned to a line: with so many more bytes, one of their addresses is aligned as asked.
+        // Blocks are aligned to a line: with this number of extra bytes, one of their addresses is aligned as asked.
         let with_room = layout.size().saturating_add(layout.align().saturating_sub(LINE));
         let (block, zero) = match self.memory.sizes.class_of(with_room) {
             Some(class) => {
@@ -372,7 +372,7 @@ impl Heap {
         let too_large = AllocError::TooLarge { bytes: size, align: old.align() };
         let new = Layout::from_size_align(size, old.align()).map_err(|_| too_large)?;
         let (copy, _) = self.alloc_slow(new, MapRoom::Much)?;
-        // SAFETY: both blocks have so many bytes and are different; the old one is not used after this call.
+        // SAFETY: both blocks have this number of bytes and are different; the old one is not used after this call.
         unsafe {
             copy.copy_from_nonoverlapping(block, old.size().min(size));
             self.free(block, old);

@@ -39,7 +39,7 @@ pub struct MemoryOptions {
     pub heaps: usize,
     /// How many blocks of one owner a heap holds back before it sends them (with mailboxes): at least one. 32.
     pub batch_blocks: usize,
-    /// It also sends them as soon as the blocks held back for one owner have this number of bytes. 1 MiB.
+    /// A heap also sends them as soon as the blocks held back for one owner have this number of bytes. 1 MiB.
     pub batch_bytes: usize,
     /// How many released superblocks a node keeps for the next heap; see [`Memory::give_back`]. 8.
     pub superblocks_waiting: usize,
@@ -79,7 +79,7 @@ impl Default for MemoryOptions {
 /// Why a [`Memory`] could not be made.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum OptionsError {
-    /// Superblocks of so many bytes are too small or not a multiple of 64 KiB.
+    /// Superblocks of this number of bytes are too small or not a multiple of 64 KiB.
     Superblock(usize),
     /// The largest block is more than half of a superblock.
     Limit {
@@ -141,7 +141,7 @@ pub enum AllocError {
         /// The page source's last error.
         error: PageError,
     },
-    /// No node's range has so many bytes in a row, aligned so.
+    /// No node's range has this number of bytes in a row, with this alignment.
     TooLarge {
         /// The requested size.
         bytes: usize,

@@ -6,9 +6,9 @@ use vicus_topology::{NodeId, Topology};
 /// Whether a node must have room for the request before it is asked.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Room {
-    /// It must: if pages may lie elsewhere, the system refuses none, so the room is checked first.
+    /// The node must have room: if pages may lie elsewhere, the system refuses none, so the room is checked first.
     Needed,
-    /// It need not: the system may find room it does not count as free, or refuses.
+    /// The room is unchecked: the system may find room it does not count as free, or refuses.
     Unchecked,
 }
 

@@ -85,7 +85,7 @@ pub unsafe trait Pages: Send + Sync {
     /// Whether this process may use a node's memory.
     fn may_use(&self, node: NodeId) -> bool;
 
-    /// Whether a node has so many bytes left, as far as the source can tell: other processes may take them meanwhile.
+    /// Whether a node has `bytes` bytes left, as far as the source can tell: other processes may take them meanwhile.
     fn has_room(&self, node: NodeId, bytes: usize) -> bool;
 
     /// Makes a part of a placed range usable, on `node` as far as the source can tell, or on the nodes it was
@@ -255,7 +255,7 @@ impl FakePages {
         }
     }
 
-    /// From now on the node has so many bytes left.
+    /// From now on the node has `bytes` bytes left.
     pub fn set_free(&self, node: NodeId, bytes: usize) {
         self.with(|fake| fake.free[node.index()] = bytes);
     }

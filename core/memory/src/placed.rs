@@ -26,7 +26,7 @@ pub const MOST_RUNS: usize = 1 << 14;
 pub enum PlaceError {
     /// The distribution does not fit this machine.
     Distribution(DistributionError),
-    /// The region of placed ranges has no row of so many free addresses, aligned so.
+    /// The region of placed ranges has no row of this number of free addresses, with this alignment.
     TooLarge {
         /// The requested size.
         bytes: usize,
@@ -914,7 +914,7 @@ enum At {
     /// On the node of the first touch.
     First,
     Node(NodeId),
-    /// Page by page over so many locations.
+    /// Page by page over this number of locations.
     InTurn(usize),
 }
 

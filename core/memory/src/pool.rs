@@ -59,7 +59,7 @@ impl Default for PoolOptions {
 /// Why a pool could not be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolError {
-    /// Blocks of so many bytes are too small, too large, or not a power of two.
+    /// Blocks of this number of bytes are too small, too large, or not a power of two.
     Block(usize),
     /// Items can't be aligned to this, or not in such blocks.
     Align(usize),

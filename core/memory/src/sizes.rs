@@ -37,7 +37,7 @@ pub enum SeriesError {
     First(usize, usize),
     /// The ratio is not between 1.01 and 2.
     Ratio(f64),
-    /// There would be so many classes.
+    /// There would be this number of classes.
     Classes(usize),
 }
 

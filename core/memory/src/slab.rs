@@ -288,7 +288,7 @@ pub(crate) struct Ranks {
 }
 
 impl Ranks {
-    /// For slabs of so many blocks.
+    /// For slabs of `capacity` blocks.
     pub(crate) fn new(capacity: u32) -> Ranks {
         let mut bits = Vec::new();
         let mut words = capacity as usize;
@@ -337,7 +337,7 @@ impl Ranks {
         Some(at as u32)
     }
 
-    /// The slabs with so many blocks in use.
+    /// The slabs with `used` blocks in use.
     pub(crate) fn chain(&self, used: u32) -> &Chain {
         &self.chains[used as usize]
     }

@@ -11,7 +11,7 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    /// So many slots, all free.
+    /// `count` slots, all free.
     pub(crate) fn new(count: usize) -> Slots {
         Slots { used: vec![0; count.div_ceil(64)].into(), count, full_below: 0 }
     }
@@ -52,7 +52,7 @@ impl Slots {
         Some(first)
     }
 
-    /// Those in use, ascending.
+    /// The slots in use, ascending.
     pub(crate) fn in_use(&self) -> impl Iterator<Item = usize> {
         let word =
             |(at, &word): (usize, &u64)| (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| at * 64 + bit);
@@ -68,7 +68,7 @@ impl Slots {
         free
     }
 
-    /// Whether the range has so many slots from there on, all free.
+    /// Whether the range has `count` slots from `first` on, all free.
     pub(crate) fn are_free(&self, first: usize, count: usize) -> bool {
         first + count <= self.count && !(first..first + count).any(|at| self.is_used(at))
     }

@@ -24,7 +24,7 @@ use vicus_topology::NodeId;
 pub struct NodeCounts {
     /// Superblocks held by heaps, orphans included.
     pub held: usize,
-    /// Of them, those of ended heaps.
+    /// The superblocks of ended heaps, also counted in `held`.
     pub orphans: usize,
     /// Superblocks in the stack of released ones.
     pub waiting: usize,
@@ -263,7 +263,7 @@ impl Superblocks {
         }
     }
 
-    /// Gives back so many bytes of a node's waiting memory; `false` if none waits.
+    /// Gives back `bytes` bytes of a node's waiting memory; `false` if none waits.
     fn make_room(&self, pool: &mut Pool, bytes: usize) -> bool {
         let before = self.waiting_bytes(pool);
         while before - self.waiting_bytes(pool) < bytes && self.waiting_bytes(pool) > 0 {
@@ -308,14 +308,14 @@ impl Superblocks {
     fn decommit(&self, pool: &mut Pool, slab: &Slab, bytes: usize) {
         let index = self.ranges.index_of(slab);
         #[expect(unsafe_code, reason = "gives back what was committed")]
-        // SAFETY: the slab is in no chain and no heap, and was committed with so many bytes.
+        // SAFETY: the slab is in no chain and no heap, and was committed with this number of bytes.
         unsafe {
             self.pages.decommit(self.ranges.address(index), bytes, self.ranges.node(index));
         }
         pool.slots.give(index - pool.first, self.slots(bytes));
     }
 
-    /// How many superblocks' addresses a mapped block of so many bytes reaches into.
+    /// How many superblocks' addresses a mapped block of `bytes` bytes reaches into.
     fn slots(&self, bytes: usize) -> usize {
         bytes.div_ceil(self.ranges.superblock())
     }
@@ -690,7 +690,7 @@ impl Drop for Superblocks {
     }
 }
 
-/// Waiting memory may be so many times its bound until the caller gives it back.
+/// The limit of waiting memory, in multiples of its bound, until the caller gives it back.
 const MOST_ABOVE: usize = 4;
 
 /// Whether a mapped block gets room to grow in place.
@@ -703,7 +703,7 @@ pub(crate) enum MapRoom {
 }
 
 impl MapRoom {
-    /// The room of a block of so many slots.
+    /// The room of a block of `slots` slots.
     fn slots(self, slots: usize) -> usize {
         slots * if self == MapRoom::Usual { 16 } else { 256 }
     }

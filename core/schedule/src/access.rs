@@ -71,7 +71,7 @@ impl Access {
         Access::new(slice.as_ptr().addr(), size_of_val(slice), mode)
     }
 
-    /// So many stretches, so many bytes apart.
+    /// `rows` stretches, `stride` bytes apart.
     pub const fn rows(mut self, rows: usize, stride: usize) -> Access {
         (self.rows, self.stride) = (rows, stride);
         self

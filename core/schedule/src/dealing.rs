@@ -424,7 +424,7 @@ impl Dealing {
         total_bytes(accesses) <= self.more_bytes_than
     }
 
-    /// The same for summed bytes, none of them used intensely.
+    /// Like [`Dealing::deal`], for summed bytes, none of them used intensely.
     pub fn deal_shares(&self, shares: &Shares) -> Dealt {
         if let Some(why) = self.why_not(&shares.bytes) {
             return Dealt { why, ..Dealt::NONE };
@@ -452,7 +452,7 @@ impl Dealing {
         Dealt { queue: Some(queue), why: Why::Nearest, share: share(queue), ..Dealt::NONE }
     }
 
-    /// Why a task with so many bytes by location is not worth dealing; `None` if it is.
+    /// Why a task with these bytes by location is not worth dealing; `None` if it is.
     fn why_not(&self, bytes: &[u64]) -> Option<Why> {
         let counts = |(bytes, holds): &(&u64, &bool)| **holds || **bytes > 0;
         let mut held = bytes.iter().zip(&self.holds).filter(counts).map(|(bytes, _)| bytes);
@@ -542,7 +542,7 @@ mod tests {
         }
     }
 
-    /// So many pages lie on each node, node by node.
+    /// The number of pages on each node, node by node.
     struct Pages([u64; 4]);
 
     impl Whereabouts for Pages {

@@ -27,8 +27,8 @@ pub(crate) const FRONT_TAKE: Take = Take::YoungestOfOldestRequest;
 pub const FRONT_TURN_NS: u64 = 10_000_000;
 
 impl Plan {
-    /// The same plan with a [front](Plan::front). By its last probe a seat takes from there while a task waits on it,
-    /// tasks of that task's request alone; a free seat looks there before it looks anywhere else
+    /// This plan with a [front](Plan::front). By its last probe a seat takes from there while a task waits on it, tasks
+    /// of that task's request alone; a free seat looks there before it looks anywhere else
     /// ([`Seat::find`](crate::Seat::find)).
     ///
     /// ```

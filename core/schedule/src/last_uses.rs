@@ -19,7 +19,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::{Access, Dealt, PoolId, Warm, Whereabouts, Why};
 use smallvec::SmallVec;
 
-/// So many accesses of a task are marked and looked up: the largest ones.
+/// The number of a task's accesses that are marked and looked up: the largest ones.
 const ACCESSES: usize = 4;
 
 /// The table has no more marks than this: half a megabyte, and half as much for nodes.

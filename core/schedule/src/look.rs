@@ -133,7 +133,7 @@ pub fn look<Q: Queues>(probes: &[Probe], cursors: &mut [usize], queues: &mut Q) 
     })
 }
 
-/// From so many waiting tasks on, a seat's stack counts as deep: see [`look_waiting`] and
+/// A seat's stack counts as deep from this number of waiting tasks on: see [`look_waiting`] and
 /// [`Plan::queue_in_turn`](crate::Plan::queue_in_turn).
 pub const DEEP: usize = 64;
 

@@ -137,7 +137,7 @@ pub struct QueueSpec {
 pub struct Robber {
     /// The pool.
     pub pool: PoolId,
-    /// It takes when the queue holds more tasks than this.
+    /// The pool takes when the queue holds more tasks than this.
     pub longer_than: u32,
 }
 
@@ -156,7 +156,7 @@ pub enum Order {
 pub struct SeatPlan {
     /// The PU distances are counted from.
     pub pu: PuId,
-    /// That PU's node.
+    /// The node of this PU.
     pub node: NodeId,
     /// The PUs its thread may run on; empty means anywhere.
     pub affinity: Vec<PuId>,
@@ -221,7 +221,7 @@ pub enum Take {
     /// request at its beginning, and a new one begins with the oldest. So a request waits for at most one task of each
     /// other one, except in its first round, which it joins under way. In a deque, the task at that end.
     InTurn(End),
-    /// Up to so many from one end; the first is run, the others go to the probe's `rest_to`.
+    /// Up to this number from one end; the first is run, the others go to the probe's `rest_to`.
     Several(End, u16),
 }
 
@@ -268,7 +268,7 @@ impl When {
 /// A seat's action after it has found nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Idle {
-    /// Looks around for so long, then sleeps until a spawn wakes it.
+    /// Looks around for this time, then sleeps until a spawn wakes it.
     Sleep {
         /// Nanoseconds of looking around before it sleeps; 0 is not at all. After a short sleep it is more: see
         /// [`Seat::woken`](crate::Seat::woken).

@@ -52,8 +52,8 @@ const SPIN_NS: u64 = 5_000;
 
 /// After a sleep of at most this time, a seat looks around for up to this time before it sleeps again.
 ///
-/// A wake costs some ten microseconds. Two seats that hand tasks to and fro, and have slept once, would find nothing
-/// within a shorter time again and again: each waits while the other one is woken.
+/// A wake costs some ten microseconds. Two seats that hand tasks back and forth, and have slept once, would find
+/// nothing within a shorter time again and again: each waits while the other one is woken.
 const LONGER_LOOK_NS: u64 = 50_000;
 
 /// The same for a seat with waiting lightweight threads. Mostly no other seat goes on with them, and on virtual
@@ -200,31 +200,31 @@ pub enum Put {
 /// A seat's step after a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
-    /// It wakes a sleeping seat for the task.
+    /// The seat wakes a sleeping seat for the task.
     Wake,
-    /// It looks for a task as a free seat does ([`Seat::help`]), and runs it at once, on top of the spawner: there are
-    /// more tokens than their pool holds.
+    /// The seat looks for a task as a free seat does ([`Seat::help`]), and runs it at once, on top of the spawner:
+    /// there are more tokens than their pool holds.
     Help,
 }
 
 /// A seat's next step after it has found nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
-    /// It looks again, until it has found nothing for this time.
+    /// The seat looks again, until it has found nothing for this time.
     Look {
         /// In nanoseconds, since it first found nothing.
         until_ns: u64,
     },
-    /// It looks again after a pause that no push ends: the pause is too short for it, or the seat is never woken.
+    /// The seat looks again after a pause that no push ends: the pause is too short for it, or the seat is never woken.
     Pause {
         /// In nanoseconds.
         ns: u64,
     },
-    /// It announces itself, looks a last time, and sleeps until it is woken.
+    /// The seat announces itself, looks a last time, and sleeps until it is woken.
     Sleep {
         /// The tasks it would take.
         sleeper: Sleeper,
-        /// It sleeps no longer than this, in nanoseconds.
+        /// The longest sleep, in nanoseconds.
         at_most_ns: Option<u64>,
     },
 }
@@ -636,7 +636,7 @@ impl<T> Seat<T> {
         Some((found.task, Way::new(found.rule, found.queue)))
     }
 
-    /// The seat has found nothing for so long by now. If it was woken, other seats were quicker.
+    /// The seat has found nothing for `idle_ns` by now. If it was woken, other seats were quicker.
     pub fn none(&mut self, plan: &SeatPlan, idle_ns: u64) -> Rest {
         self.woken = None;
         if let Idle::BackOff { first_ns, factor, max_ns, sleeps: false } = plan.idle {
@@ -731,7 +731,7 @@ impl<T> Seat<T> {
         self.next.take().map(|next| (next.task, next.queue))
     }
 
-    /// Whether its stack has so many waiting tasks that it keeps the tasks it spawns.
+    /// Whether its stack has enough waiting tasks for it to keep the tasks it spawns.
     #[inline]
     pub fn is_deep(&self) -> bool {
         self.waits.len() >= DEEP
@@ -821,7 +821,7 @@ impl<T> Seat<T> {
         }
     }
 
-    /// Whether this seat may put tasks into a queue: it is nobody's, or its own.
+    /// Whether this seat may put tasks into a queue: the queue has no owner, or is its own.
     #[inline]
     fn may_put(&self, plan: &Plan, queue: QueueId) -> bool {
         self.stands == self.id || plan.queues[queue.index()].owner.is_none_or(|owner| owner == self.id)

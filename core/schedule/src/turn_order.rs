@@ -78,7 +78,7 @@ pub trait Turned {
     /// different requests.
     fn charge(&mut self, request: RequestId, ns: u64);
 
-    /// The turn was so much longer, or shorter if this is below zero.
+    /// The turn was longer by this time, or shorter if it is below zero.
     fn correct(&mut self, request: RequestId, ns: i64);
 }
 

@@ -22,7 +22,7 @@ use crate::{End, QueuesByRequest, RequestId, Run, Seat, SeatPlan, Share, Take, T
 /// The length of a turn, in nanoseconds. A turn is over when the task running at that time ends.
 pub const TURN_NS: u64 = 4_000_000;
 
-/// A seat looks for tasks of so many requests before its turn goes back to its strategy.
+/// The number of requests whose tasks a seat looks for before its turn goes back to its strategy.
 const MOST_LOOKS: usize = 8;
 
 /// The owner of the turn.

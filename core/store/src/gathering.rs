@@ -29,7 +29,7 @@ pub(crate) struct Gathering {
 }
 
 impl Gathering {
-    /// A flight has landed: so many transactions flew with it or are there for the next one.
+    /// A flight has landed: `writers` transactions flew with it or are there for the next one.
     pub(crate) fn landed(&mut self, writers: usize, began_ns: u64, now_ns: u64) {
         let took = now_ns.saturating_sub(began_ns);
         self.sync_ns = if self.sync_ns == 0 { took } else { self.sync_ns - self.sync_ns / 8 + took / 8 };
@@ -40,17 +40,17 @@ impl Gathering {
         }
     }
 
-    /// For how many nanoseconds the next flight still waits, if so many are there.
+    /// For how many nanoseconds the next flight still waits, with `here` writers there.
     pub(crate) fn patience(&self, here: usize, now_ns: impl FnOnce() -> u64) -> u64 {
         if here >= self.awaited { 0 } else { self.until_ns.saturating_sub(now_ns()) }
     }
 
-    /// Whether the next flight waits for no more than so many.
+    /// Whether the next flight waits for at most this number of writers.
     pub(crate) fn are_enough(&self, here: usize) -> bool {
         here >= self.awaited
     }
 
-    /// A flight takes off when so many are there.
+    /// A flight takes off with this number of writers.
     pub(crate) fn took_off(&mut self, here: usize) {
         if here < self.awaited {
             self.misses = (self.misses + 1).min(MOST_MISSES);

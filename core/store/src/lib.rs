@@ -15,7 +15,7 @@
 //! sync fails, all staged transactions are refused, and so is the open one, because it was built on them.
 //!
 //! **A record is complete in itself**: it names terms by their kinds and keys, since ids change with each base. So the
-//! log can be read on top of any base that includes less than it, whichever of two manifests a crash brings back.
+//! log can be read on top of any base that includes less than it, after a crash with either of two manifests.
 //!
 //! Nothing here blocks a thread by itself: how a caller waits for its turn is the world's business ([`Waiting`]).
 

@@ -7,7 +7,7 @@
 //!  quad    subject, predicate, object, graph: each the number of a term from 1, or 0 for the default graph
 //! ```
 //!
-//! A record with steps on whole graphs begins with 3, whatever its terms are, and each of its steps begins with its
+//! A record with steps on whole graphs begins with 3, with any kinds of terms, and each of its steps begins with its
 //! tag:
 //!
 //! ```text
@@ -230,7 +230,7 @@ pub(crate) struct Editor {
     flaw: Option<Flaw>,
 }
 
-/// Among so many terms, one is found faster by comparing it with each: most have different lengths.
+/// Among this number of terms, one is found faster by comparing it with each: most have different lengths.
 const FEW: usize = 12;
 
 impl Default for Editor {

@@ -298,7 +298,7 @@ impl<'a> Transaction<'a> {
 
 /// The last change of each quad, ascending by quads.
 pub(crate) fn last_of_each(mut changes: Vec<([Id; 4], bool)>, interrupt: &Interrupt<'_>) -> Vec<([Id; 4], bool)> {
-    /// So many are sorted without a question.
+    /// This number of changes is sorted without a question.
     const SORTED: usize = 1 << 18;
     // Stable, so those of a quad stay in their order.
     for part in changes.chunks_mut(SORTED) {

@@ -154,7 +154,7 @@ pub enum Why {
     Turn,
     /// There are many requests, so it stays on its maker's node.
     Crowd,
-    /// It is taken for a part of its maker's work, and too few of its bytes lie in one place.
+    /// The task is taken for a part of its maker's work, and too few of its bytes lie in one place.
     Part,
     /// A pool has used most of its bytes last, and may have them in its caches.
     Warm,

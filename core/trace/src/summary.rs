@@ -53,7 +53,7 @@ pub struct BoxSummary {
     /// Bytes taken or read on the node of the seat; for tasks that are not boxes, the bytes of their declared use, by
     /// the seat that ran them.
     pub near_bytes: u64,
-    /// The same on another node.
+    /// The same bytes on another node.
     pub far_bytes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! For random executions, a trace puts events in an order in which they can have happened, and sums them up correctly.
+//! For random executions, a trace puts events in a possible order, and sums them up correctly.
 
 mod execution;
 
@@ -23,7 +23,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         bytes[18..20].copy_from_slice(&port.to_le_bytes());
         let columns = [columns.0, columns.1, columns.2].map(u32::to_le_bytes);
         bytes[20..].copy_from_slice(columns.as_flattened());
-        // Columns that the kind doesn't use are cleared.
+        // Columns without a use by the kind are cleared.
         let mut tries = vec![bytes];
         for range in [17..18, 18..20, 20..28, 28..32] {
             for mut bytes in tries.clone() {

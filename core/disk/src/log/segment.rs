@@ -116,7 +116,7 @@ pub(super) struct Form {
 }
 
 impl Form {
-    /// How long a frame is with so many bytes of records, without the zeros at its end.
+    /// The length of a frame with this number of bytes of records, without the zeros at its end.
     pub(super) fn unpadded(self, records: usize) -> Option<usize> {
         records.checked_add(FRAME_HEADER + usize::from(self.has_last))
     }

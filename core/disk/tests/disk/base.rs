@@ -1,4 +1,4 @@
-//! Base files: what is written is read, and what was damaged is found where it is.
+//! Base files: reads give the written bytes, and damage is found at its place.
 
 use crate::model::Dice;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ fn a_flipped_page_is_found_before_its_bytes_are_used_and_only_it() {
 
 #[test]
 fn verify_also_finds_what_changed_after_it_was_read() {
-    // A mapping of the fake is a copy, so the file is opened again; what a reader found right before does not count for
+    // A mapping of the fake is a copy, so the file is opened again; pages a reader found right before do not count for
     // this.
     let disk = FakeDisk::new(1);
     write(&disk, "base", &[("a", &[1; 100])]);

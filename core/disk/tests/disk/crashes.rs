@@ -1,4 +1,4 @@
-//! A fault at every operation, power loss, and what is found then.
+//! A fault at every operation, power loss, and the state found then.
 //!
 //! SQLite's tests do it like this (sqlite.org/testing.html, §3.2 and §3.3): the same program again and again, with the
 //! n-th operation failing, for n from 0 until nothing fails.
@@ -9,8 +9,8 @@ use vicus_files::{Failure, FakeDisk};
 /// How many steps a program has.
 const STEPS: u32 = 24;
 
-/// Runs a program whose n-th operation fails, then loses power; `false` when it has fewer operations. If all operations
-/// fail, they do so until the program was told `until` times.
+/// Runs a program with a failure at its n-th operation, then loses power; `false` when it has fewer operations. If all
+/// operations fail, they do so until the program was told `until` times.
 fn run_with_failure(seed: u64, at: u64, failure: Failure, until: usize) -> bool {
     eprintln!("seed {seed}, operation {at}: {failure:?} until {until}");
     let disk = FakeDisk::new(seed ^ at << 32);
@@ -26,7 +26,7 @@ fn run_with_failure(seed: u64, at: u64, failure: Failure, until: usize) -> bool 
         assert_eq!(run.errors, [""; 0], "nothing has failed");
         return false;
     }
-    // Several ways in which power may be lost here, each of which the store must survive, and go on.
+    // Several ways to lose power here. The store must survive each of them, and go on.
     for crash in 0..3 {
         let disk = disk.copy();
         disk.crash(crash ^ at << 8 ^ seed << 40);
@@ -82,7 +82,7 @@ fn nothing_acknowledged_is_lost_when_the_disk_dies_at_any_operation() {
     every_operation_fails(Failure::Errors, usize::MAX);
 }
 
-/// What was in doubt when the disk failed must not come back after others were acknowledged in its place.
+/// Records in doubt when the disk failed must not come back after others were acknowledged in their place.
 #[test]
 fn nothing_acknowledged_is_lost_when_the_disk_comes_back() {
     for until in 1..4 {
@@ -90,7 +90,7 @@ fn nothing_acknowledged_is_lost_when_the_disk_comes_back() {
     }
 }
 
-/// Only what needs room fails: the programs' other operations leave no error.
+/// Only operations with a need for room fail: the programs' other operations leave no error.
 #[test]
 fn nothing_acknowledged_is_lost_when_the_disk_is_full_at_any_operation() {
     let seeds = if cfg!(debug_assertions) { 12 } else { 40 };
@@ -126,8 +126,8 @@ fn a_crash_while_a_crash_is_recovered_loses_nothing() {
     }
 }
 
-/// A disk that reports what it has not done can lose anything, but what is found is what was once acknowledged, in
-/// order, or an error.
+/// A disk that reports unfinished work as done can lose anything, but the records found were once acknowledged, in
+/// order, or there is an error.
 #[test]
 fn a_lying_disk_loses_the_end_or_is_found_out() {
     let (mut lost, mut refused) = (0, 0);
@@ -153,7 +153,7 @@ fn a_lying_disk_loses_the_end_or_is_found_out() {
     assert!(lost > 0 && refused > 0, "{lost} lost, {refused} refused");
 }
 
-/// The same program on a disk that has so many bytes, for all of them: the store goes on when there is room again.
+/// The same program on a disk with this number of bytes, for all of them: the store goes on when there is room again.
 #[test]
 fn a_full_disk_refuses_what_does_not_fit_and_nothing_else() {
     for (seed, room) in (0..6).flat_map(|seed| (0..60).map(move |room| (seed, room * 250))) {

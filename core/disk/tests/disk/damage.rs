@@ -1,4 +1,4 @@
-//! Every flip of a byte and every cut of a store's small files: what is read is right, or the file is named.
+//! Every flip of a byte and every cut of a store's small files: reads are right, or the file is named.
 
 use crate::log::publish;
 use crate::model::{KIND, read};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use vicus_disk::{DiskError, StoreFiles};
 use vicus_files::FakeDisk;
 
-/// A store with a base of two records, and three segments with seven more, the last of which has two frames.
+/// A store with a base of two records, and three segments with seven more, two frames in the last one.
 fn store() -> (FakeDisk, Vec<Vec<u8>>) {
     let disk = FakeDisk::new(1);
     let mut store = StoreFiles::create(Arc::new(disk.process(1)), KIND, 7).unwrap();
@@ -33,7 +33,7 @@ fn logs(disk: &FakeDisk) -> Vec<String> {
     disk.names().into_iter().filter(|name| name.starts_with("log-")).collect()
 }
 
-/// What a reader finds, and that a writer finds the same.
+/// A reader's records, after checking that a writer finds the same.
 fn found(disk: &FakeDisk, name: &str) -> Option<Vec<Vec<u8>>> {
     let found = read(&disk.process(2));
     let written = StoreFiles::open(Arc::new(disk.copy().process(3)), KIND);
@@ -67,13 +67,13 @@ fn a_flipped_byte_of_the_log_is_found_or_does_no_harm() {
                 harmless += 1;
             }
         }
-        // The last byte of a frame and the zeros that fill it up belong to no record.
+        // The last byte of a frame and the zeros behind it belong to no record.
         assert!(harmless <= 2 * 8 * 3, "{name}: {harmless}");
         disk.put(&name, &good);
     }
 }
 
-/// Room behind the last frame is zeros, and a process that was killed leaves it.
+/// Room behind the last frame is zeros, and a killed process leaves it.
 #[test]
 fn a_flipped_byte_of_room_is_found_or_does_no_harm() {
     let disk = FakeDisk::new(1);
@@ -102,12 +102,12 @@ fn a_flipped_byte_of_room_is_found_or_does_no_harm() {
         }
     }
     assert!(harmless > 0, "no frame lies there");
-    // Of garbage that is as long as the beginning of a frame, none is taken for room.
+    // Garbage of the length of a frame's beginning is never taken for room.
     let mut garbage = good.clone();
     garbage[end.next_multiple_of(8)..][..32].fill(0x5a);
     disk.put("log-00000001", &garbage);
     assert_eq!(found(&disk, "log-00000001"), None);
-    // A last frame that is damaged is not taken for one that was not finished.
+    // A damaged last frame is not taken for an unfinished one.
     for at in end - 1 - 3..end - 1 {
         let mut flipped = good.clone();
         flipped[at] ^= 1;
@@ -116,7 +116,7 @@ fn a_flipped_byte_of_room_is_found_or_does_no_harm() {
     }
 }
 
-/// Written by the version that had form 1: two records in a frame, one in another.
+/// Written by the version of form 1: two records in a frame, one in another.
 const FORM_1: &str = "56494355534c4f4701000000000000000700000000000000010000000000000000000000000000000100000000000000\
     0000000000000000000000005bce6c9a1500000000000000010000000000000057727b84b859acdfa0a5a5a5a5a5a5a5c3ccd7d6d1a5a5a5a5a5a5a5a5\
     00000015000000000000000300000000000000517fb55620d423b8a8a5a5a5a5a5a5a5d1cdccd7c18985c9cacbc2c0d7000000";
@@ -137,7 +137,7 @@ fn a_log_of_form_1_is_read_and_what_is_wrong_in_it_is_found() {
         disk.put(name, &flipped);
         assert!(found(&disk, name).is_none_or(|found| found == records), "byte {at}");
     }
-    // The second frame has 24 bytes and 21 of records, which begin 51 bytes before the file's end.
+    // The second frame has 24 bytes and 21 of records, 51 bytes before the file's end.
     for at in bytes.len() - 51 + 3..bytes.len() {
         disk.put(name, &bytes[..at]);
         let whole = at >= bytes.len() - 3;
@@ -174,7 +174,7 @@ fn a_cut_log_is_refused_or_ends_where_a_crash_could_have_ended_it() {
         disk.take_away(name);
         match found(&disk, name) {
             None => assert!(turn < 2, "it is missed"),
-            // Nothing says that there was a newest segment; the one before it is whole.
+            // Nothing tells of a newest segment; the one before it is whole.
             Some(found) => assert!(turn == 2 && found == records[..6]),
         }
         disk.put(name, &good);
@@ -218,7 +218,7 @@ fn a_log_of_garbage_is_refused() {
     assert_eq!(refused(&newer), format!("{path} has format 9, from a newer Vicus; this one reads formats up to 2"));
     let garbage = [&good[..], &[0x5a; 300]].concat();
     assert!(refused(&garbage).contains(&format!("damaged at byte {}: record 10 is not as it was written", good.len())));
-    // Zeros behind the last frame are what a crash may leave.
+    // A crash may leave zeros behind the last frame.
     disk.put(&name, &[&good[..], &[0; 300]].concat());
     assert_eq!(found(&disk, &name).unwrap().len(), 9);
 }

@@ -1,4 +1,4 @@
-//! The log: what one sync costs, which segments stay, what is told of a failure.
+//! The log: the cost of one sync, the segments that stay, the report of a failure.
 
 use crate::model::{KIND, Records, read};
 use std::sync::Arc;
@@ -91,9 +91,9 @@ fn a_refused_record_is_surely_gone_and_its_place_is_taken() {
     }
 }
 
-/// What would happen without the manifest's number of the first segment: three records are in doubt in segment 1, one
-/// takes their place in segment 2, a base includes that one, and both segments are removed. After power loss segment 1
-/// is back alone: its second and third record would follow the base.
+/// The case without the manifest's number of the first segment: three records are in doubt in segment 1, one takes
+/// their place in segment 2, a base includes that one, and both segments are removed. After power loss segment 1 is
+/// back alone: its second and third record would follow the base.
 #[test]
 fn a_segment_in_doubt_does_not_come_back_behind_a_base() {
     let mut back = 0;
@@ -126,7 +126,7 @@ fn length(disk: &FakeDisk) -> usize {
     disk.contents(name).unwrap().len()
 }
 
-/// A sync after which a file is longer takes more time than one of bytes that take the place of others.
+/// A sync of a longer file takes more time than one of overwritten bytes.
 #[test]
 fn a_segment_that_goes_on_has_room_so_that_few_records_make_it_longer() {
     let disk = FakeDisk::new(1);
@@ -152,7 +152,7 @@ fn a_segment_that_goes_on_has_room_so_that_few_records_make_it_longer() {
     assert_eq!(found[5000], [4999_u64.to_le_bytes(); 10].concat());
 }
 
-/// A segment that is not written any more ends where its last frame does.
+/// A segment that is not written any more ends with its last frame.
 #[test]
 fn room_is_cut_off_when_a_log_is_closed_or_goes_on_in_another_segment() {
     let disk = FakeDisk::new(1);
@@ -173,7 +173,7 @@ fn room_is_cut_off_when_a_log_is_closed_or_goes_on_in_another_segment() {
     assert_eq!(read(&disk.process(2)).unwrap().len(), 12);
 }
 
-/// A disk that has room for a frame, but not for room behind it, takes the frame.
+/// A disk with room for a frame, but not for room behind it, takes the frame.
 #[test]
 fn a_frame_that_fits_on_a_disk_is_written_though_no_room_fits_behind_it() {
     let disk = FakeDisk::new(1);
@@ -192,8 +192,7 @@ fn a_frame_that_fits_on_a_disk_is_written_though_no_room_fits_behind_it() {
     assert_eq!(read(&disk.process(2)).unwrap(), [&b"first"[..], b"second", b"third"]);
 }
 
-/// Bytes of a frame that takes the place of room are there one after the other, before a reader as well as after a
-/// `kill -9`.
+/// The bytes of a frame in the place of room appear one after the other, before a reader as well as after a `kill -9`.
 #[test]
 fn a_frame_of_which_only_the_first_bytes_are_there_is_not_there() {
     let records = [&b"first"[..], b"second", &[0; 1100], &[0xa5; 90], b""];

@@ -1,4 +1,4 @@
-//! Stores on a disk that fails, against a model that doesn't.
+//! Stores on a failing disk, against a model on a sound one.
 
 mod base;
 mod crashes;

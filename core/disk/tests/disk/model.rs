@@ -1,4 +1,4 @@
-//! A store whose state is a list of records, driven by a program by chance, and what may be found of it after a crash.
+//! A store with a list of records as its state, driven by a random program, and the states possible after a crash.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl Dice {
     }
 }
 
-/// Everything that a store holds: what its base files have, then its log.
+/// The whole content of a store: that of its base files, then its log.
 pub(crate) fn all_of(recovered: &Recovered) -> Result<Records, DiskError> {
     let mut records = Vec::new();
     for base in &recovered.bases {
@@ -53,20 +53,20 @@ pub(crate) fn read(directory: &FakeDirectory) -> Result<Records, DiskError> {
     }
 }
 
-/// What a program did to a store, and what it knows of it.
+/// A program's actions on a store, and its knowledge of the store.
 pub(crate) struct Run {
     disk: FakeDisk,
     dice: Dice,
     store: Option<StoreFiles>,
     /// Whether the store was created, surely.
     pub(crate) is_created: bool,
-    /// All records that were acknowledged.
+    /// All acknowledged records.
     pub(crate) acknowledged: Records,
-    /// Groups of records, each of which may be there behind these, as a whole.
+    /// Groups of records: each may be there behind these, as a whole.
     pub(crate) in_doubt: Vec<Records>,
     /// How many records each base file has, by its manifest's entry.
     bases: Vec<(BaseEntry, usize)>,
-    /// What a program was told, in order.
+    /// The errors told to a program, in order.
     pub(crate) errors: Vec<String>,
 }
 
@@ -106,7 +106,7 @@ impl Run {
         self.errors.push(error.to_string());
     }
 
-    /// Opens the store, or creates it if there is none, and checks what is found.
+    /// Opens the store, or creates it if there is none, and checks its content.
     pub(crate) fn open(&mut self) {
         self.store = None;
         let directory = Arc::new(self.disk.process(1));
@@ -123,7 +123,7 @@ impl Run {
                 self.is_created = true;
                 let found = all_of(&recovered).expect("no page is damaged");
                 self.check(&found);
-                // Found by a process that writes, so it stays.
+                // Found by a writing process, so it stays.
                 (self.acknowledged, self.in_doubt) = (found, Vec::new());
                 let lengths = |base: &Arc<vicus_disk::BaseFile>| base.section("lengths").unwrap().len() / 8;
                 let entries = recovered.manifest.files.iter().cloned();
@@ -217,7 +217,7 @@ impl Run {
         }
     }
 
-    /// A new generation: either one base file of all records, or another one beside those that are there.
+    /// A new generation: either one base file of all records, or another one beside the present ones.
     fn publish(&mut self) {
         let included = self.acknowledged.len() - (self.dice.below(4) as usize).min(self.acknowledged.len());
         let had = self.bases.iter().map(|(_, records)| records).sum();

@@ -1,4 +1,4 @@
-//! Who may open a store, and what opening does to its files.
+//! The processes that may open a store, and the effect of opening on its files.
 
 use crate::log::publish;
 use crate::model::{KIND, all_of, read};
@@ -43,8 +43,8 @@ fn what_is_no_store_is_said_to_be_none_and_left_alone() {
     assert_eq!(disk.names(), ["CURRENT", "letter.txt"]);
 }
 
-/// What happened: a store was made among files of the user's own. `LOCK` was overwritten with the process's number, and
-/// a load that failed removed it, with `BEGUN`, `CURRENT.new` and all files whose names began with `vicus-scratch-`.
+/// A store was once made among files of the user's own. `LOCK` was overwritten with the process's number, and a failed
+/// load removed it, with `BEGUN`, `CURRENT.new` and all files with names that began with `vicus-scratch-`.
 #[test]
 fn no_store_is_made_over_files_of_other_programs() {
     let notes: &[u8] = b"notes of the owner\n";
@@ -65,7 +65,7 @@ fn no_store_is_made_over_files_of_other_programs() {
             assert_eq!((disk.names(), disk.contents(name).as_deref()), (vec![name.to_owned()], Some(notes)));
         }
     }
-    // A lock of a number that no process has, and names that no temporary file has.
+    // A lock of a number without a process, and names foreign to temporary files.
     let disk = FakeDisk::new(1);
     disk.put("LOCK", b"20261123 12:00\n");
     assert_eq!(make(&disk, false).unwrap_err().to_string(), "fake/LOCK is not a store's lock");
@@ -74,7 +74,7 @@ fn no_store_is_made_over_files_of_other_programs() {
     own.iter().for_each(|name| disk.put(name, notes));
     make(&disk, false).unwrap().remove().unwrap();
     assert_eq!(disk.names(), own);
-    // What processes have left that were killed, or lost their power, while they made a store.
+    // The remains of processes killed, or without power, while they made a store.
     let left: [(&str, &[&[u8]]); 3] = [
         ("LOCK", &[b"", b"4711", b"4711\n", b"4294967295\n", &[0; 5]]),
         ("BEGUN", &[b""]),
@@ -127,7 +127,7 @@ fn files_that_belong_to_nothing_are_removed_by_a_writer_and_not_by_a_reader() {
     let mut expected = [&own[..], &foreign.map(str::to_owned)].concat();
     expected.sort();
     assert_eq!(disk.names(), expected);
-    // Neither generations nor segments get a number that a stray had.
+    // Neither generations nor segments get a number of a stray.
     assert_eq!(store.write_base("all").unwrap().0, "base-00000013-all");
     store.log().rotate();
     store.log().stage(b"b");
@@ -135,7 +135,7 @@ fn files_that_belong_to_nothing_are_removed_by_a_writer_and_not_by_a_reader() {
     assert!(disk.names().contains(&"log-00000078".to_owned()), "{disk:?}");
 }
 
-/// A directory in which a writer goes on at one of the operations of a reader.
+/// A directory with a writer that goes on at one of the operations of a reader.
 #[derive(Debug)]
 struct Meanwhile {
     inner: FakeDirectory,
@@ -254,8 +254,8 @@ impl Directory for Meanwhile {
     }
 }
 
-/// What happened: a reader read the manifest, then the writer published and removed the log's segments, then the reader
-/// listed none, and took that for a log without records.
+/// Once a reader read the manifest, then the writer published and removed the log's segments, then the reader listed
+/// none, and took this for a log without records.
 #[test]
 fn a_reader_finds_one_generation_whole_while_a_writer_publishes_another() {
     let (first, second): ([&[u8]; 2], [&[u8]; 3]) = ([b"a", b"b"], [b"a", b"b", b"c"]);
@@ -285,8 +285,8 @@ fn a_reader_finds_one_generation_whole_while_a_writer_publishes_another() {
     assert!((4..40).contains(&published), "the reader has fewer operations: {published}");
 }
 
-/// A reader measured a segment, then its writer cut off the room behind it; or it read half of a frame, and then those
-/// that followed it.
+/// A reader measured a segment, then its writer cut off the room behind it; or it read half of a frame, and then the
+/// following ones.
 #[test]
 fn a_reader_finds_a_beginning_of_the_log_while_a_writer_goes_on() {
     let records: Vec<Vec<u8>> = (0..7_u8).map(|number| vec![number; 100]).collect();
@@ -315,7 +315,7 @@ fn a_reader_finds_a_beginning_of_the_log_while_a_writer_goes_on() {
     assert!((20..80).contains(&meanwhile), "the reader has fewer operations: {meanwhile}");
 }
 
-/// What a process leaves that is killed between making a temporary file and taking its name away.
+/// The remains of a process killed between making a temporary file and taking its name away.
 #[test]
 fn names_of_temporary_files_are_removed_when_a_store_is_opened() {
     let disk = FakeDisk::new(1);

@@ -112,7 +112,7 @@ impl Content {
     }
 }
 
-/// After how many of so many changes to the same thing the disk last wrote it.
+/// The number of changes to the same thing, of `changes`, after which the disk last wrote it.
 fn kept(chance: &mut Chance, likely: u64, changes: usize) -> usize {
     if chance.happens(likely) { changes } else { chance.below(changes as u64 + 1) as usize * usize::from(likely > 0) }
 }

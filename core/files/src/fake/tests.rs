@@ -1,4 +1,4 @@
-//! What the fake promises to the tests that use it.
+//! The fake's promises to the tests that use it.
 
 use super::*;
 
@@ -29,7 +29,7 @@ fn what_was_synced_survives_every_crash() {
     }
 }
 
-/// All that can happen to two sectors that were each written twice: each by itself is before, between or after.
+/// All possible states of two sectors written twice each: each by itself is before, between or after.
 #[test]
 fn what_was_not_synced_is_torn_by_sectors_in_all_ways() {
     let mut seen = std::collections::BTreeSet::new();

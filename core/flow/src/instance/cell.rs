@@ -136,7 +136,7 @@ pub(crate) struct Body {
     pub(crate) resumed: Vec<usize>,
     pub(crate) consumed: bool,
     pub(crate) run_again: bool,
-    /// It has asked for a pause in this invocation.
+    /// The action has asked for a pause in this invocation.
     pub(crate) pauses: bool,
     /// Bytes of the envelopes sent in this invocation, without the first envelope of each output.
     pub(crate) outbox_bytes: u64,

@@ -22,8 +22,8 @@ const ENDED: u8 = 1;
 const FAILED: u8 = 2;
 
 impl Instance {
-    /// It has ended, failed or been cancelled. No more user code is to run, but for boxes that asked to run again
-    /// before the end ([`Instance::is_wanted`]).
+    /// The request has ended, failed or been cancelled. No more user code is to run, but for boxes that asked to run
+    /// again before the end ([`Instance::is_wanted`]).
     #[inline]
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed) != GOES_ON
@@ -35,7 +35,7 @@ impl Instance {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// It has failed or been cancelled: no user code is to run any more.
+    /// The request has failed or been cancelled: no user code is to run any more.
     #[inline]
     pub fn has_failed(&self) -> bool {
         self.stop.load(Ordering::Relaxed) == FAILED

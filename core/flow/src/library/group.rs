@@ -43,7 +43,7 @@ enum Fold {
 }
 
 impl Grouping {
-    /// Groups of rows with equal values in these columns. Panics if the schema has not so many.
+    /// Groups of rows with equal values in these columns. Panics if the schema has fewer columns.
     pub fn by(input: &Schema, keys: impl IntoIterator<Item = usize>) -> Grouping {
         let keys: Vec<usize> = keys.into_iter().collect();
         let are_there = keys.iter().all(|&key| key < input.columns().len());
@@ -400,7 +400,7 @@ impl Folded {
         Folded { fold, kind, numbers: Vec::new(), has: Vec::new(), strings: Vec::new(), string_bytes: 0 }
     }
 
-    /// Makes room for so many groups.
+    /// Makes room for `groups` groups.
     fn make_room(&mut self, groups: usize) -> Result<(), NoMemory> {
         fn fill<T: Clone + Default>(all: &mut Vec<T>, groups: usize) -> Result<(), NoMemory> {
             let more = groups - all.len();

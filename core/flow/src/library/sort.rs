@@ -62,7 +62,7 @@ struct Sort {
 /// A row: the rank that orders most rows, the number of its envelope, and its own number there.
 type Row = (u64, u32, u32);
 
-/// So many rows are sorted in some milliseconds, even if each comparison misses the cache.
+/// Sorting this number of rows takes some milliseconds, even if each comparison misses the cache.
 const AT_ONCE: usize = 1 << 12;
 
 impl Sort {

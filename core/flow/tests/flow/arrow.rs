@@ -1,4 +1,4 @@
-//! Columns as Arrow arrays and back: their values by Arrow's own accessors, and which of them are copied.
+//! Columns as Arrow arrays and back: their values by Arrow's own accessors, and the copied ones among them.
 #![cfg(feature = "arrow")]
 
 use crate::tables::{self, Cell, Chance, Row, TYPES, Table, assert_same, rows};
@@ -216,7 +216,7 @@ fn truth_values_are_packed_and_unpacked() {
     }
 }
 
-/// The memory of a text whose owner panics when it is dropped.
+/// The memory of a text with an owner whose drop panics.
 struct Grumpy;
 
 impl Drop for Grumpy {
@@ -229,7 +229,7 @@ impl Drop for Grumpy {
 
 #[test]
 fn a_panic_where_a_private_copy_is_made_fails_the_sender() {
-    // What happened: to make a private copy, the runtime dropped the sent column outside of its `catch_unwind`.
+    // To make a private copy, the runtime once dropped the sent column outside of its `catch_unwind`.
     #[expect(unsafe_code, reason = "Arrow takes the address on trust")]
     // SAFETY: five bytes that live for ever.
     let bytes = unsafe {

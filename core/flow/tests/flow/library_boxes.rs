@@ -127,8 +127,7 @@ fn nulls_come_only_where_the_schema_has_them() {
     assert_eq!(error.to_string(), format!("box source panicked: {expected}"));
 }
 
-/// Envelopes and schemas that mostly differ in one thing: the type or the nulls of one column, or a column more or
-/// less.
+/// Envelopes and schemas with mostly one difference: the type or the nulls of one column, or a column more or less.
 #[test]
 fn an_envelope_fits_a_schema_whose_columns_all_agree() {
     for seed in 0..if cfg!(debug_assertions) { 3000 } else { 20_000 } {

@@ -1,5 +1,4 @@
-//! Flow without threads: what is a model, the protocol between boxes, the library's boxes, and columns as Arrow has
-//! them.
+//! Flow without threads: valid models, the protocol between boxes, the library's boxes, and columns as Arrow has them.
 
 mod arrow;
 mod library_boxes;

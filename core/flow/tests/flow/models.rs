@@ -1,4 +1,4 @@
-//! Invalid models, and the errors that their authors get.
+//! Invalid models, and their authors' errors.
 
 use vicus_flow::{BoxError, BoxModel, ModelBuilder, ModelError, Schema, Turn, Type};
 

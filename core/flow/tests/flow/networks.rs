@@ -1,8 +1,8 @@
-//! Random networks, for both worlds: their construction, and the rules that every run must obey.
+//! Random networks, for both worlds: their construction, and the rules of every run.
 //!
-//! Every box logs the envelopes that it takes and sends, and when it closes. A run is checked by these logs, whatever
-//! the network computes: each input is its via's stream from the beginning, each envelope once and in order. Where no
-//! stream depends on a race, the streams are also computed by functions over vectors.
+//! Every box logs its taken and sent envelopes, and its closing. A run is checked by these logs, for any computation of
+//! the network: each input is its via's stream from the beginning, each envelope once and in order. If no stream
+//! depends on a race, the streams are also computed by functions over vectors.
 
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
@@ -81,7 +81,7 @@ pub(crate) struct Network {
     boxes: Vec<(BoxId, Kind)>,
     /// By box and input; `None` if the sender keeps no log.
     links: Vec<Vec<Option<Link>>>,
-    /// The stream that each box sends, if that does not depend on a race.
+    /// The stream sent by each box, if it does not depend on a race.
     streams: Vec<Option<Vec<u64>>>,
 }
 
@@ -89,7 +89,7 @@ fn schema() -> Schema {
     Schema::new([("number", Type::U64), ("scratch", Type::U64)])
 }
 
-/// An output that can still be read, while the network grows.
+/// An output still open for readers, while the network grows.
 #[derive(Clone)]
 struct Out {
     output: OutputId,
@@ -100,7 +100,7 @@ struct Out {
 
 impl Network {
     /// Builds the network. `hold`: every input of a box that waits for one stream while another comes is held back, so
-    /// that the network cannot wait for itself.
+    /// the network cannot wait for itself.
     pub(crate) fn new(recipes: &[Recipe], hold: bool) -> Network {
         let mut net = ModelBuilder::new("random");
         let mut outs: Vec<Out> = Vec::new();
@@ -164,8 +164,8 @@ impl Network {
         Network { model: net.build().expect("every output is read"), boxes, links, streams }
     }
 
-    /// The operators of one run with their log. `exact`: the world is sequential, so that bounds and closed readers can
-    /// be checked against the log while it runs. `fault`: a box, an invocation of it, and what goes wrong there.
+    /// The operators of one run with their log. `exact`: the world is sequential, so bounds and closed readers can be
+    /// checked against the log while it runs. `fault`: a box, an invocation of it, and the fault there.
     pub(crate) fn operators(&self, exact: bool, fault: Option<(usize, u64, Fault)>) -> (Log, Operators) {
         let mut readers: Vec<Vec<(usize, usize, Link)>> = vec![Vec::new(); self.boxes.len()];
         for (reader, links) in self.links.iter().enumerate() {
@@ -307,7 +307,7 @@ impl Network {
 }
 
 impl Kind {
-    /// The stream of a box of this kind; `None` if that depends on a race.
+    /// The stream of a box of this kind; `None` if it depends on a race.
     fn stream(&self, inputs: &[Option<Vec<u64>>]) -> Option<Vec<u64>> {
         let input = |at: usize| inputs[at].clone();
         Some(match self {
@@ -348,7 +348,7 @@ pub(crate) fn expect_panics() {
     });
 }
 
-/// The operators that replace the boxes' own in one run.
+/// The operators in place of the boxes' own in one run.
 pub(crate) type Operators = Vec<(BoxId, Box<dyn Operator>)>;
 
 /// The log of each box.
@@ -361,9 +361,9 @@ pub(crate) struct Entry {
     taken: [Vec<u64>; 2],
     pills: [bool; 2],
     closed: [bool; 2],
-    /// It has sent its pill.
+    /// The box has sent its pill.
     pill: bool,
-    /// It has asked to run again, and has not been invoked since.
+    /// The box has asked to run again, and has not been invoked since.
     asked: bool,
 }
 
@@ -371,7 +371,7 @@ pub(crate) struct Entry {
 struct Shape {
     /// By sender: the reader, its input, and the via's link.
     readers: Vec<Vec<(usize, usize, Link)>>,
-    /// By sender: whether boxes that keep no log read it too.
+    /// By sender: whether boxes without a log read it too.
     silent: Vec<bool>,
 }
 
@@ -408,7 +408,7 @@ impl Watched {
         self.log[self.number].lock().expect("nothing panics under this lock")
     }
 
-    /// Checks the facts that a sequential world guarantees when a box is invoked.
+    /// Checks the guarantees of a sequential world at the invocation of a box.
     fn look_around(&self) {
         let sent = self.entry().sent.clone();
         let readers = &self.shape.readers[self.number];

@@ -81,7 +81,7 @@ pub(crate) const TYPES: [Type; 13] = [
     Type::Binary,
 ];
 
-/// One of a few values, so that several rows have equal ones.
+/// One of a few values, so several rows have equal ones.
 pub(crate) fn cell(kind: Type, chance: &mut Chance) -> Cell {
     let whole = |chance: &mut Chance, least: i128, most: i128| {
         Cell::Whole([least, least + 1, 0, 1, 7, most - 1, most][chance.below(7)].max(least))

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use vicus_flow::library::{self, Grouping, HashKey, SortKey};
 use vicus_flow::{Bound, BoxModel, Envelope, Model, ModelBuilder, Schema, Type};
 
-/// The rows in envelopes, some of which are slices of larger ones, and some empty.
+/// The rows in envelopes: some are slices of larger ones, and some are empty.
 pub(crate) fn envelopes(table: &Table, chance: &mut Chance) -> Vec<Envelope> {
     let (mut envelopes, mut rest) = (Vec::new(), &table.rows[..]);
     while !rest.is_empty() {
@@ -28,7 +28,7 @@ fn some_columns(table: &Table, chance: &mut Chance, most: usize) -> Vec<usize> {
     (0..chance.below(most + 1)).map(|_| chance.below(table.schema.columns().len())).collect()
 }
 
-/// The envelopes that a sink has received.
+/// The envelopes received by a sink.
 pub(crate) type Seen = Arc<Mutex<Vec<Envelope>>>;
 
 pub(crate) fn seen(seen: &Seen) -> Vec<Row> {
@@ -89,7 +89,7 @@ pub(crate) struct Trial {
     what: String,
 }
 
-/// The folds of a [`Trial`]'s groups: a sum of each column that has one, and the extremes of all.
+/// The folds of a [`Trial`]'s groups: a sum of each column with one, and the extremes of all.
 fn grouping(table: &Table, keys: &[usize]) -> Grouping {
     let mut grouping = Grouping::by(&table.schema, keys.iter().copied()).count("rows");
     for (column, field) in table.schema.columns().iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Worlds for tests, in which faulty kernels fail.
+//! Worlds for tests that make faulty kernels fail.
 
 mod shuffled;
 mod strict;

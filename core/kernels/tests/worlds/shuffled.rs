@@ -8,7 +8,7 @@ use vicus_kernels::{Array, Element, Leaf, Order, Schedule, Serial, Task, World};
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Access, Dependences};
 
-/// Runs tasks on the calling thread, each time a random one of those that wait for no other.
+/// Runs tasks on the calling thread, each time a random one without predecessors.
 pub(crate) struct Shuffled {
     serial: Serial,
     chance: Mutex<Pcg64>,

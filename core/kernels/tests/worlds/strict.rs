@@ -1,4 +1,4 @@
-//! A world that checks kernels against the accesses that they declare.
+//! A world that checks kernels against their declared accesses.
 
 use std::alloc::Layout;
 use std::ops::Range;
@@ -7,12 +7,12 @@ use vicus_kernels::{Array, Element, Leaf, Order, Schedule, Serial, Task, World};
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Access, Mode};
 
-/// The content of memory that a piece of work must not read; as a float it is NaN.
+/// The content of memory closed to a piece of work; as a float it is NaN.
 const GARBAGE: u8 = 0xFF;
 
-/// Runs tasks in the order of submission. While a piece of work runs, all memory that it did not declare to read holds
-/// garbage; afterwards, only declared memory may have changed. The declaration must lie within that of its task, or in
-/// arrays that the task has made itself.
+/// Runs tasks in the order of submission. While a piece of work runs, all memory without a declared read holds garbage;
+/// afterwards, only declared memory may have changed. The declaration must lie within that of its task, or in arrays
+/// made by the task itself.
 #[derive(Default)]
 pub(crate) struct Strict {
     serial: Serial,
@@ -24,13 +24,13 @@ pub(crate) struct Strict {
 
 /// A running task.
 struct Running {
-    /// What it has declared.
+    /// Its declared accesses.
     accesses: Vec<Access>,
-    /// The arrays that it has made.
+    /// The arrays it has made.
     own: Vec<Range<usize>>,
 }
 
-/// Which bytes of an array are covered by accesses of these modes.
+/// The bytes of an array covered by accesses of these modes.
 fn covered(array: &Range<usize>, accesses: &[Access], modes: &[Mode]) -> Vec<bool> {
     let mut covered = vec![false; array.len()];
     for access in accesses.iter().filter(|access| modes.contains(&access.mode)) {

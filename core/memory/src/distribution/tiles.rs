@@ -32,7 +32,7 @@ pub struct Tiles {
 }
 
 impl Tiles {
-    /// Tiles of so many rows and so many bytes of each. `None` if one of the numbers is 0.
+    /// Tiles of `rows` rows and `bytes` bytes of each. `None` if one of the numbers is 0.
     pub fn new(row_bytes: usize, rows: usize, bytes: usize) -> Option<Tiles> {
         (row_bytes > 0 && rows > 0 && bytes > 0).then_some(Tiles { row_bytes, rows, bytes })
     }

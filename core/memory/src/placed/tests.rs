@@ -1,4 +1,4 @@
-//! Which calls placing makes to the page source, and what it then says.
+//! The calls of placing to the page source, and its answers then.
 
 use super::*;
 use crate::memory::MemoryOptions;
@@ -171,7 +171,7 @@ fn an_address_outside_has_no_node_and_gaps_are_unknown() {
     let mut heap = crate::Heap::new(&memory, NodeId::new(1)).unwrap();
     let block = heap.alloc(bytes(9000)).unwrap();
     #[expect(unsafe_code, reason = "looks at a block of a heap")]
-    // SAFETY: it is in use and has so many bytes, which the fake has initialised; then it is freed once.
+    // SAFETY: it is in use and has this number of bytes, initialised by the fake; then it is freed once.
     unsafe {
         let slice = std::slice::from_raw_parts(block.as_ptr(), 9000);
         assert_eq!(memory.footprint(slice), Footprint { nodes: vec![0, 9000], unknown: 0 });
@@ -201,8 +201,8 @@ fn where_nothing_can_be_placed_the_first_touch_decides() {
     }
 }
 
-/// What happened: on a machine with a node that gives a process no memory, the process was told that placing is
-/// refused; and as the first refusal stays, it was not told a real refusal that came later.
+/// On a machine with a node without memory for a process, the process was once told that placing is refused; and as the
+/// first refusal stays, it was not told a later, real one.
 #[test]
 fn that_a_node_gives_no_memory_is_no_refusal() {
     let machine = Topology::parse("node:3 core:1").unwrap();
@@ -333,8 +333,7 @@ fn nodes_without_memory_are_no_locations() {
     assert_eq!(memory.node_of(copies.copy(NodeId::new(2)).as_ptr()), Some(NodeId::new(2)));
 }
 
-/// What happened: pools counted locations and queues made from a machine counted nodes, so that one number meant two
-/// nodes.
+/// Pools once counted locations and queues made from a machine counted nodes, so one number meant two nodes.
 #[test]
 fn a_place_means_the_nearest_memory_in_every_container() {
     // Two groups to a node; node 1 has no memory and is nearer to node 2.

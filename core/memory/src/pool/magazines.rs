@@ -179,7 +179,7 @@ impl Magazine {
     pub(super) fn pop(&mut self) -> Option<NonNull<u8>> {
         self.count = self.count.checked_sub(1)?;
         #[expect(unsafe_code, reason = "magazines are raw memory")]
-        // SAFETY: so many are initialised.
+        // SAFETY: this number of items is initialised.
         Some(unsafe { self.items.add(self.count).read() })
     }
 
@@ -414,7 +414,7 @@ impl RawPool {
     pub(super) fn fill(&self, magazine: &mut Magazine, block: NonNull<u8>, slots: std::ops::Range<u32>) {
         for slot in slots.rev() {
             #[expect(unsafe_code, reason = "an offset within a block")]
-            // SAFETY: a block has so many slots.
+            // SAFETY: a block has this number of slots.
             let item = unsafe { block.add(self.first + slot as usize * self.stride) };
             let has_room = magazine.push(item);
             debug_assert!(has_room);
@@ -474,7 +474,7 @@ impl Drop for RawPool {
         }
         for node in self.nodes.all() {
             #[expect(unsafe_code, reason = "frees what `empty` leaked")]
-            // SAFETY: leaked in `empty`, with so much room, and not used elsewhere: handles borrow the pool.
+            // SAFETY: leaked in `empty`, with this room, and not used elsewhere: handles borrow the pool.
             unsafe {
                 let items = std::ptr::slice_from_raw_parts_mut(node.as_ref().items.as_ptr(), self.room);
                 drop(Box::from_raw(items));
@@ -510,7 +510,7 @@ impl<T> Table<T> {
         let (part, at) = Table::<T>::place(number);
         let part = NonNull::new(self.parts[part].load(Ordering::Acquire))?;
         #[expect(unsafe_code, reason = "parts are never freed before the table is")]
-        // SAFETY: the part has so many entries.
+        // SAFETY: the part has more entries than `at`.
         NonNull::new(unsafe { part.add(at).as_ref() }.load(Ordering::Acquire))
     }
 
@@ -527,7 +527,7 @@ impl<T> Table<T> {
             self.parts[part].store(entries, Ordering::Release);
         }
         #[expect(unsafe_code, reason = "parts are never freed before the table is")]
-        // SAFETY: the part has so many entries.
+        // SAFETY: the part has more entries than `at`.
         unsafe {
             (*entries.add(at)).store(make(number).as_ptr(), Ordering::Release);
         }

@@ -7,7 +7,7 @@ use crate::sync::{AtomicU64, Ordering, Padded};
 pub(crate) struct Received(Padded<Box<[AtomicU64]>>);
 
 impl Received {
-    /// None yet, from at most so many locations.
+    /// None yet, from at most `locations` locations.
     pub(crate) fn new(locations: usize) -> Received {
         Received(Padded((0..locations.div_ceil(64)).map(|_| AtomicU64::new(0)).collect()))
     }

@@ -143,7 +143,7 @@ const IMPATIENT: i32 = 256;
 /// How a queue cuts and keeps its segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueOptions {
-    /// A segment has at most so many bytes, and at least seven elements. Not more than 2,044 elements, however small.
+    /// The most bytes of a segment. A segment has at least seven elements, and at most 2,044, however small.
     pub segment_bytes: usize,
     /// How many unused segments a queue keeps. More are given back.
     pub segments_waiting: usize,

@@ -54,7 +54,7 @@ const DONE: u8 = 2;
 /// How often a consumer looks for a value its producer is still writing, before it gives the slot up.
 const LOOKS: usize = if cfg!(loom) { 0 } else { 32 };
 
-/// A look ahead sees at most so many slots: their lines then come all at once, and few enough to be still there.
+/// The most slots seen by a look ahead: their lines then come all at once, and few enough to be still there.
 const AHEAD: usize = 32 * GROUP;
 
 /// The treatment of a slot whose producer is interrupted between claiming it and writing it.
@@ -155,13 +155,13 @@ impl<T> Segment<T> {
         (Self::DONES + slots * size_of::<AtomicU8>()).next_multiple_of(Self::GROUP_ALIGN)
     }
 
-    /// Segments of at most so many bytes, if one group is not more.
+    /// Segments of at most `bytes` bytes, if one group is not more.
     pub(crate) fn shape(bytes: usize) -> Shape {
         let groups = (bytes.saturating_sub(Self::first(0)) / (Self::GROUP_BYTES + GROUP)).clamp(1, MAX_SLOTS / GROUP);
         Self::shape_of(groups * GROUP)
     }
 
-    /// Segments of so many slots.
+    /// Segments of `slots` slots.
     pub(crate) fn shape_of(slots: usize) -> Shape {
         assert!((1..=MAX_SLOTS).contains(&slots), "a segment has 1 to {MAX_SLOTS} slots, not {slots}");
         let first = Self::first(slots);

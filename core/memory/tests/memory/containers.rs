@@ -177,8 +177,7 @@ fn threads_free_each_others_items() {
     }
 }
 
-/// Ranges come and go while other threads ask where addresses lie: an answer is right for some range that has been
-/// there.
+/// Ranges come and go while other threads look addresses up: an answer is right for some range, present or past.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a test is a world of its own: it may start threads")]
 fn an_address_is_looked_up_while_ranges_come_and_go() {

@@ -61,7 +61,7 @@ impl<const WORDS: usize> Drop for Item<WORDS> {
     }
 }
 
-/// What one consumer has seen of each producer: the numbers must rise.
+/// One consumer's view of each producer: the numbers must rise.
 struct Seen {
     last: Vec<u64>,
     count: u64,
@@ -161,7 +161,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// The index of the node that a location stands for.
+/// The index of a location's node.
 fn index(place: Place) -> usize {
     match place {
         Place::Node(node) => node.index(),
@@ -296,7 +296,7 @@ fn queues_lie_on_their_nodes_and_say_when_those_are_full() {
     let queue = DistQueue::<[u64; 128]>::with_source(&locations, &DistOptions::default(), source).unwrap();
     let held = || [0, 1].map(|node| memory.counts(NodeId::new(node)).held);
     assert_eq!(held(), [1, 1], "a segment each from the beginning");
-    // 1,500 elements are 1.5 MiB and more: a second superblock, where they were pushed.
+    // 1,500 elements are 1.5 MiB and more: a second superblock, on the node of the pushes.
     (0..1500).for_each(|value| queue.push(NodeId::new(1), [value; 128]).unwrap());
     assert_eq!(held()[0], 1);
     assert!(held()[1] >= 2);
@@ -314,7 +314,7 @@ fn queues_lie_on_their_nodes_and_say_when_those_are_full() {
         "{refused:?}"
     );
     let last = refused.into_element()[0];
-    // The other node's subqueue still takes elements, and all that got in comes out in order.
+    // The other node's subqueue still takes elements, and all accepted ones come out in order.
     queue.push(NodeId::new(0), [7; 128]).unwrap();
     assert_eq!(queue.try_pop(NodeId::new(0)).unwrap()[0], 7);
     let taken: Vec<u64> =

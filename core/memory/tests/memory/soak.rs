@@ -27,7 +27,7 @@ fn memory(foreign: Foreign) -> Arc<Memory> {
     Memory::new(Arc::new(FakePages::new(2)), &machine, options).unwrap()
 }
 
-/// A block in use: its layout, and what was written into it.
+/// A block in use: its layout, and its written content.
 #[derive(Clone, Copy, Debug)]
 struct Live {
     block: NonNull<u8>,
@@ -118,7 +118,7 @@ fn soak(foreign: Foreign, seed: u64, steps: u64) {
     for step in 0..steps {
         let at = chance.next_u32() as usize % heaps.len();
         match chance.next_u32() % 100 {
-            // In waves, so that superblocks empty and fill.
+            // In waves, so superblocks empty and fill.
             0..40 if step / 1000 % 2 == 0 || shadow.live.len() < 50 => {
                 let layout = layout(&mut chance);
                 let block = match chance.next_u32() % 4 {
@@ -191,7 +191,7 @@ fn random_requests_agree_with_a_shadow_map() {
     }
 }
 
-/// Threads that allocate, hand blocks to each other, free what they get, and end in any order.
+/// Threads that allocate, hand blocks to each other, free the received ones, and end in any order.
 #[expect(unsafe_code, reason = "frees blocks")]
 #[expect(clippy::disallowed_methods, reason = "a test is a world of its own: it may start threads")]
 fn threads(foreign: Foreign, steps: u64) {

@@ -36,7 +36,7 @@ pub struct TaskGraph<T = ReadyTask> {
     /// Nodes of finished tasks, oldest first, kept for their memory.
     spare: VecDeque<Arc<TaskNode<T>>>,
     predecessors: Vec<usize>,
-    /// Those of commutative accesses, by the first byte.
+    /// The batons of commutative accesses, by the first byte.
     batons: BTreeMap<usize, Arc<Baton<T>>>,
     /// Above this number, batons without a task are given up.
     most_batons: usize,

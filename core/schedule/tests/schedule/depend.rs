@@ -1,4 +1,4 @@
-//! The order that follows from data, compared with one that looks at each byte.
+//! The order by data, compared with one that looks at each byte.
 
 use proptest::prelude::*;
 use vicus_schedule::{Access, Dependences, Mode};
@@ -14,13 +14,13 @@ fn access() -> impl Strategy<Value = Access> {
         Just(Mode::ReadWrite),
         Just(Mode::Concurrent)
     ];
-    // Starts and lengths are often multiples of a few numbers, so that the same blocks recur.
+    // Starts and lengths are often multiples of a few numbers, so the same blocks recur.
     let (start, bytes) = (prop_oneof![0..48usize, (0..6usize).prop_map(|n| 8 * n)], prop_oneof![0..12usize, Just(8)]);
     (start, bytes, 1..4usize, 0..4usize, mode)
         .prop_map(|(start, bytes, rows, between, mode)| Access::new(start, bytes, mode).rows(rows, bytes + between))
 }
 
-/// An access of one byte: programs whose accesses are all such are ordered by a table, until there is another one.
+/// An access of one byte: programs with accesses of this kind alone are ordered by a table, until there is another one.
 fn byte() -> impl Strategy<Value = Access> {
     access().prop_map(|access| Access::new(access.start, 1, access.mode))
 }
@@ -33,7 +33,7 @@ fn program() -> impl Strategy<Value = Vec<Vec<Access>>> {
         .prop_filter("a program has tasks", |program| !program.is_empty())
 }
 
-/// What a task does with each byte: reads it, writes it, writes it at the same time as others.
+/// A task's use of each byte: reads it, writes it, writes it at the same time as others.
 fn bytes_of(task: &[Access]) -> [[bool; BYTES]; 3] {
     let mut bytes = [[false; BYTES]; 3];
     for access in task {
@@ -49,8 +49,8 @@ fn bytes_of(task: &[Access]) -> [[bool; BYTES]; 3] {
     bytes
 }
 
-/// Whether the order of two tasks matters: one of them writes a byte that the other one touches, and not both say that
-/// they do it at the same time.
+/// Whether the order of two tasks matters: one of them writes a byte the other one touches, and not both of them
+/// declare this use as concurrent.
 fn conflict(a: &[Access], b: &[Access]) -> bool {
     let one_way = |a: &[[bool; BYTES]; 3], b: &[[bool; BYTES]; 3], at: usize| {
         (a[1][at] && (b[0][at] || b[1][at] || b[2][at])) || (a[2][at] && (b[0][at] || b[1][at]))
@@ -59,7 +59,7 @@ fn conflict(a: &[Access], b: &[Access]) -> bool {
     (0..BYTES).any(|at| one_way(&a, &b, at) || one_way(&b, &a, at))
 }
 
-/// For each task all tasks that come before it, as a set of bits, from the direct edges.
+/// For each task all earlier tasks it follows, as a set of bits, from the direct edges.
 fn closure(tasks: usize, waits: impl Fn(usize, usize) -> bool) -> Vec<u64> {
     let mut before = vec![0u64; tasks];
     for task in 0..tasks {
@@ -90,8 +90,7 @@ proptest! {
         prop_assert_eq!(got, expected);
     }
 
-    /// Tasks end in a random order: a task is over only after those that come before it. The others are ordered as
-    /// without ends.
+    /// Tasks end in a random order: a task is over only after its predecessors. The others are ordered as without ends.
     #[test]
     fn a_finished_task_is_not_waited_for(program in program(), ends in prop::collection::vec(0..3usize, 40)) {
         let before = closure(program.len(), |task, earlier| conflict(&program[earlier], &program[task]));
@@ -124,7 +123,7 @@ fn numbers_ascend() {
     dependences.add(3, &[], &mut Vec::new());
 }
 
-/// What commutes names the same bytes; all that names a part of them, or more, is ordered.
+/// Commuting tasks name the same bytes; tasks with a part of them, or more, are ordered.
 #[test]
 fn commutative_tasks_are_ordered_only_among_others() {
     let mut dependences = Dependences::new();
@@ -146,7 +145,7 @@ fn commutative_tasks_are_ordered_only_among_others() {
     assert_eq!(follows(10, 0, 8, Mode::Commutative), [9]);
 }
 
-/// Where a caller does not keep tasks apart, those that commute follow each other.
+/// If a caller does not keep tasks apart, commuting ones follow each other.
 #[test]
 fn commutative_tasks_are_in_order_if_their_world_knows_no_other_way() {
     let mut dependences = Dependences::new();

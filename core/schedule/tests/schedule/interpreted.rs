@@ -65,7 +65,7 @@ enum Step {
     Look {
         seat: usize,
     },
-    /// A look by a seat whose task of this request waits.
+    /// A look by a seat with a waiting task of this request.
     Wait {
         seat: usize,
         request: u64,
@@ -186,14 +186,14 @@ struct Model<'a> {
     plan: &'a Plan,
     queues: Vec<Vec<Task>>,
     cursors: Vec<Vec<usize>>,
-    /// By queue, of those that take turns: the requests that come in this round still, between the one that was served
-    /// last and the last one.
+    /// By queue, for those with turns: the requests still to come in this round, between the last served one and the
+    /// last one.
     rounds: Vec<std::ops::Range<u64>>,
     run: Vec<usize>,
 }
 
 impl Model<'_> {
-    /// The index of the task that a take must give.
+    /// The index of the task a take must give.
     fn due(&self, queue: QueueId, take: Take) -> usize {
         let tasks = &self.queues[queue.index()];
         let mut requests: Vec<u64> = tasks.iter().map(|task| task.0).collect();
@@ -218,7 +218,7 @@ impl Model<'_> {
         }
     }
 
-    /// The index of the task that a take of one request's tasks must give.
+    /// The index of the task a take of one request's tasks must give.
     fn due_of(&self, queue: QueueId, take: Take, request: u64) -> Option<usize> {
         let mut tasks = self.queues[queue.index()].iter();
         match take {
@@ -230,7 +230,7 @@ impl Model<'_> {
         }
     }
 
-    /// The task that a seat must find; `waiting`: the request of its waiting task, if one waits.
+    /// The task a seat must find; `waiting`: the request of its waiting task, if one waits.
     fn look(&mut self, seat: usize, waiting: Option<u64>) -> Option<Found<Task>> {
         let plan = self.plan;
         for Probe { rule, scan, take, when, rest_to, while_waiting } in &plan.seats[seat].look {
@@ -325,7 +325,7 @@ fn record(plan: &Plan, nodes: usize, seed: u64) -> Vec<(Step, Done)> {
         }
         record.push((step, done));
     }
-    // A single seat that a push to a queue may wake empties it; the other tasks of a theft are its own then.
+    // A single seat woken by a push to a queue empties it; the other tasks of a theft are its own then.
     while let Some(index) = world.queues.iter().position(|queue| !queue.is_empty()) {
         let spec = &plan.queues[index];
         let pool = spec.wake[chance.below(spec.wake.len())];
@@ -393,9 +393,8 @@ fn every_setting_of_every_strategy_moves_legally_on_every_fixture() {
     }
 }
 
-/// What happened: a seat whose task waited took its request's youngest task from any queue, though the queue was not
-/// long enough to be robbed, or is to be robbed of the oldest; and it left other seats' immediate tasks if they came
-/// last.
+/// A seat with a waiting task once took its request's youngest task from any queue, though the queue was not long
+/// enough to be robbed, or is to be robbed of the oldest; and it left other seats' immediate tasks if they came last.
 #[test]
 fn a_seat_whose_task_waits_robs_by_the_papers_rules() {
     let machine = Topology::parse("node:2 core:2").unwrap();
@@ -451,9 +450,9 @@ fn tasks_that_are_not_dealt_lie_apart_and_are_robbed_at_any_length() {
     assert_eq!(world.follow(&spawn(1), 1), Done::Queued(stays), "too few bytes");
     assert_eq!(world.follow(&spawn(MUCH), 2), Done::Queued(dealt));
     assert_eq!(world.follow(&spawn(1), 3), Done::Queued(stays));
-    // A seat of the other node robs what was not dealt, though one task is not longer than rank 1 times two cores.
+    // A seat of the other node robs an undealt task, though one task is not longer than rank 1 times two cores.
     assert_eq!(world.look(0), found(1, 2, stays));
-    // Its own seats take that first as well.
+    // Its own seats take this one first as well.
     assert_eq!(world.look(2), found(3, 1, stays));
     assert_eq!(world.look(0), None, "two dealt tasks are for that node's two cores");
     assert_eq!(world.follow(&spawn(MUCH), 4), Done::Queued(dealt));

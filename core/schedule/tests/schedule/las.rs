@@ -1,7 +1,7 @@
 //! The rules of LAS and NLS on every machine, against an oracle that knows the paper and the topology but not the plan.
 //!
-//! Random pushes and looks. After each look the oracle says which rules could have served and which task each would
-//! have taken; the look must have used the first of them and taken that very task. Failing cases print their seed.
+//! Random pushes and looks. After each look the oracle gives the rules that could have served and the task of each; the
+//! look must have used the first of them and taken that very task. Failing cases print their seed.
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -23,18 +23,18 @@ impl Queues for Bare {
     }
 }
 
-/// The oracle's state: which tasks each seat has spawned, the youngest last.
+/// The oracle's state: the tasks spawned by each seat, the youngest last.
 struct Oracle<'a> {
     machine: &'a Topology,
     ranks: Vec<Vec<u32>>,
     plan: &'a Plan,
-    /// By seat: boxes, or all where tasks of a program lie with them.
+    /// By seat: boxes, or all tasks if a program's tasks lie with them.
     immediate: Vec<Vec<Task>>,
-    /// By seat: immediate tasks of a program, where these lie apart.
+    /// By seat: immediate tasks of a program, if these lie apart.
     tasks: Vec<Vec<Task>>,
     /// By core group (`las`) or all in one (`nls`).
     deferred: BTreeMap<usize, Vec<Task>>,
-    /// By rule, 5 and 6, and seat: which of the strangers' queues served last.
+    /// By rule, 5 and 6, and seat: the strangers' queue that served last.
     resume: [Vec<usize>; 2],
 }
 
@@ -56,8 +56,8 @@ impl Oracle<'_> {
         tasks.iter().copied().find(|task| task.0 == request)
     }
 
-    /// The tasks that each rule of Falt et al. §4.2 would accept now, by rule; several where the paper leaves the order
-    /// of equals open. A program's tasks count as immediate boxes on their own node, and rule 6 takes them from others.
+    /// The tasks each rule of Falt et al. §4.2 would accept now, by rule; several if the paper leaves the order of
+    /// equals open. A program's tasks count as immediate boxes on their own node, and rule 6 takes them from others.
     fn las(&self, seat: usize) -> Vec<(u8, Vec<Task>)> {
         let own = self.pu(seat);
         let youngest = self.tasks[seat].last().or(self.immediate[seat].last());
@@ -211,7 +211,7 @@ fn follow(strategy: &str, machine: &Topology, threads: usize, steps: &[Step]) {
             }
         }
     }
-    // The seats that pushes can wake find every task: seats with threads, one after the other, empty all queues.
+    // The seats woken by pushes find every task: seats with threads, one after the other, empty all queues.
     let mut took = true;
     while took {
         took = false;

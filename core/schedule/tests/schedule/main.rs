@@ -1,4 +1,4 @@
-//! What strategies promise, and what a seat decides by their plans.
+//! The promises of strategies, and the decisions of a seat by their plans.
 
 mod depend;
 mod interpreted;

@@ -41,8 +41,8 @@ fn no_plan_strands_a_task_on_any_machine() {
     }
 }
 
-/// What happened: a program spawned 200 equal tasks from one thread on a machine of four nodes, and under `las` the
-/// threads of one node ran them all, under `bobox` one thread.
+/// A program spawned 200 equal tasks from one thread on a machine of four nodes. Once, the threads of one node ran them
+/// all under `las`, and one thread under `bobox`.
 #[test]
 fn under_no_strategy_a_seat_leaves_the_tasks_of_a_program_to_another_one() {
     for machine in machines() {
@@ -132,8 +132,8 @@ fn a_plan_whose_threads_are_not_bound_has_no_seat_that_is() {
     plan.assert_valid();
 }
 
-/// A seat that stands where another one is puts tasks into its own lock-free queue and into the shared ones of that
-/// place, and takes what lies there; and what lies at home when nothing is there.
+/// A seat that stands in another one's place puts tasks into its own lock-free queue and into the shared ones of that
+/// place, and takes the tasks there; and tasks at home when nothing is there.
 #[test]
 fn a_seat_that_is_not_bound_keeps_its_own_queue_and_uses_the_shared_ones_of_the_place_where_it_stands() {
     for strategy in ["las:pin=off", "vicus:pin=off", "footprint:pin=off", "vicinity:pin=off", "locality-queues:pin=off"]
@@ -156,7 +156,7 @@ fn a_seat_that_is_not_bound_keeps_its_own_queue_and_uses_the_shared_ones_of_the_
 #[test]
 #[should_panic(expected = "seat1: rule 7 is none of 1 to 6")]
 fn a_rule_without_a_counter_is_refused() {
-    // What happened: a plan with such a rule passed, and a thread that took a task by it panicked.
+    // A plan with such a rule once passed, and a thread that took a task by it panicked.
     let mut plan = plan("las", "core:2", 2);
     plan.seats[1].look[0].rule = 7;
     plan.assert_valid();
@@ -215,8 +215,8 @@ fn a_strategy_with_queues_for_places_has_some_for_each_node() {
                     let is_near = ranks[node][plan.seats[seat.index()].node.index()] == least;
                     let found: Vec<_> =
                         (0..queues.len()).map(|number| plan.home_queue(seat, NodeId::new(node), number)).collect();
-                    // What is sent to a node may lie with what is dealt there, also for those that are near, and not
-                    // with what names nothing.
+                    // Tasks sent to a node may lie with those dealt there, also for near seats, and not with tasks
+                    // without a place or data.
                     let own = plan.seats[seat.index()].place[Kind::Deferred as usize];
                     let has_others = ["vicus", "footprint", "vicinity"].contains(&strategy);
                     let is_same = is_near && (!has_others || queues.contains(&own));
@@ -294,8 +294,7 @@ fn footprint_deals_to_the_node_with_the_bytes_and_robs_only_long_queues() {
     assert!(matches!(plan.seats[0].idle, Idle::BackOff { .. }));
 }
 
-/// The queue for a task with so many bytes at each location. Locations that share a node's memory are told apart by
-/// home numbers.
+/// The queue for a task with these bytes at each location. Home numbers distinguish locations on one node's memory.
 fn dealt(dealing: &Dealing, bytes: &[u64]) -> Option<QueueId> {
     let mut shares = Shares::default();
     for (location, &bytes) in bytes.iter().enumerate() {
@@ -343,7 +342,7 @@ fn a_deal_goes_to_the_nearest_node_with_threads_and_wakes_a_worker_there_first()
     }
 }
 
-/// Wittmann and Hager, §4: a locality queue for the cores that share a cache.
+/// Wittmann and Hager, §4: a locality queue for the cores with a common cache.
 #[test]
 fn locality_queues_are_of_nodes_or_of_shared_caches() {
     let machine = Topology::parse("node:2 l3:2 core:2").unwrap();
@@ -366,7 +365,7 @@ fn locality_queues_are_of_nodes_or_of_shared_caches() {
 
 #[test]
 fn vicinity_deals_by_measured_latencies() {
-    // Three home caches on one node, which the topology can't tell apart; the middle one is far from the others.
+    // Three home caches on one node, alike in the topology; the middle one is far from the others.
     let machine = Topology::parse("l3:3 core:2").unwrap();
     let setting: Setting = "vicinity:private_bytes=1,undealt=beside".parse().unwrap();
     let latencies = Latencies::new(&machine, vec![vec![5, 50, 10], vec![50, 5, 50], vec![10, 50, 5]]).unwrap();
@@ -418,9 +417,9 @@ impl Whereabouts for Data {
     }
 }
 
-/// What happened: there was a function for each world. On threads, the choice among equals rotated with the number of
-/// the task, so that the same datum went to another cache each time; in the simulator, the first location got all of
-/// them. Of two intensely used data, one took the first and the other the last.
+/// There was once a function for each world. On threads, the choice among equals rotated with the number of the task,
+/// so the same datum went to another cache each time; in the simulator, the first location got all of them. Of two
+/// intensely used data, one took the first and the other the last.
 #[test]
 fn the_same_data_are_dealt_to_the_same_place_and_equals_are_spread() {
     let plan = plan("vicinity:private_bytes=32768", "node:2 l3:2 core:2", 8);
@@ -469,7 +468,7 @@ fn thresholds_are_the_caches_of_the_machine() {
     };
     let threshold = |strategy: &str| threshold_on(&machine, strategy);
     assert_eq!(threshold("footprint"), 1 << 20, "as on the authors' machine, and not 4 MiB");
-    // An L3 of 6 MiB for six cores, of which the directory of the coherence protocol has one.
+    // An L3 of 6 MiB for six cores, with one MiB for the directory of the coherence protocol.
     let opteron = fixtures().into_iter().find(|machine| machine.name == "AMD-K10-Istanbul-8xOpteron-8439SE").unwrap();
     assert_eq!(threshold_on(&opteron, "footprint"), (5 << 20) / 6);
     assert_eq!(threshold("vicinity"), 32 << 10);
@@ -490,7 +489,7 @@ fn memory_without_cores_belongs_to_the_nearest_home_caches() {
 
 #[test]
 fn a_queue_that_grows_long_wakes_its_robbers() {
-    // Rank times four cores; the queue's own node is woken whatever its length.
+    // Rank times four cores; the queue's own node is woken at any length.
     let plan = plan("footprint", "node:3 l3:1 core:4", 12);
     let robbers =
         |queue: usize| plan.queues[queue].robbers.iter().map(|robber| (robber.pool.index(), robber.longer_than));
@@ -551,8 +550,8 @@ fn few_threads_sit_in_whole_groups() {
     assert_eq!(pools, [0, 0, 0, 0, 1, 1]);
 }
 
-/// Beyond how many tasks seats of the other node take what was dealt to a node of four cores, whose distance is this,
-/// and 10 to itself.
+/// The number of tasks beyond which seats of the other node take tasks dealt to a node of four cores, at this distance,
+/// with 10 to itself.
 fn far_seats_take_beyond(far: u32, setting: &str) -> Vec<u32> {
     let mut machine = Topology::parse("node:2 l3:1 core:4").unwrap();
     machine.distances = vec![vec![10, far], vec![far, 10]];
@@ -565,14 +564,14 @@ fn far_seats_take_beyond(far: u32, setting: &str) -> Vec<u32> {
 
 #[test]
 fn vicus_leaves_a_dealt_task_where_its_bytes_are_as_long_as_that_pays() {
-    // Half of a task's time is memory's; it takes 0.3 times as long in addition where memory is 1.6 times as far. With
-    // one task before it on four cores it begins after a quarter of a task, with two after a half.
+    // Half of a task's time is memory's; it takes 0.3 times as long in addition if memory is 1.6 times as far. With one
+    // task before it on four cores it begins after a quarter of a task, with two after a half.
     assert_eq!(far_seats_take_beyond(16, "vicus"), [2]);
     assert_eq!(far_seats_take_beyond(16, "vicus:memory=100"), [3]);
     assert_eq!(far_seats_take_beyond(12, "vicus"), [1]);
-    // Never beyond the tasks that begin next.
+    // Never beyond the next tasks to begin.
     assert_eq!(far_seats_take_beyond(90, "vicus:memory=100"), [4]);
-    // What does not wait for memory is taken at once, and a push wakes far seats for it as it wakes near ones.
+    // Tasks without waits for memory are taken at once, and a push wakes far seats for them as it wakes near ones.
     assert!(far_seats_take_beyond(90, "vicus:memory=0").is_empty());
     let machine = Topology::parse("node:2 l3:1 core:4").unwrap();
     let plan = "vicus:memory=0".parse::<Setting>().unwrap().plan(&machine, 8);
@@ -598,7 +597,7 @@ fn vicus_deals_to_nodes_and_on_a_chip_to_home_caches() {
     assert_eq!(why([1 << 20, 1 << 20]), (Why::Even, 0));
     assert_eq!(why([1 << 20, 3 << 20]), (Why::Nearest, 75));
     assert_eq!(why([0, 0]), (Why::Small, 0));
-    // Measured latencies between the caches of a node make no difference there: memory is what is far.
+    // Measured latencies between the caches of a node make no difference there: the distance is memory's.
     let machine = Topology::parse("node:2 l3:2 core:2").unwrap();
     let near = |a: usize, b: usize| if a == b { 10 } else { 40 + 60 * u32::from(a / 2 != b / 2) };
     let rows = (0..4).map(|a| (0..4).map(|b| near(a, b)).collect()).collect();

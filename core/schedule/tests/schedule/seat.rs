@@ -6,7 +6,7 @@ use vicus_schedule::{
 };
 use vicus_topology::Topology;
 
-/// A task is its request and a number; a task that is in none of these queues was kept.
+/// A task is its request and a number; a task in none of these queues was kept.
 type Task = (u64, u32);
 
 /// Queues as lists, the youngest task last.
@@ -55,7 +55,7 @@ impl World {
         World::of(strategy.parse::<Setting>().unwrap().plan(&machine, 2))
     }
 
-    /// The same with a front.
+    /// A world with a front.
     fn with_front(strategy: &str) -> World {
         World::of(World::new(strategy).plan.with_front())
     }
@@ -71,7 +71,7 @@ impl World {
         self.plan.seats[0].place[kind as usize]
     }
 
-    /// The queue into which it looks first, if there is such a one.
+    /// The queue of its first look, if there is one.
     fn near(&self) -> Option<QueueId> {
         self.seat.first().map(|(queue, _)| queue).or(self.seat.own())
     }
@@ -148,7 +148,7 @@ fn a_seat_that_has_worked_at_the_front_for_long_does_one_task_of_its_strategy_s(
         }
         task.1
     };
-    // Three pieces of work, of which the last goes beyond the turn.
+    // Three pieces of work; the last one goes beyond the turn.
     let ran: Vec<u32> = (0..4).map(|_| run(FRONT_TURN_NS / 2 - 1)).collect();
     assert_eq!(ran, [5, 4, 3, 11]);
     assert_eq!([run(FRONT_TURN_NS), run(0)], [2, 10]);
@@ -191,7 +191,7 @@ fn a_seat_that_finds_nothing_looks_around_and_then_sleeps() {
     assert_eq!(world.none(700), Rest::Sleep { sleeper: Sleeper::Free, at_most_ns: None });
 }
 
-/// Two seats that hand a task to and fro would otherwise sleep at each turn: to be woken takes longer than either looks
+/// Two seats that hand a task back and forth would otherwise sleep at each turn: a wake takes longer than either looks
 /// around.
 #[test]
 fn a_seat_looks_around_for_longer_after_a_short_sleep_if_it_has_its_pu_to_itself() {
@@ -215,7 +215,7 @@ fn a_seat_looks_around_for_longer_after_a_short_sleep_if_it_has_its_pu_to_itself
         assert_eq!(world.none(0), Rest::Look { until_ns });
         assert_eq!(world.none(until_ns), sleep);
     }
-    // Not if the setting says that a seat never looks around.
+    // Not if the setting keeps a seat from looking around.
     let mut world = World::new("las:spin_ns=0");
     slept(&mut world, Some(9_000));
     assert_eq!(world.none(0), sleep);
@@ -262,7 +262,7 @@ fn pauses_grow_and_end_in_sleep_and_begin_anew_after_a_task() {
     world.called.push((1, 1));
     assert!(world.find().is_some());
     assert_eq!(world.none(0), pauses[0]);
-    // A seat whose task waits looks around for 5 µs, as the strategy has no such time.
+    // A seat with a waiting task looks around for 5 µs, as the strategy has no such time.
     world.seat.begin_wait(Some(RequestId(1)));
     assert_eq!(world.none(0), Rest::Look { until_ns: 5_000 });
     assert_eq!(world.none(5_000), Rest::Sleep { sleeper: Sleeper::Waiting(RequestId(1)), at_most_ns: None });
@@ -303,7 +303,7 @@ fn a_seat_on_whose_stack_many_wait_keeps_what_it_spawns() {
     }
 }
 
-/// What happened in the simulator: a box that a full queue refused ran on top of the one that sent to it.
+/// In the simulator, a box refused by a full queue once ran on top of its sender.
 #[test]
 fn a_refused_box_waits_and_a_refused_closure_runs_at_once_but_not_on_top_of_many() {
     let mut world = World::new("central");
@@ -335,8 +335,8 @@ fn a_box_that_has_received_rows_is_a_relaxed_task_under_bobox() {
     }
 }
 
-/// After how many steps a seat on which two tasks yield again and again takes one that is put into this queue after so
-/// many; `None` if it takes none from there at all.
+/// The number of steps after which a seat with two tasks that yield again and again takes a task put into this queue
+/// after `before` steps; `None` if it takes none from there at all.
 fn steps_until_taken(strategy: &str, queue: usize, before: u32) -> Option<u32> {
     let mut free = World::new(strategy);
     free.queues.0[queue].push((1, 9));
@@ -380,7 +380,7 @@ fn tasks_that_yield_again_and_again_leave_turns_to_queues_under_every_strategy()
     }
 }
 
-/// Otherwise more and more would have begun, each of which needs a stack.
+/// Otherwise more and more would have begun, each with a stack of its own.
 #[test]
 fn one_task_of_the_first_queue_begins_for_each_that_yields() {
     let mut world = World::new("shepherd");
@@ -405,7 +405,7 @@ fn a_thread_that_leaves_its_seat_leaves_its_tasks_to_others() {
     assert_eq!(world.activated((1, 3), Kind::Immediate, true), None);
     assert_eq!(world.seat.take_private(), [(1, 3), (1, 1), (1, 2)]);
     assert_eq!(world.find(), None);
-    // So does a waiting box, with the one beneath it that it has activated.
+    // So does a waiting box, with the box beneath it that it has activated.
     world.seat.begin_wait(Some(RequestId(1)));
     assert_eq!(world.activated((1, 4), Kind::Immediate, true), None);
     assert_eq!(world.seat.end_wait(), Some(((1, 4), world.place(Kind::Immediate))));
@@ -420,8 +420,8 @@ fn ms(number: u64) -> u64 {
 fn requests_take_turns_of_a_seats_time() {
     let mut world = World::new("las");
     let [own, shared] = world.plan.seats[0].place;
-    // The oldest request always has a task in the seat's own queue, the others have theirs where rule 3 would find the
-    // oldest request's.
+    // The oldest request always has a task in the seat's own queue, the others have theirs in the place of rule 3's
+    // search for the oldest request's.
     world.queues.0[own.index()] = vec![(1, 0); 10];
     world.queues.0[shared.index()] = vec![(3, 0), (2, 0), (2, 1), (3, 1)];
     let mut order = TurnOrder::default();
@@ -432,8 +432,7 @@ fn requests_take_turns_of_a_seats_time() {
     };
     assert_eq!(TURN_NS, ms(4));
     assert_eq!([find(ms(0)), find(ms(3))], [None; 2], "the strategy's turn");
-    // No task is suspended. First one beyond the seat's own queue, of whichever request, and then those of the first
-    // request.
+    // No task is suspended. First one beyond the seat's own queue, of any request, and then those of the first request.
     assert_eq!([find(ms(4)), find(ms(5))], [Some((3, 0)), Some((1, 0))]);
     assert_eq!([find(ms(6)), find(ms(7))], [Some((1, 0)), Some((1, 0))]);
     assert_eq!([find(ms(8)), find(ms(11))], [None; 2], "the strategy's turn");

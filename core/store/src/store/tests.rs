@@ -1,4 +1,4 @@
-//! Transactions that share a flight, or follow one that has not landed, staged one by one.
+//! Transactions in one flight, or behind one that has not landed, staged one by one.
 
 use super::*;
 use crate::record::Editor;
@@ -10,7 +10,7 @@ use vicus_rdf::{Encoder, Loader};
 /// Those with even numbers are in the base.
 const SUBJECTS: usize = 60_000;
 
-/// A subject; its name does not compress, so that there are several pages of names.
+/// A subject; its name does not compress, so there are several pages of names.
 fn iri(subject: usize) -> String {
     let mixed = |salt: u64| {
         (subject as u64 + salt).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29).wrapping_mul(0xBF58_476D_1CE4_E5B9)
@@ -28,8 +28,8 @@ fn record(subject: usize) -> Vec<u8> {
     editor.finish().expect("its term has no flaw").expect("there are changes")
 }
 
-/// A base of some pages, of which this one is damaged. Opened anew, unless opening finds the damage; `None` behind the
-/// last page.
+/// A base of some pages, with this one damaged. Opened anew, unless opening finds the damage; `None` behind the last
+/// page.
 fn damaged(page: usize) -> Option<(FakeDisk, Result<Store, StoreError>)> {
     let disk = FakeDisk::new(7);
     let store = Store::create(Arc::new(disk.process(1)), 7, Arc::new(NoWaiting)).unwrap();
@@ -54,7 +54,7 @@ fn commit(store: &Store, subject: usize) -> Result<u64, CommitError> {
     store.land(&waiter)
 }
 
-/// One batch that needed a damaged page refused all batches of its flight.
+/// One batch with a need for a damaged page once refused all batches of its flight.
 #[test]
 fn of_the_batches_of_a_flight_those_that_need_a_damaged_page_are_refused() {
     let subjects: Vec<usize> = (0..SUBJECTS).step_by(SUBJECTS / 40).collect();
@@ -94,7 +94,7 @@ fn of_the_batches_of_a_flight_those_that_need_a_damaged_page_are_refused() {
     assert!(tried > 0);
 }
 
-/// What the caller of a transaction is to do, done as far as that is no flight.
+/// The step due for a transaction's caller, done unless it is a flight.
 fn apply(store: &Store, waiter: &Waiter) {
     let coming = {
         let mut state = lock(&store.state);
@@ -111,8 +111,8 @@ fn take_off(store: &Store, waiter: &Waiter) -> (Flight, Arc<Snapshot>) {
     (state.files.log().take_off().expect("what is ready is staged"), snapshot)
 }
 
-/// Power goes at any operation of a second flight, whose transactions were applied before the first one had landed.
-/// Which ones are there afterwards is what was told, or all of the second flight or none.
+/// Power goes at any operation of a second flight, with transactions applied before the first one had landed. The
+/// transactions found afterwards are the told ones, or all of the second flight or none.
 #[test]
 fn what_is_applied_while_a_flight_is_on_its_way_is_durable_with_its_own() {
     for operations in 0..3 {
@@ -133,7 +133,7 @@ fn what_is_applied_while_a_flight_is_on_its_way_is_durable_with_its_own() {
 
         disk.fail_after(operations, Failure::PowerLoss);
         let outcome = store.land(&others[1]);
-        // A write and a sync are all that there is.
+        // A write and a sync are all operations.
         assert_eq!(outcome.is_ok(), operations == 2, "{outcome:?}");
         assert_eq!(store.snapshot().len(), if outcome.is_ok() { 3 } else { 1 });
         drop(store);
@@ -143,7 +143,7 @@ fn what_is_applied_while_a_flight_is_on_its_way_is_durable_with_its_own() {
     }
 }
 
-/// A transaction of the log's reader finds many terms that come again and again, and clears between.
+/// A transaction of the log's reader finds many terms again and again, and clears between.
 #[test]
 fn records_that_are_read_together_make_what_each_made() {
     let disk = FakeDisk::new(3);

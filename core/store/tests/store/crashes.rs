@@ -1,4 +1,4 @@
-//! A fault at every operation, power loss, and what is found then: as for core/disk, with data instead of records.
+//! A fault at every operation, power loss, and the state found then: as for core/disk, with data instead of records.
 
 use crate::model::{Run, found};
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use vicus_store::StoreError;
 
 const STEPS: u32 = 14;
 
-/// Runs a program whose n-th operation fails, then loses power; `false` when it has fewer operations. If all operations
-/// fail, they do so until the program was told `until` times.
+/// Runs a program with a failure at its n-th operation, then loses power; `false` when it has fewer operations. If all
+/// operations fail, they do so until the program was told `until` times.
 fn run_with_failure(seed: u64, at: u64, failure: Failure, until: usize) -> bool {
     eprintln!("seed {seed}, operation {at}: {failure:?} until {until}");
     let disk = FakeDisk::new(seed ^ at << 32);
@@ -83,7 +83,7 @@ fn nothing_acknowledged_is_lost_when_the_disk_dies_at_any_operation() {
     every_operation_fails(Failure::Errors, usize::MAX);
 }
 
-/// A load that was published in doubt must not be found after changes were acknowledged that were built without it.
+/// A load published in doubt must not be found after changes built without it were acknowledged.
 #[test]
 fn nothing_acknowledged_is_lost_when_the_disk_comes_back() {
     for until in 1..3 {
@@ -91,7 +91,7 @@ fn nothing_acknowledged_is_lost_when_the_disk_comes_back() {
     }
 }
 
-/// Only what needs room fails, and the store stays as it was.
+/// Only operations with a need for room fail, and the store is unchanged.
 #[test]
 fn a_full_disk_at_any_operation_leaves_the_store_as_it_was() {
     let seeds = if cfg!(debug_assertions) { 4 } else { 20 };
@@ -102,8 +102,8 @@ fn a_full_disk_at_any_operation_leaves_the_store_as_it_was() {
     }
 }
 
-/// The same programs on a disk that has so many bytes: what does not fit is refused, and the store goes on when there
-/// is room again.
+/// The same programs on a disk with this number of bytes: changes beyond them are refused, and the store goes on when
+/// there is room again.
 #[test]
 fn a_full_disk_refuses_what_does_not_fit_and_nothing_else() {
     for (seed, room) in (0..3).flat_map(|seed| (0..25).map(move |room| (seed, room * 1500))) {
@@ -148,8 +148,8 @@ fn a_store_is_the_set_of_quads_that_its_changes_make() {
     assert!(changes > 80 && loads > 10 && merges > 10 && backups > 5 && batches > 40, "{done:?}");
 }
 
-/// What happened: a copy began with the manifest of an empty store. Interrupted, it was found as a store without quads,
-/// and a second backup to the same folder was refused.
+/// A copy once began with the manifest of an empty store. Interrupted, it was found as a store without quads, and a
+/// second backup to the same folder was refused.
 #[test]
 fn a_copy_that_is_interrupted_at_any_operation_is_no_store_or_the_whole_one() {
     let text: String = (0..300).map(|n| format!("<http://e/{n}> <http://e/p> \"{n}\" .\n")).collect();

@@ -1,4 +1,4 @@
-//! Every byte of a small store is changed: what is read is right, or an error that names the file.
+//! Every byte of a small store is changed: reads are right, or give an error that names the file.
 
 use crate::model::{Run, quads};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn a_changed_byte_is_found_and_its_file_named_or_changes_no_answer() {
     let (disk, run, files) = store();
     let mut found = 0;
     for (name, length) in files.iter().filter(|(name, _)| name != "LOCK") {
-        // Each byte of a base is covered by the checksum of its page; not each is tried where tests are slow.
+        // The checksum of its page covers each byte of a base; slow tests do not try each.
         let step = if cfg!(debug_assertions) && *length > 4000 { 7 } else { 1 };
         for at in (0..*length).step_by(step) {
             let disk = disk.copy();

@@ -1,5 +1,5 @@
-//! Whatever the update path acknowledges is there when the store is opened again; what could not be read then is
-//! refused.
+//! All changes acknowledged by the update path are there when the store is opened again; changes that could not be read
+//! then are refused.
 
 use crate::model::Dice;
 use oxrdf::{BlankNode, GraphName, Literal, NamedNode, Quad, Term, Triple};
@@ -9,7 +9,7 @@ use vicus_files::FakeDisk;
 use vicus_rdf::{Encoded, Encoder, Id, Kind, Order, Snapshot};
 use vicus_store::{Batch, NoWaiting, Store, StoreError};
 
-/// The limit that the documentation gives.
+/// The documented limit.
 const MOST: usize = 64;
 
 type Shown = BTreeSet<[String; 4]>;
@@ -41,7 +41,7 @@ fn key_of(term: &Term) -> (Kind, String) {
     }
 }
 
-/// A key that an encoder makes.
+/// A key made by an encoder.
 fn right_key(dice: &mut Dice) -> (Kind, String) {
     let text = ["", "\0", "en", "\0a\0", "é\u{10FFFF}", "http://e/", " \n\""][dice.below(7) as usize];
     match dice.below(8) {
@@ -137,7 +137,7 @@ fn what_is_acknowledged_is_there_after_opening_whatever_its_terms_are() {
     assert!(refused > seeds && made > seeds, "{refused} refused, {made} made");
 }
 
-/// What happened: an update with a triple term of 65 levels was acknowledged, and the store was never opened again.
+/// An update with a triple term of 65 levels was once acknowledged, and the store was never opened again.
 #[test]
 fn a_triple_term_beyond_the_limit_is_refused_and_the_store_goes_on() {
     let iri = |name: &str| NamedNode::new_unchecked(format!("http://e/{name}"));

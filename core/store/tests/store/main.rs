@@ -1,4 +1,4 @@
-//! The store on a disk that fails: what is found is compared with a set of quads.
+//! The store on a failing disk: its content is compared with a set of quads.
 
 mod crashes;
 mod damage;

@@ -1,4 +1,4 @@
-//! A program by chance that changes a store and a set of quads alike.
+//! A random program that changes a store and a set of quads alike.
 
 use oxrdf::{BaseDirection, GraphName, Literal, NamedNode, Quad, Term, Triple};
 use std::collections::BTreeSet;
@@ -76,30 +76,30 @@ pub(crate) fn quad(dice: &mut Dice) -> Quad {
     Quad::new(s, p, o, graph)
 }
 
-/// As [`quads`] shows it.
+/// A quad as [`quads`] shows it.
 pub(crate) fn shown(quad: &Quad) -> String {
     let Quad { subject, predicate, object, graph_name } = quad;
     let graph = if graph_name.is_default_graph() { String::new() } else { graph_name.to_string() };
     format!("{subject} {predicate} {object} {graph}")
 }
 
-/// A store, and what should be in it.
+/// A store, and its expected content.
 pub(crate) struct Run {
     disk: FakeDisk,
     dice: Dice,
     pub(crate) store: Option<Store>,
     /// Whether the store was created, surely.
     pub(crate) is_created: bool,
-    /// The quads of all that was acknowledged.
+    /// The quads of all acknowledged changes.
     pub(crate) acknowledged: Quads,
-    /// What may be there instead.
+    /// The sets possible instead.
     pub(crate) in_doubt: Vec<Quads>,
-    /// What the program was told, in order.
+    /// The errors told to the program, in order.
     pub(crate) errors: Vec<String>,
     /// How much of each kind was done without an error.
     pub(crate) done: [u32; 5],
     backups: u64,
-    /// Whether what is built goes to temporary files.
+    /// Whether loads and merges are built in temporary files.
     spills: bool,
 }
 
@@ -143,7 +143,7 @@ impl Run {
         self.errors.push(error.to_string());
     }
 
-    /// Readers see what was acknowledged, and nothing else, whatever has failed.
+    /// Readers see the acknowledged changes, and nothing else, after any failure.
     fn compare(&self) {
         if let Some(store) = &self.store {
             assert_eq!(quads(&store.snapshot()), self.acknowledged);
@@ -164,7 +164,7 @@ impl Run {
                 self.is_created = true;
                 let found = quads(&store.snapshot());
                 self.check(&found);
-                // Found by a process that writes, so it stays.
+                // Found by a writing process, so it stays.
                 (self.acknowledged, self.in_doubt) = (found, Vec::new());
                 self.store = Some(if self.spills { store.within(0) } else { store });
             }
@@ -180,7 +180,7 @@ impl Run {
         assert!(may, "found {found:#?}\nacknowledged {:#?}\n{} in doubt", self.acknowledged, self.in_doubt.len());
     }
 
-    /// A transaction of a few changes, which looks at its own changes on the way.
+    /// A transaction of a few changes that looks at its own changes on the way.
     pub(crate) fn change(&mut self) {
         let (dice, store) = (&mut self.dice, self.store.as_ref().unwrap());
         let mut model = self.acknowledged.clone();
@@ -298,7 +298,7 @@ impl Run {
         }
     }
 
-    /// To another disk, which does not fail.
+    /// To another, sound disk.
     fn backup(&mut self) {
         self.backups += 1;
         let disk = FakeDisk::new(self.backups);
@@ -316,7 +316,7 @@ impl Run {
 
 /// Clears graphs, or copies one.
 fn whole_graphs(dice: &mut Dice, transaction: &mut Transaction<'_>, model: &mut Quads) {
-    // What `shown` ends with.
+    // The end of the text made by `shown`.
     let is_in = |quad: &str, graph: &GraphName| match graph {
         GraphName::DefaultGraph => quad.ends_with(' '),
         graph => quad.ends_with(&format!(" {graph}")),
@@ -360,7 +360,7 @@ fn whole_graphs(dice: &mut Dice, transaction: &mut Transaction<'_>, model: &mut 
     }
 }
 
-/// What another process reads; each part is checked against the others.
+/// The content read by another process; each part is checked against the others.
 pub(crate) fn found(directory: &FakeDirectory) -> Result<Quads, StoreError> {
     vicus_store::check(directory, &mut |_, _| {})?;
     Ok(quads(&*vicus_store::read(directory)?))

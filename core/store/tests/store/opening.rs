@@ -1,4 +1,4 @@
-//! What is refused, and how that is said.
+//! Refusals, and their messages.
 
 use crate::model::{Dice, quad, quads, shown};
 use oxrdf::{GraphName, GraphNameRef, Literal, NamedNode, NamedNodeRef, Quad, QuadRef};
@@ -47,7 +47,7 @@ fn a_directory_without_a_store_is_left_alone() {
     assert_eq!(again.unwrap_err().to_string(), "fake/ holds a store already");
 }
 
-/// Base files whose pages are right, and whose sections are of a later version.
+/// Base files with right pages, and sections of a later version.
 #[test]
 fn a_newer_store_is_refused_clearly() {
     let disk = FakeDisk::new(1);
@@ -77,7 +77,7 @@ fn garbage_in_place_of_a_file_is_refused_with_its_name() {
     }
 }
 
-/// A log of records that are whole and make no sense.
+/// A log of whole records that make no sense.
 #[test]
 fn a_record_that_makes_no_sense_is_named() {
     let disk = FakeDisk::new(1);
@@ -107,7 +107,7 @@ fn a_transaction_that_is_dropped_has_not_happened() {
     assert!(store.snapshot().is_empty() && read(&disk.process(2)).unwrap().is_empty());
 }
 
-/// What happened: a transaction of millions of quads could not be ended while they were sorted and merged.
+/// A transaction of millions of quads once could not be ended while they were sorted and merged.
 #[test]
 fn a_transaction_that_is_ended_at_any_question_has_not_happened() {
     const QUADS: usize = 30_000;
@@ -151,7 +151,7 @@ fn a_transaction_that_is_ended_at_any_question_has_not_happened() {
     assert_eq!(open(&disk, 2).unwrap().snapshot().len(), 1 + QUADS);
 }
 
-/// An error says whether what failed may be found later.
+/// An error says whether the failed changes may be found later.
 #[test]
 fn a_refused_commit_says_whether_it_is_in_doubt() {
     let mut doubts = [0; 2];
@@ -184,11 +184,10 @@ fn a_backup_is_a_store_of_its_own_and_needs_a_place_without_one() {
     assert_eq!(again.to_string(), "fake/ holds a store already");
 }
 
-/// Makes a store of 9,000 quads, whose texts come first in its base file and are more than a page, and returns that
-/// file's name.
+/// Makes a store of 9,000 quads, with more than a page of texts first in its base file, and returns that file's name.
 fn loaded(disk: &FakeDisk) -> String {
     let store = create(disk);
-    // Texts of digits in no order, so that compressed they have several pages.
+    // Texts of digits in no order, so they have several pages when compressed.
     let digits = |n: u64| [3, 5, 7].map(|k| format!("{:016x}", (n + k).wrapping_mul(0x9E37_79B9_7F4A_7C15))).concat();
     let text: String =
         (0..9000).map(|n| format!("<http://e/{n:05}> <http://e/p> \"number {}\" .\n", digits(n))).collect();
@@ -204,7 +203,7 @@ fn flip(disk: &FakeDisk, name: &str, at: usize) {
     disk.put(name, &bytes);
 }
 
-/// What happened: a backup of a damaged store failed, and left a store without quads.
+/// A backup of a damaged store once failed, and left a store without quads.
 #[test]
 fn a_backup_of_a_damaged_store_leaves_no_store() {
     let [disk, other] = [1, 2].map(FakeDisk::new);
@@ -217,7 +216,7 @@ fn a_backup_of_a_damaged_store_leaves_no_store() {
         read(&other.process(2)).unwrap_err().to_string(),
         "fake/ holds no store: there is no file CURRENT in it"
     );
-    // What happened: files that say that a store was begun stayed.
+    // The files that mark a begun store once stayed.
     assert!(other.names().is_empty(), "{:?}", other.names());
     let whole = FakeDisk::new(1);
     let store = create(&whole);
@@ -229,7 +228,7 @@ fn a_backup_of_a_damaged_store_leaves_no_store() {
     assert!(!other.names().iter().any(|name| name == "BEGUN"));
 }
 
-/// The base takes what the log has, and the log's files go.
+/// The base takes the log's content, and the log's files go.
 #[test]
 fn merging_empties_the_log() {
     let disk = FakeDisk::new(1);
@@ -253,7 +252,7 @@ fn merging_empties_the_log() {
     assert_eq!(open(&disk, 2).unwrap().snapshot().len(), check(&disk.process(3), &mut |_, _| {}).unwrap().quads);
 }
 
-/// Each load has its own files, so a label in one is not that in another.
+/// Each load has its own files, so a label in one is not the same as in another.
 #[test]
 fn blank_nodes_of_two_loads_are_different() {
     let disk = FakeDisk::new(1);
@@ -266,7 +265,7 @@ fn blank_nodes_of_two_loads_are_different() {
     assert_eq!(check(&disk.process(2), &mut |_, _| {}).unwrap().quads, 4);
 }
 
-/// Damage that a change needs to read refuses the change, and nothing else.
+/// Damage in the way of a change refuses the change, and nothing else.
 #[test]
 fn a_change_that_needs_a_damaged_page_is_refused_with_its_place() {
     let disk = FakeDisk::new(1);
@@ -293,9 +292,9 @@ fn a_change_that_needs_a_damaged_page_is_refused_with_its_place() {
     assert!(check(&disk.process(3), &mut |_, _| {}).unwrap_err().to_string().contains(&name));
 }
 
-/// What happened: the snapshot kept the new terms of changes without quads, so the next changes, which came with other
-/// new terms, made the transaction panic. An update whose first operation found nothing and whose second one inserted a
-/// new term did so.
+/// The snapshot once kept the new terms of changes without quads, so the next changes with other new terms made the
+/// transaction panic. It took an update with a first operation that found nothing and a second one that inserted a new
+/// term.
 #[test]
 fn new_terms_without_quads_are_forgotten_with_the_next_snapshot() {
     let disk = FakeDisk::new(1);
@@ -319,8 +318,8 @@ fn new_terms_without_quads_are_forgotten_with_the_next_snapshot() {
     assert_eq!(found, ["<http://e/b> <http://e/b> <http://e/b> ".to_owned()].into());
 }
 
-/// What happened: a transaction went on after an error, and its commit acknowledged part of it: a record whose step
-/// broke off, so that the store could not be opened again.
+/// A transaction once went on after an error, and its commit acknowledged part of it: a record with a step broken off,
+/// so the store could not be opened again.
 #[test]
 fn a_transaction_that_has_failed_is_not_committed_and_the_store_can_be_opened() {
     let whole = FakeDisk::new(1);
@@ -336,7 +335,7 @@ fn a_transaction_that_has_failed_is_not_committed_and_the_store_can_be_opened() 
         let Ok(all) = or_given_up(|| index.quads(0..index.len()).collect::<Vec<_>>()) else { continue };
         let [s, p, _, graph] = all[0];
         all.into_iter().for_each(|quad| transaction.delete(quad));
-        // What is needed for the record, or to apply it, may be damaged.
+        // The data needed for the record, or to apply it, may be damaged.
         let is_whole = transaction.snapshot().is_ok();
         transaction.insert([s, p, Id::integer(7).unwrap(), graph]);
         let committed = transaction.commit();
@@ -352,8 +351,8 @@ fn a_transaction_that_has_failed_is_not_committed_and_the_store_can_be_opened() 
     assert!(failed > 0, "some page is needed for a change");
 }
 
-/// What happened: a merge was due by the quads that differ from the base alone. Quads that were inserted and deleted
-/// again, over and over, made the log, the new terms and the time to open the store grow without bound.
+/// A merge was once due by the difference from the base alone. Quads inserted and deleted again, over and over, made
+/// the log, the new terms and the time to open the store grow without bound.
 #[test]
 fn a_merge_is_due_when_changes_were_undone_too() {
     let disk = FakeDisk::new(1);
@@ -384,8 +383,8 @@ fn a_merge_is_due_when_changes_were_undone_too() {
     }
 }
 
-/// What happened: a store with 100,000 commits of one quad each took 0.7 s to open, because a merge was due by quads
-/// and bytes alone.
+/// A store with 100,000 commits of one quad each once took 0.7 s to open, because a merge was due by quads and bytes
+/// alone.
 #[test]
 fn a_merge_is_due_by_the_number_of_commits() {
     let disk = FakeDisk::new(1);
@@ -416,7 +415,7 @@ fn a_merge_is_due_by_the_number_of_commits() {
 }
 
 /// Many records are applied together when a store is opened, and a few at a time when they came: both make the same
-/// data, among them terms that come, go and come again, and terms that the base has.
+/// data, among them terms that come, go and come again, and terms of the base.
 #[test]
 fn records_that_are_applied_together_make_what_they_made_one_by_one() {
     for seed in 0..20 {
@@ -453,8 +452,8 @@ fn records_that_are_applied_together_make_what_they_made_one_by_one() {
     }
 }
 
-/// What happened: a change that would have made a new base in memory read all rows for it, so one damaged page refused
-/// every change, and the store could not even be opened to read.
+/// A change large enough for a new base in memory once read all rows for it, so one damaged page refused every change,
+/// and the store could not even be opened to read.
 #[test]
 fn many_changes_beside_a_damaged_page_need_no_more_than_few() {
     let disk = FakeDisk::new(1);
@@ -517,7 +516,7 @@ fn records_of_whole_graphs_have_their_names_and_not_their_quads() {
     let before = log(&disk);
     let snapshot = store.snapshot();
     let graph = snapshot.id(NamedNodeRef::new_unchecked("http://e/g").into()).unwrap();
-    // MOVE to a new graph, and the default graph, which has nothing, cleared.
+    // MOVE to a new graph, and the empty default graph cleared.
     let mut changes = Changes::of(&snapshot);
     let other = changes.id(&snapshot, NamedNodeRef::new_unchecked("http://e/h").into()).unwrap();
     let mut transaction = store.write().unwrap();
@@ -532,7 +531,7 @@ fn records_of_whole_graphs_have_their_names_and_not_their_quads() {
     drop(store);
     assert_eq!(quads(&open(&disk, 2).unwrap().snapshot()), moved);
     let store = open(&disk, 3).unwrap();
-    // What the records before it in the log did is cleared, too, and what follows is not.
+    // The changes of earlier records in the log are cleared, too, and later ones are not.
     let mut transaction = store.write().unwrap();
     transaction.clear(Graphs::All).unwrap();
     transaction.commit().unwrap();
@@ -550,8 +549,8 @@ fn a_clear_of_nothing_has_no_record() {
     assert_eq!(transaction.commit().unwrap().number, None);
 }
 
-/// What happened: LOCK was removed by hand, a second process opened the store, and what the first one acknowledged then
-/// was lost.
+/// LOCK was removed by hand, a second process opened the store, and the later acknowledgements of the first one were
+/// lost.
 #[test]
 fn a_writer_whose_lock_was_removed_acknowledges_nothing() {
     for reopened in [false, true] {

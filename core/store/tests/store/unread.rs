@@ -1,4 +1,4 @@
-//! A log that can't be read from a record on: what is before it is read, the rest is kept aside, and the store goes on.
+//! An unreadable record in the log: the records before it are read, the rest is kept aside, and the store goes on.
 
 use crate::model::{Quads, quads, shown};
 use oxrdf::{GraphName, Literal, NamedNode, Quad};
@@ -27,7 +27,7 @@ fn first(count: i64) -> Quads {
     (0..count).map(|number| shown(&quad(number))).collect()
 }
 
-/// A store whose base has one quad, if it has a base, and whose log has those up to so many.
+/// A store with one quad in its base, if it has a base, and the quads up to `count` in its log.
 fn store(has_base: bool, count: i64) -> FakeDisk {
     let disk = FakeDisk::new(1);
     let store = Store::create(Arc::new(disk.process(1)), 4711, Arc::new(NoWaiting)).unwrap();
@@ -59,15 +59,14 @@ fn goes_on(disk: &FakeDisk, expected: &Quads) {
     }
 }
 
-/// What happened: a record that was acknowledged and could not be read kept the whole store from being opened, for
-/// good.
+/// An acknowledged, unreadable record once kept the whole store from being opened, for good.
 #[test]
 fn a_record_without_sense_leaves_what_is_before_it() {
     for has_base in [false, true] {
         for good in [1, 2, 4] {
             let disk = store(has_base, good);
             let (mut files, _) = StoreFiles::open(Arc::new(disk.process(1)), *b"rdf     ").unwrap();
-            // The frame begins with a record that has sense, and changes nothing.
+            // The frame begins with a valid record that changes nothing.
             files.log().stage(&[1, 0, 0]);
             files.log().stage(&[1, 9, 9, 9]);
             files.log().flush().unwrap();
@@ -139,20 +138,20 @@ fn damage_of_the_log_leaves_what_is_before_it() {
     }
 }
 
-/// What happened: of a last record whose end had become zeros, nothing was told, and its commit was gone.
+/// When the end of a last record had become zeros, nothing was once told, and its commit was gone.
 #[test]
 fn the_end_of_a_log_that_is_not_whole_is_told_and_kept() {
     let disk = store(false, 3);
     let name = logs(&disk).pop().unwrap();
     let whole = disk.contents(&name).unwrap();
     let clean = disk.copy();
-    // Where the last frame begins: behind those of the first two.
+    // The beginning of the last frame: behind those of the first two.
     let two = store(false, 2).contents(&name).unwrap();
     let start = two.iter().rposition(|&byte| byte == 0xFF).unwrap().next_multiple_of(8);
     let end = whole.iter().rposition(|&byte| byte != 0).unwrap() + 1;
     assert_eq!(whole[..start], two[..start]);
     let mut told = 0;
-    // Of the last byte, which is behind the record, it is known what it was.
+    // The value of the last byte, behind the record, is known.
     for cut in start + 1..end - 1 {
         let disk = disk.copy();
         let mut bytes = whole.clone();

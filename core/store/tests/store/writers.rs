@@ -54,7 +54,7 @@ fn quad(writer: usize, number: usize) -> Quad {
     Quad::new(s, p, Literal::new_simple_literal(number.to_string()), GraphName::DefaultGraph)
 }
 
-/// What became of the transactions of one thread.
+/// The outcomes of one thread's transactions.
 #[derive(Default)]
 struct Told {
     acknowledged: Quads,
@@ -96,7 +96,7 @@ fn write(store: &Store, writer: usize, count: usize) -> Told {
     told
 }
 
-/// Readers see more and more, and at any time only what is whole.
+/// Readers see more and more, and at any time only whole transactions.
 fn read(store: &Store, is_over: &AtomicBool) {
     let mut last = BTreeSet::new();
     while !is_over.load(Ordering::Relaxed) {
@@ -160,8 +160,7 @@ fn writers_go_on_while_a_new_base_is_written() {
     }
 }
 
-/// Some of the transactions that were staged behind one that fails are refused, too; none of them is lost that was
-/// acknowledged.
+/// Some of the transactions staged behind a failing one are refused, too; no acknowledged one is lost.
 #[test]
 fn a_failure_among_many_writers_refuses_what_was_built_on_it() {
     for seed in 0..12 {
@@ -192,7 +191,7 @@ fn records_that_are_staged_while_the_drive_works_share_a_sync() {
     assert_eq!(store.snapshot().len(), 4 * count);
 }
 
-/// What happened: 16 threads saw that a merge was due, and each made one.
+/// Once 16 threads saw that a merge was due, and each made one.
 #[test]
 fn many_writers_who_see_that_a_merge_is_due_make_one() {
     let disk = FakeDisk::new(1);

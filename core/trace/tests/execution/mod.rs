@@ -1,7 +1,7 @@
 //! A random execution: seats queue, take and run boxes, and the trace's events are recorded together with their causes.
 //!
-//! It plays the box protocol itself and shares no code with the checker or the summary, so that both can be tested
-//! against it. The seats' clocks are skewed, so only the logical order tells what came first.
+//! It plays the box protocol itself and shares no code with the checker or the summary, so both can be tested against
+//! it. The seats' clocks are skewed, so only the logical order tells the first event.
 
 use vicus_trace::{BoxId, BoxInfo, Header, Log, ModelInfo, Outcome, TaskKind, Trace, What};
 
@@ -23,7 +23,7 @@ pub(crate) struct Execution {
     pub(crate) causes: Vec<(Position, Position)>,
 }
 
-/// What a seat is doing.
+/// A seat's activity.
 #[derive(Clone, Copy)]
 enum Doing {
     Nothing,
@@ -34,7 +34,7 @@ enum Doing {
     Sleeping,
 }
 
-/// What travels with a box: the clock and the position of its last event.
+/// The clock and the position of a box's last event, carried with the box.
 #[derive(Clone, Copy, Default)]
 struct Cell {
     touched: Option<(u64, Position)>,
@@ -52,7 +52,7 @@ struct Player {
 }
 
 impl Execution {
-    /// Plays one step for each choice, then lets everything end that has begun.
+    /// Plays one step for each choice, then lets all open parts end.
     pub(crate) fn play(choices: &[(u8, u8, u8)]) -> Execution {
         let mut player = Player {
             logs: (0..SEATS).map(|_| Log::new(100 * (choices.len() + 1))).collect(),

@@ -61,7 +61,7 @@ fn chain(boxes: usize, times: usize, done: &Arc<AtomicUsize>) -> Arc<Model> {
 
 #[test]
 fn a_request_is_over_when_the_boxes_that_asked_have_run_again() {
-    // What happened: the request was over with the last pill, and the boxes that waited in queues were dropped.
+    // The request was once over with the last pill, and the boxes waiting in queues were dropped.
     let done = Arc::new(AtomicUsize::new(0));
     let model = chain(6, 3, &done);
     for seed in 0..100u64 {
@@ -144,7 +144,7 @@ fn a_box_whose_pill_finds_no_room_cleans_up_all_the_same() {
 
 #[test]
 fn a_box_whose_reader_has_closed_after_its_pill_cleans_up_all_the_same() {
-    // What happened: a box all of whose readers had closed was retired, also if it had asked to run again.
+    // A box whose readers had all closed was once retired, even if it had asked to run again.
     let done = Arc::new(AtomicUsize::new(0));
     let closes = || {
         |turn: &mut Turn<'_>| {

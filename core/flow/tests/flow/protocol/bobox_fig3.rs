@@ -1,4 +1,4 @@
-//! The six steps of the Bobox report's Fig. 3, on the queues of four threads that a plan lays out.
+//! The six steps of the Bobox report's Fig. 3, on a plan's queues of four threads.
 //!
 //! The network: the initialization pill starts two boxes, `left` and `right`. `left` has two outputs, each with a
 //! reader, `up` and `down`; `right` has one, read by `end`. We differ: vias are links and no tasks, so the report's
@@ -49,7 +49,7 @@ impl Threads {
         threads
     }
 
-    /// Puts the tasks that the last step activated into queues.
+    /// Puts the tasks activated by the last step into queues.
     fn spawn(&mut self, place: impl Fn(&Plan, &Activation) -> QueueId) {
         for activation in std::mem::take(&mut self.world.queue) {
             let queue = place(&self.plan, &activation);
@@ -57,7 +57,7 @@ impl Threads {
         }
     }
 
-    /// A thread looks for work. Gives the box that it takes, and the rule.
+    /// A thread looks for work. Gives the box taken, and the rule.
     fn take(&mut self, seat: usize) -> (String, u8) {
         let probes = &self.plan.seats[seat].look;
         let found = look(probes, &mut self.cursors[seat], &mut Reach(&mut self.queues)).expect("there is work");
@@ -65,7 +65,7 @@ impl Threads {
         (self.world.queued()[0].trim_start_matches('~').to_owned(), found.rule)
     }
 
-    /// Runs the box that was taken, on that thread.
+    /// Runs the taken box on that thread.
     fn run(&mut self, seat: usize, name: &str) {
         self.world.run(name);
         self.spawn(|plan, activation| plan.seats[seat].place[activation.kind as usize]);
@@ -126,7 +126,7 @@ fn the_six_steps_under_the_reports_own_scheduler() {
     let mut threads = Threads::new("bobox:several=1", &figure());
     // (a) The initialization box is queued.
     assert_eq!(threads.show("stealing of seat0"), ["~initialization"]);
-    // (b), (c) It is invoked and sends the pill; its receivers are queued with the thread that it ran on.
+    // (b), (c) It is invoked and sends the pill; its receivers are queued with its thread.
     assert_eq!(threads.take(0), ("initialization".into(), 2));
     threads.run(0, "initialization");
     assert_eq!(threads.show("stealing of seat0"), ["~left", "~right"]);
@@ -134,9 +134,8 @@ fn the_six_steps_under_the_reports_own_scheduler() {
     assert_eq!(threads.take(1), ("right".into(), 3));
     let right = std::mem::take(&mut threads.world.queue);
     assert_eq!(threads.take(0), ("left".into(), 2));
-    // (e) Both run. `left` sends on two outputs; the activated boxes are queued with the threads that they were
-    // activated on: receivers of rows as immediate tasks, and producers that have more to send where they can be
-    // stolen.
+    // (e) Both run. `left` sends on two outputs; the activated boxes are queued with the activating threads: receivers
+    // of rows as immediate tasks, and producers with more to send in queues open to thieves.
     threads.run(0, "left");
     threads.world.queue = right;
     threads.run(1, "right");
@@ -144,13 +143,13 @@ fn the_six_steps_under_the_reports_own_scheduler() {
     assert_eq!(threads.show("stealing of seat0"), ["~left"]);
     assert_eq!(threads.show("immediate of seat1"), ["end"]);
     assert_eq!(threads.show("stealing of seat1"), ["~right"]);
-    // (f) A third thread comes for work: its first victim is the fourth, which has none, then the first.
+    // (f) A third thread comes for work: its first victim is the fourth, without any, then the first.
     assert_eq!(threads.take(2), ("left".into(), 3));
     threads.run(2, "left");
     assert_eq!(threads.show("stealing of seat0"), [""; 0]);
     assert_eq!(threads.show("immediate of seat0"), ["up", "down"], "queued once, though more has come");
     assert_eq!(threads.show("stealing of seat2"), ["~left"], "from now on it is the third thread's");
-    // The first goes on with the task that it queued last.
+    // The first goes on with its last queued task.
     assert_eq!(threads.take(0), ("down".into(), 1));
 }
 

@@ -1,4 +1,4 @@
-//! A world that is driven by the test: the test decides which task is taken when, and sees the effects of each step.
+//! A world driven by the test: the test picks the next task, and sees the effects of each step.
 
 use std::sync::Arc;
 use vicus_flow::{Activation, Desk, Instance, Model, Running, Sent, World, box_class};
@@ -26,7 +26,7 @@ pub(crate) struct ByHand {
     pub(crate) instance: Arc<Instance>,
     /// The queued tasks; each is taken out when it is run.
     pub(crate) queue: Vec<Activation>,
-    /// The node on which boxes are run from here on.
+    /// The node of all boxes from here on.
     pub(crate) node: NodeId,
     /// Whether the request spreads from here on.
     pub(crate) spreads: bool,
@@ -57,14 +57,14 @@ impl ByHand {
         format!("{}{name}", if activation.kind == Kind::Deferred { "~" } else { "" })
     }
 
-    /// Begins a box that is queued.
+    /// Begins a queued box.
     pub(crate) fn begin(&mut self, name: &str) -> Running {
         let boxes = self.instance.model().boxes();
         let at = self.queue.iter().position(|activation| boxes[activation.index.index()].name() == name);
         let activation = self.queue.remove(at.unwrap_or_else(|| panic!("{name} is queued: {:?}", self.queued())));
         let mut desk = self.desk();
         let running = activation.queued.begin(&mut desk);
-        // Receivers of refused envelopes that are delivered now.
+        // Receivers of refused envelopes, delivered now.
         self.spawn(desk);
         running
     }
@@ -79,7 +79,7 @@ impl ByHand {
         made
     }
 
-    /// The rest of an invocation. Whether user code was run, and which boxes were queued, in the order of queueing.
+    /// The rest of an invocation. Returns whether user code was run, and the queued boxes, in the order of queueing.
     pub(crate) fn end(&mut self, mut running: Running) -> (bool, Vec<String>) {
         let mut desk = self.desk();
         let due = running.is_due();
@@ -101,7 +101,7 @@ impl ByHand {
         sent
     }
 
-    /// The end of the invocation that [`ByHand::run_but_finish`] began.
+    /// The end of the invocation begun by [`ByHand::run_but_finish`].
     pub(crate) fn finish(&mut self, sent: Sent) -> Vec<String> {
         let mut desk = self.desk();
         sent.finish(&mut desk);

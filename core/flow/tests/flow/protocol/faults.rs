@@ -1,4 +1,4 @@
-//! A fault in a box fails its request, with the name of the box that caused it.
+//! A fault in a box fails its request, with the name of the faulty box.
 
 use std::sync::Arc;
 use vicus_flow::{
@@ -37,8 +37,8 @@ fn run(
 
 #[test]
 fn an_envelope_that_does_not_fit_fails_its_sender() {
-    // What happened: in release builds the schema was not checked, and the runtime looked for a missing column, which
-    // ended the thread; a column of another type failed the box that read it.
+    // In release builds the schema was once not checked, and the runtime looked for a missing column: this ended the
+    // thread; a column of another type failed its reader.
     let bad: [(Envelope, &str); 4] = [
         (Envelope::of_rows(Vec::new(), 3), "[]"),
         (Envelope::new([Column::from(vec![1.5f64])]), "[F64]"),
@@ -57,7 +57,7 @@ fn an_envelope_that_does_not_fit_fails_its_sender() {
     }
 }
 
-/// An attachment that panics when it is dropped.
+/// An attachment whose drop panics.
 struct Grumpy;
 
 impl Drop for Grumpy {
@@ -74,7 +74,7 @@ fn grumpy() -> Envelope {
 
 #[test]
 fn a_panic_where_an_envelope_is_dropped_by_the_runtime_fails_its_sender() {
-    // What happened: for a reader that had closed, the runtime dropped the sent envelope outside of its `catch_unwind`.
+    // For a closed reader, the runtime once dropped the sent envelope outside of its `catch_unwind`.
     let closes = |turn: &mut Turn<'_>| -> Result<(), BoxError> {
         turn.close(0);
         turn.send_pill(0);
@@ -107,7 +107,7 @@ fn a_panic_where_an_envelope_is_dropped_by_the_runtime_fails_its_sender() {
     }
 }
 
-/// A panic's payload that panics when it is dropped.
+/// A panic's payload whose drop panics.
 struct Worse;
 
 impl Drop for Worse {
@@ -127,7 +127,7 @@ fn a_panic_whose_message_panics_fails_its_sender() {
 
 #[test]
 fn an_invocation_that_sends_without_end_is_stopped() {
-    // What happened: one invocation could send until the process was killed for its memory.
+    // One invocation could once send until the process was killed for its memory.
     for rows in [1000usize, 0] {
         let act = move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
             turn.take(0);
@@ -161,7 +161,7 @@ fn a_large_envelope_on_each_output_and_a_box_that_asks_are_not_stopped() {
     };
     run(&numbers(), Some(100), act, |_| {}).unwrap();
 
-    // Envelopes that are passed on were in memory before.
+    // Envelopes passed on were in memory before.
     let numbers = numbers();
     let mut net = ModelBuilder::new("union");
     net.outbox_bytes(100);

@@ -1,4 +1,4 @@
-//! The box protocol, step by step, in a world that is driven by hand.
+//! The box protocol, step by step, in a world driven by hand.
 
 mod after_the_pill;
 mod bobox_fig3;

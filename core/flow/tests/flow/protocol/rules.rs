@@ -130,7 +130,7 @@ fn what_the_pill_wakes_and_what_runs_again_or_finds_room_is_deferred_and_what_ge
     assert_eq!(world.finish(left), ["~left"]);
 }
 
-/// A source whose envelopes three boxes read, one in each invocation.
+/// A source with three readers of its envelopes, one in each invocation.
 fn three_readers() -> Arc<Model> {
     let reader = |name: &'static str| {
         let factory = || {
@@ -161,10 +161,10 @@ fn of_several_receivers_the_last_is_next_and_the_others_spread_if_their_request_
     }
     world.spreads = true;
     assert_eq!(world.run("from"), all(&["~from", "~a", "~b", "c"]));
-    // A box that is queued already needs no other queue entry.
+    // A box in a queue needs no other queue entry.
     world.run("b");
     assert_eq!(world.run("from"), all(&["~from", "b"]), "the only one stays with its rows");
-    // A box goes on with the rest of its input where it has just worked.
+    // A box goes on with the rest of its input on its last seat.
     assert_eq!(world.run("a"), all(&["a"]));
 }
 
@@ -184,8 +184,8 @@ fn a_refused_box_is_not_invoked_until_there_is_room() {
 
 #[test]
 fn a_box_that_closes_in_every_invocation_is_not_queued_for_it() {
-    // What happened: closing a closed input counted as consuming. With rows on another input, the box was queued again
-    // after each invocation, for ever, before all other tasks of its seat.
+    // Closing a closed input once counted as consuming. With rows on another input, the box was queued again after each
+    // invocation, for ever, before all other tasks of its seat.
     let mut world = ByHand::with_pills(&two_into(pair(|turn| turn.close(0)), Bound::default()));
     world.run("right");
     assert_eq!(world.run("pair"), (true, vec!["pair".into()]), "closing is consuming, once");
@@ -194,8 +194,8 @@ fn a_box_that_closes_in_every_invocation_is_not_queued_for_it() {
 
 #[test]
 fn a_box_whose_readers_have_all_closed_is_not_invoked_and_closes_its_own_inputs() {
-    // What happened: a box learned it only by sending, and so did its own sender after it. A box that sends seldom ran
-    // on as long as there was input.
+    // A box once learned it only by sending, and so did its own sender after it. A box with rare sends ran on as long
+    // as there was input.
     let acts = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&acts);
     let mut net = ModelBuilder::new("limit");
@@ -229,7 +229,7 @@ fn a_box_whose_readers_have_all_closed_is_not_invoked_and_closes_its_own_inputs(
 
 #[test]
 fn what_operators_hold_is_gone_when_the_request_is_over() {
-    // What happened: operators lived as long as the last handle. A reader of a channel waited for ever for its end.
+    // Operators once lived as long as the last handle. A reader of a channel waited for ever for its end.
     let (sent, received) = mpsc::channel();
     let sink_of = library::sink_operator(move |envelope| Ok(sent.send(envelope)?));
     let mut net = ModelBuilder::new("channel");
@@ -306,7 +306,7 @@ fn a_record_has_the_envelopes_that_a_box_keeps() {
 
 #[test]
 fn a_panic_in_an_operators_drop_fails_its_request() {
-    // What happened: it ended the worker that dropped the instance, and every other request hung.
+    // It once ended the worker that dropped the instance, and every other request hung.
     struct Bad;
     impl Drop for Bad {
         fn drop(&mut self) {
