@@ -107,7 +107,7 @@ impl Recovered {
                     Ok((recovered, _)) if recovered.broken.is_some() && recovered.broken != broken => {
                         broken = recovered.broken;
                     }
-                    // The same for a frame in the course of writing. A busy writer writes another one the next time.
+                    // The same for a frame being written. A busy writer writes another one the next time.
                     Ok((recovered, _)) if recovered.torn.is_some() && torn.is_none() => torn = recovered.torn,
                     Ok((recovered, _)) => {
                         let is_same = recovered.torn == torn;

@@ -121,8 +121,8 @@ impl Bundle {
         Bundle::of_blocks(scratch, BLOCK)
     }
 
-    /// A bundle with runs in blocks of `block` bytes. Each run in the course of writing or reading has one block in
-    /// memory. Panics if a block has no bytes.
+    /// A bundle with runs in blocks of `block` bytes. Each run being written or read has one block in memory. Panics if
+    /// a block has no bytes.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -206,7 +206,7 @@ impl Place {
     }
 }
 
-/// A run in the course of writing. At most a block of it is in memory.
+/// A run being written. At most a block of it is in memory.
 pub struct Writing {
     place: Place,
     /// How many bytes a block has.

@@ -26,7 +26,7 @@ const VALUE: usize = 8;
 /// More rows than there are addresses.
 const BEYOND: NoMemory = NoMemory { bytes: u64::MAX };
 
-/// The columns of an envelope in the making, if need be by several invocations.
+/// The columns of an envelope that is being filled, if need be by several invocations.
 ///
 /// ```
 /// use vicus_flow::{Envelope, EnvelopeBuilder, Schema, Turn, Type};

@@ -5,7 +5,7 @@ use crate::column::TOO_MUCH_TEXT;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-/// A column in the making, up to its room. Appending more panics.
+/// A column being filled, up to its room. Appending more panics.
 #[derive(Debug)]
 pub struct Room<'a, T> {
     /// Invariant: the first `len` of them have a value.
@@ -110,7 +110,7 @@ impl<T: Copy> Room<'_, T> {
     }
 }
 
-/// A column of texts (`str`) or strings of bytes (`[u8]`) in the making, up to its room for rows and for bytes.
+/// A column of texts (`str`) or strings of bytes (`[u8]`) being filled, up to its room for rows and for bytes.
 /// Appending more panics.
 #[derive(Debug)]
 pub struct TextRoom<'a, S: ?Sized> {

@@ -376,7 +376,7 @@ impl Atlas {
         }
     }
 
-    /// Gives back the addresses of a range outside the map.
+    /// Gives back the addresses of a range that has left the map.
     pub(crate) fn give_back(&self, entry: &Entry) {
         self.with(|state| state.used.give(entry.first, entry.slots));
     }

@@ -38,7 +38,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vicus_topology::LocationId;
 
-/// The subject of a policy's decision.
+/// The request a policy decides about.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
     /// How many units the allocation has; the last one may be used in part.

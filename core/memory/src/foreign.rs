@@ -10,7 +10,7 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicUsize;
 
-/// The way of blocks back to their heap.
+/// How freed blocks go back to their heap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Foreign {
     /// A recollection bin for each ordered pair of heaps (Falt et al. §5.1).

@@ -16,7 +16,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use vicus_topology::{NodeId, Topology};
 
-/// The cut, the place and the keeping of memory. The defaults are those of Falt et al. §5 if they have one.
+/// How memory is cut, placed and kept. The defaults are those of Falt et al. §5, if the paper has one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemoryOptions {
     /// Bytes of a superblock: from 1 MiB, a multiple of 64 KiB. 10 MiB.
@@ -31,9 +31,9 @@ pub struct MemoryOptions {
     pub distribution: Distribution,
     /// The block sizes heaps serve; larger blocks are mapped.
     pub series: Series,
-    /// The answer of a full node.
+    /// The behaviour when a node is full.
     pub when_full: WhenFull,
-    /// The way of blocks back to their heap.
+    /// How freed blocks go back to their heap.
     pub foreign: Foreign,
     /// The largest number of heaps at a time. 256.
     pub heaps: usize,

@@ -9,7 +9,7 @@ use std::fmt;
 use std::ptr::NonNull;
 use vicus_topology::NodeId;
 
-/// The answer to a request for a page of a full node.
+/// The behaviour when a node has no page left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum WhenFull {
     /// The nearest node with a page gives it, and this is counted.

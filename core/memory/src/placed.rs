@@ -192,8 +192,8 @@ impl Placing {
         (making, self.atlas.get().map(Atlas::lock))
     }
 
-    /// Whether each node has room for its part, if the memory is strict: a part may have room where all of them
-    /// together have none.
+    /// Whether each node has room for its part, if the memory is strict: single runs may fit while all of them together
+    /// do not.
     fn has_room(&self, plan: &PlacePlan) -> Result<(), PlaceError> {
         if self.when_full == WhenFull::Preferred {
             return Ok(());

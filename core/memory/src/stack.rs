@@ -1,4 +1,4 @@
-//! The shared part of a pool's threads: a lock-free stack of numbers, and the rest of a block to cut slots from.
+//! The state shared by a pool's threads: a lock-free stack of numbers, and the rest of a block to cut slots from.
 //!
 //! Treiber's stack ("Systems Programming: Coping with Parallelism", IBM 1986), of numbers instead of pointers, so the
 //! head has room for 32 bits changed by every pop: a thread asleep between its look at the head and its exchange errs

@@ -19,10 +19,10 @@ pub struct Dealing {
     /// node, wherever its bytes lie: requests then fill the machine, and caches have each request's recent data.
     /// `None`: never.
     pub crowd: Option<u32>,
-    /// Applies to the tasks with more bytes than this spawned by one task: to the first ones, up to this number, and to
-    /// all if the spawner has more bytes itself. They are dealt only if 80 percent of their bytes lie at one
-    /// destination: such a spawner is taken to divide its work, so its tasks use its own recent data. `None` deals them
-    /// like all others.
+    /// Up to this number of the first tasks spawned by one task, each larger than [`Dealing::more_bytes_than`], are
+    /// dealt only if 80 percent of their bytes lie at their destination. The same holds for all of them if the spawner
+    /// is as large itself. Such a spawner is taken to divide its work, so its tasks use its own recent data. `None`
+    /// deals them like all others.
     pub fan: Option<u32>,
     /// Locations whose bytes cost at most this many percent more than the cheapest are as good as the cheapest: the
     /// task goes to the one that got the fewest bytes from the spawner's seat. Exceptions: 80 percent of the task's

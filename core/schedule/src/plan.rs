@@ -218,8 +218,8 @@ pub enum Take {
     /// From the second oldest request the task put first; from the only request if there is no second. One atomic step.
     OldestOfSecondOldestRequest,
     /// The task at this end from the request behind the one served last in this way. A round ends behind the youngest
-    /// request at its beginning, and a new one begins with the oldest. So a request waits for at most one task of each
-    /// other one, except in its first round, which it joins under way. In a deque, the task at that end.
+    /// request at its beginning, and a new one begins with the oldest. So after the rest of the round it arrives in, a
+    /// request waits for at most one task of each other one. In a deque, the task at that end.
     InTurn(End),
     /// Up to this number from one end; the first is run, the others go to the probe's `rest_to`.
     Several(End, u16),

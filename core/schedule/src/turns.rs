@@ -8,9 +8,9 @@
 //! hundreds, come first in that order: turns that find nothing are at most as many as turns that find a task. While one
 //! request runs alone there are no turns.
 //!
-//! Two kinds of tasks have no request's turn. Suspended ones that have to go on have every second of the turns outside
-//! the strategy, as long as there are any. And a request's turn begins with one task out of queues hidden behind the
-//! seat's own.
+//! No request's turn would find two kinds of tasks. Suspended ones that have to go on have every second of the turns
+//! outside the strategy, as long as there are any. And a request's turn begins with one task out of queues hidden
+//! behind the seat's own.
 //!
 //! A front goes before both ([`Plan::with_front`](crate::Plan::with_front)); after [`FRONT_TURN_NS`] of it, it rests
 //! for a turn.

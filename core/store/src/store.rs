@@ -482,7 +482,7 @@ impl Store {
     }
 
     /// Stages a record that looks at nothing, for [`Store::land`]; if another caller has the turn to change data,
-    /// behind that caller's record.
+    /// behind that caller's changes.
     pub(crate) fn hand_in(&self, record: Vec<u8>) -> Result<Arc<Waiter>, CommitError> {
         let mut state = lock(&self.state);
         let (staged, waiter) = state.staging.begin(record);

@@ -139,7 +139,7 @@ impl Form {
     }
 }
 
-/// A segment in the course of writing.
+/// A segment being written.
 #[derive(Debug)]
 pub(super) struct Writing {
     pub(super) file: Arc<dyn File>,

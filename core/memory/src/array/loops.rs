@@ -1,8 +1,8 @@
 //! Loops over arrays that read more than their own elements: around them, as a stencil does, or in other arrays.
 //!
-//! Wheeler et al. (see [`super`]), §6, name both as tasks of a distributed array: borders of segments at those of the
-//! stencil's blocks ([`ArrayOptions::block`](crate::ArrayOptions::block)), and the node to run an operation on whose
-//! operands lie on different nodes. Here it runs on the node of most of their bytes.
+//! Wheeler et al. (see [`super`]), §6, name both as things a distributed array should know: borders of segments at
+//! those of the stencil's blocks ([`ArrayOptions::block`](crate::ArrayOptions::block)), and the node to run an
+//! operation on whose operands lie on different nodes. Here it runs on the node of most of their bytes.
 
 use super::DistArray;
 use std::cmp::Reverse;
@@ -14,7 +14,7 @@ use vicus_topology::NodeId;
 pub struct Stencil {
     /// The indices of the computed elements.
     pub own: Range<usize>,
-    /// The indices of the elements read: its own, and the present ones around them.
+    /// The indices of the elements read: its own, and the existing ones around them.
     pub reads: Range<usize>,
     /// The node of its own elements.
     pub node: NodeId,
@@ -178,7 +178,7 @@ mod tests {
         // The rows that begin in a page: at 0, 800, ..., 4,000 in the first; from 4,800 in the second.
         assert_eq!(own[..3], [0..600, 600..1100, 1100..1600]);
         assert_eq!(rows.segment_of(599), 0, "the row began there");
-        // If few whole rows fill pages, segments are a little larger, and no row lies on two nodes.
+        // If a few whole rows fill pages exactly, segments are a little larger, and no row lies on two nodes.
         let even: DistArray<f64> = DistArray::zeroed(&memory, 50_000, blocks(Pattern::Stripes, 16, 768)).unwrap();
         assert_eq!(even.segment_bytes(), 18 * 4096, "three pages have two rows of 6,144 bytes");
         assert!(even.stencil(768).all(|piece| piece.own.start * 8 % 4096 == 0));

@@ -1,7 +1,7 @@
 //! Matrices in arrays: the index of each element, and loops over tiles, each on the node of most of its bytes.
 //!
-//! Wheeler et al. (see [`super`]), §6, name stencils of more dimensions, matrices and their combinations as tasks of a
-//! distributed array. Here a matrix is cut into tiles, no segment begins or ends within one
+//! Wheeler et al. (see [`super`]), §6, name stencils of more dimensions, matrices and their combinations as things a
+//! distributed array should know. Here a matrix is cut into tiles, no segment begins or ends within one
 //! ([`ArrayOptions::block`](crate::ArrayOptions::block)), and a loop over several matrices has a piece for each tile.
 
 use super::Operand;
@@ -193,7 +193,7 @@ pub struct Tile {
     pub rows: Range<usize>,
     /// See `rows`.
     pub columns: Range<usize>,
-    /// The rows and columns read: its own, and the present ones around them.
+    /// The rows and columns read: its own, and the existing ones around them.
     pub reads_rows: Range<usize>,
     /// See `reads_rows`.
     pub reads_columns: Range<usize>,

@@ -212,7 +212,7 @@ impl Magazine {
         self.node().number
     }
 
-    /// Takes it, and leaves a magazine behind for no further use.
+    /// Takes it, and leaves an unusable magazine behind.
     pub(super) fn take(&mut self) -> Magazine {
         Magazine { node: self.node, items: self.items, count: self.count, room: self.room }
     }

@@ -11,8 +11,9 @@
 //!   arrives meanwhile is served at once.
 //!
 //! We differ: a [`super::Consumer`] first goes on at its last source, for a while; a [`super::Burst`] claims slots for
-//! many pushes at once; a consumer that finds nothing can sleep, and each push with a sleeper wakes the nearest; the
-//! queue can be closed; and the caller names its location, while the published queue takes it from the running thread.
+//! many pushes at once; a consumer that finds nothing can sleep, and each push that finds a sleeper wakes the nearest;
+//! the queue can be closed; and the caller names its location, while the published queue takes it from the running
+//! thread.
 //!
 //! **Sleep.** A consumer registers, looks everywhere once more, and sleeps. A push puts its element in, then looks for
 //! a registered consumer. Both are sequentially consistent: either the push sees the sleeper, or the sleeper's look

@@ -115,8 +115,8 @@ impl<T> TaskGraph<T> {
         unspawned
     }
 
-    /// A node with this content, in the memory of a spare node without other references. The thread here usually made
-    /// that memory, and another thread may have dropped it: allocation and release would each cost a lock of the
+    /// A node with this content, in the memory of a spare node without other references. As a rule this thread made
+    /// that memory, and another one may have dropped it: a new allocation would cost both threads a lock of the
     /// allocator.
     fn node(&mut self, content: TaskNode<T>) -> Arc<TaskNode<T>> {
         if let Some(mut spare) = self.spare.pop_front()
@@ -144,7 +144,7 @@ impl<T> TaskGraph<T> {
 }
 
 impl<T> Drop for TaskGraph<T> {
-    /// Tasks in the lists of unfinished tasks are not counted as references: those nodes stay.
+    /// The lists of unfinished tasks have other nodes without a reference: those nodes stay.
     fn drop(&mut self) {
         self.nodes.drain(..).filter(|node| !node.is_over()).for_each(mem::forget);
     }
@@ -272,7 +272,7 @@ struct Successors<T> {
     more: AtomicPtr<More<T>>,
 }
 
-/// Stencils and factorisations have few successors. Models have fewer still, so that blocks are made.
+/// A task of a stencil or a factorisation has few successors. In models the limit is 1, so blocks are made.
 const FEW: usize = if cfg!(loom) { 1 } else { 6 };
 
 /// No number of successors.

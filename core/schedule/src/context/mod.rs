@@ -388,7 +388,7 @@ impl Context {
         }
     }
 
-    /// Hands a panic up to the next waiting context, because the owner did not wait itself.
+    /// Hands a panic up to the context that waits for the owner, because the owner did not wait itself.
     fn hand_panic_up(&self) {
         if let Some(panic) = self.take_panic() {
             #[expect(unsafe_code, reason = "follows a pointer")]
