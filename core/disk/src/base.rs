@@ -434,7 +434,7 @@ impl Section {
     /// A page is not as it was written.
     ///
     /// # Panics
-    /// The section ends before.
+    /// The section ends before the range does.
     #[inline]
     pub fn bytes(&self, range: Range<usize>) -> Result<&[u8], Box<Damage>> {
         assert!(range.start <= range.end && range.end <= self.len(), "{range:?} of {} bytes", self.len());
@@ -449,7 +449,7 @@ impl Section {
     /// A page is not as it was written.
     ///
     /// # Panics
-    /// The section ends before.
+    /// The section ends before the range does.
     #[inline]
     pub fn words(&self, range: Range<usize>) -> Result<&[u64], Box<Damage>> {
         self.bytes(range.start * 8..range.end * 8).map(as_words)

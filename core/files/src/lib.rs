@@ -159,7 +159,7 @@ pub trait File: fmt::Debug + Send + Sync {
     /// Fills all of `into` with the bytes at `offset`.
     ///
     /// # Errors
-    /// The file ends before ([`FileError::is_short`]), or the system refuses.
+    /// The file ends before these bytes do ([`FileError::is_short`]), or the system refuses.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), FileError>;
 
     /// Writes all of `bytes` at `offset`; a shorter file becomes longer.

@@ -78,7 +78,7 @@ impl BoxModel {
         BoxModel { type_name: type_name.into(), inputs, outputs, factory }
     }
 
-    /// An operator of this type, for a request with its own.
+    /// An operator of this type, for a request that brings its own operator.
     pub fn operator(&self) -> std::boxed::Box<dyn Operator> {
         (self.factory)()
     }

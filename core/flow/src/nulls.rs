@@ -57,7 +57,7 @@ pub(crate) struct Nulls {
     /// The bit of the first row.
     pub(crate) first: usize,
     pub(crate) rows: usize,
-    /// Invariant: the number of the rows' bits of 0, itself not 0.
+    /// Invariant: the number of 0 bits among the rows' bits, and it is not 0.
     pub(crate) count: usize,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::Type;
 
-/// The types of columns, and their nulls, present or allowed. Or [`MORE`], beyond its number of columns.
+/// The types of columns, and their nulls, present or allowed. Or [`MORE`], if there are more columns than fit.
 ///
 /// Five bits for each column, the last one's lowest: the type, counted from 1, and above it the null bit. No column
 /// is 0.

@@ -51,7 +51,7 @@ pub(crate) unsafe fn checksum<W: World, T: Element + Into<f64>>(world: &W, array
 }
 
 /// About `number * times`, but at least one and at most a million millions. No machine has room for more, and callers
-/// multiply the result by the size of a block without an overflow.
+/// multiply the result by the size of a block: this product must not overflow.
 pub(crate) fn scaled(number: usize, times: f64) -> usize {
     (number as f64 * times).round().clamp(1.0, 1e12) as usize
 }

@@ -162,7 +162,7 @@ pub struct SeatPlan {
     pub affinity: Vec<PuId>,
     /// The pool it sleeps in.
     pub pool: PoolId,
-    /// A slot without a thread until another seat of the pool declares a block.
+    /// A slot without a thread until another seat of the pool declares that it blocks.
     pub spare: bool,
     /// Whether no other seat of the plan, apart from spare ones, is on the same processor of the system: a description
     /// may have several PUs for one.

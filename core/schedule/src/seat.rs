@@ -98,7 +98,7 @@ pub struct Seat<T> {
     pub(crate) kept: Vec<T>,
     /// Suspended tasks that have to go on, if there are any.
     resumed: Resumed<T>,
-    /// The tasks waiting on its stack: each with the request allowed to run meanwhile, or `None` for any.
+    /// The tasks waiting on its stack: each with the request whose tasks may run meanwhile, or `None` for any.
     waits: Vec<Option<RequestId>>,
     /// How many tasks run on its stack on top of spawners that found no room for them.
     helping: u32,

@@ -5,8 +5,8 @@ use crate::{Dealing, Idle, Plan, PoolId, Probe, QueueId, RULES, Robber, SeatPlan
 impl Plan {
     /// Panics with the broken fact if a task put somewhere by this plan could stay there for ever: a wake ring is empty
     /// or names no seat with a thread; a seat is woken by a push to a queue it does not take from; an awaited task lies
-    /// in a queue outside the waiting seat's looks, and all seats that look there may wait, too; a place, an entry or a
-    /// dealt home has no queue; only the owner may push to a home's queue, or to one that is dealt to in turn; a pool
+    /// in a queue outside the waiting seat's looks, and all seats with a look there may wait, too; a place, an entry or
+    /// a dealt home has no queue; only the owner may push to a home's queue, or to one that is dealt to in turn; a pool
     /// has only spare seats; a pool does not take from its queue of warm tasks; a plan with unbound threads binds one;
     /// a seat waits for a queue to become long, and sleeps without a push that wakes it; a token could be left without
     /// a task. It also panics if worlds do not count a rule's number.

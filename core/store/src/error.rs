@@ -27,8 +27,8 @@ pub enum StoreError {
     NotPublished(NotPublished),
     /// There is not enough memory.
     NoMemory(NoMemory),
-    /// A change goes beyond a limit for reading it again: a triple term has too many levels, say. Nothing of its
-    /// transaction happens, and the store goes on.
+    /// A change exceeds a limit of the reader, and the store could not be opened again: a triple term has too many
+    /// levels, say. Nothing of its transaction happens, and the store goes on.
     NotKept(
         /// The limit.
         &'static str,

@@ -15,7 +15,8 @@
 //! sync fails, all staged transactions are refused, and so is the open one, because it was built on them.
 //!
 //! **A record is complete in itself**: it names terms by their kinds and keys, since ids change with each base. So the
-//! log can be read on top of any base that includes less than it, after a crash with either of two manifests.
+//! log can be read on top of any base that includes less than it, with either of the two manifests a crash may bring
+//! back.
 //!
 //! Nothing here blocks a thread by itself: how a caller waits for its turn is the world's business ([`Waiting`]).
 

@@ -275,8 +275,8 @@ impl<'a> Transaction<'a> {
     /// transactions.
     ///
     /// # Errors
-    /// The changes are not made, because the commit or an earlier change failed; or it is [in
-    /// doubt](CommitError::in_doubt) whether they are.
+    /// The changes are not made, because the commit or an earlier change failed; or the commit is
+    /// [in doubt](CommitError::in_doubt).
     pub fn commit(mut self) -> Result<Committed, CommitError> {
         let snapshot = self.snapshot()?;
         // Terms may have been looked for in vain in lost bytes, and their quads left out.

@@ -67,7 +67,7 @@ impl Numbers {
     }
 }
 
-/// The caller with the turn; it ends when dropped.
+/// A caller's turn; it ends when this value is dropped.
 pub(crate) struct Turn<'a> {
     turns: &'a Turns,
     waiting: &'a dyn Waiting,
@@ -92,7 +92,7 @@ impl Turns {
         Turn { turns: self, waiting }
     }
 
-    /// Waits for the caller's turn, and asks now and then whether to go on waiting; else returns that error.
+    /// Waits for the caller's turn, and asks now and then whether to go on waiting; if not, returns the answer's error.
     pub(crate) fn wait_asking<'a, E>(
         &'a self,
         waiting: &'a dyn Waiting,

@@ -36,8 +36,8 @@ impl Trace {
 impl Trace {
     /// All events by time, for people. If an event's clock runs behind its cause's, the event and all later ones of its
     /// seat count from the cause's time on, so causes come before effects as far as the events tell the causes.
-    /// [`Trace::merged`] does not need synchronised clocks, but puts a seat with a fast logical clock after all others,
-    /// at any time. Takes a pass over the merged events and a sort.
+    /// [`Trace::merged`] does not need synchronised clocks, but puts a seat whose logical clock is ahead after all
+    /// others, at any time. Takes a pass over the merged events and a sort.
     ///
     /// ```
     /// use vicus_trace::{Header, Log, Trace, What};
@@ -161,8 +161,8 @@ mod tests {
         shown
     }
 
-    /// Of 19,742 events, 15,253 once came after a later one, by up to 673 ms. A seat with many observations has a fast
-    /// clock, and its events came after simultaneous events of others.
+    /// Of 19,742 events, 15,253 once came after a later one, by up to 673 ms. A seat with many observations has a clock
+    /// that is ahead, and its events came after simultaneous events of others.
     #[test]
     fn a_seat_that_has_done_much_does_not_stand_behind_all_others() {
         let (mut busy, mut lazy) = (Log::new(1000), Log::new(10));
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(shown(vec![first, second]), [(1, 5), (0, 100), (1, 7), (1, 9), (1, 120), (0, 130)]);
     }
 
-    /// A fast clock does not jump when it observes another one, so the events themselves have to tell.
+    /// A clock that is ahead does not jump when it observes another one, so the events themselves have to tell.
     #[test]
     fn what_is_taken_resumed_or_over_comes_after_what_it_needs() {
         let refused = What::Refused { who: WHO, output: 2 };

@@ -3,9 +3,8 @@
 use crate::{Attachment, BoxError, BoxModel, Envelope, EnvelopeBuilder, Grow, Operator, Schema, Turn};
 use std::cmp::Ordering;
 
-/// Merges `inputs` streams, each sorted by `compare`, an order of a row of one envelope and a row of another:
-/// [`order_by`](super::order_by) makes such a function for columns of any types. Equal rows come in the order of
-/// inputs.
+/// Merges `inputs` streams, each sorted by `compare`. This function orders a row of one envelope and a row of another;
+/// [`order_by`](super::order_by) makes one for columns of any types. Equal rows come in the order of inputs.
 ///
 /// It waits for each input that has not ended. So it must not close a diamond, unless the streams come from boxes that
 /// take their whole input before they send anything, as sorts do: then no box above them waits any more.

@@ -1,11 +1,11 @@
 //! The locality-aware scheduler.
 //!
 //! Falt, Kruliš, Bednárek, Yaghob, Zavoral, "Towards Efficient Locality Aware Parallel Data Stream Processing", §4. We
-//! differ: a thread with a PU of its own stays there, because Linux may long leave two threads that wake one another on
-//! the same one (`pin=group` is the paper's way); immediate queues belong to seats, and not to the PU a thread happens
-//! to be on (see [`SeatPlan`]); at equal distance a seat starts with the neighbour after itself, so thieves spread; and
-//! a task with its data on another node is deferred to a group there, while the paper's scheduler does not know the
-//! place of data.
+//! differ: a thread with a PU of its own stays there, because Linux may leave two threads that wake one another on the
+//! same PU for long (`pin=group` is the paper's way); immediate queues belong to seats, and not to the PU a thread
+//! happens to be on (see [`SeatPlan`]); at equal distance a seat starts with the neighbour after itself, so thieves
+//! spread; and a task with its data on another node is deferred to a group there, while the paper's scheduler does not
+//! know the place of data.
 //!
 //! The rules for immediate tasks are those of boxes: a request's first boxes are deferred, so each request begins on
 //! another node, and rule 5 keeps its further boxes on that node. A program's own tasks begin on one seat, and with

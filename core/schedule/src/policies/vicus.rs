@@ -5,13 +5,13 @@
 //! cost, and far seats leave it there unless it would wait for long. From vicinity scheduling: on a chip with one node
 //! and caches at different distances, these home caches take the place of nodes.
 //!
-//! The price is new. A task behind `n` others in a queue with `c` cores begins after about `n / c` tasks. Far away it
-//! could begin at once, and would wait for each of its bytes longer, by the ratio of the distances. If a share `m` of
-//! its time is memory's, it takes `m * (ratio - 1)` longer there. So a far seat takes a task of a home once `n / c` is
-//! more than this, or more than 1: then the task is not even among the next ones there. Footprint scheduling uses the
-//! rank of the distance instead: 1 for the nearest node, whether its memory is a tenth or three times as far. And it
-//! deals footprints above a share of the last-level cache; here the limit is a core's own cache, since from some tens
-//! of kilobytes on, far bytes cost more than a theft does.
+//! The price of distance is new. A task behind `n` others in a queue with `c` cores begins after about `n / c` tasks.
+//! Far away it could begin at once, and would wait for each of its bytes longer, by the ratio of the distances. If a
+//! share `m` of its time is memory's, it takes `m * (ratio - 1)` longer there. So a far seat takes a task of a home
+//! once `n / c` is more than this, or more than 1: then the task is not even among the next ones there. Footprint
+//! scheduling uses the rank of the distance instead: 1 for the nearest node, whether its memory is a tenth or three
+//! times as far. And it deals footprints above a share of the last-level cache; here the limit is a core's own cache,
+//! since from some tens of kilobytes on, far bytes cost more than a theft does.
 //!
 //! Nor is a task kept on a node for its kind alone: when nothing else is left, a seat takes immediate tasks from afar,
 //! too. LAS leaves them on their node, so an eighth of the seats works on a tree of tasks that begins on one node of

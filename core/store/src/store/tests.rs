@@ -133,7 +133,7 @@ fn what_is_applied_while_a_flight_is_on_its_way_is_durable_with_its_own() {
 
         disk.fail_after(operations, Failure::PowerLoss);
         let outcome = store.land(&others[1]);
-        // A write and a sync are all operations.
+        // A write and a sync are its only operations.
         assert_eq!(outcome.is_ok(), operations == 2, "{outcome:?}");
         assert_eq!(store.snapshot().len(), if outcome.is_ok() { 3 } else { 1 });
         drop(store);
