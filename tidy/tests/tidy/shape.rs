@@ -66,7 +66,7 @@ fn lines_fit_the_width() {
     let mut files = sources();
     files.retain(|source| source.path.ends_with(".rs"));
     let broken: Vec<String> = files.iter().flat_map(too_wide).collect();
-    assert_ceiling("no line of code or comment beyond 120 columns", 4459, &broken);
+    assert_ceiling("no line of code or comment beyond 120 columns", 2450, &broken);
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn relative_words(source: &Source) -> (usize, usize) {
 #[test]
 fn sentences_are_read_once() {
     // In hundredths; the aim is 30.
-    for (floor, ceiling) in [("core/", 47), ("worlds/", 60), ("doors/", 55)] {
+    for (floor, ceiling) in [("core/", 47), ("worlds/", 60), ("doors/", 30)] {
         let mut files = crate_files();
         files.retain(|source| source.path.starts_with(floor));
         let counts = files.iter().map(relative_words);
@@ -178,7 +178,7 @@ fn late_subjects(source: &Source) -> Vec<String> {
 #[test]
 fn documentation_begins_with_its_subject() {
     let broken: Vec<String> = crate_files().iter().flat_map(late_subjects).collect();
-    assert_ceiling("no documentation begins with What, Of, It, The same, As", 1284, &broken);
+    assert_ceiling("no documentation begins with What, Of, It, The same, As", 647, &broken);
 }
 
 #[test]
