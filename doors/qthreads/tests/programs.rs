@@ -620,6 +620,7 @@ fn sanitizers_are_told_of_switches() {
 
 /// `./dev install`, below a folder whose name has a space; then programs find it by pkg-config and by CMake.
 #[test]
+#[cfg_attr(debug_assertions, ignore = "the same in every build; the optimised one has it")]
 fn what_is_installed_is_found() {
     let is_there = |command: &str| Command::new(command).arg("--version").output().is_ok();
     let (prefix, from, build) = (folder().join("in stalled"), folder().join("from"), folder().join("cmake"));
@@ -690,6 +691,7 @@ fn header_names() -> Vec<String> {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "the same in every build; the optimised one has it")]
 fn each_header_compiles_alone() {
     for name in header_names() {
         let text = format!("#include <{name}>\n#include <{name}>\n");

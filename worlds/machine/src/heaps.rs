@@ -204,7 +204,7 @@ fn addresses(bytes: impl Iterator<Item = u64> + Clone, nodes: usize, left: Optio
 }
 
 /// How many more addresses the process may have; `None` if there is no limit.
-fn addresses_left() -> Option<u64> {
+pub(crate) fn addresses_left() -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     #[expect(unsafe_code, reason = "std does not know limits")]
     // SAFETY: the kernel fills the value.

@@ -11,6 +11,7 @@ use vicus_topology::NodeId;
 static ALLOCATOR: Allocator = Allocator::new();
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "times of the system; the optimised build has it")]
 fn what_is_freed_while_all_seats_sleep_goes_back() {
     let quickly = Defaults { decay_ms: Some(Ok(100)), ..Defaults::default() };
     let runtime = Runtime::builder().threads(2).quiet().defaults(quickly).start();
