@@ -1,8 +1,8 @@
-//! The memory of this process, and the heap that each thread has of it.
+//! The memory of this process, and each thread's heap in it.
 //!
 //! One [`Memory`] serves the whole process, as one address has one owner. The first runtime installs it, since it knows
 //! the machine; until then nothing here costs anything. A thread gets its heap with its first block: on its seat's node
-//! if it sits on a seat that keeps it there, else on the node where it runs at that moment.
+//! if its seat keeps it there, else on the node it runs on at the moment.
 
 use crate::defaults::{Defaults, said};
 use crate::lookout::{Duty, Lookout};
@@ -21,35 +21,36 @@ use vicus_os::pages::{SystemPages, nodes_online, prefer_node, refused};
 use vicus_schedule::PoolId;
 use vicus_topology::{NodeId, Topology};
 
-/// What all threads share.
+/// The state shared by all threads.
 pub(crate) struct Process {
     pub(crate) memory: Arc<Memory>,
     /// Whether an [`crate::Allocator`] and envelopes may take blocks from it.
     pub(crate) serves_all: bool,
     /// The system's numbers of the memory's nodes.
     numbers: Vec<u32>,
-    /// By the system's number of a CPU, the node that it is near.
+    /// By the system's number of a CPU, its nearest node.
     near: Vec<NodeId>,
     began: Instant,
-    /// The tick that was told last.
+    /// The last told tick.
     told: AtomicU64,
-    /// A tick of [`Memory::tick`], in milliseconds: what waits is given back after [`MemoryOptions::decay_ticks`] of them.
+    /// A tick of [`Memory::tick`], in milliseconds: unused memory is given back after [`MemoryOptions::decay_ticks`] of
+    /// them.
     tick_ms: u64,
-    /// On lines of its own: each free reads it, and seats that work write what is beside it.
+    /// On lines of its own: each free reads it, and working seats write the fields beside it.
     lookout: Padded<Lookout>,
 }
 
 static PROCESS: OnceLock<Process> = OnceLock::new();
 
-/// What waits unused is given back after so many milliseconds, if nothing else is said.
+/// Default time in milliseconds after which unused memory is given back.
 const DECAY_MS: u64 = 10_000;
 
-/// As many heaps as no program has threads that move data: a heap more costs a mailbox.
+/// Number of heaps, above any program's number of threads that move data: an additional heap costs a mailbox.
 const HEAPS: usize = 1024;
 
-/// Of a node's memory this part may wait for reuse, as superblocks, and the same again as mapped blocks. A query's tables
-/// are freed at its end and wanted again by the next one, and fresh pages cost more than what is done with them. What is
-/// freed while all seats sleep may wait up to four times as much ([`Memory::give_back`]).
+/// This part of a node's memory may wait for reuse, as superblocks, and the same again as mapped blocks. A query's
+/// tables are freed at its end and wanted again by the next query, and fresh pages cost more than the work on them.
+/// Memory freed while all seats sleep may wait up to four times as much ([`Memory::give_back`]).
 const WAITING_PART: u64 = 16;
 
 /// The memory of this process, if a runtime has installed it.
@@ -58,8 +59,8 @@ pub(crate) fn process() -> Option<&'static Process> {
     PROCESS.get()
 }
 
-/// The memory for a runtime on a machine: the process's, which the first one installs. `None` is no addresses for it. What
-/// could not be done goes to `warnings`.
+/// The memory for a runtime on a machine: the process's, installed by the first runtime. `None`: there are no addresses
+/// for it. Features that could not be used go to `warnings`.
 pub(crate) fn memory_for(
     topology: &Topology,
     chosen: Option<MemoryOptions>,
@@ -71,8 +72,8 @@ pub(crate) fn memory_for(
     if let Some(other) = elsewhere {
         warnings.push(format!("memory lies where it is touched first: this machine has no node {other}"));
     }
-    // A machine that is only described, or described otherwise than the one whose memory the process has: its memory is
-    // used only through the runtime's own methods.
+    // A machine that is only described, or described differently from the machine of the process's memory: its memory
+    // is used only through the runtime's own methods.
     let is_another = elsewhere.is_some() || PROCESS.get().is_some_and(|process| process.numbers != numbers);
     let has_memory = PROCESS.get().is_some();
     let wanted = chosen.clone();
@@ -82,7 +83,7 @@ pub(crate) fn memory_for(
         false => install(topology, numbers, options, defaults, warnings).map(|process| Arc::clone(&process.memory)),
     };
     if let (Some(wanted), true, Ok(memory)) = (wanted, has_memory && !is_another, &memory) {
-        // What it reserves depends on the addresses that there were.
+        // The reserved size depends on the available addresses.
         let same = MemoryOptions { range_bytes: memory.options().range_bytes, ..wanted };
         if same != *memory.options() {
             warnings.push("the process has its memory already: options for it have no effect".to_owned());
@@ -90,7 +91,8 @@ pub(crate) fn memory_for(
     }
     let memory = memory.map_err(|warning| warnings.push(warning)).ok()?;
     warnings.extend(refused(topology.nodes.len()));
-    // With one node there is nothing to place; and that a node has no memory, or none for this process, is as it should be.
+    // With one node there is nothing to place; and a node without memory, or without any for this process, is a normal
+    // case.
     if topology.nodes.len() > 1
         && let Some(refusal @ PageError::Refused(_)) = memory.placing_refused()
     {
@@ -99,8 +101,8 @@ pub(crate) fn memory_for(
     Some(memory)
 }
 
-/// The memory of this process: the one that there is, or one that is installed now, as the first runtime would with these defaults. `None` is
-/// no addresses for it. Behind it, what could not be done.
+/// The memory of this process: the existing one, or one installed now, as the first runtime would with these defaults.
+/// `None`: there are no addresses for it. The second part lists the features that could not be used.
 ///
 /// ```
 /// use vicus_machine::{Defaults, Runtime, process_memory};
@@ -155,7 +157,7 @@ thread_local! {
     static LOCKS: RefCell<Option<(crate::migrate::Locks, Locks<'static>)>> = const { RefCell::new(None) };
 }
 
-/// Lets the child of a fork use the memory: the locks are held meanwhile, so that they are free in the child.
+/// Lets the child of a fork use the memory: the fork holds the locks, so that they are free in the child.
 fn survive_forks() {
     extern "C" fn before() {
         let locks = process().map(|process| (crate::migrate::lock(), process.memory.lock()));
@@ -171,7 +173,7 @@ fn survive_forks() {
     debug_assert_eq!(refused, 0);
 }
 
-/// The options of a memory for which a program has said none.
+/// The options for a program without its own.
 pub(crate) fn options(topology: &Topology, defaults: &Defaults, warnings: &mut Vec<String>) -> MemoryOptions {
     let instead = "; memory without a distribution of its own lies as the machine does it";
     let distribution = said(&defaults.distribution, instead, warnings).unwrap_or(Distribution::Standard);
@@ -182,19 +184,19 @@ pub(crate) fn options(topology: &Topology, defaults: &Defaults, warnings: &mut V
     MemoryOptions { superblocks_waiting: waiting / options.superblock_bytes, mapped_waiting_bytes: waiting, ..options }
 }
 
-/// How many addresses a node's range has for each byte of its memory. More than one, because superblocks are not full, and because blocks are
-/// asked for that are never touched.
+/// Addresses in a node's range per byte of its memory. More than one, because superblocks are not full, and because
+/// some requested blocks are never touched.
 const ADDRESSES_EACH: u64 = 2;
 
-/// So many addresses at least, unless the process is limited: a small machine may have swapped more.
+/// Least number of addresses, unless the process is limited: a small machine may have swapped more.
 const LEAST_ADDRESSES: u64 = 16 << 30;
 
-/// The part of the addresses that a limit leaves to the process which the ranges of all nodes may take together, and what is placed may take as well.
-/// The program has the rest: for its stacks, its files, and its own memory.
+/// The fraction of the process's limited addresses that the ranges of all nodes may take together; placed memory may
+/// take the same again. The program has the rest: for its stacks, its files, and its own memory.
 const LIMITED_PART: u64 = 8;
 
-/// The addresses of each node's range, and those for what is placed, on nodes with so much memory: in proportion to that, since tools and limits count
-/// them as if they were memory.
+/// The addresses of each node's range, and those for placed memory: in proportion to the nodes' memory, since tools and
+/// limits count them as if they were memory.
 fn addresses(bytes: impl Iterator<Item = u64> + Clone, nodes: usize, left: Option<u64>) -> (usize, usize) {
     let sized = |bytes: u64| bytes.saturating_mul(ADDRESSES_EACH).clamp(LEAST_ADDRESSES, 1 << 40);
     let part = left.map_or(u64::MAX, |left| left / LIMITED_PART);
@@ -212,7 +214,7 @@ pub(crate) fn addresses_left() -> Option<u64> {
     if failed || limit.rlim_cur == libc::RLIM_INFINITY {
         return None;
     }
-    // In pages: all addresses, those that have memory, and others.
+    // In pages: all addresses, the resident ones, and others.
     let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = pages.split(' ').next()?.parse().ok()?;
     Some(limit.rlim_cur.saturating_sub(pages.saturating_mul(vicus_os::page_bytes() as u64)))
@@ -250,12 +252,12 @@ impl Process {
         self.numbers.get(node.index()).copied()
     }
 
-    /// The node of this memory that has this number in the system.
+    /// The node of this memory with this number in the system.
     pub(crate) fn node(&self, number: u32) -> Option<NodeId> {
         self.numbers.iter().position(|&own| own == number).map(NodeId::new)
     }
 
-    /// The node where this thread runs.
+    /// The node this thread runs on.
     pub(crate) fn node_here(&self) -> NodeId {
         #[expect(unsafe_code, reason = "asks the system where this thread runs")]
         // SAFETY: no pointer is involved.
@@ -272,8 +274,8 @@ impl Process {
     }
 }
 
-/// Has pages of the process that are not there yet lie on a node, as long as that has room. Nothing, if the process's memory has one node, or if
-/// the system refuses: then they lie where they are touched first.
+/// Asks for untouched pages of the process on a node, as long as the node has room. Does nothing if the process's
+/// memory has one node, or if the system refuses: then they lie on the node of their first touch.
 pub(crate) fn prefer(start: usize, bytes: usize, node: usize) {
     if let Some(process) = process().filter(|process| process.numbers.len() > 1)
         && let Some(&number) = process.numbers.get(node)
@@ -286,9 +288,9 @@ pub(crate) fn prefer(start: usize, bytes: usize, node: usize) {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Seat {
     None,
-    /// On one whose thread stays on this node.
+    /// On a seat with a thread bound to this node.
     On(NodeId),
-    /// On one whose thread runs wherever the system likes: what such a seat is counted to says nothing of where it is.
+    /// On a seat with an unbound thread: the seat's node says nothing about the thread's place.
     Anywhere,
 }
 
@@ -296,9 +298,9 @@ enum Seat {
 struct Here {
     heap: UnsafeCell<Option<Heap>>,
     seat: Cell<Seat>,
-    /// Whether the heap is in use: what it needs itself while it works comes from elsewhere.
+    /// Whether the heap is in use: meanwhile its own memory comes from elsewhere.
     busy: Cell<bool>,
-    /// What the seat got when it began to look after what waits, until it ends or is woken.
+    /// The seat's duty from its beginning until it ends or is woken.
     duty: Cell<Option<Duty>>,
 }
 
@@ -327,7 +329,7 @@ impl Here {
         Some(result)
     }
 
-    /// The node of this thread's seat, or else the one where it runs at this moment.
+    /// The node of this thread's seat, or else of the thread at this moment.
     fn node(&self, process: &Process) -> NodeId {
         match self.seat.get() {
             Seat::On(node) => node,
@@ -342,7 +344,7 @@ impl Here {
     }
 }
 
-/// Says that the heap is free again, even after a panic.
+/// Marks the heap as free again, even after a panic.
 struct Idle<'a>(&'a Cell<bool>);
 
 impl Drop for Idle<'_> {
@@ -373,8 +375,8 @@ fn with_own(use_heap: impl FnOnce(&mut Heap)) {
     let _ = HERE.try_with(|here| here.with(|heap| heap.as_mut().map(use_heap)));
 }
 
-/// This thread sits on a seat from now on. Its heap is on the node whose number is given, or where it runs when it first wants a
-/// block, and again when it has slept for long.
+/// Seats this thread. Its heap is on the node with this number; without one, on the node of its first block, and chosen
+/// again after a long sleep.
 pub(crate) fn sit(process: &Process, number: Option<u32>) {
     let seat = number.and_then(|number| process.node(number)).map_or(Seat::Anywhere, Seat::On);
     let _ = HERE.try_with(|here| {
@@ -384,12 +386,12 @@ pub(crate) fn sit(process: &Process, number: Option<u32>) {
     });
 }
 
-/// This thread may run elsewhere from now on. Its next block is of a heap where it runs then.
+/// This thread may run elsewhere from now on. Its next block comes from a heap of its new node.
 pub(crate) fn moved(process: &Process) {
     let _ = HERE.try_with(|here| here.with(|heap| heap.take_if(|heap| here.node(process) != heap.node())));
 }
 
-/// The node of this thread's seat, or else the one where it runs at this moment.
+/// The node of this thread's seat, or else of the thread at this moment.
 pub(crate) fn node_of_thread(process: &Process) -> NodeId {
     HERE.try_with(|here| here.node(process)).unwrap_or_else(|_| process.node_here())
 }
@@ -399,27 +401,28 @@ pub(crate) fn finish_task() {
     with_own(Heap::finish_task);
 }
 
-/// The thread is about to sleep: what it has for its next blocks may go to others.
+/// The thread is about to sleep: its reserve of blocks may go to others.
 pub(crate) fn trim() {
     with_own(Heap::trim);
-    // A thread that stays nowhere may wake elsewhere: it has a heap there then.
+    // An unbound thread may wake elsewhere: it takes a heap there then.
     if process().is_some_and(|process| process.memory.nodes() > 1) {
         let _ = HERE.try_with(|here| (here.seat.get() == Seat::Anywhere).then(|| here.with(Option::take)));
     }
     tick();
 }
 
-/// Whose seats are asked to look after what waits.
+/// The runtimes with seats to ask to look after freed memory.
 static RUNTIMES: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
 
-/// A runtime's seats can be asked to look after what waits.
+/// Lets a runtime's seats be asked to look after freed memory.
 pub(crate) fn register(shared: &Arc<Shared>) {
     let mut runtimes = RUNTIMES.lock().expect("nothing panics under this lock");
     runtimes.retain(|runtime| runtime.strong_count() > 0);
     runtimes.push(Arc::downgrade(shared));
 }
 
-/// Something was freed. If this thread has no seat, all seats may sleep for good, and what waits now would wait for ever.
+/// Something was freed. If this thread has no seat, all seats may sleep for good, and the freed memory would wait for
+/// ever.
 #[inline]
 pub(crate) fn freed(process: &Process) {
     if process.lookout.0.is_told() {
@@ -446,8 +449,8 @@ fn wake_seat_or_give_up(process: &Process, duty: Duty) {
     }
 }
 
-/// Wakes a seat of any runtime that is not about to end. Says whether there is such a runtime: if none of its seats sleeps, one will
-/// look after what waits before it does. `None` if the list of runtimes is in use.
+/// Wakes a seat of any runtime not about to end. Returns whether there is such a runtime: if none of its seats sleeps,
+/// one will look after freed memory before it does. `None` if the list of runtimes is in use.
 fn wake_seat() -> Option<bool> {
     let mut has_seats = false;
     for place in 0.. {
@@ -466,8 +469,8 @@ fn wake_seat() -> Option<bool> {
     Some(has_seats)
 }
 
-/// This seat sleeps, and begins to look after memory that waits to be given back. Returns how long it sleeps before it tells the time:
-/// after that, nothing waits that was freed before.
+/// This seat sleeps, and begins to look after freed memory. Returns how long it sleeps before it tells the time: after
+/// that, no memory freed before still waits.
 #[cfg(not(loom))]
 pub(crate) fn look_after() -> Option<Duration> {
     let process = process()?;
@@ -484,7 +487,8 @@ pub(crate) fn leave_off() -> bool {
     process().zip(duty).is_some_and(|(process, duty)| process.lookout.0.end(duty))
 }
 
-/// This seat is awake. What it has looked after and told no time for is for another one, as this one may have a long task.
+/// This seat is awake. Memory it has looked after without telling the time is for another seat, as this one may have a
+/// long task.
 #[cfg(not(loom))]
 pub(crate) fn put_down() {
     let duty = HERE.try_with(|here| here.duty.take()).ok().flatten();
@@ -494,7 +498,7 @@ pub(crate) fn put_down() {
     }
 }
 
-/// A seat is left for good. What was freed and not looked after yet is for another one, maybe of another runtime.
+/// A seat is left for good. Memory freed and not looked after yet is for another seat, maybe of another runtime.
 pub(crate) fn leave_seat() {
     let Some(process) = process() else { return };
     if let Some(duty) = process.lookout.0.leave() {
@@ -502,13 +506,13 @@ pub(crate) fn leave_seat() {
     }
 }
 
-/// Gives back some of what waits beyond its bound; says whether there is more.
+/// Gives back some of the waiting memory beyond its bound; returns whether there is more.
 #[cfg(not(loom))]
 pub(crate) fn give_back() -> bool {
     process().is_some_and(|process| process.memory.give_back())
 }
 
-/// Time has passed: what has waited for long goes back to the system.
+/// Time has passed: memory that has waited for long goes back to the system.
 pub(crate) fn tick() {
     if let Some(process) = process() {
         process.tick();
@@ -527,12 +531,13 @@ mod tests {
         (range as u64 / GIB, placed as u64 / GIB)
     }
 
-    /// Reserved addresses were 1 TiB for each node, which tools and limits take for memory in use.
+    /// What happened: the reserved addresses were 1 TiB for each node, and tools and limits took them for memory in
+    /// use.
     #[test]
     fn addresses_are_in_proportion_to_memory() {
         assert_eq!(gib(&[64], None), (128, 128));
         assert_eq!(gib(&[64, 0, 32], None), (128, 192));
-        // A small machine, one of which nothing is known, and one that has more than there are addresses to spare.
+        // A small machine, an unknown one, and one larger than the addresses to spare.
         assert_eq!(gib(&[2], None), (16, 16));
         assert_eq!(gib(&[], None), (16, 16));
         assert_eq!(gib(&[4096], None), (1024, 1024));

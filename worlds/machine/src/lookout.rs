@@ -1,14 +1,16 @@
-//! Which seat looks after memory that was freed and waits to go back to the system.
+//! Decides which seat looks after freed memory until it goes back to the system.
 //!
-//! A seat that sleeps tells the memory the time once more, and then sleeps for good. A thread without a seat that frees something
-//! after that has to wake a seat. Of several seats that look after freed memory, the one that began last is enough: it tells the time
-//! for everything that was freed before. So at most one seat or thread has the duty: a seat that begins takes it over, and so does a
-//! thread that has to wake a seat. A seat that had it before may end or be woken, and nothing more is to be done.
+//! A sleeping seat tells the memory the time once more, and then sleeps for good. A thread without a seat has to wake
+//! one if it frees something after that. Of several seats looking after freed memory, the last to begin is enough: it
+//! tells the time for everything freed before. So at most one seat or thread has the duty. A beginning seat takes it
+//! over, and so does a thread that has to wake a seat. The seat with the earlier duty may end or be woken without
+//! further work.
 //!
-//! A seat that is woken before it has told the time puts the duty down, since its task may be long, or its runtime may end: it wakes
-//! another seat.
+//! A seat woken before it has told the time puts the duty down by waking another seat, since its task may be long, or
+//! its runtime may end.
 //!
-//! The state is one word, which each step changes by one exchange: two flags, and a number that changes when the duty passes on.
+//! The state is one word, changed by one exchange at each step: two flags, and a number that changes when the duty
+//! passes on.
 //!
 //! | `KEPT` | `FREED` | |
 //! |---|---|---|
@@ -29,7 +31,7 @@ const DUTY: u64 = 4;
 #[derive(Debug)]
 pub(crate) struct Lookout(AtomicU64);
 
-/// The number that a seat or a thread has got with the duty. Each gets another one.
+/// The number that comes with the duty. Each seat or thread with the duty gets another one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Duty(u64);
 
@@ -52,9 +54,9 @@ impl Lookout {
         Lookout(AtomicU64::new(Duty(0).with(0)))
     }
 
-    /// Whether an earlier free was told, so that nothing is to be done after this one. The caller has put the freed memory where it
-    /// waits, under the memory's lock. If the word that it reads is older than the beginning of a seat, that seat has not taken the
-    /// lock yet: it tells the time later.
+    /// Whether an earlier free was told: then there is nothing to do after this one. The caller has put the freed
+    /// memory on its waiting list, under the memory's lock. If this reads a word older than the beginning of a seat,
+    /// that seat has not taken the lock yet: it tells the time later.
     #[inline]
     pub(crate) fn is_told(&self) -> bool {
         self.0.load(Ordering::Relaxed) & FREED != 0
@@ -68,43 +70,44 @@ impl Lookout {
         })
     }
 
-    /// The thread with this duty could wake no seat: the next one that frees something tries again.
+    /// The thread with this duty could wake no seat: the next thread to free something tries again.
     pub(crate) fn give_up(&self, duty: Duty) {
-        // Unless a seat has begun or left meanwhile: then the duty has passed on, and with it what was freed.
+        // Unless a seat has begun or left meanwhile: then the duty has passed on, together with the freed memory.
         let _ = self.0.compare_exchange(duty.with(FREED), duty.with(0), Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// A seat begins to look after what waits: it will tell the time and end, or be woken and put the duty down.
+    /// A seat begins to look after freed memory: it will tell the time and end, or be woken and put the duty down.
     #[cfg(any(test, not(loom)))]
     pub(crate) fn begin(&self) -> Duty {
         self.change(|duty, _| duty.next().with(KEPT)).expect("the duty passes on")
     }
 
-    /// A seat that has told the time stops looking. Returns whether it has to begin again, because something was freed meanwhile. Even
-    /// if another seat has the duty: that one may be woken, and have a long task.
+    /// A seat stops looking, after it has told the time. Returns whether it has to begin again, because something was
+    /// freed meanwhile. This holds even if another seat has the duty: that seat may be woken, and have a long task.
     #[cfg(any(test, not(loom)))]
     pub(crate) fn end(&self, duty: Duty) -> bool {
         let ended = self.0.compare_exchange(duty.with(KEPT), duty.with(0), Ordering::AcqRel, Ordering::Acquire);
         ended.is_err_and(|word| word & FREED != 0)
     }
 
-    /// A seat that has begun was woken, and has not ended. `Some` if the caller has to wake another seat: it has the duty.
+    /// A seat was woken between its beginning and its end. `Some` if the caller has to wake another seat: it has the
+    /// duty.
     #[cfg(any(test, not(loom)))]
     pub(crate) fn put_down(&self, duty: Duty) -> Option<Duty> {
-        // What was freed before it began is not said by a flag any more.
+        // The flag no longer covers the memory freed before it began.
         self.change(|now, flags| if now == duty { now.next().with(FREED) } else { now.with(flags) })
     }
 
     /// A seat is left for good. `Some` if the caller has to wake another seat: it has the duty.
     pub(crate) fn leave(&self) -> Option<Duty> {
-        // Perhaps this seat was the one that was woken.
+        // Perhaps this seat was the woken one.
         self.change(|now, flags| if flags == FREED { now.next().with(FREED) } else { now.with(flags) })
     }
 
     /// Changes the word by a step from the duty's number and the flags to the next word. Returns the duty, if it passes on to the caller.
     ///
-    /// It is an exchange even if the word stays as it is. A thread that tells after a seat has left therefore sees that this seat's
-    /// runtime is closing, and wakes a seat of another one; if it tells before, the seat that leaves sees that.
+    /// Even an unchanged word is exchanged. So a thread that tells after a seat has left sees that this seat's runtime
+    /// is closing, and wakes a seat of another one; if it tells before, the leaving seat sees it.
     fn change(&self, step: impl Fn(Duty, u64) -> u64) -> Option<Duty> {
         let step = |word| step(Duty::of(word), word % DUTY);
         let before = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| Some(step(word)));
@@ -142,7 +145,7 @@ mod loom_models {
             Arc::new(Model { lookout, waiting, closing: AtomicBool::new(false) })
         }
 
-        /// What a thread without a seat does, where `wakes` says whether it can wake one.
+        /// The steps of a thread without a seat; `wakes` says whether it can wake one.
         fn free(&self, wakes: impl FnOnce() -> bool) {
             self.waiting.lock().unwrap().blocks += 1;
             if !self.lookout.is_told()
@@ -163,7 +166,7 @@ mod loom_models {
             self.waiting.lock().unwrap().blocks = 0;
         }
 
-        /// What a seat does that has begun, sleeps and is not woken.
+        /// The steps of a seat that begins, sleeps and is not woken.
         fn look_after(&self, mut duty: Duty) {
             self.tell_the_time();
             while self.lookout.end(duty) {
@@ -172,21 +175,21 @@ mod loom_models {
             }
         }
 
-        /// What a seat does that has begun, and is woken.
+        /// The steps of a seat that has begun, and is woken.
         fn put_down(&self, duty: Duty) {
             if let Some(duty) = self.lookout.put_down(duty) {
                 self.wake(duty, || true);
             }
         }
 
-        /// What the thread on a seat does at its end.
+        /// The steps of the thread on a seat at its end.
         fn leave(&self) {
             if let Some(duty) = self.lookout.leave() {
                 self.wake(duty, || true);
             }
         }
 
-        /// A seat that was woken does what comes next, and is not counted on any more.
+        /// A woken seat takes its next step, and is not counted on any more.
         fn begin_or_leave_woken(&self) {
             self.waiting.lock().unwrap().woken -= 1;
         }
@@ -204,16 +207,16 @@ mod loom_models {
         thread::spawn(move || does(&model))
     }
 
-    /// Bounded: all interleavings would take minutes. With three interruptions each thread is stopped once where the steps of the others
-    /// matter: between a free and its tell, or between the beginning of a seat and its end.
+    /// Bounded: all interleavings would take minutes. Three interruptions stop each thread once at each place with
+    /// relevant steps of the others: between a free and its tell, and between the beginning of a seat and its end.
     fn check(model: impl Fn() + Send + Sync + 'static) {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);
         builder.check(model);
     }
 
-    /// Finds these mutants: `end` by a load and a store; `end` that ends although something was freed; memory that is put where it waits
-    /// after it is told.
+    /// Finds these mutants: `end` by a load and a store; `end` that ends although something was freed; memory put on
+    /// its waiting list after the tell.
     #[test]
     fn loom_what_is_freed_while_a_seat_falls_asleep_goes_back_or_wakes_one() {
         check(|| {
@@ -226,9 +229,9 @@ mod loom_models {
         });
     }
 
-    /// What happened: a seat that was woken for freed memory had begun to look after it, and was left before it told the time. What had
-    /// been freed before it began was said by no flag any more, and waited for ever. Finds these mutants: `put_down` that tells only what
-    /// the flag says; one that leaves the state to the seats that stay.
+    /// What happened: a seat woken for freed memory had begun to look after it, and was left before it told the time.
+    /// No flag covered the memory freed before it began any more, and that memory waited for ever. Finds these mutants:
+    /// `put_down` that tells only what the flag says; one that leaves the state to the remaining seats.
     #[test]
     fn loom_what_a_seat_that_is_left_looked_after_is_for_another_one() {
         check(|| {
@@ -244,9 +247,9 @@ mod loom_models {
         });
     }
 
-    /// What happened: the seat that had begun last was woken for a long task, and told the time for nothing. The other one saw that it
-    /// did not have the duty, and slept for good; what was freed before it slept or after waited as long as the task took. Finds this
-    /// mutant: a seat that is woken and keeps the duty.
+    /// What happened: the last seat to begin was woken for a long task, and told the time for nothing. The other seat
+    /// saw that it did not have the duty, and slept for good; memory freed before or after waited as long as the task
+    /// took. Finds this mutant: a woken seat that keeps the duty.
     #[test]
     fn loom_what_waits_while_the_last_seat_to_begin_is_busy_is_for_another_one() {
         check(|| {
@@ -261,8 +264,8 @@ mod loom_models {
         });
     }
 
-    /// The seat that is woken for freed memory has a task before it begins. Finds this mutant: `end` that looks whether the duty is the
-    /// seat's before it looks whether something was freed.
+    /// The seat woken for freed memory has a task before it begins. Finds this mutant: `end` that checks the seat's
+    /// duty before it checks for freed memory.
     #[test]
     fn loom_a_seat_that_ends_begins_again_for_one_that_was_woken_and_is_busy() {
         check(|| {
@@ -276,8 +279,8 @@ mod loom_models {
         });
     }
 
-    /// Two seats look after what waits, of which one is left and one falls asleep. Finds these mutants: `put_down` or `end` that doesn't
-    /// look whether the duty is the seat's; a seat that begins and takes no number.
+    /// Two seats look after freed memory; one is left, and one falls asleep. Finds these mutants: `put_down` or `end`
+    /// without the check of the seat's duty; a seat that begins and takes no number.
     #[test]
     fn loom_of_two_seats_that_look_after_what_waits_the_last_one_answers_for_it() {
         check(|| {
@@ -292,7 +295,7 @@ mod loom_models {
         });
     }
 
-    /// A seat that is left has not begun, or has ended, and another one falls asleep.
+    /// A seat is left before it began or after it ended, and another one falls asleep.
     #[test]
     fn loom_a_seat_that_is_left_does_not_speak_for_one_that_stays() {
         check(|| {
@@ -305,8 +308,9 @@ mod loom_models {
         });
     }
 
-    /// A runtime ends while a thread wakes its only seat. Either the thread sees that and gives up, or the seat that is left sees that
-    /// it was woken, and wakes one of another runtime. Finds these mutants: a relaxed exchange; none where the word stays as it is.
+    /// A runtime ends while a thread wakes its only seat. Either the thread sees the end and gives up, or the leaving
+    /// seat sees the wake, and wakes a seat of another runtime. Finds these mutants: a relaxed exchange; no exchange if
+    /// the word stays as it is.
     #[test]
     fn loom_a_woken_seat_that_is_left_wakes_another_one() {
         check(|| {
@@ -319,15 +323,15 @@ mod loom_models {
             outside.join().unwrap();
             match model.waiting.lock().unwrap().woken {
                 0 => assert!(!model.lookout.is_told(), "the next thread that frees tries again"),
-                // Of two, the first one is the seat that was left.
+                // Of two, the first one is the left seat.
                 seats => assert!(has_told, "{seats} woken"),
             }
         });
     }
 
-    /// A thread can wake no seat while another one is left and wakes its successor, for both use the list of runtimes. Then the successor
-    /// is left as well. Finds these mutants: `give_up` that doesn't look whether the duty is the thread's; a duty that does not pass on
-    /// when a seat is left that has not begun.
+    /// A thread can wake no seat while another seat is left and wakes its successor, for both use the list of runtimes.
+    /// Then the successor is left as well. Finds these mutants: `give_up` without the check of the thread's duty; a
+    /// duty that does not pass on when a seat leaves without having begun.
     #[test]
     fn loom_a_thread_that_gives_up_does_not_undo_what_another_one_told() {
         check(|| {

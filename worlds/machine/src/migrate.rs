@@ -1,15 +1,13 @@
-//! Memory that moves to another node because the program asks for it: at once, or to the node of the next task that
-//! uses it.
+//! Moves memory to another node on the program's request: at once, or to the node of the next task to use it.
 //!
-//! The kernel moves pages by move_pages(2), whoever they belong to. It knows no next touch that a program could ask
-//! for: to notice the first access, the pages would have to be protected and a handler of SIGSEGV would have to move
-//! them, which takes the signal from the program and races with system calls that are given such memory; userfaultfd(2)
-//! needs rights that programs do not have by default. Tasks say which data they use. So memory is marked, and the first
-//! task that names a part of it as its data moves that part before it begins, to where it runs. Accesses of which no
-//! task tells move nothing.
+//! The kernel moves pages by move_pages(2), whatever their owner. It offers no next touch to programs. To notice the
+//! first access, a handler of SIGSEGV would have to move protected pages: this takes the signal from the program and
+//! races with system calls on such memory. userfaultfd(2) needs rights beyond a program's default ones. Tasks declare
+//! their data. So memory is marked, and the first task to name a part of it as its data moves this part before it
+//! begins, to its own node. Undeclared accesses move nothing.
 //!
-//! Where our own memory was asked to lie is arithmetic, and false after a move: ranges that were moved are kept, and
-//! the kernel is asked about them.
+//! The requested place of our own memory is arithmetic, and false after a move: moved ranges are kept, and the kernel
+//! is asked about them.
 
 use crate::heaps::{Process, node_of_thread, process};
 use crate::known;
@@ -21,14 +19,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use vicus_schedule::Access;
 use vicus_topology::NodeId;
 
-/// Ranges of addresses that do not overlap: where each ends, by where it begins. And how many there are, to be read
-/// without the lock.
+/// Ranges of addresses without overlaps: the end of each, by its beginning. And their number, readable without the
+/// lock.
 struct Ranges {
     ends: Mutex<BTreeMap<usize, usize>>,
     count: AtomicUsize,
 }
 
-/// What is to move at the next touch, and what of our own memory was moved.
+/// The ranges to move at the next touch, and the moved ranges of our own memory.
 static AWAITED: Ranges = Ranges { ends: Mutex::new(BTreeMap::new()), count: AtomicUsize::new(0) };
 static MOVED: Ranges = Ranges { ends: Mutex::new(BTreeMap::new()), count: AtomicUsize::new(0) };
 
@@ -45,8 +43,8 @@ impl Ranges {
         self.ends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a range out, unless the lock is held: an allocator may call this, for a block that belonged to the map
-    /// itself, or in a forked child. A range that stays costs time alone.
+    /// Takes a range out, unless the lock is held: an allocator may call this for a block of the map itself, or in a
+    /// forked child. A range left in costs time alone.
     fn forget(&self, range: &Range<usize>) {
         if self.are_none() {
             return;
@@ -69,7 +67,7 @@ impl Ranges {
             if !joins {
                 return false;
             }
-            // Larger than they are: what is asked about too much costs time alone.
+            // Larger than they are: asking about too much costs time alone.
             let first = ends.first_key_value().map_or(range.start, |(&start, _)| start);
             let last = ends.last_key_value().map_or(range.end, |(_, &end)| end);
             range = first.min(range.start)..last.max(range.end);
@@ -95,9 +93,9 @@ fn take_out(ends: &mut BTreeMap<usize, usize>, range: &Range<usize>, mut tell: i
     }
 }
 
-/// Moves memory of this process to a node: the pages of which at least a half is in the range, as far as they were
-/// touched. Returns how many bytes of whole pages lie there now. Before the first runtime has started, none do.
-/// Contents stay, and other threads may use them meanwhile.
+/// Moves memory of this process to a node: the pages with at least a half in the range, as far as they were touched.
+/// Returns how many bytes of whole pages lie there now. Before the first runtime has started, none do. Contents stay,
+/// and other threads may use them meanwhile.
 ///
 /// ```
 /// use vicus_machine::{Runtime, footprint, here, migrate};
@@ -112,7 +110,7 @@ fn take_out(ends: &mut BTreeMap<usize, usize>, range: &Range<usize>, mut tell: i
 /// ```
 ///
 /// # Errors
-/// There is no such node, or the system moves no pages. That a single page cannot be moved is no error.
+/// There is no such node, or the system moves no pages. A single immovable page is no error.
 pub fn migrate(range: Range<usize>, to: NodeId) -> io::Result<usize> {
     let Some(process) = process() else { return Ok(0) };
     let number = process.number(to).ok_or_else(|| {
@@ -140,8 +138,8 @@ fn owns_some(process: &Process, range: &Range<usize>) -> bool {
     owns
 }
 
-/// Marks memory of this process: each part of it moves when the first task that is made from now on and that names it
-/// as its data begins, to the node where that task runs. What is freed before that is not to be marked.
+/// Marks memory of this process. Each part of it moves when the first later task that names it as its data begins, to
+/// the node of the task. Memory freed before then is not to be marked.
 ///
 /// Tasks of OpenMP programs and of C name their data to the runtime; others call [`touch`].
 ///
@@ -152,13 +150,13 @@ pub fn migrate_at_next_touch(range: Range<usize>) -> io::Result<()> {
     is_marked.then_some(()).ok_or_else(|| io::Error::new(io::ErrorKind::OutOfMemory, "65,536 ranges are marked"))
 }
 
-/// Whether some memory is to move at the next touch: then a task that begins calls [`touch`].
+/// Whether some memory is to move at the next touch: then a beginning task calls [`touch`].
 #[inline]
 pub fn awaits_touch() -> bool {
     !AWAITED.are_none()
 }
 
-/// A task begins on this thread that uses these data: what is marked of them moves here. Returns how many bytes.
+/// A task with these data begins on this thread: the marked parts of them move here. Returns how many bytes.
 ///
 /// ```
 /// use vicus_machine::{Runtime, awaits_touch, migrate_at_next_touch, touch};
@@ -182,14 +180,14 @@ pub fn touch(of: &[Access]) -> usize {
         }
         AWAITED.count.store(ends.len(), Ordering::Relaxed);
     }
-    // A node without memory has that of the nearest one.
+    // A node without memory uses that of the nearest one.
     let memory = &process.memory;
     let node = memory.locations()[memory.location_near(node_of_thread(process)).index()];
-    // A hint: where pages cannot be moved, the task runs all the same.
+    // A hint: if pages cannot be moved, the task runs all the same.
     parts.into_iter().map(|part| migrate(part, node).unwrap_or(0)).sum()
 }
 
-/// Whether a part of a range was moved that was asked to lie elsewhere.
+/// Whether a part of a range was moved away from its requested place.
 #[inline]
 pub(crate) fn was_moved(range: &Range<usize>) -> bool {
     if MOVED.are_none() {
@@ -199,12 +197,12 @@ pub(crate) fn was_moved(range: &Range<usize>) -> bool {
     ends.range(..range.end).next_back().is_some_and(|(_, end)| *end > range.start)
 }
 
-/// What lies at these addresses is gone: it moves no more.
+/// The memory at these addresses is gone: it moves no more.
 pub(crate) fn forget(range: &Range<usize>) {
     AWAITED.forget(range);
 }
 
-/// Our own memory at these addresses is gone: what comes there lies where it is asked to.
+/// Our own memory at these addresses is gone: new memory there lies in its requested place.
 pub(crate) fn forget_moved(range: Range<usize>, page_bytes: usize) {
     AWAITED.forget(&range);
     if !MOVED.are_none() {

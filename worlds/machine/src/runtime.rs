@@ -37,7 +37,7 @@ use vicus_schedule::{
 };
 use vicus_topology::{Place, Topology};
 
-/// What to start a [`Runtime`] with, or what a door makes of one.
+/// Settings of a [`Runtime`], or of a door's wrapper around one.
 pub struct RuntimeBuilder<R = Runtime> {
     pub(crate) chosen: Chosen,
     starts: PhantomData<fn() -> R>,
@@ -47,7 +47,7 @@ pub struct RuntimeBuilder<R = Runtime> {
 pub(crate) struct Chosen {
     topology: Option<Topology>,
     threads: Option<usize>,
-    /// The processors on which the threads are, if that is chosen.
+    /// The processors chosen for the threads; empty if none are chosen.
     processors: Vec<u32>,
     strategy: Option<Setting>,
     plan: Option<Plan>,
@@ -67,31 +67,33 @@ pub(crate) struct Chosen {
 }
 
 impl<R: From<Runtime>> RuntimeBuilder<R> {
-    /// With these settings for what is not chosen. For doors, each of which has a way to its own builder.
+    /// A builder with these defaults. For doors: each has its own builder type.
     pub fn new(defaults: Defaults) -> RuntimeBuilder<R> {
         RuntimeBuilder { chosen: Chosen { defaults, ..Chosen::default() }, starts: PhantomData }
     }
 
-    /// Settings for what the other methods have not said.
+    /// Defaults for the settings without a call of their own.
     pub fn defaults(mut self, defaults: Defaults) -> Self {
         self.chosen.defaults = defaults;
         self
     }
 
-    /// The machine to run on; by default the one that this process may use.
+    /// The machine to run on; by default the part of this one that the process may use.
     pub fn topology(mut self, topology: Topology) -> Self {
         self.chosen.topology = Some(topology);
         self
     }
 
-    /// How many threads, at least one; by default one for each PU that the process may use, fewer under a CPU quota.
+    /// Number of threads, at least one; by default one for each PU in the process's affinity mask, fewer under a CPU
+    /// quota.
     pub fn threads(mut self, threads: usize) -> Self {
         self.chosen.threads = Some(threads);
         self
     }
 
-    /// A thread on each of these processors, by the operating system's numbers and in this order. One may be there several times. If the
-    /// machine lacks one, there are as many threads, where they are by default, and a warning.
+    /// Puts one thread on each of these processors, by the operating system's numbers and in this order; a processor
+    /// may be repeated. If the machine lacks one of them, the runtime starts as many threads in their default places
+    /// and warns.
     ///
     /// ```
     /// use vicus_machine::Runtime;
@@ -110,14 +112,15 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
 
     /// The strategy; by default that of [`Defaults`], else [`vicus_schedule::DEFAULT`].
     ///
-    /// A strategy that deals tasks by latencies (`vicinity`) has them measured on a machine with several core groups, unless
-    /// [`Defaults::latencies`] names a file that has them.
+    /// A strategy that deals tasks by latencies (`vicinity`) has them measured on a machine with several core groups,
+    /// unless the file in [`Defaults::latencies`] has them already.
     pub fn strategy(mut self, strategy: Setting) -> Self {
         self.chosen.strategy = Some(strategy);
         self
     }
 
-    /// The plan itself, for programs that have made or changed one. It goes before strategy and threads: its seats say how many there are.
+    /// A plan made or changed by the program. It overrides strategy and threads: the number of threads follows from its
+    /// seats.
     ///
     /// ```
     /// use vicus_machine::Runtime;
@@ -131,8 +134,8 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
     /// ```
     ///
     /// # Panics
-    /// When the runtime starts: if the plan breaks a rule ([`Plan::assert_valid`]), or names a PU or a node that the machine doesn't
-    /// have.
+    /// When the runtime starts: if the plan breaks a rule ([`Plan::assert_valid`]), or names a PU or a node missing on
+    /// the machine.
     pub fn plan(mut self, plan: Plan) -> Self {
         self.chosen.plan = Some(plan);
         self
@@ -141,8 +144,8 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
     /// How the process's memory is cut, placed and kept: the variants of Falt et al., "Locality Aware Task Scheduling in Parallel Data
     /// Stream Processing", §5, and ours. By default their sizes and our mailboxes, with as much kept for reuse as suits the machine.
     ///
-    /// A process has one memory, which its first runtime installs. A runtime that asks for another one later uses what there is, and
-    /// says so ([`Runtime::warnings`]).
+    /// A process has one memory, installed by its first runtime. A later runtime with other options uses the existing
+    /// one, and warns ([`Runtime::warnings`]).
     ///
     /// ```
     /// use vicus_machine::Runtime;
@@ -159,7 +162,7 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
         self
     }
 
-    /// What [`RuntimeBuilder::memory`] is by default on its machine.
+    /// The default of [`RuntimeBuilder::memory`] on this builder's machine.
     pub fn memory_options(&self) -> MemoryOptions {
         let Chosen { topology, memory, defaults, .. } = &self.chosen;
         let topology = topology.clone().unwrap_or_else(|| vicus_os::this_machine().topology);
@@ -168,15 +171,15 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
 
     /// Records a trace of at most so many events for each seat; see [`Runtime::trace`].
     ///
-    /// Events are those of seats. A caller that runs its own request ([`Runtime::submit_here`]) sits on none, so that while a
-    /// runtime records, such requests go to the seats at once: a trace shows all requests, and short ones as they run when their
-    /// caller does not run them.
+    /// Events belong to seats. A caller running its own request ([`Runtime::submit_here`]) sits on none. While a
+    /// runtime records, such requests therefore go to the seats at once: a trace shows all requests, and short ones as
+    /// they run when their caller does not run them.
     pub fn record(mut self, events_per_seat: usize) -> Self {
         self.chosen.events = Some(events_per_seat);
         self
     }
 
-    /// Counts the tasks that are taken; see [`Runtime::takes`]. Each take then costs some nanoseconds more.
+    /// Counts the taken tasks; see [`Runtime::takes`]. Each take then costs some nanoseconds more.
     pub fn count_takes(mut self) -> Self {
         self.chosen.counts_takes = true;
         self
@@ -189,39 +192,40 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
         self
     }
 
-    /// Writes down what its seats decide; see [`Runtime::recorded`]. Room is taken as it is needed.
+    /// Writes down the decisions of its seats; see [`Runtime::recorded`]. The buffers grow as needed.
     pub fn write_decisions(mut self) -> Self {
         self.chosen.decides = true;
         self
     }
 
-    /// Does not print on standard error what could not be done, such as pinning a thread; [`Runtime::warnings`] has it. Without this, it
-    /// is printed once in a process, however many runtimes it starts.
+    /// Keeps warnings, such as a thread that could not be pinned, off standard error; [`Runtime::warnings`] still has
+    /// them. Without this, a process prints each warning once, however many runtimes it starts.
     pub fn quiet(mut self) -> Self {
         self.chosen.quiet = true;
         self
     }
 
-    /// How memory lies that is asked from the runtime without a distribution of its own; by default as the [`Defaults`] of the
-    /// process's first runtime said, else [`Distribution::Standard`].
+    /// Placement of memory allocated from the runtime without a distribution of its own. By default it follows the
+    /// [`Defaults`] of the process's first runtime, else [`Distribution::Standard`].
     pub fn distribution(mut self, distribution: Distribution) -> Self {
         self.chosen.distribution = Some(distribution);
         self
     }
 
-    /// How long a caller that submits a request with [`Runtime::submit_here`] works for it before the runtime's threads do; by
-    /// default a millisecond.
+    /// How long the caller of [`Runtime::submit_here`] works on its request before the runtime's threads do; by default
+    /// a millisecond.
     pub fn caller_works(mut self, long: Duration) -> Self {
         self.chosen.caller_works = Some(long);
         self
     }
 
-    /// Lets requests that have only just begun go before others: for so long, as its boxes' invocations add up on all seats, a request
-    /// of boxes goes before those that have had that, whatever the strategy. By default there is no such time, and requests go as the
-    /// strategy orders them.
+    /// Gives young requests priority, under any strategy: until the invocations of its boxes have used this time,
+    /// summed over all seats, a request of boxes goes before the older ones. By default there is no such time, and
+    /// requests go in the strategy's order.
     ///
-    /// So a request that needs less stays short beside long ones: it waits for an invocation of theirs at most. A request that is
-    /// alone is not concerned. An endless row of short ones leaves long ones a share ([`vicus_schedule::FRONT_TURN_NS`]).
+    /// A request below this time stays short beside long ones: it waits for at most one invocation of theirs. A request
+    /// that runs alone is not affected. Long requests keep a share even under an endless row of short ones
+    /// ([`vicus_schedule::FRONT_TURN_NS`]).
     ///
     /// ```
     /// use std::time::Duration;
@@ -234,27 +238,27 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
         self
     }
 
-    /// Starts the threads. What the machine does not allow is left out, and said once on standard error.
-    /// Panics if there are not so many threads to be had; [`RuntimeBuilder::try_start`] tells of it.
+    /// Starts the threads. Features that the machine does not allow are left out, with a warning once on standard
+    /// error. Panics if the system gives too few threads; [`RuntimeBuilder::try_start`] returns an error instead.
     pub fn start(self) -> R {
         self.try_start().unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// As [`RuntimeBuilder::start`], for programs that can go on with fewer threads.
+    /// Like [`RuntimeBuilder::start`], for programs that can go on with fewer threads.
     ///
     /// # Errors
-    /// The system gives no more threads, and those that there were have ended; or more are wanted than
+    /// The system gives no more threads, and the threads started so far have ended; or the number exceeds
     /// [`vicus_schedule::MOST_THREADS`].
     pub fn try_start(self) -> Result<R, StartError> {
         self.chosen.try_start().map(R::from)
     }
 
-    /// What a team's members share.
+    /// The state shared by a team's members.
     pub(crate) fn shared(&self) -> Result<Arc<Shared>, StartError> {
         self.chosen.shared(true)
     }
 
-    /// The plan that its threads would follow, without any thread. Latencies are measured, if they are wanted and not known.
+    /// The plan for its threads, without any thread. Latencies are measured if they are needed and unknown.
     ///
     /// ```
     /// let builder = vicus_machine::Runtime::builder().threads(2);
@@ -278,7 +282,7 @@ impl<R> fmt::Debug for RuntimeBuilder<R> {
 }
 
 impl Chosen {
-    /// All that threads share, without any thread. `team`: of a team.
+    /// The state shared by all threads, without any thread. `team`: of a team.
     fn shared(&self, team: bool) -> Result<Arc<Shared>, StartError> {
         let mut warnings = Vec::new();
         if let Some(threads) = self.threads.filter(|&threads| threads > MOST_THREADS) {
@@ -354,7 +358,7 @@ impl Chosen {
         let shared = self.shared(false)?;
         let threads = shared.plan.threads();
         let left_out = shared.first_seat().filter(|_| leaves_first);
-        // Ends those that have started, if not all can.
+        // If a thread can't start, dropping this ends the threads started so far.
         let runtime = Runtime { shared: Arc::clone(&shared) };
         let gate = Arc::new(Gate::default());
         let mut started = 0;
@@ -389,7 +393,7 @@ impl Chosen {
     fn find_plan_of_strategy(&self, team: bool, warnings: &mut Vec<String>) -> (Topology, Plan) {
         let is_found = self.topology.is_none();
         let topology = self.topology.clone().unwrap_or_else(|| {
-            // A program has many teams: of each size, of each thread that comes to a region.
+            // A program has many teams: one of each size, for each thread that enters a region.
             let found = if team { discover::known_machine() } else { vicus_os::this_machine() };
             warnings.extend(found.warnings);
             found.topology
@@ -401,7 +405,7 @@ impl Chosen {
         }
         let strategy = self.strategy.clone().or_else(|| said(&self.defaults.strategy, "; it is vicus now", warnings));
         let strategy = strategy.unwrap_or_else(|| DEFAULT.parse().expect("the default strategy exists"));
-        // A machine that is only described can't be measured.
+        // Latencies can only be measured on this machine, not on a described one.
         let is_this = || is_found || vicus_os::this_machine().topology == topology;
         let wants_latencies =
             strategy.strategy().wants_latencies(&topology) && topology.core_groups.len() > 1 && is_this();
@@ -416,13 +420,13 @@ impl Chosen {
     }
 }
 
-/// Prints what has not been printed before.
+/// Prints the warnings not printed before.
 fn warn_once(warnings: Vec<String>) {
     static PRINTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let mut printed = PRINTED.lock().expect("nothing panics under this lock");
     for warning in warnings {
         if printed.insert(warning.clone()) {
-            // A standard error that takes nothing is no reason to end.
+            // A failing standard error is no reason to end.
             let _ = writeln!(std::io::stderr(), "vicus: warning: {warning}");
         }
     }
@@ -445,7 +449,7 @@ pub struct StartError {
     pub started: usize,
     /// How many were wanted.
     pub threads: usize,
-    /// What it said.
+    /// The system's error.
     pub error: std::io::Error,
 }
 
@@ -456,10 +460,10 @@ impl fmt::Display for StartError {
     }
 }
 
-// Without a source: what the system said is told already.
+// Without a source: the message above already has the system's error.
 impl std::error::Error for StartError {}
 
-/// Of a runtime, where boxes go that are resumed from outside. When it has ended, no box is paused any more.
+/// A runtime's entry for boxes resumed from outside. When the runtime has ended, no box is paused any more.
 fn entry(shared: Weak<Shared>) -> Entry {
     Arc::new(move |queued| {
         if let Some(shared) = shared.upgrade() {
@@ -468,27 +472,28 @@ fn entry(shared: Weak<Shared>) -> Entry {
     })
 }
 
-/// What a thread's stack may grow to; a page is taken when it is touched. A task that waits runs others on top of itself.
+/// Limit of a thread's stack; a page is taken on its first touch. A waiting task runs others on top of itself.
 pub(crate) const STACK_BYTES: usize = 16 << 20;
 
-/// What a thread that starts takes beside its stack, with room for other threads that start at the same time. The standard library
-/// ends the process if a thread can't have its stack for signals, and the C library if it can't note a destructor of the thread's
-/// variables, for which its allocator maps a MiB where its heap can't grow; the thread's own stack would still be had.
+/// Memory for a starting thread beside its stack, with room for other threads starting at the same time. The standard
+/// library ends the process if a thread gets no stack for signals. The C library ends it if it can't note a destructor
+/// of a thread variable: its allocator maps a MiB for that when its heap can't grow. Both may fail even if the thread's
+/// own stack is available.
 const BESIDE_STACK: usize = 4 << 20;
 
-/// What all threads of a runtime share.
+/// The state shared by all threads of a runtime.
 pub(crate) struct Shared {
     pub(crate) plan: Plan,
     pub(crate) queues: SharedQueues,
     pub(crate) pools: Vec<SleepPool>,
     /// Memory for tasks.
     pub(crate) blocks: Blocks,
-    /// Where each of its threads runs, if they are not bound.
+    /// The current place of each thread, if threads are not bound.
     pub(crate) roaming: Option<crate::roaming::Roaming>,
     /// By queue: [`Plan::for_waiting`].
     for_waiting: Vec<bool>,
     pub(crate) group_queues: GroupQueues,
-    /// Where data were used last, if the plan asks for that.
+    /// The last pool to use each piece of data, if the plan asks for that.
     pub(crate) last_uses: Option<LastUses>,
     /// By seat.
     inboxes: Box<[Padded<Inbox>]>,
@@ -499,7 +504,7 @@ pub(crate) struct Shared {
     /// Grows when a request was stopped: each seat then looks through its own queue.
     pub(crate) sweeps: AtomicU64,
     topology: Topology,
-    /// `None` where the system gave no addresses.
+    /// `None` if the system gave no addresses.
     memory: Option<Arc<Memory>>,
     distribution: Option<Distribution>,
     /// Spare seats without a thread, by pool.
@@ -517,30 +522,30 @@ pub(crate) struct Shared {
     requests: Mutex<BTreeMap<RequestId, Arc<RequestState>>>,
     /// The id of the only one of these; [`NO_REQUEST`] if there are none or several. Changed under their lock.
     alone: Padded<AtomicU64>,
-    /// Those that are closures.
+    /// Requests that are closures.
     pub(crate) requests_of_tasks: Requests,
     pub(crate) open: OpenRequests,
     /// Requests of both kinds.
     pub(crate) stopped: Stopped,
     pub(crate) accounts: Accounts,
-    /// Requests that its requests have submitted.
+    /// Requests submitted by this runtime's requests.
     pub(crate) nested: Nested,
-    /// Its requests that wait for others.
+    /// Requests of this runtime waiting for others.
     pub(crate) waits: Waits,
-    /// Of a team: how often a member that waits lets others run before it sleeps.
+    /// For a team: how often a waiting member lets others run before it sleeps.
     pub(crate) yields: u32,
-    /// How long a waiting thread looks around at least, whatever its strategy says, before it yields or sleeps.
+    /// Least time a waiting thread looks around before it yields or sleeps, whatever its strategy says.
     pub(crate) least_spin: Duration,
-    /// Of a team: where its members wait for each other.
+    /// For a team: the meeting point of its members.
     pub(crate) gathering: Gathering,
-    /// Where boxes go that are resumed from outside.
+    /// Entry for boxes resumed from outside.
     pub(crate) entry: Entry,
     threads: Mutex<Vec<JoinHandle<()>>>,
     warnings: Mutex<Vec<String>>,
 }
 
-/// Beyond five, nothing changes: by then, each thread that is ready on the PU has had its turn. With two threads on each PU, a barrier takes
-/// 1.9 µs instead of 25, with eight 11 instead of 150.
+/// More than five change nothing: by then, each ready thread of the PU has had its turn. With two threads on each PU, a
+/// barrier takes 1.9 µs instead of 25, with eight 11 instead of 150.
 const TEAM_YIELDS: u32 = 10;
 
 /// No request has this id.
@@ -567,7 +572,7 @@ impl Shared {
                 }
             }
             if let Some(process) = heaps::process() {
-                // The node that its seat is counted to says nothing, if the thread may run elsewhere.
+                // If the thread may run on several nodes, the node of its seat says nothing about its place.
                 let mut nodes = affinity.iter().map(|pu| shared.topology.pus[pu.index()].node);
                 let stays = nodes.next().filter(|&first| nodes.all(|node| node == first));
                 heaps::sit(process, stays.map(|node| shared.topology.nodes[node.index()].os_index));
@@ -578,7 +583,7 @@ impl Shared {
         Ok(())
     }
 
-    /// A request that is to be started.
+    /// Builds a request that is yet to start.
     pub(crate) fn new_request(
         &self,
         model: &Arc<Model>,
@@ -595,10 +600,10 @@ impl Shared {
         Arc::new(RequestState::new(instance))
     }
 
-    /// The request is ended with the runtime, and the thread that ends it finds it. To be called before a seat can have a task of it.
-    /// Again has no effect, also after its end.
+    /// Registers the request: it ends with the runtime, and the ending thread finds it. Call this before a seat can
+    /// have a task of it. A second call has no effect, also after the request's end.
     pub(crate) fn keep(&self, state: &Arc<RequestState>) {
-        // Relaxed: it is changed under the lock, and whoever has a task of the request got it after that.
+        // Relaxed: the flag changes under the lock, and a thread gets a task of the request only after that.
         if state.is_known.load(Ordering::Relaxed) {
             return;
         }
@@ -610,7 +615,7 @@ impl Shared {
         });
     }
 
-    /// A box is resumed by a thread that may sit on no seat.
+    /// Resumes a box, on a thread that may sit on no seat.
     fn enter(&self, queued: Queued) {
         if let Some(recording) = &self.recording {
             recording.resumed(queued.instance(), queued.index());
@@ -627,12 +632,12 @@ impl Shared {
         let mut requests = self.requests.lock().expect("nothing panics under this lock");
         let result = change(&mut requests);
         let alone = requests.first_key_value().filter(|_| requests.len() == 1).map_or(NO_REQUEST, |(id, _)| id.0);
-        // Relaxed: it decides nothing but where boxes run.
+        // Relaxed: it only influences the seats chosen for boxes.
         self.alone.0.store(alone, Ordering::Relaxed);
         result
     }
 
-    /// Where the tasks of a request book what they hold; `None` if it has no budget.
+    /// The account for the memory held by a request's tasks; `None` if it has no budget.
     pub(crate) fn account_of(&self, id: RequestId) -> Option<Arc<Account>> {
         let requests = self.requests.lock().expect("nothing panics under this lock");
         match requests.get(&id) {
@@ -660,13 +665,13 @@ impl Shared {
         self.wake_for(queue, Some(request), true);
     }
 
-    /// As [`Shared::put_into_entry`], into the front or with the entry whose turn it is.
+    /// Like [`Shared::put_into_entry`], into the front or the next entry in turn.
     pub(crate) fn put_at_entry(&self, queued: Queued) {
         let queue = self.front_for(queued.instance()).unwrap_or_else(|| self.next_of(&self.plan.entry));
         self.put_into_entry(queue, queued.into_task());
     }
 
-    /// As [`Shared::put_into_entry`], with the entry whose turn it is, for a task that is no box.
+    /// Like [`Shared::put_into_entry`], into the next entry in turn, for a plain task.
     pub(crate) fn put_task_at_entry(&self, task: TaskRef) {
         self.put_into_entry(self.next_of(&self.plan.entry), task);
     }
@@ -677,16 +682,16 @@ impl Shared {
         self.plan.front.filter(|_| instance.has_head_start() && !self.is_alone(instance.id()))
     }
 
-    /// Wakes one thread for a push, near pools first; if no thread sleeps there, one of those that take from the queue when it is
-    /// long. `request` is the task's: a seat that waits for tasks of this request may be woken, too; with `None`, only free seats.
-    /// `must`: perhaps no awake thread will find the task, so a thread that falls asleep at this moment must not be missed (see
-    /// `sleep`).
+    /// Wakes one thread for a push, near pools first; if none of their threads sleeps, one of the robbers of a long
+    /// queue. `request` is the task's: a seat waiting for tasks of this request may be woken, too; with `None`, only
+    /// free seats. `must`: perhaps no awake thread will find the task, so a thread falling asleep at this moment must
+    /// not be missed (see `sleep`).
     #[inline]
     pub(crate) fn wake_for(&self, queue: QueueId, request: Option<RequestId>, must: bool) -> Option<PoolId> {
         self.barrier.before_look(must);
         let QueueSpec { wake, robbers, .. } = &self.plan.queues[queue.index()];
         let has_sleepers = |pool: PoolId| self.pools[pool.index()].has_sleepers();
-        // Mostly none sleeps, and then it doesn't matter what a seat would be woken for.
+        // Fast path: usually no thread sleeps, and then the reason for a wake does not matter.
         if wake.iter().any(|&pool| has_sleepers(pool)) || robbers.iter().any(|robber| has_sleepers(robber.pool)) {
             self.wake(Wake { queue, request, while_waiting: self.for_waiting[queue.index()] })
         } else {
@@ -701,13 +706,13 @@ impl Shared {
         self.plan.wake_one(wake.queue, length, |pool| self.pools[pool.index()].wake_one(wake))
     }
 
-    /// Wakes another seat for a task that one was woken for which has something else to do.
+    /// Passes a wake on to another seat: the woken seat has other work.
     pub(crate) fn pass_on(&self, wake: Wake) {
         self.barrier.before_look(true);
         self.wake(wake);
     }
 
-    /// Has all seats check what they wait for.
+    /// Makes all seats check their wait conditions.
     pub(crate) fn ask_all(&self) {
         self.pools.iter().for_each(SleepPool::ask_all);
     }
@@ -725,7 +730,7 @@ impl Shared {
         self.closing.load(Ordering::Acquire)
     }
 
-    /// Has a seat look whether what it waits for is done, and into its inbox, if it sleeps.
+    /// Makes a sleeping seat check its wait condition and its inbox.
     pub(crate) fn ask(&self, seat: SeatId) {
         let pool = self.plan.seats[seat.index()].pool;
         self.pools[pool.index()].ask(self.slot_of(seat));
@@ -738,7 +743,7 @@ impl Shared {
         slot.expect("a seat is in its pool")
     }
 
-    /// Where a seat gets the tasks that no other one may run.
+    /// The queue of the tasks reserved for this seat.
     #[inline]
     pub(crate) fn inbox(&self, seat: SeatId) -> &Inbox {
         &self.inboxes[seat.index()].0
@@ -751,8 +756,8 @@ impl Shared {
         self.pools[pool.index()].ask_if_announced(self.slot_of(seat), &self.barrier);
     }
 
-    /// If the request has failed or was cancelled: the tasks of its boxes are no longer to begin, and those that run are told. A request
-    /// that has ended without that still has boxes that clean up, whose tasks are run.
+    /// If the request has failed or was cancelled, stops its tasks: queued tasks of its boxes no longer begin, and
+    /// running ones are told. A request that ended without failure still has boxes cleaning up, and their tasks run.
     pub(crate) fn stop_tasks(&self, instance: &Instance) {
         if instance.has_failed() {
             let requests = self.requests.lock().expect("nothing panics under this lock");
@@ -762,8 +767,8 @@ impl Shared {
         }
     }
 
-    /// Takes the boxes of a stopped request out of all queues, but for those that are to run after its end: at once out of the locked
-    /// ones, soon out of the seats'. Stops the tasks of those that run, and the requests that these have submitted.
+    /// Takes the boxes of a stopped request out of all queues, except those due after its end: at once out of the
+    /// locked queues, soon out of the seats' own. Stops the tasks of running boxes, and the requests submitted by them.
     pub(crate) fn sweep(&self, instance: &Instance, seat: Option<usize>) {
         self.sweep_boxes(instance, seat);
         if instance.has_failed() {
@@ -771,7 +776,7 @@ impl Shared {
         }
     }
 
-    /// As [`Shared::sweep`], without the requests that it has submitted.
+    /// Like [`Shared::sweep`], without the requests it has submitted.
     pub(crate) fn sweep_boxes(&self, instance: &Instance, seat: Option<usize>) {
         self.stop_tasks(instance);
         instance.discard_paused(seat);
@@ -782,7 +787,7 @@ impl Shared {
         // SAFETY: boxes alone may be unwanted, and this one was just taken out of its queue.
         let discard = |task| unsafe { Queued::from_task(task) }.discard(seat);
         self.queues.sweep_locked(instance.id(), is_unwanted, discard);
-        // Release: a seat that reads the new number also sees that the request is stopped.
+        // Release: a seat reading the new number also sees the request as stopped.
         self.sweeps.fetch_add(1, Ordering::Release);
     }
 
@@ -809,7 +814,7 @@ impl Shared {
         }
     }
 
-    /// Has a thread of a pool that is free look around.
+    /// Makes a free thread of a pool look around.
     pub(crate) fn wake_pool(&self, pool: PoolId) -> bool {
         let seat = self.plan.pools[pool.index()].seats[0];
         let queue = self.plan.seats[seat.index()].place[Kind::Deferred as usize];
@@ -817,7 +822,7 @@ impl Shared {
     }
 }
 
-/// Threads that work as a strategy says. Dropping it cancels what still runs and waits for its threads.
+/// Threads working under a strategy. Dropping it cancels all running requests and waits for its threads.
 ///
 /// ```
 /// use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library};
@@ -837,7 +842,7 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// What to start it with.
+    /// The settings to start a runtime with.
     pub fn builder() -> RuntimeBuilder {
         RuntimeBuilder::new(Defaults::default())
     }
@@ -847,12 +852,12 @@ impl Runtime {
         self.shared.next_of(entries)
     }
 
-    /// The plan that its threads follow.
+    /// The plan followed by its threads.
     pub fn plan(&self) -> &Plan {
         &self.shared.plan
     }
 
-    /// The machine that it runs on.
+    /// The machine it runs on.
     pub fn topology(&self) -> &Topology {
         &self.shared.topology
     }
@@ -865,8 +870,8 @@ impl Runtime {
         self.shared.topology.place_distance(a, b)
     }
 
-    /// Memory in whole pages, zeroed, that lies over the nodes as chosen, until it is dropped. `None` takes the runtime's
-    /// own distribution ([`RuntimeBuilder::distribution`]).
+    /// Zeroed memory in whole pages, spread over the nodes by the chosen distribution, until it is dropped. `None`
+    /// takes the runtime's own distribution ([`RuntimeBuilder::distribution`]).
     ///
     /// ```
     /// use std::alloc::Layout;
@@ -880,14 +885,14 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// The distribution names a location that the machine doesn't have, or there is not so much memory or address space.
+    /// The distribution names a location missing on the machine, or memory or address space is short.
     pub fn alloc(&self, layout: Layout, chosen: impl Into<Option<Distribution>>) -> Result<Placed, PlaceError> {
         let too_large = PlaceError::TooLarge { bytes: layout.size(), align: layout.align() };
         let chosen = chosen.into().or_else(|| self.shared.distribution.clone());
         self.memory().ok_or(too_large)?.place(layout, chosen.as_ref())
     }
 
-    /// Memory as [`Runtime::alloc`] gives it, that lies as any policy says, page by page.
+    /// Memory like that of [`Runtime::alloc`], placed page by page by any policy.
     ///
     /// ```
     /// use std::alloc::Layout;
@@ -920,20 +925,19 @@ impl Runtime {
         self.memory().ok_or(too_large)?.place_by(layout, policy)
     }
 
-    /// The memory that it takes pages from: the process's, if the machine it runs on is this one. `None` where the system
-    /// gave no addresses, of which [`Runtime::warnings`] tells.
+    /// The source of its pages: the process's memory, if it runs on this machine. `None` if the system gave no
+    /// addresses; [`Runtime::warnings`] then says so.
     pub fn memory(&self) -> Option<&Arc<Memory>> {
         self.shared.memory.as_ref()
     }
 
-    /// What could not be done on this machine.
+    /// The features that could not be used on this machine.
     pub fn warnings(&self) -> Vec<String> {
         self.shared.warnings()
     }
 
-    /// How many tasks its seats have taken up to now, by the rule of the plan that found them, 0 for those that lay in no queue,
-    /// and by how far away they were. Every task that has ended in the eyes of the caller is counted. Empty if it was not asked
-    /// to count or to record.
+    /// Number of tasks taken by its seats so far, by the plan's rule that found them (0 for tasks from no queue) and by
+    /// distance. Every task whose end the caller has seen is counted. Empty if the runtime neither counts nor records.
     ///
     /// ```
     /// use vicus_machine::{Level, Runtime, join};
@@ -950,12 +954,12 @@ impl Runtime {
         self.shared.recording.as_ref().map(Recording::takes).unwrap_or_default()
     }
 
-    /// Ends the runtime and hands out what it recorded; `None` if it was not asked to record.
+    /// Ends the runtime and returns its recording; `None` if it did not record.
     pub fn trace(self) -> Option<vicus_trace::Trace> {
         self.recorded().1
     }
 
-    /// The same, behind what each of its seats has decided, in its order; nothing if it was not asked to write that down
+    /// The decisions of each of its seats, in order, and then the trace; nothing if it did not write decisions
     /// ([`RuntimeBuilder::write_decisions`]). A seat of worlds/sim decides the same in the same place.
     ///
     /// ```
@@ -982,7 +986,8 @@ impl Drop for Runtime {
         if !self.shared.is_here() && !self.shared.is_own_thread() {
             return self.shared.end();
         }
-        // The last owner is a task of its own, or a model that one of its threads drops, for which it can't wait.
+        // The last owner is a task of its own, or a model dropped by one of its threads: that thread can't wait for
+        // itself.
         let shared = Arc::clone(&self.shared);
         let ender = std::thread::Builder::new().name("vicus end".to_owned()).spawn(move || shared.end());
         if ender.is_err() {
@@ -993,11 +998,11 @@ impl Drop for Runtime {
 }
 
 impl Shared {
-    /// Calls `f` with a runtime that may end as soon as `f` has done its work. `is_here`: the calling thread sits on a seat of this one, and so keeps it; one
-    /// that does not holds it meanwhile.
+    /// Calls `f` with a runtime that may end as soon as `f` has done its work. `is_here`: the calling thread sits on a
+    /// seat of this runtime, and so keeps it alive; any other caller holds a reference meanwhile.
     ///
     /// # Safety
-    /// The runtime is alive when this is called, and the pointer is that of its `Arc`.
+    /// The runtime is alive at the call, and the pointer comes from its `Arc`.
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
     pub(crate) unsafe fn held<R>(shared: *const Shared, is_here: bool, f: impl FnOnce(&Shared) -> R) -> R {
         // SAFETY: the caller's promise.
@@ -1011,13 +1016,13 @@ impl Shared {
         }
     }
 
-    /// Whether the calling thread is one that it has started, also while that does nothing for a seat.
+    /// Whether the runtime started the calling thread, also while the thread does nothing for a seat.
     fn is_own_thread(&self) -> bool {
         let here = std::thread::current().id();
         self.threads.lock().expect("nothing panics under this lock").iter().any(|thread| thread.thread().id() == here)
     }
 
-    /// The first seat that is not spare.
+    /// The first regular (not spare) seat.
     pub(crate) fn first_seat(&self) -> Option<SeatId> {
         self.plan.seats.iter().position(|seat| !seat.spare).map(SeatId::new)
     }
@@ -1033,7 +1038,7 @@ impl Shared {
         }
         self.requests_of_tasks.end_all(self, true);
         if self.threads_here.any() && !self.end_threads() {
-            // They go on by themselves, on threads that stay.
+            // They go on by themselves, on threads kept alive for them.
             return;
         }
         self.end_system_threads();
@@ -1042,7 +1047,7 @@ impl Shared {
         }
     }
 
-    /// Ends the threads on seats. Tasks that are queued, and lightweight threads that wait, are left as they are.
+    /// Ends the threads on seats. Queued tasks and waiting lightweight threads are left as they are.
     pub(crate) fn end_system_threads(&self) {
         self.closing.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
@@ -1050,7 +1055,7 @@ impl Shared {
             let _lock = lent.lock.lock().expect("nothing panics under this lock");
             lent.changed.notify_all();
         }
-        // Once: one that sleeps finds by this that the runtime closes, and one that does not, before it sleeps.
+        // One ask is enough: a sleeping thread learns by it that the runtime closes, and an awake one before it sleeps.
         self.ask_all();
         loop {
             let thread = self.threads.lock().expect("nothing panics under this lock").pop();

@@ -1,10 +1,11 @@
-//! A thread on a seat: it runs the tasks that the [`Seat`] decides on, and sleeps when the seat says so.
+//! A thread on a seat: it runs the tasks chosen by the [`Seat`], and sleeps when the seat says so.
 //!
-//! A task's class has the function that runs it: a box (`boxes.rs`), or a closure (`tasks/`). A task that waits for others runs
-//! tasks that it finds meanwhile, on top of its own stack.
+//! A task's class has its run function: for a box (`boxes.rs`), or for a closure (`tasks/`). A waiting task runs other
+//! tasks meanwhile, on top of its own stack.
 //!
-//! The worker is reached through [`with_worker`] alone, and that reference ends before a user's code runs: that code may spawn
-//! and wait, which changes the worker. So functions that run tasks are no methods; between two tasks they get the worker anew.
+//! [`with_worker`] alone gives a reference to the worker, and that reference ends before a user's code runs: that code
+//! may spawn and wait, and so change the worker. Functions that run tasks are therefore no methods; between two tasks
+//! they get the worker anew.
 
 use crate::allocator::column_block;
 use crate::boxes::{end_if_last, leave, recover, sweep_boxes};
@@ -36,7 +37,7 @@ use vicus_schedule::{
     Seat, SeatId, SeatPlan, Sleeper, Spawner, Take, TaskRef, Waiter, Wake, Way,
 };
 
-/// The state of a thread that works on a seat.
+/// The state of a thread working on a seat.
 pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
     pub(crate) seat: SeatId,
@@ -44,27 +45,28 @@ pub(crate) struct Worker {
     slot: usize,
     /// The seat's decisions.
     pub(crate) state: Seat<TaskRef>,
-    /// The task that runs.
+    /// The running task.
     pub(crate) frame: Frame,
-    /// What stands beneath the running task on its stack.
+    /// The tasks beneath the running one on its stack.
     pub(crate) beneath: Beneath,
-    /// Where C++ keeps the exceptions of the thread of the system.
+    /// Where C++ keeps the exceptions of the system's thread.
     pub(crate) caught: Kept,
-    /// The fibre that runs; `None` while the thread is on its own stack.
+    /// The running fibre; `None` while the thread is on its own stack.
     pub(crate) fibre: Option<&'static Fibre>,
-    /// Whom to wake for what the running code waits for: that fibre, or the seat.
+    /// The waiter to wake when the running code's wait ends: its fibre, or the seat.
     pub(crate) waiter: Waiter,
     /// How many lightweight threads may begin before its loop looks around.
     pub(crate) starts: u32,
-    /// So many lightweight threads more don't begin on top of those that join them or wait for a word ([`fibres::begin_awaited`], [`fibres::begin_next`]).
+    /// Number of further lightweight threads kept from beginning on top of code that joins them or waits for a word
+    /// ([`fibres::begin_awaited`], [`fibres::begin_next`]).
     pub(crate) not_on_top: u32,
     /// How many lightweight threads are on fibres of this seat, and how many went to others ([`Worker::has_threads`]).
     pub(crate) began_threads: isize,
-    /// The seat at which it has looked last for one that has nothing to do.
+    /// The seat it has looked at last in search of an idle one.
     pub(crate) looks_at: usize,
-    /// Free stacks for fibres. Boxed: what each task uses lies together.
+    /// Free stacks for fibres. Boxed, so that the fields used by every task lie together.
     pub(crate) stacks: Box<SeatStacks>,
-    /// The tasks that may begin on this seat: those below this context. Null if any may.
+    /// Only tasks below this context may begin on this seat. Null if any may.
     pub(crate) below: *const Context,
     /// Whether it sits for a member of a team: its tasks are tied to their threads, and wait for their own descendants alone.
     pub(crate) is_tied: bool,
@@ -73,15 +75,15 @@ pub(crate) struct Worker {
     /// The seat's own lock-free queue for immediate tasks ([`Seat::own`]); null if the plan has no such queue. It lives in
     /// `shared`.
     own: *const Deque,
-    /// The same if immediate tasks go there that are no boxes; else null ([`Seat::takes_tasks`]).
+    /// The own queue if it takes immediate plain tasks; else null ([`Seat::takes_tasks`]).
     tasks: *const Deque,
-    /// The pools in which a push to it may wake a sleeper; also in `shared`.
+    /// The pools with sleepers that a push to the own queue may wake; also in `shared`.
     near: Box<[*const SleepPool]>,
     /// Memory for tasks.
     pub(crate) slab: Slab,
     /// Memory for lightweight threads.
     pub(crate) cells: SeatCells,
-    /// The number of the last sweep that this seat has done.
+    /// The number of the last sweep done by this seat.
     pub(crate) swept: u64,
     pub(crate) recorder: Recorder,
 }
@@ -91,25 +93,25 @@ pub(crate) struct Frame {
     pub(crate) request: RequestId,
     /// How the worker got it.
     pub(crate) way: Way,
-    /// The request whose box was run last. A reference of the worker's own, because it uses the instance after its last task.
+    /// The request of the last box. The worker owns this reference, because it uses the instance after its last task.
     pub(crate) current: Option<Arc<Instance>>,
-    /// The box whose invocation is under way.
+    /// The box with an invocation under way.
     pub(crate) running: Option<BoxId>,
-    /// The context in which the task is counted.
+    /// The context that counts the task.
     pub(crate) parent: ContextRef,
-    /// Where the task spawns its children now; `None` until it spawns one or opens a group.
+    /// The task's current context for spawning children; `None` until it spawns one or opens a group.
     pub(crate) context: Option<NonNull<Context>>,
-    /// What the task's children are dealt by, beside their data.
+    /// Input for dealing the task's children, beside their data.
     pub(crate) spawner: Spawner,
 }
 
-/// Calls `f` with the worker of the calling thread's seat; `None` if the thread sits on none. `f` runs no user's code: that could
-/// call this function again.
+/// Calls `f` with the worker of the calling thread's seat; `None` if the thread sits on none. `f` runs no user's code:
+/// such code could call this function again.
 #[inline]
 pub(crate) fn with_worker<R>(f: impl FnOnce(&mut Worker) -> R) -> Option<R> {
     NonNull::new(HERE.get()).map(|worker| {
         #[expect(unsafe_code, reason = "the worker of the calling thread's seat")]
-        // SAFETY: it is the worker that `HERE` has.
+        // SAFETY: the pointer is the worker in `HERE`.
         unsafe {
             lend(worker, f)
         }
@@ -119,10 +121,10 @@ pub(crate) fn with_worker<R>(f: impl FnOnce(&mut Worker) -> R) -> Option<R> {
 /// As [`with_worker`], in a running task.
 #[inline]
 pub(crate) fn in_task<R>(f: impl FnOnce(&mut Worker) -> R) -> R {
-    // Not by way of `with_worker`: its `Option` would pass what `f` returns through memory.
+    // Avoids `with_worker`: its `Option` would pass the result of `f` through memory.
     let Some(worker) = NonNull::new(HERE.get()) else { no_seat() };
     #[expect(unsafe_code, reason = "the worker of the calling thread's seat")]
-    // SAFETY: it is the worker that `HERE` has.
+    // SAFETY: the pointer is the worker in `HERE`.
     unsafe {
         lend(worker, f)
     }
@@ -140,8 +142,9 @@ fn no_seat() -> ! {
 unsafe fn lend<R>(mut worker: NonNull<Worker>, f: impl FnOnce(&mut Worker) -> R) -> R {
     #[cfg(debug_assertions)]
     let _once = Once::new();
-    // SAFETY: `Worker::sit` put it there and takes it away before it ends, so it is this thread's and alive. Only `f` has a
-    // reference: there is no other way to it, and `f` runs nothing that calls this again (debug builds check that).
+    // SAFETY: `Worker::sit` put it there and takes it away before it ends, so it is this thread's and alive. Only `f`
+    // has a reference: there is no other way to it, and `f` runs nothing that calls this again (debug builds check
+    // this).
     f(unsafe { worker.as_mut() })
 }
 
@@ -156,19 +159,19 @@ pub(crate) fn is_seated() -> bool {
 pub(crate) fn with_shared<R>(f: impl FnOnce(&Shared) -> R) -> R {
     let shared = in_task(|worker| Arc::as_ptr(&worker.shared));
     #[expect(unsafe_code, reason = "a reference that does not borrow the worker")]
-    // SAFETY: the worker holds it, and sits on its seat for longer than `f` runs there. A counted reference would have all
-    // threads write to that line each time.
+    // SAFETY: the worker holds it, and sits on its seat for longer than `f` runs there. Cloning the `Arc` instead would
+    // have all threads write to its count's line each time.
     f(unsafe { &*shared })
 }
 
-/// Calls `f` as if the calling thread sat on no seat: what a user's destructors do there is no part of a task.
+/// Calls `f` as if the calling thread sat on no seat: a user's destructors are no part of a task.
 #[inline]
 pub(crate) fn outside<R>(f: impl FnOnce() -> R) -> R {
     let _inside = Restore(HERE.replace(ptr::null_mut()));
     f()
 }
 
-/// Marks that a reference to the worker is in use.
+/// Marks a reference to the worker as in use.
 #[cfg(debug_assertions)]
 struct Once;
 
@@ -198,12 +201,12 @@ impl Drop for Once {
     }
 }
 
-/// A thread that is woken within this time keeps its superblocks: to give them up and take them again costs more than a small
+/// A thread woken within this time keeps its superblocks: giving them up and taking them again costs more than a small
 /// query's rows.
 #[cfg(not(loom))]
 const NAP: Duration = Duration::from_millis(10);
 
-/// How long a thread sleeps that may be woken by nobody, before it looks around again.
+/// Longest sleep of a waiting thread without a waker. It then looks around again.
 #[cfg(not(loom))]
 const NAP_WHILE_WAITING: Duration = Duration::from_millis(1);
 
@@ -298,8 +301,8 @@ impl Worker {
         let shared = Arc::clone(&self.shared);
         let _outer = Restore(HERE.replace(ptr::from_mut(self)));
         let seat = Seated::of_this_thread(&shared);
-        // A panic in an invocation that is not caught there fails its request, and costs no thread. It is caught here, where the
-        // catch costs nothing for each invocation.
+        // A panic outside of an invocation's own catch fails its request, and costs no thread. The catch stands here,
+        // because it costs nothing for each invocation here.
         while let Err(panic) = catch_unwind(AssertUnwindSafe(|| seat.work_while(&goes_on))) {
             recover(panic);
         }
@@ -311,7 +314,7 @@ impl Worker {
         f()
     }
 
-    /// A task begins that came from no queue and is counted nowhere.
+    /// Begins a task that came from no queue and is counted nowhere.
     pub(crate) fn begin_alone(&mut self, request: RequestId) {
         self.frame.request = request;
         self.frame.way = Way::KEPT;
@@ -330,13 +333,13 @@ impl Worker {
     #[inline]
     pub(crate) fn own(&self) -> Option<&Deque> {
         #[expect(unsafe_code, reason = "a way to a part of what the worker shares that is short")]
-        // SAFETY: null, or a queue of `shared`, where queues stay.
+        // SAFETY: null, or a queue of `shared`; these never move.
         unsafe {
             self.own.as_ref()
         }
     }
 
-    /// The queue into which [`Worker::put_own`] puts tasks.
+    /// The target queue of [`Worker::put_own`].
     #[inline]
     pub(crate) fn tasks(&self) -> Option<&Deque> {
         #[expect(unsafe_code, reason = "a way to a part of what the worker shares that is short")]
@@ -346,7 +349,8 @@ impl Worker {
         }
     }
 
-    /// Puts an immediate task that is no box into the seat's own queue, if it has one for these. Other seats see it when they want some.
+    /// Puts an immediate plain task into the seat's own queue, if it has one for these. Other seats see the task when
+    /// they want some.
     #[inline]
     pub(crate) fn put_own(&mut self, task: TaskRef) -> Result<(), TaskRef> {
         self.tasks().ok_or(task)?.push(task)?;
@@ -356,7 +360,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Records that a closure is queued, in the seat's own queue (`is_near`) if it has one.
+    /// Records a queued closure, in the seat's own queue (`is_near`) if it has one.
     #[inline]
     pub(crate) fn record_queued(&mut self, task: TaskRef, kind: Kind, is_near: bool) {
         if self.recorder.is_on() {
@@ -380,18 +384,18 @@ impl Worker {
         self.wake(queue, self.frame.request, Kind::Immediate);
     }
 
-    /// Whether a thread sleeps that an immediate task in the own queue may wake.
+    /// Whether an immediate task in the own queue may wake a sleeping thread.
     #[inline]
     fn has_sleepers(&self) -> bool {
         light_fence();
         self.near.iter().any(|&pool| {
             #[expect(unsafe_code, reason = "a way to a part of what the worker shares that is short")]
-            // SAFETY: a pool of `shared`, where pools stay.
+            // SAFETY: a pool of `shared`; these never move.
             unsafe { &*pool }.has_sleepers()
         })
     }
 
-    /// Moves the tasks that only this seat would run to a queue where others find them: its thread leaves, or is about to block.
+    /// Moves the tasks reserved for this seat to a queue open to others: its thread leaves, or is about to block.
     pub(crate) fn share_tasks(&mut self) {
         let kept = self.state.take_private();
         self.shared.queues.own(self.seat).for_each(|own| own.share(true));
@@ -401,7 +405,7 @@ impl Worker {
             self.shared.queues.push(entry, task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
             self.shared.wake_for(entry, Some(request), true);
         }
-        // One that was to be this seat's next: no other was woken for it.
+        // Tasks meant to be this seat's next: no other seat was woken for them.
         if let Some(front) = self.shared.plan.front.filter(|&front| self.shared.queues.len(front) > 0) {
             self.shared.wake_for(front, None, true);
         }
@@ -416,7 +420,7 @@ impl Worker {
         self.shared.plan.seats[self.seat.index()].pool
     }
 
-    /// The node from which this seat's distances are counted.
+    /// The origin of this seat's distances.
     pub(crate) fn node(&self) -> vicus_topology::NodeId {
         self.shared.plan.seats[self.seat.index()].node
     }
@@ -448,17 +452,18 @@ impl Worker {
         found
     }
 
-    /// Whether a seat whose task waits may run any task meanwhile: several requests run, and there is nothing to do for the one that waits.
+    /// Whether a seat with a waiting task may run any task meanwhile: several requests run, and the waiting one has
+    /// nothing to do.
     #[inline]
     fn helps_others(&self, shared: &Shared) -> bool {
         shared.are_several() && self.state.waits_for().is_some() && !self.state.is_deep() && !self.is_tied
     }
 
-    /// A task of the request whose turn it is, while several run.
+    /// A task of the next request in turn, while several run.
     #[cold]
     #[inline(never)]
     fn find_in_turn(&mut self, shared: &Shared, plan: &SeatPlan, reach: &mut Reach<'_>) -> Option<Run<TaskRef>> {
-        // A tied task that waits may have its own descendants run alone.
+        // A waiting tied task may only have its own descendants run.
         if self.is_tied || !self.below.is_null() || self.state.is_deep() {
             return None;
         }
@@ -480,10 +485,10 @@ impl Worker {
     #[inline]
     fn reach<'a>(&self, shared: &'a Shared, last: bool) -> Reach<'a> {
         #[expect(unsafe_code, reason = "a way to a part of what the worker shares that is short")]
-        // SAFETY: null, or a queue of `shared`, where queues stay.
+        // SAFETY: null, or a queue of `shared`; these never move.
         let own = unsafe { self.own.as_ref() };
         #[expect(unsafe_code, reason = "follows a pointer")]
-        // SAFETY: null, or a context of a task on this thread's stack, which waits.
+        // SAFETY: null, or a context of a waiting task on this thread's stack.
         let below = unsafe { self.below.as_ref() };
         Reach {
             queues: &shared.queues,
@@ -511,12 +516,12 @@ impl Worker {
         AtOnce::NONE
     }
 
-    /// A task that may run on top of its spawner found no room in a queue.
+    /// A queue had no room for a task that may run on top of its spawner.
     pub(crate) fn refused(&mut self, task: TaskRef) -> AtOnce {
         AtOnce(self.state.refused(task, true).map(|task| (task, Way::KEPT)))
     }
 
-    /// Puts a task into a queue from which this seat takes it next.
+    /// Puts a task into the queue this seat polls next.
     pub(crate) fn put_quietly(&mut self, task: TaskRef, queue: QueueId) {
         self.record_put(task, queue);
         self.shared.queues.push(queue, task).unwrap_or_else(|_| panic!("the front has no capacity"));
@@ -530,7 +535,7 @@ impl Worker {
         }
     }
 
-    /// Keeps a task that this seat has spawned.
+    /// Keeps a task spawned by this seat.
     pub(crate) fn keep(&mut self, task: TaskRef) {
         self.recorder.record_decision(|| Decision::Keeps(name_of(task)));
         self.state.keep(task);
@@ -544,7 +549,7 @@ impl Worker {
         AtOnce(self.state.help(plan, reach))
     }
 
-    /// The plan of the seat as which it looks: its own, or where threads are not bound that of the place where it runs now.
+    /// The plan to look by: the seat's own, or, for unbound threads, that of the place the thread runs at now.
     #[inline(always)]
     fn stand<'a>(&mut self, shared: &'a Shared) -> &'a SeatPlan {
         if let Some(roaming) = &shared.roaming {
@@ -553,7 +558,7 @@ impl Worker {
         &shared.plan.seats[self.state.stands().index()]
     }
 
-    /// Wakes one sleeper for a task that was put, and may be over by now.
+    /// Wakes one sleeper for a queued task, which may be over by now.
     #[inline]
     pub(crate) fn wake(&mut self, queue: QueueId, request: RequestId, kind: Kind) {
         if let Some(pool) = self.shared.wake_for(queue, Some(request), kind == Kind::Deferred) {
@@ -561,7 +566,7 @@ impl Worker {
         }
     }
 
-    /// Whether lightweight threads have begun that go on with this seat when they are woken.
+    /// Whether lightweight threads have begun that go on with this seat when woken.
     pub(crate) fn has_threads(&self) -> bool {
         self.began_threads > self.shared.threads_here.of_seat(self.seat).gone()
     }
@@ -572,7 +577,7 @@ impl Worker {
     }
 }
 
-/// The state that the thread on a seat checks between tasks.
+/// The state checked between tasks by the thread on a seat.
 struct Seated<'a> {
     shared: &'a Shared,
     seat: SeatId,
@@ -612,7 +617,7 @@ impl<'a> Seated<'a> {
                 if idle_since.take().is_some() {
                     self.end_idle();
                 }
-                // What runs now may have no end, and the request whose last box ran here is over.
+                // The next task may run without end, and the request of the last box here is over.
                 if in_task(|worker| worker.is_at_other(task.header().request)) {
                     leave();
                 }
@@ -620,7 +625,7 @@ impl<'a> Seated<'a> {
                 continue;
             }
             let since = *idle_since.get_or_insert_with(|| {
-                // Now, and not after this seat's pauses: the request whose last task ran here is over.
+                // Before this seat's pauses: the request of the last task here is over.
                 leave();
                 self.begin_idle();
                 Instant::now()
@@ -637,7 +642,7 @@ impl<'a> Seated<'a> {
                     #[cfg(not(loom))]
                     heaps::put_down();
                     self.end_idle();
-                    // A task that was found is out of its queue: it is run, even if the thread is to leave the seat.
+                    // A found task is out of its queue: it is run, even if the thread is to leave the seat.
                     if let Some((task, way)) = found {
                         run(task, way);
                     }
@@ -647,7 +652,7 @@ impl<'a> Seated<'a> {
         }
         self.end_idle();
         leave_to_others(shared);
-        // Tasks that only this seat would run move to queues where others find them: its thread leaves.
+        // The thread leaves: tasks reserved for this seat move to queues open to others.
         while let Some(called) = self.inbox().take() {
             run(called, Way::KEPT);
         }
@@ -656,7 +661,7 @@ impl<'a> Seated<'a> {
         heaps::leave_seat();
     }
 
-    /// Waits a moment for what is for this seat alone: a task that no other may run, or the end of what it waits for.
+    /// Waits a moment for an event for this seat alone: a task reserved for it, or the end of its wait.
     #[inline]
     fn glance(&self, ends: impl Fn() -> bool) {
         for _ in 0..GLANCES {
@@ -667,13 +672,13 @@ impl<'a> Seated<'a> {
         }
     }
 
-    /// What the seat does next if it has found nothing since then.
+    /// The seat's next step if it has found nothing since then.
     fn rest(&self, since: Instant) -> Rest {
         in_task(|worker| worker.state.none(self.plan, nanoseconds_since(since)))
     }
 
-    /// Sleeps until it is woken or called. One that `naps` sleeps for a millisecond at most: who spawns a task does not know which tied seats may
-    /// begin it, and may have woken another one.
+    /// Sleeps until it is woken or called. With `naps`, sleeps for a millisecond at most: the spawner of a task does
+    /// not know which tied seats may begin it, and may have woken another one.
     fn sleep_while_waiting(&self, naps: bool, is_called: impl Fn() -> bool) -> Woken {
         #[cfg(not(loom))]
         if naps {
@@ -699,7 +704,7 @@ impl<'a> Seated<'a> {
             worker.state.woken(chosen, slept_ns, worker.has_threads());
         });
         let found = found?;
-        // The spawn that chose this thread was for another task than the one it found by itself.
+        // The spawn chose this thread for another task than the one it found by itself.
         leave_to_others(shared);
         Some((found.task, found.way))
     }
@@ -715,14 +720,14 @@ pub(crate) fn find(shared: &Shared) -> Option<(TaskRef, Way)> {
     Some((task, way))
 }
 
-/// A task for the calling thread's seat, which sleeps if there is none.
+/// A task for the calling thread's seat; without one, the seat sleeps.
 #[cold]
 fn find_last(shared: &Shared) -> Option<Run<TaskRef>> {
     in_task(|worker| worker.find(shared, true))
 }
 
-/// A task for a seat that may only begin descendants of one that waits, from anywhere: they may lie where the plan has other seats look,
-/// and these may all wait like this one.
+/// A task for a seat that may only begin descendants of its waiting task, from any queue: they may lie in queues polled
+/// by other seats of the plan, and these may all wait like this one.
 #[cold]
 fn find_below(shared: &Shared, reach: &mut Reach<'_>, request: RequestId) -> Option<Run<TaskRef>> {
     let mut all = (0..shared.plan.queues.len()).map(QueueId::new);
@@ -730,7 +735,7 @@ fn find_below(shared: &Shared, reach: &mut Reach<'_>, request: RequestId) -> Opt
     Some(Run { task, way: Way::KEPT, leaves: false })
 }
 
-/// If the seat was woken for a task, and has something else to do: wakes another seat for that task.
+/// If the seat was woken for a task, and has other work: wakes another seat for that task.
 fn leave_to_others(shared: &Shared) {
     let woken = in_task(|worker| {
         let woken = worker.state.take_wake();
@@ -744,7 +749,7 @@ fn leave_to_others(shared: &Shared) {
     }
 }
 
-/// If a tied seat was woken for a task that it may not begin: wakes a seat that may begin any.
+/// If a tied seat was woken for a task it may not begin: wakes a seat that may begin any.
 #[cold]
 fn leave_to_free(shared: &Shared) {
     if let Some(wake) = in_task(|worker| worker.state.take_wake()) {
@@ -752,7 +757,7 @@ fn leave_to_free(shared: &Shared) {
     }
 }
 
-/// Runs a task that was taken out of its queue.
+/// Runs a task taken out of its queue.
 pub(crate) fn run(task: TaskRef, way: Way) {
     let run = task.header().class.run;
     in_task(|worker| {
@@ -762,13 +767,13 @@ pub(crate) fn run(task: TaskRef, way: Way) {
         debug_assert!(worker.frame.context.is_none(), "the last task has ended with its context");
     });
     #[expect(unsafe_code, reason = "runs a task")]
-    // SAFETY: the task came out of a queue, where it was put once.
+    // SAFETY: the task came out of a queue, and was put there once.
     unsafe {
         run(task);
     }
 }
 
-/// Runs a task on top of one that waits, or that spawned another.
+/// Runs a task on top of its spawner, or of a waiting task.
 pub(crate) fn run_on_top(task: TaskRef, way: Way) {
     let request = task.header().request;
     let mut outer = in_task(|worker| {
@@ -778,7 +783,7 @@ pub(crate) fn run_on_top(task: TaskRef, way: Way) {
         }
         outer
     });
-    // The waiting task beneath must not be unwound. Users' panics are caught where their code is called.
+    // The waiting task beneath must not be unwound. Users' panics are caught around their code.
     catch_unwind(AssertUnwindSafe(|| run(task, way))).unwrap_or_else(recover);
     let left = in_task(|worker| {
         if request != outer.request {
@@ -791,8 +796,8 @@ pub(crate) fn run_on_top(task: TaskRef, way: Way) {
     }
 }
 
-/// Runs a task on top of one that waits, or that found no room for what it spawned. While several requests run, a closure of another
-/// request than the waiting one's gets a stack of its own: when it waits, the task beneath can go on.
+/// Runs a task on top of a waiting one, or of its spawner if the queue had no room. While several requests run, a
+/// closure of another request gets a stack of its own: when it waits, the task beneath can go on.
 fn run_while_waiting(shared: &Shared, task: TaskRef, way: Way) {
     let is_closure = || task.header().class.runs_inline && !Core::is(task) && !fibres::is_fibre(task);
     let is_apart = shared.are_several() && in_task(|worker| worker.frame.request) != task.header().request;
@@ -804,7 +809,7 @@ fn run_while_waiting(shared: &Shared, task: TaskRef, way: Way) {
 }
 
 impl Frame {
-    /// Of a task that begins, which is counted nowhere.
+    /// The frame of a beginning task, counted nowhere.
     pub(crate) fn new(request: RequestId) -> Frame {
         Frame {
             request,
@@ -817,7 +822,7 @@ impl Frame {
         }
     }
 
-    /// Takes this frame out, so that a task can run on top of it.
+    /// Takes this frame out, to make room for a task on top of it.
     #[inline]
     pub(crate) fn put_aside(&mut self) -> Frame {
         Frame {
@@ -831,7 +836,7 @@ impl Frame {
         }
     }
 
-    /// Puts a frame back. Gives the request whose box was run last on top of it.
+    /// Puts a frame back. Returns the request of the last box run on top of it.
     #[inline]
     pub(crate) fn resume(&mut self, outer: &mut Frame) -> Option<Arc<Instance>> {
         self.request = outer.request;
@@ -844,7 +849,7 @@ impl Frame {
     }
 }
 
-/// A task for a seat to run at once, on top of the one that spawned it: a queue had no room.
+/// A task for a seat to run at once, on top of its spawner: a queue had no room.
 #[must_use = "the task is in no queue any more"]
 pub(crate) struct AtOnce(Option<(TaskRef, Way)>);
 
@@ -859,7 +864,7 @@ impl AtOnce {
         }
     }
 
-    /// Asserts that there is none: a box is never run on top of another one.
+    /// Asserts the absence of a task: a box is never run on top of another one.
     pub(crate) fn assert_none(self) {
         debug_assert!(self.0.is_none(), "boxes are not run inline");
     }
@@ -869,7 +874,7 @@ impl AtOnce {
 fn run_at_once(task: TaskRef, way: Way) {
     in_task(|worker| worker.state.begin_help());
     if Core::is(task) {
-        // It has a stack of its own, on which its panics end: nothing stands on top of this frame.
+        // It has a stack of its own, which also stops its panics: nothing stands on top of this frame.
         begin(task, Some(way));
     } else {
         let beneath = in_task(|worker| worker.fibre);
@@ -942,11 +947,11 @@ pub(crate) fn wait_below(request: Option<RequestId>, below: *const Context, awai
     while_waiting(request, below, || with_shared(|shared| wait_until_done(shared, awaited)));
 }
 
-/// Runs what runs other tasks on top of the calling one, which waits meanwhile.
+/// Calls `runs` to run other tasks on top of the calling one, which waits meanwhile.
 fn while_waiting(request: Option<RequestId>, below: *const Context, runs: impl FnOnce()) {
     let bomb = Abort;
     let outer = in_task(|worker| {
-        // What it waits for may depend on a lightweight thread, and that on any task.
+        // The wait may depend on a lightweight thread, and the thread on any task.
         worker.state.begin_wait(request.filter(|_| !worker.shared.threads_here.any()));
         std::mem::replace(&mut worker.below, below)
     });
@@ -982,7 +987,7 @@ fn wait_on_fibre<A: Awaited>(fibre: &'static Fibre, awaited: &A) {
     in_task(|worker| worker.recorder.observe_tasks());
 }
 
-/// How often a thread that looks around looks for what is for its seat alone, before it looks into queues again.
+/// How often an idle thread checks for events of its seat alone, before it polls the queues again.
 const GLANCES: usize = 4;
 
 /// How long a thread of a team spins before it gives way to another one on its PU.
@@ -1000,7 +1005,7 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
             yields = 0;
             continue;
         }
-        // The task that this seat was woken for may be one that it may not begin.
+        // The seat may have been woken for a task it may not begin.
         let is_tied = in_task(|worker| !worker.below.is_null());
         if is_tied {
             leave_to_free(shared);
@@ -1010,7 +1015,7 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
             in_task(|worker| worker.state.widen_wait());
             continue;
         }
-        // Got anew after each task, which may have changed the thread's seat.
+        // Read again after each task: it may have changed the thread's seat.
         let seated = Seated::of_this_thread(shared);
         let since = *idle_since.get_or_insert_with(|| {
             seated.begin_idle();
@@ -1019,7 +1024,7 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
         match seated.rest(since) {
             Rest::Look { .. } => seated.glance(|| awaited.is_done()),
             Rest::Pause { ns } => std::thread::sleep(Duration::from_nanos(ns)),
-            // Now and then the thread gives way: the one that it waits for may have been woken on the same PU.
+            // Now and then the thread gives way: the awaited thread may have been woken on the same PU.
             Rest::Sleep { .. } if since.elapsed() < shared.least_spin => {
                 let turns = (since.elapsed().as_micros() / GIVES_WAY_AFTER_US) as u32;
                 if turns > yields {
@@ -1029,7 +1034,7 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
                     std::hint::spin_loop();
                 }
             }
-            // Another member may be ready to run on this PU, and this one waits for that: to sleep and to be woken would cost both more.
+            // The awaited member may be ready to run on this PU: sleeping and waking would cost both more.
             Rest::Sleep { .. } if yields < shared.yields => {
                 yields += 1;
                 std::thread::yield_now();
@@ -1042,7 +1047,8 @@ fn wait_until_done(shared: &Shared, awaited: &impl Awaited) {
                 if shared.threads_here.any() {
                     crate::threads::give_stacks();
                 }
-                // On a fibre whose thread unwinds, a wake is for the fibre, which is not suspended: nobody asks the seat.
+                // While a fibre unwinds, wakes go to the fibre, which is not suspended, and never reach the seat. So it
+                // naps.
                 let naps = is_tied || in_task(|worker| worker.fibre.is_some());
                 let sleeps = || awaited.announce_sleep().then(|| seated.sleep_while_waiting(naps, is_called));
                 let found = seated.sleep(sleeper, sleeps);
@@ -1070,7 +1076,7 @@ fn nanoseconds_since(since: Instant) -> u64 {
 /// Drops the boxes of stopped requests from this seat's own queue, after another seat asked for it.
 #[inline]
 fn sweep(shared: &Shared) {
-    // Acquire: the requests for which it was raised are seen as stopped.
+    // Acquire: the requests behind this sweep are seen as stopped.
     let wanted = shared.sweeps.load(Ordering::Acquire);
     if in_task(|worker| worker.swept != wanted) {
         in_task(|worker| worker.swept = wanted);
@@ -1078,8 +1084,8 @@ fn sweep(shared: &Shared) {
     }
 }
 
-/// Ends the process if it is dropped: a panic that unwinds a waiting frame would free memory that other threads use. Users'
-/// panics never get there.
+/// Aborts the process on drop: a panic through a waiting frame would free memory in use by other threads. Users' panics
+/// never get there.
 struct Abort;
 
 impl Drop for Abort {
@@ -1088,7 +1094,7 @@ impl Drop for Abort {
     }
 }
 
-/// Restores the seat on which the thread sat before.
+/// Restores the thread's previous seat.
 struct Restore(*mut Worker);
 
 impl Drop for Restore {

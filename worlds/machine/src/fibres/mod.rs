@@ -1,12 +1,12 @@
-//! Fibres: stacks of their own, on which lightweight threads run and can be suspended.
+//! Fibres: own stacks for lightweight threads, which run there and can be suspended.
 //!
-//! A seat that takes a lightweight thread out of a queue switches to a fibre, which runs it. When the thread has to wait, the fibre
-//! puts the worker's [`Frame`] aside and switches back to the loop that had resumed it, which looks for the next task. When what it
-//! waits for is there, the fibre is a task again: of its own seat, since the code on its stack may hold what must not leave its
-//! operating system's thread ([`Fibre::wake`]). [`Fibre::migrate`] moves it, and
-//! [`Fibre::queue`] does if its thread follows others.
+//! A seat that takes a lightweight thread out of a queue switches to a fibre, and the fibre runs it. When the thread
+//! has to wait, the fibre puts the worker's [`Frame`] aside and switches back to the loop that had resumed it. The loop
+//! looks for the next task. When the wait is over, the fibre is a task again: of its own seat, since the code on its
+//! stack may hold values bound to its operating system's thread ([`Fibre::wake`]). [`Fibre::migrate`] moves it, and so
+//! does [`Fibre::queue`] if its thread follows others.
 //!
-//! A fibre whose thread has ended keeps its stack and waits in a list for the next thread; to start one there costs a switch
+//! A fibre without a thread keeps its stack and waits in a list for the next thread; starting one there costs a switch
 //! (`switch.rs`, `stack.rs`).
 
 pub(crate) mod exceptions;
@@ -38,7 +38,7 @@ use vicus_schedule::{ContextRef, RequestId, SeatId, TaskClass, TaskHeader, TaskR
 enum Left {
     /// It waits, and is woken.
     Suspended,
-    /// It waits, and goes on at its seat or that of the one that wakes it.
+    /// It waits, and goes on at its own seat or the waker's.
     Away,
     /// It lets others go first.
     Yielded,
@@ -59,7 +59,7 @@ impl Left {
         }
     }
 
-    /// As a word that is handed over at a switch.
+    /// Encodes it as the word handed over at a switch.
     #[inline]
     fn word(self) -> usize {
         match self {
@@ -83,48 +83,50 @@ impl Left {
     }
 }
 
-/// A stack, and what is known of the thread on it.
+/// A stack, and the data about its thread.
 #[repr(C, align(64))]
 pub(crate) struct Fibre {
-    /// First, so that its address is that of the task which goes on with it.
+    /// First, so that its address is also the address of the task that resumes the fibre.
     header: UnsafeCell<TaskHeader>,
     state: State,
-    /// The runtime of that seat. Invariant: alive while a thread is on the stack.
+    /// The runtime of its seat. Invariant: alive while a thread is on the stack.
     shared: AtomicPtr<Shared>,
-    /// The worker's frame for what runs on it, while it does not run. Written when it is left.
+    /// The worker's frame for this stack, while the fibre does not run. Written when the fibre is left.
     frame: UnsafeCell<MaybeUninit<Frame>>,
     /// The worker's, of the task beneath while the fibre runs, and the fibre's own while it does not.
     beneath: UnsafeCell<Beneath>,
     /// The same of C++'s exceptions.
     caught: UnsafeCell<Caught>,
-    /// Of a seat that records: how many tasks were open when it was entered, and those of its own while it is suspended.
+    /// For a recording seat: the number of open tasks when the fibre was entered, and its own open tasks while it is
+    /// suspended.
     recorded: UnsafeCell<(usize, Vec<u32>)>,
     /// It has not begun before the first thread, and after its pages were given back.
     switch: Switch,
     /// The thread on it; null if there is none.
     thread: AtomicPtr<Core>,
-    /// Whether that thread goes on where the one runs that ends its wait.
+    /// Whether the thread goes on at the seat of the thread that ends its wait.
     follows: Cell<bool>,
-    /// How many tasks run on its stack on top of that thread, which found no room for them.
+    /// Number of tasks running on its stack on top of its thread, which found no room for them.
     on_top: Cell<u32>,
     pub(crate) slot: Slot,
     /// The next one in a list of free ones.
     pub(crate) next: Cell<*const Fibre>,
-    /// What sanitizers know of it; null without one.
+    /// The sanitizers' record of it; null without sanitizers.
     known: Cell<*mut sanitizers::Known>,
 }
 
 #[expect(unsafe_code, reason = "cells that one thread at a time uses")]
-// SAFETY: atomics are for all threads. The cells are used by the thread of the fibre's seat, and, while no thread is on the stack, by the
-// owner of the list that has it.
+// SAFETY: atomics are for all threads. The cells are used by the thread of the fibre's seat, and, while no thread is on
+// the stack, by the owner of the list that holds it.
 unsafe impl Sync for Fibre {}
 
 #[expect(unsafe_code, reason = "cells that one thread at a time uses")]
-// SAFETY: as above; a stack goes to another thread between two lightweight threads, when nothing is on its stack, by `migrate`, and by `queue` if
-// its thread follows others: their callers promise that nothing there minds.
+// SAFETY: as above. A stack goes to another thread in three cases: between two lightweight threads, when it is empty;
+// by `migrate`; and by `queue` if its thread follows others. The callers of `migrate` and of `queue` promise that
+// nothing on the stack minds.
 unsafe impl Send for Fibre {}
 
-/// A suspended fibre that is to go on.
+/// A suspended fibre due to go on.
 static FIBRE: TaskClass = TaskClass { run: go_on, runs_inline: true, is_unwanted: None };
 
 impl Fibre {
@@ -150,17 +152,18 @@ impl Fibre {
         }
     }
 
-    /// The task that goes on with it.
+    /// The task that resumes it.
     #[inline]
     fn task(&'static self) -> TaskRef {
         #[expect(unsafe_code, reason = "the task lies in the fibre")]
-        // SAFETY: the header is the first field of what is never freed; only `go_on` runs it, once for each time that it is queued.
+        // SAFETY: the header is the first field of a fibre, which is never freed; only `go_on` runs it, once for each
+        // time it is queued.
         unsafe {
             TaskRef::new(NonNull::new_unchecked(ptr::from_ref(self).cast_mut().cast()))
         }
     }
 
-    /// As one that waits.
+    /// Its address as a waiter.
     #[inline]
     pub(crate) fn waiter(&'static self) -> Waiter {
         Waiter(ptr::from_ref(self).expose_provenance())
@@ -176,7 +179,7 @@ impl Fibre {
         in_task(|worker| worker.shared.threads_here.is_ending())
     }
 
-    /// The runtime of the thread on it, which is alive until that ends.
+    /// The runtime of its thread, alive until the thread ends.
     pub(crate) fn runtime(&self) -> *const Shared {
         self.shared.load(Ordering::Relaxed)
     }
@@ -191,7 +194,7 @@ impl Fibre {
         self.thread().is_some() && ptr::eq(self.shared.load(Ordering::Relaxed), shared)
     }
 
-    /// Has it look at what it waits for. If it is suspended, it is queued at its seat.
+    /// Makes it check its wait condition. If it is suspended, it is queued at its seat.
     #[inline]
     pub(crate) fn wake(&'static self) {
         if self.state.wake() {
@@ -199,8 +202,8 @@ impl Fibre {
         }
     }
 
-    /// Queues it at its seat, or the caller's if its thread follows others, so that it goes on. To be called once for each [`Fibre::suspend_exactly`], after it has told the caller that
-    /// it waits.
+    /// Queues it at its seat, or the caller's if its thread follows others. To be called once for each
+    /// [`Fibre::suspend_exactly`], after the fibre has announced its wait to the caller.
     #[inline]
     pub(crate) fn queue(&'static self) {
         // Both were written before it was suspended.
@@ -230,14 +233,15 @@ impl Fibre {
         }
     }
 
-    /// Whether it, which was of another seat, is this worker's from now on: that other seat has something to do, and the caller is a fibre, which lets others
-    /// have their turn when it waits. A thread's own stack may be a program's main thread's, which does anything.
+    /// Moves a fibre of another seat to this worker's, if that other seat is busy and the caller is a fibre: a fibre
+    /// lets others have their turn when it waits. A thread's own stack may belong to a program's main thread, and may
+    /// do anything. Returns whether it moved.
     #[cold]
     #[inline(never)]
     fn follows(&self, worker: &mut Worker, goes: &mut Goes) -> bool {
         let seat = self.state.seat();
         goes.is_claimed = worker.shared.threads_here.of_seat(seat).claim();
-        // What a lent thread leaves behind when it goes is to be little.
+        // A lent thread should leave little behind when it goes.
         let is_spare = worker.shared.plan.seats[worker.seat.index()].spare;
         if goes.is_claimed || worker.fibre.is_none() || is_spare || worker.does_anything() {
             return false;
@@ -246,11 +250,12 @@ impl Fibre {
         true
     }
 
-    /// Whether it, which was this worker's, is another seat's from now on, which has nothing to do. Its threads that exchange data with it will follow it.
+    /// Moves a fibre of this worker to an idle seat, and returns whether it did. The threads that exchange data with it
+    /// will follow it.
     #[cold]
     #[inline(never)]
     fn goes_to_idle(&self, worker: &mut Worker, goes: &mut Goes) -> bool {
-        // One seat each time: those that are busy cost little.
+        // One seat each time, so that busy seats cost little.
         let other = worker.next_seat();
         goes.is_claimed = other != worker.seat && worker.shared.threads_here.of_seat(other).claim();
         if goes.is_claimed {
@@ -259,8 +264,8 @@ impl Fibre {
         goes.is_claimed
     }
 
-    /// Whether it, which was this worker's, is another seat's from now on, that of no program's thread: the caller's thread may do anything before it lets
-    /// another one have its turn.
+    /// Moves a fibre of this worker to a seat without a program's thread: the caller's thread may do anything before it
+    /// lets another one have its turn. Returns whether it moved.
     #[cold]
     #[inline(never)]
     fn goes_away(&self, worker: &mut Worker) -> bool {
@@ -274,7 +279,7 @@ impl Fibre {
         true
     }
 
-    /// It is suspended, and the caller is the one that has it go on.
+    /// The fibre is suspended, and the caller makes it go on.
     fn change_seat(&self, shared: &Shared, seat: SeatId) {
         shared.threads_here.went(self.state.seat(), seat);
         self.state.begin(seat);
@@ -284,8 +289,8 @@ impl Fibre {
     #[inline(never)]
     fn call_elsewhere(&'static self, shared: *const Shared, goes: Goes) {
         #[expect(unsafe_code, reason = "the fibre's runtime")]
-        // SAFETY: by the field's invariant it is alive until the fibre goes on, which it can't before it is in the inbox. What is claimed is of the caller's
-        // own runtime.
+        // SAFETY: by the field's invariant it is alive until the fibre goes on, and the fibre can't go on before it is
+        // in the inbox. A claimed seat belongs to the caller's own runtime.
         unsafe {
             Shared::held(shared, goes.is_same_runtime, |shared| {
                 let home = self.state.seat();
@@ -307,10 +312,10 @@ impl Fibre {
         }
     }
 
-    /// Forgets that its stack was ever used: the next thread begins at its top. No thread is on it.
+    /// Forgets the use of its stack: the next thread begins at its top. No thread is on it.
     pub(crate) fn forget_stack(&self) {
         #[expect(unsafe_code, reason = "a cell that only this thread uses, and a stack that is left as it is")]
-        // SAFETY: no thread is on the stack: it stands in `runs`, where nothing is to be dropped.
+        // SAFETY: no thread is on the stack: it stands in `runs`, with nothing to drop.
         unsafe {
             self.switch.forget();
             *self.caught.get() = Caught::NOTHING;
@@ -320,8 +325,8 @@ impl Fibre {
         }
     }
 
-    /// Switches to it, and then to others of this seat that have to go on, one after the other, as long as their turn is. `task`: the thread that
-    /// begins there, or anything.
+    /// Switches to it, and then, one after the other, to further resumable fibres of this seat, while it is their turn.
+    /// `task`: the thread that begins there; ignored otherwise.
     #[inline]
     fn resume(&'static self, task: TaskRef) {
         let outer = in_task(|worker| {
@@ -333,7 +338,7 @@ impl Fibre {
         Fibre::go_round(self, task, outer);
     }
 
-    /// Switches to a fibre that the worker has entered, and then to others.
+    /// Switches to the fibre entered by the worker, and then to others.
     #[inline]
     fn go_round(first: &'static Fibre, task: TaskRef, outer: Outer) {
         let (mut fibre, mut task) = (first, task);
@@ -359,7 +364,7 @@ impl Fibre {
                     }
                     Left::Migrates(_) => worker.began_threads -= 1,
                 }
-                // What is sent to the seat goes before what it has itself.
+                // Tasks sent to the seat go before its own.
                 let goes_on = outer.fibre.is_none() && !left.is_last() && !worker.is_called();
                 let next = if goes_on { Fibre::enter_next(worker) } else { None };
                 if next.is_none() {
@@ -376,13 +381,13 @@ impl Fibre {
         }
     }
 
-    /// The worker enters the fibre that comes next, if it is the turn of one that has to go on, or of a thread that begins.
+    /// The worker enters the next fibre, if the next turn belongs to a resumable fibre or to a beginning thread.
     #[inline]
     fn enter_next(worker: &mut Worker) -> Option<(&'static Fibre, TaskRef)> {
         let (own, first): (*const Deque, _) = (worker.own().map_or(ptr::null(), ptr::from_ref), worker.state.first());
         let queues = &worker.shared.queues;
         #[expect(unsafe_code, reason = "a reference that does not borrow the worker")]
-        // SAFETY: null, or a queue of what the worker shares, where queues stay.
+        // SAFETY: null, or a queue of the worker's shared state; these never move.
         let is_own_empty = || unsafe { own.as_ref() }.is_none_or(Deque::is_empty);
         let is_first_empty = || first.map_or_else(is_own_empty, |(queue, _)| queues.looks_empty(queue));
         if let Some(task) = worker.state.next_resumed(is_first_empty) {
@@ -438,7 +443,7 @@ impl Fibre {
         self.shared.store(Arc::as_ptr(&worker.shared).cast_mut(), Ordering::Relaxed);
     }
 
-    /// A thread that begins on this fibre, whose last one is over, without a switch. Never inlined, as [`Core::run`].
+    /// A thread to begin on this fibre without a switch, when its last one is over. Never inlined, like [`Core::run`].
     #[inline(never)]
     fn next_thread(&'static self) -> Option<TaskRef> {
         in_task(|worker| {
@@ -454,7 +459,7 @@ impl Fibre {
         })
     }
 
-    /// The fibre of a task that goes on with it.
+    /// The fibre behind a resuming task.
     #[inline]
     fn of(task: TaskRef) -> &'static Fibre {
         #[expect(unsafe_code, reason = "follows a pointer to what is never freed")]
@@ -464,7 +469,7 @@ impl Fibre {
         }
     }
 
-    /// The worker, whose frame was put aside, is about to switch to it.
+    /// The worker has put its frame aside, and is about to switch to this fibre.
     #[inline]
     fn enter(&'static self, worker: &mut Worker) {
         worker.fibre = Some(self);
@@ -526,7 +531,8 @@ impl Fibre {
             sanitizers::enters(self);
         }
         #[expect(unsafe_code, reason = "goes to another stack")]
-        // SAFETY: the fibre is of this seat and does not run. Its stack is whole; code there that minds other threads of the system stays on this one.
+        // SAFETY: the fibre is of this seat and does not run. Its stack is whole; code there that is bound to a thread
+        // of the system stays on this one.
         let word = unsafe {
             if !self.switch.has_begun() {
                 self.switch.begin_at(self.slot.top(), runs, ptr::from_ref(self).cast());
@@ -558,14 +564,14 @@ impl Fibre {
         }
     }
 
-    /// Switches back to the loop that resumed it, until it is resumed again. On its own stack.
+    /// Switches back to the loop that resumed it, until it is resumed again. Called on its own stack.
     #[inline]
     fn leave(&self, left: Left) -> TaskRef {
         if sanitizers::are_there() {
             sanitizers::leaves(self);
         }
         #[expect(unsafe_code, reason = "goes back to another stack, and is handed a task")]
-        // SAFETY: the caller runs on this stack. What comes back is the word that `switch_to` has handed over.
+        // SAFETY: the caller runs on this stack. The returned word is the one handed over by `switch_to`.
         let task = unsafe { task_of(self.switch.leave(left.word())) };
         if sanitizers::are_there() {
             sanitizers::is_entered(self);
@@ -582,7 +588,7 @@ impl Fibre {
         }
     }
 
-    /// Waits until [`Fibre::queue`] is called by the one that it has told that it waits; no other ends that.
+    /// Waits until the receiver of its announcement calls [`Fibre::queue`]; nothing else ends the wait.
     #[inline]
     pub(crate) fn suspend_exactly(&self) {
         if self.follows.get() {
@@ -610,7 +616,7 @@ impl Fibre {
         self.on_top.set(self.on_top.get() + 1);
     }
 
-    /// That task is over.
+    /// The task on top is over.
     pub(crate) fn is_beneath_one_less(&self) {
         self.on_top.set(self.on_top.get() - 1);
     }
@@ -629,7 +635,7 @@ impl Fibre {
     /// Goes to another seat of its runtime.
     ///
     /// # Safety
-    /// Nothing on its stack, and nothing that it has borrowed, minds that the operating system's thread is another one.
+    /// Nothing on its stack, and nothing borrowed by it, depends on the operating system's thread.
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
     pub(crate) unsafe fn migrate(&self, seat: SeatId) {
         self.leave(Left::Migrates(seat));
@@ -637,10 +643,10 @@ impl Fibre {
     }
 }
 
-/// The task that is handed over as this word.
+/// The task behind a handed-over word.
 ///
 /// # Safety
-/// The word is that of [`Fibre::switch_to`].
+/// The word comes from [`Fibre::switch_to`].
 #[inline]
 #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
 unsafe fn task_of(word: usize) -> TaskRef {
@@ -648,8 +654,8 @@ unsafe fn task_of(word: usize) -> TaskRef {
     unsafe { TaskRef::new(NonNull::new_unchecked(ptr::with_exposed_provenance_mut(word))) }
 }
 
-/// What is on a fibre's stack: it runs one thread after the other. A panic that a thread's own catch does not stop, as one of a waker's, aborts the process: it can't go beyond
-/// this stack.
+/// The bottom function of a fibre's stack: it runs one thread after the other. A panic outside of a thread's own catch,
+/// such as a waker's, aborts the process: it can't go beyond this stack.
 extern "C" fn runs(fibre: *const (), first: usize) -> ! {
     #[expect(unsafe_code, reason = "follows a pointer to what is never freed, and is handed a task")]
     // SAFETY: both are those of `Fibre::switch_to`.
@@ -659,22 +665,22 @@ extern "C" fn runs(fibre: *const (), first: usize) -> ! {
     }
     loop {
         Core::run(task);
-        // No `thread_local!` is looked at in this frame, which is on several threads of the system one after the other.
+        // This frame reads no `thread_local!`: it is on several threads of the system one after the other.
         task = fibre.next_thread().unwrap_or_else(|| fibre.leave(Left::Ended));
     }
 }
 
-/// How a fibre that is queued elsewhere goes there.
+/// How a fibre queued elsewhere goes there.
 #[derive(Clone, Copy)]
 struct Goes {
-    /// The one that has it go on is of its runtime.
+    /// The caller that resumes it is of its runtime.
     is_same_runtime: bool,
     /// The seat had nothing to do, and waits with anything else until the fibre is in its inbox.
     is_claimed: bool,
 }
 
-/// Sends fibres that have to go on at the calling thread's seat to other seats, if they may go anywhere: the thread is about to do something else than to go
-/// on with them, for as long as it likes.
+/// Sends the calling seat's resumable fibres to other seats, if they may go anywhere: the thread is about to do
+/// something else, for as long as it likes.
 pub(crate) fn send_away() {
     let any = in_task(|worker| {
         let threads = &worker.shared.threads_here;
@@ -724,20 +730,20 @@ pub(crate) fn leave_to_program() {
     }
 }
 
-/// A seat as one that waits. Fibres are at even addresses.
+/// A seat as a waiter; its word is odd. Fibres are at even addresses.
 pub(crate) fn waiter_of_seat(seat: SeatId) -> Waiter {
     Waiter(seat.index() << 1 | 1)
 }
 
 impl Shared {
-    /// Sends fibres that were sent to a seat, and may go anywhere, to other seats: its own thread does something else.
+    /// Sends movable fibres in a seat's inbox to other seats: its own thread does something else.
     #[cold]
     fn send_on(&self, seat: SeatId) {
         let mut other = seat;
         let mut goes_on = true;
         while goes_on && self.next_open_seat(seat).is_some() {
             goes_on = false;
-            // What was taken out is the caller's to queue.
+            // The caller has to queue the tasks taken out.
             let sent: Vec<TaskRef> = std::iter::from_fn(|| self.inbox(seat).take()).collect();
             for task in sent {
                 let fibre = ptr::eq(task.header().class, &raw const FIBRE).then(|| Fibre::of(task));
@@ -750,7 +756,7 @@ impl Shared {
                     }
                     _ => {
                         self.call(seat, task);
-                        // One whose stack was just about to be left may go now.
+                        // The fibre was just leaving its stack before, and may go now.
                         self.threads_here.of_seat(seat).after_put();
                         goes_on |= fibre.is_some_and(|fibre| fibre.state.is_away());
                     }
@@ -759,7 +765,7 @@ impl Shared {
         }
     }
 
-    /// The next regular seat behind this one, in a round, where fibres have their turns soon; this one last.
+    /// The next regular seat behind this one, in a round, with turns for fibres soon; this one comes last.
     fn next_open_seat(&self, behind: SeatId) -> Option<SeatId> {
         let seats = &self.plan.seats;
         let round = (1..=seats.len()).map(|step| SeatId::new((behind.index() + step) % seats.len()));
@@ -767,7 +773,7 @@ impl Shared {
         regular.find(|&seat| !self.threads_here.of_seat(seat).is_elsewhere())
     }
 
-    /// Has one that waits look whether what it waits for is there: a seat of this runtime, or a fibre.
+    /// Makes a waiter check its wait condition: a seat of this runtime, or a fibre.
     #[inline]
     pub(crate) fn tell(&self, Waiter(word): Waiter) {
         if word & 1 == 1 {
@@ -780,15 +786,15 @@ impl Shared {
     }
 }
 
-/// The fibre on which the calling thread runs. `None` on a thread's own stack, and while that unwinds: the count of panics is the
-/// operating system's thread's.
+/// The fibre of the calling code. `None` on a thread's own stack, and while that unwinds: the count of panics belongs
+/// to the operating system's thread.
 #[inline]
 pub(crate) fn current() -> Option<&'static Fibre> {
     let fibre = with_worker(|worker| worker.fibre).flatten();
     if fibre.is_some() && std::thread::panicking() { None } else { fibre }
 }
 
-/// What a worker puts aside while its thread is on fibres.
+/// The worker's state put aside while its thread is on fibres.
 struct Outer {
     fibre: Option<&'static Fibre>,
     frame: MaybeUninit<Frame>,
@@ -807,7 +813,7 @@ impl Outer {
         outer
     }
 
-    /// The worker, whose frame was moved out, goes on as before.
+    /// Puts the worker's frame back; the worker goes on as before.
     #[inline]
     fn resume(&self, worker: &mut Worker) {
         worker.fibre = self.fibre;
@@ -824,14 +830,14 @@ impl Outer {
 /// stores.
 ///
 /// # Safety
-/// There is a frame, and room for one, which only the caller uses. The old one is not used any more.
+/// A frame is at `from`, and `to` has room for one; only the caller uses them. The old frame is not used any more.
 #[inline]
 #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
 unsafe fn move_words(from: *const Frame, to: *mut Frame) {
     type Word = MaybeUninit<usize>;
     let (from, to) = (from.cast::<Word>(), to.cast::<Word>());
     for word in 0..size_of::<Frame>() / size_of::<Word>() {
-        // SAFETY: within the frames, which consist of whole words.
+        // SAFETY: within the frames, and these consist of whole words.
         unsafe {
             to.add(word).write_volatile(from.add(word).read_volatile());
         }
@@ -840,12 +846,13 @@ unsafe fn move_words(from: *const Frame, to: *mut Frame) {
 
 const _: () = assert!(size_of::<Frame>().is_multiple_of(size_of::<usize>()));
 
-/// Whether a task is a fibre that goes on.
+/// Whether a task resumes a fibre.
 pub(crate) fn is_fibre(task: TaskRef) -> bool {
     ptr::eq(task.header().class, &raw const FIBRE)
 }
 
-/// Starts a thread, which came this way, on a fibre of the calling thread's seat. Gives the task back if there is no stack for it.
+/// Starts a thread on a fibre of the calling thread's seat; `way` says how the seat found it. Returns the task if there
+/// is no stack for it.
 pub(crate) fn start(task: TaskRef, class: stack::Class, way: Option<Way>) -> Result<(), TaskRef> {
     let begun = in_task(|worker| {
         let fibre = worker.stacks.take(class)?;
@@ -860,8 +867,8 @@ pub(crate) fn start(task: TaskRef, class: stack::Class, way: Option<Way>) -> Res
     Ok(())
 }
 
-/// Begins the thread for whose end the calling fibre is about to wait, on top of that, if it is what the seat would run next: so the fibre need
-/// not be suspended and woken, unless the thread has to wait. A thread that waits gives the fibre beneath its turn.
+/// Begins the awaited thread on top of the calling fibre, if the seat would run it next. Then the fibre need not be
+/// suspended and woken, unless the thread has to wait: a waiting thread gives the fibre beneath its turn.
 ///
 /// Whether it has begun.
 #[inline]
@@ -884,7 +891,7 @@ pub(crate) fn begin_awaited(thread: NonNull<Core>) -> bool {
             worker.put_back_own(task);
             return None;
         };
-        // It is as deep as so many threads at most that each wait for the next one.
+        // The depth is at most this number of threads, each waiting for the next one.
         worker.starts -= 1;
         worker.state.took_own();
         let outer = Outer::put_aside(worker);
@@ -894,9 +901,9 @@ pub(crate) fn begin_awaited(thread: NonNull<Core>) -> bool {
     go_on_top(begun)
 }
 
-/// As [`begin_awaited`], for code that is about to wait for something that any thread may bring: on a fibre, or on its thread's own stack, as that of a
-/// program's main thread is, unless only some tasks may begin there. On top of an own stack, suspended threads that have to go on may do so for their
-/// turns before the code beneath goes on, as they may while it waits.
+/// Like [`begin_awaited`], for code about to wait for an event that any thread may bring. The code runs on a fibre, or
+/// on its thread's own stack, such as that of a program's main thread, unless only some tasks may begin there. On top
+/// of an own stack, resumable threads may take their turns before the code beneath goes on, as they may while it waits.
 pub(crate) fn begin_next() -> bool {
     let begun = in_task(|worker| {
         if worker.not_on_top > 0 {
@@ -941,20 +948,22 @@ fn go_on_top(begun: Option<(&'static Fibre, TaskRef, Outer)>) -> bool {
     is_begun
 }
 
-/// A thread that has begun by [`begin_awaited`] or [`begin_next`] waits: that was one switch too many. The next ones begin as others do.
+/// A thread begun by [`begin_awaited`] or [`begin_next`] waits: one switch was wasted. The next threads begin in the
+/// usual way.
 #[cold]
 pub(crate) fn began_in_vain() {
     in_task(|worker| worker.not_on_top = 32);
 }
 
-/// A seat with so many fibres that have to go on gives some to seats that have nothing to do.
+/// A seat with this many resumable fibres gives some to idle seats.
 const MANY: usize = 4;
 
-/// So many threads of the queue into which the seat looks first begin one after the other before its loop looks around.
+/// Limit of threads from the first queue in the seat's order that begin one after the other before its loop looks
+/// around.
 const STARTS: u32 = 64;
 
-/// The same on top of code that waits for a word on its thread's own stack: few, as the word may be there soon, from another seat, and threads that have
-/// begun stay here.
+/// The limit on top of code that waits for a word on its thread's own stack. It is small: another seat may fill the
+/// word soon, and begun threads stay here.
 const STARTS_ON_TOP: u32 = 8;
 
 impl Worker {
@@ -966,19 +975,22 @@ impl Worker {
         SeatId::new(self.looks_at)
     }
 
-    /// Whether the code that runs on its thread may do anything for as long as it likes: it is a program's, or about to block.
+    /// Whether the code on its thread may do anything for as long as it likes: a program's code, or code about to
+    /// block.
     fn does_anything(&self) -> bool {
         let seat = self.shared.threads_here.of_seat(self.seat);
         seat.is_blocked() || self.fibre.is_none() && seat.is_sitting()
     }
 
-    /// How many threads may begin one after the other now: none on top of a fibre, or of code that waits for a task, which may be able to go on.
+    /// How many threads may begin one after the other now: none on top of a fibre, or of code waiting for a task, since
+    /// either may be able to go on.
     #[inline]
     fn most_starts(&self) -> u32 {
         if self.fibre.is_some() || self.state.is_waiting() { 0 } else { STARTS }
     }
 
-    /// The youngest task of its own queue, if that is its turn, and is a thread that begins: with a stack of this class, or of any with `None`.
+    /// The youngest task of its own queue, if the queue has its turn and the task is a beginning thread with a stack of
+    /// this class, or of any class with `None`.
     #[inline]
     fn take_own_thread(&mut self, class: Option<Class>) -> Option<(TaskRef, Way)> {
         if self.starts == 0 || !self.state.is_own_next() {
@@ -994,8 +1006,8 @@ impl Worker {
         None
     }
 
-    /// The oldest task of the queue where its plan has it look first, for a seat without a queue of its own, if that is its turn, and is a thread
-    /// that begins, and `has_stack` of its class.
+    /// For a seat without a queue of its own: the oldest task of the first queue in its plan, if the queue has its turn
+    /// and the task is a beginning thread with a class accepted by `has_stack`.
     #[inline]
     fn take_first_thread(&mut self, has_stack: impl FnOnce(&mut SeatStacks, Class) -> bool) -> Option<(TaskRef, Way)> {
         let (queue, way) = self.state.first()?;

@@ -1,11 +1,13 @@
 //! Switches between stacks: a thread of the system leaves its place on one stack and goes on at a place on another.
 //!
-//! A place is an address of code, the stack's pointer, and the two registers that no inline assembly may say it changes; all other registers are
-//! the compiler's to save, which knows which of them are in use. Both directions are *jumps*. Usual switches between stacks, corosensei's among them, call into one stack and return out of
-//! it, so that calls and returns go in pairs where a coroutine's body switches itself. A lightweight thread waits in functions of functions: what it calls before it is left, and
-//! where it returns when it goes on, are pairs of their own, and each switch by call and return puts the processor's record of calls out of step with them,
-//! which costs a wrong guess for that one and for each function that returns afterwards. With jumps, a yield in C takes 10.5 ns in place of 28.6, and to spawn and join a thread
-//! that yields 54 in place of 89 (an EPYC of 2024; `./dev bench threads`).
+//! A place is an address of code, the stack's pointer, and the two registers that inline assembly may not declare as
+//! changed; the compiler saves all other registers, since it knows which of them are in use. Both directions are
+//! *jumps*. Usual switches between stacks, corosensei's among them, call into one stack and return out of it: calls and
+//! returns go in pairs if a coroutine's body switches itself. A lightweight thread waits deep in nested functions: its
+//! calls before a switch, and its returns after it, are pairs of their own. Each switch by call and return puts the
+//! processor's record of calls out of step with them. This costs a wrong guess for the switch and for each later
+//! return. With jumps, a yield in C takes 10.5 ns in place of 28.6, and spawning and joining a thread with a yield 54
+//! in place of 89 (an EPYC of 2024; `./dev bench threads`).
 //!
 //! Stacks grow down on both processors. Rounding and exceptions of floating-point numbers stay as they are: they belong to the thread of the system.
 
@@ -14,7 +16,7 @@ use std::arch::asm;
 use std::cell::UnsafeCell;
 use std::ptr;
 
-/// A place where a thread goes on.
+/// A place to go on at.
 #[repr(C)]
 struct Place {
     code: *const (),
@@ -27,14 +29,14 @@ impl Place {
     const NOWHERE: Place = Place { code: ptr::null(), stack: 0, frame: 0, base: 0 };
 }
 
-/// What is run on a stack first: it is told what the switch was made for, and what the first one that enters has handed over.
+/// The bottom function of a stack: it gets the owner of the switch, and the first word handed over on entry.
 pub(super) type Runs = extern "C" fn(of: *const (), word: usize) -> !;
 
-/// A stack that a thread enters and leaves. What is handed over at a switch is a word.
+/// A stack that a thread enters and leaves. Each switch hands over one word.
 pub(super) struct Switch {
-    /// Where the code on the stack goes on; nowhere if it has not begun.
+    /// The place of the code on the stack; nowhere if it has not begun.
     inside: UnsafeCell<Place>,
-    /// Where the code goes on that has entered it last.
+    /// The place of the last code to enter it.
     outside: UnsafeCell<Place>,
 }
 
@@ -43,10 +45,10 @@ impl Switch {
         Switch { inside: UnsafeCell::new(Place::NOWHERE), outside: UnsafeCell::new(Place::NOWHERE) }
     }
 
-    /// Whether something was entered there that was not forgotten.
+    /// Whether something was entered there and not forgotten.
     ///
     /// # Safety
-    /// The caller is the only one that uses the switch.
+    /// Only the caller uses the switch.
     #[inline]
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
     pub(super) unsafe fn has_begun(&self) -> bool {
@@ -54,10 +56,12 @@ impl Switch {
         unsafe { !(*self.inside.get()).code.is_null() }
     }
 
-    /// The next one that enters begins `runs` at the stack's top. What was on the stack is left there, and never goes on.
+    /// Makes the next entry begin `runs` at the stack's top. The old content of the stack is left there, and never goes
+    /// on.
     ///
     /// # Safety
-    /// The caller is the only one that uses the switch, which stays where it is, and no thread runs on the stack. The top is that of a stack, and a multiple of 16.
+    /// Only the caller uses the switch, which stays at its address, and no thread runs on the stack. The top is that of
+    /// a stack, and a multiple of 16.
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
     pub(super) unsafe fn begin_at(&self, top: usize, runs: Runs, of: *const ()) {
         debug_assert!(top.is_multiple_of(16), "{top:#x}");
@@ -65,16 +69,17 @@ impl Switch {
         // SAFETY: the caller's promise.
         unsafe {
             bottom.write([of.expose_provenance(), 0]);
-            // Where other code has its frame and a register's value, `begin` finds what it is to call, and where its stack was entered from.
+            // `begin` takes the function to call from the frame's register, and the place of entry from the base
+            // register.
             let (frame, base) = (runs as usize, self.outside.get().expose_provenance());
             *self.inside.get() = Place { code: begin as *const (), stack: bottom.addr(), frame, base };
         }
     }
 
-    /// Forgets what is on the stack.
+    /// Forgets the content of the stack.
     ///
     /// # Safety
-    /// The caller is the only one that uses the switch, and no thread runs on the stack.
+    /// Only the caller uses the switch, and no thread runs on the stack.
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
     pub(super) unsafe fn forget(&self) {
         // SAFETY: the caller's promise.
@@ -83,10 +88,11 @@ impl Switch {
         }
     }
 
-    /// Goes to the stack, until that is left. Gives the word that was handed over there.
+    /// Goes to the stack, until it is left. Returns the word handed over at the leave.
     ///
     /// # Safety
-    /// The caller is the only one that uses the switch, no thread runs on the stack, and it has begun. What is there is not tied to another thread of the system.
+    /// Only the caller uses the switch, no thread runs on the stack, and it has begun. Its content is not tied to
+    /// another thread of the system.
     #[inline(always)]
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
     pub(super) unsafe fn enter(&self, word: usize) -> usize {
@@ -94,7 +100,7 @@ impl Switch {
         unsafe { jump(self.outside.get(), self.inside.get(), word) }
     }
 
-    /// Goes back to the one that has entered the stack, until it is entered again. Gives the word that was handed over then.
+    /// Goes back to the code that entered the stack, until it is entered again. Returns the word handed over then.
     ///
     /// # Safety
     /// The caller runs on this stack.
@@ -106,17 +112,18 @@ impl Switch {
     }
 }
 
-/// Writes down where the caller goes on, and goes on at another place, which is handed a word. Gives the word of the one that comes back.
+/// Writes down the caller's place, and goes on at another place, handing over a word. Returns the word handed over on
+/// the way back.
 ///
 /// # Safety
-/// Both are places that only the caller uses; code waits at the second one in this function, or begins there.
+/// Only the caller uses the two places; code waits at the second one in this function, or begins there.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 #[expect(unsafe_code, reason = "the language has no switches between stacks")]
 unsafe fn jump(from: *mut Place, to: *const Place, word: usize) -> usize {
     let handed;
-    // SAFETY: the caller's promise. What the compiler has in registers is saved by it, but for `rsp`, `rbp` and `rbx`; nothing is pushed, so what lies below the stack's
-    // pointer stays as it is.
+    // SAFETY: the caller's promise. The compiler saves its registers, except `rsp`, `rbp` and `rbx`; nothing is pushed,
+    // so memory below the stack's pointer stays as it is.
     unsafe {
         asm!(
             "lea rax, [rip + 2f]",
@@ -148,7 +155,7 @@ unsafe fn jump(from: *mut Place, to: *const Place, word: usize) -> usize {
 #[expect(unsafe_code, reason = "the language has no switches between stacks")]
 unsafe fn jump(from: *mut Place, to: *const Place, word: usize) -> usize {
     let handed;
-    // SAFETY: the caller's promise. What the compiler has in registers is saved by it, but for `sp`, `x29` and `x19`; nothing is pushed.
+    // SAFETY: the caller's promise. The compiler saves its registers, except `sp`, `x29` and `x19`; nothing is pushed.
     unsafe {
         asm!(
             "adr x3, 2f",
@@ -178,8 +185,9 @@ unsafe fn jump(from: *mut Place, to: *const Place, word: usize) -> usize {
 mod first {
     use std::arch::naked_asm;
 
-    /// Calls what [`Switch::begin_at`](super::Switch::begin_at) has put into the register of the frame, with what lies on the stack, and keeps in another one where the stack was
-    /// entered from: debuggers and backtraces read there how it goes on beneath.
+    /// Calls the function that [`Switch::begin_at`](super::Switch::begin_at) has put into the register of the frame,
+    /// with the values on the stack. Keeps the place of entry in another register: debuggers and backtraces read there
+    /// how the code beneath goes on.
     #[cfg(target_arch = "x86_64")]
     #[unsafe(naked)]
     // SAFETY of callers: they jump here, at a stack's top.
@@ -242,7 +250,7 @@ mod tests {
     struct Stack {
         memory: Box<[u128]>,
         switch: Switch,
-        /// What the code on it has found.
+        /// The value found by the code on it.
         found: Cell<usize>,
     }
 
@@ -350,7 +358,7 @@ mod tests {
         unreachable!("it is not entered again")
     }
 
-    /// A function that backtraces name.
+    /// A function visible in backtraces.
     #[inline(never)]
     fn beneath_it(stack: &Stack) -> usize {
         black_box(stack.enter(0))

@@ -1,5 +1,5 @@
-//! Children of the running task, and groups of them: for runtimes of languages in which a task may end before its children do,
-//! and in which a group is opened and closed by calls.
+//! Children of the running task, and groups of them: for runtimes of languages with tasks that may end before their
+//! children do, and with calls to open and close groups.
 
 use super::Awaited;
 use super::included::{begin_child, end_child};
@@ -16,13 +16,13 @@ use vicus_topology::Place;
 use vicus_trace::Awaits;
 
 /// Spawns a child of the running task, an immediate task. The parent may end before it. These wait for the child:
-/// [`wait_for_children`] in the parent, the group that was open ([`open_group`]) and those around it, the scope in which the
-/// parent was spawned, and the root of all these tasks: [`Runtime::run`](crate::Runtime::run), a request, or a box's invocation
-/// on a seat. If another thread runs a closure of [`join`](crate::join) or iterations of [`for_each`](crate::for_each), these are
-/// a task of their own, which waits for all that it has spawned.
+/// [`wait_for_children`] in the parent, the open group ([`open_group`]) and those around it, the scope of the parent,
+/// and the root of all these tasks: [`Runtime::run`](crate::Runtime::run), a request, or a box's invocation on a seat.
+/// If another thread runs a closure of [`join`](crate::join) or iterations of [`for_each`](crate::for_each), these are
+/// a task of their own, which waits for everything it has spawned.
 ///
-/// The children of a box that its caller runs ([`Runtime::submit_here`](crate::Runtime::submit_here)) run on the caller's thread,
-/// one after the other, when the box waits for them, at the latest before the box's invocation ends.
+/// For a box run by its caller ([`Runtime::submit_here`](crate::Runtime::submit_here)), the children run on the
+/// caller's thread, one after the other, when the box waits for them, at the latest before the box's invocation ends.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -42,7 +42,7 @@ use vicus_trace::Awaits;
 /// ```
 ///
 /// # Panics
-/// Outside of tasks. A panic of the child goes to the first of those that wait for it.
+/// Outside of tasks. A panic of the child goes to the first waiter.
 pub fn spawn_child(f: impl FnOnce() + Send + 'static) {
     spawn_kind(Kind::Immediate, f);
 }
@@ -81,7 +81,7 @@ fn spawn_kind(kind: Kind, f: impl FnOnce() + Send + 'static) {
 /// ```
 ///
 /// # Panics
-/// Outside of tasks that run on a seat.
+/// Outside of tasks on a seat.
 pub fn run_child<R>(f: impl FnOnce() -> R) -> Option<R> {
     let child = begin_child()?;
     let result = catch_unwind(AssertUnwindSafe(f));
@@ -89,7 +89,7 @@ pub fn run_child<R>(f: impl FnOnce() -> R) -> Option<R> {
     Some(result.unwrap_or_else(|panic| resume_unwind(panic)))
 }
 
-/// A child of the task that runs, of which more is to be said before it is spawned. If nothing is, it is that of [`spawn_child`].
+/// Describes a child of the running task before its spawn. Without further calls it equals a child of [`spawn_child`].
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -110,7 +110,7 @@ pub fn child() -> ChildBuilder {
     ChildBuilder { said: Said::of(Kind::Immediate) }
 }
 
-/// A child that is being described; see [`child`].
+/// The description of a child; see [`child`].
 #[derive(Clone, Debug)]
 #[must_use = "a child runs when it is spawned"]
 pub struct ChildBuilder {
@@ -118,7 +118,7 @@ pub struct ChildBuilder {
 }
 
 impl ChildBuilder {
-    /// It begins something of its own: it is run where there is room.
+    /// It begins something of its own: it is run on any free seat.
     pub fn deferred(mut self) -> Self {
         self.said.kind = Some(Kind::Deferred);
         self
@@ -130,22 +130,22 @@ impl ChildBuilder {
         self
     }
 
-    /// Of the children of its task, or of its group if one is open, that have said a priority and wait for no sibling, the one of the
-    /// largest is taken first; see [`TaskBuilder::priority`](crate::TaskBuilder::priority).
+    /// Sets a priority. Among the ready children with a priority, of its task, or of its group if one is open, the
+    /// largest priority is taken first; see [`TaskBuilder::priority`](crate::TaskBuilder::priority).
     pub fn priority(mut self, priority: i32) -> Self {
         self.said.priority = Some(priority);
         self
     }
 
-    /// Says which bytes it reads and writes. It runs after the earlier children of the same task that write what it reads, or that
-    /// read or write what it writes, as if all ran one after the other; and near most of its bytes, if the strategy uses places and
-    /// the child names none. May be called several times.
+    /// Declares the bytes it reads and writes. It runs after the earlier children of the same task that write its
+    /// inputs, or read or write its outputs, as if all ran one after the other. It runs near most of its bytes, if the
+    /// strategy uses places and the child names none. May be called several times.
     ///
-    /// Only siblings are ordered, in whichever groups they are: not the children of siblings, nor those of a closure of
-    /// [`join`](crate::join) or of a [`for_each`](crate::for_each) which another thread runs. A sibling is over when its closure has
-    /// returned and the groups that it has opened are closed; its own children may go on. If it panics, those that follow it are
-    /// dropped, and those that follow these, until the parent gets the panic, from [`wait_for_children`] or [`close_group`]. If it
-    /// is cancelled, those that follow it and are not in its group are run.
+    /// The order covers siblings in all groups, but not their children, nor the children of a closure of
+    /// [`join`](crate::join) or of a [`for_each`](crate::for_each) run by another thread. A sibling is over when its
+    /// closure has returned and its opened groups are closed; its own children may go on. If it panics, its followers
+    /// are dropped, and theirs in turn, until the parent gets the panic, from [`wait_for_children`] or [`close_group`].
+    /// If it is cancelled, its followers outside of its group are run.
     ///
     /// Addresses are compared and never followed: an access gives the closure no right to the bytes, and keeps no memory alive.
     ///
@@ -172,7 +172,7 @@ impl ChildBuilder {
     /// assert_eq!([0, 1].map(|cell| cells[cell].load(Relaxed)), [100, ((0 + 1) * 2 * 3) * 5]);
     /// ```
     ///
-    /// In a build with debug assertions, panics if some of it is memory of this library that was freed; and so does the child,
+    /// In a build with debug assertions, panics if some of it is freed memory of this library; and so does the child,
     /// instead of running, if the memory is freed by then.
     #[track_caller]
     pub fn follows(mut self, accesses: &[Access]) -> Self {
@@ -180,22 +180,22 @@ impl ChildBuilder {
         self
     }
 
-    /// Says which bytes it reads and writes, only for its place; see [`TaskBuilder::touches`](crate::TaskBuilder::touches).
+    /// Declares the bytes it reads and writes, only for its place; see
+    /// [`TaskBuilder::touches`](crate::TaskBuilder::touches).
     #[track_caller]
     pub fn touches(mut self, accesses: &[Access]) -> Self {
         self.said.touches(accesses);
         self
     }
 
-    /// It uses the last described bytes so intensely that this alone decides where it runs; see
+    /// It uses the last declared bytes so intensely that they alone decide its place; see
     /// [`TaskBuilder::intensely`](crate::TaskBuilder::intensely).
     pub fn intensely(mut self) -> Self {
         self.said.intensely();
         self
     }
 
-    /// What it says of its data orders it and stands in traces, and does not decide where it runs: as if it had said
-    /// nothing.
+    /// Its declared data order it and stand in traces, and have no influence on its place.
     pub fn undealt(mut self) -> Self {
         self.said.is_undealt = true;
         self
@@ -240,7 +240,7 @@ pub fn wait_for_children() {
     }
     let Some(context) = with_worker(|worker| worker.frame.context).flatten() else { return };
     #[expect(unsafe_code, reason = "follows a pointer")]
-    // SAFETY: it is this task's, and alive as long as that.
+    // SAFETY: it is this task's, and alive as long as the task.
     let innermost = unsafe { context.as_ref() };
     recorded(Awaits::Children, || wait_until(&Children(innermost)));
     let mut context = Some(innermost);
@@ -252,8 +252,8 @@ pub fn wait_for_children() {
     }
 }
 
-/// Opens a group: the children that the running task spawns from now on, and all their descendants, are over when [`close_group`]
-/// returns. Groups may be nested. A group that is open when its task ends is closed then.
+/// Opens a group: later children of the running task, and all their descendants, are over when [`close_group`] returns.
+/// Groups may be nested. A group still open at its task's end is closed then.
 ///
 /// ```
 /// use vicus_machine::{Runtime, close_group, open_group, spawn_child};
@@ -277,14 +277,14 @@ pub fn open_group() {
     in_task(|worker| {
         let outer = worker.context();
         #[expect(unsafe_code, reason = "follows a pointer")]
-        // SAFETY: it is this task's, and alive as long as that.
+        // SAFETY: it is this task's, and alive as long as the task.
         let group = Context::of_group(unsafe { outer.as_ref() }, worker.owner());
         worker.frame.context = Some(NonNull::from(Box::leak(Box::new(group))));
         worker.recorder.section_begins(worker.frame.request);
     });
 }
 
-/// Waits for the children that were spawned since the last [`open_group`], and for all their descendants.
+/// Waits for the children spawned since the last [`open_group`], and for all their descendants.
 ///
 /// # Panics
 /// If no group is open. With the panic of one of these tasks, the first one if several panicked, after all are over.
@@ -296,15 +296,15 @@ pub fn close_group() {
     }
 }
 
-/// Drops the tasks that have not begun in the innermost group that the running task has opened, or else in the group or scope
-/// that it belongs to. Those that run may check [`is_cancelled`](crate::is_cancelled).
+/// Drops the tasks that have not begun in the innermost open group of the running task, or else in the group or scope
+/// it belongs to. Running ones may check [`is_cancelled`](crate::is_cancelled).
 ///
 /// # Panics
 /// If there is no such group or scope.
 pub fn cancel_group() {
     let is_cancelled = with_worker(|worker| {
         #[expect(unsafe_code, reason = "follows a pointer")]
-        // SAFETY: this task's own context is alive as long as the task is, and so is the one in which it is counted.
+        // SAFETY: this task's own context is alive as long as the task is, and so is the one that counts it.
         unsafe {
             let own = worker.frame.context.map(|own| &*own.as_ptr());
             own.or(worker.frame.parent.get()).is_some_and(Context::cancel_group)
@@ -331,7 +331,7 @@ fn close_innermost() -> Option<Option<Box<dyn Any + Send>>> {
     }
 }
 
-/// Closes the groups that the ending task has left open. It has spawned tasks, or opened a group.
+/// Closes the groups left open by the ending task. It has spawned tasks, or opened a group.
 pub(super) fn close_all_groups() {
     while let Some(panic) = close_innermost() {
         let outer = in_task(|worker| worker.frame.context).expect("a group has a context around it");
@@ -343,7 +343,7 @@ pub(super) fn close_all_groups() {
     }
 }
 
-/// A task that is counted in no context is about to end: it waits for all its descendants. Returns their first panic.
+/// For the end of a task counted in no context: waits for all its descendants. Returns their first panic.
 #[inline]
 pub(crate) fn wait_for_descendants() -> Option<Box<dyn Any + Send>> {
     if in_task(|worker| worker.frame.context.is_some()) { wait_for_all() } else { None }
@@ -368,7 +368,7 @@ pub(super) fn wait_for(context: &Context, wanted: Wanted) {
     recorded(Awaits::Children, || wait_until(&Tasks { context, wanted }));
 }
 
-/// Calls `wait`, in which the running task waits, and records that if events are recorded.
+/// Calls `wait`, in which the running task waits, and records the wait if events are recorded.
 #[inline]
 pub(crate) fn recorded(awaits: Awaits, wait: impl FnOnce()) {
     let keeps_events = in_task(|worker| worker.recorder.keeps_events());
@@ -411,7 +411,7 @@ pub(super) fn wait_within(awaited: &impl Awaited) {
 pub(crate) fn wait_for_own() {
     let Some(context) = in_task(|worker| worker.frame.context) else { return };
     #[expect(unsafe_code, reason = "follows a pointer")]
-    // SAFETY: it is this task's, and alive as long as that.
+    // SAFETY: it is this task's, and alive as long as the task.
     let tasks = Tasks { context: unsafe { context.as_ref() }, wanted: Wanted::Subtrees };
     if !tasks.is_done() {
         worker::wait(None, &tasks);
@@ -464,7 +464,7 @@ impl Awaited for Children<'_> {
 }
 
 impl Worker {
-    /// The context in which the running task spawns its children now.
+    /// The running task's current context for spawning children.
     #[inline]
     pub(super) fn context(&mut self) -> NonNull<Context> {
         match self.frame.context {

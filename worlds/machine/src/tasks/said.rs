@@ -1,5 +1,5 @@
-//! What is said about a task before it is spawned: what it reads and writes, where it is to run, its priority. Its queue follows from
-//! that, and when it is put there.
+//! The description of a task before its spawn: the data it reads and writes, its place, its priority. Its queue, and
+//! the time of queueing, follow from these.
 
 use super::alive::ByAddress;
 use super::child::close_all_groups;
@@ -17,19 +17,19 @@ use vicus_topology::Place;
 /// The description of a task before it is spawned.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Said {
-    /// Its footprint: first the accesses that its siblings may describe, too.
+    /// Its footprint: first the accesses that order it among its siblings.
     accesses: Vec<Access>,
     /// How many of them come first.
     ordered: usize,
-    /// Which of them was said last.
+    /// The index of the last added access.
     last: usize,
-    /// The accesses whose memory is checked, in a build with debug assertions.
+    /// The accesses with checked memory, in a build with debug assertions.
     pub(super) by_address: ByAddress,
-    /// `None`: it is deferred; or, if it waits for others, queued as an immediate one by the last of them, near the data that this one
-    /// has written.
+    /// `None`: it is deferred; or, if it waits for others, the last of them queues it as an immediate task, near the
+    /// data written by that one.
     pub(super) kind: Option<Kind>,
     pub(super) place: Option<Place>,
-    /// Whether its footprint says nothing of where it runs.
+    /// Whether its footprint has no influence on its place.
     pub(super) is_undealt: bool,
     pub(super) priority: Option<i32>,
 }
@@ -40,12 +40,12 @@ impl Said {
         Said { kind: Some(kind), ..Said::default() }
     }
 
-    /// A task that is to run there.
+    /// A task with a place.
     pub(super) fn at(place: Place) -> Said {
         Said { place: Some(place), ..Said::default() }
     }
 
-    /// It comes after the earlier siblings that write what it reads, or that read or write what it writes.
+    /// Orders it after the earlier siblings that write its inputs, or read or write its outputs.
     #[track_caller]
     pub(super) fn follows(&mut self, accesses: &[Access]) {
         if accesses.is_empty() {
@@ -61,14 +61,14 @@ impl Said {
         self.last = self.ordered - 1;
     }
 
-    /// It uses bytes in memory that has to be alive when it runs.
+    /// It uses bytes in memory that must be alive when it runs.
     #[track_caller]
     pub(super) fn touches(&mut self, accesses: &[Access]) {
         self.by_address.say(accesses);
         self.borrows(accesses);
     }
 
-    /// It uses bytes that are borrowed until it is over.
+    /// It uses bytes borrowed until it is over.
     pub(super) fn borrows(&mut self, accesses: &[Access]) {
         if !accesses.is_empty() {
             self.accesses.extend_from_slice(accesses);
@@ -76,14 +76,14 @@ impl Said {
         }
     }
 
-    /// As [`Said::borrows`]; it comes after the earlier siblings that use them.
+    /// Like [`Said::borrows`]; it comes after the earlier siblings using these bytes.
     pub(super) fn follows_borrowed(&mut self, access: Access) {
         self.accesses.insert(self.ordered, access);
         self.last = self.ordered;
         self.ordered += 1;
     }
 
-    /// The access that was said last alone decides where it runs.
+    /// The last added access alone decides its place.
     pub(super) fn intensely(&mut self) {
         if let Some(last) = self.accesses.get_mut(self.last) {
             last.intense = true;
@@ -95,7 +95,7 @@ impl Said {
         &self.accesses
     }
 
-    /// What decides which siblings it comes after.
+    /// The accesses that order it among its siblings.
     pub(super) fn ordered(&self) -> &[Access] {
         &self.accesses[..self.ordered]
     }
@@ -107,15 +107,15 @@ impl Said {
     }
 }
 
-/// A closure that comes after others.
+/// A closure ordered after others.
 struct Ordered<F> {
-    /// First: what it has captured is dropped before other tasks may go on.
+    /// First: its captured values are dropped before other tasks may go on.
     f: F,
     turn: Turn,
 }
 
 impl<F> Ordered<F> {
-    /// Runs it, unless a task that it follows has panicked.
+    /// Runs it, unless one of its predecessors has panicked.
     fn run<A>(self, argument: A)
     where
         F: FnOnce(A),
@@ -125,7 +125,7 @@ impl<F> Ordered<F> {
             return drop(f);
         }
         let result = catch_unwind(AssertUnwindSafe(|| f(argument)));
-        // The tasks of the groups that it has left open belong to it.
+        // The tasks of the groups it has left open belong to it.
         close_all_groups();
         match result {
             Ok(()) => turn.end(),
@@ -140,12 +140,12 @@ impl<F> Ordered<F> {
 /// A task's turn: when it is dropped, waiting tasks may go on.
 struct Turn {
     node: Arc<TaskNode>,
-    /// Whether the task has begun. One that was cancelled before only made others wait.
+    /// Whether the task has begun. A task cancelled before only made others wait.
     is_under_way: bool,
 }
 
 impl Turn {
-    /// The task begins. Whether none of those that it waited for has panicked.
+    /// Begins the task. Returns whether none of its predecessors has panicked.
     fn begin(&mut self) -> bool {
         self.is_under_way = true;
         !self.node.is_broken()
@@ -189,7 +189,8 @@ impl Worker {
             None => self.deal(&accesses),
         };
         let queue = dealt.queue;
-        // A task that is dealt to this seat by its bytes has a ticket for this seat's queue; tickets without a queue are for any seat.
+        // A task dealt to this seat by its bytes has a ticket for this seat's queue; tickets without a queue are for
+        // any seat.
         let has_data = !accesses.is_empty() && !is_undealt;
         let is_dealt = priority.is_some() && has_data && self.shared.plan.dealing.is_some();
         let queue = queue.or_else(|| is_dealt.then(|| self.own_deferred()));
@@ -209,7 +210,7 @@ impl Worker {
         // SAFETY: as above.
         let (unspawned, task) = unsafe { self.ordered_task(context, ordered, &accesses, is_undealt, f) };
         self.record_footprint(task, ordered, &accesses, &dealt);
-        // The tasks that it follows may have run on other seats, and be over.
+        // Its predecessors may have run on other seats, and be over.
         self.recorder.observe_tasks();
         self.recorder.task_spawned(task);
         match unspawned.spawn(ReadyTask { task, kind: kind_or(Kind::Immediate), queue, priority }) {
@@ -218,9 +219,8 @@ impl Worker {
         }
     }
 
-    /// Makes a task of this context with this footprint, which says whether its children are dealt by data, and which
-    /// uses it marks when it begins. Only a task that marks some carries them, and its footprint only where events are
-    /// kept.
+    /// Makes a task of this context with this footprint. `has_data`: its children are dealt by data. `uses`: the uses
+    /// it marks when it begins. A task without uses to mark does not carry its footprint, except where events are kept.
     ///
     /// # Safety
     /// As for [`Job::task`].
@@ -238,7 +238,7 @@ impl Worker {
         // SAFETY: the caller's promise.
         unsafe {
             if self.recorder.keeps_events() && !accesses.is_empty() {
-                // A single byte is an address by which tasks are ordered.
+                // A single byte only serves as an address to order tasks.
                 let used = accesses.iter().filter(|access| access.total_bytes() > 1).copied();
                 let accesses: Box<[Access]> = used.collect();
                 return Job::task(self, context, has_data, move |context| {
@@ -260,7 +260,7 @@ impl Worker {
         }
     }
 
-    /// Makes a task of this context that comes after the earlier ones with such accesses.
+    /// Makes a task of this context, ordered after the earlier ones with such accesses.
     ///
     /// # Safety
     /// As for [`Job::task`].
@@ -282,7 +282,7 @@ impl Worker {
         (unspawned, task)
     }
 
-    /// Makes a task of this context that waits until it is released.
+    /// Makes a task of this context that waits for its release.
     ///
     /// # Safety
     /// As for [`Job::task`].
@@ -301,7 +301,7 @@ impl Worker {
         Held { unspawned, ready, shared: Arc::clone(&self.shared) }
     }
 
-    /// Where a task with this footprint goes that names no place.
+    /// The queue of a task with this footprint and no place.
     #[inline]
     fn deal(&mut self, accesses: &[Access]) -> Dealt {
         let shared = &self.shared;
@@ -316,7 +316,7 @@ impl Worker {
         )
     }
 
-    /// What a task with this footprint has to mark when it begins, if the plan asks where data were used last.
+    /// The uses that a task with this footprint marks when it begins, if the plan asks for the last use of data.
     #[inline]
     fn uses(&self, accesses: &[Access]) -> Uses {
         let shared = &self.shared;
@@ -324,13 +324,13 @@ impl Worker {
         warm.map_or(Uses::NONE, |(warm, last_uses)| last_uses.uses(warm, accesses))
     }
 
-    /// A task that uses these begins here.
+    /// A task with these uses begins here.
     fn begin_uses(&self, uses: &Uses) {
         let pool = self.shared.plan.seats[self.state.stands().index()].pool;
         self.shared.last_uses.iter().for_each(|last_uses| last_uses.begin(pool, uses));
     }
 
-    /// Records the data that a task reads and writes, and why it goes where it was dealt.
+    /// Records the data read and written by a task, and the reason for its dealt place.
     #[inline]
     fn record_footprint(&mut self, task: TaskRef, ordered: &[Access], accesses: &[Access], dealt: &Dealt) {
         if self.recorder.keeps_events() {
@@ -347,14 +347,14 @@ impl Worker {
         self.recorder.task_uses(self.frame.request, number, near, far);
     }
 
-    /// Records where the data of a task lie that begins here: another seat may have made it.
+    /// Records the place of a beginning task's data: another seat may have made the task.
     #[cold]
     fn record_begun(&mut self, accesses: &[Access]) {
         let (near, far) = self.near_and_far(accesses);
         self.recorder.running_uses(self.frame.request, near, far);
     }
 
-    /// How many of these bytes lie on the node where this seat is, and how many on others.
+    /// Bytes of these accesses on this seat's node, and on others.
     fn near_and_far(&self, accesses: &[Access]) -> (usize, usize) {
         let own = self.shared.plan.seats[self.state.stands().index()].node.index();
         let nodes = locality::footprint_of(accesses).nodes;
@@ -362,7 +362,7 @@ impl Worker {
         (near, nodes.iter().sum::<usize>() - near)
     }
 
-    /// The queue for tasks that are to run near a place; `None` if the plan has none for places.
+    /// The queue for tasks near a place; `None` if the plan has none for places.
     pub(crate) fn home_of(&mut self, place: Place) -> Option<QueueId> {
         if self.shared.plan.homes.is_empty() {
             return None;
@@ -377,7 +377,7 @@ impl Worker {
             }
         };
         let queue = self.state.home(&self.shared.plan, node);
-        // The seat that queues the task, when what it follows is over, may be another one than this.
+        // When its predecessors are over, a seat other than this one may queue the task.
         queue.or_else(|| Some(self.own_deferred()).filter(|own| self.shared.plan.queues[own.index()].owner.is_none()))
     }
 
@@ -386,7 +386,8 @@ impl Worker {
         self.shared.plan.seats[self.state.stands().index()].place[Kind::Deferred as usize]
     }
 
-    /// Queues a task whose predecessors are over. Another seat may have spawned it, and others may have run the predecessors.
+    /// Queues a task whose predecessors are over. Another seat may have spawned it, and others may have run the
+    /// predecessors.
     pub(super) fn queue_released(&mut self, queued: ReadyTask) -> AtOnce {
         self.recorder.observe_tasks();
         self.queue(queued)
@@ -414,8 +415,8 @@ mod tests {
         child().touches(&[DATA])
     }
 
-    /// Of a task whose children are dealt, its seat knows whether it has data, and how many children with data it has, also after it has waited, with others on
-    /// top of it.
+    /// While a task with dealt children runs, its seat knows whether the task has data, and the number of its children
+    /// with data. This holds also after the task has waited, with others on top of it.
     #[test]
     fn a_seat_knows_what_its_tasks_children_are_dealt_by() {
         let settings = ALL.into_iter().map(|strategy| strategy.name()).chain(["vicus:deal_bytes=4096"]);
@@ -423,7 +424,7 @@ mod tests {
             let setting: Setting = strategy.parse().unwrap();
             let runtime = Runtime::builder().strategy(setting).threads(threads).start();
             let asks = runtime.plan().divides(&[DATA]);
-            // Chips whose caches lie at different distances aside, `vicus` asks.
+            // `vicus` asks, unless the chips' caches lie at different distances.
             assert!(!asks || strategy.starts_with("vicus"), "{strategy}");
             runtime.run(move || {
                 let count = move |number: u64| if asks { number } else { 0 };
@@ -449,7 +450,8 @@ mod tests {
         }
     }
 
-    /// Two caches with a core each. The next task with the same data is dealt to the pool of the seat that ran the last one, also if that one came after others.
+    /// Two caches with a core each. The next task with the same data is dealt to the pool of the last user's seat, also
+    /// if that last user was an ordered task.
     #[test]
     fn data_are_where_the_seat_that_ran_their_task_is() {
         let topology = Topology::parse("node:1 l3:2 core:1").unwrap();

@@ -1,10 +1,10 @@
-//! Children of a box that its caller runs, on no seat ([`Runtime::submit_here`](crate::Runtime::submit_here)): the same calls as
-//! on a seat, executed by one thread.
+//! Children of a box run by its caller, on no seat ([`Runtime::submit_here`](crate::Runtime::submit_here)): the same
+//! calls as on a seat, executed by one thread.
 //!
-//! A child is put into a list, when the siblings that it follows are over. A wait for children or for a group runs the list until it
-//! is empty, and so does the end of the box's invocation. That may run more tasks than the awaited ones, which only delays the wait;
-//! and it runs all of these: a child that is not in the list follows one that is, or one that has begun, which stands on the stack
-//! above the waiting task or is over.
+//! A child enters a list when its preceding siblings are over. A wait for children or for a group runs the list until
+//! it is empty, and so does the end of the box's invocation. The list may hold more than the awaited tasks, which only
+//! delays the wait. It leads to all of the awaited ones: a child outside of the list follows one in the list, or a
+//! begun one, and a begun child is over or stands on the stack above the waiting task.
 
 use super::drop_quietly;
 use super::said::Said;
@@ -23,31 +23,31 @@ use vicus_schedule::{TaskGraph, TaskNode, Unspawned};
 enum Running {
     /// It runs no box.
     Nothing,
-    /// It runs a box that has not spawned.
+    /// It runs a box without spawned children.
     Box,
-    /// It runs a box that has spawned, or has opened a group.
+    /// It runs a box with spawned children, or an opened group.
     Parent(Children),
 }
 
 struct Children {
-    /// Children that have not begun and wait for no sibling, in the order in which that came true.
+    /// Children that have not begun and wait for no sibling, in the order in which they became ready.
     ready: VecDeque<Ready>,
-    /// Those that wait for siblings, by their numbers.
+    /// Children waiting for siblings, by their numbers.
     held: BTreeMap<u64, Child>,
-    /// The level in which the running task spawns now.
+    /// The level of the running task's next children.
     level: Rc<Level>,
     /// The next number.
     next: u64,
 }
 
 struct Ready {
-    /// What it was spawned in.
+    /// The level of its spawn.
     level: Rc<Level>,
-    /// `None`: the best of its level's children that have said a priority.
+    /// `None`: the best of its level's children with a priority.
     task: Option<Task>,
 }
 
-/// A child that is to be put into the list.
+/// A child to be put into the list.
 struct Child {
     level: Rc<Level>,
     priority: Option<i32>,
@@ -56,29 +56,30 @@ struct Child {
 
 struct Task {
     code: Box<dyn FnOnce()>,
-    /// Of one that has said what it reads and writes, for those that follow it.
+    /// For a child with declared accesses: its node, for its followers.
     node: Option<Arc<TaskNode<u64>>>,
 }
 
-/// A task, or a group that it has opened.
+/// A task, or a group opened by it.
 struct Level {
-    /// For a group, the level in which its task spawned before. For a child, the first one outwards of the one in which it was spawned
-    /// that was not over when it began: so of a chain of tasks that have ended none keeps the one before. `None` for the box itself.
+    /// For a group, the earlier level of its task. For a child, the first level outwards of its spawn that was not over
+    /// when the child began; a chain of ended tasks therefore does not keep its members alive. `None` for the box
+    /// itself.
     outer: Option<Rc<Level>>,
-    /// The innermost group that contains it; of a group, another one.
+    /// The innermost group around it; for a group, another one.
     group: Option<Rc<Level>>,
-    /// Of a group: that of its task.
+    /// For a group: the level of its task.
     task: Option<Rc<Level>>,
     is_group: bool,
     is_cancelled: Cell<bool>,
     /// No task waits here any more: panics go up.
     is_over: Cell<bool>,
     panic: RefCell<Option<Box<dyn Any + Send>>>,
-    /// Its children in the list that have a priority. The first one is of the largest priority; of several, it came first.
+    /// Its listed children with a priority. The first one has the largest priority; among equals, it came first.
     best: RefCell<BTreeMap<(Reverse<i32>, u64), Task>>,
-    /// Of a task: its children that say what they read and write, those of its groups among them.
+    /// For a task: its children with declared accesses, including those of its groups.
     graph: RefCell<Option<Box<TaskGraph<u64>>>>,
-    /// Of a group: the number that the first of its tasks has in the graph.
+    /// For a group: the number of its first task in the graph.
     first_ordered: usize,
 }
 
@@ -97,8 +98,8 @@ impl Drop for Restore {
     }
 }
 
-/// Runs a box's code, which catches its panics itself, and then its children. Gives the first panic of a child for which no task
-/// waited.
+/// Runs a box's code, which catches its panics itself, and then its children. Returns the first panic of a child
+/// without a waiting task.
 #[inline]
 pub(crate) fn act(code: impl FnOnce()) -> Option<Box<dyn Any + Send>> {
     // The box of another request may be beneath on the stack.
@@ -180,7 +181,7 @@ pub(super) fn is_cancelled() -> bool {
         Running::Box => (true, None),
         Running::Parent(children) => (true, Some(Rc::clone(&children.level))),
     });
-    // Groups that the task has opened itself don't count.
+    // Groups opened by the task itself don't count.
     let around = level.and_then(|level| level.and_around().last().and_then(|task| task.group.clone()));
     is_box && (around.is_some_and(|group| group.is_dropped()) || caller::is_given_up())
 }
@@ -203,7 +204,7 @@ impl Children {
         }
     }
 
-    /// The siblings that this one follows are over.
+    /// The preceding siblings of this child are over.
     fn release(&mut self, number: u64) {
         let child = self.held.remove(&number).expect("a child is held until it is ready");
         self.put(child);
@@ -252,12 +253,12 @@ impl Level {
         Rc::new(Level::new(None, None, false))
     }
 
-    /// For a task that was spawned in `spawned_in`.
+    /// The level of a task spawned in `spawned_in`.
     fn of_task(spawned_in: &Rc<Level>) -> Rc<Level> {
         Rc::new(Level::new(Some(Level::awaited(spawned_in)), spawned_in.innermost_group(), false))
     }
 
-    /// For a group that is opened by a task which spawns in `outer`.
+    /// The level of a group opened by a task whose level is `outer`.
     fn of_group(outer: &Rc<Level>) -> Rc<Level> {
         let mut group = Level::new(Some(Rc::clone(outer)), outer.innermost_group(), true);
         group.task = Some(Rc::clone(outer.task.as_ref().unwrap_or(outer)));
@@ -265,18 +266,18 @@ impl Level {
         Rc::new(group)
     }
 
-    /// The first one outwards where a task may still wait, perhaps this one.
+    /// The first level outwards with a task that may still wait, perhaps this one.
     fn awaited(self: &Rc<Level>) -> Rc<Level> {
         let mut outwards = iter::successors(Some(self), |level| level.outer.as_ref());
         Rc::clone(outwards.find(|level| !level.is_over.get()).expect("the box waits to the end"))
     }
 
-    /// The innermost group to which the tasks belong that are spawned here.
+    /// The innermost group of tasks spawned here.
     fn innermost_group(self: &Rc<Level>) -> Option<Rc<Level>> {
         if self.is_group { Some(Rc::clone(self)) } else { self.group.clone() }
     }
 
-    /// This one and those around it that belong to the same task, which is the last of them.
+    /// This level and those around it of the same task; the task's own is the last.
     fn and_around(&self) -> impl Iterator<Item = &Level> {
         iter::successors(Some(self), |level| level.outer.as_deref().filter(|_| level.is_group))
     }
@@ -298,7 +299,7 @@ impl Level {
         f(&mut self.task.as_deref().unwrap_or(self).graph.borrow_mut())
     }
 
-    /// Keeps a panic for the first level outwards where a task may still wait, if it is the first one there.
+    /// Keeps a panic for the first level outwards with a task that may still wait, if it is the first panic there.
     fn keep_panic(self: &Rc<Level>, panic: Box<dyn Any + Send>) {
         let level = self.awaited();
         let mut slot = level.panic.borrow_mut();
@@ -307,7 +308,7 @@ impl Level {
         drop_quietly(other);
     }
 
-    /// A task that spawns here ends: it closes its groups, and from now on panics go to the level in which it was spawned.
+    /// Ends a task that spawns here: it closes its groups, and from now on panics go to the level of its spawn.
     fn end_task(&self) {
         for level in self.and_around() {
             if let Some(outer) = &level.outer {
@@ -320,10 +321,10 @@ impl Level {
     }
 }
 
-/// Not one in the other: groups that their tasks leave open, each in a task of the one before, may be a long chain.
+/// Drops in a loop instead of recursively: groups left open, each in a task of the one before, may be a long chain.
 impl Drop for Level {
     fn drop(&mut self) {
-        // Allocates only for a level that is dropped with this one.
+        // Allocates only for a level dropped with this one.
         let last = |links: [&mut Option<Rc<Level>>; 3]| {
             links.map(|link| link.take().and_then(Rc::into_inner)).into_iter().flatten()
         };
@@ -334,7 +335,7 @@ impl Drop for Level {
     }
 }
 
-/// Runs all children that have not begun, and those that they spawn.
+/// Runs all children that have not begun, and their children.
 fn run_all() {
     while let Some((level, Task { code, node })) = with_children(Children::take).flatten() {
         let follows_panic = node.as_ref().is_some_and(|node| node.is_broken());
@@ -347,7 +348,7 @@ fn run_all() {
         if let Some(node) = node {
             let ready = |number| with_children(|children| children.release(number)).expect("the box runs");
             #[expect(unsafe_code, reason = "ends a task of a graph")]
-            // SAFETY: it was taken once; those that wait are held with their nodes.
+            // SAFETY: it was taken once; waiting ones are held with their nodes.
             unsafe {
                 node.end(is_sound, ready);
             }
@@ -355,8 +356,8 @@ fn run_all() {
     }
 }
 
-/// Runs a child that was spawned in this level. Whether it has not panicked. If others may follow it, the groups that it has left open
-/// are a part of it.
+/// Runs a child spawned in this level. Returns whether it ended without a panic. If others may follow it, the groups it
+/// has left open are a part of it.
 fn run(level: &Rc<Level>, code: Box<dyn FnOnce()>, is_followed: bool) -> bool {
     let own = Level::of_task(level);
     let before = with_children(|children| std::mem::replace(&mut children.level, own));

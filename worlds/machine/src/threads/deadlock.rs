@@ -1,10 +1,11 @@
-//! Lightweight threads that wait for one another: found, and said.
+//! Lightweight threads that wait for one another: finds and reports them.
 //!
-//! A runtime in which a thread has begun to wait for a full/empty bit is looked at every half second, as long as one waits: a lightweight one,
-//! or one that waits on a seat with its own stack, as a program's main thread does. If twice in a row
-//! all its seats sleep, nothing is queued, no thread waits for a time, and no thread has begun or ended a wait in between, then nothing of
-//! this runtime will ever fill or empty a word. A thread of the system may: so what is said is what is seen, and threads are ended only if
-//! the program has asked for that, and no such thread has ended a wait before.
+//! As long as a thread waits for a full/empty bit, its runtime is examined every half second. The waiting thread is a
+//! lightweight one, or one on a seat with its own stack, such as a program's main thread. A deadlock is found if twice
+//! in a row all seats sleep, nothing is queued, no thread waits for a time, and no wait has begun or ended in between:
+//! then nothing of this runtime will ever fill or empty a word. A thread of the system may still do so. The report
+//! therefore states only the observations, and threads are ended only if the program has asked for it, and no such
+//! thread has ended a wait before.
 
 use super::full_empty::{SeenWait, Verdict, judge_waits};
 use super::timer::{Call, timer};
@@ -20,17 +21,17 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use vicus_schedule::{QueueId, SeatId};
 
-/// What a runtime does when its lightweight threads wait for full/empty bits and nothing runs that could change these.
+/// A runtime's reaction when its lightweight threads wait for full/empty bits and no running code could change these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnDeadlock {
-    /// It says so on standard error: which threads wait for which words.
+    /// Reports on standard error the waiting threads and their words.
     #[default]
     Report,
-    /// It says so, and unwinds these threads: their joiners get a [`Deadlock`]. For programs in which no thread of the system fills or empties
-    /// words. Code that waits on the own stack of a thread of the system goes on waiting.
+    /// Reports, and unwinds these threads: their joiners get a [`Deadlock`]. For programs in which no thread of the
+    /// system fills or empties words. Code waiting on the own stack of a thread of the system goes on waiting.
     Unwind,
-    /// It says so, and aborts the process. As for `Unwind`, that is for programs in which no thread of the system fills or empties words; in one where such a
-    /// thread has already ended a wait, it is said once, and nothing is ended.
+    /// Reports, and aborts the process. Like `Unwind`, for programs in which no thread of the system fills or empties
+    /// words; if such a thread has already ended a wait, it reports once, and ends nothing.
     Abort,
     /// Nothing.
     Ignore,
@@ -51,10 +52,10 @@ impl FromStr for OnDeadlock {
     }
 }
 
-/// The panic of a lightweight thread that was unwound because nothing ran that could have ended its wait.
+/// The panic of an unwound lightweight thread: no running code could have ended its wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadlock {
-    /// What it waited to do, by the name of the function.
+    /// The awaited operation, by the name of the function.
     pub operation: &'static str,
     /// With the word at this address.
     pub address: usize,
@@ -69,7 +70,8 @@ impl fmt::Display for Deadlock {
 impl std::error::Error for Deadlock {}
 
 impl<R: From<Runtime>> RuntimeBuilder<R> {
-    /// What it does when its lightweight threads wait for full/empty bits and nothing runs that could change these; by default it says so.
+    /// Sets its reaction when its lightweight threads wait for full/empty bits and no running code could change these;
+    /// by default it reports.
     ///
     /// ```
     /// use vicus_machine::{Runtime, threads::{Builder, Deadlock, OnDeadlock, full_empty}};
@@ -87,8 +89,8 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
         self
     }
 
-    /// Lets its lightweight threads note where they are when they wait for full/empty bits, which takes some microseconds each, so that a
-    /// [`RuntimeBuilder::deadlock`] is told with backtraces.
+    /// Lets its lightweight threads note their backtraces when they wait for full/empty bits, which takes some
+    /// microseconds each. Reports of a [`RuntimeBuilder::deadlock`] then have backtraces.
     pub fn wait_backtraces(mut self) -> Self {
         self.chosen.waits_have_backtraces = true;
         self
@@ -100,7 +102,7 @@ const EVERY: Duration = Duration::from_millis(500);
 /// How many threads are named.
 const NAMED: usize = 20;
 
-/// What the last look has found.
+/// The findings of the last look.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Seen {
     /// How many waits have begun, and have ended.
@@ -113,7 +115,7 @@ struct Seen {
 #[derive(Default)]
 pub(crate) struct Watch {
     pub(super) is_set: AtomicBool,
-    /// A thread that sits on no seat has ended a wait.
+    /// A thread without a seat has ended a wait.
     pub(super) is_filled_outside: AtomicBool,
     /// A deadlock was told.
     pub(super) was_told: AtomicBool,
@@ -133,7 +135,7 @@ impl Shared {
         }
     }
 
-    /// Whether nothing of it runs or will run by itself, but for what runs on one seat.
+    /// Whether nothing of it runs or will run by itself, apart from one seat.
     pub(super) fn is_quiet_but(&self, own: Option<SeatId>) -> bool {
         let sleeps = |seat: SeatId| {
             let plan = &self.plan.seats[seat.index()];
@@ -147,13 +149,13 @@ impl Shared {
     }
 }
 
-/// Which look it is.
+/// The number of a look.
 #[derive(Clone, Copy)]
 enum Look {
     First,
-    /// After one that has found this.
+    /// After a look with these findings.
     Next(Seen),
-    /// The watch was ended, but a thread that began to wait just then may not have seen that.
+    /// The watch was ended, but a thread just beginning to wait may not have seen the end.
     Last,
 }
 
@@ -189,7 +191,7 @@ fn look(runtime: &Weak<Shared>, which: Look) {
     look_later(Weak::clone(runtime), Look::Next(Seen { waits, is_quiet, is_reported }));
 }
 
-/// Says who waits, and ends them if the program wants that.
+/// Reports the waiting threads, and ends them if the program wants it.
 #[cold]
 fn report(shared: &Shared) {
     let watch = &shared.threads_here.watch;
@@ -249,11 +251,11 @@ fn report(shared: &Shared) {
         OnDeadlock::Abort => "The process is aborted.",
         OnDeadlock::Report | OnDeadlock::Ignore => "Unless a thread of the system fills or empties them, none goes on.",
     };
-    // A standard error that takes nothing is no reason to end.
+    // A failing standard error is no reason to end.
     let _ = writeln!(std::io::stderr(), "vicus: a deadlock: nothing runs, and {who} for full/empty bits. {end}{text}");
     match on_deadlock {
         OnDeadlock::Abort => std::process::abort(),
-        // While it was said, which may take long, a thread of the system may have come.
+        // During the report, which may take long, a thread of the system may have come.
         OnDeadlock::Unwind if waits() != waits_before || watch.is_filled_outside.load(Ordering::Relaxed) => {}
         // Now, and not before: their program may end as soon as they are unwound.
         OnDeadlock::Unwind => judge_waits(|wait| match who_waits(&wait) {
@@ -272,7 +274,7 @@ impl Threads {
                 self.counts.iter().flat_map(|counts| whose.iter().map(|&whose| &counts.0.waits[whose as usize]));
             waits.map(|waits| waits[which].load(Ordering::Acquire)).sum()
         };
-        // In this order: one that has ended has begun before.
+        // In this order: an ended wait has begun before.
         let ended = of_all(1);
         (of_all(0), ended)
     }

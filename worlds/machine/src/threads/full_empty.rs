@@ -1,15 +1,16 @@
 //! Full/empty bits: each aligned word of memory is full or empty, and threads wait for either.
 //!
-//! A word is full until it is emptied; what waits for words is remembered in a table by their addresses, in which a full word for which
-//! no thread waits has no entry. The table is cut into stripes with a lock each, so two words seldom share one.
+//! A word is full until it is emptied. A table keeps the waits for words by their addresses; a full word without
+//! waiting threads has no entry. The table is cut into stripes with a lock each, so two words seldom share one.
 //!
-//! The operations are those of Qthreads, by its names: `F` is full, `E` empty, the first letter what an operation waits for, the second
-//! what it leaves. A thread that waits for a word to be full (`read_ff`, `read_fe`, `write_ff`) is woken when it is filled: all that leave it
-//! full, in the order in which they came, those that read before those that write; then the first of those that empty it. A thread that waits
-//! for a word to be empty (`write_ef`) is woken when it is emptied, the first one. We differ in that order: Qthreads serves the last one first. Those that
-//! wait for locks have an order of their own ([`lock`]), and among others that wait for the same word a turn of their own.
+//! The operations are those of Qthreads, by its names: `F` is full, `E` empty; the first letter is the state to wait
+//! for, the second the state afterwards. Filling a word wakes the threads waiting for a full one (`read_ff`, `read_fe`,
+//! `write_ff`): first all operations leaving it full, in order of arrival, with reads before writes; then the first
+//! operation emptying it. Emptying a word wakes the first thread waiting for an empty one (`write_ef`). We differ in
+//! this order: Qthreads serves the last one first. Waits for locks have an order of their own ([`lock`]), and take
+//! turns with other waits for the same word.
 //!
-//! Operations on one word are atomic among themselves. Plain accesses to it are not ordered with them, except by what they wait for.
+//! Operations on one word are atomic among themselves. Plain accesses to it are ordered with them only by waits.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -26,8 +27,8 @@
 //! # full_empty::fill(&word);
 //! ```
 //!
-//! A word that is freed while it is empty leaves its entry behind; the next owner of its address finds it empty. So fill words before they are
-//! freed.
+//! A word freed while empty leaves its entry behind; the next owner of its address finds it empty. So fill words before
+//! they are freed.
 
 use super::entries::{At, Entries};
 use super::lists::{IN_ORDER, Links, List, Runs, run_of_seat};
@@ -123,12 +124,13 @@ pub fn try_write_ff(word: &AtomicU64, value: u64) -> bool {
     TABLE.try_operate(word, Operation::WriteFf(value)).is_some()
 }
 
-/// Waits until no thread has locked the word, and locks it: what [`read_fe`] does, for words as locks, which are expected to go from thread to thread. So
-/// they stay in a neighbourhood for some time: of those that wait, up to 64 of one seat have their turn, in the order in which they came, and then those of
-/// another seat. On more than seven seats neighbouring ones count as one.
+/// Waits until no thread has locked the word, and locks it: a [`read_fe`] for words used as locks, which go from thread
+/// to thread. Such locks stay in a neighbourhood for some time: up to 64 waiting threads of one seat have their turn,
+/// in order of arrival, and then those of another seat. On more than seven seats neighbouring ones count as one.
 ///
-/// A lightweight thread whose turn it is, is woken when the word is unlocked, and locks it if no other has done so until it runs: its seat and others lose no
-/// time between. After the eighth time in vain the word stays locked when it is unlocked, for this thread.
+/// Unlocking wakes the lightweight thread whose turn it is. It locks the word if no other thread has done so until it
+/// runs: its seat and others lose no time between. After eight attempts in vain the next unlock leaves the word locked,
+/// for this thread.
 pub fn lock(word: &AtomicU64) {
     TABLE.operate(word, Operation::Lock);
 }
@@ -146,7 +148,7 @@ pub fn unlock(word: &AtomicU64) -> Result<(), NotLocked> {
     if fill(word) { Ok(()) } else { Err(NotLocked) }
 }
 
-/// A word was unlocked that no thread had locked.
+/// The unlocked word was not locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotLocked;
 
@@ -158,17 +160,17 @@ impl fmt::Display for NotLocked {
 
 impl std::error::Error for NotLocked {}
 
-/// Adds to the word, full or empty, and gives what it was.
+/// Adds to the word, full or empty, and returns its earlier value.
 pub fn incr(word: &AtomicU64, by: u64) -> u64 {
     word.fetch_add(by, Ordering::AcqRel)
 }
 
-/// Writes `new` if the word is `old`, full or empty. Gives what it was.
+/// Writes `new` if the word is `old`, full or empty. Returns its earlier value.
 pub fn cas(word: &AtomicU64, old: u64, new: u64) -> u64 {
     word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire).unwrap_or_else(|now| now)
 }
 
-/// The word at an address that was not known to be one: programs in C have these.
+/// The word at an unchecked address, such as one from a program in C.
 ///
 /// # Errors
 /// It is null, or not a multiple of 8.
@@ -202,15 +204,15 @@ impl std::error::Error for Misaligned {}
 /// The words of the process.
 static TABLE: LazyLock<Table> = LazyLock::new(|| Table::new(STRIPES, Entries::forget_unneeded));
 
-/// Many more than threads that would meet in one.
+/// Many more stripes than threads that would meet in one.
 pub(super) const STRIPES: usize = 1024;
 
-/// What a thread does when the word is as it wants it.
+/// An operation to be done when the word has the wanted state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     ReadFf,
     ReadFe,
-    /// As `ReadFe`, but for the order in which those that wait are served.
+    /// Like `ReadFe`, apart from the order of service.
     Lock,
     WriteEf(u64),
     WriteFf(u64),
@@ -238,34 +240,34 @@ impl Operation {
     }
 }
 
-/// Who waits for a word.
+/// The waiting party.
 pub(super) enum Party {
     Fibre(&'static Fibre),
-    /// A seat, whose thread waits on its own stack, and its runtime, which is alive until the latch is set.
+    /// A seat with a thread waiting on its own stack, and its runtime, alive until the latch is set.
     Seat(Latch, *const Shared, SeatId),
-    /// A thread that sits on no seat.
+    /// A thread without a seat.
     Outside(Arc<Done>),
     /// A model's thread.
     #[cfg(all(test, loom))]
     Model(Arc<loom::sync::Notify>),
 }
 
-/// A wait, in the frame of the one that waits.
+/// A wait, in the waiting code's frame.
 pub(super) struct Node {
-    /// Guarded by the stripe's lock, and then the one's who wakes it.
+    /// Guarded by the stripe's lock, and then owned by the waker.
     pub(super) links: Links,
     address: usize,
     operation: Operation,
-    /// What was read.
+    /// The value read.
     value: Cell<u64>,
-    /// How often it was called, for a lock that is open. Guarded as the links.
+    /// How often it was called, for an open lock. Guarded like the links.
     calls: Cell<u8>,
-    /// What it will be told. Guarded as the links.
+    /// The outcome it will be told. Guarded like the links.
     outcome: Cell<u32>,
-    /// What it was told, or 0.
+    /// The outcome once told, or 0.
     is_done: AtomicU32,
     party: Party,
-    /// Where it waits, if its runtime wants to know.
+    /// The waiting code's backtrace, if its runtime takes them.
     backtrace: Option<Box<Backtrace>>,
 }
 
@@ -316,7 +318,8 @@ impl Node {
         is_callable && self.operation == Operation::Lock && self.calls.get() < MOST_CALLS
     }
 
-    /// Waits until it is done, and gives what was read. It is in a list. `None`: it was called, and is in no list any more.
+    /// Waits until it is done, and returns the value read. It is in a list. `None`: it was called, and is in no list
+    /// any more.
     pub(super) fn wait(&self) -> Option<u64> {
         match &self.party {
             Party::Fibre(_) => {
@@ -350,9 +353,9 @@ impl Node {
     }
 }
 
-/// So often one that waits for a lock is called when it is open, before it is given it. A lock that is given away before the next thread goes on is locked
-/// for as long as that takes to run again, in which all others that want it come to wait; so it is not what happens mostly. Without a limit others might
-/// always be faster.
+/// Limit of calls to a thread waiting for an open lock before the lock is given to it. A lock given away stays locked
+/// until its new owner runs again, and other threads come to wait meanwhile; so giving is the exception. Without a
+/// limit others might always be faster.
 const MOST_CALLS: u8 = 8;
 
 /// States of a wait, beside 0.
@@ -360,20 +363,20 @@ const DONE: u32 = 1;
 /// Its runtime ends.
 const WITHDRAWN: u32 = 2;
 const DEADLOCK: u32 = 3;
-/// The lock for which it waits is open.
+/// The awaited lock is open.
 const CALLED: u32 = 4;
 
 /// A wait, as others see it.
 pub(super) struct SeenWait<'a> {
     pub(super) fibre: Option<&'static Fibre>,
-    /// The runtime and the seat of code that waits on a thread's own stack.
+    /// The runtime and the seat of code waiting on a thread's own stack.
     pub(super) seat: Option<(*const Shared, SeatId)>,
     pub(super) operation: Operation,
     pub(super) address: usize,
     pub(super) backtrace: Option<&'a Backtrace>,
 }
 
-/// What becomes of a wait that was looked at.
+/// The decision about an examined wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Stays,
@@ -392,18 +395,18 @@ pub(super) fn judge_waits(mut f: impl FnMut(SeenWait<'_>) -> Verdict) {
     }
 }
 
-/// A word that is empty, or for which a thread waits.
+/// An empty word, or one with waiting threads.
 #[derive(Clone, Copy)]
 pub(super) struct Entry {
     /// 0 in a free place.
     pub(super) address: usize,
     pub(super) is_full: bool,
-    /// One that waited for it as a lock was called, and has not come yet. Until then no other is called for this entry, and the word may be full while others want
-    /// it to be.
+    /// A thread waiting for the lock was called, and has not come yet. Until then no other is called for this entry,
+    /// and the word may be full with threads waiting for it to be.
     is_called: bool,
-    /// Those that leave the word as they want it: they wait for it to be full.
+    /// Waits whose operation leaves the word's state: they wait for it to be full.
     stay: List,
-    /// Those that change it: they wait for it to be full, or all of them for it to be empty.
+    /// Waits whose operation changes it: they wait for it to be full, or all of them for it to be empty.
     change: Runs,
 }
 
@@ -411,12 +414,12 @@ impl Entry {
     pub(super) const FREE: Entry =
         Entry { address: 0, is_full: true, is_called: false, stay: List::EMPTY, change: Runs::EMPTY };
 
-    /// For which no thread waits yet.
+    /// An entry without waiting threads.
     pub(super) fn new(address: usize, is_full: bool) -> Entry {
         Entry { address, is_full, ..Entry::FREE }
     }
 
-    /// The word is full from now on. Those that go on because of that are added to `woken`.
+    /// Marks the word as full. Adds the waits ended by this to `woken`.
     pub(super) fn filled(&mut self, word: &impl Word, woken: &mut List, planted: Planted) {
         self.is_full = true;
         let mut readers = List::EMPTY;
@@ -441,7 +444,7 @@ impl Entry {
         }
     }
 
-    /// The word is full, and is a lock: the first one that waits may come for it.
+    /// The word is a full lock: calls its first waiting thread.
     fn call(&mut self, woken: &mut List) {
         if !self.is_called
             && let Some(node) = self.change.pop()
@@ -453,7 +456,7 @@ impl Entry {
         }
     }
 
-    /// The word is full: it is given to the first one that wants to empty it, if there is one.
+    /// Gives the full word to the first thread waiting to empty it, if there is one.
     fn give(&mut self, word: &impl Word, woken: &mut List) -> bool {
         let Some(node) = self.change.pop() else { return false };
         act(word, node.operation, &node.value);
@@ -470,7 +473,7 @@ impl Entry {
         {
             act(word, node.operation, &node.value);
             woken.push(node);
-            // Those that wait for it to be full are not among those that wait for it to be empty.
+            // The threads waiting for a full word are not in this list.
             self.is_full = true;
         }
     }
@@ -483,7 +486,7 @@ impl Entry {
         !self.change.is_empty() || !self.stay.is_empty()
     }
 
-    /// One that waits does not wait any more.
+    /// Removes a wait.
     fn remove(&mut self, node: &Node) {
         if node.operation.changes() { self.change.remove(node) } else { self.stay.remove(node) }
     }
@@ -494,7 +497,7 @@ impl Entry {
     }
 }
 
-/// What is read and written under the stripe's lock.
+/// The memory read and written under the stripe's lock.
 pub(super) trait Word {
     fn read(&self) -> u64;
     fn write(&self, value: u64);
@@ -528,7 +531,7 @@ pub(super) fn hash(address: usize) -> usize {
     (address >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as usize) >> 20
 }
 
-/// Words and those that wait for them.
+/// Words and their waits.
 pub(crate) struct Table {
     stripes: Box<[Padded<ShortLock<Entries>>]>,
     /// Called when a wait was taken out of the entry at this place.
@@ -586,7 +589,7 @@ impl Table {
             && let (Operation::WriteEf(_), Some(at)) = (operation, found)
             && entries[at].change.first().is_some_and(|first| first.operation.wants_full())
         {
-            // It is a lock that is open: those came before.
+            // The lock is open: earlier threads come first.
             is_full = !entries[at].give(word, &mut woken);
         }
         if is_full != operation.wants_full() {
@@ -635,7 +638,8 @@ impl Table {
         }
     }
 
-    /// One that was called for a lock has come: it locks it, if it is open still, and waits as the first one of its run otherwise.
+    /// A called thread has come: it locks the lock if it is still open, and otherwise waits as the first one of its
+    /// run.
     fn come(&self, word: &AtomicU64, node: &Node) -> Result<u64, ()> {
         let mut woken = List::EMPTY;
         let mut entries = self.stripe(node.address).lock();
@@ -670,7 +674,7 @@ impl Table {
         self.operate_or(word, node.operation, |entries, at| entries[at].push(node))
     }
 
-    /// Looks at each wait of a stripe, and takes those out that are to end.
+    /// Examines each wait of a stripe, and takes out those condemned by `f`.
     fn judge(&self, stripe: &ShortLock<Entries>, f: &mut impl FnMut(SeenWait<'_>) -> Verdict) {
         let mut ended = Vec::new();
         let mut entries = stripe.lock();
@@ -740,9 +744,9 @@ impl Table {
     }
 }
 
-/// The calling code is about to wait, and runs on a seat: begins what that would begin next, on top of it, and tries once more. The thread that
-/// fills or empties the word is often the one that was spawned last, and then there is no wait. Where no lightweight thread begins, code on its thread's own
-/// stack runs one other task.
+/// For code about to wait on a seat: begins the seat's next thread on top of it, and tries once more. The last spawned
+/// thread often fills or empties the word, and then there is no wait. If no lightweight thread begins, code on its
+/// thread's own stack runs one other task.
 pub(super) fn after_next(again: impl FnOnce() -> Option<u64>) -> Option<u64> {
     let is_on_fibre = fibres::current().is_some();
     if !is_on_fibre && (!is_seated() || std::thread::panicking()) {
@@ -770,7 +774,7 @@ fn address_of(word: &AtomicU64) -> usize {
     ptr::from_ref(word).addr()
 }
 
-/// Tells those whose waits are over.
+/// Tells the ended waits.
 #[inline]
 pub(super) fn wake(mut woken: List) {
     while !woken.is_empty() {
@@ -788,7 +792,7 @@ fn wake_first(woken: &mut List) {
     match &node.party {
         Party::Fibre(fibre) => {
             let fibre = *fibre;
-            // Release: the waiting thread sees what was read. Its frame may be gone after this.
+            // Release: the waiting thread sees the value read. Its frame may be gone after this.
             node.is_done.store(node.outcome.get(), Ordering::Release);
             fibre.queue();
         }
@@ -806,7 +810,7 @@ fn wake_first(woken: &mut List) {
     }
 }
 
-/// A thread that sits on no seat ends a wait: what waits in this runtime may be waiting for such a thread again.
+/// A thread without a seat ends a wait: waits of this runtime may depend on such a thread again.
 #[cold]
 fn note_outside(party: &Party) {
     let runtime = match party {
@@ -817,7 +821,7 @@ fn note_outside(party: &Party) {
         Party::Model(_) => return,
     };
     #[expect(unsafe_code, reason = "the runtime of the one that waits")]
-    // SAFETY: it is alive until the wait is over, and that is told after this.
+    // SAFETY: it is alive until the wait is over, and the end is told after this.
     let runtime = unsafe { &*runtime };
     runtime.threads_here.watch.is_filled_outside.store(true, Ordering::Relaxed);
 }
@@ -832,11 +836,11 @@ fn end_wait_of_seat(latch: &Latch, shared: *const Shared) {
     }
 }
 
-/// A fibre's wait for a word, which is in its list.
+/// A fibre's listed wait for a word.
 struct Waiting<'a>(&'a Node);
 
 impl Awaited for Waiting<'_> {
-    // Whoever takes it out of the list queues the fibre.
+    // The thread that takes it out of the list queues the fibre.
     const IS_EXACT: bool = true;
 
     fn is_done(&self) -> bool {
@@ -854,7 +858,7 @@ mod loom_models {
     use loom::thread;
     use std::sync::Arc;
 
-    /// A table and one of its words, which is empty.
+    /// A table and one empty word of it.
     struct Model {
         table: Table,
         word: AtomicU64,
@@ -892,7 +896,8 @@ mod loom_models {
         builder.check(move || body(Model::new(mutant)));
     }
 
-    /// Two take what a third one writes, one value after the other: each is taken once, and the word is empty then.
+    /// Two threads take the values written one after the other by a third: each is taken once, and the word is empty
+    /// then.
     fn hand_over(mutant: Option<Mutant>) {
         check(mutant, |model| {
             let takers = [0, 1].map(|_| {
@@ -907,7 +912,7 @@ mod loom_models {
         });
     }
 
-    /// The same, where both wait already.
+    /// The same with both already waiting.
     fn hand_over_to_waiting(mutant: Option<Mutant>) {
         check(mutant, |model| {
             let waits = [0, 1].map(|_| model.node(Operation::ReadFe));
@@ -923,7 +928,7 @@ mod loom_models {
         });
     }
 
-    /// One fill lets a reader and a taker go on, whatever comes first.
+    /// One fill lets a reader and a taker go on, in either order.
     fn fill_and_read(mutant: Option<Mutant>) {
         check(mutant, |model| {
             let others = [Operation::ReadFf, Operation::ReadFe].map(|operation| {
@@ -933,13 +938,13 @@ mod loom_models {
             model.table.fill(&model.word, Some(7));
             let [reader, taker] = others;
             assert_eq!(taker.join().unwrap(), 7);
-            // A reader that came behind the taker waits for the next value.
+            // A reader behind the taker waits for the next value.
             model.table.fill(&model.word, Some(7));
             assert_eq!(reader.join().unwrap(), 7);
         });
     }
 
-    /// Two want a lock that a third one has, and each unlocks it.
+    /// Two want a lock held by a third, and each unlocks it.
     fn lock_and_unlock(mutant: Option<Mutant>) {
         check(mutant, |model| {
             let others = [0, 1].map(|_| {
@@ -955,7 +960,7 @@ mod loom_models {
         });
     }
 
-    /// The same, where both wait already, and the third one locks it again at once.
+    /// The same with both already waiting, and the third one locks it again at once.
     fn lock_and_come(mutant: Option<Mutant>) {
         check(mutant, |model| {
             let waits = [0, 1].map(|_| model.node(Operation::Lock));

@@ -1,13 +1,14 @@
-//! Lightweight threads: hundreds of thousands of them, each with a small stack, that wait without holding a thread of the system.
+//! Lightweight threads: hundreds of thousands of them, each with a small stack, waiting without a thread of the system.
 //!
-//! [`spawn`] makes one; it is a task like any other until a thread of the runtime takes it and gives it a stack. From then on it stays
-//! with that thread, unless it follows others ([`Builder::follow`]), and when it waits, for another one ([`JoinHandle::join`]), for a full/empty bit ([`full_empty`]), for a time
-//! ([`sleep`]), for a future ([`block_on`]), for a scope, a request, a queue, it is put aside, and the thread does something else. Threads
-//! of the system that wait for lightweight ones block; tasks and boxes that wait for them run other tasks meanwhile, as they always do.
+//! [`spawn`] makes one; it is a task like any other until a thread of the runtime takes it and gives it a stack. From
+//! then on it stays with this thread, unless it follows others ([`Builder::follow`]). It may wait for another one
+//! ([`JoinHandle::join`]), for a full/empty bit ([`full_empty`]), for a time ([`sleep`]), for a future ([`block_on`]),
+//! for a scope, a request, or a queue; then it is put aside, and the thread does something else. Threads of the system
+//! block while they wait for lightweight ones; waiting tasks and boxes run other tasks meanwhile, as always.
 //!
-//! After Wheeler, Murphy, Thain, "Qthreads: An API for Programming with Millions of Lightweight Threads", MTAAP 2008. We differ: a thread
-//! that has not begun has no stack; guards are set once for each stack and not for each thread; a woken thread is a task of the runtime's
-//! plan, under any strategy.
+//! After Wheeler, Murphy, Thain, "Qthreads: An API for Programming with Millions of Lightweight Threads", MTAAP 2008.
+//! We differ: a thread has no stack before it begins; guards are set once for each stack and not for each thread; a
+//! woken thread is a task of the runtime's plan, under any strategy.
 //!
 //! ```
 //! use vicus_machine::{Runtime, threads};
@@ -68,14 +69,14 @@ use std::time::{Duration, Instant};
 use vicus_schedule::{Kind, Put, QueueId, ReadyTask, RequestId, SeatId, TaskHeader, TaskRef, Way};
 use vicus_topology::{NoSuchPlace, Place, Topology};
 
-/// Sets how many bytes the stacks of all lightweight threads of the process may have together; by default as many as there is memory for.
-/// A thread for which there is no stack begins when another one has ended; one for whose size there is none at all, and can be none, is not
-/// spawned ([`SpawnError::NoStack`]). Stacks that there are stay.
+/// Limits the bytes of the stacks of all lightweight threads of the process; by default memory is the limit. A thread
+/// without a stack begins when another one has ended; a thread of a size without any stack, now or later, is not
+/// spawned ([`SpawnError::NoStack`]). Existing stacks stay.
 pub fn limit_stacks(bytes: usize) {
     fibres::stack::set_limit(bytes);
 }
 
-/// The stack of a thread for which no other size is said.
+/// The default stack size of a thread.
 pub const STACK_BYTES: usize = 64 << 10;
 
 /// Spawns a lightweight thread in the runtime of the calling task or thread. It is run soon and near.
@@ -94,7 +95,7 @@ pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinH
     Builder::new().spawn(f)
 }
 
-/// As [`spawn`], to be run in the neighbourhood of a node or a core group, where its data lies.
+/// Like [`spawn`], run in the neighbourhood of its data: a node or a core group.
 ///
 /// # Panics
 /// As [`spawn`]; and if the machine has no such place, with its name and how many there are.
@@ -103,8 +104,8 @@ pub fn spawn_to<T: Send + 'static>(place: impl Into<Place>, f: impl FnOnce() -> 
     Builder::new().place(place).spawn(f)
 }
 
-/// Lets other tasks of the calling thread's seat go first. A lightweight thread is put behind what is queued there; a thread of the
-/// system gives up its time; elsewhere it does nothing.
+/// Lets other tasks of the calling thread's seat go first. A lightweight thread is put behind the queued tasks; a
+/// thread of the system gives up its time; elsewhere it does nothing.
 #[inline]
 pub fn yield_now() {
     match fibre_that_yields() {
@@ -116,8 +117,8 @@ pub fn yield_now() {
     }
 }
 
-// Neither is a part of its caller, which may be on another thread of the system after the switch: they look at what is a `thread_local!`, whose address a
-// compiler keeps within a function.
+// Both are functions of their own. Their caller may be on another thread of the system after the switch, and they read
+// a `thread_local!`: a compiler keeps its address within a function.
 #[inline(never)]
 fn fibre_that_yields() -> Option<&'static Fibre> {
     fibres::current()
@@ -148,7 +149,7 @@ pub fn is_thread() -> bool {
     core_here().is_some()
 }
 
-/// The lightweight thread that runs the calling code; `None` elsewhere.
+/// The lightweight thread running the calling code; `None` elsewhere.
 ///
 /// ```
 /// use vicus_machine::{Runtime, threads};
@@ -169,7 +170,7 @@ pub fn current() -> Option<ThreadInfo> {
     })
 }
 
-/// The thread on whose fibre the caller runs.
+/// The thread on the caller's fibre.
 fn core_here() -> Option<NonNull<Core>> {
     with_worker(|worker| worker.fibre).flatten()?.thread()
 }
@@ -185,7 +186,7 @@ impl ThreadId {
     }
 }
 
-/// What is known of a lightweight thread.
+/// Facts about a lightweight thread.
 #[derive(Clone, Debug)]
 pub struct ThreadInfo {
     id: ThreadId,
@@ -204,13 +205,13 @@ impl ThreadInfo {
         self.name.as_ref().map(Name::as_str)
     }
 
-    /// Where it was spawned.
+    /// The place of its spawn.
     pub fn spawned_at(&self) -> &'static Location<'static> {
         self.spawned_at
     }
 }
 
-/// The error of a thread that did not begin, or whose wait was ended, because its runtime was dropped.
+/// The error of a thread that did not begin, or of an aborted wait, because the runtime was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended;
 
@@ -227,20 +228,20 @@ impl std::error::Error for Ended {}
 pub enum SpawnError {
     /// Its stack would be smaller than the least one.
     StackTooSmall {
-        /// What was asked.
+        /// The requested size.
         bytes: usize,
     },
     /// Its stack would be larger than the largest one.
     StackTooLarge {
-        /// What was asked.
+        /// The requested size.
         bytes: usize,
     },
     /// The machine has no such place.
     NoSuchPlace(NoSuchPlace),
-    /// There is no stack of this size, and none can be made: there is no memory for one, or [`limit_stacks`] has said so. The thread would wait for
-    /// ever.
+    /// There is no stack of this size, and none can be made, for lack of memory or because of [`limit_stacks`]. The
+    /// thread would wait for ever.
     NoStack {
-        /// What was asked.
+        /// The requested size.
         bytes: usize,
     },
     /// There is no memory for the thread.
@@ -270,7 +271,7 @@ impl fmt::Display for SpawnError {
 
 impl std::error::Error for SpawnError {}
 
-/// What a lightweight thread is to be spawned with.
+/// Settings of a lightweight thread to spawn.
 ///
 /// ```
 /// use vicus_machine::{Runtime, threads::Builder};
@@ -319,12 +320,13 @@ impl Builder {
         self
     }
 
-    /// It follows those with which it exchanges data: when its wait for a word or a thread is ended by another lightweight thread, it goes on with the seat of that,
-    /// unless its own seat has nothing to do. So two that hand values to and fro are soon on one seat, whichever has begun them. A thread with children that
-    /// are not over stays, and so does one that was taken to a place by [`migrate_to`], as all threads do without this.
+    /// Makes it follow the threads it exchanges data with: when another lightweight thread ends its wait for a word or
+    /// a thread, it goes on at that thread's seat, unless its own seat is idle. So two threads handing values to and
+    /// fro are soon on one seat, wherever they have begun. A thread with running children stays, and so does one taken
+    /// to a place by [`migrate_to`], as all threads do without this.
     ///
     /// # Safety
-    /// What [`migrate_to`] asks for holds at each such wait of the thread.
+    /// The promise of [`migrate_to`] holds at each such wait of the thread.
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see: what is on the stack")]
     pub unsafe fn follow(mut self) -> Self {
         self.follows = true;
@@ -340,7 +342,7 @@ impl Builder {
         self.spawn_or(Runtime::of_no_thread, f)
     }
 
-    /// As [`Builder::spawn`]; where it is called outside of one, in this runtime.
+    /// Like [`Builder::spawn`]; called outside of a runtime, it spawns in this one.
     ///
     /// # Panics
     /// For the reasons of [`SpawnError`].
@@ -369,8 +371,8 @@ impl Builder {
     /// As [`Builder::spawn_or`].
     ///
     /// # Errors
-    /// Its stack can't be so small or so large, the machine has no such place, or there is no memory for the thread itself. That there is no
-    /// memory for its stack now is no error: it begins when another one has ended.
+    /// The stack's size is out of range, the machine has no such place, or there is no memory for the thread itself. A
+    /// lack of memory for its stack now is no error: it begins when another one has ended.
     #[track_caller]
     pub fn try_spawn_or<T: Send + 'static>(
         self,
@@ -384,7 +386,7 @@ impl Builder {
         Ok(JoinHandle { joiner: Joiner(self.spawn_here(false, f)?), returns: PhantomData })
     }
 
-    /// The thread, which may be over and gone if it is detached.
+    /// The thread; if it is detached, it may be over and gone.
     #[track_caller]
     fn spawn_here<T: Send + 'static, F: FnOnce() -> T + Send + 'static>(
         self,
@@ -407,7 +409,7 @@ impl Builder {
         });
         // The closure is a user's: it is dropped here.
         let core = core.map_err(|_: F| SpawnError::NoMemory)?;
-        // By itself: what it gives then comes in registers, and not by memory.
+        // A call of its own: its result comes in registers, and not by memory.
         in_task(|worker| worker.queue_thread(Core::task(core), place)).run();
         Ok(core)
     }
@@ -425,7 +427,7 @@ impl Builder {
         Ok(JoinHandle { joiner: Joiner(self.spawn_there(runtime, false, f)?), returns: PhantomData })
     }
 
-    /// As [`Builder::try_spawn_on`], without a handle: so the thread's end is not one that another thread may wait for.
+    /// Like [`Builder::try_spawn_on`], without a handle: no other thread can wait for its end.
     ///
     /// ```
     /// use vicus_machine::{Runtime, threads::{Builder, Countdown}};
@@ -520,8 +522,8 @@ pub struct JoinHandle<T> {
 }
 
 impl<T: Send + 'static> JoinHandle<T> {
-    /// Waits until the thread is over. A lightweight thread that calls it is suspended meanwhile, a task's or box's thread runs other
-    /// tasks on top of it, and a thread of the system blocks.
+    /// Waits until the thread is over. A calling lightweight thread is suspended meanwhile, a task's or box's thread
+    /// runs other tasks on top of it, and a thread of the system blocks.
     ///
     /// # Errors
     /// The thread has panicked: with its panic, or [`Ended`].
@@ -571,7 +573,8 @@ impl<T: Send + 'static> Future for JoinHandle<T> {
     }
 }
 
-/// Spawns a lightweight thread that waits for a future. It has a stack as any other: for futures that suspend without one, others exist.
+/// Spawns a lightweight thread to wait for a future. It has a stack like any other: other runtimes suspend futures
+/// without one.
 ///
 /// ```
 /// use vicus_machine::{Runtime, threads};
@@ -593,7 +596,7 @@ pub fn spawn_async<F: Future<Output: Send> + Send + 'static>(future: F) -> JoinH
 
 /// The lightweight threads of a runtime.
 pub(crate) struct Threads {
-    /// By seat, and those that were spawned by callers without one.
+    /// By seat, and last the threads spawned by callers without one.
     counts: Box<[Padded<Counts>]>,
     /// By seat.
     moves: Box<[Padded<Moves>]>,
@@ -602,7 +605,7 @@ pub(crate) struct Threads {
     pub(crate) watch: Watch,
     /// How many wait for a time.
     sleeping: AtomicUsize,
-    /// The runtime ends: threads that have not begun are dropped, and those that wait are unwound.
+    /// The runtime ends: threads that have not begun are dropped, and waiting ones are unwound.
     ending: AtomicBool,
 }
 
@@ -614,7 +617,7 @@ struct Counts {
     waits: [[AtomicU64; 2]; 2],
 }
 
-/// Whose waits for words.
+/// The owners of waits for words.
 #[derive(Clone, Copy)]
 enum Waits {
     /// Of lightweight threads.
@@ -635,7 +638,7 @@ impl Threads {
         }
     }
 
-    /// The number of the thread that a seat spawns next.
+    /// The number of the seat's next thread.
     #[inline]
     fn next_number(&self, seat: SeatId) -> u64 {
         // Only this seat's thread writes it.
@@ -643,7 +646,7 @@ impl Threads {
         number * self.counts.len() as u64 + seat.index() as u64 + 1
     }
 
-    /// Counts a thread that a seat spawns.
+    /// Counts a thread spawned by a seat.
     #[inline]
     fn spawned(&self, seat: SeatId) {
         add_one(&self.counts[seat.index()].0.spawned);
@@ -655,13 +658,13 @@ impl Threads {
         number * self.counts.len() as u64 + seats as u64 + 1
     }
 
-    /// One that was counted by [`Threads::spawned_outside`] was not spawned after all.
+    /// Takes back a count of [`Threads::spawned_outside`]: the spawn failed.
     #[cold]
     fn ended_outside(&self) {
         self.counts[self.counts.len() - 1].0.ended.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Counts a thread that is over on a seat.
+    /// Counts a thread that has ended on a seat.
     #[inline]
     fn ended(&self, seat: SeatId) {
         add_one(&self.counts[seat.index()].0.ended);
@@ -669,7 +672,7 @@ impl Threads {
 
     /// How many there are. If it is 0, there was none at a moment since this was called.
     pub(crate) fn live(&self) -> u64 {
-        // In this order: a thread that has ended by the first sum was spawned before the second one.
+        // In this order: a thread ended by the first sum was spawned before the second one.
         let ended: u64 = self.counts.iter().map(|counts| counts.0.ended.load(Ordering::Acquire)).sum();
         let spawned: u64 = self.counts.iter().map(|counts| counts.0.spawned.load(Ordering::Acquire)).sum();
         spawned - ended
@@ -678,11 +681,11 @@ impl Threads {
     /// How many have been spawned.
     pub(crate) fn all(&self) -> u64 {
         let spawned: u64 = self.counts.iter().map(|counts| counts.0.spawned.load(Ordering::Acquire)).sum();
-        // Of the last ones, only those have ended that were not spawned after all.
+        // Of the outside spawns, only the failed ones count as ended.
         spawned - self.counts[self.counts.len() - 1].0.ended.load(Ordering::Acquire)
     }
 
-    /// What a seat tells others of itself.
+    /// A seat's messages to other seats.
     pub(crate) fn of_seat(&self, seat: SeatId) -> &Moves {
         &self.moves[seat.index()].0
     }
@@ -718,7 +721,7 @@ fn add_one(count: &AtomicU64) {
     count.store(count.load(Ordering::Relaxed) + 1, Ordering::Release);
 }
 
-/// The calling code, which runs on a seat, begins to wait for a word.
+/// The calling code, on a seat, begins to wait for a word.
 fn begin_wait(whose: Waits) {
     in_task(|worker| {
         add_one(&worker.shared.threads_here.counts[worker.seat.index()].0.waits[whose as usize][0]);
@@ -726,7 +729,7 @@ fn begin_wait(whose: Waits) {
     });
 }
 
-/// That wait is over.
+/// The wait is over.
 fn end_wait(whose: Waits) {
     in_task(|worker| add_one(&worker.shared.threads_here.counts[worker.seat.index()].0.waits[whose as usize][1]));
 }
@@ -734,11 +737,12 @@ fn end_wait(whose: Waits) {
 /// The number of a thread that only runs another task aside: it is none of the program's, and not recorded.
 pub(crate) const ASIDE: u32 = TaskHeader::UNNUMBERED - 1;
 
-/// The stack of a task that runs aside, as large as a seat's own.
+/// Stack size of a task run aside: a seat's own.
 const ASIDE_BYTES: usize = crate::runtime::STACK_BYTES;
 
-/// Runs a task that came this way on a stack of its own, as a lightweight thread without a handle: a wait in it leaves the calling thread's stack to what is
-/// beneath. Gives it back if there is no memory for that, or the runtime ends.
+/// Runs a task on a stack of its own, as a lightweight thread without a handle; `way` says how the seat found it. A
+/// wait in it leaves the calling thread's stack to the task beneath. Returns the task if there is no memory for a
+/// stack, or the runtime ends.
 pub(crate) fn run_aside(task: TaskRef, way: Way) -> Result<(), TaskRef> {
     let class = Class::of(ASIDE_BYTES).expect("there are stacks of this size");
     let core = in_task(|worker| {
@@ -770,8 +774,8 @@ pub(crate) fn run_aside(task: TaskRef, way: Way) -> Result<(), TaskRef> {
 }
 
 impl Shared {
-    /// A thread is about to be spawned. From the first one on, waiting tasks let any task run on top of them: what they wait for may depend
-    /// on a thread, and that on any task.
+    /// A thread is about to be spawned. From the first one on, waiting tasks let any task run on top of them: their
+    /// wait may depend on a thread, and the thread on any task.
     #[inline]
     fn note_threads(&self) {
         if !self.threads_here.any() {
@@ -785,7 +789,7 @@ impl Shared {
         self.ask_all();
     }
 
-    /// The queue for threads that go to a place; `None` if the plan has none for places.
+    /// The queue for threads of a place; `None` if the plan has none for places.
     fn queue_at(&self, place: Place) -> Result<Option<QueueId>, SpawnError> {
         find_place(self.topology(), place)?;
         let node = match place {
@@ -800,7 +804,7 @@ impl Shared {
 }
 
 impl Worker {
-    /// Queues a thread that begins.
+    /// Queues a beginning thread.
     #[inline]
     fn queue_thread(&mut self, task: TaskRef, place: Option<Place>) -> AtOnce {
         self.shared.note_threads();
@@ -810,13 +814,13 @@ impl Worker {
     }
 }
 
-/// A queue that has so many tasks is long: a thread that would be put there begins at once, on top of its spawner, with a stack of its own. So
-/// a program that spawns a million threads in a loop does not write a million cells and then read them again, out of its caches. The
-/// rings of other strategies ([`crate::deque`]) refuse tasks at such a length, too.
+/// Length of a long queue: a thread spawned into one begins at once, on top of its spawner, with a stack of its own. So
+/// a program that spawns a million threads in a loop does not write a million cells and then read them again, out of
+/// its caches. The rings of other strategies ([`crate::deque`]) refuse tasks at such a length, too.
 const LONG: usize = crate::fifo::CAPACITY;
 
 impl Worker {
-    /// Queues a thread that names no place.
+    /// Queues a thread without a place.
     #[inline]
     fn spawn_thread(&mut self, task: TaskRef) -> AtOnce {
         self.record_queued(task, Kind::Immediate, true);
@@ -830,7 +834,7 @@ impl Worker {
     }
 }
 
-/// Threads that have been taken out of their queues and wait for a stack.
+/// Threads taken out of their queues and waiting for a stack.
 static STARVED: Mutex<VecDeque<(Arc<Shared>, TaskRef)>> = Mutex::new(VecDeque::new());
 static STARVING: AtomicUsize = AtomicUsize::new(0);
 
@@ -861,7 +865,7 @@ pub(crate) fn starve(task: TaskRef, class: Class) {
     }
 }
 
-/// A stack was given back: a thread that waits for one may begin.
+/// A stack was given back: a thread waiting for one may begin.
 #[inline]
 pub(crate) fn serve_starved() {
     if are_starving() {
@@ -891,7 +895,7 @@ fn serve_one_starved() {
         let take = |worker: &mut Worker| worker.stacks.take(class).map(|fibre| worker.stacks.give(fibre)).is_some();
         !was_asked && in_task(take)
     };
-    // The first one for whose stack there is memory: others wait for larger ones.
+    // The first one with memory for its stack: others wait for larger ones.
     let first = starved.iter().position(&mut has_stack).and_then(|at| starved.remove(at));
     STARVING.store(starved.len(), Ordering::SeqCst);
     drop(starved);
@@ -902,18 +906,18 @@ fn serve_one_starved() {
     }
 }
 
-/// How long a runtime that is dropped waits for its lightweight threads after it has told them to end.
+/// How long the drop of a runtime waits for its lightweight threads after it has told them to end.
 const LAST_WAIT: Duration = Duration::from_secs(10);
 
 impl Shared {
-    /// Ends all lightweight threads: those that have not begun are dropped, those that wait are unwound, those that run are waited for. If
-    /// they don't end, that is said on standard error. Whether they have.
+    /// Ends all lightweight threads: drops those not begun, unwinds the waiting ones, and waits for the running ones.
+    /// If some don't end, it says so on standard error. Returns whether all ended.
     pub(crate) fn end_threads(&self) -> bool {
         self.threads_here.ending.store(true, Ordering::SeqCst);
         let began = Instant::now();
         let mut pause = Duration::from_micros(50);
         while self.threads_here.live() > 0 {
-            // One that begins to wait at this moment is found the next time.
+            // A thread beginning to wait at this moment is found the next time.
             judge_waits(|wait| match wait.fibre {
                 Some(fibre) if fibre.is_of(self) => Verdict::Ends,
                 _ => Verdict::Stays,
@@ -933,7 +937,7 @@ impl Shared {
     fn report_left(&self) {
         let mut text =
             format!("vicus: {} lightweight threads of a dropped runtime don't end", self.threads_here.live());
-        // Those that wait can't end while they are looked at; others could.
+        // Waiting threads can't end while they are examined; others could.
         let mut waiting = 0;
         judge_waits(|wait| {
             if let Some(fibre) = wait.fibre.filter(|fibre| fibre.is_of(self))
@@ -948,7 +952,7 @@ impl Shared {
             }
             Verdict::Stays
         });
-        // A standard error that takes nothing is no reason to end.
+        // A failing standard error is no reason to end.
         let _ = writeln!(std::io::stderr(), "{text}");
     }
 }
@@ -960,7 +964,7 @@ pub(crate) fn unwind_if_told() {
     }
 }
 
-/// Numbers below what is asked for, for tests: Marsaglia's xorshift.
+/// Random numbers below a bound, for tests: Marsaglia's xorshift.
 #[cfg(all(test, not(loom)))]
 fn numbers_by_chance(seed: u64) -> impl FnMut(u64) -> u64 {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
