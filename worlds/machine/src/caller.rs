@@ -1,11 +1,12 @@
-//! A request that begins on its caller's thread.
+//! A request begun on its caller's thread.
 //!
-//! Waking a seat for a request, and then the caller for its answer, takes longer than a whole small request. So the caller runs
-//! its boxes itself, one after the other, and wakes no thread. Boxes that are left after some time go to the seats, as if the
-//! request had been submitted then, because the length of a request is not known beforehand.
+//! Waking a seat for a request, and then the caller for its answer, takes longer than a whole small request. So the
+//! caller runs its boxes itself, one after the other, and wakes no thread. Boxes left after some time go to the seats,
+//! as if the request had been submitted then, because the length of a request is not known beforehand.
 //!
-//! The caller sits on no seat. It has no queue that others could steal from, and counts in the request's slot for callers. As
-//! many callers as the runtime has threads do this at once; the requests of all other callers go to the seats at once.
+//! The caller sits on no seat. It has no queue open to thieves, and counts in the request's slot for callers. At most
+//! as many callers as the runtime has threads do this at once; the requests of all other callers go to the seats at
+//! once.
 
 use crate::allocator::column_block;
 use crate::recorder::Recording;
@@ -29,24 +30,25 @@ use vicus_flow::{
 use vicus_schedule::{Kind, RequestId};
 use vicus_topology::NodeId;
 
-/// How long a caller works for its request before the seats do, by default. Work that is left then wakes threads and finds their
-/// caches cold: some 60 µs, which then are a small part.
+/// How long a caller works for its request before the seats do, by default. Remaining work then wakes threads and finds
+/// their caches cold: some 60 µs, a small part by then.
 pub(crate) const LONG: Duration = Duration::from_millis(1);
 
 impl Runtime {
-    /// Submits a request that is expected to be short. The calling thread begins with it, and no other one is woken; the call
-    /// returns when the request is over, or after a millisecond. What is left then is done by the runtime's threads, and the
-    /// request goes on as one of [`Runtime::submit_within`].
+    /// Submits a request expected to be short. The calling thread begins with it, and no other one is woken; the call
+    /// returns when the request is over, or after a millisecond. The runtime's threads do the rest, and the request
+    /// goes on like one of [`Runtime::submit_within`].
     ///
-    /// `gives_up` is called between two invocations on the calling thread, before each of their children, each millisecond while a box
-    /// there waits for tasks on the runtime's threads, and by boxes and children that check whether they are stopped
-    /// ([`vicus_flow::Turn::is_stopped`], [`is_cancelled`](crate::is_cancelled)); when it returns true, the request is cancelled. Nothing
-    /// else can end the call while an invocation is under way, so this is for requests of short invocations, and for boxes that check. A
-    /// box that blocks ([`vicus_flow::Turn::blocking`]) leaves the other boxes to the runtime's threads.
+    /// `gives_up` is called between two invocations on the calling thread, before each of their children, and each
+    /// millisecond while a box there waits for tasks on the runtime's threads. Boxes and children call it when they
+    /// check whether they are stopped ([`vicus_flow::Turn::is_stopped`], [`is_cancelled`](crate::is_cancelled)). When
+    /// it returns true, the request is cancelled. Nothing else can end the call while an invocation is under way, so
+    /// this is for requests of short invocations, and for boxes with such checks. A blocking box
+    /// ([`vicus_flow::Turn::blocking`]) leaves the other boxes to the runtime's threads.
     ///
-    /// The request goes to these threads at once if the caller is one of them, if as many callers as there are threads do the
-    /// same, or if the runtime records events or decisions: a trace shows what its seats do. Where takes are counted, those of the
-    /// calling thread are not: it has one request, and takes from no queue.
+    /// The request goes to these threads at once in three cases: the caller is one of them, as many callers as there
+    /// are threads do the same, or the runtime records events or decisions, since a trace shows the work of its seats.
+    /// Counts of takes exclude the calling thread: it has one request, and takes from no queue.
     ///
     /// ```
     /// use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library};
@@ -82,14 +84,14 @@ impl Runtime {
             outer: HERE.get(),
             within: request_here(),
         };
-        // Boxes here spawn into this runtime, whatever runtime the calling thread may belong to.
+        // Boxes here spawn into this runtime, even if the calling thread belongs to another one.
         let outer = Restore(HERE.replace(Here { runtime: self, caller: ptr::from_ref(&caller).cast() }));
         outside(|| caller.run());
         drop(outer);
         Request { shared: Arc::clone(shared), state }.nested()
     }
 
-    /// The runtime of a thread that sits on no seat: that of the request which it runs.
+    /// The runtime of a thread without a seat: that of its running request.
     ///
     /// # Panics
     /// If it runs none.
@@ -100,8 +102,8 @@ impl Runtime {
     /// As [`Runtime::of_this_thread`]; the other one if it runs none.
     pub(crate) fn of_this_thread_or<'a>(other: fn() -> &'static Runtime) -> &'a Runtime {
         #[expect(unsafe_code, reason = "the runtime whose request this thread runs")]
-        // SAFETY: `submit_here` has it borrowed on this thread, and resets this before it returns. The callers of this function
-        // use the reference for a call that returns before that.
+        // SAFETY: `submit_here` has it borrowed on this thread, and resets this before it returns. The callers of this
+        // function use the reference only for a call that returns before then.
         unsafe { HERE.get().runtime.as_ref() }.unwrap_or_else(other)
     }
 
@@ -127,10 +129,10 @@ thread_local! {
     static HERE: Cell<Here> = const { Cell::new(Here { runtime: ptr::null(), caller: ptr::null() }) };
 }
 
-/// Of the request that the calling thread runs without a seat.
+/// The request run by the calling thread without a seat.
 #[derive(Clone, Copy)]
 struct Here {
-    /// Whose request it is; null if there is none.
+    /// The request's runtime; null if there is no request.
     runtime: *const Runtime,
     /// Null if there is none.
     caller: *const Caller<'static>,
@@ -143,17 +145,17 @@ fn with_caller<R>(f: impl FnOnce(&Caller<'_>) -> R) -> Option<R> {
     unsafe { HERE.get().caller.as_ref() }.map(f)
 }
 
-/// Where the tasks of the request book that the calling thread runs without a seat.
+/// The account of the request run by the calling thread without a seat.
 pub(crate) fn account_of_this_thread() -> Option<Arc<Account>> {
     with_caller(|caller| caller.instance().account().cloned()).flatten()
 }
 
-/// The request that the calling thread runs without a seat, and its runtime.
+/// The request run by the calling thread without a seat, and its runtime.
 pub(crate) fn request_of_this_thread() -> Option<(Arc<Shared>, RequestId)> {
     with_caller(|caller| (Arc::clone(caller.shared), caller.instance().id()))
 }
 
-/// Whether that request was cancelled or has failed, as far as it is known.
+/// Whether this request is known to be cancelled or failed.
 pub(crate) fn has_failed() -> bool {
     with_caller(|caller| caller.instance().has_failed()).unwrap_or(false)
 }
@@ -163,7 +165,7 @@ pub(crate) fn is_caller() -> bool {
     !HERE.get().caller.is_null()
 }
 
-/// Whether that request was cancelled or has failed. Asks whether its caller gives up.
+/// Whether this request was cancelled or has failed. Asks whether its caller gives up.
 pub(crate) fn is_given_up() -> bool {
     with_caller(|caller| caller.is_given_up()).unwrap_or(false)
 }
@@ -197,14 +199,14 @@ impl Drop for CallersPlace<'_> {
     }
 }
 
-/// The boxes that this caller is to run.
+/// The boxes to be run by this caller.
 #[derive(Default)]
 struct Tasks {
     /// The youngest is run first.
     immediate: Vec<Queued>,
     /// The oldest is run first, when there is no immediate one.
     deferred: VecDeque<Queued>,
-    /// The box whose invocation is under way.
+    /// The box with an invocation under way.
     running: Option<BoxId>,
 }
 
@@ -223,17 +225,18 @@ impl Tasks {
     }
 }
 
-/// A thread without a seat that runs its request.
+/// A thread without a seat, running its request.
 struct Caller<'a> {
     shared: &'a Arc<Shared>,
     state: &'a Arc<RequestState>,
-    /// The index by which it counts: the one behind the last seat's, which no other thread uses before the request has a handle.
+    /// The index to count by: the one after the last seat's. No other thread uses it before the request has a handle.
     slot: usize,
     tasks: RefCell<Tasks>,
     gives_up: &'a dyn Fn() -> bool,
     /// The request beneath this one on the thread's stack.
     outer: Here,
-    /// The request whose task or box has submitted this one: of a runtime that the calling thread has a seat of, or the one beneath.
+    /// The request of the task or box that has submitted this one: in a runtime of the calling thread's seat, or the
+    /// one beneath.
     within: Option<(Arc<Shared>, RequestId)>,
 }
 
@@ -289,7 +292,7 @@ impl Caller<'_> {
         }
     }
 
-    /// Where its boxes go that are resumed from outside: to the seats, which then may end the request.
+    /// The entry for boxes resumed from outside: the seats, which then may end the request.
     fn entry(&self) -> Entry {
         let (state, entry) = (Arc::clone(self.state), Arc::clone(&self.shared.entry));
         let shared = Arc::downgrade(self.shared);
@@ -311,7 +314,7 @@ impl Caller<'_> {
         let mut desk = Desk { node, blocks, asks_world: true, now_ns, entry, seat, ..Desk::default() };
         // A time beyond the clock's range is no limit.
         let until = Instant::now().checked_add(self.shared.caller_works);
-        // As for a worker: a panic in an invocation that is not caught there fails the request.
+        // As in a worker: a panic outside of an invocation's own catch fails the request.
         while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.run_until(until, &mut desk))) {
             let Some(index) = self.tasks.borrow_mut().running.take() else { resume_unwind(panic) };
             instance.abandon(index, seat, panic);
@@ -327,7 +330,7 @@ impl Caller<'_> {
         }
     }
 
-    /// Runs boxes until there are none, or until it is late: those that are left go to the seats.
+    /// Runs boxes until there are none, or until it is late: the remaining ones go to the seats.
     fn run_until(&self, until: Option<Instant>, desk: &mut Desk) {
         let instance = self.instance();
         loop {
@@ -389,11 +392,11 @@ impl World for Caller<'_> {
 
 impl RequestState {
     fn is_known(&self) -> bool {
-        // Relaxed: if another thread has made it known, this one learned of that by the counts of the request's tasks.
+        // Relaxed: if another thread has made it known, the counts of the request's tasks have told this one.
         self.is_known.load(Ordering::Relaxed)
     }
 
-    /// The request of a caller that ran all of it is over. No thread waits for it yet.
+    /// The request is over, run completely by its caller. No thread waits for it yet.
     fn set(&self, result: Result<vicus_flow::Totals, FlowError>) {
         self.lock().result = Some(result);
     }

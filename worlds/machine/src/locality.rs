@@ -1,7 +1,7 @@
-//! Where memory lies: our own by arithmetic, other memory by the kernel's answer.
+//! Finds the node of memory: our own by arithmetic, other memory by the kernel's answer.
 //!
-//! Muddukrishna et al. could not see where pages lay that others had placed; here the kernel is asked, for many pages at a time,
-//! and its answers count for a while ([`crate::known`]).
+//! Muddukrishna et al. could not see the place of pages placed by others; here the kernel is asked, for many pages at a
+//! time, and its answers count for a while ([`crate::known`]).
 
 use crate::heaps::{Process, node_of_thread, process};
 use crate::{known, migrate};
@@ -10,14 +10,15 @@ use vicus_memory::{Footprint, NodeBytes, Region, Rows};
 use vicus_schedule::{Access, Whereabouts};
 use vicus_topology::NodeId;
 
-/// The node that an address of this process's memory was asked to lie on, or lies on as [`footprint`] has found; `None` if the
-/// address is not ours or was not placed, and before the first runtime has started. It takes no lock and makes no system call.
+/// The requested node of an address in this process's memory, or its actual one if [`footprint`] has found it. `None`
+/// if the address is not ours or was not placed, and before the first runtime has started. It takes no lock and makes
+/// no system call.
 pub fn node_of(address: *const u8) -> Option<NodeId> {
     process().and_then(|process| process.memory.node_of(address))
 }
 
-/// The node of the seat that the calling thread works on, or else the one where it runs at this moment: a good place to ask a
-/// placed container first. `None` before the first runtime has started.
+/// The node of the calling thread's seat, or else of the thread at this moment: a good first place to ask a placed
+/// container. `None` before the first runtime has started.
 pub fn here() -> Option<NodeId> {
     process().map(node_of_thread)
 }
@@ -26,9 +27,9 @@ pub fn here() -> Option<NodeId> {
 /// the standard distribution, by the kernel's answer. Untouched memory is unknown if there are several
 /// nodes, and so is all before the first runtime has started.
 ///
-/// The kernel's answers are kept, for a million pages. Each counts for a second or for a thousand calls that begin with
-/// its page, whichever ends first: so a page that the kernel has moved is noticed, and so is other memory at the same
-/// addresses. [`forget`] says at once that memory was freed.
+/// The kernel's answers are kept, for a million pages. Each counts for a second or for a thousand calls beginning with
+/// its page, whichever ends first: so pages moved by the kernel are noticed, and so is other memory at the same
+/// addresses. [`forget`] makes freed memory forgotten at once.
 ///
 /// ```
 /// use vicus_machine::{Runtime, footprint};
@@ -43,8 +44,9 @@ pub fn footprint<T>(of: &[T]) -> Footprint {
     footprint_at(range.start.addr()..range.end.addr())
 }
 
-/// Where the data of this process lie, for dealing tasks. Memory of this library is in one place if it was given out as a whole
-/// on one node: by `coarse`, `on` one node, or by a seat's heap. Before the first runtime has started, nothing is known.
+/// The place of this process's data, for dealing tasks. Memory of this library is in one place if it was given out as a
+/// whole on one node: by `coarse`, `on` one node, or by a seat's heap. Before the first runtime has started, nothing is
+/// known.
 pub struct Everywhere;
 
 impl Whereabouts for Everywhere {
@@ -80,7 +82,7 @@ impl Whereabouts for Everywhere {
 
     fn node_of(&mut self, address: usize) -> Option<NodeId> {
         let byte = address..address.saturating_add(1);
-        // What the kernel has said of others' pages is in a table: no list is needed.
+        // A table has the kernel's answers about other memory's pages: no list is needed.
         if let Some(process) = process()
             && !process.memory.owns(std::ptr::without_provenance(address))
             && !migrate::was_moved(&byte)
@@ -97,13 +99,13 @@ impl Whereabouts for Everywhere {
     }
 }
 
-/// The first address of a range of this process's memory that is not in use; see [`vicus_memory::Memory::freed_in`].
+/// The first freed address in a range of this process's memory; see [`vicus_memory::Memory::freed_in`].
 #[cfg(debug_assertions)]
 pub(crate) fn freed_in(range: Range<usize>) -> Option<usize> {
     process()?.memory.freed_in(range)
 }
 
-/// As [`footprint`], of the data that a task reads and writes.
+/// Like [`footprint`], of a task's data.
 pub fn footprint_of(accesses: &[Access]) -> Footprint {
     let mut all = Footprint::default();
     for part in accesses.iter().flat_map(Access::stretches).map(footprint_at) {
@@ -124,8 +126,8 @@ pub(crate) fn footprint_at(range: Range<usize>) -> Footprint {
     footprint
 }
 
-/// Tells where the bytes of a range lie, as [`vicus_memory::Memory::tell`] does; the kernel is asked about parts that
-/// were left to the first touch. In others' memory, the number of a page is its home number.
+/// Tells the place of a range's bytes, like [`vicus_memory::Memory::tell`]; the kernel is asked about parts left to the
+/// first touch. In others' memory, the number of a page is its home number.
 fn tell_where(range: Range<usize>, cycle: usize, tell: &mut dyn FnMut(NodeBytes)) {
     let Some(process) = process() else {
         return tell(NodeBytes { node: None, home: 0, bytes: range.len(), is_learned: false });
@@ -135,8 +137,8 @@ fn tell_where(range: Range<usize>, cycle: usize, tell: &mut dyn FnMut(NodeBytes)
     if !is_one_node && migrate::was_moved(&range) {
         return tell_stretch(process, range, Class::Moved, known::now(), cycle, tell);
     }
-    // Told at once up to the first part that the kernel knows about: dealing asks about many short ranges, which a list
-    // would double the cost of.
+    // Told at once up to the first part that needs the kernel: dealing asks about many short ranges, and a list would
+    // double their cost.
     let (mut from, mut unsettled) = (range.start, false);
     memory.tell(range.clone(), cycle, &mut |part| {
         unsettled |= part.node.is_none() || (part.is_learned && !is_one_node);
@@ -162,13 +164,13 @@ fn tell_where(range: Range<usize>, cycle: usize, tell: &mut dyn FnMut(NodeBytes)
     }
 }
 
-/// Notes that memory which is not ours was freed: the next question about its addresses goes to the kernel.
+/// Notes freed memory outside of this library: the next question about its addresses goes to the kernel.
 pub fn forget<T>(of: &[T]) {
     let range = of.as_ptr_range();
     forget_at(range.start.addr()..range.end.addr());
 }
 
-/// As [`forget`], of a range of addresses. It waits for no lock, so that allocators may call it.
+/// Like [`forget`], of a range of addresses. It waits for no lock, so that allocators may call it.
 pub fn forget_at(range: Range<usize>) {
     if let Some(process) = process().filter(|process| process.memory.nodes() > 1) {
         migrate::forget(&range);
@@ -179,19 +181,19 @@ pub fn forget_at(range: Range<usize>) {
 /// How many pages the kernel is asked about at once.
 const BATCH: usize = 512;
 
-/// The numbers of the pages that a range touches.
+/// The numbers of the pages touched by a range.
 fn pages(range: Range<usize>, page_bytes: usize) -> Range<usize> {
     if range.is_empty() { 0..0 } else { range.start / page_bytes..(range.end - 1) / page_bytes + 1 }
 }
 
-/// The pages that a range touches, by their numbers, with the touched part of each.
+/// The pages touched by a range, by their numbers, with the touched part of each.
 fn parts(range: Range<usize>, page_bytes: usize) -> impl Iterator<Item = (usize, Range<usize>)> {
     let Range { start, end } = range;
     let part = move |page: usize| (page, (page * page_bytes).max(start)..((page + 1) * page_bytes).min(end));
     pages(start..end, page_bytes).map(part)
 }
 
-/// What is known of a stretch without the kernel.
+/// Knowledge of a stretch without the kernel.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     /// It was asked to lie there.
@@ -200,13 +202,13 @@ enum Class {
     Moved,
     /// It is not ours.
     Others,
-    /// It is ours, was left to the first touch, and the kernel has said where it lies.
+    /// It is ours, was left to the first touch, and the kernel has told its place.
     Learned,
-    /// The kernel has not: what it said of these addresses was about memory that they belonged to before.
+    /// The same without a valid answer: the kernel's answers about these addresses were about an earlier use of them.
     Unlearned,
 }
 
-/// Goes through memory of which a part was not placed.
+/// Goes through memory with an unplaced part.
 fn tell_pages(process: &Process, range: Range<usize>, cycle: usize, tell: &mut dyn FnMut(NodeBytes)) {
     let memory = &process.memory;
     let mut stretches: Vec<(Class, NodeBytes)> = Vec::new();
@@ -235,8 +237,7 @@ fn tell_pages(process: &Process, range: Range<usize>, cycle: usize, tell: &mut d
     }
 }
 
-/// Goes page by page through memory that the kernel knows about. Pages of one node are told together if they have no
-/// homes.
+/// Goes page by page through memory known to the kernel. Pages of one node are told together if they have no homes.
 fn tell_stretch(
     process: &Process,
     stretch: Range<usize>,

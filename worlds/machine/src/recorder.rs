@@ -1,12 +1,12 @@
 //! Records the events of a seat, if the runtime was asked to; otherwise each call is one test of a flag.
 //!
-//! Recording allocates nothing, and takes a lock that each seat has for itself: it is only waited for when a team's logs are collected while
-//! its threads go on. The Lamport clock travels with the box (a word in its cell), with the envelope,
-//! and with the wake (a word for each pool). All closures share one word: a seat that queues or ends a closure raises it; a seat
-//! that begins one, has waited for some, or spawns or queues one that depends on others by its data observes it. That orders more
-//! than necessary, and never an effect before its cause.
+//! Recording allocates nothing. It takes a lock of the seat's own, contended only when a team's logs are collected
+//! while its threads go on. The Lamport clock travels with the box (a word in its cell), with the envelope, and with
+//! the wake (a word for each pool). All closures share one word. A seat raises it when it queues or ends a closure. A
+//! seat observes it when it begins a closure, has waited for some, or spawns or queues one that depends on others by
+//! its data. This orders more than necessary, and never an effect before its cause.
 //!
-//! Closures get numbers, by which a trace tells them apart: each seat counts its own, in steps of the number of seats.
+//! A trace tells closures apart by numbers: each seat counts its own, in steps of the number of seats.
 
 use crate::runtime::Shared;
 use crate::takes::{Level, SeatTakes};
@@ -39,11 +39,11 @@ pub(crate) struct Recording {
     outside: Mutex<Log>,
     /// The numbers of their closures.
     numbers: Mutex<Numbers>,
-    /// By the model's address, which stays valid because this keeps the model.
+    /// By the model's address, valid because this keeps the model.
     models: Mutex<BTreeMap<usize, Instances>>,
     /// By seat, filled when its thread has left.
     logs: Mutex<Vec<SeatLog>>,
-    /// By seat, the log that its thread records into now.
+    /// By seat, the log its thread records into now.
     live: Mutex<Vec<Option<Arc<Mutex<Log>>>>>,
     /// How the numbers of the first seat's closures begin, and by how much they rise.
     first_number: u32,
@@ -52,11 +52,12 @@ pub(crate) struct Recording {
     decisions: Option<Mutex<Vec<Vec<Decision>>>>,
 }
 
-/// A model and the requests that ran it.
+/// A model and its requests.
 type Instances = (Arc<Model>, Vec<u32>);
 
 impl Recording {
-    /// `team`: the members of all teams of the process have one clock and different numbers, so that their logs make one trace.
+    /// `team`: the members of all teams of the process have one clock and different numbers, so that their logs make
+    /// one trace.
     pub(crate) fn new(
         events_per_seat: Option<usize>,
         decides: bool,
@@ -149,7 +150,7 @@ impl Recording {
         number
     }
 
-    /// A thread without a seat here queues a task that was held.
+    /// A thread without a seat here queues a held task.
     pub(crate) fn task_released(&self, task: TaskRef) {
         if !self.keeps_events() {
             return;
@@ -178,7 +179,7 @@ impl Recording {
         self.events_per_seat.is_some()
     }
 
-    /// Whether it is to show all that is done, which only seats tell it, rather than takes just counted.
+    /// Whether it is to show all work, as told by seats alone, rather than counts of takes.
     pub(crate) fn is_of_seats(&self) -> bool {
         self.keeps_events() || self.decisions.is_some()
     }
@@ -197,14 +198,14 @@ impl Recording {
         decisions.map(|mut decisions| std::mem::take(&mut *decisions)).unwrap_or_default()
     }
 
-    /// A log for the thread that sits down on a seat: a team's former member of that number may have begun it.
+    /// A log for the thread sitting down on a seat: a team's former member of this number may have begun it.
     fn log_of(&self, seat: SeatId) -> Arc<Mutex<Log>> {
         let new = || Arc::new(Mutex::new(refusable(|| Log::new(self.events_per_seat.unwrap_or(0)))));
         let mut live = self.live.lock().expect("nothing panics under this lock");
         Arc::clone(live[seat.index()].get_or_insert_with(new))
     }
 
-    /// What the threads that are still there have recorded so far. They record no more.
+    /// Collects the recordings of the present threads. They record no more.
     pub(crate) fn cut_off(&self) {
         let live = self.live.lock().expect("nothing panics under this lock");
         let mut logs = self.logs.lock().expect("nothing panics under this lock");
@@ -283,13 +284,13 @@ pub(crate) fn name_of_box(instance: &Instance, index: BoxId) -> TaskName {
     TaskName { request: instance.id(), number: index.index() as u32, is_box: true }
 }
 
-/// The bytes of an event each for those that are near and those that are far, if there are any.
+/// One event each for near and far bytes, if there are any.
 fn near_first(near: usize, far: usize) -> impl Iterator<Item = (bool, u32)> {
     let bytes = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
     [(false, bytes(near)), (true, bytes(far))].into_iter().filter(|&(_, bytes)| bytes > 0)
 }
 
-/// Numbers that are unique among all counters.
+/// A counter of numbers, unique among all counters.
 struct Numbers {
     next: u32,
     step: u32,
@@ -310,7 +311,7 @@ fn kind_of(kind: Kind) -> TaskKind {
     }
 }
 
-/// What all teams of the process share, so that their logs make one trace.
+/// The state shared by all teams of the process, so that their logs make one trace.
 struct Common {
     began: Instant,
     started: String,
@@ -342,7 +343,7 @@ fn now_said() -> String {
 pub(crate) struct Recorder(Option<On>);
 
 struct On {
-    /// Shared with who collects it.
+    /// Shared with the collector.
     log: Arc<Mutex<Log>>,
     /// Whether events are kept; otherwise the time isn't asked for.
     keeps_events: bool,
@@ -353,7 +354,7 @@ struct On {
     numbers: Numbers,
     /// The seat's decisions; `None`: they are not recorded.
     decisions: Option<Vec<Decision>>,
-    /// The tasks whose code runs on this seat, the innermost last, by [`vicus_trace::BoxId::index`].
+    /// The tasks with code running on this seat, the innermost last, by [`vicus_trace::BoxId::index`].
     open: Vec<u32>,
 }
 
@@ -362,7 +363,7 @@ impl On {
         self.log.lock().expect("nothing panics under this lock")
     }
 
-    /// What comes next comes after an event with this clock. Clocks order events; without events there are none.
+    /// Orders the next event after an event with this clock. Clocks order events; without events there are none.
     #[inline]
     fn observe(&self, clock: u64) {
         if self.keeps_events {
@@ -379,12 +380,12 @@ impl On {
         std::mem::replace(&mut *self.log(), Log::new(0)).finish()
     }
 
-    /// The task whose code makes another one now.
+    /// The innermost running task: the maker of new ones.
     fn by(&self) -> u32 {
         self.open.last().copied().unwrap_or(vicus_trace::BoxId::NONE)
     }
 
-    /// A task begins that was in no queue; this one has made it.
+    /// A task begins that was in no queue; `by` has made it.
     fn begin_unqueued(&mut self, who: vicus_trace::BoxId, by: u32) {
         self.record(What::Enqueued { who, kind: TaskKind::Immediate, by });
         self.record(What::Taken { who, rule: 0, far: false });
@@ -392,7 +393,7 @@ impl On {
         self.open.push(who.index);
     }
 
-    /// A task's code is over, and so is all that it left open when it panicked.
+    /// A task's code is over, together with all tasks left open by its panic.
     fn close(&mut self, index: u32) {
         if let Some(at) = self.open.iter().rposition(|&open| open == index) {
             self.open.truncate(at);
@@ -406,7 +407,7 @@ impl On {
         self.log().record(self.began.elapsed().as_nanos() as u64, what)
     }
 
-    /// Records what has happened to envelopes.
+    /// Records the facts about envelopes.
     fn record_facts(&mut self, who: vicus_trace::BoxId, desk: &mut Desk) {
         for fact in desk.facts.drain(..) {
             match fact {
@@ -472,7 +473,7 @@ impl Recorder {
         self.0.as_ref().is_some_and(|on| on.keeps_events)
     }
 
-    /// Records a decision of the seat, if that is asked for.
+    /// Records a decision of the seat, if decisions are recorded.
     #[inline]
     pub(crate) fn record_decision(&mut self, decision: impl FnOnce() -> Decision) {
         if let Some(decisions) = self.0.as_mut().and_then(|on| on.decisions.as_mut()) {
@@ -495,7 +496,7 @@ impl Recorder {
         }
     }
 
-    /// A number for a closure that this seat makes.
+    /// A number for a closure made by this seat.
     #[inline]
     pub(crate) fn number(&mut self) -> u32 {
         match &mut self.0 {
@@ -504,7 +505,7 @@ impl Recorder {
         }
     }
 
-    /// A closure is made that may have to wait for others before it is queued.
+    /// Records a new closure, which may have to wait for others before it is queued.
     pub(crate) fn task_spawned(&mut self, task: TaskRef) {
         if let Some(on) = &self.0 {
             let by = on.by();
@@ -521,7 +522,7 @@ impl Recorder {
         }
     }
 
-    /// A closure that is about to be queued uses so many bytes near this seat, and so many elsewhere.
+    /// Records the bytes that a closure about to be queued uses near this seat and elsewhere.
     pub(crate) fn task_uses(&mut self, request: RequestId, number: u32, near: usize, far: usize) {
         if let Some(on) = &mut self.0 {
             let who = vicus_trace::BoxId::task(request.0 as u32, number);
@@ -531,15 +532,14 @@ impl Recorder {
         }
     }
 
-    /// The running task of this request, which has just begun, uses so many bytes near this seat, and so many
-    /// elsewhere.
+    /// Records the bytes that the running task of this request, just begun, uses near this seat and elsewhere.
     pub(crate) fn running_uses(&mut self, request: RequestId, near: usize, far: usize) {
         for (far, bytes) in near_first(near, far) {
             self.record_of_running(request, |who| What::BytesRead { who, far, bytes });
         }
     }
 
-    /// Why a task that is about to be queued goes where it was dealt, if the plan deals it.
+    /// Records the reason for a dealt task's queue, if the plan deals it.
     #[cold]
     pub(crate) fn dealt(&mut self, who: vicus_trace::BoxId, dealt: &Dealt) {
         let why = match dealt.why {
@@ -559,7 +559,7 @@ impl Recorder {
         }
     }
 
-    /// What a closure that is about to be queued has said of its data; those by which it is ordered first.
+    /// Records the declared data of a closure about to be queued; its ordering accesses come first.
     #[cold]
     pub(crate) fn task_says(&mut self, request: RequestId, number: u32, ordered: &[Access], accesses: &[Access]) {
         let Some(on) = &mut self.0 else { return };
@@ -602,7 +602,8 @@ impl Recorder {
         }
     }
 
-    /// A child begins on top of the running task of this request, which waits until it ends: a section of its own. It was in no queue.
+    /// A child begins on top of the running task of this request, which waits for its end: a section of its own. It was
+    /// in no queue.
     #[cold]
     pub(crate) fn included_begins(&mut self, request: RequestId) -> u32 {
         self.section_begins(request);
@@ -625,7 +626,7 @@ impl Recorder {
         self.section_ends(request);
     }
 
-    /// What the running task has spawned in its section is over.
+    /// The tasks spawned by the running task in its section are over.
     #[inline]
     pub(crate) fn section_ends(&mut self, request: RequestId) {
         self.wait_begins(request, Awaits::Section);
@@ -699,7 +700,8 @@ impl Recorder {
         }
     }
 
-    /// A member of a team begins its part of a region, a task that was in no queue. `slept`: since its last one it has done nothing here.
+    /// A team's member begins its part of a region, a task from no queue. `slept`: since its last part it has done
+    /// nothing here.
     #[cold]
     pub(crate) fn member_begins(&mut self, request: RequestId, slept: bool) -> u32 {
         let number = self.number();
@@ -754,14 +756,15 @@ impl Recorder {
         }
     }
 
-    /// The events of this seat so far come before those of seats that wait for its closure.
+    /// Orders the events of this seat so far before those of seats waiting for its closure.
     pub(crate) fn turn_ends(&mut self) {
         if let Some(on) = self.0.as_ref().filter(|on| on.keeps_events) {
             on.tasks.fetch_max(on.clock(), Ordering::AcqRel);
         }
     }
 
-    /// The next event comes after those of the closures that this seat, or the closure that it makes or queues, has waited for.
+    /// Orders the next event after those of the closures that this seat, or the closure it makes or queues, has waited
+    /// for.
     #[inline]
     pub(crate) fn observe_tasks(&mut self) {
         if let Some(on) = &mut self.0 {
@@ -769,13 +772,13 @@ impl Recorder {
         }
     }
 
-    /// Records an event that comes after events of closures elsewhere.
+    /// Records an event ordered after events of closures elsewhere.
     fn task_follows(&mut self, what: What) {
         self.observe_tasks();
         self.record(what);
     }
 
-    /// Records an event that closures elsewhere may come after.
+    /// Records an event that may precede events of closures elsewhere.
     #[cold]
     fn task_causes(&mut self, what: What) {
         if let Some(on) = &mut self.0
@@ -867,7 +870,7 @@ impl Recorder {
         self.record(What::LentBegins { seat: seat.index() as u32 });
     }
 
-    /// That thread leaves the seat, and waits until it is lent again.
+    /// The lent thread leaves the seat, and waits until it is lent again.
     pub(crate) fn lent_ends(&mut self) {
         self.record(What::LentEnds);
     }

@@ -27,7 +27,7 @@ use vicus_topology::NodeId;
 /// ```
 #[derive(Clone, Debug)]
 pub struct RequestOptions {
-    /// What its boxes and tasks may hold.
+    /// The bound on the memory of its boxes and tasks.
     pub budget: Budget,
     /// Whether the time in each box's code is measured ([`BoxCounts::busy_ns`]).
     pub is_timed: bool,
@@ -53,7 +53,7 @@ impl From<u64> for RequestOptions {
 }
 
 impl RequestOptions {
-    /// As of a request that the calling task or box submits, if there is one.
+    /// With the budget of the calling task's or box's request around it, if there is one.
     pub(crate) fn accounted(self) -> (Option<Arc<Account>>, bool) {
         (Account::within(self.budget, account_here()), self.is_timed)
     }
@@ -65,11 +65,11 @@ pub(crate) fn now_ns() -> u64 {
     BEGAN.elapsed().as_nanos() as u64
 }
 
-/// Nanoseconds for which the calling thread has had a PU. Some 200 ns, as it is a call of the system.
+/// The calling thread's time on a PU, in nanoseconds. Takes some 200 ns, as it is a call of the system.
 pub(crate) fn worked_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     #[expect(unsafe_code, reason = "the standard library has no such clock")]
-    // SAFETY: it writes to the value that it is given, which outlives the call.
+    // SAFETY: it writes to the given value, which outlives the call.
     let failed = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) } != 0;
     if failed { now_ns() } else { time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64 }
 }
@@ -80,13 +80,13 @@ impl Runtime {
         self.submit_with(model, Vec::new())
     }
 
-    /// Submits an instance of a model, some of whose boxes get operators of this request's own.
+    /// Submits an instance of a model, with operators of this request's own for some boxes.
     pub fn submit_with(&self, model: &Arc<Model>, operators: Vec<(BoxId, Box<dyn Operator>)>) -> Request {
         self.submit_within(model, operators, Budget::UNBOUNDED)
     }
 
-    /// As [`Runtime::submit_with`]; the request fails when its boxes hold more than this (`Turn::book`): a number of bytes, or
-    /// what they are granted of a larger whole, or [`RequestOptions`] with such a budget.
+    /// Like [`Runtime::submit_with`]; the request fails when its boxes hold more than this (`Turn::book`): a number of
+    /// bytes, or their share of a larger whole, or [`RequestOptions`] with such a budget.
     pub fn submit_within(
         &self,
         model: &Arc<Model>,
@@ -97,7 +97,7 @@ impl Runtime {
         self.submit_to(self.next_of(entries), model, operators, options.into().accounted())
     }
 
-    /// Submits a request that begins on a node, if the plan has an entry there.
+    /// Submits a request to begin on a node, if the plan has an entry there.
     pub(crate) fn submit_near(&self, model: &Arc<Model>, node: NodeId) -> Request {
         let plan = &self.shared.plan;
         let is_near = |queue: &QueueId| plan.queues[queue.index()].home == node;
@@ -129,8 +129,8 @@ impl Runtime {
 
 /// A submitted instance. Dropping the handle lets it run on by itself.
 ///
-/// One that a task or a box of another request has submitted is a part of that request: it is cancelled when that one is cancelled or
-/// fails, and books what it holds with the budget of that one, beside its own.
+/// A request submitted by a task or a box of another request is a part of that request: it is cancelled when the outer
+/// one is cancelled or fails, and books its memory with the outer budget, beside its own.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -152,19 +152,21 @@ impl Request {
         self.state.instance.id().0
     }
 
-    /// The boxes that hold memory now and how many bytes, the most first; and the tasks together.
+    /// The boxes holding memory now and their bytes, the largest first; and the tasks together.
     pub fn holders(&self) -> Vec<(String, u64)> {
         self.state.instance.holders()
     }
 
-    /// Waits until the request is over. Called in a task of the same runtime, its thread runs tasks of the awaited request
-    /// meanwhile, on top of the one that waits, and immediate ones; where a strategy has one queue for both kinds, any.
+    /// Waits until the request is over. If a task of the same runtime calls it, its thread meanwhile runs tasks of the
+    /// awaited request, on top of the waiting one, and immediate ones; under a strategy with one queue for both kinds,
+    /// any.
     ///
     /// # Errors
     /// Why it has no result; see [`FlowError`].
     ///
     /// # Panics
-    /// If requests would wait in a circle: this one for one whose task lies beneath the calling one on its stack, or through others.
+    /// If requests would wait in a circle: this one for another with a task beneath the calling one on its stack, or
+    /// through others.
     pub fn wait(&self) -> Result<Totals, FlowError> {
         let mut answer = self.state.lock();
         if answer.result.is_none() {
@@ -184,8 +186,8 @@ impl Request {
         waiting.expect("nothing panics under this lock").0.result.clone()
     }
 
-    /// What each of its boxes has done so far, in the order of the model's boxes; exact when the request is over. Near is
-    /// what stayed on a NUMA node, far what went from one to another.
+    /// The work of each of its boxes so far, in the order of the model's boxes; exact when the request is over. Near
+    /// counts stayed on a NUMA node, far counts went from one to another.
     ///
     /// ```
     /// # use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library};
@@ -203,7 +205,7 @@ impl Request {
         self.state.instance.counts()
     }
 
-    /// What it has cost so far.
+    /// Its cost so far.
     pub fn totals(&self) -> Totals {
         self.state.instance.totals()
     }
@@ -213,8 +215,8 @@ impl Request {
         self.state.lock().result.is_some()
     }
 
-    /// Has a function called when it is over: by the thread that ends it, which does nothing else meanwhile, or at once if it is over.
-    /// So it should only tell somebody.
+    /// Registers a function to be called at its end: by the ending thread, which does nothing else meanwhile, or at
+    /// once if it is over. So the function should only pass a message.
     pub fn when_done(&self, tell: impl FnOnce() + Send + 'static) {
         let mut answer = self.state.lock();
         if answer.result.is_none() {
@@ -225,15 +227,15 @@ impl Request {
         tell();
     }
 
-    /// Cancels it: no box of it is invoked any more. It is over when the invocations that run now have returned. Their tasks that have
-    /// not begun are dropped, except those of [`join`](crate::join), whose results are needed; those that run may check
-    /// [`is_cancelled`](crate::is_cancelled).
+    /// Cancels it: no box of it is invoked any more. It is over when its running invocations have returned. Their tasks
+    /// that have not begun are dropped, except those of [`join`](crate::join), whose results are needed; running ones
+    /// may check [`is_cancelled`](crate::is_cancelled).
     pub fn cancel(&self) {
         self.shared.cancel(&self.state.instance);
         self.shared.cancel_nested(self.state.instance.id());
     }
 
-    /// If a task or a box submits it: it ends with the request of that one.
+    /// If a task or a box submits it, it ends with their request.
     pub(crate) fn nested(self) -> Request {
         if let Some(within) = self.shared.nest(self.state.instance.id()) {
             let mut answer = self.state.lock();
@@ -246,7 +248,7 @@ impl Request {
 }
 
 impl Shared {
-    /// Cancels a request of boxes, without those that it has submitted.
+    /// Cancels a request of boxes, without the requests submitted by it.
     pub(crate) fn cancel(&self, instance: &Instance) {
         instance.fail(FlowError::Cancelled);
         self.sweep_boxes(instance, None);
@@ -269,15 +271,15 @@ pub(crate) struct RequestState {
 #[derive(Default)]
 pub(crate) struct Answer {
     pub(crate) result: Option<Result<Totals, FlowError>>,
-    /// The signals of the callers that wait for it.
+    /// The signals of the waiting callers.
     pub(crate) waiting: Vec<Arc<Done>>,
     /// Called when it is over.
     pub(crate) told: Vec<Told>,
-    /// Until it is over: that it is a part of another request.
+    /// Until it is over: its place in another request.
     pub(crate) within: Option<Within>,
 }
 
-/// A function that is told once.
+/// A function to call once.
 type Told = Box<dyn FnOnce() + Send>;
 
 impl RequestState {

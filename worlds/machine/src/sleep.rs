@@ -1,19 +1,20 @@
-//! Where the threads of a pool sleep, and how a spawn wakes one.
+//! The sleep of a pool's threads, and the wake by a spawn.
 //!
 //! Falt et al., §4.3: one primitive for each core group. A thread is *awake*, *announced* (it has said that it will sleep, and looks
 //! around once more), or *asleep*.
 //!
-//! 1. A thread that found nothing announces itself with the tasks that it would take: any, or, while its own task waits, those
-//!    of that request. It makes every other thread's stores visible ([`Barrier`]), and looks into every queue once more. Only
-//!    then it sleeps.
-//! 2. A spawner puts its task, then looks whether a thread is announced, and wakes one of them. [`Sleepers`] chooses which one.
-//! 3. A thread that finds work in its last look takes its announcement back. If it was chosen meanwhile, it learns for which
-//!    task: it leaves that task alone and chooses another thread for it.
+//! 1. A thread that found nothing announces itself with the tasks it would take: any, or, while its own task waits,
+//!    those of the waiting task's request. It makes every other thread's stores visible ([`Barrier`]), and looks into
+//!    every queue once more. Only then it sleeps.
+//! 2. A spawner puts its task, then looks for announced threads, and wakes one of them. [`Sleepers`] chooses it.
+//! 3. A thread that finds work in its last look takes its announcement back. If it was chosen meanwhile, it learns the
+//!    task's queue: it leaves this task alone and chooses another thread for it.
 //!
-//! The race that step 1 closes: the spawner reads "no thread is announced" before the announcement, and the sleeper looks into
-//! the queue before the task is visible there. The spawner has no fence between its two steps; the sleeper's barrier stands in
-//! for it. If the kernel refuses that barrier, spawners have a fence ([`Barrier::before_look`]), except for a push to a seat's
-//! own queue, also of a deferred task that spills there: this can miss a sleeper, and the task is still run, by the spawner, which looks there before it sleeps.
+//! Step 1 closes this race: the spawner reads "no thread is announced" before the announcement, and the sleeper looks
+//! into the queue before the task is visible there. The spawner has no fence between its two steps; the sleeper's
+//! barrier stands in for it. If the kernel refuses this barrier, spawners have a fence ([`Barrier::before_look`]),
+//! except for a push to a seat's own queue, also of a deferred task that spills there. Such a push can miss a sleeper;
+//! the spawner itself still runs the task, because it looks there before it sleeps.
 
 use crate::sync::{AtomicU32, Condvar, Mutex, MutexGuard, Ordering, Padded, fence, light_fence};
 #[cfg(not(loom))]
@@ -26,7 +27,7 @@ pub(crate) struct SleepPool {
     /// How many are announced: spawners look here without the lock.
     announced: Padded<AtomicU32>,
     sleepers: Mutex<Sleepers>,
-    /// By slot: each thread sleeps on its own condition, so that a wake for one of them disturbs no other.
+    /// By slot: each thread sleeps on its own condition, so that a wake disturbs only its target.
     woken: Box<[Condvar]>,
 }
 
@@ -61,7 +62,7 @@ impl SleepPool {
         barrier.everyone();
     }
 
-    /// Sleeps until it is woken by a spawn, or until `reason` is true, which is checked after each [`SleepPool::ask`].
+    /// Sleeps until a spawn wakes it, or until `reason` is true; each [`SleepPool::ask`] has it checked.
     pub(crate) fn sleep(&self, slot: usize, reason: impl Fn() -> bool) -> Woken {
         let mut sleepers = self.lock();
         loop {
@@ -91,13 +92,14 @@ impl SleepPool {
 
     /// Has the thread with this slot check its reason, if it sleeps.
     pub(crate) fn ask(&self, slot: usize) {
-        // A thread that has found no reason under this lock sleeps by now.
+        // A thread without a reason under this lock sleeps by now.
         drop(self.lock());
         self.woken[slot].notify_one();
     }
 
-    /// As [`SleepPool::ask`], for a reason that the thread finds in its last look as well, after its announcement: if none is announced, it is awake, and
-    /// finds the reason by itself. Otherwise each call would be two exchanges and a system call.
+    /// Like [`SleepPool::ask`], for a reason also checked in the thread's last look, after its announcement: if no
+    /// thread is announced, the thread is awake and finds the reason by itself. Otherwise each call would be two
+    /// exchanges and a system call.
     #[inline]
     pub(crate) fn ask_if_announced(&self, slot: usize, barrier: &Barrier) {
         barrier.before_look(true);
@@ -112,7 +114,7 @@ impl SleepPool {
         self.woken.iter().for_each(Condvar::notify_one);
     }
 
-    /// Step 3: the caller found work after its announcement. Gives the spawn that it was chosen for meanwhile, if any.
+    /// Step 3: the caller found work after its announcement. Returns the spawn it was chosen for meanwhile, if any.
     pub(crate) fn stay(&self, slot: usize) -> Option<Wake> {
         let mut sleepers = self.lock();
         let wake = sleepers.stay(slot);
@@ -169,8 +171,8 @@ fn ends_sleep(sleepers: &mut Sleepers, slot: usize, reason: impl Fn() -> bool) -
     chosen.or_else(|| reason().then_some(Woken::Reason))
 }
 
-/// Makes the stores of all threads visible to the caller, and the caller's to them: a full fence in every running thread of the
-/// process, paid by the thread that goes to sleep and not by those that spawn.
+/// Makes the stores of all threads visible to the caller, and the caller's to them: a full fence in every running
+/// thread of the process, paid by the thread going to sleep instead of the spawners.
 pub(crate) struct Barrier {
     expedited: bool,
 }
@@ -190,7 +192,8 @@ impl Barrier {
         Barrier { expedited: true }
     }
 
-    /// Whether the kernel supports it. Otherwise a push without a lock may miss a sleeper, which only costs parallelism.
+    /// Whether the kernel supports it. Otherwise a push without a lock may miss a sleeper, at the cost of parallelism
+    /// alone.
     pub(crate) fn is_expedited(&self) -> bool {
         self.expedited
     }
@@ -248,8 +251,8 @@ mod loom_models {
         }
     }
 
-    /// A push into a locked queue from outside, and a worker that goes to sleep: the task is always found. Loom reports
-    /// a thread that sleeps for ever as a deadlock.
+    /// A push into a locked queue from outside, and a worker going to sleep: the task is always found. Loom reports an
+    /// endless sleep as a deadlock.
     #[test]
     fn loom_a_push_is_never_slept_over() {
         loom::model(|| {
@@ -285,8 +288,8 @@ mod loom_models {
         });
     }
 
-    /// A thread waits for a reason of its own, and another thread makes it true: it is never missed in sleep, and a spawn's wake
-    /// that came meanwhile is neither left behind nor lost.
+    /// A thread waits for a reason of its own, and another thread makes it true: it is never missed in sleep, and a
+    /// spawn's wake in between is neither left behind nor lost.
     #[test]
     fn loom_a_reason_is_never_slept_over() {
         loom::model(|| {
@@ -313,7 +316,7 @@ mod loom_models {
         });
     }
 
-    /// What happened: a thread that had found work waited for a permit which another thread, on its way to sleep, consumed. Both
+    /// What happened: a thread with work waited for a permit, and another thread on its way to sleep consumed it. Both
     /// slept, one of them holding a task.
     #[test]
     fn loom_a_thread_with_work_never_sleeps() {
@@ -326,7 +329,7 @@ mod loom_models {
                 let pool = pool.clone();
                 loom::thread::spawn(move || {
                     pool.announce(0, Sleeper::Free, &Barrier::new());
-                    // It leaves the spawn that it was chosen for to another thread.
+                    // It passes the spawn of its wake on to another thread.
                     if let Some(wake) = pool.stay(0) {
                         pool.wake_one(wake);
                     }
@@ -345,7 +348,7 @@ mod loom_models {
         });
     }
 
-    /// What happened: of two waiting seats and an idle one that had gone to sleep before, a waiting one was woken for another
+    /// What happened: of two waiting seats and an idle one, gone to sleep before, a waiting one was woken for another
     /// request's task, and woke the other waiting one for it, which woke the first again: the idle one slept on.
     #[test]
     fn loom_a_waiting_seat_is_not_woken_for_a_task_that_it_cannot_take() {

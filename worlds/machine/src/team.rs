@@ -4,13 +4,13 @@
 //!  Team ── member ──▶ Member ── run ──▶ a closure on the seat, as a task ── gather ──▶ all members, and no task left
 //! ```
 //!
-//! The threads are not the runtime's: a door of OpenMP has its own, more of them than PUs if a program wants that, and the first one is
-//! the thread that came to the region. What a team shares with a runtime is all below that: queues, seats, and places to sleep. Its tasks
-//! run on its threads alone, since no other thread sits on a seat of its plan.
+//! The threads are not the runtime's: a door of OpenMP has its own, more of them than PUs if a program wants it, and
+//! the first one is the thread entering the region. A team shares everything below threads with a runtime: queues,
+//! seats, and places to sleep. Its tasks run on its threads alone, since no other thread sits on a seat of its plan.
 //!
-//! A team's tasks are *tied*: a thread on whose stack one of them waits begins no task that does not descend from it
-//! ([`Context::is_below`]). A task may hold a lock while it waits, and another one that wants the lock would never get it on top of that.
-//! OpenMP calls this the task scheduling constraint (OpenMP 5.2, §12.9). Where all gather, any task may be begun.
+//! A team's tasks are *tied*: a thread with a waiting task on its stack only begins descendants of this task
+//! ([`Context::is_below`]). The waiting task may hold a lock, and another task on top of it would never get this lock.
+//! OpenMP calls this the task scheduling constraint (OpenMP 5.2, §12.9). While all gather, any task may be begun.
 
 use crate::RuntimeBuilder;
 use crate::heaps;
@@ -61,9 +61,9 @@ pub struct Team {
 }
 
 impl RuntimeBuilder<Runtime> {
-    /// For a team: members that wait look around for so long at least before they sleep, whatever the strategy says of its idle seats. Let
-    /// it be more than it takes to wake a thread, where each member has a processor: otherwise two that wait for each other in turn
-    /// both fall asleep before the other one is awake, each time.
+    /// For a team: the least time that waiting members look around before they sleep, whatever the strategy says of its
+    /// idle seats. If each member has a processor, it should exceed the time to wake a thread: otherwise two members
+    /// waiting for each other in turn both fall asleep before the other one is awake, each time.
     pub fn members_spin(mut self, least: Duration) -> Self {
         self.chosen.members_spin = least;
         self
@@ -77,7 +77,7 @@ impl RuntimeBuilder<Runtime> {
         let shared = self.shared()?;
         let all = shared.plan.seats.iter().enumerate();
         let seats: Arc<[SeatId]> = all.filter(|(_, seat)| !seat.spare).map(|(seat, _)| SeatId::new(seat)).collect();
-        // Unlike that of any other team, so that traces of several tell their tasks apart.
+        // Unique among teams, so that traces of several tell their tasks apart.
         static REQUESTS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
         let request = RequestId(REQUESTS.fetch_add(1, Ordering::Relaxed));
         Ok(Team { shared, request, seats })
@@ -95,12 +95,12 @@ impl Team {
         &self.shared.plan
     }
 
-    /// The machine that it runs on.
+    /// The machine it runs on.
     pub fn topology(&self) -> &Topology {
         self.shared.topology()
     }
 
-    /// The core group that a member's seat is in.
+    /// The core group of a member's seat.
     ///
     /// # Panics
     /// If there are not so many members.
@@ -109,7 +109,7 @@ impl Team {
         self.topology().pus[seat.pu.index()].group
     }
 
-    /// What could not be done on this machine.
+    /// The features that could not be used on this machine.
     pub fn warnings(&self) -> Vec<String> {
         self.shared.warnings()
     }
@@ -119,9 +119,9 @@ impl Team {
         self.shared.recording.as_ref().map(Recording::takes).unwrap_or_default()
     }
 
-    /// What these teams have recorded so far, in one trace: the seats of the first one, then those of the next one; behind
-    /// those of each, the threads from outside that have released tasks of it. Their members may go on,
-    /// and record no more. `None` if none was asked to record ([`RuntimeBuilder::record`]).
+    /// The recordings of these teams so far, in one trace: the seats of the first team, then those of the next one;
+    /// after each team's seats, the outside threads that have released tasks of it. Their members may go on, and record
+    /// no more. `None` if no team records ([`RuntimeBuilder::record`]).
     ///
     /// ```
     /// use vicus_machine::{Runtime, Team, spawn_child};
@@ -143,7 +143,7 @@ impl Team {
             let trace = recording.collect(&shared.plan, shared.topology());
             let (header, logs) =
                 all.get_or_insert_with(|| (Header { seats: Vec::new(), ..trace.header().clone() }, Vec::new()));
-            // No thread ever sits on a spare seat. Threads from outside, which come last, release tasks at most.
+            // No thread ever sits on a spare seat. Outside threads, listed last, release tasks at most.
             let is_used = |seat: &usize| !trace.logs()[*seat].events.is_empty();
             let members = seats.iter().map(|seat| seat.index()).chain(Some(trace.logs().len() - 1).filter(is_used));
             header.seats.extend(members.clone().map(|seat| trace.header().seats[seat]));
@@ -178,10 +178,11 @@ pub struct Member {
 }
 
 impl Member {
-    /// Runs a closure on the member's seat, as a task of the team that is nobody's child. It returns when the tasks that it has spawned,
-    /// and all their descendants, are over. Panics as the closure does, or as the first of these tasks that panicked.
+    /// Runs a closure on the member's seat, as a task of the team without a parent. It returns when the tasks spawned
+    /// by it, and all their descendants, are over. Panics like the closure, or like the first panicking one of these
+    /// tasks.
     ///
-    /// The calling thread may sit on a seat of another team, or of a runtime: what it does there waits meanwhile.
+    /// The calling thread may sit on a seat of another team, or of a runtime: its work there waits meanwhile.
     pub fn run<R>(&mut self, f: impl FnOnce() -> R) -> R {
         self.worker.begin_alone(self.request);
         let has_run = std::mem::replace(&mut self.has_run, true);
@@ -215,7 +216,7 @@ impl fmt::Debug for Member {
 /// A member comes when its own tasks and their descendants are over; so when the last one comes, no task is left.
 ///
 /// # Panics
-/// Outside of [`Member::run`], and in tasks that it has spawned.
+/// Outside of [`Member::run`], and in tasks spawned there.
 pub fn gather() {
     assert!(in_task(|worker| worker.is_tied), "gather is called by members of a team");
     recorded(Awaits::Team, || {
@@ -232,18 +233,18 @@ pub fn gather() {
     });
 }
 
-/// Says that the running task is one of this function, for the trace ([`What::Named`](vicus_trace::What::Named)), whose header has the
-/// functions' names ([`Trace::with_functions`]).
+/// Marks the running task as one of this function, for the trace ([`What::Named`](vicus_trace::What::Named)); the
+/// trace's header has the functions' names ([`Trace::with_functions`]).
 ///
 /// # Panics
-/// Outside of tasks that run on a seat.
+/// Outside of tasks on a seat.
 pub fn name_task(function: u32) {
     in_task(|worker| worker.recorder.named(worker.frame.request, function));
 }
 
-/// Where a team's members wait for each other.
+/// The meeting point of a team's members.
 pub(crate) struct Gathering {
-    /// The number of times that they have gathered, a bit that says whether one of them sleeps, and how many have come.
+    /// The number of past gatherings, a bit for a sleeping member, and the number of members that have come.
     state: Padded<AtomicU64>,
     /// How many members there are.
     members: u64,
@@ -262,7 +263,7 @@ enum Came {
     Early(Gathered),
 }
 
-/// What those wait for who came early.
+/// The end awaited by members that came early.
 struct Gathered {
     state: *const AtomicU64,
     times: u64,
@@ -275,7 +276,7 @@ impl Gathering {
     }
 
     fn come(&self) -> Came {
-        // Release: the last one sees what all have done. Acquire: and they what it has done, by `is_done`.
+        // Release: the last one sees the work of all. Acquire: and they see its work, by `is_done`.
         let before = self.state.0.fetch_add(1, Ordering::AcqRel);
         let times = before / TIMES;
         if (before & COME) + 1 < self.members {
@@ -290,7 +291,7 @@ impl Gathering {
 impl Gathered {
     fn state(&self) -> &AtomicU64 {
         #[expect(unsafe_code, reason = "follows a pointer")]
-        // SAFETY: it is the team's, in which the waiting thread has a seat.
+        // SAFETY: it is the team's, and the waiting thread has a seat in the team.
         unsafe {
             &*self.state
         }
@@ -316,7 +317,7 @@ mod loom_models {
     use loom::sync::{Arc, Condvar, Mutex};
     use loom::thread;
 
-    /// What each member has done, and how often all were asked to look.
+    /// The work done by each member, and how often all were asked to look.
     struct Model {
         gathering: Gathering,
         done: Vec<UnsafeCell<u32>>,
@@ -329,7 +330,7 @@ mod loom_models {
     unsafe impl Sync for Model {}
 
     impl Model {
-        /// As [`gather`] does, with a sleep that ends when all are asked.
+        /// Like [`gather`], with a sleep that ends when all are asked.
         fn gather(&self, asked: &mut u64) {
             match self.gathering.come() {
                 Came::Last { is_awaited: false } => {}

@@ -1,6 +1,6 @@
-//! The shape of a machine, found by hwloc: this one, one captured as XML, or one that only exists as a line of text.
+//! The shape of a machine, found by hwloc: this one, one captured as XML, or one described by a line of text.
 //!
-//! The only file that names hwloc. What comes out is plain data ([`Topology`]); nothing of hwloc lives on in it.
+//! The only file that names hwloc. It returns plain data ([`Topology`]); nothing of hwloc lives on in it.
 
 pub mod limits;
 mod xml;
@@ -16,20 +16,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use vicus_topology::{Cache, CacheId, Core, CoreId, GroupId, Node, NodeId, Pu, PuId, Topology};
 
-/// This machine, and what could not be found out about it.
+/// This machine, and warnings about missing facts.
 #[derive(Clone, Debug)]
 pub struct Discovered {
     /// The machine, with the limits of this process.
     pub topology: Topology,
-    /// Steps that failed, one sentence each, for a person to read. Empty when all went well.
+    /// Failed steps, one sentence each, for a person to read. Empty when all went well.
     pub warnings: Vec<String>,
 }
 
-/// Finds the machine that this runs on. PUs outside the calling thread's affinity mask (which the threads it starts
-/// inherit, and which a cpuset narrows) are there but not usable; the CPU quota is the smallest of the process's
-/// cgroups.
+/// Finds the machine this runs on. PUs outside the calling thread's affinity mask (inherited by its threads, and
+/// narrowed by a cpuset) are listed but not usable; the CPU quota is the smallest of the process's cgroups.
 ///
-/// Never fails: where hwloc does, the machine is flat (one node, no caches) and a warning says so.
+/// Never fails: if hwloc does, the machine is flat (one node, no caches) and a warning says so.
 ///
 /// ```
 /// let found = vicus_os::this_machine();
@@ -39,7 +38,7 @@ pub fn this_machine() -> Discovered {
     let mut warnings = Vec::new();
     let affinity = limits::affinity();
     let found = match &affinity {
-        // hwlocality asserts some assumptions about hwloc; a machine that breaks them must still run.
+        // hwlocality asserts some assumptions about hwloc; a machine breaking them must still run.
         Ok(affinity) => {
             std::panic::catch_unwind(|| live(affinity)).unwrap_or_else(|_| Err("hwlocality panicked".to_owned()))
         }
@@ -66,8 +65,8 @@ pub fn this_machine() -> Discovered {
     Discovered { topology, warnings }
 }
 
-/// As [`this_machine`], but looked at once for each set of CPUs that calling threads may run on: what is found later is a copy. For callers that
-/// make one plan after the other, such as teams of each size, and to whom the machine stays as it is.
+/// Like [`this_machine`], but cached for each affinity mask of calling threads: later calls return a copy. For callers
+/// that make one plan after the other, such as teams of each size, on an unchanging machine.
 pub fn known_machine() -> Discovered {
     static KNOWN: Mutex<Vec<(Vec<u32>, Discovered)>> = Mutex::new(Vec::new());
     let Ok(affinity) = limits::affinity() else { return this_machine() };
@@ -77,7 +76,7 @@ pub fn known_machine() -> Discovered {
     }
     let found = this_machine();
     let mut known = known();
-    // A program that binds its threads has as many sets as threads.
+    // A program with bound threads has as many sets as threads.
     const MOST_KEPT: usize = 64;
     if known.len() == MOST_KEPT {
         known.remove(0);
@@ -86,14 +85,14 @@ pub fn known_machine() -> Discovered {
     found
 }
 
-/// Reads a machine that hwloc (`lstopo machine.xml`) wrote. PUs outside the allowed set of the process that captured
-/// it are not usable.
+/// Reads a machine from a file of hwloc (`lstopo machine.xml`). PUs outside the allowed set of the capturing process
+/// are not usable.
 ///
 /// # Errors
 /// The file can't be read, or hwloc does not find a machine in it.
 pub fn from_xml(path: impl AsRef<Path>) -> Result<Topology, DiscoverError> {
     let path = path.as_ref();
-    // Read here, not by hwlocality: it panics on a file that is not there.
+    // Read here, not by hwlocality: it panics on a missing file.
     let xml =
         std::fs::read_to_string(path).map_err(|source| DiscoverError::Unreadable { path: path.to_owned(), source })?;
     let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
@@ -139,7 +138,7 @@ pub fn from_synthetic(text: &str) -> Result<Topology, DiscoverError> {
         .and_then(|hwloc| translate(&hwloc, text.to_owned(), |_| true).map_err(error))
 }
 
-/// [`from_xml`] for a file that exists or a name that ends in `.xml`, else [`from_synthetic`].
+/// [`from_xml`] for an existing file or a name ending in `.xml`, else [`from_synthetic`].
 ///
 /// # Errors
 /// Those of the two.
@@ -159,21 +158,21 @@ pub enum DiscoverError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the operating system says.
+        /// The operating system's error.
         source: std::io::Error,
     },
     /// The file can be read, but hwloc finds no machine in it.
     NoMachine {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault in it.
         reason: String,
     },
     /// The line is not a description of a machine.
     NoDescription {
         /// The line.
         text: String,
-        /// What was expected.
+        /// The expected form.
         expected: String,
     },
 }
@@ -217,7 +216,7 @@ fn check_memory(bytes: usize) -> Result<(), String> {
     memmap2::MmapMut::map_anon(bytes).map(drop).map_err(refused)
 }
 
-/// Everything that hwloc sees here, including parts that the process may not use.
+/// All of hwloc's view, including parts closed to the process.
 fn live(affinity: &[u32]) -> Result<Topology, String> {
     check_memory(HWLOC_BYTES)?;
     let builder = || TopologyBuilder::new().with_flags(BuildFlags::INCLUDE_DISALLOWED);
@@ -238,8 +237,9 @@ fn live(affinity: &[u32]) -> Result<Topology, String> {
     translate(&hwloc, name.into_owned(), usable)
 }
 
-/// Whether the kernel's files have cores and caches of x86 processors, from which hwloc reads them. Otherwise it visits each PU, to ask the processor
-/// itself; in a virtual machine that takes longer than all the files, as the hypervisor answers.
+/// Whether the kernel's files have cores and caches of x86 processors, readable by hwloc. Otherwise hwloc visits each
+/// PU, to ask the processor itself; in a virtual machine this takes longer than all the files, as the hypervisor
+/// answers.
 fn kernel_knows_caches() -> bool {
     let cpu = Path::new("/sys/devices/system/cpu/cpu0");
     let has = |file: &str| cpu.join(file).exists();
@@ -248,7 +248,7 @@ fn kernel_knows_caches() -> bool {
         && (has("topology/core_cpus") || has("topology/thread_siblings"))
 }
 
-/// One node, no caches, a core for each CPU: all that is known without hwloc.
+/// One node, no caches, a core for each CPU: all the facts available without hwloc.
 fn flat(cpus: &[u32]) -> Topology {
     let ids = || (0..cpus.len()).map(PuId::new);
     let node = NodeId::new(0);
@@ -271,7 +271,7 @@ fn flat(cpus: &[u32]) -> Topology {
     machine
 }
 
-/// Whether the set that hwloc calls allowed has this CPU.
+/// Whether hwloc's allowed set has this CPU.
 fn allowed(hwloc: &hwlocality::Topology, os_index: u32) -> bool {
     hwloc.allowed_cpuset().is_set(os_index as usize)
 }
@@ -306,7 +306,7 @@ const NEAR: u32 = 10;
 /// The default distance between two nodes without a matrix.
 const FAR: u32 = 20;
 
-/// hwloc's tree as our flat lists, all in hwloc's logical order, so that neighbours in a list are neighbours in
+/// Turns hwloc's tree into our flat lists, all in hwloc's logical order, so that neighbours in a list are neighbours in
 /// silicon.
 fn translate(hwloc: &hwlocality::Topology, name: String, usable: impl Fn(u32) -> bool) -> Result<Topology, String> {
     let os_index = |object: &TopologyObject| object.os_index().and_then(|index| u32::try_from(index).ok());
@@ -344,7 +344,7 @@ fn translate(hwloc: &hwlocality::Topology, name: String, usable: impl Fn(u32) ->
         return Err("it allows none of its processing units".to_owned());
     }
     for kind in hwloc.cpu_kinds().into_iter().flatten() {
-        // Kinds that hwloc can't rank (no efficiency) stay alike: an arbitrary order would be taken for a fact.
+        // Kinds without a rank in hwloc (no efficiency) stay alike: an arbitrary order would be taken for a fact.
         let Some(efficiency) = kind.efficiency else { continue };
         for core in &mut cores {
             if kind.cpuset.is_set(pus[core.pus[0].index()].os_index as usize) {
@@ -398,7 +398,7 @@ fn translate(hwloc: &hwlocality::Topology, name: String, usable: impl Fn(u32) ->
     Ok(machine)
 }
 
-/// Memory that a program asks for by name: high-bandwidth, persistent, far, or a device's.
+/// Memory for use by name only: high-bandwidth, persistent, far, or a device's.
 fn is_special_memory(node: &TopologyObject) -> bool {
     node.subtype().is_some() && !subtype_is(node, &["DRAM"])
 }
@@ -463,7 +463,7 @@ mod tests {
         assert_eq!(machine.distances, [[10, 20], [20, 10]]);
     }
 
-    /// What happened: a million attributes of one element, which are compared with each other, took an hour.
+    /// What happened: a million attributes of one element, compared with each other, took an hour.
     #[test]
     fn an_element_of_very_many_attributes_is_refused() {
         let attributes: String = (0..300_000).map(|n| format!("a{n}=\"1\" ")).collect();

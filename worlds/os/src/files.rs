@@ -1,25 +1,27 @@
 //! The system's files: a directory of core/files over a directory of the operating system.
 //!
-//! **Syncs.** A file's sync is `fdatasync`: its bytes and its length. A directory's is `fsync` of the directory, which makes names
-//! last. What the drive does with its own cache is between the kernel and the drive; a drive that lies loses data here as well.
+//! **Syncs.** A file's sync is `fdatasync`: its bytes and its length. A directory's is `fsync` of the directory, which
+//! makes names last. The drive's own cache is between the kernel and the drive; a lying drive loses data here as well.
 //!
-//! **The lock** is `flock` on a file of its own: the kernel drops it when the process ends in any way. (`fcntl`'s own locks are
-//! dropped when *any* descriptor of the file is closed.) The process's id in the file is for messages; the lock alone decides. A file that
-//! was removed by hand stays locked and holds no other process off: so a writer compares the file's number with that of its name.
+//! **The lock** is `flock` on a file of its own: the kernel drops it when the process ends in any way. (`fcntl`'s own
+//! locks are dropped when *any* descriptor of the file is closed.) The process's id in the file is for messages; the
+//! lock alone decides. A file removed by hand stays locked and holds no other process off: so a writer compares the
+//! file's number with that of its name.
 //!
-//! **Mappings.** Memory that is mapped from a file changes when the file is written, and a read behind its new end after it was
-//! shortened raises a signal (`SIGBUS`). So what is mapped must never be written or shortened. Vicus maps base files
-//! and temporary files of its own, which have no name, alone. Base files are written once under another name, synced and renamed, never opened for writing afterwards, and removed only by
-//! `unlink`, after which the bytes live until the last mapping is gone. The directory's lock keeps other Vicus processes from
-//! writing; the file's rights must keep others from it. If a named file is shortened all the same, or its drive can't read a page of it any more,
-//! the missing bytes are read as zeros, and the mapping says so ([`lost_from`](vicus_files::MappedBytes::lost_from)):
-//! see `mapped.rs`. It also says whether the file was written to
-//! ([`was_written`](vicus_files::MappedBytes::was_written)). In a temporary file, the signal ends the process: nothing
-//! can be computed without that page, and no file is left half written.
+//! **Mappings.** Memory mapped from a file changes when the file is written, and a read behind its new end after it was
+//! shortened raises a signal (`SIGBUS`). So a mapped file must never be written or shortened. Vicus maps only base
+//! files and its own temporary files, which have no name. Base files are written once under another name, synced and
+//! renamed, never opened for writing afterwards, and removed only by `unlink`; after that, the bytes live until the
+//! last mapping is gone. The directory's lock keeps other Vicus processes from writing; the file's rights must keep
+//! others from it. If a named file is shortened all the same, or its drive can't read a page of it any more, the
+//! missing bytes are read as zeros, and the mapping says so ([`lost_from`](vicus_files::MappedBytes::lost_from)): see
+//! `mapped.rs`. It also says whether the file was written to ([`was_written`](vicus_files::MappedBytes::was_written)).
+//! In a temporary file, the signal ends the process: nothing can be computed without this page, and no file is left
+//! half written.
 //!
-//! **Limits of files.** A write beyond the longest file that a process may have (`RLIMIT_FSIZE`) ends the process by a signal, unless it
-//! ignores that: then it is an error, as on a full disk. So the first directory that is opened has the signal ignored, if the process has
-//! not said what it does.
+//! **Limits of files.** A write beyond the process's limit of file length (`RLIMIT_FSIZE`) ends the process by a
+//! signal, unless it ignores the signal: then the write is an error, as on a full disk. So the first opened directory
+//! has the signal ignored, if the process has set no action of its own.
 
 use crate::mapped::{Temporary, Watched};
 use memmap2::Mmap;
@@ -51,17 +53,17 @@ use vicus_files::{Access, Directory, File, FileError, Lock, LockError, Mapping, 
 #[derive(Debug)]
 pub struct SystemDirectory {
     path: PathBuf,
-    /// Opened once: the directory that is synced is the one that was opened, whatever is renamed above it.
+    /// Opened once: the sync goes to the opened directory, even if a directory above it is renamed.
     opened: fs::File,
 }
 
-/// Has `SIGXFSZ` ignored where it would end the process.
+/// Ignores `SIGXFSZ` if it would end the process.
 fn ignore_size_signal() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         #[expect(unsafe_code, reason = "the standard library has no signals")]
-        // SAFETY: both calls set what the kernel does with a signal, by constants that name no function of ours; what was set before is put
-        // back unless it was the default.
+        // SAFETY: both calls set the kernel's action for a signal, by constants that name no function of ours; the
+        // earlier action is put back unless it was the default.
         unsafe {
             let before = libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
             if before != libc::SIG_DFL && before != libc::SIG_ERR {
@@ -72,7 +74,7 @@ fn ignore_size_signal() {
 }
 
 impl SystemDirectory {
-    /// Opens a directory that is there.
+    /// Opens an existing directory.
     ///
     /// # Errors
     /// There is none, it is no directory, or the system refuses.
@@ -86,7 +88,7 @@ impl SystemDirectory {
         Ok(SystemDirectory { path: path.to_owned(), opened })
     }
 
-    /// Opens a directory, and creates it if there is none, so that it lasts.
+    /// Opens a directory, and creates a missing one durably.
     ///
     /// # Errors
     /// The directory above it is not there, it is no directory, or the system refuses.
@@ -120,8 +122,8 @@ impl SystemDirectory {
 
 fn map(file: &fs::File) -> io::Result<Mmap> {
     #[expect(unsafe_code, reason = "maps a file")]
-    // SAFETY: a mapping's bytes must not change. What is mapped is written once, before it has its name or without ever having one, and never
-    // again by a process that respects the directory's lock, as the head of this file says.
+    // SAFETY: a mapping's bytes must not change. A mapped file is written once, before it has its name or without ever
+    // having one, and never again by a process that respects the directory's lock, as the head of this file says.
     unsafe {
         Mmap::map(file)
     }
@@ -150,7 +152,7 @@ impl Directory for SystemDirectory {
             options.read(true).write(true).mode(0o600).custom_flags(libc::O_TMPFILE | libc::O_EXCL).open(&self.path);
         match opened {
             Ok(file) => Ok(Arc::new(SystemFile { path: temporary_path(self), file })),
-            // A file system that has no files without names.
+            // A file system without nameless files.
             Err(cause) if matches!(cause.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::ENOENT)) => {
                 create_and_remove(self)
             }
@@ -197,7 +199,7 @@ impl Directory for SystemDirectory {
 
     fn lock(&self, name: &str) -> Result<Box<dyn Lock>, LockError> {
         let mut options = OpenOptions::new();
-        // What a link leads to is not ours to write to, and may be locked by another name.
+        // The target of a link is not ours to write to, and may be locked by another name.
         options.read(true).write(true).create(true).truncate(false).custom_flags(libc::O_NOFOLLOW);
         let opened = options.open(self.inside(name)).map_err(|cause| match cause.raw_os_error() {
             Some(libc::ELOOP) => io::Error::other("it is a symbolic link, and a lock is a file of its own"),
@@ -219,7 +221,7 @@ impl Directory for SystemDirectory {
         // Another process may read the file meanwhile: it sees the old id, none, or this one.
         let written =
             file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
-        // A full disk must not keep a store from being opened; then the refused process can't tell which process this is.
+        // A full disk must not keep a store from being opened; then the refused process can't tell this process's id.
         match written {
             Err(cause) if cause.kind() != io::ErrorKind::StorageFull => {
                 Err(self.failed(name, Operation::Lock)(cause).into())

@@ -1,11 +1,12 @@
-//! Stacks of fibres: where they lie, what guards them, and who has those that are free.
+//! Stacks of fibres: their addresses, their guards, and the owners of free ones.
 //!
-//! A stack's size is a power of two, its *class*. Stacks of a class lie in arenas, each below its own guard: memory that ends the
-//! program when it is touched. Arenas are never unmapped, so a pointer to a [`Fibre`] stays valid for as long as the process runs: a
-//! wake that comes too late finds a fibre, perhaps that of another thread, which then looks once more at what it waits for.
+//! A stack's size is a power of two, its *class*. Stacks of a class lie in arenas, each below its own guard: memory
+//! that ends the program when it is touched. Arenas are never unmapped, so a pointer to a [`Fibre`] stays valid for as
+//! long as the process runs: a late wake finds a fibre, perhaps another thread's, and this one then checks its wait
+//! condition once more.
 //!
-//! A seat keeps the stacks that it has used last, the youngest first; what it has beyond [`KEPT`] goes to its node, from which other
-//! seats take. A node keeps the pages of as many bytes as [`RESIDENT`] says; pages of stacks beyond that go back to the system.
+//! A seat keeps its last used stacks, the youngest first; stacks beyond [`KEPT`] go to its node, open to other seats. A
+//! node keeps the pages of up to [`RESIDENT`] bytes; pages of further stacks go back to the system.
 
 use super::Fibre;
 use crate::heaps;
@@ -15,14 +16,15 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex};
 
-/// The least stack. It is enough for threads that compute and wait, and for no text to be printed.
+/// The least stack. It is enough for threads that compute and wait, but not for printing text.
 pub(crate) const LEAST_BYTES: usize = 4096;
 /// How many classes there are: the largest stack has 4 GiB.
 pub(crate) const CLASSES: usize = 21;
 const PAGE: usize = 4096;
-/// The pages of the guard of a large stack. A function whose frame is larger than a guard steps over it, unless its compiler has it touch each page
-/// (gcc's and clang's `-fstack-clash-protection`, which not all systems set); most frames that are larger than a page are those of buffers for a file or a text.
-/// Odd, so that the stacks of threads that do the same do not all begin in the same sets of a cache.
+/// The pages of the guard of a large stack. A function with a frame larger than a guard steps over it, unless its
+/// compiler touches each page (gcc's and clang's `-fstack-clash-protection`; not all systems set it). Most frames
+/// larger than a page hold buffers for a file or a text. Odd, so that the stacks of threads with the same work do not
+/// all begin in the same sets of a cache.
 const GUARD_PAGES: usize = 17;
 /// So many free stacks of a class stay with a seat.
 const KEPT: u32 = 64;
@@ -32,7 +34,7 @@ const MOVED: u32 = 32;
 const RESIDENT: usize = 64 << 20;
 /// Of the system's memory, so much is left for others when stacks are made.
 const LEFT_BYTES: u64 = 64 << 20;
-/// What fills the lowest words of a stack without a guard.
+/// Fills the lowest words of a stack without a guard.
 const CANARY: usize = 0x7f5a_c3c3_5a7f_1234;
 
 /// A class of stacks.
@@ -77,7 +79,7 @@ impl Slot {
         self.bottom + self.class.bytes()
     }
 
-    /// Whether what guards a stack without a guard is as it was.
+    /// Whether the canary of a stack without a guard is intact.
     pub(crate) fn is_whole(&self) -> bool {
         #[expect(unsafe_code, reason = "looks at the lowest words of a stack")]
         // SAFETY: they are mapped, and only this thread uses the stack.
@@ -98,7 +100,7 @@ impl Slot {
         }
     }
 
-    /// Gives its pages back to the system. What is there is lost.
+    /// Gives its pages back to the system. Their content is lost.
     fn give_up_pages(&self) {
         #[expect(unsafe_code, reason = "a system call that libc has no safe function for")]
         // SAFETY: the stack is not in use; its addresses stay mapped, and guards stay set.
@@ -114,9 +116,9 @@ impl Slot {
 /// How stacks of an arena are guarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Guards {
-    /// By `MADV_GUARD_INSTALL` (Linux 6.13), which needs no mapping of its own for each.
+    /// By `MADV_GUARD_INSTALL` (Linux 6.13), without a mapping of its own for each.
     Installed,
-    /// By pages without access. Each splits its mapping, of which a process may have so many.
+    /// By pages without access. Each splits its mapping, and a process has a limit of mappings.
     Protected,
     /// By a canary.
     Canaries,
@@ -129,7 +131,7 @@ pub(crate) struct Arena {
     start: usize,
     class: Class,
     fibres: Box<[Fibre]>,
-    /// The one that was made before.
+    /// The arena made before.
     next: *const Arena,
 }
 
@@ -142,12 +144,12 @@ impl Arena {
     }
 }
 
-/// The fibre below whose stack this address lies, if it is a guard's. It takes no lock: signal handlers call it.
+/// The fibre of the stack above this address, if a guard is there. It takes no lock: signal handlers call it.
 pub(crate) fn fibre_of_guard(address: usize) -> Option<&'static Fibre> {
     arenas().find_map(|arena| arena.of_guard(address))
 }
 
-/// All fibres that were ever made, those in use among them.
+/// All fibres ever made, including those in use.
 pub(crate) fn all_fibres() -> impl Iterator<Item = &'static Fibre> {
     arenas().flat_map(|arena| arena.fibres.iter())
 }
@@ -213,7 +215,7 @@ impl SeatStacks {
         SeatStacks { free: [const { List::EMPTY }; CLASSES], node }
     }
 
-    /// A fibre that the seat has.
+    /// A free fibre of the seat.
     #[inline]
     pub(crate) fn take_free(&mut self, class: Class) -> Option<&'static Fibre> {
         self.free[class.0 as usize].pop()
@@ -238,7 +240,7 @@ impl SeatStacks {
         if own.first.is_null() {
             pool.grow(own, class, self.node);
         }
-        // A stack that lies elsewhere is better than none.
+        // A stack on another node is better than none.
         let mut others = (0..NODES).map(|node| Pool::of(node, class)).filter(|&other| !ptr::eq(other, pool));
         while own.first.is_null()
             && let Some(other) = others.next()
@@ -248,7 +250,7 @@ impl SeatStacks {
         own.pop()
     }
 
-    /// Gives back a fibre whose thread has ended.
+    /// Gives back a fibre without a thread.
     #[inline]
     pub(crate) fn give(&mut self, fibre: &'static Fibre) {
         let own = &mut self.free[fibre.slot.class.0 as usize];
@@ -367,7 +369,7 @@ static STACKS: [AtomicUsize; CLASSES] = [const { AtomicUsize::new(0) }; CLASSES]
 /// How many mappings guards have made.
 static SPLIT: AtomicUsize = AtomicUsize::new(0);
 
-/// Sets how many bytes the stacks of all lightweight threads of the process may have together. Those that are there stay.
+/// Limits the bytes of the stacks of all lightweight threads of the process. Existing stacks stay.
 pub(crate) fn set_limit(bytes: usize) {
     LIMIT.store(bytes, Ordering::Relaxed);
 }
@@ -402,7 +404,7 @@ fn book(class: Class, count: usize) -> bool {
     false
 }
 
-/// What the system says that programs can still have; `None` if it does not say.
+/// The memory still available to programs by the system's account; `None` without one.
 fn available() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -433,7 +435,7 @@ fn make(class: Class, count: usize, node: usize) -> Option<&'static Arena> {
         libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE);
         start.expose_provenance()
     };
-    // Whoever touches a page first.
+    // Placed for its first user.
     heaps::prefer(start, bytes, node);
     super::overflow::watch();
     super::sanitizers::find();
@@ -459,7 +461,7 @@ fn make(class: Class, count: usize, node: usize) -> Option<&'static Arena> {
         unsafe {
             (*arena).next = first;
         }
-        // Release: those who find it see what is in it.
+        // Release: readers of the list see its content.
         match ARENAS.compare_exchange_weak(first, arena, Ordering::Release, Ordering::Relaxed) {
             Ok(_) => break,
             Err(other) => first = other,
@@ -470,8 +472,8 @@ fn make(class: Class, count: usize, node: usize) -> Option<&'static Arena> {
     NonNull::new(arena).map(|arena| unsafe { arena.as_ref() })
 }
 
-/// Installs many guards by a few calls, where the kernel takes advice for a list of ranges from the process itself (Linux 6.13). How many of them, from the
-/// first one on, are there.
+/// Installs many guards by a few calls, if the kernel takes advice for a list of ranges from the process itself (Linux
+/// 6.13). Returns how many, from the first one on, are installed.
 fn install_guards(count: usize, guard_bytes: usize, guard_of: impl Fn(usize) -> usize) -> usize {
     /// As many as the kernel takes at once.
     const MOST: usize = libc::UIO_MAXIOV as usize;
@@ -506,7 +508,7 @@ fn install_guards(count: usize, guard_bytes: usize, guard_of: impl Fn(usize) -> 
     }
 }
 
-/// Sets a guard. What guards the stack: that, or what there is instead.
+/// Sets a guard. Returns the kind of guard set: the wanted one, or a substitute.
 fn guard(start: usize, bytes: usize, wanted: Guards) -> Guards {
     let pages = ptr::with_exposed_provenance_mut::<libc::c_void>(start);
     let is_installed = || {
@@ -559,7 +561,7 @@ mod tests {
         assert_eq!(bytes(usize::MAX), None);
     }
 
-    /// What a page of a fresh mapping is guarded by, and whether it can be written then.
+    /// The guard of a page in a fresh mapping, and whether the page can be written then.
     fn guarded(wanted: Guards) -> (Guards, bool) {
         let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         let mut pipe = [0; 2];

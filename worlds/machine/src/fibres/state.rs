@@ -1,17 +1,17 @@
-//! Whether a fibre runs, is suspended, or was woken; and on which seat.
+//! A fibre's state (running, suspended, or woken) and its seat.
 
 use super::mutant::{Mutant, Planted};
 use crate::sync::{AtomicBool, AtomicU32, Ordering};
 use vicus_schedule::SeatId;
 
-/// The words by which a fibre that suspends itself, or goes to another seat, and those that wake it agree.
+/// The words by which a fibre and its wakers agree, when it suspends itself or goes to another seat.
 ///
-/// A wake is a permit: one that comes before the suspension ends that at once, and one that nothing waits for has the fibre look once
-/// more at what it waits for next. Of all wakes of a suspended fibre, exactly one queues it, at the seat where it is then.
+/// A wake is a permit. One before the suspension ends the suspension at once, and a spare one makes the fibre check its
+/// next wait condition once more. Of all wakes of a suspended fibre, exactly one queues it, at its seat of the moment.
 pub(crate) struct State {
     word: AtomicU32,
     seat: AtomicU32,
-    /// It has left its stack to wait, and the one that wakes it may have it go on anywhere.
+    /// It has left its stack to wait, and its waker may make it go on anywhere.
     is_away: AtomicBool,
     planted: Planted,
 }
@@ -27,10 +27,10 @@ impl State {
         State { word, seat, is_away, planted: Planted::default() }
     }
 
-    /// Where it runs, or is to be queued.
+    /// The seat it runs on, or is to be queued at.
     #[inline]
     pub(crate) fn seat(&self) -> SeatId {
-        // Relaxed: one that may queue it has seen it suspended, there.
+        // Relaxed: a thread that may queue it has seen it suspended, there.
         SeatId::new(self.seat.load(Ordering::Relaxed) as usize)
     }
 
@@ -48,14 +48,15 @@ impl State {
         }
     }
 
-    /// It has left its stack, and its seat does not look at it any more: the one that wakes it may go on with it.
+    /// It has left its stack, and its seat does not look at it any more: its waker may go on with it.
     #[inline]
     pub(crate) fn is_left(&self) {
-        // Release: the one that goes on with it finds the stack as it was left.
+        // Release: the next seat finds the stack as it was left.
         self.is_away.store(true, Ordering::Release);
     }
 
-    /// Whether the one that wakes it, and no other, may have it go on anywhere. If not, its seat is on its stack still, or it is not to go anywhere.
+    /// Whether its waker, and no other, may make it go on anywhere. If not, its seat is on its stack still, or it is
+    /// bound to its seat.
     #[inline]
     pub(crate) fn is_away(&self) -> bool {
         self.is_away.load(Ordering::Acquire)
@@ -73,7 +74,7 @@ impl State {
             put();
             self.begin(seat);
         } else {
-            // The inbox releases it: what goes on there, is suspended there, and woken by others is queued there.
+            // The inbox releases it: wakers queue it at its new seat after it has gone on and suspended there.
             self.begin(seat);
             put();
         }
@@ -86,7 +87,7 @@ impl State {
             self.word.store(SUSPENDED, Ordering::SeqCst);
             return true;
         }
-        // Release: the one that wakes it finds where it is to be queued.
+        // Release: the waker finds the seat to queue it at.
         let left = self.word.compare_exchange(RUNNING, SUSPENDED, Ordering::AcqRel, Ordering::Acquire);
         if left.is_err() {
             self.resume();
@@ -94,13 +95,13 @@ impl State {
         left.is_ok()
     }
 
-    /// The fibre goes on. A wake that came before is used up: the fibre sees what was done before that.
+    /// The fibre goes on. An earlier wake is used up: the fibre sees the writes before it.
     #[inline]
     pub(crate) fn resume(&self) {
         self.word.swap(RUNNING, Ordering::AcqRel);
     }
 
-    /// Whether the caller has to queue the fibre, which was suspended.
+    /// Whether the caller has to queue the fibre: it was suspended.
     #[inline]
     pub(crate) fn wake(&self) -> bool {
         if self.planted.has(Mutant::QueuedTwice) {
@@ -125,13 +126,13 @@ mod loom_models {
     use loom::sync::{Arc, Mutex};
     use loom::thread;
 
-    /// A fibre, and the inboxes of two seats, which have how often it was put there.
+    /// A fibre, and the inboxes of two seats, with the number of times it was put there.
     struct Model {
         state: State,
         inboxes: [Mutex<u32>; 2],
-        /// What is on its stack: each seat that runs it writes to it.
+        /// The content of its stack: each seat running it writes to it.
         stack: UnsafeCell<u32>,
-        /// What it waits for.
+        /// The events it waits for.
         done: AtomicUsize,
     }
 
@@ -192,7 +193,7 @@ mod loom_models {
         }
     }
 
-    /// Two wake a fibre that waits for both: it goes on, and is never in its seat's inbox twice.
+    /// Two wake a fibre waiting for both: it goes on, and is never in its seat's inbox twice.
     fn wake_twice(mutant: Option<Mutant>) {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);
@@ -235,7 +236,7 @@ mod loom_models {
         });
     }
 
-    /// A fibre waits, and may go on at the seat of the one that wakes it: it does so only when its own seat has left its stack.
+    /// A fibre waits, and may go on at its waker's seat: it does so only when its own seat has left its stack.
     fn follow(mutant: Option<Mutant>) {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);
@@ -248,7 +249,7 @@ mod loom_models {
                     while model.done.load(Ordering::Acquire) == 0 {
                         thread::yield_now();
                     }
-                    // It was told that the fibre waits: it is the one that has it go on.
+                    // It was told of the fibre's wait, so it makes the fibre go on.
                     if model.state.is_away() {
                         model.state.begin(SeatId::new(1));
                         model.touch();

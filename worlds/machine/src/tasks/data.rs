@@ -1,4 +1,4 @@
-//! Tasks that describe the data that they read and write: they run in that order, near their bytes.
+//! Tasks with declared data: they run in the order of their accesses, near their bytes.
 
 use super::said::Said;
 use super::scope::Scope;
@@ -7,14 +7,14 @@ use std::ops::{Bound, Range, RangeBounds};
 use vicus_schedule::{Access, Kind, Mode};
 use vicus_topology::Place;
 
-/// Elements that several tasks of a scope read and write, in the order of their descriptions. Copies refer to the same elements.
-/// Made by [`Scope::share`].
+/// Elements read and written by several tasks of a scope, in the order of their descriptions. Copies refer to the same
+/// elements. Made by [`Scope::share`].
 pub struct SharedSlice<'scope, T> {
     start: *mut T,
-    /// The index of its first element: elements without bytes are told apart only by that.
+    /// The index of its first element: it alone tells elements without bytes apart.
     first: usize,
     len: usize,
-    /// The address of the scope whose tasks share them: another scope would not order its tasks by them.
+    /// The address of the scope with the sharing tasks: another scope would not order its tasks by them.
     scope: *const (),
     elements: PhantomData<&'scope mut [T]>,
 }
@@ -39,7 +39,7 @@ impl<T> Clone for Part<'_, T> {
 impl<T> Copy for Part<'_, T> {}
 
 #[expect(unsafe_code, reason = "it has a pointer")]
-// SAFETY: only tasks access its elements, and they run in an order that keeps writers apart from all others.
+// SAFETY: only tasks access its elements, and their order keeps writers apart from all others.
 unsafe impl<T: Send> Send for SharedSlice<'_, T> {}
 
 #[expect(unsafe_code, reason = "it has a pointer")]
@@ -98,7 +98,7 @@ fn after(element: usize, len: usize) -> usize {
     element.checked_add(1).unwrap_or_else(|| panic!("element {element} of {len} that are shared"))
 }
 
-/// Data that a task can read or write: a [`Part`], or a slice of its own.
+/// Data for a task to read or write: a [`Part`], or a slice of its own.
 pub trait Data {
     /// The closure's argument for it.
     type View<'v>;
@@ -106,7 +106,7 @@ pub trait Data {
     #[doc(hidden)]
     fn access(&self) -> Access;
 
-    /// The scope whose other tasks may describe the same data; `None` if only this task has it.
+    /// The scope with other tasks that may describe the same data; `None` if only this task has it.
     #[doc(hidden)]
     fn scope(&self) -> Option<*const ()>;
 
@@ -136,7 +136,7 @@ impl<T: Sync + 'static> Data for Reads<Part<'_, T>> {
 
     #[expect(unsafe_code, reason = "makes a slice of a part")]
     unsafe fn view<'v>(self) -> &'v [T] {
-        // SAFETY: elements that the scope borrowed; no task that writes them runs at the same time, by the caller's promise.
+        // SAFETY: elements borrowed by the scope; no task writing them runs at the same time, by the caller's promise.
         unsafe { std::slice::from_raw_parts(self.0.0.start, self.0.0.len) }
     }
 }
@@ -154,7 +154,8 @@ impl<T: Send + 'static> Data for Writes<Part<'_, T>> {
 
     #[expect(unsafe_code, reason = "makes a slice of a part")]
     unsafe fn view<'v>(self) -> &'v mut [T] {
-        // SAFETY: elements that the scope borrowed; no other task that has them runs at the same time, by the caller's promise.
+        // SAFETY: elements borrowed by the scope; no other task with them runs at the same time, by the caller's
+        // promise.
         unsafe { std::slice::from_raw_parts_mut(self.0.0.start, self.0.0.len) }
     }
 }
@@ -262,7 +263,7 @@ append! { A B C D E }
 append! { A B C D E F }
 append! { A B C D E F G }
 
-/// A task that is being described; see [`Scope::task`].
+/// The description of a task; see [`Scope::task`].
 #[must_use = "a task runs when it is spawned"]
 pub struct TaskBuilder<'a, 'scope, V> {
     scope: &'a Scope<'scope>,
@@ -277,8 +278,8 @@ impl<'scope> Scope<'scope> {
         SharedSlice { start: elements.as_mut_ptr(), first: 0, len: elements.len(), scope, elements: PhantomData }
     }
 
-    /// A task that describes the data that it reads and writes. It runs after the earlier tasks that write data which it reads,
-    /// or that read or write data which it writes, as if all ran one after the other; and near most of its bytes, if the strategy
+    /// Begins the description of a task with its data. The task runs after the earlier tasks that write its inputs, or
+    /// read or write its outputs, as if all ran one after the other. It runs near most of its bytes, if the strategy
     /// uses places.
     ///
     /// ```
@@ -346,10 +347,10 @@ impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
         TaskBuilder { scope, said, views: views.append(data) }
     }
 
-    /// Describes bytes that it reads and writes, only for its order and its place: the closure does not get them. For data that
-    /// the type system does not see, such as that of a library in another language.
+    /// Declares bytes read and written, only for its order and its place: the closure does not get them. For data
+    /// unknown to the type system, such as a library's in another language.
     ///
-    /// In a build with debug assertions, panics if some of it is memory of this library that was freed; and so does the task,
+    /// In a build with debug assertions, panics if some of it is freed memory of this library; and so does the task,
     /// instead of running, if the memory is freed by then.
     #[track_caller]
     pub fn follows(mut self, accesses: &[Access]) -> Self {
@@ -357,11 +358,11 @@ impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
         self
     }
 
-    /// Describes bytes that it reads and writes, only for its place.
+    /// Declares bytes read and written, only for its place.
     ///
-    /// In a build with debug assertions, panics if some of it is memory of this library that was freed; and so does the task,
-    /// instead of running, if the memory is freed by then. Memory that was given out again meanwhile passes, and so do items of a
-    /// living pool.
+    /// In a build with debug assertions, panics if some of it is freed memory of this library; and so does the task,
+    /// instead of running, if the memory is freed by then. Memory given out again meanwhile passes, and so do items of
+    /// a living pool.
     ///
     /// ```
     /// use vicus_machine::Runtime;
@@ -380,29 +381,29 @@ impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
         self
     }
 
-    /// It uses the last described data so intensely that this alone decides where it runs (`vicinity`: Muddukrishna et al.,
+    /// It uses the last described data so intensely that they alone decide its place (`vicinity`: Muddukrishna et al.,
     /// algorithm 3).
     pub fn intensely(mut self) -> Self {
         self.said.intensely();
         self
     }
 
-    /// It shares most of its data with the task that spawns it: it is run soon and near.
+    /// It shares most of its data with its spawner: it is run soon and near.
     pub fn immediate(mut self) -> Self {
         self.said.kind = Some(Kind::Immediate);
         self
     }
 
-    /// It runs in the neighbourhood of this node or core group, wherever its bytes are; see [`Scope::spawn_at`], also for a place that
-    /// there isn't.
+    /// It runs in the neighbourhood of this node or core group, regardless of its bytes; see [`Scope::spawn_at`], also
+    /// for unknown places.
     pub fn at(mut self, place: impl Into<Place>) -> Self {
         self.said.place = Some(place.into());
         self
     }
 
-    /// Sets its priority. Of the tasks of the scope that have one and wait for no other task, the one of the largest priority is
-    /// taken first; of equal ones, the one that has been ready longest. Tasks for different places, or dealt there by their
-    /// bytes, don't compare. No running task is interrupted, and tasks without a priority are not affected.
+    /// Sets its priority. Among the scope's ready tasks with a priority, the largest priority is taken first; among
+    /// equal ones, the task ready longest. Tasks for different places, or dealt there by their bytes, don't compare. No
+    /// running task is interrupted, and tasks without a priority are not affected.
     ///
     /// ```
     /// use std::sync::Mutex;
@@ -423,7 +424,7 @@ impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
         self
     }
 
-    /// Spawns it. Its closure gets the described elements. If it panics, tasks that wait for data which it writes are dropped.
+    /// Spawns it. Its closure gets the described elements. If it panics, tasks waiting for its outputs are dropped.
     pub fn spawn<F>(self, f: F)
     where
         V: Views + Send + 'scope,
@@ -432,9 +433,8 @@ impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
         let TaskBuilder { scope, said, views } = self;
         scope.put_said(said, move |_| {
             #[expect(unsafe_code, reason = "makes slices of parts")]
-            // SAFETY: it is the task's turn: the tasks that it has to wait for are over, and those that have to wait for it do so
-            // until this closure has returned. The closure can't keep the slices longer, because it is generic over their
-            // lifetime.
+            // SAFETY: it is the task's turn: its predecessors are over, and its successors wait until this closure has
+            // returned. The closure can't keep the slices longer, because it is generic over their lifetime.
             f(unsafe { views.views() });
         });
     }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use vicus_schedule::{Context, ContextRef, Kind, Put, ReadyTask, SeatId, TaskRef, Wanted};
 use vicus_topology::Place;
 
-/// Runs a closure that may spawn tasks, and returns when all of them are over. Tasks may borrow values that live longer than the
+/// Runs a closure that may spawn tasks, and returns when all of them are over. Tasks may borrow values that outlive the
 /// scope.
 ///
 /// ```
@@ -37,7 +37,7 @@ pub fn scope<'scope, R: Send>(f: impl FnOnce(&Scope<'scope>) -> R + Send) -> R {
     if is_seated() { in_place_scope(f) } else { Runtime::of_this_thread().run(|| in_place_scope(f)) }
 }
 
-/// As [`scope`], for a closure that has to stay on the calling thread.
+/// Like [`scope`], for a closure bound to the calling thread.
 ///
 /// # Panics
 /// As [`scope`], and outside of tasks: see [`Runtime::run`].
@@ -56,32 +56,32 @@ pub fn in_place_scope<'scope, R>(f: impl FnOnce(&Scope<'scope>) -> R) -> R {
     }
 }
 
-/// A scope: all tasks that are spawned in it are over before it ends.
+/// A scope: all tasks spawned in it are over before it ends.
 #[repr(C)]
 pub struct Scope<'scope> {
     /// First, so that its address is the scope's.
     context: Context,
-    /// The address of the runtime whose seats its counts refer to.
+    /// The address of the runtime with the seats of its counts.
     runtime: usize,
     #[expect(clippy::type_complexity, reason = "what the scope may hold says what it is variant in")]
     tasks: PhantomData<Box<dyn FnOnce(&Scope<'scope>) + Send + Sync + 'scope>>,
 }
 
 impl<'scope> Scope<'scope> {
-    /// Spawns an immediate task: one that shares most of its data with the task that spawns it. It is run soon and near.
+    /// Spawns an immediate task: it shares most of its data with its spawner. It is run soon and near.
     pub fn spawn(&self, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
         self.put(Kind::Immediate, f);
     }
 
-    /// Spawns a deferred task: one that begins a piece of work of its own. It is run where there is room.
+    /// Spawns a deferred task: it begins a piece of work of its own. It is run on any free seat.
     pub fn spawn_deferred(&self, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
         self.put(Kind::Deferred, f);
     }
 
-    /// Spawns a task for the neighbourhood of a node or a core group, where its data lies. A group without threads, or without a
-    /// queue of its own under the strategy, stands for its node. Under a strategy without queues for places, or if no thread is
-    /// nearer than the calling one, it is a deferred task like any other. A thread on whose stack 64 tasks wait runs it itself, so that
-    /// stacks don't grow with the number of tasks.
+    /// Spawns a task near its data: on a node or a core group. A group without threads, or without a queue of its own
+    /// under the strategy, stands for its node. Under a strategy without queues for places, or if no thread is nearer
+    /// than the calling one, it is a deferred task like any other. A thread with 64 waiting tasks on its stack runs it
+    /// itself, so that stacks don't grow with the number of tasks.
     ///
     /// ```
     /// use vicus_machine::{Runtime, scope};
@@ -103,7 +103,7 @@ impl<'scope> Scope<'scope> {
         self.put_said(Said::at(place.into()), f);
     }
 
-    /// Drops the scope's tasks that have not begun. Those that run may check [`Scope::is_cancelled`].
+    /// Drops the scope's tasks that have not begun. Running ones may check [`Scope::is_cancelled`].
     pub fn cancel(&self) {
         self.context.cancel();
     }
@@ -113,7 +113,7 @@ impl<'scope> Scope<'scope> {
         self.context.is_cancelled()
     }
 
-    /// Has one seat run a task, which no other may run.
+    /// Makes one seat run a task reserved for it.
     pub(crate) fn call(&self, seat: SeatId, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
         self.with_worker(|worker| {
             let task = self.job(worker, f);
@@ -156,19 +156,19 @@ impl<'scope> Scope<'scope> {
     #[inline]
     fn job(&self, worker: &mut Worker, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) -> TaskRef {
         #[expect(unsafe_code, reason = "the closure's lifetime is forgotten")]
-        // SAFETY: the closure lives as long as the scope, whose owner waits for it.
+        // SAFETY: the closure lives as long as the scope, and the scope's owner waits for it.
         unsafe {
             Job::task(worker, ptr::from_ref(self).cast(), false, Self::in_context(f))
         }
     }
 
-    /// The closure of a task that is made with a pointer to this scope.
+    /// The closure of a task made with a pointer to this scope.
     #[inline]
     fn in_context(f: impl FnOnce(&Scope<'scope>) + Send + 'scope) -> impl FnOnce(ContextRef) + Send {
         |context: ContextRef| {
             let scope: *const Scope<'scope> = context.as_ptr().cast();
             #[expect(unsafe_code, reason = "a scope begins with its context")]
-            // SAFETY: the pointer is to the whole of the scope which made this closure, and which waits for it.
+            // SAFETY: the pointer is to the whole of the scope that made this closure, and the scope waits for it.
             f(unsafe { &*scope });
         }
     }
@@ -191,7 +191,7 @@ pub(crate) fn drop_quietly<T>(value: T) {
 }
 
 impl Worker {
-    /// Queues a task of a scope, or a child, of which only the kind is known.
+    /// Queues a scope's task or a child, described by its kind alone.
     #[inline]
     pub(crate) fn spawn(&mut self, task: TaskRef, kind: Kind) -> AtOnce {
         self.record_queued(task, kind, kind == Kind::Immediate);
@@ -199,13 +199,14 @@ impl Worker {
         if is_put { AtOnce::NONE } else { self.put_anywhere(task, kind) }
     }
 
-    /// Puts a task that names no place into the queue of the plan, or keeps it.
+    /// Puts a task without a place into the queue of the plan, or keeps it.
     fn put_anywhere(&mut self, task: TaskRef, kind: Kind) -> AtOnce {
         let put = self.state.place(&self.shared.plan, kind);
         self.put_spilling(task, put)
     }
 
-    /// As [`Worker::put_or_keep`], for a task that names no place: it may go into the seat's immediate queue while another seat uses the one of its group.
+    /// Like [`Worker::put_or_keep`], for a task without a place: it may go into the seat's immediate queue while
+    /// another seat uses the one of its group.
     fn put_spilling(&mut self, task: TaskRef, put: Put) -> AtOnce {
         let Put::Into(queue, kind) = put else { return self.put_or_keep(task, put) };
         let shared = &self.shared;
@@ -231,7 +232,7 @@ impl Worker {
         }
     }
 
-    /// Queues a task that waits for no other.
+    /// Queues a task without predecessors.
     pub(crate) fn queue(&mut self, queued: ReadyTask) -> AtOnce {
         let ReadyTask { task, kind, queue, priority } = queued;
         if let Some(priority) = priority {
@@ -253,7 +254,8 @@ mod tests {
     use std::time::Duration;
     use vicus_schedule::Decision;
 
-    /// Where one seat puts a deferred task, whose group's queue is in use if this says so: into its own queue, or there.
+    /// Whether one seat puts a deferred task into its own queue instead of its group's; `is_in_use` says whether the
+    /// group's is in use.
     fn is_spilled(setting: &str, is_in_use: bool, has_another_request: bool) -> bool {
         let runtime = Runtime::builder().threads(1).strategy(setting.parse().unwrap());
         let runtime = runtime.quiet().write_decisions().start();

@@ -1,4 +1,5 @@
-//! What seats tell one another of themselves, so that threads that follow others find where to go ([`Builder::follow`](super::Builder::follow)).
+//! Messages of seats about themselves, by which following threads find their next seat
+//! ([`Builder::follow`](super::Builder::follow)).
 
 use crate::fibres::mutant::{Mutant, Planted};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering, fence, yield_now};
@@ -30,7 +31,7 @@ impl Moves {
         Moves { state: AtomicU32::new(BUSY), gone, is_sitting, blocked, planted: Planted::default() }
     }
 
-    /// How many threads it has begun, or got, are another seat's now, less those that others sent to it.
+    /// Threads of this seat, begun or received, that are another seat's now, less those sent to it by others.
     pub(crate) fn gone(&self) -> isize {
         self.gone.load(Ordering::Relaxed)
     }
@@ -39,25 +40,27 @@ impl Moves {
         self.is_sitting.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a program's thread sits there, which may do anything for as long as it likes.
+    /// Whether a program's thread sits there; it may do anything for as long as it likes.
     pub(crate) fn is_sitting(&self) -> bool {
         self.is_sitting.load(Ordering::Relaxed)
     }
 
-    /// The seat's thread is about to block in the system; [`Moves::unblocks`] ends that. Then it looks at what was sent to it ([`Moves::before_look`]).
+    /// The seat's thread is about to block in the system; [`Moves::unblocks`] ends this. Then it looks at its inbox
+    /// ([`Moves::before_look`]).
     pub(crate) fn blocks(&self) {
         self.blocked.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The seat's thread is about to look for the last time for as long as it likes at what others have sent to it. One that has sent something, and looks then
-    /// whether the seat is elsewhere ([`Moves::after_put`]), sees that, or this thread sees what was sent.
+    /// The seat's thread is about to look at its inbox for the last time, for as long as it likes. A sender then checks
+    /// whether the seat is elsewhere ([`Moves::after_put`]): either the sender sees this, or this thread sees the sent
+    /// task.
     pub(crate) fn before_look(&self) {
         if !self.planted.has(Mutant::LooksAtOnce) {
             fence(Ordering::SeqCst);
         }
     }
 
-    /// The caller has sent something to the seat, and is about to look whether that is elsewhere.
+    /// The caller has sent a task to the seat, and is about to check whether the seat is elsewhere.
     pub(crate) fn after_put(&self) {
         fence(Ordering::SeqCst);
     }
@@ -71,7 +74,7 @@ impl Moves {
         self.blocked.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether what is sent to the seat may wait there for as long as a program's code, or the system, likes.
+    /// Whether tasks sent to the seat may wait there for as long as a program's code, or the system, likes.
     pub(crate) fn is_elsewhere(&self) -> bool {
         self.is_sitting() || self.is_blocked()
     }
@@ -81,10 +84,10 @@ impl Moves {
         self.state.store(IDLE, Ordering::Release);
     }
 
-    /// The seat has something to do. What others have claimed it for is in its inbox after this.
+    /// The seat has something to do. After this, its inbox has the task of any claim.
     pub(crate) fn end_idle(&self) {
         let mut looks = 0_u32;
-        // Acquire: what was put there is seen.
+        // Acquire: the sent task is seen.
         while self.state.compare_exchange(IDLE, BUSY, Ordering::Acquire, Ordering::Acquire) == Err(CLAIMED)
             && !self.planted.has(Mutant::ClaimMissed)
         {
@@ -103,7 +106,7 @@ impl Moves {
             && self.state.compare_exchange(IDLE, CLAIMED, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// What it was claimed for is in its inbox.
+    /// The claimed seat's task is in its inbox.
     pub(crate) fn release(&self) {
         self.state.store(IDLE, Ordering::Release);
     }
@@ -115,7 +118,7 @@ mod loom_models {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// A seat that goes on with something for long has seen all that was put into its inbox because it had nothing to do.
+    /// A seat that goes on with long work has seen all tasks put into its inbox while it was idle.
     fn leave(mutant: Option<Mutant>) {
         loom::model(move || {
             let moves = Moves { planted: Planted { mutant }, ..Moves::new() };
@@ -139,7 +142,7 @@ mod loom_models {
         });
     }
 
-    /// A seat that is about to block finds what was sent to it, or the one that has sent it sees that it blocks.
+    /// A seat about to block finds the task sent to it, or the sender sees that it blocks.
     fn block(mutant: Option<Mutant>) {
         loom::model(move || {
             let moves = Moves { planted: Planted { mutant }, ..Moves::new() };

@@ -1,8 +1,9 @@
-//! A thread of a program that sits on the first seat of a runtime, as Qthreads' main thread does; and what a door knows of the thread that
-//! calls it.
+//! A program's thread on the first seat of a runtime, such as Qthreads' main thread; and a door's knowledge of its
+//! calling thread.
 //!
-//! The thread runs its own code most of the time. When that waits, for a full/empty bit, a lightweight thread, a scope, the thread runs the
-//! tasks of its seat on top; lightweight threads among them have stacks of their own, so nothing is kept waiting beneath them.
+//! The thread runs its own code most of the time. When this code waits for a full/empty bit, a lightweight thread, or a
+//! scope, the thread runs the tasks of its seat on top; lightweight threads among them have stacks of their own, so
+//! they keep nothing waiting beneath them.
 
 use super::{Waits, core_here};
 use crate::heaps;
@@ -25,7 +26,7 @@ use vicus_os::pin;
 use vicus_schedule::{RequestId, SeatId};
 
 impl<R: From<Runtime>> RuntimeBuilder<R> {
-    /// Starts a runtime whose first seat is the calling thread's, which stays there until [`Sitting::end`].
+    /// Starts a runtime with the calling thread on its first seat, where it stays until [`Sitting::end`].
     ///
     /// ```
     /// use std::sync::atomic::AtomicU64;
@@ -68,24 +69,25 @@ pub struct Sitting<R = Runtime> {
     bound: Option<Bound>,
 }
 
-/// CPUs of the system that a thread may run on.
+/// CPUs of the system open to a thread.
 struct Bound {
-    /// Since it was bound, unless its program has changed that.
+    /// Since its binding, unless its program has changed it.
     here: Vec<u32>,
     before: Vec<u32>,
 }
 
-/// How long the end waits for lightweight threads that run.
+/// How long the end waits for running lightweight threads.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
 impl<R> Sitting<R> {
-    /// Binds the calling thread to its place until the stay ends: it may run where the threads of its core group may,
-    /// on any of their PUs, and where it might run before. At the end it may run where it might before, unless it was
-    /// bound elsewhere meanwhile. Whether it is bound: not if the plan binds no thread of the group, or if all of
-    /// these PUs are others than those it may use.
+    /// Binds the calling thread to its place until the stay ends: it may run on all PUs of its core group's threads, as
+    /// far as it might run there before. At the end it may run where it might before, unless it was bound elsewhere
+    /// meanwhile. Returns whether it is bound: not if the plan binds no thread of the group, or if none of these PUs
+    /// are open to it.
     ///
-    /// The threads and processes that it starts inherit this, and keep it after the end; those of the runtime bind
-    /// themselves. So it is all PUs of the group, and not the seat's own: a program's own threads would share one.
+    /// Threads and processes started by it inherit this, and keep it after the end; those of the runtime bind
+    /// themselves. Hence the binding covers all PUs of the group, and not the seat's own: a program's own threads would
+    /// share one.
     ///
     /// ```
     /// use vicus_machine::Runtime;
@@ -97,7 +99,7 @@ impl<R> Sitting<R> {
     /// ```
     ///
     /// # Errors
-    /// The system refuses to say or to change where the thread runs.
+    /// The system refuses to read or to change the thread's CPUs.
     ///
     /// # Panics
     /// On another thread.
@@ -118,14 +120,15 @@ impl<R> Sitting<R> {
         if let Some(process) = heaps::process() {
             heaps::moved(process);
         }
-        // A second call knows where it was at first.
+        // The first call has noted its original CPUs.
         let before = self.bound.take().map_or(before, |bound| bound.before);
         self.bound = Some(Bound { here, before });
         Ok(true)
     }
 
-    /// Leaves the seat and ends the runtime. What is ready is run before, for two seconds at most. Lightweight threads that wait even then
-    /// are left as they are, and never go on; if some still run, their threads of the system stay. Whether all are over.
+    /// Leaves the seat and ends the runtime. Ready tasks run before, for two seconds at most. Lightweight threads still
+    /// waiting then are left as they are, and never go on; if some still run, their threads of the system stay. Returns
+    /// whether all are over.
     ///
     /// # Panics
     /// On another thread, and on a lightweight one.
@@ -177,10 +180,10 @@ impl<R> Sitting<R> {
 }
 
 impl Bound {
-    /// The calling thread may run where it might before, unless its program has bound it elsewhere.
+    /// The calling thread may run on its earlier CPUs, unless its program has bound it elsewhere.
     fn undo(self) {
         if limits::affinity().is_ok_and(|now| now == self.here) {
-            // CPUs may have gone offline: it stays where it is then.
+            // CPUs may have gone offline: it keeps its binding then.
             let _ = pin::pin(self.before.into_iter());
         }
     }
@@ -213,8 +216,8 @@ impl Runtime {
         (self.shared.threads_here.live(), begun.saturating_sub(ended))
     }
 
-    /// How many lightweight threads have been spawned since it started: those that the calling thread has spawned, or
-    /// has heard of, at least.
+    /// How many lightweight threads have been spawned since it started: at least those spawned by the calling thread,
+    /// or known to it.
     ///
     /// ```
     /// use vicus_machine::{Runtime, threads};
@@ -241,7 +244,7 @@ impl Awaited for Once {
     }
 }
 
-/// Runs one other task of the calling thread's seat, if there is one; that of a lightweight thread is suspended meanwhile
+/// Runs one other task of the calling thread's seat, if there is one; a lightweight thread is suspended meanwhile
 /// ([`yield_now`](super::yield_now)). Outside of seats it gives up the thread's time.
 #[inline]
 pub fn help() {
@@ -264,12 +267,12 @@ fn help_without_fibre() {
     }
 }
 
-/// As [`help`], for code that is about to wait on a seat, on its own stack.
+/// Like [`help`], for code about to wait on a seat, on its own stack.
 pub(super) fn help_before_wait() {
     crate::worker::wait(None, &Once(Cell::new(false)));
 }
 
-/// The seat on which the calling code runs.
+/// The seat of the calling code.
 ///
 /// ```
 /// use vicus_machine::{Runtime, threads};
@@ -283,7 +286,7 @@ pub fn seat() -> Option<SeatId> {
     with_worker(|worker| worker.seat)
 }
 
-/// Calls `f`, in which the calling lightweight thread waits for what a thread of the system does: that is no deadlock.
+/// Calls `f`, in which the calling lightweight thread waits for a thread of the system: this is no deadlock.
 pub fn wait_outside<R>(f: impl FnOnce() -> R) -> R {
     let Some(shared) = with_worker(|worker| Arc::clone(&worker.shared)) else { return f() };
     shared.threads_here.begin_sleep();
@@ -292,13 +295,14 @@ pub fn wait_outside<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Another thread of the system works in the neighbourhood of a seat whose own one blocks, until this is dropped.
+/// Another thread of the system working near a seat with a blocked thread, until this is dropped.
 #[derive(Debug)]
 pub struct Lent(#[expect(dead_code, reason = "the thread leaves when it is dropped")] LentThread);
 
-/// The calling thread is about to block in the system: puts another one on a spare seat of its neighbourhood, if there is one, which begins what is
-/// queued there. Lightweight threads that have begun on this seat wait for its own thread all the same, unless they follow others ([`Builder::follow`](super::Builder::follow)), and there is a
-/// seat for them that is no program's and whose thread does not block. `None` outside of seats.
+/// The calling thread is about to block in the system: puts another one on a spare seat of its neighbourhood, if there
+/// is one, to begin the queued tasks there. Lightweight threads begun on this seat wait for its own thread all the
+/// same, unless they follow others ([`Builder::follow`](super::Builder::follow)) and some seat has an unblocked thread
+/// that is no program's. `None` outside of seats.
 ///
 /// ```
 /// use std::sync::mpsc::channel;
@@ -323,7 +327,7 @@ pub fn stack() -> Option<std::ops::Range<usize>> {
     with_worker(|worker| worker.fibre).flatten().map(|fibre| fibre.slot.bottom..fibre.slot.top())
 }
 
-/// What the calling lightweight thread has last been told by [`set_word`], 0 at first; `None` elsewhere.
+/// The calling lightweight thread's word from [`set_word`], 0 at first; `None` elsewhere.
 #[inline]
 pub fn word() -> Option<usize> {
     let core = core_here()?;
@@ -332,8 +336,8 @@ pub fn word() -> Option<usize> {
     Some(unsafe { core.as_ref() }.word.get())
 }
 
-/// Keeps a word for the calling lightweight thread: for doors, whose threads know more of themselves. A [`Local`](super::Local) is for values of any type.
-/// Elsewhere it does nothing.
+/// Keeps a word for the calling lightweight thread: for doors with more data on their threads. A
+/// [`Local`](super::Local) is for values of any type. Elsewhere it does nothing.
 ///
 /// ```
 /// use vicus_machine::{Runtime, threads};
