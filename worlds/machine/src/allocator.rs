@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use vicus_flow::Block;
 use vicus_memory::{AllocError, Heap, Region};
 
-/// An allocator for a whole program: blocks from 8 KiB on lie on the node of the thread that asks for them, and come from
-/// its heap without a lock; smaller ones come from another allocator, by default the system's.
+/// An allocator for a whole program: blocks from 8 KiB on lie on the node of the requesting thread, and come from its
+/// heap without a lock; smaller ones come from another allocator, by default the system's.
 ///
 /// ```
 /// #[global_allocator]
@@ -19,9 +19,9 @@ use vicus_memory::{AllocError, Heap, Region};
 /// assert!(vicus_machine::node_of(large.as_ptr()).is_some());
 /// ```
 ///
-/// Until the first [`crate::Runtime`] starts, if the defaults of that one say so ([`crate::Defaults::allocator_places`]), and
-/// where the system gives no addresses, all blocks come from the other allocator. A thread that runs on a seat has its heap on the seat's node,
-/// any other one where it runs when it asks for its first block.
+/// All blocks come from the other allocator in three cases: until the first [`crate::Runtime`] starts, if its defaults
+/// say so ([`crate::Defaults::allocator_places`]), and if the system gives no addresses. A thread on a seat has its
+/// heap on the seat's node, any other one on its node at its first block.
 #[derive(Debug, Default)]
 pub struct Allocator<S = System> {
     small: S,
@@ -49,10 +49,11 @@ impl<S> Allocator<S> {
     }
 }
 
-/// Has the system's allocator merge each small block with its neighbours when it is freed, for a program that asks for large blocks between
-/// many small ones, as queries do. glibc puts small ones aside otherwise, and looks through all of them whenever a block of more than a
-/// kilobyte is asked for (`M_MXFAST` of mallopt(3)): a fifth of the time of a short query in a server. To be called where `main` begins,
-/// before there are other threads. Other systems' allocators are as they were.
+/// Makes the system's allocator merge each freed small block with its neighbours. For a program that requests large
+/// blocks between many small ones, as queries do. glibc otherwise puts small ones aside, and looks through all of them
+/// at each request for more than a kilobyte (`M_MXFAST` of mallopt(3)): a fifth of the time of a short query in a
+/// server. To be called at the start of `main`, before there are other threads. Other systems' allocators are as they
+/// were.
 ///
 /// Under a limit on addresses all threads share one of glibc's arenas: each other arena reserves 64 MiB, and a thread
 /// without one gets a mapping for every small block, which takes twenty times as long.
@@ -79,10 +80,10 @@ const ARENAS_BYTES: u64 = 16 << 30;
 /// Whether the program has said how the system's allocator is to work: it is not a guest in another program then.
 static IS_OURS: AtomicBool = AtomicBool::new(false);
 
-/// Has the system's allocator give back the pages of small blocks that were freed (`malloc_trim(3)`), in a program that
-/// has called [`merge_when_freed`]; in others nothing happens, as their allocator is their own business. glibc does it
-/// by itself only for the last pages of its heaps. It takes some 100 ms for each GiB; a thread that wants a small block
-/// may wait meanwhile.
+/// Makes the system's allocator give back the pages of freed small blocks (`malloc_trim(3)`), in a program that has
+/// called [`merge_when_freed`]; in others nothing happens, as their allocator is their own business. glibc does it by
+/// itself only for the last pages of its heaps. It takes some 100 ms for each GiB; threads requesting a small block may
+/// wait meanwhile.
 ///
 /// ```
 /// vicus_machine::merge_when_freed();
@@ -131,9 +132,9 @@ unsafe fn give(block: NonNull<u8>, layout: Layout) {
     freed(process);
 }
 
-/// Memory for the columns that a box of this seat fills: from its heap, to which it goes back from wherever it is dropped.
-/// Small blocks are left to the program's allocator here, too: a seat that sleeps between two small queries gives its
-/// superblocks up, and to take them again costs more than the query's rows.
+/// Memory for the columns filled by a box of this seat: from its heap, to which it returns from any thread. Small
+/// blocks are left to the program's allocator here, too: a seat that sleeps between two small queries gives its
+/// superblocks up, and taking them again costs more than the query's rows.
 pub(crate) fn column_block(layout: Layout) -> Option<Block> {
     let at = NonNull::new(take(layout, Heap::alloc)?)?;
     #[expect(unsafe_code, reason = "a heap's block")]
@@ -142,8 +143,8 @@ pub(crate) fn column_block(layout: Layout) -> Option<Block> {
 }
 
 #[expect(unsafe_code, reason = "an allocator for a whole program")]
-// SAFETY: blocks of at least `SMALLEST` bytes come from heaps, which keep the contract, or from the other allocator, which
-// does; `is_ours` tells which, from the address alone, before a block is freed. No block moves while it is in use.
+// SAFETY: blocks of at least `SMALLEST` bytes come from heaps or from the other allocator, and both keep the contract;
+// `is_ours` tells the origin, from the address alone, before a block is freed. No block moves while it is in use.
 unsafe impl<S: GlobalAlloc> GlobalAlloc for Allocator<S> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -186,7 +187,7 @@ unsafe impl<S: GlobalAlloc> GlobalAlloc for Allocator<S> {
             // SAFETY: the other allocator's block, and the caller's layout and size.
             return unsafe { self.small.realloc(block, layout, size) };
         }
-        // SAFETY: the caller promises that the size fits the alignment; the new block has as many bytes as are copied, and
+        // SAFETY: the caller promises a size fit for the alignment; the new block has room for the copied bytes, and
         // the caller doesn't use the old one after this call.
         unsafe {
             let new = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));

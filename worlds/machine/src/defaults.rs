@@ -1,17 +1,17 @@
-//! The settings that a program leaves to its user. They are values: doors read them from an environment, this crate does not.
+//! The settings left to a program's user. They are values: doors read them from an environment, this crate does not.
 
 use crate::threads::OnDeadlock;
 use vicus_memory::distribution::Distribution;
 use vicus_os::LatencyFile;
 use vicus_schedule::Setting;
 
-/// Settings of a runtime that its program does not make ([`RuntimeBuilder::defaults`](crate::RuntimeBuilder::defaults)).
+/// Settings of a runtime not made by its program ([`RuntimeBuilder::defaults`](crate::RuntimeBuilder::defaults)).
 ///
-/// A field that is `None` leaves the choice to this crate. A field that is an error has the text of what is wrong with a user's setting:
-/// a runtime that needs this field leaves the choice to this crate, too, and has a warning that begins with the text
+/// `None` leaves the choice to this crate. An error holds the text about a user's wrong setting: a runtime in need of
+/// this field leaves the choice to this crate, too, and has a warning beginning with this text
 /// ([`Runtime::warnings`](crate::Runtime::warnings)).
 ///
-/// The memory of a process is installed by its first runtime, with the defaults of that one.
+/// The first runtime of a process installs its memory, with this runtime's defaults.
 ///
 /// ```
 /// use vicus_machine::{Defaults, Runtime};
@@ -31,19 +31,19 @@ use vicus_schedule::Setting;
 pub struct Defaults {
     /// The strategy; else [`vicus_schedule::DEFAULT`].
     pub strategy: Option<Result<Setting, String>>,
-    /// How memory lies that is asked for without a distribution; else [`Distribution::Standard`].
+    /// The placement of memory without a distribution of its own; else [`Distribution::Standard`].
     pub distribution: Option<Result<Distribution, String>>,
     /// Whether an [`Allocator`](crate::Allocator) and the columns of envelopes take large blocks from the process's memory; else they do.
     pub allocator_places: Option<Result<bool, String>>,
-    /// After how many milliseconds freed memory that is not used again goes back to the system; else 10,000.
+    /// After how many milliseconds unused freed memory goes back to the system; else 10,000.
     pub decay_ms: Option<Result<u64, String>>,
-    /// What is done when lightweight threads wait for one another; else [`OnDeadlock::Report`].
+    /// The reaction to lightweight threads waiting for one another; else [`OnDeadlock::Report`].
     pub deadlock: Option<Result<OnDeadlock, String>>,
-    /// Where measured latencies are kept; else nowhere: each runtime that needs them measures them.
+    /// The file of measured latencies; else none: each runtime in need of latencies measures them.
     pub latencies: Option<LatencyFile>,
 }
 
-/// The value of a setting, if it has a good one. A wrong one adds a warning, which ends with `instead`: what the runtime does then.
+/// The value of a valid setting. A wrong one adds a warning ending with `instead`: the runtime's substitute.
 pub(crate) fn said<T: Clone>(said: &Option<Result<T, String>>, instead: &str, warnings: &mut Vec<String>) -> Option<T> {
     match said {
         None => None,

@@ -7,8 +7,9 @@
 //! Behind the old end is a list of *older* tasks. The ring's tasks move there when it is full, and when one is wanted from between the ends:
 //! then the queue is a sequential one ([`Queue`]) behind the lock of its old end.
 //!
-//! A lock for each end is from Michael and Scott, "Simple, Fast, and Practical Non-Blocking and Blocking Concurrent Queue Algorithms", PODC
-//! 1996, §2, fig. 2. We differ: a ring in place of a linked list, so that a push needs no memory and a take does not read the task before.
+//! A lock for each end is from Michael and Scott, "Simple, Fast, and Practical Non-Blocking and Blocking Concurrent
+//! Queue Algorithms", PODC 1996, §2, fig. 2. We differ: a ring in place of a linked list, so that a push needs no
+//! memory and a take does not read the task before.
 
 use crate::deque::Deque;
 use crate::lock::ModelledLock;
@@ -21,7 +22,7 @@ use vicus_schedule::{Order, Queue, TaskHeader, TaskRef};
 /// So many slots are looked at at once, by a look at the last of them: they are emptied one after the other.
 const LOOKS: u32 = if cfg!(loom) { 2 } else { 64 };
 
-/// How many tasks the ring holds. Loom sees a small one, so that it wraps and fills.
+/// Capacity of the ring in tasks. Loom sees a small one, so that it wraps and fills.
 pub(crate) const CAPACITY: usize = if cfg!(loom) { 2 } else { 1024 };
 
 pub(crate) struct Fifo {
@@ -35,7 +36,7 @@ struct Young {
     lock: ModelledLock<()>,
     /// The number of the next push. Numbers wrap round; only differences count.
     tail: AtomicU32,
-    /// Slots up to this number are known to be free, so that a push need not read a slot, which the other end may just have written.
+    /// Slots up to this number are known to be free, so that a push need not read a slot just written by the other end.
     free_to: AtomicU32,
     /// Whether there were many older tasks when some went there last. It is set from the other end, seldom.
     has_many_older: AtomicBool,
@@ -79,15 +80,15 @@ impl Fifo {
         if young.free_to.load(Ordering::Relaxed) == tail && !self.look_for_room(tail) && !self.make_room(tail) {
             return Err(task);
         }
-        // Release: the seat that takes it finds the task as it was written.
+        // Release: the taking seat sees the writes to the task.
         self.slot(tail).store(task.as_ptr().as_ptr(), Ordering::Release);
         young.tail.store(tail.wrapping_add(1), Ordering::Release);
         Ok(())
     }
 
-    /// Whether slots from this one on are free, which is the next to be used. The lock of the young end is held.
+    /// Whether slots from the next one on are free. The lock of the young end is held.
     fn look_for_room(&self, tail: u32) -> bool {
-        // Acquire: the seat that took the task which was there is done with the slot, and with those before it.
+        // Acquire: the seat that took the slot's earlier task is done with this slot, and with those before it.
         let is_free = |count: &u32| self.slot(tail.wrapping_add(count - 1)).load(Ordering::Acquire).is_null();
         let free = [LOOKS, 1].into_iter().find(is_free).unwrap_or(0);
         self.young.0.free_to.store(tail.wrapping_add(free), Ordering::Relaxed);
@@ -102,7 +103,7 @@ impl Fifo {
         self.look_for_room(tail)
     }
 
-    /// Whether so many tasks wait that the ring is nearly full, or would be with those that are older.
+    /// Whether the ring is nearly full, or would be together with the older tasks.
     #[inline]
     pub(crate) fn is_long(&self) -> bool {
         let young = &self.young.0;
@@ -139,7 +140,7 @@ impl Fifo {
         self.pass(head);
         #[cfg(not(loom))]
         {
-            // Of the task that is taken next: another seat has written it.
+            // Of the next task: another seat has written it.
             let next: *const u8 = self.slot(head.wrapping_add(1)).load(Ordering::Relaxed).cast();
             prefetch::<false>(next);
             prefetch::<false>(next.wrapping_add(LINE));
@@ -147,8 +148,8 @@ impl Fifo {
         Some(task)
     }
 
-    /// Calls `change` on all tasks, under the lock of the old end, if there are any. Where there is no memory to bring them together, some of the
-    /// youngest are missing.
+    /// Calls `change` on all tasks, under the lock of the old end, if there are any. Without memory to bring them
+    /// together, some of the youngest are missing.
     pub(crate) fn change<R>(&self, change: impl FnOnce(&mut Queue<TaskRef>) -> R) -> Option<R> {
         if self.looks_empty() {
             return None;
@@ -165,12 +166,12 @@ impl Fifo {
         let old = &self.old.0;
         let head = old.head.load(Ordering::Acquire);
         let tail = self.young.0.tail.load(Ordering::Acquire);
-        // Another seat may have taken more than there were at the first look, or a task whose push has not counted it yet.
+        // Another seat may have taken more than the first look saw, or a task not yet counted by its push.
         let in_ring = (tail.wrapping_sub(head) as i32).clamp(0, CAPACITY as i32) as usize;
         in_ring + old.count.load(Ordering::Acquire)
     }
 
-    /// Whether it was empty at a moment since this was called. A task that was put before is seen, or was taken.
+    /// Whether it was empty at a moment since this was called. An earlier task is seen, or was taken.
     #[inline]
     pub(crate) fn looks_empty(&self) -> bool {
         let old = &self.old.0;
@@ -186,17 +187,18 @@ impl Fifo {
         }
     }
 
-    /// The task at the old end of the ring. The lock of that end is held.
+    /// The task at the old end of the ring. The lock of this end is held.
     #[inline]
     fn peek(&self, head: u32) -> Option<TaskRef> {
         let task = self.slot(head).load(Ordering::Acquire);
         (!task.is_null()).then(|| Deque::task(task))
     }
 
-    /// The task at the old end of the ring is elsewhere: the one behind it is the oldest now. The lock of that end is held.
+    /// The task at the old end of the ring is elsewhere: the next one is the oldest now. The lock of this end is held.
     #[inline]
     fn pass(&self, head: u32) {
-        // In this order: a look that finds the slot empty finds the new head. The other way round, it would not look at the next slot.
+        // In this order: a look that finds the slot empty finds the new head. The other way round, it would not look at
+        // the next slot.
         self.old.0.head.store(head.wrapping_add(1), Ordering::Release);
         self.slot(head).store(ptr::null_mut(), Ordering::Release);
     }
@@ -258,7 +260,7 @@ mod tests {
         assert!((CAPACITY - LOOKS as usize..=CAPACITY).contains(&pushed), "{pushed}");
         (0..LOOKS).for_each(|_| assert!(fifo.is_long() && fifo.take_if(|_| true).is_some()));
         assert!(!fifo.is_long());
-        // Those that were moved away from the ring count as well.
+        // Tasks moved away from the ring count as well.
         let mut pushed = 0;
         while !fifo.is_long() && pushed < 5 * CAPACITY {
             fifo.push(task(pushed as u64)).unwrap();
@@ -337,15 +339,15 @@ mod loom_models {
         });
     }
 
-    /// Tasks that were there before are never overlooked, since a seat would go to sleep: of as many takes as tasks, in whichever way, none finds
-    /// nothing, whether they are in the ring or also among the older ones. Finds these mutants: a slot that is emptied before the head moves on, a
-    /// count that is written after that, and a look that reads the head once.
+    /// Earlier tasks are never overlooked, since a seat would go to sleep: of as many takes as tasks, by any method,
+    /// none finds nothing, whether the tasks are in the ring or also among the older ones. Finds these mutants: a slot
+    /// emptied before the head moves on, a count written after it, and a look that reads the head once.
     #[test]
     fn loom_a_task_that_is_there_is_found() {
         fn take(fifo: &Fifo) -> Vec<u64> {
             rest(fifo).take(1).collect()
         }
-        // With one task, the one that brings them together takes none.
+        // With one task, the call that brings them together takes none.
         fn change(fifo: &Fifo, takes: bool) -> Vec<u64> {
             fifo.change(|older| older.take_oldest_if(|_| takes)).flatten().map(number).into_iter().collect()
         }
@@ -368,7 +370,7 @@ mod loom_models {
         }
     }
 
-    /// What happened before one push comes out before its task, although threads differ.
+    /// If one push follows another on a different thread, its task comes out later.
     #[test]
     fn loom_a_later_push_of_another_thread_is_younger() {
         bounded(|| {

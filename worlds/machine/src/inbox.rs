@@ -1,18 +1,19 @@
-//! Tasks that only one seat may run.
+//! Tasks reserved for one seat.
 
 use crate::sync::{AtomicPtr, AtomicUsize, Mutex, Ordering};
 use std::collections::VecDeque;
 use std::ptr::{self, NonNull};
 use vicus_schedule::{TaskHeader, TaskRef};
 
-/// Tasks that other threads have sent to a seat.
+/// Tasks sent to a seat by other threads.
 ///
-/// Usually it is one, for a seat that waits for it. It lies beside the count, and goes from core to core with that in one cache line.
+/// Usually one task, for a seat waiting for it. It lies beside the count, and both go from core to core in one cache
+/// line.
 #[derive(Default)]
 pub(crate) struct Inbox {
-    /// The one that is taken first, or null. It is filled only while no others wait.
+    /// The first task to take, or null. It is filled only while no others wait.
     first: AtomicPtr<TaskHeader>,
-    /// How many more there are, so that the seat can look without a lock.
+    /// Number of further tasks, so that the seat can look without a lock.
     waiting: AtomicUsize,
     tasks: Mutex<VecDeque<TaskRef>>,
 }
@@ -34,7 +35,7 @@ impl Inbox {
         let is_first = self.waiting.load(Ordering::Relaxed) == 0
             && self
                 .first
-                // Release: the seat sees what was written to the task.
+                // Release: the seat sees the writes to the task.
                 .compare_exchange(ptr::null_mut(), task.as_ptr().as_ptr(), Ordering::Release, Ordering::Relaxed)
                 .is_ok();
         if !is_first {
@@ -56,14 +57,14 @@ impl Inbox {
 
     #[inline]
     fn take_first(&self) -> Option<TaskRef> {
-        // Without an exchange where there is usually nothing to take.
+        // No exchange on the usual path, with nothing to take.
         if self.first.load(Ordering::Relaxed).is_null() {
             return None;
         }
-        // Acquire: what was written to the task.
+        // Acquire: the writes to the task.
         let first = NonNull::new(self.first.swap(ptr::null_mut(), Ordering::Acquire));
         #[expect(unsafe_code, reason = "a task is a pointer in an atomic")]
-        // SAFETY: `put` has stored the pointer of a task that is in this queue, and the exchange gives it to one thread.
+        // SAFETY: `put` has stored the pointer of a task of this queue, and the exchange gives it to one thread.
         first.map(|task| unsafe { TaskRef::new(task) })
     }
 
@@ -108,7 +109,7 @@ mod loom_models {
             self.pool.ask_if_announced(0, &Barrier::new());
         }
 
-        /// Runs so many tasks that it is called for.
+        /// Runs this number of sent tasks.
         fn run(&self, count: usize) -> Vec<u64> {
             let mut ran = Vec::new();
             while ran.len() < count {
@@ -134,7 +135,8 @@ mod loom_models {
             }
         }
 
-        /// As `Worker::wait`, without its work on queues: the tasks that it was called for, and how many spawns woke it.
+        /// Like `Worker::wait`, without its work on queues. Returns the sent tasks, and the number of spawns that woke
+        /// it.
         fn wait(&self) -> (Vec<u64>, usize) {
             let (mut ran, mut woken) = (Vec::new(), 0);
             while self.open.load(Ordering::Acquire) > 0 {
@@ -154,9 +156,9 @@ mod loom_models {
         }
     }
 
-    /// A seat sleeps until it is called, by two threads: it misses no call, and runs those of one thread in their order. Finds these
-    /// mutants: a reason to wake up that does not count the first task, or not the others; a first task that goes before those that
-    /// wait already, or that is not looked for again under the lock.
+    /// A seat sleeps until two threads call it: it misses no call, and runs those of one thread in their order. Finds
+    /// these mutants: a wake-up condition that ignores the first task, or the others; a first task that goes before
+    /// waiting ones; one without the second look under the lock.
     #[test]
     fn loom_a_seat_runs_each_task_that_it_is_called_for_in_its_callers_order() {
         let mut model = loom::model::Builder::new();
@@ -179,10 +181,10 @@ mod loom_models {
         });
     }
 
-    /// A waiting seat is called twice, woken for a spawn, and its awaited task ends, in any order: it misses none of these in its
-    /// sleep, each call is run once or still in the inbox, and no wake is lost. Loom reports a thread that sleeps for ever as a
-    /// deadlock. Finds these mutants: `ask` without its lock; a put that counts before its lock, or a take that does after it; a call that looks for
-    /// sleepers before it puts.
+    /// A waiting seat is called twice, woken for a spawn, and its awaited task ends, in any order: it misses none of
+    /// these in its sleep, each call is run once or still in the inbox, and no wake is lost. Loom reports an endless
+    /// sleep as a deadlock. Finds these mutants: `ask` without its lock; a put that counts before its lock, or a take
+    /// that does after it; a call that looks for sleepers before it puts.
     #[test]
     fn loom_a_waiting_seat_runs_tasks_that_it_is_called_for() {
         // Bounded: all interleavings would take minutes.

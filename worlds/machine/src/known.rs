@@ -1,18 +1,18 @@
-//! What the kernel has said of pages, and for how long it counts.
+//! The kernel's answers about pages, and their lifetime.
 //!
 //! The kernel moves pages without notice (its NUMA balancing, another process's move_pages), and freed addresses come
 //! back with other pages. So an answer counts for a second; and one in a thousand look-ups of a range asks again,
-//! however little time has passed. The frees that are noticed ([`forget`]) end an answer at once.
+//! however little time has passed. A noticed free ([`forget`]) ends an answer at once.
 //!
-//! Each page has one word, in a table that the lower bits of its number index. A word has the rest of the number, so
-//! that two pages that share it are told apart: the later one takes it. Words are read and written without a lock, and
-//! the table is part of the program's zeroed memory. So a free inside any allocator may be noted here, and a forked
-//! child finds nothing locked.
+//! Each page has one word, in a table indexed by the lower bits of its number. A word has the rest of the number, to
+//! tell apart two pages sharing it: the later one takes it. Words are read and written without a lock, and the table is
+//! part of the program's zeroed memory. So a free inside any allocator may be noted here, and a forked child finds
+//! nothing locked.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use vicus_topology::NodeId;
 
-/// How many pages the table has words for: 4 GB of usual ones. Pages that were never asked about take no memory here.
+/// Number of words in the table: 4 GB of usual pages. Words never used take no memory.
 const PAGES: usize = 1 << 20;
 
 /// How often a range is looked up until the kernel is asked again.
@@ -21,7 +21,7 @@ const LOOKS: u64 = 1000;
 /// A tick of the clock, in milliseconds.
 const TICK_MS: u64 = 250;
 
-/// For how many ticks an answer counts: together with the one that has begun, at most a second.
+/// For how many ticks an answer counts: together with the current one, at most a second.
 const TICKS: u64 = 4;
 
 /// The parts of a word, from its lowest bits on. A word of 0 says nothing: nodes are counted from 1.
@@ -36,15 +36,14 @@ const _: () = assert!(LOOKS < 1 << COUNT_BITS);
 
 static WORDS: [AtomicU64; PAGES] = [const { AtomicU64::new(0) }; PAGES];
 
-/// How often something was forgotten. An answer that was asked for before is not kept: it may be about pages that are
-/// gone.
+/// Number of forgets. An answer to an earlier question is not kept: it may be about pages gone since.
 static FORGOTTEN: AtomicU64 = AtomicU64::new(0);
 
 const fn mask(bits: u32) -> u64 {
     (1 << bits) - 1
 }
 
-/// The word of a page, and what its tag is.
+/// The word of a page, and its tag.
 fn word(page: usize) -> (&'static AtomicU64, u64) {
     let above = page / PAGES;
     // Mixed, so that arrays at a distance of the table's size do not all share their words.
@@ -56,7 +55,7 @@ fn word(page: usize) -> (&'static AtomicU64, u64) {
 pub(crate) fn now() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     #[expect(unsafe_code, reason = "reads a clock that std does not have")]
-    // SAFETY: the kernel, or the page that it shares with the process, writes the value.
+    // SAFETY: the kernel, or its page shared with the process, writes the value.
     unsafe {
         libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time);
     }
@@ -73,7 +72,8 @@ pub(crate) fn node(page: usize, now: u64) -> Option<NodeId> {
     (word & mask(NODE_BITS)).checked_sub(1).filter(|_| counts).map(|node| NodeId::new(node as usize))
 }
 
-/// Counts a look-up of a range that begins with this page. Whether it is to ask the kernel, whatever is known.
+/// Counts a look-up of a range beginning with this page. Returns whether it must ask the kernel, regardless of kept
+/// answers.
 pub(crate) fn look(page: usize) -> bool {
     let (word, tag) = word(page);
     let before = word.load(Ordering::Relaxed);
@@ -82,8 +82,8 @@ pub(crate) fn look(page: usize) -> bool {
     }
     let is_due = (before >> COUNT) & mask(COUNT_BITS) >= LOOKS - 1;
     if !is_due {
-        // Of two threads that look at once, one may be left out; and none overwrites what was forgotten or asked
-        // meanwhile.
+        // If two threads look at once, one count may be lost; but a forget or a new answer in between is never
+        // overwritten.
         let _ = word.compare_exchange_weak(before, before + (1 << COUNT), Ordering::Relaxed, Ordering::Relaxed);
     }
     is_due
@@ -94,7 +94,7 @@ pub(crate) fn forgotten() -> u64 {
     FORGOTTEN.load(Ordering::Acquire)
 }
 
-/// Keeps an answer that the kernel has given after [`forgotten`] was this number.
+/// Keeps an answer from the kernel, asked when [`forgotten`] was this number.
 pub(crate) fn keep(page: usize, node: Option<NodeId>, now: u64, before: u64) {
     let (word, tag) = word(page);
     let node = node.map_or(0, |node| node.index() as u64 + 1);
@@ -119,7 +119,7 @@ pub(crate) fn forget(pages: std::ops::Range<usize>) {
     for page in pages {
         let (word, tag) = word(page);
         let before = word.load(Ordering::Relaxed);
-        // A word that is 0 is left alone: to write it would take memory for it.
+        // A zero word is left alone: a write would take memory for it.
         if before != 0 && before >> TAG == tag {
             word.store(0, Ordering::Relaxed);
         }
@@ -130,7 +130,7 @@ pub(crate) fn forget(pages: std::ops::Range<usize>) {
 mod tests {
     use super::*;
 
-    /// Pages that no other test asks about.
+    /// Pages for this test alone.
     const FIRST: usize = 0xabcd << 20;
 
     /// One test at a time: each forgets something.
@@ -177,12 +177,12 @@ mod tests {
         forget(FIRST + 12..FIRST + 15);
         let known: Vec<bool> = (10..20).map(|page| node(FIRST + page, 5).is_some()).collect();
         assert_eq!(known, [true, true, false, false, false, true, true, true, true, true]);
-        // What was asked for before is too late.
+        // An answer to an earlier question is too late.
         let before = forgotten();
         forget(FIRST + 16..FIRST + 17);
         keep(FIRST + 16, Some(NodeId::new(0)), 5, before);
         assert_eq!(node(FIRST + 16, 5), None);
-        // A page that has gone.
+        // A page without a node any more.
         keep(FIRST + 17, None, 5, forgotten());
         assert_eq!(node(FIRST + 17, 5), None);
         // Another page of the same word is told apart.

@@ -1,7 +1,7 @@
-//! The message of a command that runs out of memory even for small blocks.
+//! The message of a command that has no memory left even for small blocks.
 //!
-//! Rust ends a process by SIGABRT when an allocation that can't return an error is refused. Large blocks are asked for in a way
-//! that can be refused ([`vicus_flow::Grow`]); a name or a list of three is not.
+//! Rust ends a process by SIGABRT when an allocation without an error path is refused. Requests for large blocks have
+//! such a path ([`vicus_flow::Grow`]); those for a name or a list of three have none.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -9,10 +9,10 @@ use std::io::Write;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-/// The system's allocator, for a program whose user reads its errors: if it can't get a block that the program can't do without,
-/// the process prints that on standard error and ends with status 1. Blocks asked for by [`refusable`](vicus_flow::refusable) are
-/// refused as by any allocator, once a runtime was started or [`LastWords::reserve`] called. The program's function may name
-/// other blocks that it can do without.
+/// The system's allocator, for a program with a user who reads its errors: if an indispensable block is refused, the
+/// process prints this on standard error and ends with status 1. Blocks asked for by
+/// [`refusable`](vicus_flow::refusable) are refused as by any allocator, once a runtime was started or
+/// [`LastWords::reserve`] called. The program's function may name other dispensable blocks.
 ///
 /// ```
 /// use vicus_machine::{Allocator, LastWords};
@@ -25,9 +25,9 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 /// ```
 #[derive(Debug)]
 pub struct LastWords {
-    /// The beginning of the message, for a block that the thread did not ask for by `refusable`; `None` if it may be refused.
+    /// The beginning of the message, for a block asked for outside of `refusable`; `None` if it may be refused.
     begin: fn(usize) -> Option<&'static str>,
-    /// Addresses that are given back when a block is first refused; null if there are none.
+    /// Addresses to give back at the first refused block; null if there are none.
     reserve: AtomicPtr<u8>,
 }
 
@@ -35,15 +35,14 @@ pub struct LastWords {
 const RESERVE: usize = 4 << 20;
 
 impl LastWords {
-    /// `begin` gets the number of bytes that could not be had, and gives the beginning of the message: the program's name and its
-    /// present task. If it gives `None`, the block is refused as by any allocator. It must not allocate.
+    /// `begin` gets the number of refused bytes, and returns the beginning of the message: the program's name and its
+    /// present task. If it returns `None`, the block is refused as by any allocator. It must not allocate.
     pub const fn new(begin: fn(usize) -> Option<&'static str>) -> LastWords {
         LastWords { begin, reserve: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// Reserves 4 MiB of addresses, if there are none. When a block that the program can't do without is refused, they are given
-    /// back and the block is tried once more before the process ends; requests of other threads that may be refused are refused
-    /// meanwhile.
+    /// Reserves 4 MiB of addresses, if there are none. When an indispensable block is refused, they are given back and
+    /// the block is tried once more before the process ends; refusable requests of other threads are refused meanwhile.
     pub fn reserve(&self) {
         count_refusable_calls();
         if !self.reserve.load(Ordering::Acquire).is_null() {
@@ -90,7 +89,7 @@ impl LastWords {
         let _ = writeln!(rest, "{begin}: {bytes} bytes of memory can't be had");
         let length = 256 - rest.len();
         #[expect(unsafe_code, reason = "ends the process without running what might allocate")]
-        // SAFETY: the text has that length; ending a process touches no memory of ours.
+        // SAFETY: the text has this length; ending a process touches no memory of ours.
         unsafe {
             libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), length);
             libc::_exit(1)
@@ -121,8 +120,8 @@ fn give_back(reserve: *mut u8) -> bool {
 }
 
 #[expect(unsafe_code, reason = "an allocator")]
-// SAFETY: all blocks are the system allocator's, which keeps the contract; a block that it refuses is refused, or the process
-// ends.
+// SAFETY: all blocks are the system allocator's, which keeps the contract; if it refuses a block, the block is refused,
+// or the process ends.
 unsafe impl GlobalAlloc for LastWords {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -155,8 +154,8 @@ mod tests {
     use std::sync::Barrier;
     use vicus_flow::refusable;
 
-    /// What happened: it was not known which thread had asked, only that one had: a block that another thread could not do
-    /// without was refused, and a small one was not refused though its box had asked so.
+    /// What happened: the process knew of a refusable request, but not its thread. A block indispensable to another
+    /// thread was refused, and a small one was not refused though its box had asked so.
     #[test]
     fn a_block_may_be_refused_by_the_state_of_its_own_thread() {
         count_refusable_calls();
@@ -178,8 +177,8 @@ mod tests {
         assert!(refusable(|| words.given(8, ptr::null_mut)).is_null());
     }
 
-    /// What happened: a call that ended in a panic, in `try_reserve`'s hash for example, stayed counted: from then on the process
-    /// took every block for one that may be refused, and ended by a signal instead of with a message.
+    /// What happened: a call ended by a panic, in `try_reserve`'s hash for example, stayed counted: from then on the
+    /// process took every block for a refusable one, and ended by a signal instead of with a message.
     #[test]
     fn a_question_that_panics_is_over() {
         count_refusable_calls();

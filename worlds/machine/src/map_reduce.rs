@@ -8,8 +8,9 @@
 //! ```
 //!
 //! Dean, Ghemawat, "MapReduce: Simplified Data Processing on Large Clusters", OSDI 2004. Wheeler et al. (see
-//! [`DistQueue`]), §6, propose distributed queues instead of a master: a key's hash says its partition, a partition has a place, and pairs
-//! travel to the queue of that place. Seats that map also take batches of their own place, so that both stages overlap.
+//! [`DistQueue`]), §6, propose distributed queues instead of a master: a key's hash selects its partition, a partition
+//! has a place, and pairs travel to the queue of this place. Mapping seats also take batches of their own place, so
+//! that both stages overlap.
 
 mod partition;
 mod stored;
@@ -43,7 +44,7 @@ const BATCH_BYTES: usize = 16 << 10;
 /// So many results are handed on at once: all partitions have one list.
 const RESULTS: usize = 256;
 
-/// The least that pairs may take before they are written to files.
+/// Least memory for pairs before they are written to files.
 const LEAST_MEMORY: usize = 64 << 10;
 
 /// A computation by two functions: one makes pairs of a key and a value from each element, the other one makes a result of all values of a key.
@@ -76,15 +77,15 @@ impl<'a> MapReduce<'a> {
         MapReduce { runtime, memory: None, scratch: None, partitions: None }
     }
 
-    /// How many bytes the pairs may take in memory, at least 64 KiB; what is more is written to temporary files. By default a quarter of the memory
-    /// that is free.
+    /// Sets the memory for pairs in bytes, at least 64 KiB; pairs beyond it go to temporary files. By default a quarter
+    /// of the free memory.
     pub fn memory(mut self, bytes: usize) -> Self {
         self.memory = Some(bytes);
         self
     }
 
-    /// The folder where temporary files are made. They have no names, so nothing is left there whatever happens. Without it, pairs that need more
-    /// memory than they may have are an error.
+    /// Sets the folder of temporary files. They have no names, so nothing is left there in any case. Without it, pairs
+    /// beyond the memory limit are an error.
     ///
     /// # Errors
     /// It can't be opened.
@@ -92,13 +93,13 @@ impl<'a> MapReduce<'a> {
         Ok(self.scratch(Scratch::new(Arc::new(SystemDirectory::open(folder)?))))
     }
 
-    /// The same, where other files are made as well.
+    /// Like [`MapReduce::files_in`], sharing the folder of other temporary files.
     pub fn scratch(mut self, scratch: Arc<Scratch>) -> Self {
         self.scratch = Some(scratch);
         self
     }
 
-    /// Into how many partitions keys are dealt, at least 1; by default eight for each core group on which there are threads.
+    /// Sets the number of partitions of the keys, at least 1; by default eight for each core group with threads.
     pub fn partitions(mut self, partitions: usize) -> Self {
         self.partitions = Some(partitions);
         self
@@ -123,7 +124,8 @@ impl<'a> MapReduce<'a> {
         self.collected(&next, &map, &reduce, None)
     }
 
-    /// As [`MapReduce::run`], for values of which two of one key can be made one, in any order: fewer of them are sent, kept and written.
+    /// Like [`MapReduce::run`], for values that can be combined in any order, two of one key into one: fewer of them
+    /// are sent, kept and written.
     ///
     /// ```
     /// use vicus_machine::{Runtime, map_reduce::MapReduce};
@@ -152,9 +154,10 @@ impl<'a> MapReduce<'a> {
         self.collected(&next, &map, &reduce, Some(&combine))
     }
 
-    /// As [`MapReduce::run`], from one distributed queue to another: elements are mapped near where they lie, if seats there have time, and
-    /// results are put where they were made. Ends when the input is closed and empty; the output stays open. Threads of the runtime wait for the input
-    /// meanwhile, so it must not be filled by tasks of this runtime that have not begun.
+    /// Like [`MapReduce::run`], from one distributed queue to another: elements are mapped near their place, if seats
+    /// there have time, and results are put near their reducer. Ends when the input is closed and empty; the output
+    /// stays open. Threads of the runtime wait for the input meanwhile, so it must not be filled by tasks of this
+    /// runtime that have not begun.
     ///
     /// ```
     /// use vicus_machine::{Runtime, map_reduce::MapReduce};
@@ -186,8 +189,8 @@ impl<'a> MapReduce<'a> {
         self.run_from_queue(input, map, None, reduce, |place, key, result| output.push(place, (key, result)).is_ok())
     }
 
-    /// As [`MapReduce::run_queues`], and each result goes to a function, with the place where it was made: several
-    /// threads call it at once. It says whether it takes more results. With `combine`, two values of a key may be
+    /// Like [`MapReduce::run_queues`], with a function for the results, called with the place of their origin: several
+    /// threads call it at once. It returns whether it takes more results. With `combine`, two values of a key may be
     /// made one on their way, as with [`MapReduce::run_combined`].
     ///
     /// ```
@@ -232,7 +235,7 @@ impl<'a> MapReduce<'a> {
         let next = |place: Place, mapper: &Mapper<'_>| match input.try_pop(place) {
             Ok(element) => Some(element),
             Err(TryPopError::Closed) => None,
-            // What is pushed next wakes this thread, and so does the end of the job.
+            // The next push wakes this thread, and so does the end of the job.
             Err(TryPopError::Empty) => crate::block_on(mapper.unless_over(input.pop(place)))?.ok(),
         };
         let put = |_, place, results: Vec<(K, R)>| {
@@ -282,7 +285,7 @@ impl<'a> MapReduce<'a> {
                     scope.spawn_at(place, move |_| job.map(place, &mapper, next, map));
                 }
             });
-            // Some that were sent by the last mappers.
+            // Batches sent by the last mappers.
             while job.take(job.places[0]) {}
             scope(|scope| {
                 for (number, partition) in job.partitions.iter().enumerate() {
@@ -349,7 +352,7 @@ impl From<FileError> for MapReduceError {
     }
 }
 
-/// What may be a key: the hash says its partition, the order which values stand together there.
+/// A key: the hash selects its partition, the order groups its values there.
 pub trait Key: Hash + Ord + Stored + Send {}
 
 impl<K: Hash + Ord + Stored + Send> Key for K {}
@@ -375,10 +378,10 @@ impl<K, V> Batch<K, V> {
 
 struct Job<'a, K, V> {
     queue: DistQueue<Batch<K, V>>,
-    /// Where there are seats.
+    /// The places with seats.
     places: Vec<Place>,
     partitions: Vec<Mutex<Partition<K, V>>>,
-    /// What the pairs in batches and partitions take.
+    /// The memory of pairs in batches and partitions.
     bytes: AtomicUsize,
     most: usize,
     scratch: Option<Arc<Scratch>>,
@@ -463,7 +466,7 @@ impl<'a, K: Key, V: Stored + Send> Job<'a, K, V> {
         }
     }
 
-    /// Writes the pairs of the partition that has most to a file. `false` if none has any.
+    /// Writes the pairs of the largest partition to a file. `false` if all are empty.
     fn spill_largest(&self) -> bool {
         let sizes =
             self.partitions.iter().map(|partition| partition.try_lock().map_or(0, |partition| partition.bytes()));
@@ -513,7 +516,7 @@ impl<'a, K: Key, V: Stored + Send> Job<'a, K, V> {
             let Some((key, first)) = sorted.next()? else { break };
             let mut values = Values { key: &key, first: Some(first), sorted: &mut sorted, error: None };
             let result = reduce(&key, &mut values);
-            // Those that `reduce` has left.
+            // The values left by `reduce`.
             values.by_ref().for_each(drop);
             if let Some(error) = values.error {
                 return Err(error.into());
@@ -530,7 +533,7 @@ impl<'a, K: Key, V: Stored + Send> Job<'a, K, V> {
 /// Gives the next element at a place; `None` if there is none any more.
 type Next<'a, I> = dyn Fn(Place, &Mapper<'_>) -> Option<I> + Sync + 'a;
 
-/// Whether a job is over before its end, and whom to tell.
+/// Whether a job is over before its end, and the tasks to tell.
 struct Over {
     is_over: AtomicBool,
     /// By number of the mapper.
@@ -549,21 +552,21 @@ impl Over {
     fn end(&self) {
         self.is_over.store(true, Ordering::SeqCst);
         for waiting in &self.waiting {
-            // One that is put there after this is put before its mapper looks again.
+            // A waker put there after this is put before its mapper looks again.
             let waker = waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
             waker.into_iter().for_each(Waker::wake);
         }
     }
 }
 
-/// One that maps.
+/// A mapper.
 struct Mapper<'a> {
     over: &'a Over,
     number: usize,
 }
 
 impl Mapper<'_> {
-    /// What a future gives; `None` if the job is over before.
+    /// A future's output; `None` if the job is over before.
     async fn unless_over<F: Future>(&self, future: F) -> Option<F::Output> {
         let mut future = pin!(future);
         poll_fn(|context| {
@@ -596,7 +599,7 @@ fn free_bytes(topology: &Topology) -> usize {
     free.reduce(|sum, bytes| sum + bytes).map_or(1 << 30, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
-/// Takes the pairs that are made of elements.
+/// Takes the pairs made of elements.
 pub struct Emitter<'a, K, V> {
     batches: Vec<Batch<K, V>>,
     combine: Option<&'a Combine<'a, V>>,
@@ -643,7 +646,7 @@ impl<K, V> fmt::Debug for Emitter<'_, K, V> {
     }
 }
 
-/// What a pair takes in memory.
+/// A pair's bytes in memory.
 fn bytes_of<K: Stored, V: Stored>(key: &K, value: &V) -> usize {
     size_of::<(K, V)>() + key.heap_bytes() + value.heap_bytes()
 }
@@ -683,7 +686,7 @@ impl<K, V> fmt::Debug for Values<'_, K, V> {
     }
 }
 
-/// A run that does not read as it was written: only an implementation of [`Stored`] can be wrong, since checksums are compared.
+/// A run that reads back different: only an implementation of [`Stored`] can be wrong, since checksums are compared.
 fn senseless() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "an implementation of `Stored` does not load what it has stored")
 }

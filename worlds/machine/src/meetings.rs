@@ -1,10 +1,11 @@
-//! Regions that may be cancelled: what a team's members know of each other when some of them leave a region before others do.
+//! Regions with cancellation: knowledge shared by a team's members when some of them leave a region before others do.
 
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 
-/// For members of a team that run a region together, meet within it (at barriers) and at its end, and may cancel it. A member that learns of the
-/// cancellation goes to the end, while others are at a meeting within; they wait for each other all the same, since a gathering does not know which
-/// is which. So each member that is within says so, and those that are at the end meet once more.
+/// For members of a team that run a region together, meet within it (at barriers) and at its end, and may cancel it. A
+/// member that learns of the cancellation goes to the end, while others are at a meeting within; they wait for each
+/// other all the same, since a gathering does not tell the two apart. So each member within says so, and the members at
+/// the end meet once more.
 ///
 /// Each member counts its gatherings, and all have the same count: a gathering has a number.
 ///
@@ -21,8 +22,8 @@ use crate::sync::{AtomicBool, AtomicU64, Ordering};
 #[derive(Debug)]
 pub struct Meetings {
     is_cancelled: AtomicBool,
-    /// The numbers of the last gatherings that a member was within the region for, each at its number modulo their count: a slow member still
-    /// looks at one of them while others have come to the next one.
+    /// The numbers of the last gatherings with a member within the region, each at its number modulo their count: a
+    /// slow member still looks at one of them while others have come to the next one.
     within: [AtomicU64; 4],
 }
 
@@ -45,11 +46,11 @@ impl Meetings {
 
     /// Cancels the region. The member goes to its end.
     pub fn cancel(&self) {
-        // Relaxed: members that have to know ask after a gathering.
+        // Relaxed: members in need of the flag ask after a gathering.
         self.is_cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the region was cancelled. Whoever has gathered with a member that had cancelled it is told so.
+    /// Whether the region was cancelled. Members see a cancellation after a gathering with the cancelling member.
     #[inline]
     pub fn is_cancelled(&self) -> bool {
         self.is_cancelled.load(Ordering::Relaxed)
@@ -58,7 +59,7 @@ impl Meetings {
     /// The member is about to gather for this time, and is not at the region's end.
     #[inline]
     pub fn come_within(&self, time: u64) {
-        // Relaxed: the gathering orders it before the look of those who are at the end.
+        // Relaxed: the gathering orders it before the look of the members at the end.
         self.within[time as usize % self.within.len()].store(time, Ordering::Relaxed);
     }
 
@@ -75,11 +76,11 @@ mod loom_models {
     use loom::sync::{Arc, Condvar, Mutex};
     use loom::thread;
 
-    /// A mistake that the model must find.
+    /// A mistake to be found by the model.
     #[derive(Clone, Copy, PartialEq)]
     enum Mistake {
         None,
-        /// A member does not say that it is within.
+        /// A member within does not say so.
         Silent,
         /// A member at the end does not look whether others are within.
         Careless,

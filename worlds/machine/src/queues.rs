@@ -1,8 +1,9 @@
 //! The plan's queues, shared by threads.
 //!
-//! The plan never names an implementation. A queue that only one seat pushes to and pops from, at the same end, and that others
-//! rob one task at a time at the other end, is a split deque; one from which all take the oldest has a lock for each end; every other
-//! queue is the sequential one behind a lock, with its length beside it. A look into an empty queue takes no lock.
+//! The plan never names an implementation. There are three. A queue pushed and popped by one seat only, at the same
+//! end, and robbed by others one task at a time at the other end, is a split deque. A queue with only takes of the
+//! oldest task has a lock for each end. Every other queue is the sequential one behind a lock, with its length beside
+//! it. A look into an empty queue takes no lock.
 //!
 //! If the plan has tokens, a task is taken out of its queue, under the queue's lock, together with a token. A push adds its token
 //! after its task; so there are never more tokens than tasks, and a holder of a token finds a task.
@@ -92,7 +93,8 @@ impl SharedQueues {
         }
     }
 
-    /// Whether a seat used a queue a moment ago in which seats wait for one another. One with a lock for each end is none of these.
+    /// Whether a seat just used this queue, if it is one where seats wait for one another. A queue with a lock for each
+    /// end never counts.
     #[inline]
     pub(crate) fn is_in_use(&self, queue: QueueId) -> bool {
         match &self.queues[queue.index()].0 {
@@ -109,7 +111,7 @@ impl SharedQueues {
         f()
     }
 
-    /// The oldest task of a queue that is not lock-free, if it is wanted. The plan has no tokens.
+    /// The oldest task of a locked queue, if it is wanted. The plan has no tokens.
     #[inline]
     pub(crate) fn take_oldest_if(&self, queue: QueueId, wanted: impl FnOnce(&TaskRef) -> bool) -> Option<TaskRef> {
         debug_assert!(self.tokens.is_none(), "a token goes with each task");
@@ -119,7 +121,7 @@ impl SharedQueues {
         }
     }
 
-    /// Whether a queue that is not lock-free was empty at a moment since this was called.
+    /// Whether a locked queue was empty at a moment since this was called.
     #[inline]
     pub(crate) fn looks_empty(&self, queue: QueueId) -> bool {
         match &self.queues[queue.index()].0 {
@@ -128,23 +130,23 @@ impl SharedQueues {
         }
     }
 
-    /// Whether a queue that is not lock-free is so long that a thread which would be put there had better begin at once: see `LONG` of `threads`.
+    /// Whether a locked queue is so long that a new thread had better begin at once: see `LONG` of `threads`.
     #[inline]
     pub(crate) fn is_long(&self, queue: QueueId, tasks: usize) -> bool {
         match &self.queues[queue.index()].0 {
-            // Its length would be a look at lines that other seats write.
+            // Reading its length would touch lines written by other seats.
             SharedQueue::Fifo(fifo) => fifo.is_long(),
             _ => self.len(queue) >= tasks,
         }
     }
 
-    /// Whether there are more tokens than their pool holds: the seat that has just pushed then takes a task itself.
+    /// Whether there are more tokens than their pool holds: the seat with the last push then takes a task itself.
     #[inline]
     pub(crate) fn is_overfull(&self) -> bool {
         self.tokens.as_ref().is_some_and(|tokens| tokens.count.0.load(Ordering::Relaxed) > tokens.capacity)
     }
 
-    /// Takes a token, if there is one or the plan has none. The caller then takes a task that it sees under the queue's lock.
+    /// Takes a token, if there is one or the plan has none. The caller then takes a task under the queue's lock.
     #[inline]
     fn take_token(&self) -> bool {
         self.tokens.as_ref().is_none_or(|tokens| {
@@ -161,7 +163,7 @@ impl SharedQueues {
         }
     }
 
-    /// Takes every task for which `is_unwanted` says so out of the locked queues, and hands them to `dropped`.
+    /// Takes every task selected by `is_unwanted` out of the locked queues, and hands them to `dropped`.
     pub(crate) fn sweep_locked(
         &self,
         request: RequestId,
@@ -169,7 +171,7 @@ impl SharedQueues {
         mut dropped: impl FnMut(TaskRef),
     ) {
         for queue in 0..self.queues.len() {
-            // A task whose token another thread holds is left for that thread.
+            // A task whose token another thread holds is left for this thread.
             let goes = |task: &TaskRef| is_unwanted(task) && self.take_token();
             self.locked(QueueId::new(queue), |tasks| tasks.sweep(request, goes, &mut dropped));
         }
@@ -182,7 +184,7 @@ impl SharedQueues {
         self.locked(queue, |tasks| tasks.remove(request, End::Youngest, goes)).flatten().is_some()
     }
 
-    /// Calls `change` on a queue that is not empty, and not lock-free.
+    /// Calls `change` on a locked queue with tasks.
     #[inline]
     fn locked<R>(&self, queue: QueueId, change: impl FnOnce(&mut Queue<TaskRef>) -> R) -> Option<R> {
         let (queue, len) = match &self.queues[queue.index()].0 {
@@ -207,7 +209,7 @@ impl SharedQueues {
         }
     }
 
-    /// A seat's own lock-free queues: those that the strategy gives it.
+    /// A seat's own lock-free queues, as given by the strategy.
     pub(crate) fn own(&self, seat: SeatId) -> impl Iterator<Item = &Deque> {
         self.queues.iter().filter_map(move |queue| match &queue.0 {
             SharedQueue::Own { owner, deque } if *owner == seat => Some(&**deque),
@@ -222,11 +224,11 @@ pub(crate) struct Reach<'a> {
     pub(crate) seat: SeatId,
     /// The seat's own lock-free queue, if the plan gives it one.
     pub(crate) own: Option<&'a Deque>,
-    /// For a seat's last look before it sleeps: it also finds tasks that other seats have not made public.
+    /// For a seat's last look before it sleeps: it also finds other seats' private tasks.
     pub(crate) last: Option<&'a Barrier>,
-    /// For a seat that may only begin tasks below this context: those of a tied task that waits ([`Context::is_below`]).
+    /// For a seat that may only begin tasks below this context, the waiting tied task's ([`Context::is_below`]).
     pub(crate) below: Option<&'a Context>,
-    /// A task that was taken out of another seat's queue, and that the seat may not begin. The caller puts it into an entry queue.
+    /// A task taken out of another seat's queue without the right to begin it. The caller puts it into an entry queue.
     pub(crate) refused: Option<TaskRef>,
 }
 
@@ -243,7 +245,7 @@ impl Reach<'_> {
     }
 }
 
-/// Whether a task descends from the one that owns this context.
+/// Whether a task descends from the owner of this context.
 #[cold]
 fn is_below(task: &TaskRef, context: &Context) -> bool {
     #[expect(unsafe_code, reason = "follows a pointer")]
@@ -276,7 +278,7 @@ impl Queues for Reach<'_> {
                 self.refused = Some(task);
                 None
             }
-            // `take_of` finds them, which looks at each.
+            // `take_of` finds them, by a look at each.
             SharedQueue::Fifo(_) | SharedQueue::Locked { .. } if self.below.is_some() => None,
             SharedQueue::Fifo(fifo) if longer_than > 0 && fifo.len() <= longer_than as usize => None,
             SharedQueue::Fifo(fifo) => {
@@ -298,7 +300,7 @@ impl Queues for Reach<'_> {
                 for (_, task) in rest {
                     let to = rest_to.expect("a probe that takes several says where the rest goes");
                     if let Err(task) = self.queues.push(to, task) {
-                        // A ring may be smaller than the batch: tasks that it refuses go back.
+                        // A ring may be smaller than the batch: refused tasks go back.
                         self.queues
                             .push(queue, task)
                             .expect("a queue from which several tasks are taken has no capacity");
@@ -323,7 +325,7 @@ impl QueuesByRequest for Reach<'_> {
     fn take_of(&mut self, request: RequestId, queue: QueueId, take: Take, longer_than: u32) -> Option<TaskRef> {
         let queues = self.queues;
         let take = |tasks: &mut Queue<TaskRef>| {
-            // A token is only taken for a task that is there.
+            // A token is only taken together with a task.
             let is_long = tasks.len() > longer_than as usize;
             let wanted = |task: &TaskRef| self.may_begin(task) && queues.take_token();
             is_long.then(|| tasks.remove(request, take.end(), wanted)).flatten()

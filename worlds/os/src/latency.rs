@@ -1,4 +1,4 @@
-//! How long a core group waits for a cache line that another one has: measured once for a machine, and later read from a file.
+//! Latency of a cache line between core groups: measured once for a machine, and later read from a file.
 //!
 //! Muddukrishna et al., 2015, §4.2: "home cache access latencies are calculated by benchmarking the interconnection during
 //! runtime system initialization. The scheduler avoids recalculation by saving latencies across runs." Two pinned threads
@@ -24,7 +24,7 @@ pub enum LatencyFile {
 /// With more core groups than this it would take seconds, and they are single cores.
 const MOST_GROUPS: usize = 64;
 
-/// The latencies of this machine; `None` where there is nothing to tell apart, or nothing could be measured.
+/// The latencies of this machine; `None` if there is nothing to tell apart, or nothing could be measured.
 pub fn of_this_machine(
     topology: &Topology,
     kept: Option<&LatencyFile>,
@@ -96,8 +96,8 @@ fn is_plausible(latencies: &[Vec<u32>]) -> bool {
     latencies.iter().enumerate().all(is_least)
 }
 
-/// Identifies a machine in a file: the hash FNV-1a of its description without the name, and without what changes from one start of the
-/// system or of a container to the next: how many bytes a node has, and the quota.
+/// Identifies a machine in a file: the hash FNV-1a of its description, without the name and without values that change
+/// between starts of the system or of a container: the bytes of each node, and the quota.
 pub fn key(topology: &Topology) -> String {
     let mut nameless = Topology { name: String::new(), cpu_quota_millis: None, ..topology.clone() };
     nameless.nodes.iter_mut().for_each(|node| node.bytes = node.bytes.min(1));
@@ -133,7 +133,8 @@ fn write(topology: &Topology, file: &Path, measured: &[Vec<u32>]) -> std::io::Re
     replace(file, &format!("{json}\n"))
 }
 
-/// Writes a file that another process may read meanwhile: it sees the old one or the new one. What is no plain file is written to.
+/// Writes a file in the presence of readers in other processes: they see the old content or the new one. A special file
+/// is written in place.
 pub fn replace(file: &Path, text: &str) -> std::io::Result<()> {
     let Some((file, half)) = beside(file) else { return std::fs::write(file, text) };
     let written = std::fs::write(&half, text).and_then(|()| std::fs::rename(&half, file));
@@ -143,10 +144,11 @@ pub fn replace(file: &Path, text: &str) -> std::io::Result<()> {
     written
 }
 
-/// The file that a name stands for, and the one beside it that takes its place when it is complete; `None` if it is no plain file.
+/// The file behind a name, and the one beside it that takes its place when it is complete; `None` if it is no plain
+/// file.
 pub fn beside(file: &Path) -> Option<(PathBuf, PathBuf)> {
     let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
-    // A link that is left leads nowhere yet.
+    // A remaining link leads nowhere yet.
     if file.is_symlink() || file.exists() && !file.is_file() {
         return None;
     }
@@ -155,7 +157,7 @@ pub fn beside(file: &Path) -> Option<(PathBuf, PathBuf)> {
     Some((file, half.into()))
 }
 
-/// By core group and core group, in nanoseconds. A way to a group that may not be used is as long as the longest other.
+/// By core group and core group, in nanoseconds. A way to a group without usable PUs counts as the longest other one.
 fn measure(topology: &Topology) -> Result<Vec<Vec<u32>>, String> {
     let (groups, until) = (&topology.core_groups, Instant::now() + LONGEST);
     let mut ways = vec![vec![None; groups.len()]; groups.len()];
@@ -183,7 +185,7 @@ fn ends(topology: &Topology, from: &CoreGroup, to: &CoreGroup) -> Option<(u32, u
     Some((first.os_index, other.os_index))
 }
 
-/// A cache line, and the one that is fetched with it.
+/// A cache line, and its neighbour fetched with it.
 #[repr(align(128))]
 struct Line(AtomicU64);
 
@@ -196,7 +198,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// How long a runtime's start may take for this.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// Half of the median time that a line takes to another CPU and back, in nanoseconds.
+/// Half of the median time of a line's trip to another CPU and back, in nanoseconds.
 fn one_way(from: u32, to: u32) -> Result<u32, String> {
     if from == to {
         return std::thread::scope(|scope| scope.spawn(|| pinned(from, own_line)).join().expect("it does not panic"));
@@ -249,7 +251,7 @@ fn one_way(from: u32, to: u32) -> Result<u32, String> {
     })
 }
 
-/// For a group of one PU: a line that its own cache has.
+/// For a group of one PU: a line in its own cache.
 fn own_line() -> u32 {
     let line = Line(AtomicU64::new(0));
     let mut samples = [(); SAMPLES].map(|()| {
@@ -269,7 +271,7 @@ fn nanoseconds(samples: &mut [Duration], ways: u64) -> u32 {
     u32::try_from(each).unwrap_or(u32::MAX).max(1)
 }
 
-/// Runs something on a CPU, on which the calling thread stays.
+/// Runs something on a CPU; the calling thread stays there.
 fn pinned<R>(cpu: u32, run: impl FnOnce() -> R) -> Result<R, String> {
     let done = pin::pin(std::iter::once(cpu)).map(|()| run());
     done.map_err(|error| format!("no thread can be pinned to CPU {cpu}: {error}"))
@@ -280,7 +282,7 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// A folder that is gone at the end.
+    /// A folder, removed at the end.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -297,7 +299,8 @@ mod tests {
         }
     }
 
-    /// Reads the file, or measures, which gives `gives`. Returns a latency, how often it measured, and the warnings.
+    /// Reads the file, or measures; a measurement gives `gives`. Returns a latency, the number of measurements, and the
+    /// warnings.
     fn ask(topology: &Topology, file: &Path, gives: Result<u32, &str>) -> (Option<u32>, u32, Vec<String>) {
         let (times, mut warnings) = (Cell::new(0), Vec::new());
         let groups = topology.core_groups.len();
@@ -335,8 +338,8 @@ mod tests {
         assert_eq!(left.len(), 1, "nothing half written is left");
     }
 
-    /// What happened: in an emulated machine of two nodes, a group's own lines were measured to take longest, and tasks were dealt to the node where their data
-    /// were not.
+    /// What happened: in an emulated machine of two nodes, a group's own lines were measured to take longest, and tasks
+    /// were dealt to the node without their data.
     #[test]
     fn latencies_by_which_a_groups_own_lines_are_far_are_not_used() {
         let folder = Folder::new("noise");

@@ -1,5 +1,5 @@
-//! What past runs of a program have taught: the strategy and the distribution that suit it on a machine, and what
-//! suits its types of tasks and its blocks of memory otherwise, kept in a file.
+//! Lessons from past runs of a program, kept in a file: the best strategy and distribution on a machine, and exceptions
+//! for its types of tasks and its blocks of memory.
 
 use crate::latency::key;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use vicus_topology::Topology;
 /// programs leave them out.
 const VERSION: u64 = 1;
 
-/// What was learned about a program on a machine. `vicus learn` finds it out from traces.
+/// Lessons about a program on a machine. `vicus learn` finds them in traces.
 ///
 /// ```
 /// use vicus_os::{Learned, Treatment};
@@ -37,34 +37,34 @@ const VERSION: u64 = 1;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Learned {
-    /// The strategy that suits it.
+    /// The best strategy for it.
     pub setting: Setting,
-    /// How its memory should lie; `None` if its traces say nothing of that.
+    /// The best placement of its memory; `None` if its traces do not show one.
     pub distribution: Option<Distribution>,
-    /// The types of tasks that its traces have, by the symbols of their functions; only of those that say which data
-    /// they use. Empty if nothing was found out of them.
+    /// The types of tasks in its traces, by the symbols of their functions; only types with declared data. Empty
+    /// without findings.
     pub tasks: BTreeMap<String, Treatment>,
-    /// Blocks of so many bytes that should lie otherwise.
+    /// Block sizes in bytes with a better distribution of their own.
     pub blocks: Vec<(usize, Distribution)>,
     /// Why: for people and other programs. No run uses it.
     pub notes: Value,
 }
 
-/// How tasks of one type are placed under a strategy that deals tasks by their data.
+/// The placement of one type of tasks under a strategy that deals tasks by their data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
-    /// To where their data are, as the strategy has it.
+    /// Near their data, as the strategy has it.
     Dealt,
-    /// As tasks that say nothing of their data.
+    /// Like tasks without declared data.
     Undealt,
-    /// By the home of the first of their data alone, under strategies that know such ([`Access::intense`]).
+    /// By the home of their first data alone, under strategies with such a rule ([`Access::intense`]).
     ///
     /// [`Access::intense`]: vicus_schedule::Access::intense
     Intense,
 }
 
 impl Treatment {
-    /// All of them, what needs no setting first.
+    /// All treatments, the default first.
     pub const ALL: [Treatment; 3] = [Treatment::Dealt, Treatment::Undealt, Treatment::Intense];
 
     /// As the file has it.
@@ -78,7 +78,7 @@ impl Treatment {
 }
 
 impl Learned {
-    /// Reads a file that [`Learned::write`] has written about this machine.
+    /// Reads a file about this machine, written by [`Learned::write`].
     ///
     /// # Errors
     /// The file can't be read, ends too early, has another version, names no strategy or an unknown distribution, or is
@@ -122,12 +122,12 @@ impl Learned {
     pub fn check_writable(file: &Path) -> std::io::Result<()> {
         match crate::latency::beside(file) {
             Some((_, half)) => std::fs::write(&half, "").and_then(|()| std::fs::remove_file(half)),
-            // A folder, or a folder of a link's that isn't there, is refused; a device is left as it is.
+            // A folder, or a link into a missing folder, is refused; a device is left as it is.
             None => std::fs::OpenOptions::new().append(true).create(true).open(file).map(drop),
         }
     }
 
-    /// Writes it to a file, in place of what is there.
+    /// Writes it to a file, in place of the old content.
     ///
     /// # Errors
     /// The file can't be written.
@@ -154,7 +154,7 @@ impl Learned {
     }
 }
 
-/// What the file says of types of tasks.
+/// The file's types of tasks.
 fn tasks(json: &Value) -> Result<BTreeMap<String, Treatment>, String> {
     let one = |(name, how): (&String, &Value)| {
         let known = Treatment::ALL.into_iter().find(|treatment| *how == treatment.name());
@@ -164,7 +164,7 @@ fn tasks(json: &Value) -> Result<BTreeMap<String, Treatment>, String> {
     members(json, "tasks", "\"dealt\"")?.map(one).collect()
 }
 
-/// What it says of blocks.
+/// The file's blocks.
 fn blocks(json: &Value) -> Result<Vec<(usize, Distribution)>, String> {
     let one = |(bytes, how): (&String, &Value)| {
         let wrong = |what: &dyn std::fmt::Display| format!("blocks: `{bytes}`: {what}");

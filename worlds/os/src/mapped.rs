@@ -1,11 +1,12 @@
-//! Mapped files that are shortened while they are mapped, or whose drive fails: their missing bytes are read as zeros, and the mapping
-//! says so.
+//! Mapped files that are shortened while mapped, or lie on a failing drive: their missing bytes are read as zeros, and
+//! the mapping says so.
 //!
-//! A read of a page that its file does not have any more raises `SIGBUS` on the reading thread. The handler (`signals.rs`) asks
-//! [`replace_lost`], which finds the mapping in a table, notes that bytes are lost, and maps zeros from that page to the mapping's end; the
-//! read is then tried again. So a reader goes on with zeros, and asks [`lost_from`](MappedBytes::lost_from) before it tells what it has made of
-//! them. The rest of a file's last page raises no signal: it is found by the file's length. Bytes that another program
-//! changes in place are found by the time of the file's last change, which the same call of the system tells.
+//! A read of a page no longer in the file raises `SIGBUS` on the reading thread. The handler (`fibres/overflow.rs`)
+//! calls [`replace_lost`]. It finds the mapping in a table, notes lost bytes, and maps zeros from the page to the
+//! mapping's end; the read is then tried again. So a reader goes on with zeros, and asks
+//! [`lost_from`](MappedBytes::lost_from) before it reports its result. The rest of a file's last page raises no signal:
+//! the file's length reveals it. Bytes changed in place by another program are revealed by the time of the file's last
+//! change, read by the same call of the system.
 
 use crate::signals;
 use memmap2::Mmap;
@@ -16,14 +17,14 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use vicus_files::MappedBytes;
 
-/// A mapped file of which missing bytes are noted.
+/// A mapped file that notes missing bytes.
 pub(crate) struct Watched {
     /// Cleared before the bytes are unmapped.
     slot: Option<Claimed>,
     bytes: Mmap,
     /// Open for its length.
     file: File,
-    /// The shortest length that was seen, if it was shorter than the mapping; else `u64::MAX`.
+    /// The shortest length seen, if it was shorter than the mapping; else `u64::MAX`.
     shortest: AtomicU64,
     /// When the file was changed last before it was mapped, and whether another time was seen since.
     changed_at: (i64, i64),
@@ -66,7 +67,7 @@ impl MappedBytes for Watched {
         if now < self.bytes.len() as u64 {
             self.shortest.fetch_min(now, Ordering::Relaxed);
         }
-        // The thread that has read the bytes has handed on what it made of them since, so this thread sees its note.
+        // The thread that read the bytes has handed on its result since, so this thread sees its note.
         let noted = self.slot.as_ref().map_or(usize::MAX, |claimed| claimed.0.lost_from.load(Ordering::Relaxed));
         let noted = u64::try_from(noted).unwrap_or(u64::MAX).min(self.shortest.load(Ordering::Relaxed));
         (noted < self.bytes.len() as u64).then_some(noted)
@@ -77,7 +78,7 @@ impl MappedBytes for Watched {
     }
 }
 
-/// A mapped file without a name, which no other process can shorten.
+/// A mapped file without a name, safe from other processes.
 pub(crate) struct Temporary(pub(crate) Mmap);
 
 impl Deref for Temporary {
@@ -93,7 +94,7 @@ impl MappedBytes for Temporary {}
 /// How many mappings are watched at once. Others end the process by the signal, as without a table.
 const SLOTS: usize = 1024;
 
-/// The mappings that are watched. A handler of signals reads it, so it has no lock.
+/// The watched mappings. A handler of signals reads the table, so it has no lock.
 static TABLE: [Slot; SLOTS] = [const { Slot::new() }; SLOTS];
 
 const FREE: usize = 0;
@@ -105,7 +106,7 @@ struct Slot {
     start: AtomicUsize,
     /// The address behind the last page.
     end: AtomicUsize,
-    /// The first byte that was replaced by a zero, as a distance from `start`; else `usize::MAX`.
+    /// The first byte replaced by a zero, as a distance from `start`; else `usize::MAX`.
     lost_from: AtomicUsize,
 }
 
@@ -154,8 +155,9 @@ pub fn page_bytes() -> usize {
     usize::try_from(bytes).expect("pages have a size")
 }
 
-/// If an address lies in a watched mapping, maps zeros from its page to the mapping's end, and notes that bytes are lost. Returns whether
-/// it did. For the handler of `SIGBUS`, on the thread that has read there: it allocates nothing, takes no lock and does not panic.
+/// If an address lies in a watched mapping, maps zeros from its page to the mapping's end, and notes lost bytes.
+/// Returns whether it did. For the handler of `SIGBUS`, on the reading thread: it allocates nothing, takes no lock and
+/// does not panic.
 pub(crate) fn replace_lost(address: usize) -> bool {
     let found = TABLE.iter().find_map(|slot| Some((slot, slot.around(address)?)));
     let Some((slot, Range { start, end })) = found else { return false };
@@ -164,8 +166,8 @@ pub(crate) fn replace_lost(address: usize) -> bool {
     let (access, flags) =
         (libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE);
     #[expect(unsafe_code, reason = "replaces pages of a mapping")]
-    // SAFETY: these pages are of a mapping that the interrupted thread reads, so it stays until that read ends, and no other memory lies
-    // there. The mapping is read-only. Its readers are told that bytes from this page on are lost.
+    // SAFETY: these pages are of a mapping that the interrupted thread reads, so it stays until this read ends, and no
+    // other memory lies there. The mapping is read-only. Its readers are told of the lost bytes from this page on.
     let mapped = unsafe { libc::mmap(std::ptr::with_exposed_provenance_mut(page), end - page, access, flags, -1, 0) };
     mapped != libc::MAP_FAILED
 }

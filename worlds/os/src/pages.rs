@@ -1,6 +1,6 @@
 //! Pages of the operating system, placed on nodes before they are touched.
 //!
-//! mbind(2) sets the policy of addresses that have no pages yet; the kernel follows it when a page is first touched. The kernel's
+//! mbind(2) sets the policy of addresses without pages; the kernel follows it at a page's first touch. The kernel's
 //! NUMA balancing also leaves a range with its own policy alone.
 
 use crate::pin::mask;
@@ -17,10 +17,10 @@ const MPOL_PREFERRED: libc::c_int = 1;
 const MPOL_BIND: libc::c_int = 2;
 const MPOL_INTERLEAVE: libc::c_int = 3;
 
-/// Asks mbind to move the pages of this process that are there already.
+/// Asks mbind to move this process's existing pages.
 const MPOL_MF_MOVE: libc::c_uint = 1 << 1;
 
-/// Words of a mask that has room for every node a kernel can be built for: 1,024 of them on x86-64.
+/// Words of a mask with room for every node a kernel can be built for: 1,024 of them on x86-64.
 const MOST_NODES: usize = 1024 / libc::c_ulong::BITS as usize;
 
 /// Asks get_mempolicy for the policy of an address.
@@ -28,18 +28,19 @@ const MPOL_F_ADDR: libc::c_ulong = 2;
 
 /// The pages of this machine, for `vicus_memory`.
 ///
-/// The kernel kills a process that touches a page which a strict range's node can't give. So a commit of a strict range is
-/// refused if its node is full, and else its pages are touched at once: the next commit then finds less free memory.
+/// The kernel kills a process at the touch of a page in a strict range if the node can't give one. So a commit of a
+/// strict range is refused if its node is full, and else its pages are touched at once: the next commit then finds less
+/// free memory.
 #[derive(Debug)]
 pub struct SystemPages {
     /// The kernel's numbers of the topology's nodes.
     numbers: Vec<u32>,
     page_bytes: usize,
-    /// The numbers of the nodes whose memory this process may use; `None` if the kernel does not tell.
+    /// The numbers of the nodes with memory open to this process; `None` if the kernel does not tell.
     allowed: Option<Vec<u32>>,
     /// Whether the kernel's turns use all bits of a page's number.
     counts_all_bits: bool,
-    /// By the kernel's numbers of nodes, the bytes that it keeps free for itself. Read when a strict range first needs it.
+    /// By the kernel's numbers of nodes, the bytes it keeps free for itself. Read at the first need of a strict range.
     kept: OnceLock<HashMap<u32, u64>>,
     /// Called with addresses whose pages go back to the system, and the bytes of a page.
     gone: fn(std::ops::Range<usize>, usize),
@@ -67,7 +68,7 @@ impl SystemPages {
         self.numbers_of(nodes).map(mask)
     }
 
-    /// Calls mbind. With `MPOL_MF_MOVE` it moves pages that are there already.
+    /// Calls mbind. With `MPOL_MF_MOVE` it moves existing pages.
     ///
     /// # Safety
     /// The addresses are reserved.
@@ -87,8 +88,8 @@ impl SystemPages {
         };
         // The kernel reads one bit less than the length says. It refuses an address together with an empty mask.
         let bits = mask.len() * libc::c_ulong::BITS as usize + 1;
-        // SAFETY: the kernel keeps the contents; the mask has as many bits as the length says, except for the one that is not
-        // read.
+        // SAFETY: the kernel keeps the contents; the mask has as many bits as the length says, except for the unread
+        // last one.
         Ok(unsafe { libc::syscall(libc::SYS_mbind, start.as_ptr(), bytes, mode, mask.as_ptr(), bits, flags) })
     }
 
@@ -99,8 +100,8 @@ impl SystemPages {
         let mut mask: Vec<libc::c_ulong> = vec![0; asked.len().max(MOST_NODES)];
         let bits = mask.len() * libc::c_ulong::BITS as usize;
         #[expect(unsafe_code, reason = "libc has no wrapper of get_mempolicy")]
-        // SAFETY: the kernel writes one integer and as many bits as the mask has, and looks the address up. Then it gets advice,
-        // which changes no contents.
+        // SAFETY: the kernel writes one integer and as many bits as the mask has, and looks the address up. Then it
+        // gets advice, which changes no contents.
         let done = unsafe {
             let (mode, mask) = (&raw mut mode, mask.as_mut_ptr());
             libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_NOHUGEPAGE);
@@ -123,8 +124,8 @@ impl SystemPages {
         nodes.iter().map(|&node| self.number(node)).collect()
     }
 
-    /// Whether a node has so many unused bytes beyond those that the kernel keeps: otherwise the next pages would come from
-    /// another node, or not at all. `true` if the kernel does not tell.
+    /// Whether a node has this number of unused bytes beyond the kernel's reserve: otherwise the next pages would come
+    /// from another node, or not at all. `true` if the kernel does not tell.
     fn has_free(&self, number: u32, bytes: usize) -> bool {
         let read = || {
             let text = std::fs::read_to_string("/proc/zoneinfo");
@@ -141,7 +142,7 @@ impl SystemPages {
     #[expect(unsafe_code, reason = "touches pages")]
     unsafe fn touch(&self, start: NonNull<u8>, bytes: usize) {
         for offset in (0..bytes).step_by(self.page_bytes) {
-            // SAFETY: within the part that the caller has just committed; it is zero and stays so.
+            // SAFETY: within the part just committed by the caller; it is zero and stays so.
             unsafe {
                 start.add(offset).write_volatile(0);
             }
@@ -149,8 +150,8 @@ impl SystemPages {
     }
 }
 
-/// By the kernel's numbers of nodes, the bytes of free memory that it does not give to processes: in each zone its high
-/// watermark, and the reserve for requests that only lower zones can serve. After its `calculate_totalreserve_pages`
+/// By the kernel's numbers of nodes, the bytes of free memory withheld from processes: in each zone its high watermark,
+/// and the reserve for requests bound to lower zones. After the kernel's `calculate_totalreserve_pages`
 /// (`mm/page_alloc.c`).
 fn kept(zoneinfo: &str, page_bytes: u64) -> HashMap<u32, u64> {
     let mut kept = HashMap::new();
@@ -177,7 +178,7 @@ fn kept(zoneinfo: &str, page_bytes: u64) -> HashMap<u32, u64> {
 pub fn ensure_room(bytes: usize) -> io::Result<()> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     #[expect(unsafe_code, reason = "system calls that libc has no safe function for")]
-    // SAFETY: the kernel chooses unused addresses, which are unmapped before anything uses them.
+    // SAFETY: the kernel chooses unused addresses, unmapped here before any use.
     unsafe {
         let mapped = libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0);
         if mapped == libc::MAP_FAILED {
@@ -188,7 +189,7 @@ pub fn ensure_room(bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// The system calls of this memory that the kernel refuses, one sentence each. `nodes`: how many the machine has.
+/// This memory's system calls refused by the kernel, one sentence each. `nodes`: the machine's number of nodes.
 pub fn refused(nodes: usize) -> Vec<String> {
     let mut refused = Vec::new();
     let mut say =
@@ -226,12 +227,12 @@ pub fn free_bytes(node: u32) -> Option<u64> {
     Some(line.split_whitespace().rev().nth(1)?.parse::<u64>().ok()? * 1024)
 }
 
-/// The numbers of the nodes that are online; `None` if the system does not tell.
+/// The numbers of the online nodes; `None` if the system does not tell.
 pub fn nodes_online() -> Option<Vec<u32>> {
     numbers(&std::fs::read_to_string("/sys/devices/system/node/online").ok()?)
 }
 
-/// The nodes that the process's cpuset allows.
+/// The nodes allowed by the process's cpuset.
 fn allowed() -> Option<Vec<u32>> {
     let text = std::fs::read_to_string("/proc/self/status").ok()?;
     numbers(text.lines().find_map(|line| line.strip_prefix("Mems_allowed_list:"))?)
@@ -255,13 +256,13 @@ fn release() -> Option<(u32, u32)> {
     Some((numbers.next()??, numbers.next()??))
 }
 
-/// Has pages that are not there yet lie on the node of this number in the system, as long as that has room. If the system refuses, they lie where
-/// they are touched first.
+/// Places untouched pages on the node of this number in the system, as long as the node has room. If the system
+/// refuses, they lie on the node of their first touch.
 pub fn prefer_node(start: usize, bytes: usize, number: u32) {
     let mask = mask([number]);
     let bits = mask.len() * libc::c_ulong::BITS as usize + 1;
     #[expect(unsafe_code, reason = "libc has no wrapper of mbind")]
-    // SAFETY: the kernel changes no contents, and refuses addresses that are not mapped; the mask is as in `SystemPages::bind`.
+    // SAFETY: the kernel changes no contents, and refuses unmapped addresses; the mask is as in `SystemPages::bind`.
     let _ = unsafe { libc::syscall(libc::SYS_mbind, start, bytes, MPOL_PREFERRED, mask.as_ptr(), bits, 0) };
 }
 
@@ -287,7 +288,7 @@ fn migrate_batch(addresses: &[usize], number: u32) -> io::Result<usize> {
     };
     match left {
         ..0 => Err(io::Error::last_os_error()),
-        // It has stopped at a page that could not be moved: the others are moved without that one.
+        // It has stopped at an immovable page: the others are moved without this one.
         1.. if addresses.len() > 1 => {
             let (first, second) = addresses.split_at(addresses.len() / 2);
             Ok(migrate_batch(first, number)? + migrate_batch(second, number)?)
@@ -310,8 +311,8 @@ fn last_error() -> i32 {
 }
 
 #[expect(unsafe_code, reason = "the trait promises that the memory is the caller's alone")]
-// SAFETY: `reserve` returns a fresh private mapping, cut to the alignment, that only `release` unmaps; committed parts of it are
-// readable, writable and zero until `decommit`.
+// SAFETY: `reserve` returns a fresh private mapping, cut to the alignment, and only `release` unmaps it; committed
+// parts of it are readable, writable and zero until `decommit`.
 unsafe impl Pages for SystemPages {
     fn page_bytes(&self) -> usize {
         self.page_bytes
@@ -364,7 +365,8 @@ unsafe impl Pages for SystemPages {
     unsafe fn commit(&self, start: NonNull<u8>, bytes: usize, node: NodeId) -> Result<(), PageError> {
         let mut mode: libc::c_int = MPOL_DEFAULT;
         let no_mask = std::ptr::null::<libc::c_ulong>();
-        // SAFETY: the kernel writes one integer and no mask, whose length is given as none; it looks the address up.
+        // SAFETY: the kernel writes one integer and no mask, since its length is given as none; it looks the address
+        // up.
         let asked =
             unsafe { libc::syscall(libc::SYS_get_mempolicy, &raw mut mode, no_mask, 0, start.as_ptr(), MPOL_F_ADDR) };
         let is_strict = asked == 0 && mode == MPOL_BIND;
@@ -414,7 +416,7 @@ unsafe impl Pages for SystemPages {
     }
 
     unsafe fn release(&self, start: NonNull<u8>, bytes: usize, _align: usize) {
-        // SAFETY: a whole range of `reserve` that is not used any more, by the caller's promise.
+        // SAFETY: a whole unused range of `reserve`, by the caller's promise.
         unsafe { libc::munmap(start.as_ptr().cast(), bytes) };
     }
 
@@ -447,7 +449,7 @@ unsafe impl Pages for SystemPages {
 mod tests {
     use super::*;
 
-    /// A machine with two nodes, without the lines that are not read.
+    /// A machine with two nodes, without the unread lines.
     const ZONEINFO: &str = "\
 Node 0, zone      DMA
   pages free     2815

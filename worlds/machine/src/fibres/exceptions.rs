@@ -1,12 +1,12 @@
-//! What C++ knows of the exceptions of a thread goes with the lightweight thread.
+//! C++'s record of a thread's exceptions moves with the lightweight thread.
 //!
-//! C++ keeps a stack of the exceptions that are being caught, and the number of those that are under way, for each thread of the system.
-//! Lightweight threads that switch while they have caught something would take each other's exceptions off that stack. So it is swapped
-//! when a fibre is entered and left, as the Itanium C++ ABI lays it out (section 2.2.2, `__cxa_eh_globals`): the address of the last caught
-//! exception, and a number.
+//! C++ keeps a stack of caught exceptions, and the number of exceptions under way, for each thread of the system.
+//! Lightweight threads that switch inside a `catch` would take each other's exceptions off that stack. So it is swapped
+//! when a fibre is entered and left, in the layout of the Itanium C++ ABI (section 2.2.2, `__cxa_eh_globals`): the
+//! address of the last caught exception, and a number.
 //!
-//! C++ is looked for once, when the first fibre is entered: a program in C whose first C++ comes with a library that it loads later has to load
-//! C++'s library before.
+//! C++ is looked for once, when the first fibre is entered: a program in C whose first C++ comes with a library loaded
+//! later has to load C++'s library before.
 
 use super::Fibre;
 use crate::worker::Worker;
@@ -15,7 +15,7 @@ use std::mem;
 use std::ptr;
 use std::sync::OnceLock;
 
-/// What C++ keeps for a thread: mostly nothing.
+/// C++'s record for a thread: mostly empty.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Caught {
@@ -27,7 +27,7 @@ impl Caught {
     pub(super) const NOTHING: Caught = Caught { last: ptr::null_mut(), under_way: 0 };
 }
 
-/// Where C++ keeps it for the worker's thread of the system.
+/// The address of this record for the worker's thread of the system.
 #[derive(Clone, Copy)]
 pub(crate) enum Kept {
     /// No fibre was entered so far.
@@ -53,7 +53,7 @@ impl Kept {
     }
 }
 
-/// The function that a program has of its own, if its C++ library is a part of it: such a function is no symbol that others can look up, unless
+/// The program's own function, if its C++ library is linked into it: such a function is no symbol for look-ups, unless
 /// a library refers to it. The reference is weak: it is null in a program without C++.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "a weak reference, which the language does not have; no code is added")]
@@ -80,17 +80,17 @@ mod of_program {
     pub(super) static GET_GLOBALS: Option<super::GetGlobals> = None;
 }
 
-/// The function of the program, or of a library that was loaded for itself alone.
+/// The function of the program, or of a library loaded for itself alone.
 fn find() -> Option<GetGlobals> {
     const NAME: &CStr = c"__cxa_get_globals";
     if of_program::GET_GLOBALS.is_some() {
         return of_program::GET_GLOBALS;
     }
-    // Only of libraries that are loaded: to ask the loader for one that is not there has it open files.
+    // Only among loaded libraries: a request for a missing one makes the loader open files.
     let loaded = loaded_library(&[c"libstdc++.so", c"libc++abi.so"]);
     #[expect(unsafe_code, reason = "looks for a function by its name")]
-    // SAFETY: names end with a 0; a library is kept if it is there already, and never let go, so the function stays. This name is the ABI's,
-    // which gives it this type; null is `None`.
+    // SAFETY: names end with a 0; a library is kept if it is there already, and never let go, so the function stays.
+    // This name is the ABI's, with this type; null is `None`.
     unsafe {
         let mut found = libc::dlsym(libc::RTLD_DEFAULT, NAME.as_ptr());
         if found.is_null()
@@ -105,7 +105,7 @@ fn find() -> Option<GetGlobals> {
     }
 }
 
-/// The path of the first loaded library whose file's name begins with one of these.
+/// The path of the first loaded library with a file name beginning with one of these.
 fn loaded_library(names: &[&CStr]) -> Option<CString> {
     struct Search<'a> {
         names: &'a [&'a CStr],
@@ -113,7 +113,7 @@ fn loaded_library(names: &[&CStr]) -> Option<CString> {
     }
 
     #[expect(unsafe_code, reason = "the type of a function that the loader calls")]
-    // SAFETY of callers: the pointers are to what the loader knows of a library, and to a `Search`.
+    // SAFETY of callers: the pointers are to the loader's record of a library, and to a `Search`.
     unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _: usize, search: *mut c_void) -> i32 {
         // SAFETY: the caller's promise; a library's path ends with a 0.
         let (search, path) = unsafe { (&mut *search.cast::<Search<'_>>(), (*info).dlpi_name) };
@@ -140,7 +140,7 @@ fn loaded_library(names: &[&CStr]) -> Option<CString> {
 }
 
 impl Fibre {
-    /// The worker's thread has what the fibre had, and the fibre keeps what is beneath; or the other way round.
+    /// Swaps the record of the worker's thread with the fibre's, which keeps the one beneath; a second call undoes it.
     #[inline]
     pub(super) fn swap_caught(&self, worker: &mut Worker) {
         if let Kept::Unknown = worker.caught {

@@ -1,29 +1,29 @@
-//! Mistakes that the models of fibres and of full/empty bits must find: each is planted by a model that has to fail.
+//! Mistakes to be found by the models of fibres and of full/empty bits: a model that has to fail plants one.
 //!
 //! Outside of models none is planted, and asking for one is a constant.
 
 /// A mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mutant {
-    /// A fibre that was woken before it leaves its stack leaves it all the same.
+    /// A fibre woken before it leaves its stack leaves it all the same.
     PermitLost,
-    /// Two that wake a fibre at once may both find it suspended.
+    /// Two simultaneous wakers may both find a fibre suspended.
     QueuedTwice,
-    /// A fibre that goes to another seat can be found there before it says so.
+    /// A fibre on its way to another seat can be found there before it says so.
     SeatLate,
-    /// A fibre that may go on anywhere says so before it leaves its stack.
+    /// A movable fibre says so before it leaves its stack.
     AwayEarly,
-    /// A seat that has something to do again does not wait for those that have claimed it.
+    /// A busy seat does not wait for its claimers.
     ClaimMissed,
-    /// A seat that is about to block may look at what was sent to it before others see that it blocks.
+    /// A seat about to block may look at its inbox before others see the block.
     LooksAtOnce,
-    /// A fill serves all that would empty the word.
+    /// A fill serves all waits that would empty the word.
     AllTake,
-    /// One that waits is put into the list after the lock was given up.
+    /// A wait is put into the list after the lock was given up.
     ListedLate,
-    /// One that was called for an open lock does not say that it has come.
+    /// A thread called for an open lock does not say when it has come.
     NeverCame,
-    /// The word of a variable does not say that a thread waits.
+    /// The word of a variable does not show a waiting thread.
     BitUnset,
     /// A count is emptied and filled while another thread counts.
     Unlocked,

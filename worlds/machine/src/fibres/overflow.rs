@@ -1,4 +1,5 @@
-//! What is said when a fibre's stack overflows: one line that says which thread it was. Then the signal has its usual end.
+//! Reports the overflow of a fibre's stack by one line about its thread, before the signal's usual end. And replaces
+//! lost pages of a mapped file by zeros (`mapped.rs`), so that the thread goes on.
 
 use super::Fibre;
 use super::stack::fibre_of_guard;
@@ -18,7 +19,7 @@ pub(crate) fn watch() {
     signals::watch();
 }
 
-/// A stack without a guard has written over its end: what lies below may be wrong, so the process ends.
+/// A stack without a guard has written over its end: the memory below may be wrong, so the process ends.
 #[cold]
 pub(crate) fn report_broken_canary(fibre: &Fibre) -> ! {
     report(fibre, "has overflowed its stack, and other memory may be overwritten");
@@ -29,7 +30,7 @@ pub(crate) fn report_broken_canary(fibre: &Fibre) -> ! {
 fn report(fibre: &Fibre, what: &str) {
     let mut line = Line { bytes: [0; 512], len: 0 };
     let bytes = fibre.slot.class.bytes();
-    // A text that is too long is cut.
+    // A long text is cut.
     let _ = write!(line, "vicus: ");
     let _ = match fibre.thread() {
         Some(thread) => Core::describe(thread, &mut line),

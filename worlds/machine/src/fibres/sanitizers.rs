@@ -1,9 +1,10 @@
 //! Sanitizers are told when a thread goes from stack to stack.
 //!
-//! AddressSanitizer believes otherwise that a thread writes beyond its stack, and loses the frames that it keeps elsewhere for accesses after a
-//! return; ThreadSanitizer takes what several lightweight threads do for what one does. A program that is built with one has its functions, by
-//! the names of `sanitizer/common_interface_defs.h` and `sanitizer/tsan_interface.h`; they are looked for when the first stacks are made. Without
-//! one, a switch looks at one word that does not change.
+//! Without this, AddressSanitizer believes a thread writes beyond its stack, and loses the frames it keeps elsewhere
+//! for accesses after a return; ThreadSanitizer takes the work of several lightweight threads for one thread's. A
+//! program built with a sanitizer has its functions, by the names of `sanitizer/common_interface_defs.h` and
+//! `sanitizer/tsan_interface.h`; they are looked for when the first stacks are made. Without one, a switch looks at one
+//! constant word.
 
 use super::Fibre;
 use std::cell::Cell;
@@ -31,7 +32,7 @@ struct Tsan {
     switch: SwitchFiber,
 }
 
-/// What the program has.
+/// The sanitizers found in the program.
 #[derive(Default)]
 struct Found {
     asan: Option<Asan>,
@@ -67,7 +68,7 @@ fn find_asan() -> Option<Asan> {
         return None;
     }
     #[expect(unsafe_code, reason = "functions by their names")]
-    // SAFETY: these names are the sanitizer's alone, whose functions have these types. A null pointer is `None`.
+    // SAFETY: these names are the sanitizer's alone, and its functions have these types. A null pointer is `None`.
     unsafe {
         Some(Asan {
             start: std::mem::transmute::<*mut c_void, StartSwitch>(start),
@@ -100,12 +101,12 @@ pub(super) fn are_there() -> bool {
     ARE_THERE.load(Ordering::Relaxed)
 }
 
-/// What the sanitizers know of a fibre.
+/// The sanitizers' record of a fibre.
 pub(super) struct Known {
-    /// The frames that are kept elsewhere: those of the fibre, and those of the stack that it was entered from, while these don't run.
+    /// The frames kept elsewhere: the fibre's, and those of the stack it was entered from, while these don't run.
     own_frames: Cell<*mut c_void>,
     outer_frames: Cell<*mut c_void>,
-    /// The stack that it was entered from.
+    /// The stack it was entered from.
     outer: Cell<(*const c_void, usize)>,
     /// ThreadSanitizer's threads.
     own_thread: *mut c_void,
@@ -151,7 +152,7 @@ pub(super) fn enters(fibre: &Fibre) {
     let Some(found) = FOUND.get() else { return };
     let (known, (bottom, bytes)) = (fibre.known(found), fibre.bounds());
     #[expect(unsafe_code, reason = "functions of the sanitizers")]
-    // SAFETY: the next thing that this thread does is the switch to that stack.
+    // SAFETY: the next step of this thread is the switch to the other stack.
     unsafe {
         if let Some(asan) = &found.asan {
             (asan.start)(known.outer_frames.as_ptr(), bottom, bytes);
@@ -171,7 +172,7 @@ pub(super) fn is_entered(fibre: &Fibre) {
     if let Some(asan) = &found.asan {
         let (mut bottom, mut bytes) = (ptr::null(), 0);
         #[expect(unsafe_code, reason = "a function of the sanitizer")]
-        // SAFETY: the switch was begun by `enters`; the frames are null, or those that `leaves` was given.
+        // SAFETY: `enters` began the switch; the frames are null, or the ones given to `leaves`.
         unsafe {
             (asan.finish)(known.own_frames.get(), &raw mut bottom, &raw mut bytes);
         }
@@ -185,7 +186,7 @@ pub(super) fn leaves(fibre: &Fibre) {
     let Some(found) = FOUND.get() else { return };
     let (known, (bottom, bytes)) = (fibre.known(found), fibre.known(found).outer.get());
     #[expect(unsafe_code, reason = "functions of the sanitizers")]
-    // SAFETY: the next thing that this thread does is the switch to the stack that it came from.
+    // SAFETY: the next step of this thread is the switch back to the earlier stack.
     unsafe {
         if let Some(asan) = &found.asan {
             (asan.start)(known.own_frames.as_ptr(), bottom, bytes);
@@ -202,20 +203,20 @@ pub(super) fn is_left(fibre: &Fibre) {
     let Some(found) = FOUND.get() else { return };
     if let Some(asan) = &found.asan {
         #[expect(unsafe_code, reason = "a function of the sanitizer")]
-        // SAFETY: the switch was begun by `leaves`; the frames are those that `enters` was given.
+        // SAFETY: `leaves` began the switch; the frames are the ones given to `enters`.
         unsafe {
             (asan.finish)(fibre.known(found).outer_frames.get(), ptr::null_mut(), ptr::null_mut());
         }
     }
 }
 
-/// What was on the fibre's stack is no more.
+/// The content of the fibre's stack is gone.
 #[cold]
 pub(super) fn is_forgotten(fibre: &Fibre) {
     if let Some(unpoison) = FOUND.get().and_then(|found| found.asan.as_ref()?.unpoison) {
         let (bottom, bytes) = fibre.bounds();
         #[expect(unsafe_code, reason = "a function of the sanitizer")]
-        // SAFETY: the memory is a stack's that is not in use.
+        // SAFETY: the memory is an unused stack.
         unsafe {
             unpoison(bottom, bytes);
         }

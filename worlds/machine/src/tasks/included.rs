@@ -1,5 +1,5 @@
-//! Children of the running task that begin otherwise than by being taken from a queue: at once, between two calls; or when they are
-//! told to. And what a task may wait for beside all of its children. For runtimes of languages that have calls for these.
+//! Children of the running task that come from no queue: begun at once, between two calls, or released later by a call.
+//! And waits for a part of a task's children. For runtimes of languages with such calls.
 
 use super::child::{close_all_groups, recorded, wait_until, wait_within};
 use super::job::{ask, free};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use vicus_schedule::{Access, ContextRef, Kind, ReadyTask, Unspawned, Way};
 use vicus_trace::Awaits;
 
-/// A child that runs on top of its parent, from [`begin_child`] to [`end_child`].
+/// A child on top of its parent, from [`begin_child`] to [`end_child`].
 #[must_use = "the child ends by `end_child`"]
 pub struct Included {
     outer: Frame,
@@ -22,8 +22,8 @@ pub struct Included {
     number: Option<u32>,
 }
 
-/// Begins a child of the running task on top of it, as [`run_child`](crate::run_child) does, which ends with [`end_child`]. `None` if its group
-/// was cancelled ([`cancel_group`](crate::cancel_group)): then there is no such child.
+/// Begins a child of the running task on top of it, like [`run_child`](crate::run_child); [`end_child`] ends it. `None`
+/// if its group was cancelled ([`cancel_group`](crate::cancel_group)): then there is no such child.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,13 +40,13 @@ pub struct Included {
 /// ```
 ///
 /// # Panics
-/// Outside of tasks that run on a seat.
+/// Outside of tasks on a seat.
 #[inline]
 pub fn begin_child() -> Option<Included> {
     in_task(|worker| {
         let context = worker.context();
         #[expect(unsafe_code, reason = "follows a pointer")]
-        // SAFETY: it is the running task's, and alive as long as that.
+        // SAFETY: it is the running task's, and alive as long as the task.
         let context = unsafe { context.as_ref() };
         if context.is_cancelled() {
             return None;
@@ -63,7 +63,7 @@ pub fn begin_child() -> Option<Included> {
 /// Ends a child: the parent goes on. The child's own children may still be running.
 ///
 /// # Panics
-/// On another thread than that of [`begin_child`].
+/// On a thread other than the one that called [`begin_child`].
 #[inline]
 pub fn end_child(child: Included) {
     let Included { mut outer, context, number } = child;
@@ -91,7 +91,8 @@ impl fmt::Debug for Included {
     }
 }
 
-/// A child that does not begin before it is released, from any thread. Its parent, and siblings that follow it, wait for it meanwhile.
+/// A child that begins only after its release, from any thread. Its parent, and its later siblings, wait for it
+/// meanwhile.
 #[must_use = "its parent waits until it is released"]
 pub struct Held {
     pub(super) unspawned: Unspawned,
@@ -122,13 +123,13 @@ impl fmt::Debug for Held {
     }
 }
 
-/// Waits for the earlier children of the running task that one with these accesses would follow ([`ChildBuilder::follows`]). Its thread
-/// runs tasks meanwhile, as in [`wait_for_children`](crate::wait_for_children).
+/// Waits for the earlier children of the running task that a child with these accesses would follow
+/// ([`ChildBuilder::follows`]). Its thread runs tasks meanwhile, as in [`wait_for_children`](crate::wait_for_children).
 ///
 /// # Panics
-/// Outside of tasks that run on a seat.
+/// Outside of tasks on a seat.
 pub fn wait_for_earlier(accesses: &[Access]) {
-    /// Where the child finds it.
+    /// The latch's address, for the child.
     struct Pointer(*const Latch);
     #[expect(unsafe_code, reason = "a pointer to what another thread sets")]
     // SAFETY: a latch is set by another thread.
@@ -136,7 +137,7 @@ pub fn wait_for_earlier(accesses: &[Access]) {
     impl Pointer {
         fn set(&self) {
             #[expect(unsafe_code, reason = "follows a pointer")]
-            // SAFETY: the thread whose frame has the latch waits until it is set.
+            // SAFETY: the thread with the latch in its frame waits until it is set.
             with_shared(|shared| unsafe { (*self.0).set(shared) });
         }
     }
@@ -157,10 +158,10 @@ pub fn wait_for_earlier(accesses: &[Access]) {
     recorded(Awaits::Section, || wait_until(&latch));
 }
 
-/// Runs a task that the running one may let its thread begin now, if there is one: one that descends from it.
+/// Runs one descendant of the running task, if there is a ready one that its thread may begin now.
 ///
 /// # Panics
-/// Outside of tasks that run on a seat.
+/// Outside of tasks on a seat.
 pub fn yield_to_descendants() {
     /// Over when it is asked again.
     struct Once(Cell<bool>);
@@ -178,11 +179,11 @@ pub fn yield_to_descendants() {
     }
 }
 
-/// Whether the queue into which the calling thread's seat puts its immediate tasks has any, for others to take: a task that has more to do
-/// hands on a part of it when there are none.
+/// Whether the calling seat's queue for immediate tasks holds any, for others to take: a task with more work hands on a
+/// part of it when there are none.
 ///
 /// # Panics
-/// Outside of tasks that run on a seat.
+/// Outside of tasks on a seat.
 pub fn has_queued() -> bool {
     in_task(|worker| match worker.tasks() {
         Some(own) => !own.is_empty(),
@@ -194,7 +195,7 @@ pub fn has_queued() -> bool {
 }
 
 impl ChildBuilder {
-    /// Makes the child, which is spawned when it is released; see [`Held`]. The order among its siblings is that of this call.
+    /// Makes the child, to be spawned by its release; see [`Held`]. This call fixes its order among its siblings.
     ///
     /// ```
     /// use vicus_machine::{Runtime, child, wait_for_children};
@@ -209,7 +210,7 @@ impl ChildBuilder {
     /// ```
     ///
     /// # Panics
-    /// Outside of tasks that run on a seat.
+    /// Outside of tasks on a seat.
     pub fn held(self, f: impl FnOnce() + Send + 'static) -> Held {
         let said = self.into_said();
         in_task(|worker| {

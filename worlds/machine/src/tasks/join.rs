@@ -37,7 +37,7 @@ where
     join_or(Runtime::of_no_thread, a, b)
 }
 
-/// As [`join`], in this runtime where it is called outside of one.
+/// Like [`join`]; outside of a runtime, it uses this one.
 #[inline]
 pub fn join_or<A, B, RA, RB>(outside: fn() -> &'static Runtime, a: A, b: B) -> (RA, RB)
 where
@@ -63,7 +63,7 @@ where
     let a = match catch_unwind(AssertUnwindSafe(a)) {
         Ok(a) => a,
         Err(panic) => {
-            // Data that the second one borrows may be gone with this frame.
+            // Data borrowed by the second one may be gone with this frame.
             if take_back_from_panic(task, queue) {
                 job.forget();
                 in_task(|worker| worker.record_end_of_second(task));
@@ -92,7 +92,7 @@ fn take_back(task: TaskRef, queue: Option<QueueId>) -> bool {
     }
 }
 
-/// As [`take_back`], after it gave a younger task, which the first closure has spawned and not waited for.
+/// Goes on after [`take_back`] returned a younger task, spawned but not awaited by the first closure.
 #[cold]
 #[inline(never)]
 fn take_back_from_below(mut younger: TaskRef, task: TaskRef, queue: Option<QueueId>) -> bool {
@@ -106,7 +106,7 @@ fn take_back_from_below(mut younger: TaskRef, task: TaskRef, queue: Option<Queue
     }
 }
 
-/// As [`take_back`], which is inlined on the usual way alone.
+/// Like [`take_back`], but not inlined: only the usual path inlines it.
 #[cold]
 #[inline(never)]
 fn take_back_from_panic(task: TaskRef, queue: Option<QueueId>) -> bool {
@@ -121,8 +121,8 @@ fn wait_for(latch: &Latch) {
 }
 
 impl Worker {
-    /// Puts a task of a `join` where the plan wants immediate tasks that name no place. Gives its queue, unless that is the
-    /// seat's own lock-free one.
+    /// Puts a task of a `join` into the plan's queue for immediate tasks without a place. Returns its queue, unless
+    /// this is the seat's own lock-free one.
     #[inline]
     fn put_second(&mut self, task: TaskRef) -> (Option<QueueId>, AtOnce) {
         self.recorder.section_begins(self.frame.request);
@@ -130,7 +130,7 @@ impl Worker {
         if self.put_own(task).is_ok() { (None, AtOnce::NONE) } else { self.put_elsewhere(task) }
     }
 
-    /// Takes a task back from where it was put. Whether it was still there. An error is a younger task, which has to be run
+    /// Takes a task back out of its queue. Returns whether it was still there. An error is a younger task, to be run
     /// before the next try.
     #[inline]
     fn take_back(&mut self, task: TaskRef, queue: Option<QueueId>) -> Result<bool, TaskRef> {
@@ -171,7 +171,7 @@ impl Worker {
         }
     }
 
-    /// The second closure of a `join` was run or dropped by the task that has made it.
+    /// The task with the `join` has run or dropped its second closure itself.
     #[inline]
     fn record_end_of_second(&mut self, task: TaskRef) {
         if self.recorder.is_on() {
@@ -180,7 +180,7 @@ impl Worker {
         }
     }
 
-    /// Takes a task out of the locked queue that it was put into, or out of those that this seat has kept.
+    /// Takes a task out of its locked queue, or out of the tasks kept by this seat.
     #[cold]
     fn remove(&mut self, queue: QueueId, task: TaskRef) -> bool {
         let found = self.shared.queues.remove(queue, task) || self.state.take_back(&task);
@@ -229,7 +229,7 @@ impl<F: FnOnce() -> R, R> StackJob<F, R> {
         }
     }
 
-    /// Runs it on the thread that made it.
+    /// Runs it on its maker's thread.
     #[inline]
     fn run_here(self) -> R {
         #[expect(unsafe_code, reason = "takes a closure that has not run")]
@@ -259,9 +259,9 @@ impl<F: FnOnce() -> R, R> StackJob<F, R> {
     }
 }
 
-/// Runs a job that was taken out of a queue.
+/// Runs a job taken out of a queue.
 #[expect(unsafe_code, reason = "the type of a class's functions")]
-// SAFETY of callers: `task` is of a `StackJob<F, R>` whose owner still waits.
+// SAFETY of callers: `task` is of a `StackJob<F, R>`, and its owner still waits.
 unsafe fn run<F: FnOnce() -> R, R>(task: TaskRef) {
     let job: *const StackJob<F, R> = task.as_ptr().as_ptr().cast_const().cast();
     in_task(|worker| worker.begin_task(task));

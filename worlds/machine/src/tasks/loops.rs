@@ -1,4 +1,4 @@
-//! Loops whose iterations run near the same place each time.
+//! Loops with iterations that run near the same place each time.
 
 use super::Awaited;
 use super::child::recorded;
@@ -17,17 +17,17 @@ use std::sync::{Arc, Mutex};
 use vicus_schedule::{ContextRef, Kind, RequestId, SeatId, TaskClass, TaskHeader, TaskRef, Waiter};
 use vicus_trace::Awaits;
 
-/// How many pieces each thread's share of a loop is cut into, so that others can help.
+/// Number of pieces in each thread's share of a loop, so that others can help.
 const PIECES: usize = 16;
 
 /// A thread with so many loops in its inbox is not invited to another one.
 const UNHEARD: usize = 8;
 
-/// Runs a closure for each number of a range, on all threads, and returns when all is done. The range is cut into as many parts
-/// as there are threads, always in the same way: in the next loop over the same range, the same number comes to the same thread,
-/// where its data is in the caches and, if that thread touched it first, in near memory. A thread that has finished its part
-/// helps those nearest to it first. For results of iterations see [`map_reduce`](crate::map_reduce()) and
-/// [`collect`](crate::collect).
+/// Runs a closure for each number of a range, on all threads, and returns when all is done. The range is cut into as
+/// many parts as there are threads, always in the same way: in the next loop over the same range, the same number comes
+/// to the same thread. Its data is in this thread's caches and, if the thread touched it first, in near memory. A
+/// thread with a finished part helps the nearest ones first. For results of iterations see
+/// [`map_reduce`](crate::map_reduce()) and [`collect`](crate::collect).
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -43,8 +43,8 @@ pub fn for_each(range: Range<usize>, f: impl Fn(usize) + Sync) {
     pieces(range, &|piece| piece.for_each(&f));
 }
 
-/// Runs a closure for each piece of a range, as [`for_each`]: for bodies that are quicker with many numbers at a time, or whose
-/// call costs something.
+/// Runs a closure for each piece of a range, like [`for_each`]: for bodies that are quicker with many numbers at a
+/// time, or have a costly call.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -89,7 +89,7 @@ pub fn for_each_mut<T: Send>(elements: &mut [T], f: impl Fn(usize, &mut T) + Syn
     });
 }
 
-/// Cuts a range into pieces, each of which is done once.
+/// Cuts a range into pieces, and does each once.
 pub(super) fn pieces(range: Range<usize>, f: &(dyn Fn(Range<usize>) + Sync)) {
     if range.is_empty() {
         return;
@@ -103,7 +103,7 @@ pub(super) fn pieces(range: Range<usize>, f: &(dyn Fn(Range<usize>) + Sync)) {
     let work = Arc::new(Loop { context, ..Loop::new(&shared, waiter, request, range, f) });
     in_task(|worker| worker.recorder.section_begins(request));
     for other in (0..work.parts.len()).map(SeatId::new).filter(|&other| other != seat) {
-        // A seat that has not come to several loops by now is busy with something longer.
+        // A seat with several unanswered invitations is busy with something longer.
         if !work.parts[other.index()].range.is_empty() && shared.inbox(other).len() < UNHEARD {
             in_task(|worker| {
                 let task = Invitation::task(&work, worker.recorder.number());
@@ -121,7 +121,7 @@ pub(super) fn pieces(range: Range<usize>, f: &(dyn Fn(Range<usize>) + Sync)) {
     }
 }
 
-/// A loop that threads work on.
+/// A loop in work by threads.
 struct Loop {
     /// By thread.
     parts: Vec<ThreadPart>,
@@ -129,12 +129,12 @@ struct Loop {
     f: *const (dyn Fn(Range<usize>) + Sync),
     /// Invited threads.
     visitors: Visitors,
-    /// The caller, who waits for them.
+    /// The caller, waiting for them.
     waiter: Waiter,
-    /// The caller's request, to which all iterations belong.
+    /// The caller's request, which owns all iterations.
     request: RequestId,
-    /// The context that tells whether the iterations are cancelled. Invariant: alive until the loop is closed and its visitors
-    /// have left.
+    /// The context with the iterations' cancellation. Invariant: alive until the loop is closed and its visitors have
+    /// left.
     context: ContextRef,
     /// The first number.
     start: usize,
@@ -143,7 +143,7 @@ struct Loop {
 
 struct ThreadPart {
     range: Range<usize>,
-    /// Where the next piece begins.
+    /// The start of the next piece.
     next: Padded<AtomicUsize>,
 }
 
@@ -171,7 +171,7 @@ impl Loop {
             ThreadPart { next: Padded(AtomicUsize::new(range.start)), range }
         };
         #[expect(unsafe_code, reason = "an invited thread may come after the caller has left")]
-        // SAFETY: both point to the same function; it is called only by visitors of the loop, for whom the caller waits.
+        // SAFETY: both point to the same function; only visitors of the loop call it, and the caller waits for them.
         let f = unsafe {
             std::mem::transmute::<*const (dyn Fn(Range<usize>) + Sync + 'a), *const (dyn Fn(Range<usize>) + Sync)>(f)
         };
@@ -264,7 +264,7 @@ impl Shared {
     }
 }
 
-/// A task that asks a thread to come to a loop. No thread waits for it.
+/// A task that invites a thread to a loop. No thread waits for it.
 #[repr(C)]
 struct Invitation {
     /// First, so that its address is the task's.

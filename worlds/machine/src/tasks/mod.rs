@@ -54,27 +54,28 @@ use crate::worker::{Worker, in_task, outside};
 use std::any::Any;
 use vicus_schedule::{RunTask, SeatId, TaskClass, TaskHeader, TaskRef, Waiter};
 
-/// A condition that a seat waits for.
+/// A condition to wait for.
 pub(crate) trait Awaited {
-    /// Whether the one that makes the condition true queues the fibre that waits for it ([`crate::fibres::Fibre::queue`]), once after
-    /// [`Awaited::announce_suspension`] was true. Else it may wake a fibre for nothing.
+    /// Whether the thread that makes the condition true queues the waiting fibre ([`crate::fibres::Fibre::queue`]),
+    /// once after [`Awaited::announce_suspension`] was true. Else it may wake a fibre for nothing.
     const IS_EXACT: bool = false;
 
     /// Whether it is true.
     fn is_done(&self) -> bool;
 
     /// The seat is about to sleep: from now on the thread that makes the condition true has to call
-    /// [`crate::runtime::Shared::tell`]. Whether the seat still has to wait.
+    /// [`crate::runtime::Shared::tell`]. Returns whether the seat still has to wait.
     fn announce_sleep(&self) -> bool;
 
-    /// As [`Awaited::announce_sleep`], by a fibre that is about to be suspended, while its seat goes on with other tasks: what these make
-    /// true has to wake it, too.
+    /// Like [`Awaited::announce_sleep`], by a fibre about to be suspended, while its seat goes on with other tasks: if
+    /// these make the condition true, they have to wake it, too.
     #[inline]
     fn announce_suspension(&self) -> bool {
         self.announce_sleep()
     }
 
-    /// The fibre is told to end. Whether it waits no more, which its caller finds out; what is never given up stays.
+    /// The fibre is told to end. Returns whether it waits no more, which its caller finds out; waits without a way to
+    /// give up stay.
     #[inline]
     fn withdraw(&self) -> bool {
         false
@@ -85,12 +86,12 @@ pub(crate) trait Awaited {
     fn goes_on(&self, _: SeatId) {}
 }
 
-/// The class of closures that are run with this function. A task waits for each of them, so it is never dropped unrun.
+/// The class of closures with this run function. A task waits for each of them, so it is never dropped unrun.
 const fn closure_class(run: RunTask) -> TaskClass {
     TaskClass { run, runs_inline: true, is_unwanted: None }
 }
 
-/// The result of a closure that is counted in no context, after all its descendants are over; or the first panic of these.
+/// The result of a closure counted in no context, after all its descendants are over; or their first panic.
 #[inline]
 pub(crate) fn with_descendants<R>(result: std::thread::Result<R>) -> std::thread::Result<R> {
     match wait_for_descendants() {
@@ -99,7 +100,7 @@ pub(crate) fn with_descendants<R>(result: std::thread::Result<R>) -> std::thread
     }
 }
 
-/// The first panic counts. The result that it replaces is dropped outside of the task, which waits for no children any more.
+/// The first panic counts. The replaced result is dropped outside of the task, which waits for no children any more.
 #[cold]
 fn instead<R>(result: std::thread::Result<R>, panic: Box<dyn Any + Send>) -> std::thread::Result<R> {
     match result {
@@ -122,13 +123,14 @@ fn end_task(task: &TaskHeader) {
 }
 
 impl Worker {
-    /// The owner of what the running task waits for.
+    /// The owner of the running task's awaited latches.
     #[inline]
     fn owner(&self) -> (SeatId, Waiter) {
         (self.seat, self.waiter)
     }
 
-    /// For a closure that is a part of the running task, which waits for it: it is cancelled and counted with that task.
+    /// For a closure that is a part of the running task, which waits for it: it is cancelled and counted with this
+    /// task.
     #[inline]
     fn header(&self, class: &'static TaskClass, number: u32) -> TaskHeader {
         TaskHeader { class, context: self.frame.parent, request: self.frame.request, number, has_data: false }

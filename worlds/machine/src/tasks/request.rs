@@ -1,4 +1,4 @@
-//! Closures that run as requests of their own, while their caller goes on.
+//! Closures as requests of their own, beside their caller.
 
 use super::nested::Within;
 use super::reserve::account_here;
@@ -31,8 +31,8 @@ impl fmt::Display for Cancelled {
 
 impl std::error::Error for Cancelled {}
 
-/// Whether the request, the scope or the group to which the running task belongs was cancelled, or a box of the request has failed:
-/// a long task checks now and then, and returns early. `false` outside of tasks and boxes.
+/// Whether the running task's request, scope or group was cancelled, or a box of the request has failed: a long task
+/// checks now and then, and returns early. `false` outside of tasks and boxes.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -61,8 +61,8 @@ impl Worker {
 }
 
 impl Runtime {
-    /// Runs a closure as a request of its own, while the caller goes on. Requests are numbered as they come, and strategies that
-    /// distinguish requests prefer older ones.
+    /// Runs a closure as a request of its own, while the caller goes on. Requests are numbered in order of arrival, and
+    /// strategies that distinguish requests prefer older ones.
     ///
     /// ```
     /// let runtime = vicus_machine::Runtime::builder().threads(2).start();
@@ -73,8 +73,9 @@ impl Runtime {
         self.spawn_within(Budget::UNBOUNDED, f)
     }
 
-    /// As [`Runtime::spawn`]; its tasks may hold so much together ([`reserve`](crate::reserve)): a number of bytes, or what they
-    /// are granted of a larger whole. In a task or a box it is a part of the request of that one, as a [`Request`](crate::Request) is.
+    /// Like [`Runtime::spawn`], with a budget for all its tasks together ([`reserve`](crate::reserve)): a number of
+    /// bytes, or their share of a larger whole. In a task or a box it is a part of the surrounding request, as a
+    /// [`Request`](crate::Request) is.
     pub fn spawn_within<R: Send + 'static>(
         &self,
         budget: impl Into<Budget>,
@@ -96,7 +97,7 @@ impl Runtime {
     }
 }
 
-/// A closure that runs as a request. Dropping the handle lets it run on by itself.
+/// A closure running as a request. Dropping the handle lets it run on by itself.
 pub struct TaskRequest<R> {
     shared: Arc<Shared>,
     id: RequestId,
@@ -116,8 +117,8 @@ impl<R> TaskRequest<R> {
     /// It was cancelled before it had begun.
     ///
     /// # Panics
-    /// If the closure panicked, with its panic. If requests would wait in a circle: this one for one whose task is beneath the
-    /// calling one on its stack, or through others.
+    /// If the closure panicked, with its panic. If requests would wait in a circle: this one for another with a task
+    /// beneath the calling one on its stack, or through others.
     pub fn wait(self) -> Result<R, Cancelled> {
         match self.answer.wait(self.shared.is_here().then_some(self.id)) {
             Some(Ok(result)) => Ok(result),
@@ -126,7 +127,7 @@ impl<R> TaskRequest<R> {
         }
     }
 
-    /// As [`TaskRequest::wait`], for one of several owners of the handle: the result stays where it is.
+    /// Like [`TaskRequest::wait`], for one of several owners of the handle: the result stays in place.
     ///
     /// ```
     /// let runtime = vicus_machine::Runtime::builder().threads(2).start();
@@ -147,7 +148,7 @@ impl<R> TaskRequest<R> {
         self.answer.lock().is_over
     }
 
-    /// Drops its tasks that have not begun, except those of `join`, whose results are needed; those that run may check
+    /// Drops its tasks that have not begun, except those of `join`, whose results are needed; running ones may check
     /// [`is_cancelled`].
     pub fn cancel(&self) {
         self.shared.stop(self.id);
@@ -212,7 +213,7 @@ impl<R: Send> Over for Answer<R> {
     }
 }
 
-/// The requests of a runtime that are closures, with their answers.
+/// A runtime's requests for closures, with their answers.
 #[derive(Default)]
 pub(crate) struct Requests(Mutex<BTreeMap<RequestId, Arc<dyn Over>>>);
 
@@ -229,7 +230,7 @@ impl Requests {
         self.lock().remove(&id);
     }
 
-    /// Stops all requests, which are those of this runtime, and waits for them if told to.
+    /// Stops all requests, which belong to this runtime, and waits for them if told to.
     pub(crate) fn end_all(&self, shared: &Shared, waits: bool) {
         let open: Vec<_> = self.lock().iter().map(|(id, answer)| (*id, Arc::clone(answer))).collect();
         open.iter().for_each(|(id, _)| shared.stop(*id));
@@ -239,10 +240,10 @@ impl Requests {
     }
 }
 
-/// How many requests there are of all kinds: boxes, closures, and callers that wait for a task of theirs.
+/// Number of requests of all kinds: boxes, closures, and callers waiting for a task of theirs.
 #[derive(Default)]
 pub(crate) struct OpenRequests {
-    /// How many, in a line that is written only when one begins or ends. Changed under the lock of `order`.
+    /// Their number, in a line written only when one begins or ends. Changed under the lock of `order`.
     count: Padded<AtomicUsize>,
     order: Mutex<TurnOrder>,
 }
@@ -257,7 +258,7 @@ impl OpenRequests {
         self.change(|order| order.end(id));
     }
 
-    /// Calls `f` if the request is not over, which it does not end meanwhile.
+    /// Calls `f` if the request is open, and keeps it from ending meanwhile.
     fn while_open(&self, id: RequestId, f: impl FnOnce()) {
         let order = self.lock();
         if order.contains(id) {
@@ -273,7 +274,7 @@ impl OpenRequests {
         let mut order = self.lock();
         let is_changed = change(&mut order);
         debug_assert!(is_changed, "a request begins once and ends once");
-        // SeqCst: a seat that falls asleep as one that waits for its own request alone sees the second request, or is asked.
+        // SeqCst: a seat falling asleep in a wait for its own request alone sees the second request, or is asked.
         self.count.0.store(order.len(), Ordering::SeqCst);
         order.len()
     }
@@ -294,13 +295,13 @@ impl Turned for &OpenRequests {
 }
 
 impl Shared {
-    /// How many requests there are, but for lightweight threads. It decides only where tasks lie.
+    /// Number of requests without lightweight threads. It only influences the queues chosen for tasks.
     #[inline]
     pub(crate) fn requests(&self) -> usize {
         self.open.count.0.load(Ordering::Relaxed)
     }
 
-    /// A request is there, whose tasks may be queued from now on.
+    /// Opens a request: its tasks may be queued from now on.
     pub(crate) fn open_request(&self, id: RequestId) {
         if self.open.begin(id) == 2 {
             // Seats that sleep while their tasks wait would only be woken for the first one.
@@ -308,12 +309,12 @@ impl Shared {
         }
     }
 
-    /// Tasks of a request that is not of boxes are no longer to begin, if it is not over.
+    /// Keeps an open request's tasks from beginning. For requests without boxes.
     pub(crate) fn stop(&self, id: RequestId) {
         self.open.while_open(id, || self.stopped.add(id));
     }
 
-    /// Whether a seat may have tasks of several requests, or of one and of lightweight threads, so that they take turns.
+    /// Whether a seat may have tasks of several requests, or of one and of lightweight threads: then they take turns.
     #[inline]
     pub(crate) fn are_several(&self) -> bool {
         match self.requests() {
@@ -323,7 +324,8 @@ impl Shared {
         }
     }
 
-    /// Whether there is at most one request, and no lightweight thread, of which each that was spawned from outside is one. It decides only where tasks lie.
+    /// Whether there is at most one request, and no lightweight thread; each thread spawned from outside counts as a
+    /// request. It only influences the queues chosen for tasks.
     #[inline]
     pub(crate) fn has_one_request(&self) -> bool {
         self.requests() <= 1 && !self.threads_here.any()
@@ -358,7 +360,7 @@ impl<F: FnOnce() -> R + Send, R: Send> RequestJob<F, R> {
 }
 
 #[expect(unsafe_code, reason = "the type of a class's functions")]
-// SAFETY of callers: `task` is of a `RequestJob<F, R>` that was not run.
+// SAFETY of callers: `task` is of a `RequestJob<F, R>`, and was not run.
 unsafe fn run<F: FnOnce() -> R, R>(task: TaskRef) {
     let shared = in_task(|worker| {
         worker.begin_task(task);

@@ -16,10 +16,10 @@ use std::time::Duration;
 use vicus_schedule::{ContextRef, RequestId, SeatId, TaskClass, TaskHeader, TaskRef};
 
 impl Runtime {
-    /// Runs a closure as a task on one of its threads, as a request of its own, and waits for it. There [`crate::join`] and
-    /// [`crate::scope`] use this runtime. Called in a task of this runtime, it calls the closure. Called in a task of another one, or in
-    /// a box that its caller runs, its tasks book what they [`reserve`](crate::reserve) with the request of that. Those of such a box
-    /// are cancelled with its request.
+    /// Runs a closure as a task on one of its threads, as a request of its own, and waits for it. There [`crate::join`]
+    /// and [`crate::scope`] use this runtime. In a task of this runtime, it just calls the closure. In a task of
+    /// another runtime, or in a box run by its caller, its tasks book their reservations ([`reserve`](crate::reserve))
+    /// with the request around it. If a box is around it, they are cancelled with the box's request.
     ///
     /// ```
     /// let runtime = vicus_machine::Runtime::builder().threads(2).start();
@@ -40,9 +40,9 @@ impl Runtime {
         })
     }
 
-    /// Runs a closure once on each of its threads, with the thread's number and how many there are, and waits for all. This is
-    /// what OpenMP calls a parallel region, but a busy thread comes when its task is over or waits: calls that wait for one
-    /// another, as at a barrier, may wait for ever if other callers use the threads as well.
+    /// Runs a closure once on each of its threads, with the thread's number and the number of threads, and waits for
+    /// all. OpenMP calls this a parallel region, but here a busy thread comes when its task is over or waits: calls
+    /// that wait for one another, as at a barrier, may wait for ever if other callers use the threads as well.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -59,7 +59,7 @@ impl Runtime {
     /// If the closure panics, with its panic, after all are over.
     pub fn on_each_thread(&self, f: impl Fn(usize, usize) + Sync) {
         let threads = self.plan().threads();
-        // Seats that are not spare come first.
+        // Regular seats come before spare ones.
         self.run(|| {
             crate::scope(|scope| {
                 let f = &f;
@@ -71,7 +71,7 @@ impl Runtime {
     }
 }
 
-/// How often a caller that waits for tasks of a box which it runs asks whether the box's request goes on.
+/// While a caller's own box waits for tasks: how often the caller asks whether the box's request goes on.
 const ASKS: Duration = Duration::from_millis(1);
 
 impl Shared {
@@ -80,11 +80,11 @@ impl Shared {
         with_worker(|worker| Arc::as_ptr(&worker.shared)) == Some(ptr::from_ref(self))
     }
 
-    /// Has a closure run as the task that `put` gets, and sleeps until it is over.
+    /// Runs a closure as the task handed to `put`, and sleeps until it is over.
     fn wait_for_task<R: Send>(self: &Arc<Shared>, f: impl FnOnce() -> R + Send, put: impl FnOnce(TaskRef)) -> R {
         let request = RequestId(self.next_request.fetch_add(1, Ordering::Relaxed));
         let _booking = self.accounts.lend(request, account_here());
-        // It is asked before, since what is given up before it begins is cancelled as a part of the caller's request.
+        // Asked first: a request given up before it begins is cancelled as a part of the caller's request.
         _ = caller::is_given_up();
         self.open_request(request);
         let within = self.nest(request);
@@ -104,7 +104,7 @@ impl Shared {
     }
 }
 
-/// A closure in the frame of a thread that sleeps until it is over.
+/// A closure in the frame of a thread sleeping until its end.
 #[repr(C)]
 struct Call<F, R> {
     /// First, so that its address is the task's.
@@ -124,11 +124,12 @@ impl<F: FnOnce() -> R, R> Call<F, R> {
     }
 }
 
-/// How a caller learns that the awaited closure is over.
+/// Tells a caller the end of the awaited closure.
 pub(crate) enum Done {
     /// It sleeps.
     Thread { is_done: Mutex<bool>, changed: Condvar },
-    /// It is a seat, and works there meanwhile: the awaited closure may be a task of that runtime, or call back into it.
+    /// It is a seat, and works there meanwhile: the awaited closure may be a task of the same runtime, or call back
+    /// into it.
     Seat(Latch, Arc<Shared>),
 }
 
@@ -139,8 +140,9 @@ impl Done {
         Arc::new(seated.unwrap_or_else(|| Done::Thread { is_done: Mutex::new(false), changed: Condvar::new() }))
     }
 
-    /// Called by the thread that made it. A seat that waits for a request of its own runtime runs tasks of that request, and else
-    /// of any. A thread without a seat that runs a box asks meanwhile whether the box's request goes on, which may cancel what it waits for.
+    /// Called by the thread that made it. A seat waiting for a request of its own runtime runs tasks of that request,
+    /// and else of any. A thread without a seat asks meanwhile whether its box's request goes on; a request given up
+    /// cancels the awaited tasks.
     pub(crate) fn wait(&self, request: Option<RequestId>) {
         if !caller::is_caller() || !self.wait_unless(caller::is_given_up) {
             self.wait_on(request);
@@ -160,8 +162,8 @@ impl Done {
         }
     }
 
-    /// As [`Done::wait_on`] without a request; a thread that sits on no seat asks now and then whether it stops waiting. Whether it is
-    /// done. `stops` does not panic.
+    /// Like [`Done::wait_on`] without a request; a thread without a seat asks now and then whether it stops waiting.
+    /// Returns whether it is done. `stops` does not panic.
     fn wait_unless(&self, stops: impl Fn() -> bool) -> bool {
         let Done::Thread { is_done, changed } = self else {
             self.wait_on(None);
@@ -193,10 +195,10 @@ impl Done {
 }
 
 #[expect(unsafe_code, reason = "the type of a class's functions")]
-// SAFETY of callers: `task` is of a `Call<F, R>` that is waited for and was not run.
+// SAFETY of callers: `task` is of an awaited `Call<F, R>`, and was not run.
 unsafe fn run_call<F: FnOnce() -> R, R>(task: TaskRef) {
     in_task(|worker| worker.begin_task(task));
-    // SAFETY: the thread that made the call sleeps until it is done.
+    // SAFETY: the thread with the call in its frame sleeps until it is done.
     unsafe {
         let call = &mut *task.as_ptr().as_ptr().cast::<Call<F, R>>();
         let f = call.f.take().expect("a task is run once");

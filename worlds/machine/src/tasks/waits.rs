@@ -1,7 +1,7 @@
-//! Which requests wait for which: a circle is reported instead of waited in.
+//! A graph of waits between requests: a circle is reported instead of waited in.
 //!
-//! A wait stands on a stack, on top of the tasks that are there. The requests of these tasks can't end before it. A wait costs as much as
-//! there is new on the stack since the wait beneath it, however deep that lies.
+//! A wait stands on a stack, on top of the tasks there. The requests of these tasks can't end before it. The cost of a
+//! wait grows with the new part of the stack since the wait beneath it, however deep the stack is.
 
 use crate::runtime::Shared;
 use crate::worker::in_task;
@@ -16,7 +16,7 @@ pub(crate) struct Waits(Mutex<Graph>);
 #[derive(Default)]
 struct Graph {
     waits: BTreeMap<WaitId, Wait>,
-    /// By request: the waits that stand on tasks of it, without those that stand on such a wait.
+    /// By request: the waits on top of its tasks, except those on top of such a wait.
     on: BTreeMap<RequestId, Vec<WaitId>>,
     next: u64,
 }
@@ -30,14 +30,14 @@ struct Wait {
     requests: Vec<RequestId>,
     /// The lowest wait on the same stack, perhaps this one.
     lowest: WaitId,
-    /// The next wait on the same stack, which has to end before this one goes on.
+    /// The next wait on the same stack; it has to end before this one goes on.
     above: Option<WaitId>,
 }
 
-/// What stands on a stack beneath the running task.
+/// The part of a stack beneath the running task.
 #[derive(Default)]
 pub(crate) struct Beneath {
-    /// The requests of tasks, where the task on top is of another one.
+    /// The requests of tasks, at each change from one request to another.
     pub(crate) requests: Vec<RequestId>,
     /// The waits, the lowest first.
     waits: Vec<Stood>,
@@ -53,7 +53,7 @@ impl Beneath {
 #[derive(Clone, Copy)]
 struct Stood {
     id: WaitId,
-    /// How many requests lay beneath it, with that of the waiting task.
+    /// Number of requests beneath it, including the waiting task's.
     height: usize,
 }
 
@@ -61,7 +61,7 @@ impl Graph {
     /// A task on top of `beneath` waits, with tasks of these requests since the wait there.
     ///
     /// # Errors
-    /// The requests on the circle that this would close, with the first one again at the end.
+    /// The requests on the circle this would close, with the first one again at the end.
     fn begin(
         &mut self,
         requests: Vec<RequestId>,
@@ -100,7 +100,7 @@ impl Graph {
 
     /// A path from one of these requests, or one with a task on the stack of the wait `lowest`, over the awaited one back to it.
     fn circle(&self, requests: &[RequestId], lowest: Option<WaitId>, awaited: RequestId) -> Option<Vec<RequestId>> {
-        // Each with the one from which it was reached.
+        // Each with its predecessor on the way.
         let (mut reached, mut known) = (vec![(awaited, 0)], BTreeSet::from([awaited]));
         let (mut next, mut seen) = (0, BTreeSet::new());
         while let Some(&(request, _)) = reached.get(next) {
@@ -146,8 +146,8 @@ pub(super) struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
-    /// The calling task of this runtime waits for a request as long as the result is held. Panics if that one waits for one whose task
-    /// is on the stack.
+    /// The calling task of this runtime waits for a request as long as the result is held. Panics if the awaited one
+    /// waits for one with a task on the stack.
     pub(super) fn begin(shared: &Arc<Shared>, awaited: RequestId) -> Waiting<'_> {
         let begun: Result<WaitId, Vec<RequestId>> = in_task(|worker| {
             let stood = worker.beneath.waits.last().copied();
@@ -221,7 +221,7 @@ mod tests {
         assert!(graph.waits.is_empty() && graph.on.is_empty());
     }
 
-    /// One stack: 1 waits for 2, of which a task is on top and waits for 3, and so on. What lies beneath waits, too.
+    /// One stack: 1 waits for 2, a task of 2 is on top and waits for 3, and so on. The tasks beneath wait, too.
     #[test]
     fn waits_on_one_stack_wait_for_those_above() {
         let mut graph = Graph::default();
@@ -235,7 +235,7 @@ mod tests {
             "1 waits for 4, by what is above"
         );
         assert_eq!(graph.tells(ids([6]), None, 1), None);
-        // Another stack, of which a task waits for 1: nothing here may wait for it.
+        // Another stack, with a task waiting for 1: nothing here may wait for it.
         let other = graph.begin(ids([7]), None, RequestId(1)).unwrap();
         assert_eq!(graph.tells(ids([5]), Some(top), 7).as_deref(), Some("1 for 7, 7 for 1"));
         graph.end(other, None);

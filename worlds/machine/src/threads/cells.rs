@@ -1,16 +1,17 @@
-//! Memory for lightweight threads: cells of a few cache lines, which hold a thread's closure and later its result.
+//! Memory for lightweight threads: cells of a few cache lines, for a thread's closure and later its result.
 //!
-//! A seat keeps the cells that it has used last, the youngest first: a program that spawns and joins again and again stays in a few lines
-//! of its caches. It keeps them in two *magazines*. What it has beyond these goes to its node, from which other seats and other threads take: cells
-//! wander from the seats that spawn to those that run. A whole magazine goes at once, so that nobody looks at its cells on the way, and a
-//! seat that takes cells which another one has used asks for their lines some cells ahead. Large pieces of memory are asked for in huge pages,
-//! since a million threads that wait to begin touch each of their cells once.
+//! A seat keeps its last used cells, the youngest first: a program that spawns and joins again and again stays in a few
+//! lines of its caches. It keeps them in two *magazines*. Further cells go to its node, open to other seats and other
+//! threads: cells wander from spawning seats to running ones. A whole magazine moves at once, so that no thread looks
+//! at its cells on the way. A seat that takes cells used by another one asks for their lines some cells ahead. Large
+//! pieces of memory are huge pages, since a million threads waiting to begin touch each of their cells once.
 //!
-//! The addresses stay for ever, for the next threads; the pages behind them go back to the system when a runtime ends, and when a seat has slept for as long as
-//! freed memory waits ([`give_back`]). Magazines name free cells by their addresses, and nothing is written in these: so a piece all of whose
-//! cells are free may lose its pages while its cells stay where they are.
+//! The addresses stay for ever, for the next threads; the pages behind them go back to the system when a runtime ends,
+//! and when a seat has slept for as long as freed memory waits ([`give_back`]). Magazines name free cells by their
+//! addresses, and free cells hold no data: so a piece with only free cells may lose its pages while its cells keep
+//! their addresses.
 //!
-//! What needs more than the largest cell comes from the program's allocator.
+//! Values beyond the largest cell come from the program's allocator.
 //!
 //! Magazines are those of Bonwick and Adams, "Magazines and Vmem", USENIX ATC 2001, §3.1.
 
@@ -29,9 +30,9 @@ const CLASSES: usize = 4;
 const LEAST_LINES: usize = 2;
 /// So many cells a magazine has: with the rest of it they are 2 KiB.
 const MOST: usize = 254;
-/// So many cells ahead of the one that is taken, a seat asks for a cell's lines.
+/// Distance in cells of the prefetch from the cell being taken.
 const AHEAD: usize = 4;
-/// The largest piece of memory that is asked for at once: a huge page.
+/// The largest piece of memory requested at once: a huge page.
 const PIECE_BYTES: usize = 2 << 20;
 /// The smallest one.
 const FIRST_BYTES: usize = 16 << 10;
@@ -96,7 +97,8 @@ impl Magazine {
 struct Hand {
     /// Cells come from here, and go here.
     loaded: Option<Box<Magazine>>,
-    /// Full or empty: so a seat that goes over the border between two magazines again and again does not go to its node each time.
+    /// Full or empty: so a seat that crosses the border between two magazines again and again does not go to its node
+    /// each time.
     other: Option<Box<Magazine>>,
 }
 
@@ -144,7 +146,7 @@ impl SeatCells {
                     if hand.loaded.is_none() {
                         hand.loaded = pool.take_empty();
                     }
-                    // Without memory for a magazine, one cell is what is asked for.
+                    // Without memory for a magazine, only the requested cell is taken.
                     let Some(loaded) = &mut hand.loaded else { return pool.take_one(class) };
                     while let Some(cell) = pool.take_one(class)
                         && loaded.push(cell).is_ok()
@@ -183,10 +185,11 @@ impl SeatCells {
     }
 }
 
-/// Gives the pages of pieces of memory back to the system in which no cell is used, and none is in a seat's hands. The cells stay free as they are.
+/// Gives pages back to the system: those of pieces of memory without cells in use or in a seat's hands. The cells stay
+/// free as they are.
 pub(crate) fn give_back() {
     for class in 0..CLASSES {
-        // A cell may be free on another node than the one from which it came.
+        // A cell may be free on another node than its origin.
         let mut pools: Vec<MutexGuard<'_, Pool>> = (0..NODES).map(|node| Pool::lock(node, class)).collect();
         if !pools.iter_mut().fold(false, |any, pool| any | std::mem::take(&mut pool.has_more_free)) {
             continue;
@@ -211,8 +214,8 @@ pub(crate) fn give_back() {
         let whole = PIECE_BYTES / cell_bytes(class);
         for (start, _) in free.into_values().filter(|&(_, count)| count == whole) {
             #[expect(unsafe_code, reason = "a system call that libc has no safe function for")]
-            // SAFETY: the piece begins at this address, and is a pool's for ever. So many cells fill it: all are free, and their pools are locked; what
-            // is in free cells does not matter.
+            // SAFETY: the piece begins at this address, and is a pool's for ever. This number of cells fills it: all
+            // are free, and their pools are locked; the content of free cells does not matter.
             unsafe {
                 libc::madvise(start.cast(), PIECE_BYTES, libc::MADV_DONTNEED);
             }
@@ -250,7 +253,7 @@ fn take_outside(class: usize) -> Option<NonNull<u8>> {
     Pool::lock(0, class).take_one(class)
 }
 
-/// Gives back the room of a value that is no more.
+/// Gives back the room of a dropped value.
 ///
 /// # Safety
 /// It is from [`take`] for the same type, and is not used after this call.
@@ -279,12 +282,12 @@ struct Pool {
     loose: *mut Loose,
     /// Cells have come here since [`give_back`].
     has_more_free: bool,
-    /// Memory from which no cell was cut yet.
+    /// Memory not cut into cells yet.
     fresh: *mut u8,
     fresh_bytes: usize,
     /// How much is asked for next.
     next_bytes: usize,
-    /// Its pieces of [`PIECE_BYTES`], which begin at multiples of that.
+    /// Its pieces of [`PIECE_BYTES`], aligned to their size.
     pieces: Vec<*mut u8>,
 }
 
@@ -373,7 +376,7 @@ impl Pool {
         }
         let cell = NonNull::new(self.fresh);
         #[expect(unsafe_code, reason = "cuts a cell from memory of the pool")]
-        // SAFETY: so many bytes are left there, which nobody else uses; they begin at a line, and are never freed.
+        // SAFETY: at least this number of bytes is left there, and unused; they begin at a line, and are never freed.
         unsafe {
             self.fresh = self.fresh.add(bytes);
         }
@@ -400,7 +403,7 @@ impl Pool {
         let align = if bytes == PIECE_BYTES { PIECE_BYTES } else { LINE };
         let Ok(layout) = Layout::from_size_align(bytes, align) else { return false };
         #[expect(unsafe_code, reason = "memory that stays, and advice on it")]
-        // SAFETY: the layout is not empty; the advice changes nothing but the time that the first touch takes.
+        // SAFETY: the layout is not empty; the advice only changes the time of the first touch.
         let piece = unsafe {
             let piece = alloc(layout);
             #[cfg(target_os = "linux")]
@@ -412,11 +415,11 @@ impl Pool {
         if piece.is_null() {
             return false;
         }
-        // One that there is no room to note is never given back.
+        // A piece without room in the list is never given back.
         if align == PIECE_BYTES && self.pieces.try_reserve(1).is_ok() {
             self.pieces.push(piece);
         }
-        // What is left of the last piece is less than a cell.
+        // The rest of the last piece is less than a cell.
         (self.fresh, self.fresh_bytes) = (piece, bytes);
         self.next_bytes = (bytes * 2).min(PIECE_BYTES);
         true
@@ -478,7 +481,7 @@ mod tests {
         }
         assert!(seen.len() < 10 * MOST, "{} cells for 306 threads at once", seen.len());
         drop((spawns, runs));
-        // Those without a seat have what seats gave back.
+        // Callers without a seat get the cells given back by seats.
         let outside = Pool::lock(1, 2).take_one(2).unwrap();
         assert!(seen.contains(&outside.as_ptr().cast()));
         Pool::lock(1, 2).give_one(outside);
@@ -526,7 +529,7 @@ mod tests {
         taken.iter().for_each(|cell| own.give(3, NonNull::new(cell.cast()).unwrap()));
         give_back();
         let left = all(&pieces);
-        // What a seat has in its hands may lie in two pieces or more.
+        // The cells in a seat's hands may lie in two pieces or more.
         assert!(left <= before / 2, "{left} of {before} bytes have pages");
         let again = fill(&mut own);
         let mut both = [taken.clone(), again.clone()];

@@ -1,4 +1,4 @@
-//! A lightweight thread: its closure before it runs, its result afterwards, and who waits for it.
+//! A lightweight thread: its closure before it runs, its result afterwards, and its waiting joiner.
 
 use super::cells::{self, SeatCells};
 use super::local::Locals;
@@ -24,7 +24,7 @@ pub(crate) struct Core {
     /// First, so that its address is the task's.
     header: TaskHeader,
     table: &'static Table,
-    /// [`OPEN`], [`OVER`], [`DETACHED`], or who waits: a fibre's address, or one of [`Joiner`]'s with a tag.
+    /// [`OPEN`], [`OVER`], [`DETACHED`], or the waiting joiner: a fibre's address, or one of [`Joiner`]'s with a tag.
     state: AtomicUsize,
     pub(super) id: u64,
     pub(super) spawned_at: &'static Location<'static>,
@@ -65,11 +65,11 @@ const WAKER: usize = 3;
 /// Fibres are at multiples of 64, and the others at those of 8.
 const TAGS: usize = 7;
 
-/// What threads with one type of closure share.
+/// The functions shared by threads with one type of closure.
 struct Table {
     run: unsafe fn(NonNull<Core>),
     drop_closure: unsafe fn(NonNull<Core>),
-    /// Moves the result to where the pointer points.
+    /// Moves the result to the pointer's target.
     take: unsafe fn(NonNull<Core>, *mut ()),
     /// The same, and frees the thread.
     finish: unsafe fn(NonNull<Core>, *mut ()),
@@ -95,7 +95,7 @@ union Work<F, R> {
     result: ManuallyDrop<thread::Result<R>>,
 }
 
-/// What is known of a thread that is about to be spawned.
+/// The description of a thread about to be spawned.
 pub(super) struct Described {
     pub(super) request: RequestId,
     pub(super) number: u32,
@@ -117,8 +117,8 @@ impl<F: FnOnce() -> R, R> Whole<F, R> {
     };
 }
 
-/// A thread that is in no queue yet, and has a handle unless it is detached. Gives the closure back if there is no memory for it. `seat`: the cells of the calling thread's seat, if it
-/// sits on one.
+/// A thread in no queue yet, with a handle unless it is detached. Returns the closure if there is no memory for it.
+/// `seat`: the cells of the calling thread's seat, if it sits on one.
 #[inline]
 pub(super) fn new<F: FnOnce() -> R + Send + 'static, R: Send + 'static>(
     seat: Option<&mut SeatCells>,
@@ -142,7 +142,7 @@ pub(super) fn new<F: FnOnce() -> R + Send + 'static, R: Send + 'static>(
 }
 
 #[expect(unsafe_code, reason = "the type of a table's functions")]
-// SAFETY of callers: the thread is a `Whole<F, R>` whose closure was not run.
+// SAFETY of callers: the thread is a `Whole<F, R>` with its closure, not run yet.
 unsafe fn run<F: FnOnce() -> R, R>(core: NonNull<Core>) {
     // SAFETY: the caller's promise; the handle does not touch the closure.
     unsafe {
@@ -166,9 +166,9 @@ unsafe fn drop_closure<F: FnOnce() -> R, R>(core: NonNull<Core>) {
 }
 
 #[expect(unsafe_code, reason = "the type of a table's functions")]
-// SAFETY of callers: the thread is a `Whole<F, R>` that has a result; the pointer is to room for a `thread::Result<R>`.
+// SAFETY of callers: the thread is a `Whole<F, R>` with a result; the pointer is to room for a `thread::Result<R>`.
 unsafe fn take<F: FnOnce() -> R, R>(core: NonNull<Core>, to: *mut ()) {
-    // SAFETY: the caller's promise. What is left there is a result that owns no memory.
+    // SAFETY: the caller's promise. The result left there owns no memory.
     unsafe {
         let work = (*core.cast::<Whole<F, R>>().as_ptr()).work.get();
         let result = ManuallyDrop::take(&mut (*work).result);
@@ -189,7 +189,7 @@ unsafe fn finish<F: FnOnce() -> R, R>(core: NonNull<Core>, to: *mut ()) {
 }
 
 #[expect(unsafe_code, reason = "the type of a table's functions")]
-// SAFETY of callers: the thread is a `Whole<F, R>` that has a result and neither runs nor has a handle.
+// SAFETY of callers: the thread is a `Whole<F, R>` with a result, and neither runs nor has a handle.
 unsafe fn free<F: FnOnce() -> R, R>(core: NonNull<Core>) {
     // SAFETY: the caller's promise.
     unsafe {
@@ -202,7 +202,7 @@ unsafe fn free<F: FnOnce() -> R, R>(core: NonNull<Core>) {
     }
 }
 
-/// Drops a thread that no queue has taken, with its closure. Its handle was not given away.
+/// Drops a thread taken by no queue, with its closure. Its handle was not given away.
 #[cold]
 pub(super) fn discard(core: NonNull<Core>) {
     #[expect(unsafe_code, reason = "calls functions of the thread's table")]
@@ -217,7 +217,7 @@ pub(super) fn discard(core: NonNull<Core>) {
 /// Frees a thread but for its closure or result.
 #[inline]
 #[expect(unsafe_code, reason = "frees what a table's functions are done with")]
-// SAFETY of callers: the thread is a `Whole<F, R>` that neither runs nor has a handle, and is not used after this call.
+// SAFETY of callers: the thread is a `Whole<F, R>`, neither runs nor has a handle, and is not used after this call.
 unsafe fn release<F: FnOnce() -> R, R>(core: NonNull<Core>) {
     // SAFETY: the caller's promise.
     unsafe {
@@ -233,7 +233,7 @@ unsafe fn run_class(task: TaskRef) {
     begin(task, None);
 }
 
-/// A thread that has come this way, or as the frame says, begins on a fibre, or waits for one.
+/// A thread begins on a fibre, or waits for one. `way` says how its seat found it; `None`: as in the frame.
 pub(crate) fn begin(task: TaskRef, way: Option<Way>) {
     let class = Core::class(task);
     if let Err(task) = fibres::start(task, class, way) {
@@ -257,7 +257,7 @@ impl Core {
         unsafe { task.as_ptr().cast::<Core>().as_ref() }.class
     }
 
-    /// Whether a thread that begins goes on where the one runs that ends its wait.
+    /// Whether a beginning thread goes on at the seat of the thread that ends its wait.
     #[inline]
     pub(crate) fn follows(task: TaskRef) -> bool {
         debug_assert!(Core::is(task));
@@ -268,7 +268,7 @@ impl Core {
 
     /// Runs a thread on the calling fibre.
     ///
-    /// Never inlined: the code that calls it again and again goes from one thread of the system to another between two calls, and the
+    /// Never inlined: a loop that calls it goes from one thread of the system to another between two calls, and the
     /// compiler would keep the address of a `thread_local!` for all of them.
     #[inline(never)]
     pub(crate) fn run(task: TaskRef) {
@@ -307,10 +307,10 @@ impl Core {
         in_task(|worker| worker.shared.threads_here.ended(worker.seat));
     }
 
-    /// Says which thread it is, for a message.
+    /// Writes the thread's name and origin, for a message.
     pub(crate) fn describe(core: NonNull<Core>, to: &mut impl fmt::Write) -> fmt::Result {
         #[expect(unsafe_code, reason = "follows a pointer to a thread that is not over")]
-        // SAFETY: it is on a fibre, and what is read does not change.
+        // SAFETY: it is on a fibre, and the fields read are constant.
         let (id, name, at) = unsafe {
             let core = core.as_ptr();
             ((*core).id, (*core).name.as_ref().map(Name::as_str), (*core).spawned_at)
@@ -331,16 +331,16 @@ impl Core {
     }
 }
 
-/// A thread has a result: tells who waits for it.
+/// A thread has a result: tells its joiner.
 fn end(core: NonNull<Core>) {
     #[expect(unsafe_code, reason = "follows pointers that the thread's state has")]
     // SAFETY: until its state is final, the thread is there. A state with a tag was made by `Joiner`, and is taken once.
     unsafe {
-        // Its handle is gone for good, and what was done with it is over: no other thread knows of this one.
+        // Its handle is gone for good, and its last use is over: no other thread knows of this one.
         if (*core.as_ptr()).state.load(Ordering::Acquire) == DETACHED {
             return ((*core.as_ptr()).table.free)(core);
         }
-        // Release: the one that waits sees the result. Acquire: this thread sees who waits.
+        // Release: the joiner sees the result. Acquire: this thread sees the joiner.
         let before = (*core.as_ptr()).state.swap(OVER, Ordering::AcqRel);
         match before {
             OPEN => {}
@@ -386,7 +386,7 @@ fn put(state: &AtomicUsize, word: usize) -> bool {
     false
 }
 
-/// Drops what a word points to, if it owns it.
+/// Drops the target of a word, if the word owns it.
 ///
 /// # Safety
 /// As for [`wake`].
@@ -506,7 +506,7 @@ impl Drop for Joiner {
     fn drop(&mut self) {
         let before = self.core().state.swap(DETACHED, Ordering::AcqRel);
         #[expect(unsafe_code, reason = "frees what is over, or a pointer that the state had")]
-        // SAFETY: a thread that is over belongs to its handle; a word was taken out of the state.
+        // SAFETY: a finished thread belongs to its handle; a word was taken out of the state.
         unsafe {
             match before {
                 OVER => (self.core().table.free)(self.0),
@@ -516,14 +516,14 @@ impl Drop for Joiner {
     }
 }
 
-/// A thread that a fibre waits for.
+/// A fibre's wait for a thread.
 struct Joined<'a> {
     state: &'a AtomicUsize,
     fibre: &'static Fibre,
 }
 
 impl Awaited for Joined<'_> {
-    // Whoever takes the word out of the state queues the fibre.
+    // The thread that takes the word out of the state queues the fibre.
     const IS_EXACT: bool = true;
 
     #[inline]

@@ -1,4 +1,4 @@
-//! Lightweight threads that go to another place.
+//! Lightweight threads on their way to another place.
 
 use super::{SpawnError, find_place};
 use crate::fibres;
@@ -17,7 +17,7 @@ pub enum MigrateError {
     NoSuchPlace(NoSuchPlace),
     /// The runtime has no thread of the system there.
     NoSeat(Place),
-    /// It has children that are not over, or a group that is open.
+    /// It has running children, or an open group.
     HasChildren,
 }
 
@@ -34,8 +34,8 @@ impl fmt::Display for MigrateError {
 
 impl std::error::Error for MigrateError {}
 
-/// Takes the calling lightweight thread to a node or a core group: when it returns, a thread of the system runs it that is there. A thread
-/// that is there already stays where it is. From then on it follows no others ([`Builder::follow`](super::Builder::follow)).
+/// Takes the calling lightweight thread to a node or a core group: it returns on a thread of the system there. A thread
+/// already there stays. From then on it follows no others ([`Builder::follow`](super::Builder::follow)).
 ///
 /// ```
 /// use vicus_machine::{Runtime, threads};
@@ -57,10 +57,10 @@ impl std::error::Error for MigrateError {}
 /// The caller is no lightweight thread, or has open children; there is no such place, or no thread of the runtime there.
 ///
 /// # Safety
-/// The caller and those that it was called by hold nothing that must stay on its thread of the system: no value that is not `Send`, no
-/// guard of a lock, no reference to a `thread_local!`. They have not read a `thread_local!` whose address the compiler may have kept: what
-/// does so before and after is in functions of its own that are not inlined. No closure of [`join`](crate::join),
-/// [`scope`](crate::scope) or a loop of this library is among them.
+/// The caller and its callers hold no value bound to their thread of the system: nothing that is not `Send`, no guard
+/// of a lock, no reference to a `thread_local!`. They have not read a `thread_local!` whose address the compiler may
+/// have kept: such reads before and after are in functions of their own, never inlined. No closure of
+/// [`join`](crate::join), [`scope`](crate::scope) or a loop of this library is among them.
 #[expect(unsafe_code, reason = "the caller promises what the type system can't see: what is on the stack")]
 pub unsafe fn migrate_to(place: impl Into<Place>) -> Result<(), MigrateError> {
     let place = place.into();
