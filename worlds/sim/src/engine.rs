@@ -1,8 +1,8 @@
-//! The simulation's loop: virtual time goes from event to event, and seats do what the plan says.
+//! The simulation's loop: virtual time goes from event to event, and seats follow the plan.
 //!
-//! Each seat has at most one next event, or a flow whose end `fluid.rs` computes. It does in virtual time what a worker of
-//! worlds/machine does: it takes tasks by the plan's probes, runs them on top of those that wait for them, looks around, pauses
-//! or sleeps.
+//! Each seat has at most one next event, or a flow whose end `fluid.rs` computes. It does in virtual time the work of a
+//! worker of worlds/machine: it takes tasks by the plan's probes, runs them on top of those waiting for them, looks
+//! around, pauses or sleeps.
 
 mod live;
 mod looking;
@@ -36,7 +36,7 @@ pub fn simulate(machine: &Machine, plan: &Plan, program: &Program, options: &Opt
     simulate_watched(machine, plan, program, options, &mut |_| true)
 }
 
-/// The same; `watch` is called now and then with the number of tasks that are over, and returns whether to go on.
+/// The same; `watch` is called now and then with the number of finished tasks, and returns whether to go on.
 ///
 /// # Errors
 /// See [`SimError`].
@@ -69,7 +69,7 @@ pub(crate) fn perform(
     Ok((engine.outcome(), reenacted))
 }
 
-/// Steps between two calls of `watch`: there may be few tasks that take long.
+/// Steps between two calls of `watch`: there may be few tasks, each of them long.
 const WATCHED: u32 = 512;
 
 /// Virtual time ends here: 53 days. The sum of two smaller times does not overflow.
@@ -86,7 +86,7 @@ struct Costs {
     wake: Time,
 }
 
-/// A parameter in picoseconds that notes whether it is used.
+/// A parameter in picoseconds that notes its use.
 struct Charge {
     once: Time,
     used: Cell<bool>,
@@ -106,7 +106,7 @@ impl Charge {
 }
 
 impl Costs {
-    /// The parameters that the run depends on.
+    /// The parameters of the run's result.
     fn used(&self, machine: &Machine) -> ParameterSet {
         let by_task = [
             ("spawn_cycles", &self.spawn),
@@ -117,32 +117,32 @@ impl Costs {
             ("stretch_cycles", &self.stretch),
         ];
         let by_task = by_task.iter().filter(|(_, cost)| cost.used.get()).map(|(name, _)| *name);
-        // A core that has one miss at a time computes nothing meanwhile.
+        // A core with one miss at a time computes nothing meanwhile.
         let by_machine = machine.homes.is_none().then_some("overlap");
         ParameterSet::of(by_task.chain(by_machine).chain(["cache_share", "wake_ns", "jitter"]))
     }
 }
 
 struct TaskState {
-    /// The kind as which its spawner queues it: that of its spec, or as the spawner has found out ([`TaskSpec::spreads`]).
+    /// Its kind when queued by its spawner: its spec's, or the spawner's finding ([`TaskSpec::spreads`]).
     kind: Kind,
-    /// The number of tasks that it waits for.
+    /// The number of its unfinished predecessors.
     waits: u32,
     /// Whether it was spawned. It is queued only then.
     spawned: bool,
     goes: Goes,
-    /// The scope in which it was spawned.
+    /// The scope of its spawn.
     scope: usize,
 }
 
-/// Where a task goes when it is queued.
+/// A task's destination when it is queued.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Goes {
-    /// To the queue of the seat that queues it, for tasks of its kind.
+    /// The queuing seat's own queue for tasks of its kind.
     Near,
     /// To this queue.
     To(QueueId),
-    /// Nowhere: its spawner's stack is deep, and it stays with that seat.
+    /// None: its spawner's stack is deep, and it stays with the spawner's seat.
     Kept,
 }
 
@@ -168,17 +168,17 @@ struct Engine<'a> {
     seats: Vec<Thread>,
     /// By pool.
     pools: Vec<Sleepers>,
-    /// By queue, whether a seat whose task waits takes any task from it: [`Plan::for_waiting`].
+    /// By queue, whether a seat with a waiting task takes any task from it: [`Plan::for_waiting`].
     for_waiting: Vec<bool>,
-    /// Where data were used last, if the plan asks for that.
+    /// The last pool to use each piece of data, if the plan asks for that.
     last_uses: Option<LastUses>,
-    /// The seats that have a thread.
+    /// The seats with a thread.
     threads: Vec<usize>,
     /// By core, how many of its seats do a piece of work.
     at_work: Vec<u32>,
-    /// The number of seats that watch.
+    /// The number of watching seats.
     watching: usize,
-    /// The number of seats that are busy.
+    /// The number of busy seats.
     busy: usize,
     /// How many looks in a row, of all seats, have found nothing and ended in a pause.
     fruitless: usize,
@@ -186,21 +186,22 @@ struct Engine<'a> {
     /// By core group, how long a line takes from each group's caches.
     lines: Vec<Vec<Time>>,
     tasks: Vec<TaskState>,
-    /// By task, the tasks that wait for its end.
+    /// By task, its waiting successors.
     later: Vec<Vec<u32>>,
     scopes: Vec<Scope>,
     free_scopes: Vec<usize>,
     fluid: Fluid,
     memory: Memory<'a>,
-    /// By request, the number of tasks that are not over.
+    /// By request, the number of unfinished tasks.
     requests: FxHashMap<RequestId, Requested>,
-    /// The requests of boxes that are not over, also those that are to come. One is over when no task of it is left.
+    /// The unfinished requests of boxes, also future ones. One is over when it has no more tasks.
     of_boxes: BTreeSet<RequestId>,
-    /// The number of requests that were submitted and are not over.
+    /// The number of requests submitted and not over.
     open: usize,
-    /// Those of them that take turns: all but that of a first task that only submits the others, as a caller from outside.
+    /// The open requests that take turns: all except one, if its first task only submits the others, like a caller from
+    /// outside.
     in_turn: TurnOrder,
-    /// The number of tasks that came from outside.
+    /// The number of tasks from outside.
     entered: usize,
     left: usize,
     late_wakes: Vec<Fault>,
@@ -220,8 +221,9 @@ struct Requested {
     submitted: bool,
 }
 
-/// By core group, how long a line takes from each group's caches to its own: within a group as long as from the cache that it shares, also between hardware threads of a core; otherwise, as in
-/// `lines.rs`, as from the other node's memory, and between home caches as from the other one.
+/// By core group, how long a line takes from each group's caches to its own: within a group as long as from its shared
+/// cache, also between hardware threads of a core; otherwise, as in `lines.rs`, as from the other node's memory, and
+/// between home caches as from the other one.
 fn lines(machine: &Machine) -> Vec<Vec<Time>> {
     let (groups, caches) = (&machine.topology.core_groups, &machine.topology.caches);
     let within = |group: &CoreGroup| {
@@ -388,7 +390,7 @@ impl<'a> Engine<'a> {
 
     /// Carries out the next event, or the end of the next flow.
     fn step(&mut self) -> Result<(), SimError> {
-        // Seats that are never woken would pause for ever. Before its longest pause, a seat has at most 32 others.
+        // Seats without a wake would pause for ever. Before its longest pause, a seat has at most 32 others.
         if self.busy == 0 && self.fruitless > 64 * self.threads.len() {
             return Err(self.stuck());
         }
@@ -410,7 +412,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// The time of the next event that is not out of date.
+    /// The time of the next valid event.
     fn next_event(&mut self) -> Option<Time> {
         loop {
             let &Reverse((time, _, seat, version)) = self.events.peek()?;
@@ -432,7 +434,7 @@ impl<'a> Engine<'a> {
         SimError::Stuck { left: self.left, task: (0..self.tasks.len()).find(over).unwrap_or(0) }
     }
 
-    /// Sets the seat's next event, in place of any other that it has.
+    /// Sets the seat's next event, in place of any other.
     fn schedule(&mut self, seat: usize, at: Time) {
         self.seats[seat].version = self.seats[seat].version.wrapping_add(1);
         self.seats[seat].due = at;
@@ -461,7 +463,7 @@ impl<'a> Engine<'a> {
         diary::who(&self.program, task)
     }
 
-    /// The event that it is queued.
+    /// The event of its queueing.
     fn enqueued(&self, task: u32, kind: Kind, by: Option<u32>) -> What {
         diary::enqueued(&self.program, task, kind, by)
     }
@@ -478,7 +480,7 @@ impl<'a> Engine<'a> {
         TaskName { request: spec.request, number: spec.of_box.unwrap_or(task), is_box: spec.of_box.is_some() }
     }
 
-    /// The only request of boxes that is not over, if there is one.
+    /// The only unfinished request of boxes, if there is one.
     fn alone(&self) -> Option<RequestId> {
         self.of_boxes.first().copied().filter(|_| self.of_boxes.len() == 1)
     }
@@ -487,7 +489,7 @@ impl<'a> Engine<'a> {
         self.diary.record(seat, self.now, what);
     }
 
-    /// The time that a seat takes from now on for what takes `time` without a fault.
+    /// A seat's real time from now on for work of `time` without a fault.
     fn stretched(&self, seat: usize, time: Time) -> Time {
         let mut time = time;
         for fault in &self.options.faults {

@@ -1,19 +1,19 @@
-//! Transfers as flows that share controllers, links, buses and caches.
+//! Transfers as flows through shared controllers, links, buses and caches.
 //!
-//! A flow is a core that has a number of lines under way. Each line waits in the queues on its way, and the core gets its next lines
-//! only when these have come: the more a queue makes lines wait, the slower are all flows that have bytes there, each for the
-//! share of its bytes that go there. So a core that reads from several nodes in turn is not held at the pace of the slowest; and a core
-//! that is far from a memory, whose lines take longer anyway, gets less of it than a near one.
+//! A flow is a core with a number of lines under way. Each line waits in the queues on its way, and the core gets its
+//! next lines only when these have come: the longer a queue's wait, the slower are all flows with bytes there, each by
+//! the share of its bytes in the queue. So a core reading from several nodes in turn is not held at the pace of the
+//! slowest; and a core far from a memory, with slower lines anyway, gets less of it than a near one.
 //!
-//! Each queue has its chart of waits by load ([`Queueing`]). A queue that is asked for more than it can serve grows until the
-//! flows are slow enough. Without runs, the waits are the prices, and the rates the solution, of a concave problem of which there is only one
-//! (Kelly, Maulloo, Tan, "Rate control for communication networks", 1998: each flow's utility is that of the logarithm of its rate,
-//! weighted with its bytes under way); it is found queue by queue.
+//! Each queue has its chart of waits by load ([`Queueing`]). An overloaded queue grows until the flows are slow enough.
+//! Without runs, the waits are the prices, and the rates the solution, of a concave problem with exactly one solution
+//! (Kelly, Maulloo, Tan, "Rate control for communication networks", 1998: each flow's utility is the logarithm of its
+//! rate, weighted with its bytes under way); it is found queue by queue.
 //!
-//! What a core asks of several places by runs of pages, one place after the other, waits there for others that happen to be there at
-//! the same time, while another place has none: servers of a closed network ([`Queue::delay`]).
+//! A core may read from several places by runs of pages, one place after the other. Its requests then wait for others
+//! that happen to be at the same place, while another place has none: servers of a closed network ([`Queue::delay`]).
 //!
-//! Flows that are alike are one class: they have the same rate, which is computed once for all of them.
+//! Equal flows are one class: they have the same rate, computed once for all of them.
 
 use crate::machine::Queueing;
 use rustc_hash::FxHashMap;
@@ -26,14 +26,14 @@ pub(crate) type Time = u64;
 /// The picoseconds of a second.
 pub(crate) const SECOND: f64 = 1e12;
 
-/// By how much a load may differ from the one that its wait belongs to before waits are computed again, as a share of the capacity.
+/// Largest deviation of a load from its wait's load before waits are computed again, as a share of the capacity.
 const SLACK: f64 = 0.02;
 
-/// The precision of loads when waits are computed. With a tenth of it, times in the papers' figures differ by 0.3 % (by 2 % where chance decides which core takes
-/// which task), and the figures take a fifth longer.
+/// The precision of loads when waits are computed. With a tenth of it, times in the papers' figures differ by 0.3 % (by
+/// 2 % where chance deals tasks to cores), and the figures take a fifth longer.
 const EXACT: f64 = 1e-3;
 
-/// The most passes over all queues when waits are computed. What a pass leaves is found by the next computation.
+/// The most passes over all queues when waits are computed. The next computation corrects the rest.
 const PASSES: usize = 200;
 
 /// The use of a resource by a flow.
@@ -42,28 +42,30 @@ pub(crate) struct Use {
     pub(crate) resource: usize,
     /// The bytes there for each byte of the flow.
     pub(crate) share: f64,
-    /// How much longer a byte of the flow takes if lines there take longer: the part of the bytes for which the core waits, divided by the bytes
-    /// that it has under way.
+    /// How much longer a byte of the flow takes if lines there take longer: the part of the bytes the core waits for,
+    /// divided by its bytes under way.
     pub(crate) waits: f64,
-    /// The same for bytes that the core sends off without waiting: they delay it only when the queue is full.
+    /// The same for bytes sent off without a wait: they delay the core only when the queue is full.
     pub(crate) posts: f64,
-    /// The bytes there that come in runs, page after page from one place and the next ones from another, for each byte of the flow and each of its
-    /// streams: while a stream asks here, it asks nowhere else.
+    /// The bytes there that come in runs, page after page from one place and then from another, for each byte of the
+    /// flow and each of its streams: while a stream asks here, it asks nowhere else.
     pub(crate) turns: f64,
 }
 
-/// The pace of a flow that nothing delays.
+/// The pace of an undelayed flow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Pace {
     /// Bytes per second.
     pub(crate) limit: f64,
-    /// The seconds by which a byte may be late without delaying the flow, because the core computes for longer than its bytes take.
+    /// The seconds by which a byte may be late without delaying the flow, because the core computes for longer than its
+    /// bytes take.
     pub(crate) hidden: f64,
     /// How many streams of bytes are under way side by side.
     pub(crate) streams: f64,
 }
 
-/// The rate if a byte takes so many seconds at best, and is so late that computing hides so much of it. A flow without a rate would never end.
+/// The rate, from a byte's least seconds, the part hidden by computing, and its lateness. At least 1, since a flow
+/// without a rate would never end.
 fn rate_at(least: f64, hidden: f64, late: f64) -> f64 {
     (1.0 / (least + (late - hidden).max(0.0))).max(1.0)
 }
@@ -72,28 +74,28 @@ fn rate_at(least: f64, hidden: f64, late: f64) -> f64 {
 pub(crate) struct Fluid {
     queues: Vec<Queue>,
     classes: Vec<Class>,
-    /// The classes that have flows.
+    /// The classes with flows.
     live: Vec<usize>,
     known: FxHashMap<Key, usize>,
     /// Whether the rates are out of date.
     stale: bool,
-    /// The time for which `served` of the classes is right.
+    /// The time of the classes' `served`.
     now: Time,
     started: u64,
-    /// The classes that use each queue, while waits are computed; kept for its memory.
+    /// The classes at each queue, while waits are computed; kept for its memory.
     members: Vec<Vec<Member>>,
     /// The live classes while waits are computed, in the order of `live`; kept for its memory.
     going: Vec<Going>,
-    /// By queue, the bytes per second that would be asked for if no line waited; kept for its memory.
+    /// By queue, the requested bytes per second if no line waited; kept for its memory.
     asked: Vec<f64>,
-    /// The queues where lines may have to wait; kept for its memory.
+    /// The queues with possible waits; kept for its memory.
     busy: Vec<usize>,
     /// By queue, how many streams use it, and whether some come in runs; kept for its memory.
     streams: Vec<(f64, bool)>,
 }
 
-/// A class that uses a queue: a copy of its [`Use`], which stands beside those of the other classes there, since computing waits goes through them
-/// hundreds of times.
+/// A class at a queue: a copy of its [`Use`]. The copies of a queue lie together, since computing waits goes through
+/// them hundreds of times.
 struct Member {
     /// Its place in [`Fluid::going`].
     class: u32,
@@ -120,24 +122,26 @@ impl Member {
         Member { class, load, waits, posts, turns, alone, least: 1.0 / limit, hidden, elsewhere: 0.0 }
     }
 
-    /// By how much runs make bytes late: of so many streams at once, each gets its part of what the queue serves, but no more than it would get alone.
+    /// How late runs make bytes: each of several streams gets its part of the queue's service, but no more than it
+    /// would get alone.
     fn late_by_runs(&self, delay: &Delay) -> f64 {
         self.turns * (delay.run - self.alone)
     }
 
-    /// By how much the queue makes bytes of the class late. Lines that wait for other streams' runs are the lines that wait in the queue, so the longer of both counts.
+    /// How late the queue makes bytes of the class. The lines waiting for other streams' runs are the lines waiting in
+    /// the queue, so the longer of both counts.
     fn late_by(&self, delay: &Delay) -> f64 {
         (self.waits * delay.line).max(self.late_by_runs(delay)) + self.posts * delay.over
     }
 
-    /// How quickly that grows with the wait. `runs` is how quickly `delay.run` does.
+    /// The growth of the lateness with the wait. `runs` is the growth of `delay.run`.
     fn slope(&self, delay: &Delay, runs: f64) -> f64 {
         let lines = if self.late_by_runs(delay) > self.waits * delay.line { self.turns * runs } else { self.waits };
         lines + if delay.is_full { self.posts } else { 0.0 }
     }
 }
 
-/// What a wait in a queue means for those that use it, in seconds.
+/// The effect of a queue's wait on its users, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Delay {
     /// How long a line waits.
@@ -145,11 +149,12 @@ struct Delay {
     /// How much of this is because the queue is full.
     over: f64,
     is_full: bool,
-    /// How long each byte of a run takes, among the others that happen to have their runs here at the same time; 0 if no bytes come in runs.
+    /// How long each byte of a run takes, among the others with their runs here at the same time; 0 if no bytes come in
+    /// runs.
     run: f64,
 }
 
-/// What a live class's rate follows from, in seconds: how long a byte takes at best, how late it may be, and how late it is.
+/// The inputs of a live class's rate, in seconds: a byte's best time, its hidden lateness, and its lateness.
 #[derive(Clone, Copy)]
 struct Going {
     least: f64,
@@ -157,34 +162,37 @@ struct Going {
     late: f64,
 }
 
-/// A resource and its lines that wait.
+/// A resource and its waiting lines.
 struct Queue {
     /// Bytes per second.
     capacity: f64,
     chart: Queueing,
-    /// The wait in seconds up to which the chart goes.
+    /// The longest wait of the chart, in seconds.
     full: f64,
     /// How long a line waits, in seconds.
     wait: f64,
-    /// The sum of the rates that use it.
+    /// The sum of the rates of its users.
     used: f64,
-    /// Of the streams that use it, the share that one of them meets as others: all but itself. 0 if none comes in runs.
+    /// The share of the other streams among its streams, as one of them meets them: all but itself. 0 if none comes in
+    /// runs.
     others: f64,
 }
 
 impl Queue {
-    /// The load that belongs to a wait, as a share of the capacity, and how quickly it grows with the wait.
+    /// The load at a wait, as a share of the capacity, and its growth with the wait.
     fn load_at(&self, wait: f64) -> (f64, f64) {
         let (load, slope) = self.chart.load_at(wait * 1e9);
         (load, slope * 1e9)
     }
 
-    /// What a wait means, and how quickly the delay of runs grows with it.
+    /// The effect of a wait, and the growth of the delay of runs with it.
     ///
-    /// Streams that go from place to place by runs are customers of a closed network of servers, each of which serves all that are there at once. Where `n` streams
-    /// ask and the load is `l`, one that arrives finds others as if the load were `l (n - 1) / n` (Reiser and Lavenberg's arrival theorem, 1980, with Schweitzer's
-    /// approximation of what `n - 1` do), and its run takes as many times as long. Where all of `m` servers could be full, they are full for `n / (n + m - 1)` of
-    /// the time. A queue without a chart, such as most links, does not know its load before it is full, so runs are not late there.
+    /// Streams that go from place to place by runs are customers of a closed network of servers, and each server serves
+    /// all its customers at once. With `n` streams and load `l`, an arriving one finds others as if the load were
+    /// `l (n - 1) / n`, and its run takes as many times as long (Reiser and Lavenberg's arrival theorem, 1980, with
+    /// Schweitzer's approximation for `n - 1`). If all of `m` servers could be full, they are full for
+    /// `n / (n + m - 1)` of the time. A queue without a chart, such as most links, does not know its load before it is
+    /// full, so runs are not late there.
     fn delay(&self, wait: f64) -> (Delay, f64) {
         let mut delay = Delay { line: wait, over: (wait - self.full).max(0.0), is_full: wait >= self.full, run: 0.0 };
         if self.others == 0.0 || wait == 0.0 {
@@ -197,7 +205,7 @@ impl Queue {
     }
 }
 
-/// All that makes flows alike, as bits: numbers that are only nearly equal make two classes.
+/// The properties that make flows equal, as bits: nearly equal numbers make two classes.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
     limit: u64,
@@ -211,11 +219,11 @@ struct Class {
     uses: Vec<Use>,
     /// The bytes per second of each of its flows.
     rate: f64,
-    /// The bytes that a flow would have received if it had been there from the start.
+    /// The bytes received by a flow present from the start.
     served: f64,
-    /// By the `served` at which they end, as bits, which sort like positive numbers; then by age.
+    /// By their `served` at the end, as bits, which sort like positive numbers; then by age.
     flows: BinaryHeap<Reverse<(u64, u64, usize)>>,
-    /// The time at which the first of them ends at this rate.
+    /// The end of the first of them at this rate.
     end: Time,
 }
 
@@ -291,7 +299,8 @@ impl Fluid {
         self.use_more(at, rate);
     }
 
-    /// Adds a rate to what a class uses, and finds out whether waits have to be computed again: with more load each line waits longer.
+    /// Adds a rate to a class's queues, and checks whether waits have to be computed again: with more load each line
+    /// waits longer.
     fn use_more(&mut self, class: usize, rate: f64) {
         for this in &self.classes[class].uses {
             let queue = &mut self.queues[this.resource];
@@ -305,7 +314,7 @@ impl Fluid {
     }
 
     fn new_class(&mut self, key: Key, pace: Pace, uses: &[Use]) -> usize {
-        // Classes without flows are dropped now and then; otherwise tasks that all differ would pile them up.
+        // Classes without flows are dropped now and then; otherwise differing tasks would pile them up.
         if self.classes.len() > 64 + 2 * self.live.len() {
             self.forget();
         }
@@ -333,7 +342,7 @@ impl Fluid {
         self.live = (0..self.classes.len()).collect();
     }
 
-    /// The time at which the next flow ends, if nothing else happens before.
+    /// The end of the next flow, if nothing else happens before.
     pub(crate) fn next_end(&mut self) -> Option<Time> {
         if self.stale {
             self.share_out();
@@ -341,7 +350,7 @@ impl Fluid {
         self.live.iter().map(|&at| self.classes[at].end).min()
     }
 
-    /// Removes a flow that is over by now, and returns its owner.
+    /// Removes a flow over by now, and returns its owner.
     pub(crate) fn finish(&mut self, now: Time) -> Option<usize> {
         self.advance(now);
         let over = |at: &usize| self.classes[*at].end <= now;
@@ -375,7 +384,7 @@ impl Fluid {
         }
     }
 
-    /// Computes the waits in all queues, and the rates that follow from them.
+    /// Computes the waits in all queues, and the resulting rates.
     fn share_out(&mut self) {
         self.stale = false;
         let mut asked = std::mem::take(&mut self.asked);
@@ -385,7 +394,7 @@ impl Fluid {
             let most = class.pace.limit * class.flows.len() as f64;
             class.uses.iter().for_each(|this| asked[this.resource] += this.share * most);
         }
-        // Where there is room for all that can be asked for, no line ever waits.
+        // With room for all possible requests, no line ever waits.
         self.busy.clear();
         for (at, queue) in self.queues.iter_mut().enumerate() {
             if asked[at] <= queue.load_at(0.0).0 * queue.capacity {
@@ -438,15 +447,15 @@ impl Fluid {
         }
     }
 
-    /// Sets the wait in one queue to the one that its load makes, with all other waits as they are. Returns by how much its load was off before,
-    /// as a share of the capacity.
+    /// Sets the wait in one queue according to its load, with all other waits as they are. Returns the earlier error of
+    /// its load, as a share of the capacity.
     fn settle(&mut self, at: usize) -> f64 {
         let Queue { capacity, wait: before, .. } = self.queues[at];
         let (delay, _) = self.queues[at].delay(before);
         for member in &mut self.members[at] {
             member.elsewhere = self.going[member.class as usize].late - member.late_by(&delay);
         }
-        // What is asked for beyond the load that belongs to the wait, and how it changes with the wait. It falls as the wait grows.
+        // The requests beyond the wait's load, and their change with the wait. It falls as the wait grows.
         let beyond = |fluid: &Fluid, wait: f64| {
             let (mut used, mut slope) = (0.0, 0.0);
             let (delay, runs) = fluid.queues[at].delay(wait);
@@ -506,15 +515,15 @@ mod tests {
 
     const GB: f64 = 1e9;
 
-    /// What a core has under way: ten lines.
+    /// A core's bytes under way: ten lines.
     const WINDOW: f64 = 640.0;
 
-    /// Queues of these gigabytes per second, in which lines wait only when they are full.
+    /// Queues of these gigabytes per second, with waits only when they are full.
     fn queues(capacities: &[f64]) -> Fluid {
         Fluid::new(capacities.iter().map(|capacity| (capacity * GB, Queueing::NONE)))
     }
 
-    /// A core that nothing delays gets so many gigabytes per second.
+    /// An undelayed core's pace in gigabytes per second.
     fn pace(limit: f64) -> Pace {
         Pace { limit: limit * GB, hidden: 0.0, streams: 1.0 }
     }
@@ -625,8 +634,9 @@ mod tests {
         assert_ends(&mut fluid, &[(0, 2.0), (1, 2.0)]);
     }
 
-    /// Cores that read page after page from four controllers in turn are now and then several at one controller while another one has none. A closed network of
-    /// `m` servers with `n` customers, of whom each is always at one of them with the same chance, has `n / (n + m - 1)` of them busy (Buzen, 1973).
+    /// Cores that read page after page from four controllers in turn are now and then several at one controller while
+    /// another one has none. A closed network of `m` servers with `n` customers, each at any server with the same
+    /// chance, has `n / (n + m - 1)` of its servers busy (Buzen, 1973).
     #[test]
     fn pages_in_turn_leave_controllers_idle_now_and_then() {
         let chart = || Queueing::new(&[(1.0, 0.001)]).unwrap();
@@ -642,7 +652,7 @@ mod tests {
                     turns: share / streams,
                 })
                 .collect();
-            // Each stream has what it asks for at once, at the controller's pace.
+            // Each stream gets its requests at once, at the controller's pace.
             let pace = Pace { streams, ..pace(10.0 * streams) };
             (0..cores).for_each(|who| fluid.start(0, who, GB, pace, &uses));
             fluid.share_out();
@@ -713,7 +723,7 @@ mod tests {
             fluid.share_out();
             assert_eq!(fluid.classes.len(), 8, "some are of one class");
             assert_solved(&fluid, &format!("seed {seed}"));
-            // The same from where the last solution was.
+            // The same from the last solution.
             for _ in 0..5 {
                 let now = fluid.next_end().unwrap();
                 fluid.finish(now).unwrap();

@@ -1,8 +1,8 @@
-//! Threads' heaps: freed memory is used again. Beside them [`Allocator::Arenas`], with which they are compared.
+//! Threads' heaps: freed memory is used again. Beside them [`Allocator::Arenas`], for comparison.
 //!
-//! Falt et al., "Towards Efficient Locality Aware Parallel Data Stream Processing", §5.1: each thread has blocks of its own, by
-//! size, and the block that was freed last is taken next, because a cache may still have it. Here an array of a heap gets its
-//! block from the heap of the thread that writes it first, and returns it to that heap when the last task has read it.
+//! Falt et al., "Towards Efficient Locality Aware Parallel Data Stream Processing", §5.1: each thread has blocks of its
+//! own, by size, and the last freed block is taken next, because a cache may still have it. Here an array of a heap
+//! gets its block from the heap of its first writer's thread, and returns it to this heap after its last reader.
 
 use crate::{Program, Step};
 use rustc_hash::FxHashMap;
@@ -20,19 +20,22 @@ pub enum Allocator {
     Heaps,
     /// The malloc of a C library of 2012, for blocks of 8 to 512 KiB: below and above, Falt et al. leave memory to the system as well.
     ///
-    /// glibc before 2.22 (`malloc/malloc.c` and `arena.c`): each thread has an arena, to which its blocks return. Of free chunks of
-    /// one size the one that was freed first is taken. A free chunk at the top of an arena that has 64 KiB goes back to the
-    /// system, also if it is taken again at once (glibc's bug 17195). We differ: a chunk is only used again for blocks of its size.
+    /// glibc before 2.22 (`malloc/malloc.c` and `arena.c`): each thread has an arena, and its blocks return there. Of
+    /// free chunks of one size the first freed one is taken. A free chunk at the top of an arena that has 64 KiB goes
+    /// back to the system, even if it is taken again at once (glibc's bug 17195). We differ: a chunk is only used again
+    /// for blocks of its size.
     Arenas,
-    /// The heap of a Windows 7 program, for blocks of 8 to 512 KiB: one for all threads, of which one at a time takes a block or returns one.
+    /// The heap of a Windows 7 program, for blocks of 8 to 512 KiB: one for all threads; one thread at a time takes a
+    /// block or returns one.
     ///
-    /// Blocks above 16 KiB are the back end's, whose lock is the heap's; a free block of more than a page goes back to the system if 64 KiB are free without it
-    /// (Russinovich and others, Windows Internals, 6th edition, part 2, chapter 10; `DeCommitFreeBlockThreshold` and `DeCommitTotalFreeThreshold`). We
-    /// differ: smaller blocks are the back end's, too, and a block is only used again for one of its size.
+    /// Blocks above 16 KiB are the back end's, under the heap's lock; a free block of more than a page goes back to the
+    /// system if 64 KiB are free without it (Russinovich and others, Windows Internals, 6th edition, part 2, chapter
+    /// 10; `DeCommitFreeBlockThreshold` and `DeCommitTotalFreeThreshold`). We differ: smaller blocks are the back
+    /// end's, too, and a block is only used again for one of its size.
     OneHeap,
 }
 
-/// The sizes of blocks that arenas, or the one heap, serve here.
+/// The sizes of blocks served here by arenas or the one heap.
 const SERVED: std::ops::RangeInclusive<usize> = 8 << 10..=512 << 10;
 
 /// So many free bytes go back to the system, of an arena those at its top: `FASTBIN_CONSOLIDATION_THRESHOLD` of glibc, and Windows' number for all of a
@@ -45,20 +48,19 @@ const SEARCH_CYCLES: f64 = 400.0;
 /// And for so many more while the system is called to give memory or to take it back; an estimate, as is the next one.
 const SYSTEM_CYCLES: f64 = 1500.0;
 
-/// To take a page back: its entry, and what other processors know of it.
+/// The cost of taking a page back: its entry, and other processors' knowledge of it.
 const PAGE_CYCLES: f64 = 350.0;
 
-/// A page of memory that the system hands out.
+/// A page of memory handed out by the system.
 const PAGE: usize = 4096;
 
-/// A page that is touched for the first time: the trap, the search for a page and its entry, in cycles. An estimate. Zeroing is not in it,
-/// because the first write to new memory reads it in this model.
+/// The first touch of a page: the trap, the search for a page and its entry, in cycles. An estimate. It excludes
+/// zeroing, because the first write to new memory reads it in this model.
 pub(crate) const FAULT_CYCLES: f64 = 1500.0;
 
-/// The block of each array. A block is the memory of the array that was the first to use it.
+/// The block of each array. A block is the memory of its first array.
 pub(crate) struct Heaps {
-    /// By array of a heap, its block, and the number of readers that are still to come. Empty if the program has no array of a
-    /// heap.
+    /// By array of a heap, its block, and the number of remaining readers. Empty if the program has no array of a heap.
     arrays: Vec<Lent>,
     /// The first array of a heap.
     first: usize,
@@ -67,7 +69,7 @@ pub(crate) struct Heaps {
     malloc: Malloc,
 }
 
-/// What serves blocks of some sizes in place of heaps.
+/// The server of some block sizes in place of heaps.
 enum Malloc {
     None,
     /// By PU, its arena.
@@ -75,16 +77,16 @@ enum Malloc {
     OneHeap(OneHeap),
 }
 
-/// What a block costs the one who takes it, beside its bytes.
+/// The cost of taking a block, beside its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Taken {
-    /// Pages that are new to the process.
+    /// Pages new to the process.
     pub(crate) pages: usize,
-    /// The wait for a lock, and the time for which it is held.
+    /// The wait for a lock, and the time of holding it.
     pub(crate) ns: f64,
 }
 
-/// A heap of which one thread at a time takes a block or returns one.
+/// A heap with one lock: one thread at a time takes a block or returns one.
 struct OneHeap {
     clock_ghz: f64,
     /// By size, the free blocks that have their memory.
@@ -107,7 +109,7 @@ impl OneHeap {
         }
     }
 
-    /// Has the lock for so many cycles. Returns how long that takes, with the wait.
+    /// Holds the lock for this number of cycles. Returns the time with the wait.
     fn lock(&mut self, cycles: f64, now: f64) -> f64 {
         self.free_at = self.free_at.max(now) + cycles / self.clock_ghz;
         self.free_at - now
@@ -122,7 +124,7 @@ impl OneHeap {
         (block, Taken { pages: 0, ns: self.lock(SEARCH_CYCLES, now) })
     }
 
-    /// Takes a block back that a PU returns. Returns how long that takes it.
+    /// Takes a block back from a PU. Returns how long this takes the PU.
     fn free(&mut self, block: u32, bytes: usize, pu: PuId, now: f64) -> f64 {
         let mut cycles = SEARCH_CYCLES;
         if self.free_bytes + bytes <= GIVEN_BACK {
@@ -142,9 +144,9 @@ impl OneHeap {
 struct Arena {
     /// In the order of their addresses.
     chunks: Vec<Chunk>,
-    /// By size, the indices of free chunks, the one that was freed first in front.
+    /// By size, the indices of free chunks, the first freed one in front.
     free: FxHashMap<usize, VecDeque<usize>>,
-    /// Where the last chunk ends, and where the arena's memory does.
+    /// The end of the last chunk, and of the arena's memory.
     end: usize,
     held: usize,
 }
@@ -189,7 +191,7 @@ impl Arena {
 struct Lent {
     block: u32,
     readers: u32,
-    /// The PU whose heap it belongs to.
+    /// The PU of its heap.
     owner: PuId,
 }
 
@@ -231,7 +233,7 @@ impl Heaps {
         self.arrays.is_empty()
     }
 
-    /// The block of an array. An array that belongs to no heap, or that was not written yet, is its own block.
+    /// The block of an array. An array without a heap, or not written yet, is its own block.
     pub(crate) fn block(&self, array: usize) -> usize {
         let lent = array.checked_sub(self.first).and_then(|at| self.arrays.get(at));
         lent.filter(|lent| lent.block != NONE).map_or(array, |lent| lent.block as usize)
@@ -266,12 +268,13 @@ impl Heaps {
         one.returns_until.get(&pu).map_or(0.0, |until| (until - now).max(0.0))
     }
 
-    /// A task on this PU has finished an access to an array of this size, at this time in nanoseconds. The last reader returns the block. Returns how long that takes.
+    /// A task on this PU has finished an access to an array of this size, at this time in nanoseconds. The last reader
+    /// returns the block. Returns how long this takes.
     pub(crate) fn done(&mut self, array: usize, bytes: usize, access: &Access, pu: PuId, now: f64) -> f64 {
         let Some(lent) = array.checked_sub(self.first).and_then(|at| self.arrays.get_mut(at)) else { return 0.0 };
         lent.readers -= u32::from(!access.mode.writes());
         if lent.readers == 0 && lent.block != NONE {
-            // It is returned only once, whatever is done with the array afterwards.
+            // It is returned only once, regardless of later accesses to the array.
             let block = std::mem::replace(&mut lent.block, NONE);
             match &mut self.malloc {
                 Malloc::Arenas(arenas) if SERVED.contains(&bytes) => arenas.entry(lent.owner).or_default().free(block),
@@ -316,14 +319,14 @@ mod tests {
         assert_eq!([0, 1, 2].map(|array| arena.take(array, 16 << 10)), [(0, 4), (1, 4), (2, 4)], "all pages are new");
         arena.free(1);
         arena.free(0);
-        // Heaps would take block 0, which a cache may still have.
+        // Heaps would take block 0, since a cache may still have it.
         assert_eq!(arena.take(3, 16 << 10), (1, 0));
         // 48 KiB at the top stay, and are the next block's.
         arena.free(2);
         arena.free(1);
         assert_eq!((arena.end, arena.held), (0, 48 << 10));
         assert_eq!(arena.take(4, 64 << 10), (4, 4), "a quarter of it is new");
-        // What happens with each envelope of this size: its pages are new again and again.
+        // The case of each envelope of this size: its pages are new again and again.
         arena.free(4);
         assert_eq!(arena.take(5, 64 << 10), (5, 16));
     }

@@ -1,16 +1,19 @@
-//! Threads that operate on cache lines together: loads, stores and compare-and-swap, each of which waits until the line is there.
+//! Threads operating together on cache lines: loads, stores and compare-and-swap, each with a wait for the line.
 //!
-//! A thread is a future. What it awaits is an operation on a line or some computing; [`Lines::run`] continues the threads in the order of virtual
-//! time, so that a future may look at what others have changed: it sees all that happened before its operation. Nothing else runs at once.
+//! A thread is a future. It awaits operations on lines or some computing; [`Lines::run`] continues the threads in the
+//! order of virtual time. A future may therefore look at other threads' changes: it sees everything before its
+//! operation. Nothing else runs at once.
 //!
-//! A line is in the caches that hold it, and comes from the nearest of them or from its home's memory: at the latency of the cache that both
-//! cores share, otherwise at the memory's latency between their nodes, as lines do that another cache has written (`memory.rs`). Its home takes
-//! the requests of caches in their order. A request to change the line takes it from all other caches, and the home takes the next one when the
-//! line has arrived; a request to read it keeps the home busy while its bytes pass through the narrowest place on the way.
+//! A line is in the caches that hold it, and comes from the nearest of them or from its home's memory: at the latency
+//! of the cache shared by both cores, otherwise at the memory's latency between their nodes, like lines written by
+//! another cache (`memory.rs`). Its home takes the requests of caches in their order. A request to change the line
+//! takes it from all other caches, and the home takes the next one when the line has arrived; a request to read it
+//! keeps the home busy while its bytes pass through the narrowest place on the way.
 //!
-//! A cache keeps a line until the request of another one has reached it, after the first half of that request's latency: so a core that has got a
-//! line to change it has it for at least as long, and its next operations on it do not leave its cache. Requests of cores that share the cache
-//! that holds the line need no second transfer. Where a cache writes through, compare-and-swap happens in the next one.
+//! A cache keeps a line until another cache's request has reached it, after the first half of that request's latency.
+//! So a core that has got a line to change has it for at least as long, and its next operations on the line do not
+//! leave its cache. Requests of cores behind the same holding cache need no second transfer. If a cache writes through,
+//! compare-and-swap happens in the next one.
 //!
 //! Lines of different addresses do not wait for each other: operations are latencies here, not traffic. But a thread has one store under way: the
 //! next one waits until its line, or block, has come. Nothing is driven out of a cache.
@@ -25,26 +28,26 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use vicus_topology::{NodeId, PuId};
 
-/// The number of a line, or of a block of lines that are moved together.
+/// The number of a line, or of a block of lines moved together.
 pub(crate) type Line = usize;
 
-/// Lines, and the threads that operate on them.
+/// Lines, and the threads operating on them.
 pub(crate) struct Lines<'m> {
     machine: &'m Machine,
     parameters: Parameters,
     seed: u64,
     threads: Vec<Thread>,
-    /// By thread, the node of what is made for it.
+    /// By thread, the node of its data.
     homes: Vec<NodeId>,
     lines: RefCell<Vec<State>>,
     clock: Clock,
 }
 
-/// Where a thread runs.
+/// The place of a thread.
 struct Thread {
     /// The first cache, if it writes through.
     copies: Option<usize>,
-    /// The first cache that keeps what is written, and those above it, by their index in the topology.
+    /// The first cache that keeps written lines, and those above it, by their index in the topology.
     path: Vec<usize>,
     /// How much longer computing takes because other threads are on the same core.
     slower: f64,
@@ -60,7 +63,7 @@ struct Thread {
 #[derive(Clone, Copy)]
 struct Way {
     latency_ns: f64,
-    /// By how much a block takes longer for each byte that follows its first line.
+    /// Additional time of a block for each byte after its first line.
     following_ns: f64,
     /// How long each byte keeps the narrowest place busy.
     busy_ns: f64,
@@ -101,24 +104,24 @@ struct State {
     bytes: f64,
     /// When caches have it, in the order of their requests. After the first one, one or more of them have it without an end.
     held: Vec<Held>,
-    /// Whether a holder has changed it, so that memory has not this value.
+    /// Whether a holder has changed it, so that memory lacks this value.
     changed: bool,
     /// When its home takes the next request.
     free_at: f64,
 }
 
-/// A time during which a cache has a line.
+/// A time span of a line in a cache.
 struct Held {
     cache: usize,
     /// When it gets the line.
     from: f64,
     /// When it loses the line; without an end while no other cache has asked for it.
     until: f64,
-    /// Until when no other cache has it, so that it can be changed here. Never later than `until`.
+    /// End of its exclusive hold, during which it can be changed here. Never later than `until`.
     alone_until: f64,
     /// When it can begin its next operation on the line, if it works for several cores.
     next: f64,
-    /// The caches that write through to this one and have a copy besides.
+    /// The caches with a further copy that write through to this one.
     copies: Vec<usize>,
 }
 
@@ -128,12 +131,12 @@ impl Held {
         Held { cache, from, until: f64::INFINITY, alone_until, next: from, copies: vec![] }
     }
 
-    /// How long a request takes to this cache and back that is taken at this time.
+    /// Time of a request, taken at `begin`, to this cache and back.
     fn answers(&self, begin: f64, latency: f64) -> f64 {
         latency.max(self.from - begin + latency / 2.0)
     }
 
-    /// Whether the home knows it as a holder: no request of another cache has ended that.
+    /// Whether the home knows it as a holder: no other cache's request has ended the hold.
     fn lasts(&self) -> bool {
         self.until == f64::INFINITY
     }
@@ -164,8 +167,8 @@ impl Clock {
         self.queue.borrow_mut().push(Reverse((time.to_bits(), self.events.get(), thread)));
     }
 
-    /// Whether no other thread continues before this time, so that the current one need not wait for its turn. Now and then it waits all the same, so
-    /// that the run can end.
+    /// Whether no other thread continues before this time, so that the current one need not wait for its turn. Now and
+    /// then it waits all the same, so that the run can end.
     fn is_next(&self, time: f64) -> bool {
         self.events.set(self.events.get() + 1);
         let later = |next: &Reverse<(u64, u64, usize)>| next.0.0 > time.to_bits();
@@ -188,7 +191,7 @@ impl Future for Later {
 /// No run takes longer in virtual time.
 const LONGEST_NS: f64 = 1e9;
 
-/// What a thread does.
+/// The code of a thread.
 pub(crate) type Work<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 impl<'m> Lines<'m> {
@@ -222,7 +225,7 @@ impl<'m> Lines<'m> {
         lines.with_homes(pus)
     }
 
-    /// The same; what is made for the threads lies on the nodes of these PUs, wherever the threads run.
+    /// The same; the threads' data lies on the nodes of these PUs, wherever the threads run.
     pub(crate) fn with_homes(self, pus: &[usize]) -> Lines<'m> {
         let homes = pus.iter().map(|&pu| self.machine.topology.pus[pu].node).collect();
         Lines { homes, ..self }
@@ -255,7 +258,7 @@ impl<'m> Lines<'m> {
         lines.len() - 1
     }
 
-    /// A line of a thread's home that is in its own cache already.
+    /// A line of a thread's home, already in its own cache.
     pub(crate) fn warm_line(&self, thread: usize) -> Line {
         let line = self.line(thread);
         let own = self.threads[thread].path.first();
@@ -269,7 +272,7 @@ impl<'m> Lines<'m> {
         self.until(end).await;
     }
 
-    /// Compare-and-swap, or another change for whose result the thread waits.
+    /// Compare-and-swap, or another change with a result the thread waits for.
     pub(crate) async fn atomic(&self, line: Line) {
         let end = self.changed(self.clock.current.get(), line);
         self.until(end).await;
@@ -303,7 +306,7 @@ impl<'m> Lines<'m> {
         (1.0 + self.parameters.jitter * deviation(self.seed, name)).max(0.125)
     }
 
-    /// The instructions of an operation that no lock protects.
+    /// The instructions of an operation without a lock.
     pub(crate) async fn own(&self) {
         self.compute(self.parameters.own_cycles).await;
     }
@@ -327,8 +330,8 @@ impl<'m> Lines<'m> {
         thread.from_caches[cache].takes(bytes, self.machine.memory.line_bytes as f64)
     }
 
-    /// How long a line takes to a thread from the nearest place that has it, and how long it keeps its way busy. The request is taken at `begin`; a
-    /// cache that has not got the line yet when the request comes answers when it has.
+    /// Time of a line to a thread from its nearest holder, and how long it keeps its way busy. The request is taken at
+    /// `begin`; a cache still without the line when the request comes answers as soon as it has it.
     fn nearest(&self, thread: &Thread, line: &State, begin: f64) -> (f64, f64) {
         let holders = || line.held.iter().filter(|held| held.lasts());
         let caches = holders().map(|held| {
@@ -341,7 +344,7 @@ impl<'m> Lines<'m> {
         caches.chain(memory).min_by(|one, other| one.0.total_cmp(&other.0)).expect("a line is somewhere")
     }
 
-    /// When an operation of a thread whose cache has the line ends; `None` if a request is necessary.
+    /// The end of an operation on a line in the thread's own cache; `None` if a request is necessary.
     fn in_own_cache(&self, thread: &Thread, line: &mut State, changes: bool) -> Option<f64> {
         let own = thread.path.first().copied()?;
         let (latency, busy) = self.way_from_cache(thread, own, line.bytes);
@@ -356,7 +359,7 @@ impl<'m> Lines<'m> {
                 continue;
             }
             if thread.copies.is_some() {
-                // A cache that works for several cores takes the next operation while the result is on its way.
+                // A cache for several cores takes the next operation while the result is on its way.
                 held.next = begin + busy;
             } else if changes {
                 held.next = begin + latency;
@@ -450,8 +453,9 @@ impl<'m> Lines<'m> {
     }
 }
 
-/// A lock on a line of its own. A thread that finds it taken sleeps, and takes [`Parameters::wake_ns`] to continue; meanwhile another may be
-/// quicker. The first half of that is the system call of the thread that wakes it, which cannot lock again before.
+/// A lock on a line of its own. A thread that finds it taken sleeps, and takes [`Parameters::wake_ns`] to continue;
+/// meanwhile another may be quicker. The first half of this is the system call of the waking thread, which cannot lock
+/// again before.
 pub(crate) struct Lock {
     line: Line,
     taken: Cell<bool>,
@@ -490,7 +494,7 @@ impl Lock {
 mod tests {
     use super::*;
 
-    /// What one operation after the other takes, by thread and kind: `r`, `w`.
+    /// The times of operations one after the other, by thread and kind: `r`, `w`.
     fn take(machine: &Machine, pus: &[usize], operations: &[(usize, char)]) -> Vec<f64> {
         let lines = Lines::new(machine, Parameters::default(), 1, pus);
         let line = lines.line(0);
@@ -515,7 +519,7 @@ mod tests {
         assert_eq!(took, [145.0, own[0], 145.0, own[1], 145.0, 435.0, 435.0, own[0]]);
     }
 
-    /// When operations end that begin at these times, by thread and kind: `r`, `w`.
+    /// The ends of operations with these beginnings, by thread and kind: `r`, `w`.
     fn ends(machine: &Machine, pus: &[usize], operations: &[(f64, usize, char)]) -> Vec<f64> {
         let lines = Lines::new(machine, Parameters::default(), 1, pus);
         let line = lines.line(0);
@@ -560,7 +564,8 @@ mod tests {
     #[test]
     fn a_line_comes_from_no_cache_before_it_is_there() {
         let xeon = Machine::by_name("xeon-5150").unwrap();
-        // Two CPUs whose second cache is one; its latency is 5.3 ns. The first one's line comes at 100 ns, and half a way later the other has it.
+        // Two CPUs with a shared second cache; its latency is 5.3 ns. The first one's line comes at 100 ns, and half a
+        // way later the other has it.
         let shared = ends(&xeon, &[0, 1], &[(0.0, 0, 'r'), (20.0, 1, 'r'), (30.0, 1, 'r')]);
         let memory = shared[0];
         let l2 = ends(&xeon, &[0, 1], &[(0.0, 0, 'r'), (1000.0, 1, 'r')])[1] - 1000.0;

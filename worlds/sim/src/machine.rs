@@ -1,6 +1,6 @@
 //! A machine and the costs of its operations: a topology, and numbers from a file, each with its source.
 //!
-//! The files lie in `machines/`. They name the source of each number; a mistake in one is an error that names the line.
+//! The files lie in `machines/`. They give the source of each number; a mistake in one is an error with its line.
 
 mod file;
 mod links;
@@ -20,7 +20,7 @@ use vicus_topology::{NodeId, PuId, Topology};
 /// A simulated machine. Times are in nanoseconds, bandwidths in bytes per second.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
-    /// The name by which users choose it.
+    /// Its name for users.
     pub name: String,
     /// A description for people.
     pub title: String,
@@ -28,16 +28,16 @@ pub struct Machine {
     pub topology: Topology,
     /// Cycles in a nanosecond.
     pub clock_ghz: f64,
-    /// The operations that a core does in a cycle.
+    /// A core's operations in a cycle.
     pub flops_per_cycle: f64,
-    /// The same for kinds of work whose speed is known, by name.
+    /// The same for kinds of work with known speed, by name.
     pub leaves: BTreeMap<String, f64>,
-    /// The bandwidth of a core from its own node's memory while it computes such a kind of work, where it is known: it depends
-    /// on the instructions between two lines, which limit the lines that a core fetches at once. For other kinds it is the
-    /// bandwidth of streams, and [`Parameters::overlap`]. Empty if there are home caches: then a core waits for one line at a
-    /// time.
+    /// The bandwidth of a core from its own node's memory during such a kind of work, if it is known: it depends on the
+    /// instructions between two lines, which limit the lines a core fetches at once. For other kinds it is the
+    /// bandwidth of streams, and [`Parameters::overlap`]. Empty if there are home caches: then a core waits for one
+    /// line at a time.
     pub leaf_bandwidths: BTreeMap<String, f64>,
-    /// The work of all hardware threads of a core together, divided by that of one of them alone.
+    /// The work of all hardware threads of a core together, divided by the work of a single one alone.
     pub smt_speedup: f64,
     /// The costs of each level of cache, the lowest first.
     pub caches: Vec<CacheCosts>,
@@ -49,8 +49,8 @@ pub struct Machine {
     pub(crate) links: Links,
     /// How much longer a line takes over a link, by the link's load.
     pub link_queueing: Queueing,
-    /// What a message without data takes on a link, in bytes, if each line from memory asks the caches of all other nodes whether they have a newer one. They
-    /// answer the line's node. `None` where a directory says whom to ask.
+    /// The bytes of a message without data on a link, if each line from memory asks the caches of all other nodes for a
+    /// newer copy. They answer the line's node. `None` if a directory knows the caches to ask.
     pub probe_bytes: Option<f64>,
     /// Set if each core group has a port to the rest of the machine.
     pub port: Option<Port>,
@@ -58,7 +58,7 @@ pub struct Machine {
     pub homes: Option<HomeCosts>,
     /// The results of STREAM copy on it.
     pub stream: Option<Stream>,
-    /// The model's free parameters: the same for all machines except those on which they were measured.
+    /// The model's free parameters: the same for all machines except those they were measured on.
     pub parameters: Parameters,
 }
 
@@ -69,24 +69,26 @@ pub struct CacheCosts {
     pub level: u8,
     /// How long a core waits for a line in it.
     pub latency_ns: f64,
-    /// The bandwidth at which one core reads from it.
+    /// The bandwidth of one core's reads from it.
     pub bandwidth: f64,
-    /// The bandwidth of all its cores together; of a home cache, that at which it serves all cores of the machine.
+    /// The bandwidth of all its cores together; for a home cache, its bandwidth for all cores of the machine.
     pub shared_bandwidth: Option<f64>,
-    /// Whether stores go to the next level at once, where compare-and-swap happens too. Only [`papers`](crate::papers)' threads that
-    /// operate on cache lines ask for it; pieces of work write so much that the next level counts anyway.
+    /// Whether stores go to the next level at once, and compare-and-swap happens there, too. Only
+    /// [`papers`](crate::papers)' threads on cache lines ask for it; pieces of work write so much that the next level
+    /// counts anyway.
     pub write_through: bool,
 }
 
-/// How much longer a line of a node's memory takes by its load, where a machine's file has no chart of its own: that of six channels of DDR4 behind a
-/// Xeon Gold 6140, measured by Intel's Memory Latency Checker 3.10 with reads only (VSC documentation,
-/// source/leuven/old_hardware/genius/skylake_mlc.txt). Banks and channels make a line wait, whatever is on the other side: other processors and channels
-/// come within some ten nanoseconds of it, as the machines of `papers/memory.rs` show.
+/// How much longer a line of a node's memory takes by its load, for a machine's file without a chart of its own: the
+/// chart of six channels of DDR4 behind a Xeon Gold 6140, measured by Intel's Memory Latency Checker 3.10 with reads
+/// only (VSC documentation, source/leuven/old_hardware/genius/skylake_mlc.txt). Banks and channels make a line wait,
+/// with any processor in front: other processors and channels come within some ten nanoseconds of it, as the machines
+/// of `papers/memory.rs` show.
 const DRAM_QUEUEING: [(f64, f64); 7] =
     [(0.125, 6.0), (0.25, 11.0), (0.375, 15.5), (0.52, 26.0), (0.78, 38.5), (0.955, 73.0), (1.0, 76.0)];
 
 impl Queueing {
-    /// That of memory of which nothing else is known.
+    /// The chart of otherwise unknown memory.
     pub fn of_dram() -> Queueing {
         Queueing::new(&DRAM_QUEUEING).expect("the chart rises")
     }
@@ -99,24 +101,25 @@ pub struct MemoryCosts {
     pub latency_ns: f64,
     /// The same for other nodes, by the value in the topology's matrix.
     pub latency_by_distance: Vec<(u32, f64)>,
-    /// The bandwidth at which one core reads from its own node. From other nodes it is lower in proportion to the latency,
+    /// The bandwidth of one core's reads from its own node. From other nodes it is lower in proportion to the latency,
     /// because a core fetches a limited number of lines at once.
     pub core_bandwidth: f64,
     /// The bandwidth of a single stream, or of stretches shorter than a page: prefetching ends at each page.
     pub stream_bandwidth: f64,
     /// The bandwidth of one node's memory, for reads and writes together; if writes cost more, for reads.
     pub controller_bandwidth: f64,
-    /// The same for nodes whose memory is of another kind.
+    /// The same for nodes with another kind of memory.
     pub other_controllers: Vec<(NodeId, f64)>,
     /// How many bytes read take as long as one byte written: channels need time to turn round.
     pub write_cost: f64,
-    /// How long a write to a page takes for which the system has to give and to zero the page; `None` where that is not known: then only pages of heaps cost something.
+    /// How long a write takes to a page still to be given and zeroed by the system; `None` if this is unknown: then
+    /// only pages of heaps cost something.
     pub fault_ns: Option<f64>,
     /// How much longer a line takes, by the load of its node's memory.
     pub queueing: Queueing,
-    /// The unit in which memory is placed on nodes: a power of two.
+    /// The unit of memory placed on nodes: a power of two.
     pub page_bytes: usize,
-    /// The unit that caches fetch: a power of two.
+    /// The unit fetched by caches: a power of two.
     pub line_bytes: usize,
 }
 
@@ -129,26 +132,26 @@ pub struct Port {
     pub write: f64,
 }
 
-/// A manycore processor whose tiles own lines: each line has a home cache, the last-level cache of a tile, which serves the
-/// misses of all cores. A core waits for one line at a time.
+/// A manycore processor with tiles as owners of lines: each line has a home cache, the last-level cache of a tile, and
+/// this cache serves the misses of all cores. A core waits for one line at a time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HomeCosts {
     /// The number of tiles in a row of the mesh.
     pub columns: usize,
-    /// The bytes that a miss brings into the private cache.
+    /// The bytes brought into the private cache by a miss.
     pub fetch_bytes: usize,
     /// How long a core waits for a line, by the number of hops to its home.
     pub latency_by_hops_ns: Vec<f64>,
-    /// What a link from a tile to a neighbour carries, in bytes per second; `None` if links are not a limit.
+    /// The capacity of a link from a tile to a neighbour, in bytes per second; `None` if links are not a limit.
     pub mesh_bandwidth: Option<f64>,
 }
 
 impl HomeCosts {
-    /// The links that a tile has: to the right, to the left, down and up.
+    /// The links of a tile: to the right, to the left, down and up.
     pub(crate) const LINKS: usize = 4;
 
-    /// The links from a tile to another, as `LINKS` times the tile that each leaves and its direction: first along the row, then along the column, as
-    /// the mesh of the Tile Processor routes.
+    /// The links from one tile to another, each as `LINKS` times the tile it leaves plus its direction: first along the
+    /// row, then along the column, like the routing of the Tile Processor's mesh.
     pub(crate) fn way(&self, from: usize, to: usize) -> impl Iterator<Item = usize> + use<> {
         let columns = self.columns;
         let mut at = from;
@@ -168,7 +171,8 @@ impl HomeCosts {
     }
 }
 
-/// Results of STREAM copy, in bytes per second: each element counts as read once and written once, whatever else moves.
+/// Results of STREAM copy, in bytes per second: each element counts as read once and written once, regardless of other
+/// traffic.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stream {
     /// All cores of one node.
@@ -181,7 +185,7 @@ pub struct Stream {
 
 macro_rules! machines {
     ($($name:literal),* $(,)?) => {
-        /// The machines that come with the crate: their names and their files' texts.
+        /// The machines of this crate: their names and their files' texts.
         const FILES: &[(&str, &str)] = &[$(($name, include_str!(concat!("../machines/", $name, ".toml")))),*];
     };
 }
@@ -212,7 +216,7 @@ machines!(
 );
 
 impl Machine {
-    /// The names of the machines that come with the crate.
+    /// The names of the machines of this crate.
     ///
     /// ```
     /// use vicus_sim::Machine;
@@ -292,7 +296,7 @@ impl Machine {
         }
     }
 
-    /// The bandwidths that files often estimate.
+    /// The bandwidths often estimated in files.
     pub const BANDWIDTHS: [&'static str; 4] =
         ["core_bandwidth", "controller_bandwidth", "link_bandwidth", "home_bandwidth"];
 
@@ -312,7 +316,7 @@ impl Machine {
                 machine.memory.core_bandwidth *= factor;
                 machine.memory.stream_bandwidth *= factor;
                 machine.leaf_bandwidths.values_mut().for_each(|bandwidth| *bandwidth *= factor);
-                // A core that has one miss at a time has latencies and no bandwidth.
+                // A core with one miss at a time has latencies and no bandwidth.
                 self.homes.is_none()
             }
             "controller_bandwidth" => {
@@ -357,7 +361,7 @@ impl Machine {
         other.map_or(self.memory.controller_bandwidth, |other| other.1)
     }
 
-    /// The bytes per second that a core gets from a node's memory when no other core uses it.
+    /// The bytes per second from a node's memory to a core without competition.
     pub fn core_bandwidth(&self, from: NodeId, to: NodeId) -> f64 {
         self.memory.core_bandwidth * (self.memory.latency_ns / self.latency_ns(from, to)).min(1.0)
     }
@@ -396,14 +400,14 @@ impl Machine {
         setting.plan_with(&self.topology, threads, latencies.as_ref())
     }
 
-    /// How long so many operations of a kind of work take on a core that does nothing else.
+    /// How long this number of operations of a kind of work takes on an otherwise idle core.
     pub fn compute_ns(&self, leaf: &str, flops: u64) -> f64 {
         let per_cycle = self.leaves.get(leaf).unwrap_or(&self.flops_per_cycle);
         flops as f64 / (per_cycle * self.clock_ghz)
     }
 
-    /// The part of a piece of work's time that was computing, if all of its data were in the smallest cache that has room for
-    /// it, and bytes that it wrote past the caches went to memory. The time of the first cache belongs to computing.
+    /// The computing part of a piece of work's time, if all of its data were in the smallest cache with room for it,
+    /// and bytes written past the caches went to memory. The time of the first cache belongs to computing.
     pub fn computing_ns(&self, accesses: &[Access], took_ns: f64) -> f64 {
         let bytes = |streamed: bool| {
             let these = accesses.iter().filter(|access| (access.streams && access.mode.writes()) == streamed);
@@ -468,7 +472,8 @@ mod tests {
         // What happened: plans were made without latencies, so that dealing knew only "here" and "elsewhere".
         let machine = Machine::by_name("tilepro64").unwrap();
         let costs = machine.plan(&"vicinity".parse().unwrap(), 63).dealing.unwrap().costs;
-        // Tile 9 is in the second row and column: two hops from tile 0, which is 14 from tile 63. In hundredths of a nanosecond.
+        // Tile 9 is in the second row and column: two hops from tile 0, and tile 0 is 14 from tile 63. In hundredths of
+        // a nanosecond.
         assert_eq!([costs[0][0], costs[0][1], costs[0][9], costs[0][63]], [1143, 4572, 4748, 6858]);
         assert_eq!(costs[9][0], costs[0][9]);
     }
@@ -486,7 +491,7 @@ mod tests {
         assert_eq!((machine.topology.cores.len(), nodes.len()), (48, 8));
     }
 
-    /// The lines with a number that has no source: neither beside it, nor above, nor for all numbers at the head of the file.
+    /// The lines with an unsourced number: no source beside it, above it, or for all numbers at the head of the file.
     fn unsourced(text: &str) -> Vec<&str> {
         let head = text.lines().take_while(|line| line.starts_with('#')).count();
         if text.lines().take(head).any(|line| line.contains("where not said otherwise")) {

@@ -1,4 +1,4 @@
-//! The cost of a piece of work: the bytes that it finds in each cache, the places of the others, and the resources on their
+//! The cost of a piece of work: its bytes found in each cache, the places of the others, and the resources on their
 //! way.
 
 mod tally;
@@ -16,12 +16,12 @@ use vicus_memory::distribution::DistributionError;
 use vicus_schedule::{Access, Mode, Whereabouts};
 use vicus_topology::{CoreGroup, NodeId, PuId};
 
-/// The needs of a piece of work that shares no resource with others.
+/// The needs of a piece of work without shared resources.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Demand {
-    /// The time that it takes.
+    /// Its time.
     pub(crate) alone_ns: f64,
-    /// Bytes that use a shared resource; 0 if there are none.
+    /// Bytes through a shared resource; 0 if there are none.
     pub(crate) bytes: f64,
     /// The uses of resources by these bytes.
     pub(crate) uses: Vec<Use>,
@@ -37,11 +37,11 @@ pub(crate) struct Demand {
     pub(crate) near: f64,
     /// Bytes between the core and other nodes or home caches.
     pub(crate) far: f64,
-    /// The average time that a core waits for a line, in nanoseconds.
+    /// The average wait of a core for a line, in nanoseconds.
     pub(crate) latency_ns: f64,
 }
 
-/// A resource that flows share.
+/// A resource shared by flows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resource {
     /// A name for people: `controller 3`, `link 0>1`.
@@ -78,7 +78,7 @@ pub(crate) struct Memory<'a> {
     mesh: Option<usize>,
     /// The first bus among the resources.
     buses: usize,
-    /// The first of the ports, of which each core group has two, if it has any.
+    /// The first of the ports, two for each core group, if it has any.
     ports: usize,
     now: Tally,
     evicted: Vec<(u32, u32)>,
@@ -105,13 +105,13 @@ impl Whereabouts for DataOf<'_, '_> {
     }
 }
 
-/// The part of a granule that an access touches.
+/// The part of a granule touched by an access.
 struct Piece {
     array: usize,
     id: u32,
     /// The bytes of the whole granule.
     whole: usize,
-    /// The bytes that are touched, from the array's start.
+    /// The touched bytes, from the array's start.
     part: Range<usize>,
     /// Whether they are enough of the granule for caches to keep it.
     counts: bool,
@@ -120,12 +120,12 @@ struct Piece {
     stores: u32,
 }
 
-/// What is known of a granule. Both are looked at together.
+/// A granule's state. Both fields are looked at together.
 #[derive(Clone, Copy)]
 struct Granule {
     /// How often it was written.
     version: u32,
-    /// The cache that kept it when it was last written, or [`Granule::NONE`].
+    /// The cache that kept it at its last write, or [`Granule::NONE`].
     writer: u32,
 }
 
@@ -134,7 +134,7 @@ impl Granule {
     const NONE: u32 = u32::MAX;
 }
 
-/// Where a piece was found.
+/// The place of a found piece.
 #[derive(Clone, Copy, PartialEq)]
 enum Found {
     /// In the core's own caches, or its group's.
@@ -189,8 +189,8 @@ impl<'a> Memory<'a> {
         let mesh = machine.homes.as_ref().and_then(|homes| homes.mesh_bandwidth).map(|capacity| {
             let first = resources.len();
             for tile in 0..topology.core_groups.len() {
-                // Banks have one line at a time, as fast as a link carries it: what comes from one does not wait behind itself on the way. Links that are
-                // full with lines of several slow these down.
+                // Banks have one line at a time, at a link's speed: lines of one bank do not wait behind themselves on
+                // the way. Links full of lines of several banks slow these down.
                 let links = ["right", "left", "down", "up"].map(|to| plain(format!("mesh {tile} {to}"), capacity));
                 resources.extend(links);
             }
@@ -271,15 +271,15 @@ impl<'a> Memory<'a> {
         self.pages.free(array);
     }
 
-    /// The first access to an array that was freed, and the array.
+    /// The first access to a freed array, and the array.
     pub(crate) fn freed(&self, accesses: &[Access]) -> Option<(Access, usize)> {
         let touching = accesses.iter().filter(|access| access.total_bytes() > 0);
         let mut arrays = touching.map(|access| (*access, self.pages.array_at(access.start)));
         arrays.find(|&(_, array)| self.pages.is_freed(array))
     }
 
-    /// The needs of a piece of work that begins at this time, in nanoseconds, on a PU that computes `slower` times as long as usual. Changes caches and
-    /// places.
+    /// The needs of a piece of work with this beginning, in nanoseconds, on a PU with `slower` times the usual
+    /// computing time. Changes caches and places.
     pub(crate) fn demand(&mut self, program: &Program, work: &Work, pu: PuId, slower: f64, now: f64) -> Demand {
         let node = self.machine.topology.pus[pu.index()].node;
         let compute_ns = slower
@@ -287,7 +287,7 @@ impl<'a> Memory<'a> {
                 Cost::Flops(flops) => self.machine.compute_ns(&program.leaves[work.leaf as usize], flops),
                 Cost::Nanos(ns) => ns,
             };
-        // It returns what its last task had before it begins.
+        // It returns its last task's blocks before it begins.
         let mut blocks_ns = self.heaps.returning_ns(pu, now);
         if work.accesses.is_empty() {
             return Demand { alone_ns: compute_ns + blocks_ns, ..Demand::default() };
@@ -322,10 +322,10 @@ impl<'a> Memory<'a> {
         }
         let measured = self.machine.leaf_bandwidths.get(&program.leaves[work.leaf as usize]);
         let memory = &self.machine.memory;
-        // What is under way at once is what arrives within a latency.
+        // The bytes under way at once are those arriving within a latency.
         let window = |bandwidth: f64| bandwidth * memory.latency_ns / 1e9;
         let (alone_ns, hidden_ns, window) = match (&self.machine.homes, measured) {
-            // A core that has one miss at a time computes nothing meanwhile.
+            // A core with one miss at a time computes nothing meanwhile.
             (Some(homes), _) => (compute_ns + self.home_ns(homes, pu), 0.0, homes.fetch_bytes as f64),
             (None, None) => {
                 let bytes_ns = self.hits_ns(pu) + self.memory_ns(node);
@@ -342,7 +342,8 @@ impl<'a> Memory<'a> {
         self.summary(pu, node, Demand { alone_ns, hidden_ns, window, ..Demand::default() })
     }
 
-    /// A piece of work on this PU is over, at this time in nanoseconds: blocks whose last reader it was may be used again.
+    /// A piece of work on this PU is over, at this time in nanoseconds: blocks without further readers may be used
+    /// again.
     pub(crate) fn done(&mut self, program: &Program, accesses: &[Access], pu: PuId, mut now: f64) {
         if self.heaps.is_empty() {
             return;
@@ -353,7 +354,7 @@ impl<'a> Memory<'a> {
         }
     }
 
-    /// The access in the block that its array has, and the array whose memory the block is; `None` if it has no bytes.
+    /// The access in its array's block, and the array with the block's memory; `None` if it has no bytes.
     fn lying(&self, access: &Access) -> Option<(Access, usize)> {
         if access.total_bytes() == 0 {
             return None;
@@ -366,7 +367,7 @@ impl<'a> Memory<'a> {
         Some((Access { start: self.pages.base(block) + inside, ..*access }, block))
     }
 
-    /// By node, the bytes of a footprint whose place is known.
+    /// By node, the bytes of a footprint with a known place.
     pub(crate) fn by_node(&self, accesses: &[Access]) -> Vec<u64> {
         let mut nodes = vec![0; self.machine.topology.nodes.len()];
         for stretch in accesses.iter().flat_map(stretches) {
@@ -375,7 +376,7 @@ impl<'a> Memory<'a> {
         nodes
     }
 
-    /// Whether the array in which a stretch begins lies in one place as a whole.
+    /// Whether a stretch's first array lies in one place as a whole.
     fn is_in_one_place(&self, stretch: &Range<usize>) -> bool {
         let array = self.pages.array_at(stretch.start);
         self.heaps.has(array) || self.pages.only_place(array).is_some()
@@ -391,7 +392,7 @@ impl<'a> Memory<'a> {
             if self.machine.homes.is_none() {
                 return tell(NodeId::new(place), home, bytes);
             }
-            // The place is a home cache, whose number is that among its node's.
+            // The place is a home cache; its number counts those of its node.
             let node = groups[place].node;
             let before = groups[..place].iter().filter(|group| group.node == node).count();
             tell(node, before, bytes);
@@ -411,8 +412,8 @@ impl<'a> Memory<'a> {
         (self.now.waited, self.now.squares) = (0.0, 0.0);
     }
 
-    /// What the first write to a page costs, if that is known, besides its bytes: the system zeroes them, and a write that is kept in the caches reads them first in
-    /// this model.
+    /// The cost of the first write to a page, if it is known, besides its bytes: the system zeroes them, and a write
+    /// kept in the caches reads them first in this model.
     fn fault_ns(&self, is_kept: bool) -> Option<f64> {
         let memory = &self.machine.memory;
         let reads_ns = if is_kept { memory.page_bytes as f64 / memory.core_bandwidth * 1e9 } else { 0.0 };
@@ -433,7 +434,7 @@ impl<'a> Memory<'a> {
         let first = cut.first;
         let inside = stretch.start - base..stretch.end - base;
         let (from, to) = (cut.number(inside.start), cut.number(inside.end - 1) + 1);
-        // Where lines have home caches, all stores go there at once.
+        // With home caches, all stores go there at once.
         let past_caches = access.streams && access.mode.writes() && self.machine.homes.is_none();
         // Parts of pages at an array's ends cost parts.
         let fault_ns = if faults && access.mode.writes() { self.fault_ns(!past_caches) } else { None };
@@ -534,7 +535,7 @@ impl<'a> Memory<'a> {
                 (was_there, keeps) = self.caches[cache].pass(passing(writes && at == last), &mut self.evicted);
                 if was_there && found.is_none() {
                     found = Some(at);
-                    // A granule that was found at a level, and not written, only has to go to the lower levels.
+                    // A granule found at a level, and not written, only has to go to the lower levels.
                     if !writes {
                         break;
                     }
@@ -549,7 +550,7 @@ impl<'a> Memory<'a> {
         // The own caches don't own the version of before: if they had it, it would have been found.
         let comes_from = match found {
             Some(_) => Found::Own,
-            // Lines that were written elsewhere are not in memory yet.
+            // Lines written elsewhere are not in memory yet.
             None if writer != Granule::NONE && self.caches[writer as usize].owns(id, before) => {
                 Found::Written(self.nodes_of_caches[writer as usize])
             }
@@ -568,7 +569,7 @@ impl<'a> Memory<'a> {
         comes_from
     }
 
-    /// Adds a part of an array that was in no cache.
+    /// Adds a part of an array found in no cache.
     fn miss(&mut self, node: NodeId, array: usize, base: usize, part: Range<usize>, mode: Mode, past_caches: bool) {
         if part.is_empty() {
             return;
@@ -604,15 +605,15 @@ impl<'a> Memory<'a> {
         (1.0 - self.overlap) * compute_ns + bytes_ns.max(self.overlap * compute_ns)
     }
 
-    /// The nodes for whose bytes a core waits, and how many bytes.
+    /// The nodes whose bytes a core waits for, and how many bytes.
     fn waits(&self) -> impl Iterator<Item = (NodeId, f64)> {
         let bytes = self.now.waits(1.0).zip(&self.now.forwarded).map(|(bytes, forwarded)| bytes + forwarded);
         // There may be more places than nodes; the additional ones have no bytes.
         bytes.enumerate().filter(|(_, bytes)| *bytes > 0.0).map(|(node, bytes)| (NodeId::new(node), bytes))
     }
 
-    /// The time of a kind of work whose bandwidth from memory was measured: first the part whose bytes are in caches, then the
-    /// part whose bytes are not. Also how much later these may come without delaying it.
+    /// The time of a kind of work with a measured bandwidth from memory: first the part with its bytes in caches, then
+    /// the other part. Also how much later the other bytes may come without delaying it.
     fn measured_ns(&self, compute_ns: f64, bandwidth: f64, pu: PuId, node: NodeId) -> (f64, f64) {
         let hits: f64 = self.now.hits.iter().sum();
         let all = hits + self.waits().map(|(_, bytes)| bytes).sum::<f64>();
@@ -630,7 +631,7 @@ impl<'a> Memory<'a> {
         (self.together_ns(compute_ns * hits / all, self.hits_ns(pu)) + from_memory, hidden)
     }
 
-    /// The share of a core's bandwidth from memory that the current piece of work gets, because its stretches are few or short.
+    /// The current piece of work's share of a core's bandwidth from memory, because its stretches are few or short.
     fn streaming(&self) -> f64 {
         let one_stream = self.machine.memory.stream_bandwidth / self.machine.memory.core_bandwidth;
         // Prefetching begins anew on each page.
@@ -656,7 +657,7 @@ impl<'a> Memory<'a> {
         ns + self.now.from_memory / self.machine.memory.line_bytes as f64 * self.machine.memory.latency_ns
     }
 
-    /// The needs of the current piece of work, whose time is known.
+    /// The needs of the current piece of work, given its time.
     fn summary(&mut self, pu: PuId, node: NodeId, mut demand: Demand) -> Demand {
         let machine = self.machine;
         let window = demand.window;
@@ -697,7 +698,7 @@ impl<'a> Memory<'a> {
                     self.now.uses[bank].add(bytes, waits / window, posts / window);
                 }
                 if let Some(mesh) = self.mesh {
-                    // Lines come from the home, stores go there; what asks for a line goes over a network of its own.
+                    // Lines come from the home, stores go there; requests for lines go over a network of their own.
                     let (reads, posts) = (read / window, written / window);
                     homes.way(place, own).for_each(|link| self.now.uses[mesh + link].add(read, reads, 0.0));
                     homes.way(own, place).for_each(|link| self.now.uses[mesh + link].add(written, 0.0, posts));
@@ -710,7 +711,7 @@ impl<'a> Memory<'a> {
             let slower = machine.memory.write_cost;
             self.now.uses[place].add(read + slower * written, read / window + stores, posts);
             self.now.uses[place].turns = self.now.turns[place] / demand.streams;
-            // What comes from caches doesn't go through the controller.
+            // Bytes from caches don't go through the controller.
             let (read, reads) = (read + forwarded, (read + forwarded) / window);
             let first = machine.topology.nodes.len();
             let mut over = |way: &[usize], bytes, waits, posts| {
@@ -719,7 +720,7 @@ impl<'a> Memory<'a> {
             over(machine.links.way(place, node.index()), read, reads, 0.0);
             over(machine.links.way(node.index(), place), written, stores, posts);
             if let Some(message) = machine.probe_bytes {
-                // Also for a line that is written without being read: others have to give it up.
+                // Also for a line written without a read: others have to give it up.
                 let lines = (read + streamed) / machine.memory.line_bytes as f64;
                 self.probe(node.index(), place, lines * message, reads + stores);
             }
@@ -755,9 +756,10 @@ impl<'a> Memory<'a> {
 }
 
 impl Memory<'_> {
-    /// Adds the messages without data for lines that a core on node `own` gets from node `place`, from its memory or its caches: a question to that node, if it is
-    /// another one, a question to the caches of each other node, and their answers to that node. The answers come at the same time, so the core waits for each of them
-    /// a part of the time.
+    /// Adds the messages without data for a core's lines. The core is on node `own`, the lines come from node `place`,
+    /// from its memory or its caches. The messages are a question to this node, if it is another one, a question to the
+    /// caches of each other node, and their answers to this node. The answers come at the same time, so the core waits
+    /// for each of them a part of the time.
     fn probe(&mut self, own: usize, place: usize, bytes: f64, waits: f64) {
         let Memory { machine, now, .. } = self;
         let nodes = machine.topology.nodes.len();

@@ -1,4 +1,5 @@
-//! The boxes' run, read from a trace: invocations, what each took, made and read, and which ones it queued.
+//! The boxes' run, read from a trace: invocations, with their time, inputs, outputs and reads, and the invocations they
+//! queued.
 
 use crate::ReplayError;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -11,7 +12,7 @@ const LONGEST_NS: u64 = 1 << 40;
 /// More bytes in all envelopes and states are a mistake: pages are counted one by one.
 const MOST_BYTES: u64 = 64 << 30;
 
-/// The type of boxes that hand out parts of a range: `vicus_flow::library::split`.
+/// The type of boxes handing out parts of a range: `vicus_flow::library::split`.
 pub(crate) const HANDS_OUT: &str = "split";
 
 /// An invocation.
@@ -21,32 +22,32 @@ pub(crate) struct Invocation {
     /// The box's index in the model.
     pub(crate) index: u32,
     pub(crate) deferred: bool,
-    /// Whether it is deferred so that its request spreads: its spawner has sent to it, and to a later one that is immediate.
+    /// Whether it is deferred so that its request spreads: its spawner has sent to it, and to a later immediate one.
     pub(crate) spreads: bool,
     /// The box's type, as an index into [`Recorded::leaves`].
     pub(crate) leaf: usize,
-    /// The time at which it began, plus the time of invocations that ran on top of it; `None` if it never ran.
+    /// The time of its beginning, plus the time of invocations on top of it; `None` if it never ran.
     pub(crate) from_ns: Option<u64>,
     pub(crate) duration_ns: u64,
     pub(crate) takes: Vec<Taken>,
     pub(crate) makes: Vec<Made>,
-    /// Bytes that it read from the store.
+    /// Bytes it read from the store.
     pub(crate) reads: u64,
     /// The bytes of its box's own memory, when it begins and when it ends.
     pub(crate) held: (u64, u64),
     /// How many envelopes its box keeps when it ends.
     pub(crate) keeps: usize,
-    /// The invocations that it queues at its end, as indices.
+    /// The invocations queued at its end, as indices.
     pub(crate) lets_go: Vec<usize>,
-    /// The invocations that end before it begins: its box's last one, and the makers of the envelopes that it takes; `by` is
-    /// not among them.
+    /// The invocations to end before it begins: its box's last one, and the makers of its inputs; `by` is not among
+    /// them.
     pub(crate) after: Vec<usize>,
     /// The invocation that queued it; `None` if it came from outside.
     pub(crate) by: Option<usize>,
 }
 
 impl Invocation {
-    /// The box that was invoked.
+    /// The invoked box.
     pub(crate) fn who(&self) -> BoxId {
         BoxId { request: self.request, index: self.index }
     }
@@ -58,11 +59,11 @@ impl Invocation {
     }
 }
 
-/// An envelope that was taken.
+/// A taken envelope.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taken {
     pub(crate) input: u16,
-    /// Its index; `None` if the trace doesn't say which box sent it.
+    /// Its index; `None` if the trace doesn't name its sender.
     pub(crate) envelope: Option<usize>,
     /// Whether the box keeps it, to read it later.
     pub(crate) kept: bool,
@@ -70,15 +71,15 @@ pub(crate) struct Taken {
     pub(crate) at: (usize, usize),
 }
 
-/// An envelope that a box keeps.
+/// An envelope kept by a box.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kept {
     pub(crate) envelope: usize,
-    /// The end of its bytes, if all envelopes that the box keeps lie one after the other.
+    /// The end of its bytes, if all the box's kept envelopes lie one after the other.
     pub(crate) end: u64,
 }
 
-/// An envelope that was sent.
+/// A sent envelope.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Made {
     pub(crate) output: u16,
@@ -90,21 +91,21 @@ pub(crate) struct Envelope {
     pub(crate) bytes: u64,
     pub(crate) rows: u32,
     pub(crate) pill: bool,
-    /// The invocation that made it.
+    /// Its maker.
     pub(crate) by: usize,
 }
 
-/// All invocations of a trace, in the order in which they were queued.
+/// All invocations of a trace, in queueing order.
 pub(crate) struct Recorded<'a> {
     pub(crate) tasks: Vec<Invocation>,
-    /// Tasks that come from outside.
+    /// Tasks from outside.
     pub(crate) roots: Vec<usize>,
     pub(crate) envelopes: Vec<Envelope>,
     /// The bytes of all envelopes and of the boxes' own memory.
     bytes: u64,
     /// By box, the bytes of its own memory: now, and the most so far.
     held: FxHashMap<BoxId, (u64, u64)>,
-    /// By box, the envelopes that it keeps, in the order in which it took them.
+    /// By box, its kept envelopes, in taking order.
     kept: FxHashMap<BoxId, Vec<Kept>>,
     /// The types of boxes.
     pub(crate) leaves: Vec<String>,
@@ -117,19 +118,19 @@ pub(crate) struct Recorded<'a> {
     leaf_of: Vec<usize>,
     /// By box, its queued invocation.
     queued: FxHashMap<BoxId, usize>,
-    /// By box, its last invocation that has begun.
+    /// By box, its last begun invocation.
     latest: FxHashMap<BoxId, usize>,
-    /// The boxes that run now.
+    /// The running boxes.
     under_way: FxHashSet<BoxId>,
     /// By seat, the current invocations, the one on top last.
     running: Vec<Vec<usize>>,
-    /// By seat, the invocation that ended last.
+    /// By seat, the last ended invocation.
     last: Vec<Option<(BoxId, usize)>>,
-    /// By request and output, the envelopes that were sent there.
+    /// By request and output, the envelopes sent there.
     sent: FxHashMap<(u32, Source), Vec<usize>>,
     /// By input, how many envelopes it took.
     taken: FxHashMap<(BoxId, u16), usize>,
-    /// By seat, the envelope that was made and not yet sent.
+    /// By seat, the envelope made and not yet sent.
     made: Vec<Option<usize>>,
 }
 
@@ -200,17 +201,17 @@ impl<'a> Recorded<'a> {
         }
     }
 
-    /// The model that a request ran.
+    /// A request's model.
     pub(crate) fn model(&self, request: u32) -> Option<&'a ModelInfo> {
         self.models.get(&request).map(|named| named.model)
     }
 
-    /// The envelopes that were sent on an output, in order.
+    /// The envelopes sent on an output, in order.
     pub(crate) fn sent(&self, request: u32, source: Source) -> &[usize] {
         self.sent.get(&(request, source)).map_or(&[], Vec::as_slice)
     }
 
-    /// Requests that have invocations.
+    /// Requests with invocations.
     pub(crate) fn requests(&self) -> BTreeSet<u32> {
         self.tasks.iter().filter(|task| task.from_ns.is_some()).map(|task| task.request).collect()
     }
@@ -222,7 +223,7 @@ impl<'a> Recorded<'a> {
         task.filter(of).ok_or_else(|| format!("an invocation of {who} around {what}"))
     }
 
-    /// Reads an event. An error says what was expected.
+    /// Reads an event. An error states the expectation.
     fn read(&mut self, at: (usize, usize), time_ns: u64, what: What) -> Result<(), String> {
         let seat = at.0;
         match what {
@@ -324,7 +325,7 @@ impl<'a> Recorded<'a> {
         states
     }
 
-    /// The envelopes that an invocation's box keeps when it ends.
+    /// The envelopes kept by an invocation's box at its end.
     pub(crate) fn kept(&self, invocation: &Invocation) -> &[Kept] {
         self.kept.get(&invocation.who()).map_or(&[], |kept| &kept[..invocation.keeps])
     }
@@ -334,13 +335,13 @@ impl<'a> Recorded<'a> {
         self.latest.get(&self.tasks[task].who()) == Some(&task)
     }
 
-    /// The rows that an invocation takes, without those of envelopes that it keeps.
+    /// The rows taken by an invocation, without those of kept envelopes.
     pub(crate) fn rows_taken(&self, invocation: &Invocation) -> u64 {
         let taken = invocation.takes.iter().filter(|taken| !taken.kept).filter_map(|taken| taken.envelope);
         taken.map(|envelope| u64::from(self.envelopes[envelope].rows)).sum()
     }
 
-    /// The bytes of the envelopes that an invocation makes.
+    /// The bytes of the envelopes made by an invocation.
     pub(crate) fn bytes_made(&self, invocation: &Invocation) -> u64 {
         invocation.makes.iter().map(|made| self.envelopes[made.envelope].bytes).sum()
     }
@@ -357,7 +358,7 @@ impl<'a> Recorded<'a> {
             self.roots.push(task);
             return Ok(());
         }
-        // The boxes that an invocation activates are queued right after its end, on its seat.
+        // An invocation's activated boxes are queued right after its end, on its seat.
         match self.last[seat] {
             Some((last, parent)) if last == (BoxId { request: who.request, index: by }) => {
                 self.tasks[parent].lets_go.push(task);
@@ -395,8 +396,8 @@ impl<'a> Recorded<'a> {
         self.leaves[self.tasks[task].leaf] == HANDS_OUT
     }
 
-    /// If a box has grown in the last invocation in which it did anything, it keeps no more memory of its own after that: the
-    /// bytes that it booked lie in the envelopes that it has sent, such as a table for other boxes.
+    /// A box that has grown in its last active invocation keeps no more memory of its own after it: the booked bytes
+    /// lie in its sent envelopes, such as a table for other boxes.
     fn lend(&mut self) {
         let mut is_known = FxHashSet::default();
         for task in self.tasks.iter_mut().rev().filter(|task| task.from_ns.is_some()) {
@@ -412,7 +413,7 @@ impl<'a> Recorded<'a> {
         }
     }
 
-    /// Finds out which invocations are deferred so that their request spreads.
+    /// Finds the invocations deferred so that their request spreads.
     fn spread(&mut self) {
         for parent in 0..self.tasks.len() {
             let Invocation { index, request, .. } = self.tasks[parent];

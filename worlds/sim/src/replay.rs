@@ -1,34 +1,36 @@
 //! A recorded run as a program: the same tasks with the same durations, queued by the same tasks.
 //!
-//! A replay keeps each invocation with its duration, the invocation that queued it, its kind, its request, the envelopes that
-//! it made and took, and its reads from a store. An invocation waits until the envelopes that it takes are made, and until its
-//! box's last invocation has ended: a box runs once at a time. But under another strategy a box would find other envelopes at
-//! its inputs, and its invocations would be divided otherwise. So a replay compares strategies on the same work, and doesn't
-//! predict how the protocol would divide it.
+//! A replay keeps each invocation with its duration, its spawner, its kind, its request, its inputs and outputs, and
+//! its reads from a store. An invocation waits until its input envelopes are made, and until its box's last invocation
+//! has ended: a box runs once at a time. But under another strategy a box would find other envelopes at its inputs, and
+//! its invocations would be divided otherwise. So a replay compares strategies on the same work, and doesn't predict
+//! how the protocol would divide it.
 //!
 //! Envelopes lie in blocks of threads' heaps ([`Program::heap`](crate::Program::heap)): an invocation writes to memory of its
 //! thread, and the block is used again when all readers have read it.
 //!
-//! The parts of the store that a box reads lie together, box by box, like the parts of a range that replicas share. A part's
-//! reader is queued where the part lies, under strategies that know such places, as in worlds/machine.
+//! A box's parts of the store lie together, box by box, like the parts of a range shared by replicas. A part's reader
+//! is queued at the part's place, under strategies with such places, as in worlds/machine.
 //!
-//! A box's own state, such as a hash table or rows to be sorted, is memory of its own, for each copy. It lies where it was
-//! first written: the bytes by which it grows belong to the thread that ran the invocation in which it grew. The trace records
-//! how much is kept, but not how it is used, so the same is assumed for all boxes:
-//! * For each row that it takes, an invocation reads [`ReplayOptions::state_bytes_per_row`] of what its box kept before, at random.
-//! * Where a box gives up bytes, it has read them; where it sends rows without taking any, it has read as many bytes.
+//! A box's own state, such as a hash table or rows to be sorted, is memory of its own, for each copy. It lies with its
+//! first writer: the bytes of a growth belong to the thread of the growing invocation. The trace records how much is
+//! kept, but not its use, so the same is assumed for all boxes:
+//! * For each taken row, an invocation reads [`ReplayOptions::state_bytes_per_row`] of its box's earlier state, at
+//!   random.
+//! * Bytes given up by a box have been read by it; a box that sends rows without taking any has read as many bytes.
 //!
-//! An envelope that a box keeps, such as a table from another box, is a part of its state. It isn't read when it is taken, but
-//! later, from its maker's heap, and its block is used again when the box has run for the last time.
+//! An envelope kept by a box, such as a table from another box, is a part of its state. It isn't read when it is taken,
+//! but later, from its maker's heap, and its block is used again when the box has run for the last time.
 //!
-//! The memory model knows ranges and no random lines: a random read is a part in one piece, whose place follows from the
-//! invocation's number and moves through the whole state.
+//! The memory model knows ranges and no random lines: a random read is a part in one piece, with a place that follows
+//! from the invocation's number and moves through the whole state.
 //!
-//! A trace of tasks that are no boxes is another thing (`tasks.rs`): they are ordered by what they have said of their data, and these are
-//! their accesses to memory.
+//! A trace of plain tasks is another thing (`tasks.rs`): they are ordered by their declared data, and these are their
+//! accesses to memory.
 //!
-//! A recorded duration contains the time for memory on the recording machine. That is subtracted before the simulated machine's
-//! is added: the bytes of the envelopes, of the state, and of the store at [`ReplayOptions::bytes_per_ns`].
+//! A recorded duration contains the time for memory on the recording machine. This time is subtracted before the
+//! simulated machine's is added: the bytes of the envelopes, of the state, and of the store at
+//! [`ReplayOptions::bytes_per_ns`].
 
 use crate::layout::{Layout, StateIn, StatePart};
 use crate::recorded::{Invocation, Recorded, title};
@@ -47,13 +49,13 @@ pub struct ReplayOptions {
     pub requests: Vec<u32>,
     /// How many times the recorded requests run at once; each copy has requests of its own.
     pub copies: usize,
-    /// The rate at which the recording machine moved a task's bytes, in bytes per nanosecond (GB/s). Their time is subtracted
-    /// from the work; infinity subtracts nothing.
+    /// The recording machine's rate for a task's bytes, in bytes per nanosecond (GB/s). Their time is subtracted from
+    /// the work; infinity subtracts nothing.
     pub bytes_per_ns: f64,
-    /// The distribution of the store's bytes; of the data of tasks that are no boxes.
+    /// The distribution of the store's bytes; or of plain tasks' data.
     pub store: Distribution,
-    /// The bytes of its state that a box reads for each row that it takes. By default a line of a cache, as for a look into a
-    /// hash table.
+    /// The bytes of its state read by a box for each taken row. By default a line of a cache, as for a look into a hash
+    /// table.
     pub state_bytes_per_row: u64,
 }
 
@@ -79,7 +81,7 @@ pub enum ReplayError {
     },
     /// It has no invocation of a box of these requests.
     Empty {
-        /// The requests of which it has invocations.
+        /// The requests with invocations.
         known: Vec<u32>,
     },
     /// An event contradicts the box protocol, so the trace is of another version, or was cut.
@@ -88,24 +90,24 @@ pub enum ReplayError {
         seat: usize,
         /// The event's index in the log.
         event: usize,
-        /// What was expected.
+        /// The expectation.
         expected: String,
     },
-    /// A run of tasks that are not boxes can't be replayed as it is asked.
+    /// A run of plain tasks can't be replayed with these options.
     Tasks {
-        /// What was expected of it.
+        /// The expectation.
         expected: String,
     },
     /// A request can't be re-enacted: it didn't end, or its model is wrong.
     Request {
         /// Its number in the trace.
         request: u32,
-        /// What was expected of it.
+        /// The expectation.
         expected: String,
     },
 }
 
-/// The most requests of a trace that a message names.
+/// The most requests of a trace in a message.
 const MOST_SHOWN: usize = 8;
 
 impl ReplayError {
@@ -145,12 +147,12 @@ impl std::error::Error for ReplayError {}
 pub struct Replay {
     /// The program to simulate.
     pub program: Program,
-    /// By task, the number of the box that it invokes; the boxes of copies have numbers of their own. `None` for the first
+    /// By task, the number of its invoked box; the boxes of copies have numbers of their own. `None` for the first
     /// task.
     pub boxes: Vec<Option<u32>>,
     /// The sum of all invocations' durations in the trace, in nanoseconds, for each copy once.
     pub recorded_ns: f64,
-    /// The part of it that was subtracted as time for memory, and for spawns of tasks that are no boxes. The tasks' work is the rest.
+    /// The part of it subtracted as time for memory, and for spawns of plain tasks. The tasks' work is the rest.
     pub taken_off_ns: f64,
 }
 
@@ -164,7 +166,7 @@ impl Replay {
             return tasks::replay(trace, options);
         }
         let recorded = Recorded::of(trace, &options.requests)?;
-        // Invocations that were queued and never ran, because their request had ended, are left out.
+        // Invocations queued but never run, because their request had ended, are left out.
         let mut number = vec![None; recorded.tasks.len()];
         let mut count = 0u32;
         for (task, invocation) in recorded.tasks.iter().enumerate() {
@@ -253,7 +255,7 @@ fn reads(recorded: &Recorded<'_>) -> Vec<u64> {
     reads
 }
 
-/// The first envelope of each input that an invocation takes: its box is dealt by these.
+/// The first envelope of each input taken by an invocation: its box is dealt by these.
 fn heads(layout: &Layout, copy: usize, invocation: &Invocation) -> Vec<Access> {
     let mut seen = Vec::new();
     let mut is_first = |input: u16| {
@@ -308,7 +310,7 @@ pub(crate) fn state(recorded: &Recorded<'_>, task: usize, bytes_per_row: u64) ->
     parts
 }
 
-/// The place of a line, at most `last`. It follows from the number, and is seldom near that of the next number.
+/// The place of a line, at most `last`. It follows from the number, and is seldom near the next number's.
 fn somewhere(number: usize, last: u64) -> u64 {
     const LINE: u64 = 64;
     // Knuth, "The Art of Computer Programming", volume 3, §6.4: multiples of the golden ratio are spread evenly.
@@ -397,8 +399,8 @@ mod tests {
         assert!((replay.taken_off_ns - 2.0 * (409.6 + 509.6)).abs() < 1e-6, "{}", replay.taken_off_ns);
     }
 
-    /// A source's events, each with its time after the one before, and then the sink's invocations of a millisecond each, with
-    /// their events: the source spawns the first one, and the sink the others. Returns the times at which they happened, too.
+    /// A source's events, each with its time after the one before, and then the sink's invocations of a millisecond
+    /// each, with their events: the source spawns the first one, and the sink the others. Also returns their times.
     fn then_sink(mut events: Vec<(u64, What)>, acts: impl IntoIterator<Item = Vec<What>>) -> Vec<(u64, What)> {
         for (at, act) in acts.into_iter().enumerate() {
             let by = u32::from(at > 0);
@@ -414,7 +416,7 @@ mod tests {
         events
     }
 
-    /// A sink takes an envelope and grows; takes another; sends rows; and gives up a part of what it has kept.
+    /// A sink takes an envelope and grows; takes another; sends rows; and gives up a part of its state.
     fn keeper() -> Replay {
         let mut events = vec![(0, queued(SOURCE, TaskKind::Deferred, BoxId::NONE))];
         let [made, sent] = sends(0, 4096);
@@ -465,7 +467,7 @@ mod tests {
         assert_eq!(replay.recorded_ns, 4e6);
     }
 
-    /// The last act reads what it gives up, which is near if it runs where its box had grown.
+    /// The last act reads the given-up part; it is near if the act runs at the place of the growth.
     #[test]
     fn what_a_box_keeps_lies_where_it_has_grown() {
         let machine = crate::Machine::by_name("xeon-e7-4820").unwrap();
@@ -558,8 +560,8 @@ mod tests {
         assert_eq!(replay.recorded_ns, 3e6);
     }
 
-    /// The nodes on which tasks ran, without the first one's, and each task's record. Seats don't look around for work, and the
-    /// submitter stays away: a task longer than a wake runs on the seat that is woken for it.
+    /// The nodes of tasks' runs, without the first one's, and each task's record. Seats don't look around for work, and
+    /// the submitter stays away: a task longer than a wake runs on the woken seat.
     fn ran(mut replay: Replay) -> (Vec<usize>, Vec<crate::TaskRecord>) {
         let machine = crate::Machine::by_name("xeon-e7-4820").unwrap();
         let las: vicus_schedule::Setting = "las:spin_ns=0".parse().unwrap();
@@ -573,8 +575,8 @@ mod tests {
         (tasks[1..].iter().map(node).collect(), tasks)
     }
 
-    /// The source queues the sink twice, which is quicker each time: also on many threads it takes one envelope after the
-    /// other.
+    /// The source queues the sink twice, which is quicker each time: also on many threads it takes one envelope after
+    /// the other.
     #[test]
     fn a_box_runs_once_at_a_time_and_takes_what_was_made() {
         let mut events = vec![(0, queued(SOURCE, TaskKind::Deferred, BoxId::NONE))];
@@ -599,7 +601,7 @@ mod tests {
         let replay =
             Replay::of(&trace(vec![named("source", &[]), named("sink", &[0])], 1, events), &ReplayOptions::default());
         let replay = replay.unwrap();
-        // Numbered in the order in which they were queued.
+        // Numbered in queueing order.
         assert_eq!(replay.boxes, [None, Some(0), Some(0), Some(1), Some(1)]);
         let after: Vec<&[u32]> = replay.program.tasks.iter().map(|task| &task.after[..]).collect();
         assert_eq!(after, [&[][..], &[], &[], &[], &[3]], "what lets it go is over anyhow");

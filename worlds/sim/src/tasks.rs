@@ -1,19 +1,19 @@
-//! A recorded run of tasks that are not boxes as a program, such as that of an OpenMP program.
+//! A recorded run of plain tasks as a program, such as an OpenMP program's.
 //!
-//! Each task keeps what it has said of its data, the time that it worked, and where it spawned others and waited for them. Siblings
-//! are ordered anew by their data, so that the order is that of the program and not of the recorded run. Arrays are the ranges of bytes
-//! that tasks have named; those that touch are one, unless the trace knows that another array begins between them. An
-//! array that tasks read before one writes it was written by the program itself: the first seat touches its pages
-//! before the measured part begins.
+//! Each task keeps its declared data, its working time, and the places of its spawns and waits. Siblings are ordered
+//! anew by their data, so that the order is the program's and not the recorded run's. Arrays are the ranges of bytes
+//! named by tasks; touching ranges are one, unless the trace knows a beginning of another array between them. An array
+//! read by tasks before any write was written by the program itself: the first seat touches its pages before the
+//! measured part begins.
 //!
-//! The members of a team are one task each between two barriers, on the seat of their number: loops are divided as they were for the
-//! recorded threads. A barrier waits for all tasks of its team. What the first thread did between two regions is work of the
-//! first seat; it has said nothing of its data.
+//! The members of a team are one task each between two barriers, on the seat of their number: loops are divided as they
+//! were for the recorded threads. A barrier waits for all tasks of its team. The first thread's work between two
+//! regions is work of the first seat, without declared data.
 //!
-//! Groups, joins and tasks that their spawners wait for at once are sections. A wait for a group waits for the children alone, and one for all
-//! children, within a section, for those of the section. What a task worked includes the time of its spawns on the recording
-//! machine, of which the shortest time between two spawns is subtracted for each; and the time for which it waited for locks, or for
-//! events of detached tasks, of which nothing is recorded.
+//! Groups, joins and tasks awaited at once by their spawners are sections. A wait for a group waits for the children
+//! alone, and one for all children, within a section, for those of the section. A task's working time includes its
+//! spawns on the recording machine, of which the shortest time between two spawns is subtracted for each. It also
+//! includes waits for locks, or for events of detached tasks: they are not recorded.
 
 use crate::recorded::title;
 use crate::{ArraySpec, Cost, Program, Replay, ReplayError, ReplayOptions, Step, TaskSpec, Work};
@@ -23,15 +23,15 @@ use std::ops::Range;
 use vicus_schedule::{Access, Dependences, Kind, Mode, RequestId};
 use vicus_trace::{Awaits, BoxId, TaskKind, Trace, Use, What};
 
-/// Where arrays begin in the simulated machine's memory: at multiples of a large page, so that no page has parts of two.
+/// The alignment of arrays in the simulated machine's memory: a large page, so that no page has parts of two.
 const ALIGN: usize = 1 << 21;
 
 /// More bytes of data are a mistake: pages are counted one by one.
 const MOST_BYTES: usize = 64 << 30;
 
-/// The leaf of tasks whose function is not known.
+/// The leaf of tasks with an unknown function.
 const TASK: &str = "(task)";
-/// The leaf of what is done between regions.
+/// The leaf of the work between regions.
 const BETWEEN: &str = "(between regions)";
 
 /// Whether a trace has tasks and no boxes.
@@ -72,24 +72,24 @@ pub(crate) fn replay(trace: &Trace, options: &ReplayOptions) -> Result<Replay, R
 #[derive(Debug, Default)]
 struct Task {
     request: u32,
-    /// The task that spawned it.
+    /// Its spawner.
     by: Option<usize>,
     /// Whether its spawn has been seen.
     is_spawned: bool,
     kind: Option<Kind>,
     function: Option<u32>,
-    /// The data by which it is ordered among its siblings.
+    /// The data that order it among its siblings.
     ordered: Vec<Access>,
-    /// The data that it uses.
+    /// The data it uses.
     uses: Vec<Access>,
     parts: Vec<Part>,
-    /// The seat on which it began, the time, and the time of its end.
+    /// Its seat and time at the beginning, and the time of its end.
     seat: usize,
     begins: Option<u64>,
     ends: u64,
 }
 
-/// What a task did, one after the other.
+/// A step of a task.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Part {
     /// It worked for so many nanoseconds.
@@ -105,7 +105,7 @@ enum Part {
     Gathers,
 }
 
-/// The code that runs on a seat.
+/// Code running on a seat.
 struct Open {
     task: usize,
     since_ns: u64,
@@ -115,9 +115,9 @@ struct Open {
 struct Reader {
     tasks: Vec<Task>,
     numbers: FxHashMap<BoxId, usize>,
-    /// By seat, the tasks whose code runs, the innermost last.
+    /// By seat, the tasks with running code, the innermost last.
     running: Vec<Vec<Open>>,
-    /// By seat, an access of which the length follows.
+    /// By seat, an access before its length.
     begun: Vec<Option<What>>,
 }
 
@@ -143,7 +143,7 @@ impl Reader {
         }))
     }
 
-    /// Counts the time up to now for the code that runs on a seat.
+    /// Counts the time up to now for a seat's running code.
     fn charge(&mut self, seat: usize, now_ns: u64) {
         let Some(open) = self.running[seat].last_mut() else { return };
         let worked = now_ns.saturating_sub(std::mem::replace(&mut open.since_ns, now_ns));
@@ -176,7 +176,7 @@ impl Reader {
                 };
                 let task = self.task(who)?;
                 let access = Access::new(address, bytes, mode);
-                // A single byte is an address by which tasks are ordered, and all memory is no array.
+                // A single byte is an address for ordering tasks, and all memory is no array.
                 if bytes > 1 && bytes < (1 << 48) - 1 {
                     self.tasks[task].uses.push(Access { mode: plain(mode), ..access });
                 }
@@ -229,12 +229,12 @@ impl Reader {
                         Awaits::Team => Part::Gathers,
                     });
                 }
-                // A task that ended by a panic has left waits open.
+                // A task ended by a panic has left waits open.
                 if let Some(open) = self.running[seat].last_mut().filter(|open| open.task == task) {
                     open.waits = matches!(what, What::WaitBegins { .. });
                 }
             }
-            // What sleeps does not work, whatever it waits for.
+            // A sleeping thread does not work, in any wait.
             What::SleepBegins => self.charge(seat, now_ns),
             What::SleepEnds => {
                 if let Some(open) = self.running[seat].last_mut() {
@@ -262,12 +262,12 @@ impl Reader {
     }
 }
 
-/// A use of memory without what only orders tasks.
+/// A use of memory without its part for ordering alone.
 fn plain(mode: Mode) -> Mode {
     if mode.writes() && mode != Mode::Write { Mode::ReadWrite } else { mode }
 }
 
-/// Tasks that nobody spawned and that belong together: the members of a team, in one region.
+/// Tasks without a spawner that belong together: the members of a team, in one region.
 struct Region {
     /// By member, its task.
     members: Vec<usize>,
@@ -291,7 +291,8 @@ fn regions(tasks: &[Task]) -> Result<Vec<Region>, ReplayError> {
     }
     let region = |mut members: Vec<usize>| {
         members.sort_by_key(|&task| tasks[task].seat);
-        // The first member is the thread that came to the region. Others may come late, and leave when the next one has begun.
+        // The first member is the thread that entered the region. Others may come late, and leave when the next one has
+        // begun.
         let first = &tasks[members[0]];
         let (begins, ends) = (first.begins.unwrap_or(0), first.ends);
         let is_of_team = members.iter().any(|&task| tasks[task].parts.contains(&Part::Gathers));
@@ -319,7 +320,7 @@ struct Writer<'a> {
     name: String,
     /// By recorded task, its number in the program.
     numbers: Vec<Option<u32>>,
-    /// What a spawn costs on the recording machine, in nanoseconds.
+    /// The cost of a spawn on the recording machine, in nanoseconds.
     spawn_ns: u64,
     recorded_ns: f64,
     taken_off_ns: f64,
@@ -349,10 +350,10 @@ impl<'a> Writer<'a> {
     }
 
     fn write(mut self, regions: &[Region]) -> Replay {
-        // The tasks after which each region has ended, with the time of that.
+        // The tasks that end each region, with the times.
         let mut ended: Vec<(u64, u32)> = Vec::new();
         for region in regions {
-            // The region that ended last before this one began.
+            // The last region to end before this one began.
             let before = ended.iter().rev().find(|(ends, _)| *ends <= region.begins).copied();
             let mut after: Vec<u32> = before.iter().map(|&(_, task)| task).collect();
             if let Some((ends, _)) = before.filter(|_| region.is_of_team) {
@@ -389,7 +390,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A task that the first one spawns.
+    /// A task spawned by the first one.
     fn root(&mut self, task: TaskSpec) -> u32 {
         let number = self.tasks.len() as u32;
         self.tasks.push(task);
@@ -400,7 +401,7 @@ impl<'a> Writer<'a> {
         number
     }
 
-    /// The tasks of a region, which begins after these. The task after which it has ended.
+    /// The tasks of a region, which begins after these. Returns the task at its end.
     fn region(&mut self, region: &Region, mut after: Vec<u32>) -> u32 {
         // By member, its parts between barriers.
         let between: Vec<Vec<&[Part]>> = (region.members.iter())
@@ -423,14 +424,14 @@ impl<'a> Writer<'a> {
                 let number = self.root(spec);
                 self.fill(number, region.members[member], parts);
             }
-            // All that was made for this phase, tasks of tasks among them.
+            // All tasks made for this phase, including tasks of tasks.
             let all = (first..self.tasks.len() as u32).collect();
             after = vec![self.root(TaskSpec { pinned: Some(0), after: all, ..TaskSpec::default() })];
         }
         after[0]
     }
 
-    /// Writes the steps of a task, and the tasks that it spawns.
+    /// Writes the steps of a task, and its spawned tasks.
     fn fill(&mut self, number: u32, task: usize, parts: &[Part]) {
         // Tasks may be nested deeply, so the open ones are in a list.
         let mut open = vec![(number, task, parts.to_vec())];
@@ -452,26 +453,26 @@ impl<'a> Writer<'a> {
                 dependences.add(own as usize, &recorded.ordered, &mut after);
                 let spec = &mut self.tasks[own as usize];
                 spec.after = after.into_iter().map(|earlier| earlier as u32).collect();
-                // The parts of a task that is spawned between barriers have none of their own.
+                // A task spawned between barriers has no barriers of its own.
                 let inner = recorded.parts.iter().filter(|part| **part != Part::Gathers).copied().collect();
                 open.push((own, child, inner));
             }
         }
     }
 
-    /// The data that a task uses.
+    /// The data used by a task.
     fn uses(&self, task: &Task) -> Vec<Access> {
         task.uses.iter().map(|access| self.arrays.access(access)).collect()
     }
 
-    /// The steps of a task. What it spawns gets its numbers here.
+    /// The steps of a task. Its spawned tasks get their numbers here.
     fn steps(&mut self, task: usize, parts: &[Part]) -> Vec<Step> {
         let recorded = &self.recorded[task];
         let leaf = recorded.function.and_then(|function| function.checked_add(2)).unwrap_or(0);
         let leaf = if (leaf as usize) < self.leaves.len() { leaf } else { 0 };
         let is_before_spawn = |at: usize| matches!(parts.get(at + 1), Some(Part::Spawns(_)));
         let works = |at: usize, ns: u64| if is_before_spawn(at) { ns.saturating_sub(self.spawn_ns) } else { ns };
-        // Its data are used where it works longest.
+        // Its data are used in its longest work.
         let longest = parts
             .iter()
             .enumerate()
@@ -496,7 +497,7 @@ impl<'a> Writer<'a> {
                 Part::Spawns(child) => {
                     let child = *child;
                     let spawned = &self.recorded[child];
-                    // One that never ran was dropped.
+                    // A task that never ran was dropped.
                     if spawned.begins.is_none() {
                         continue;
                     }
@@ -535,15 +536,15 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The blocks that the trace knows with their lengths and of which these ranges, by their beginnings, name some bytes:
-/// a distribution lays out whole blocks. None if they are too many bytes to be simulated.
+/// The trace's blocks of known length with some bytes in these ranges, sorted by their beginnings: a distribution lays
+/// out whole blocks. None if they are too many bytes to be simulated.
 fn whole(trace: &Trace, named: &[Range<usize>]) -> Vec<Range<usize>> {
     let header = trace.header();
     let blocks = header.arrays.iter().zip(&header.array_bytes);
     let blocks = blocks.map(|(&from, &bytes)| from as usize..(from as usize).saturating_add(bytes as usize));
     let is_named = |block: &Range<usize>| {
         let before = named.partition_point(|range| range.start < block.end);
-        // Ranges that begin in another block end there, so the last one before the end decides.
+        // Ranges of another block end there, so the last one before the end decides.
         named[..before].last().is_some_and(|range| range.end > block.start)
     };
     let blocks: Vec<Range<usize>> = blocks.filter(is_named).collect();
@@ -551,7 +552,7 @@ fn whole(trace: &Trace, named: &[Range<usize>]) -> Vec<Range<usize>> {
     if all.is_some_and(|all| all <= MOST_BYTES) { blocks } else { Vec::new() }
 }
 
-/// The arrays of all that tasks have named, by the recorded addresses; and where each lies in the program.
+/// The arrays of all named data, by the recorded addresses; and the place of each in the program.
 struct Arrays {
     recorded: Vec<Range<usize>>,
     bases: Vec<usize>,
@@ -583,13 +584,13 @@ impl Arrays {
         Arrays { recorded, bases }
     }
 
-    /// As tasks of the program use it what a recorded task has named.
+    /// Translates a recorded task's access to the program's.
     fn access(&self, access: &Access) -> Access {
         let at = self.recorded.partition_point(|range| range.start <= access.start) - 1;
         Access { start: access.start - self.recorded[at].start + self.bases[at], ..*access }
     }
 
-    /// Writes to the arrays that tasks read before one of them writes there.
+    /// Writes to the arrays read by tasks before one of them writes there.
     fn written_before(&self, tasks: &[Task]) -> Vec<Access> {
         let mut reads_first: Vec<Option<bool>> = vec![None; self.recorded.len()];
         for access in tasks.iter().flat_map(|task| &task.uses) {
@@ -653,7 +654,7 @@ mod tests {
         ]
     }
 
-    /// A task spawns a writer and two readers of 8,192 bytes, waits, and works on. One that is spawned then never runs.
+    /// A task spawns a writer and two readers of 8,192 bytes, waits, and works on. Its next child never runs.
     fn one_region() -> Trace {
         let mut events = vec![(0, 0, queued(0, None)), (0, 0, begins(0))];
         let mut spawn = |now, number, how, address| {
@@ -684,7 +685,7 @@ mod tests {
         let Program { tasks, arrays, leaves, .. } = &replay.program;
         replay.program.check().unwrap();
         let after: Vec<&[u32]> = tasks.iter().map(|task| &task.after[..]).collect();
-        // The first task, the root, the writer, its readers, and what waits for the region's end.
+        // The first task, the root, the writer, its readers, and the wait for the region's end.
         assert_eq!(after, [&[][..], &[], &[], &[2], &[2], &[1, 2, 3, 4]]);
         // A spawn takes 10 ns, the shortest time between two; the reader of the upper half is in the same array.
         let work = |ns: f64| Step::Work(Work { leaf: 0, cost: Cost::Nanos(ns), accesses: Vec::new() });
@@ -701,7 +702,7 @@ mod tests {
             work(90.0),
             work(100.0),
         ];
-        // What is spawned and never runs is no step: the work before and behind it stays as recorded.
+        // A child that never runs is no step: the work before and behind it stays as recorded.
         assert_eq!(tasks[1].steps, expected);
         assert_eq!(arrays.iter().map(|array| array.bytes).collect::<Vec<_>>(), [3 * 4096]);
         assert_eq!(tasks[0].steps[0], Step::Start, "a task writes the array before others read it");
@@ -715,7 +716,7 @@ mod tests {
         );
     }
 
-    /// A program that fills its data by itself: their pages are the first thread's, unless they are distributed.
+    /// A program fills its data by itself: their pages are the first thread's, unless they are distributed.
     #[test]
     fn what_tasks_read_first_was_written_before() {
         let mut events = vec![(0, 0, queued(0, None)), (0, 0, begins(0))];
@@ -735,7 +736,7 @@ mod tests {
         assert_eq!((first.bytes, second.bytes), (65_536, 65_536));
     }
 
-    /// A task whose spawner waits for it at once, and a wait within a group: neither waits for the task that was spawned before.
+    /// A task awaited at once by its spawner, and a wait within a group: neither waits for the earlier task.
     #[test]
     fn sections_wait_for_their_own() {
         let root = named(0);
@@ -834,7 +835,7 @@ mod tests {
         };
         let mut expected = vec![(Some(0), Vec::new())];
         expected.extend(region(1, &[]));
-        // What the first thread does between the regions.
+        // The first thread's work between the regions.
         expected.push((Some(0), vec![13]));
         expected.extend(region(15, &[14]));
         let expected: Vec<(Option<usize>, &[u32])> =
@@ -852,7 +853,7 @@ mod tests {
             told(&one_region(), &twice),
             "a run of tasks that are not boxes: expected one copy of all its requests"
         );
-        // Another team's region, which begins and ends within the first one.
+        // Another team's region, within the first one.
         let mut nested = team();
         let who = BoxId::task(2, 90);
         let inner = [

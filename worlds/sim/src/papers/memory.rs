@@ -1,8 +1,9 @@
-//! Memory under load: what others measured and published on machines of today, predicted from data sheets and from what the machines do when they
-//! are idle.
+//! Memory under load: published measurements of today's machines, predicted from data sheets and from the machines'
+//! idle behaviour.
 //!
-//! A run is [`Traffic`]: cores that read and write arrays on some nodes, and perhaps one that reads one line after the other meanwhile, as Intel's
-//! Memory Latency Checker and STREAM have them. A claim is a published figure, and the ratio of what is predicted to it.
+//! A run is [`Traffic`]: cores reading and writing arrays on some nodes, and perhaps one reading line after line
+//! meanwhile, as Intel's Memory Latency Checker and STREAM have them. A claim is a published figure, and the ratio of
+//! the prediction to it.
 
 use super::{Claim, Figure, Input, Sample, Setup};
 use crate::{ArraySpec, Cost, Machine, Options, Program, SimError, Step, TaskSpec, Work, simulate_watched};
@@ -11,32 +12,32 @@ use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Access, Kind, Mode, Setting};
 use vicus_topology::LocationId;
 
-/// Cores that move bytes.
+/// Cores moving bytes.
 #[derive(Clone, Debug)]
 pub struct Traffic {
     /// The PUs of these cores.
     cores: Vec<usize>,
-    /// The nodes where the arrays of each lie, as many bytes on each; `None` if they lie on its own.
+    /// The nodes of each core's arrays, with as many bytes on each; `None` for its own node.
     nodes: Option<Vec<usize>>,
     mix: Mix,
-    /// The core that reads one line after the other from its node meanwhile, if there is one, and the bytes per second of the others; if there is no
-    /// number, all that they can.
+    /// The core that reads line after line from its node meanwhile, if there is one, and the bytes per second of the
+    /// others; without a number, their maximum.
     chaser: Option<(usize, Option<f64>)>,
 }
 
-/// What a core does with its bytes.
+/// A core's use of its bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mix {
-    /// Arrays that it reads.
+    /// Arrays it reads.
     reads: usize,
-    /// Arrays that it writes.
+    /// Arrays it writes.
     writes: usize,
-    /// Whether what it writes goes past the caches, and nothing is read before.
+    /// Whether its writes go past the caches, without a read before.
     past_caches: bool,
-    /// The share of the bytes that move which the benchmark counts.
+    /// The share of the moved bytes counted by the benchmark.
     counted: f64,
-    /// Whether it is the time until the last core has moved its bytes that is measured, as STREAM does, or what all cores move in a time, as latency
-    /// checkers do.
+    /// Whether the measure is the time until the last core has moved its bytes, as in STREAM, or all cores' bytes in a
+    /// time, as in latency checkers.
     timed: bool,
 }
 
@@ -47,10 +48,10 @@ const fn read_for_each_write(reads: usize) -> Mix {
     Mix { reads: reads - 1, writes: 1, past_caches: false, counted: 1.0, timed: false }
 }
 
-/// STREAM copy by stores that read nothing before.
+/// STREAM copy by stores without a read before.
 const COPY: Mix = Mix { reads: 1, writes: 1, past_caches: true, counted: 1.0, timed: true };
 
-/// A kernel of STREAM whose stores read a line before they write it, which the benchmark does not count.
+/// A kernel of STREAM with stores that read a line before they write it; the benchmark does not count this read.
 const fn stores(reads: usize, writes: usize) -> Mix {
     let counted = (reads + writes) as f64 / (reads + 2 * writes) as f64;
     Mix { reads, writes, past_caches: false, counted, timed: true }
@@ -59,7 +60,7 @@ const fn stores(reads: usize, writes: usize) -> Mix {
 /// About how long a run takes.
 const LASTS_NS: f64 = 3e6;
 
-/// What the core reads that reads one line after the other.
+/// Bytes read by the core that reads line after line.
 const CHASED: usize = 256 << 10;
 
 impl Traffic {
@@ -76,7 +77,8 @@ impl Traffic {
         Traffic { cores, chaser: Some((chaser, load)), ..self }
     }
 
-    /// Runs it. The bytes of the sample are those that the benchmark counts, and its latency that of the core that reads one line after the other.
+    /// Runs it. The sample's bytes are those counted by the benchmark; its latency belongs to the core that reads line
+    /// after line.
     pub(super) fn run(
         &self,
         machine: &Machine,
@@ -122,7 +124,7 @@ impl Traffic {
             threads.enumerate().find(|(_, seat)| seat.pu.index() == pu).map(|(at, _)| at).expect("a core has a seat")
         };
         let nodes = |core: usize| self.nodes.clone().unwrap_or_else(|| vec![machine.topology.pus[core].node.index()]);
-        // What a core moves alone in about this time.
+        // Bytes that a core alone moves in about this time.
         let own = if self.chaser.is_some_and(|(_, load)| load.is_none()) { 3.0 } else { 1.0 };
         let bytes = (machine.memory.core_bandwidth * LASTS_NS * own / 1e9) as usize;
         let mut made = Made::default();
@@ -152,7 +154,7 @@ impl Traffic {
         };
         let outcome = simulate_watched(machine, &plan, &program, options, watch)?;
         let records = &outcome.tasks[1 + filling as usize..];
-        // The last one is that of the core that reads one line after the other.
+        // The last one belongs to the core that reads line after line.
         let chased = if self.chaser.is_some() { records.last() } else { None };
         let took = records[..self.cores.len()].iter().map(|record| record.end_ns - record.start_ns);
         let wall_ns = if self.mix.timed {
@@ -171,8 +173,8 @@ impl Traffic {
         })
     }
 
-    /// The tasks of a core: one that fills the caches with lines that have been written, so that each line that it writes later drives one out, and
-    /// the one that is measured.
+    /// The tasks of a core: one fills the caches with written lines, so that each later write drives one out, and one
+    /// is measured.
     fn core(
         &self,
         made: &mut Made,
@@ -219,7 +221,7 @@ impl Made {
     }
 }
 
-/// What counts as predicted: within 15 %.
+/// The range of a good prediction: within 15 %.
 const NEAR: RangeInclusive<f64> = 0.85..=1.15;
 
 /// A published figure.
@@ -227,7 +229,7 @@ struct Published {
     machine: &'static str,
     what: &'static str,
     traffic: Traffic,
-    /// Gigabytes per second, or nanoseconds if there is a core that reads one line after the other.
+    /// Gigabytes per second, or nanoseconds if a core reads line after line.
     value: f64,
 }
 
@@ -241,7 +243,7 @@ const WAYCA: &str =
     "openEuler, wayca-scheduler, tools/kp920.2P.6CCL, log.mem-band.0419 and 0427 (lmbench's STREAM copy)";
 const ARM: &str = "learn.arm.com, \"Memory subsystem\" learning path (ASCT peak-bandwidth)";
 
-/// What is missing where a claim about a machine does not hold.
+/// The model's gap, if a claim about a machine does not hold.
 fn missing(machine: &str, of_latency: bool) -> Option<&'static str> {
     match (machine, of_latency) {
         ("xeon-6252n" | "xeon-8360y", true) => Some(
@@ -433,5 +435,5 @@ pub(super) fn figure() -> Figure {
     }
 }
 
-/// The label of a machine's first run, which is the unit of its others.
+/// The label of a machine's first run, the unit of its others.
 const FIRST: &str = "unit";

@@ -1,14 +1,14 @@
 //! The papers' figures, repeated on simulated machines, and the papers' claims about them.
 //!
-//! A [`Figure`] is data: its runs ([`Setup`]), and its claims. A claim is a ratio that is computed from the results, and the
-//! range that the paper gives for it. The model knows nothing of figures and claims. A claim that holds is *robust* if it still
-//! holds when any of the free parameters, or of the machine's bandwidths outside of its caches ([`Machine::BANDWIDTHS`]), is a
-//! quarter smaller or larger, and *fragile* otherwise; a claim of "never slower" is tested with twenty seeds as well. Where the
-//! model disagrees with a paper, the report says so; if what is missing is known, that claim is not varied. A claim
-//! that follows from what the model is given, such as a latency in a machine's file, says so, and is not counted.
+//! A [`Figure`] is data: its runs ([`Setup`]), and its claims. A claim is a ratio computed from the results, and the
+//! paper's range for it. The model knows nothing of figures and claims. A claim that holds is *robust* if it still
+//! holds when any of the free parameters, or of the machine's bandwidths outside of its caches
+//! ([`Machine::BANDWIDTHS`]), is a quarter smaller or larger, and *fragile* otherwise; a claim of "never slower" is
+//! tested with twenty seeds as well. If the model disagrees with a paper, the report says so; if the reason is known,
+//! the claim is not varied. A claim that follows from the model's input, such as a latency in a machine's file, says
+//! so, and is not counted.
 //!
-//! A figure of queries replays recordings: it says which [`Recording`]s it needs, and the caller makes them
-//! ([`Figure::replay`]).
+//! A figure of queries replays recordings: it names its [`Recording`]s, and the caller makes them ([`Figure::replay`]).
 //!
 //! Figures make [`Job`]s. The caller runs them in any order and on any threads: this crate starts none.
 //!
@@ -55,10 +55,10 @@ use vicus_kernels::{AnyKernel, Kernel};
 use vicus_memory::distribution::Distribution;
 use vicus_trace::Trace;
 
-/// A figure's name, and the function that makes it.
+/// A figure's name, and its constructor.
 pub type Entry = (&'static str, fn() -> Figure);
 
-/// The figures that can be repeated.
+/// The repeatable figures.
 pub const FIGURES: &[Entry] = &[
     ("falt-fig5", falt::fig5),
     ("falt-fig6", falt::fig6),
@@ -99,13 +99,13 @@ pub fn figure(id: &str) -> Option<Figure> {
 pub struct Figure {
     /// The first author of the paper, and the figure's number in it, such as `falt-fig7`.
     pub id: &'static str,
-    /// What it shows.
+    /// Its subject.
     pub title: &'static str,
-    /// Where it is from.
+    /// Its source.
     pub source: &'static str,
     /// How it differs from the paper's.
     pub notes: &'static [&'static str],
-    /// The label of the run that is the unit: the times of the others in its group are divided by its time.
+    /// The label of the unit run: the times of the others in its group are divided by its time.
     pub baseline: &'static str,
     /// How many seeds a run has; its time is their median.
     pub samples: usize,
@@ -118,13 +118,13 @@ pub struct Figure {
 /// A run of a figure.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The runs that it is compared with: those of the same kernel, or of the same machine.
+    /// The runs to compare it with: those of the same kernel, or of the same machine.
     pub group: &'static str,
     /// Names the run within its group.
     pub label: String,
     /// The machine's name.
     pub machine: &'static str,
-    /// The work that is run.
+    /// The work to run.
     pub input: Input,
     /// The strategy, with its parameters.
     pub strategy: String,
@@ -132,28 +132,28 @@ pub struct Setup {
     pub threads: usize,
     /// Whether pages without a placement are interleaved over the nodes, as under `numactl --interleave=all`.
     pub interleave: bool,
-    /// Where envelopes' memory comes from.
+    /// The allocator of envelopes.
     pub allocator: Allocator,
     /// How much of the paper's input is run when parameters or seeds vary; 1 is all of it.
     pub reduced: f64,
 }
 
-/// The work that is run.
+/// The work of a run.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A kernel.
     Kernel(AnyKernel),
-    /// A program that isn't made from a kernel, and is the same for every number of threads; and its argument.
+    /// A program without a kernel, the same for every number of threads; and its argument.
     Program(fn(usize) -> Program, usize),
     /// A recorded query.
     Replay(Replayed),
-    /// A network that is re-enacted. It is rehearsed when a run needs it.
+    /// A network to re-enact. It is rehearsed when a run needs it.
     Network(&'static LazyLock<Reenactment>),
-    /// Cores that move bytes.
+    /// Cores moving bytes.
     Traffic(Traffic),
-    /// Threads that share a queue or a pool.
+    /// Threads sharing a queue or a pool.
     Shared(Shared),
-    /// Threads that read an array.
+    /// Threads reading an array.
     Array(ArrayLoop),
 }
 
@@ -224,17 +224,17 @@ impl Setup {
 pub struct Claim {
     /// In our words.
     pub text: String,
-    /// The ratio that is measured, in words.
+    /// The measured ratio, in words.
     pub ratio: &'static str,
-    /// The range that the paper gives.
+    /// The paper's range.
     pub expected: RangeInclusive<f64>,
-    /// The figure that was published and its unit, if the ratio is that of what is predicted to it.
+    /// The published figure and its unit, if the ratio compares a prediction with it.
     pub published: Option<(f64, &'static str)>,
-    /// If it must hold for every seed: the groups and labels of the runs that it compares.
+    /// If it must hold for every seed: the groups and labels of the compared runs.
     pub always: Option<Vec<(&'static str, String)>>,
-    /// If it is known not to hold: what the model lacks, or what in the paper contradicts it.
+    /// If it is known not to hold: the model's gap, or the contradiction within the paper.
     pub missing: Option<&'static str>,
-    /// If it follows from what the model is given and is no test of it: from what.
+    /// If it follows from the model's input and is no test of it: this input.
     pub by_construction: Option<&'static str>,
     /// Computes the ratio.
     measure: Box<dyn Fn(&Results) -> f64 + Send + Sync>,
@@ -251,17 +251,17 @@ impl Claim {
         Claim { text, ratio, expected, published: None, always: None, missing: None, by_construction: None, measure }
     }
 
-    /// Says that the ratio is that of what is predicted to this published figure.
+    /// Marks the ratio as a prediction over this published figure.
     fn published(self, value: f64, unit: &'static str) -> Claim {
         Claim { published: Some((value, unit)), ..self }
     }
 
-    /// Says what the model lacks, or what in the paper contradicts the claim, if it does not hold.
+    /// Names the model's gap, or the contradiction within the paper, if the claim does not hold.
     fn missing(self, missing: &'static str) -> Claim {
         Claim { missing: Some(missing), ..self }
     }
 
-    /// Says that it follows from what the model is given: it is shown, and is not counted among those that hold.
+    /// Marks it as following from the model's input: it is shown, and does not count among the claims that hold.
     fn by_construction(self, why: &'static str) -> Claim {
         Claim { by_construction: Some(why), ..self }
     }
@@ -282,7 +282,7 @@ impl Claim {
         self.missing.is_none() || self.judge(results).1
     }
 
-    /// The runs that it is about: their groups and labels.
+    /// The runs it compares: their groups and labels.
     fn runs(&self, results: &Results) -> BTreeSet<Run> {
         results.asked.take();
         self.judge(results);
@@ -290,19 +290,19 @@ impl Claim {
     }
 }
 
-/// Ratios that differ by less count as equal: a second run may differ by as much.
+/// Ratios with a smaller difference count as equal: a second run may differ by as much.
 const SAME: f64 = 0.01;
 
-/// A ratio that counts as more.
+/// The ratios counted as more.
 const MORE: RangeInclusive<f64> = 1.0 + SAME..=f64::INFINITY;
 
-/// A ratio that counts as not more.
+/// The ratios counted as not more.
 const NOT_MORE: RangeInclusive<f64> = 0.0..=1.0 + SAME;
 
-/// What counts as a published number that is round, or is one of a chart: within a quarter.
+/// The range around a published round number, or one from a chart: within a quarter.
 const ABOUT: RangeInclusive<f64> = 0.75..=1.25;
 
-/// The range that is read as "equal" from a figure's bars.
+/// The range for "equal" bars in a figure.
 const EQUAL: RangeInclusive<f64> = 0.95..=1.05;
 
 /// A run's times, over its seeds.
@@ -316,7 +316,7 @@ pub struct Point {
     far: f64,
     /// How many nodes branches stay on, on average; 0 if there are none.
     kept_nodes: f64,
-    /// How long the core waits for a line that reads one after the other; 0 if there is none.
+    /// How long a core that reads line after line waits for one; 0 if there is none.
     latency_ns: f64,
 }
 
@@ -334,7 +334,7 @@ impl Point {
         }
     }
 
-    /// The time that this share of the seeds stays below.
+    /// The time above this share of the seeds' times.
     pub fn quantile(&self, share: f64) -> f64 {
         self.walls[((self.walls.len() - 1) as f64 * share).round() as usize]
     }
@@ -362,7 +362,7 @@ type Run = (String, String);
 #[derive(Clone, Debug, Default)]
 pub struct Results {
     points: BTreeMap<Run, Point>,
-    /// The runs whose results were asked for.
+    /// The runs with requested results.
     asked: RefCell<BTreeSet<Run>>,
 }
 
@@ -388,12 +388,12 @@ impl Results {
         point
     }
 
-    /// The time of one run of a group, divided by that of another.
+    /// The time of one run of a group, divided by another's.
     fn ratio(&self, group: &str, label: &str, to: &str) -> f64 {
         self.point(group, label).wall_ns() / self.point(group, to).wall_ns()
     }
 
-    /// The share of a run's bytes that came from another node, or another's home cache.
+    /// The share of a run's bytes from another node, or another's home cache.
     fn far_share(&self, group: &str, label: &str) -> f64 {
         let point = self.point(group, label);
         let bytes = point.near + point.far;
@@ -416,7 +416,7 @@ fn geometric_mean(ratios: &[f64]) -> f64 {
     ratios.iter().product::<f64>().powf(1.0 / ratios.len() as f64)
 }
 
-/// The ratio that is farthest from 1.
+/// The ratio farthest from 1.
 fn farthest(ratios: impl IntoIterator<Item = f64>) -> f64 {
     let farther = |a: f64, b: f64| if b.ln().abs() > a.ln().abs() { b } else { a };
     ratios.into_iter().fold(1.0, farther)
@@ -427,7 +427,7 @@ fn farthest(ratios: impl IntoIterator<Item = f64>) -> f64 {
 pub struct Effort {
     /// Whether parameters vary.
     pub variants: bool,
-    /// The number of seeds for claims that must always hold.
+    /// The number of seeds for claims about every seed.
     pub seeds: u64,
     /// The most seeds for a figure's median.
     pub samples: usize,
@@ -463,7 +463,7 @@ struct Case {
     /// How it differs from the figure itself.
     name: String,
     parameters: Parameters,
-    /// The one of them that is changed.
+    /// The changed one of them.
     changed: Option<&'static str>,
     /// A changed bandwidth of the machines, and its factor.
     bandwidth: Option<(&'static str, f64)>,
@@ -504,9 +504,9 @@ pub struct Sample {
     /// one node; the number of nodes if each box stays on one node, and all nodes have the same amount of work. It is the
     /// exponential of the mutual information of box and node (Shannon), weighted with time. 0 if nothing is replayed.
     pub kept_nodes: f64,
-    /// Of [`Traffic`], how long the core waits for a line that reads one after the other; 0 if there is none.
+    /// For [`Traffic`], how long a core that reads line after line waits for one; 0 if there is none.
     pub latency_ns: f64,
-    /// The free parameters that it depends on.
+    /// The free parameters it depends on.
     pub used: ParameterSet,
 }
 
@@ -574,7 +574,7 @@ pub fn serially(jobs: &[Job<'_>]) -> Result<Vec<Vec<Sample>>, SimError> {
 }
 
 impl Figure {
-    /// The recordings that it needs before it can be evaluated.
+    /// The recordings needed for its evaluation.
     pub fn recordings(&self) -> Vec<Recording> {
         let mut recordings: Vec<Recording> = self.replayed().map(|replayed| replayed.recording).collect();
         recordings.dedup();
@@ -651,8 +651,8 @@ impl Figure {
         cases
     }
 
-    /// The runs that variants have, and those that other seeds have, when these are the figure's results: those that a claim is about, unless it does
-    /// not hold and what is missing is known.
+    /// The runs for variants, and the runs for other seeds, given the figure's results: the runs of its claims, except
+    /// for claims that fail for a known reason.
     fn varied(&self, results: &Results) -> [BTreeSet<Run>; 2] {
         let varied = || self.claims.iter().filter(|claim| claim.is_varied(results));
         let always = varied().filter_map(|claim| claim.always.as_ref()).flatten();
@@ -671,9 +671,9 @@ impl Figure {
         Job { setup, times: case.times(setup), bandwidth: case.bandwidth, options, samples: case.samples }
     }
 
-    /// Runs everything with `run`, and judges the claims. What would come to the same as a run before is not run again, nor is what only matters to claims
-    /// that do not hold for a reason that is known. So `run` is called up to three times: with the runs of the figure as it is, of smaller inputs, and of
-    /// variants and seeds.
+    /// Runs everything with `run`, and judges the claims. It skips runs with the same outcome as an earlier one, and
+    /// runs that only matter to claims failing for a known reason. `run` is called up to three times: with the runs of
+    /// the figure as it is, of smaller inputs, and of variants and seeds.
     ///
     /// # Errors
     /// The errors of `run`.
@@ -683,7 +683,7 @@ impl Figure {
         run: impl FnMut(&[Job<'_>]) -> Result<Vec<Vec<Sample>>, E>,
     ) -> Result<Report, E> {
         let mut results = self.results(effort, run)?;
-        // A variant in which nothing can differ says nothing about a claim.
+        // A variant without a possible difference says nothing about a claim.
         results.retain(|(.., differs)| *differs);
         let results: Vec<_> = results.into_iter().map(|(case, results, _)| (case, results)).collect();
         Ok(report::report(self, effort, &results))
@@ -698,7 +698,8 @@ impl Figure {
         let cases = self.cases(effort);
         // By case and setup.
         let mut found: Vec<Vec<Option<Vec<Sample>>>> = vec![vec![None; self.setups.len()]; cases.len()];
-        // First as it is; then, if variants have a smaller input, that, so that it is known what they may differ in; then the others.
+        // First the figure as it is; then the variants' smaller input, if any, to learn the possible differences; then
+        // the others.
         let is_smaller = |case: &Case| case.purpose == Purpose::Variant && case.is_plain();
         let stages: [&dyn Fn(&Case) -> bool; 3] = [&|case| case.purpose == Purpose::Figure, &is_smaller, &|case| {
             case.purpose != Purpose::Figure && !is_smaller(case)
@@ -761,8 +762,8 @@ impl Case {
         if self.reduced { setup.reduced } else { 1.0 }
     }
 
-    /// Whether a run comes to the same as in an earlier case that is plain and had these samples: its input and its seeds are the same, and it did not
-    /// use what is changed.
+    /// Whether a run has the same outcome as in an earlier plain case with these samples: its input and its seeds are
+    /// the same, and it did not use the changed parameter.
     fn comes_to_the_same(&self, setup: &Setup, earlier: &Case, samples: &[Sample]) -> bool {
         let alike =
             self.times(setup) == earlier.times(setup) && self.seed == earlier.seed && self.samples <= samples.len();

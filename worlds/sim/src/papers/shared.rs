@@ -1,7 +1,8 @@
-//! Queues and pools of Wheeler, Thain and Murphy, and those with which they compare, as operations on cache lines.
+//! Queues and pools of Wheeler, Thain and Murphy, and their competitors, as operations on cache lines.
 //!
-//! A run is [`Shared`]: threads that pass elements through a queue, or that allocate and free items of a pool. Each structure says only which
-//! lines an operation reads and changes, and what it sees there; `lines.rs` says how long that takes.
+//! A run is [`Shared`]: threads that pass elements through a queue, or allocate and free items of a pool. Each
+//! structure only defines the lines read and changed by an operation, and the values seen there; `lines.rs` computes
+//! the time.
 
 use super::Sample;
 use crate::lines::{Line, Lines, Lock, Work};
@@ -10,10 +11,10 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use vicus_memory::DistOptions;
 
-/// The free parameters that its time depends on.
+/// The free parameters of its time.
 pub(super) const PARAMETERS: [&str; 4] = ["own_cycles", "take_cycles", "wake_ns", "jitter"];
 
-/// Threads that share a queue or a pool.
+/// Threads sharing a queue or a pool.
 #[derive(Clone, Debug)]
 pub struct Shared {
     /// How many there are.
@@ -21,14 +22,15 @@ pub struct Shared {
     pub(super) what: What,
     /// How many operations they do together.
     pub(super) operations: usize,
-    /// Whether each runs on the PU near its part of the structure; otherwise on one by chance, as threads do that the system moves.
+    /// Whether each runs on the PU near its part of the structure; otherwise on a random one, like threads moved by the
+    /// system.
     pub(super) pinned: bool,
 }
 
-/// What they share.
+/// The shared structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
-    /// A queue for elements of so many bytes, and who puts and takes.
+    /// A queue for elements of this number of bytes, and the threads' roles.
     Queue(Queue, usize, Roles),
     /// A pool.
     Pool(Pool),
@@ -37,20 +39,21 @@ pub(super) enum What {
 /// Queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Queue {
-    /// A list, and one lock whose waiters sleep.
+    /// A list, and one lock with sleeping waiters.
     Locked,
-    /// Michael and Scott's, PODC 1996: a list with a head and a tail that are changed by compare-and-swap.
+    /// Michael and Scott's, PODC 1996: a list with a head and a tail changed by compare-and-swap.
     LockFree,
-    /// That of Threading Building Blocks 2: tickets from two counters, and eight queues that are served in their tickets' order.
+    /// That of Threading Building Blocks 2: tickets from two counters, and eight queues served in the order of their
+    /// tickets.
     Tickets,
     /// One lock-free queue to each thread, and ads to its neighbours (§5.3).
     Distributed,
 }
 
-/// Who puts elements into a queue, and who takes them.
+/// The threads that put elements into a queue, and those that take them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Roles {
-    /// Every second thread puts, and its neighbour takes as many. A thread that is alone does both in turn.
+    /// Every second thread puts, and its neighbour takes as many. A single thread does both in turn.
     Apart,
     /// Each does both in turn.
     Both,
@@ -59,18 +62,18 @@ pub(super) enum Roles {
 /// Pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pool {
-    /// A lock-free stack to each thread, and a block from which it cuts new items (§5.1).
+    /// A lock-free stack for each thread, and a block to cut new items from (§5.1).
     Distributed,
-    /// One heap with one lock whose waiters sleep, as a pool with a mutex and Solaris' malloc are.
+    /// One heap with one lock and sleeping waiters, like a pool with a mutex and Solaris' malloc.
     Locked,
     /// A heap with a lock to each thread, as glibc's malloc comes to when all are taken.
     Arenas,
 }
 
-/// Queues whose elements are ordered by tickets: TBB 2.1, `concurrent_queue`.
+/// Queues of elements ordered by tickets: TBB 2.1, `concurrent_queue`.
 const MICRO_QUEUES: usize = 8;
 
-/// What a thread holds at once while it allocates and frees.
+/// Number of items held by a thread while it allocates and frees.
 const HELD: usize = 16;
 
 impl Shared {
@@ -164,7 +167,7 @@ async fn allocate_and_free(lines: &Lines<'_>, pool: &AnyPool, thread: usize, ite
     }
 }
 
-/// What an element of a queue is: its node in the list, and its bytes if they are too many for the node.
+/// An element of a queue: its node in the list, and its bytes if they are too many for the node.
 #[derive(Clone, Copy)]
 struct Element {
     node: Line,
@@ -204,7 +207,7 @@ impl LockFree {
             let seen = self.passed.get();
             let last = self.node_after(seen);
             lines.load(last).await;
-            // The paper's test whether the tail is still the same reads it once more; so does that of the head below.
+            // The paper's test for an unchanged tail reads it once more; so does that of the head below.
             lines.load(self.tail).await;
             if self.passed.get() != seen {
                 continue;
@@ -229,7 +232,7 @@ impl LockFree {
         empty
     }
 
-    /// The node at which the tail is after so many; if it was taken meanwhile, the dummy.
+    /// The tail's node after this number of elements; if it was taken meanwhile, the dummy.
     fn node_after(&self, number: usize) -> Line {
         self.nodes.borrow()[number.saturating_sub(self.taken.get())].node
     }
@@ -269,13 +272,13 @@ impl LockFree {
 /// A thread's part of a distributed queue.
 struct Part {
     queue: LockFree,
-    /// The ads that it got: those who sent them.
+    /// Its ads: their senders.
     ads: RefCell<Vec<usize>>,
     ads_line: Line,
     /// Whether its own ads have led to an element since they were sent.
     consumed: Cell<bool>,
     consumed_line: Line,
-    /// Those to which it sends ads.
+    /// The receivers of its ads.
     neighbours: Vec<usize>,
     /// All others, the nearest ones first.
     others: Vec<usize>,
@@ -331,7 +334,7 @@ impl Distributed {
         }
     }
 
-    /// What an ad, or a look, finds.
+    /// The element found by an ad, or by a look.
     async fn take_from(&self, lines: &Lines<'_>, from: usize) -> Option<Element> {
         let part = &self.parts[from];
         let element = part.queue.take(lines).await?;
@@ -349,7 +352,7 @@ impl Distributed {
             return Some(element);
         }
         for &other in &part.others {
-            // Ads are looked at first, those that come meanwhile too.
+            // Ads are looked at first, new ones too.
             loop {
                 lines.load(part.ads_line).await;
                 let Some(&from) = part.ads.borrow().first() else { break };
@@ -367,7 +370,7 @@ impl Distributed {
     }
 }
 
-/// A queue whose elements have tickets.
+/// A queue of elements with tickets.
 struct Tickets {
     put: Cell<usize>,
     put_line: Line,
@@ -377,7 +380,7 @@ struct Tickets {
 }
 
 struct Micro {
-    /// The tickets that were served, of those who put and of those who take.
+    /// The served tickets of putting threads and of taking ones.
     served: [Cell<usize>; 2],
     lines: [Line; 2],
     elements: RefCell<VecDeque<Element>>,
@@ -543,7 +546,7 @@ impl AnyQueue {
     }
 }
 
-/// A pool's part of which one thread is nearest; or all of it, if it has one.
+/// A pool's part nearest to one thread; or the whole pool, if it has one part.
 struct Heap {
     /// Its lock, if it has one.
     lock: Option<Lock>,
