@@ -1,22 +1,22 @@
-//! A cache that keeps the most recently used pieces of arrays.
+//! A cache of the most recently used pieces of arrays.
 //!
-//! A piece is a granule: the largest stretch that no access of the program divides, such as a row of a block. Conflicts
+//! A piece is a granule: the largest stretch undivided by the program's accesses, such as a row of a block. Conflicts
 //! between lines are not modelled.
 
 const NONE: u32 = u32::MAX;
 
 /// A list of granules in the order of their use: the least recently used one is evicted first.
 ///
-/// The slots form the chains of a hash table themselves, and their order is a ring, so that the slot of the oldest granule becomes that of the
-/// youngest without a link that changes. Kernels with finely divided data spend most of their simulation here; with a general map, which stores the
-/// keys a second time and moves them, it would take a third more.
+/// The slots form the chains of a hash table themselves, and their order is a ring, so that the slot of the oldest
+/// granule becomes that of the youngest without a changed link. Kernels with finely divided data spend most of their
+/// simulation here; with a general map, which stores the keys a second time and moves them, it would take a third more.
 pub(crate) struct Cache {
     capacity: u64,
     used: u64,
     slots: Vec<Slot>,
     /// By hash, the first slot of its chain. Invariant: a power of two, at least 16 and at least twice the number of slots.
     chains: Vec<u32>,
-    /// The slots that are empty.
+    /// The empty slots.
     free: Vec<u32>,
     /// The next younger one of it is the oldest.
     youngest: u32,
@@ -34,7 +34,7 @@ struct Slot {
     next: u32,
 }
 
-/// A granule that passes through a cache.
+/// A granule on its way through a cache.
 #[derive(Clone, Copy)]
 pub(crate) struct Passing {
     pub(crate) granule: u32,
@@ -70,8 +70,8 @@ impl Cache {
         })
     }
 
-    /// Keeps a granule, and puts the dirty granules that it evicts into `evicted`, with their bytes. Returns whether its version of before
-    /// was there, and whether there is room.
+    /// Keeps a granule, and puts the evicted dirty granules into `evicted`, with their bytes. Returns whether its
+    /// version of before was there, and whether there is room.
     pub(crate) fn pass(&mut self, passing: Passing, evicted: &mut Vec<(u32, u32)>) -> (bool, bool) {
         let Passing { granule, bytes, before, version, dirty } = passing;
         if u64::from(bytes) > self.capacity {
@@ -81,13 +81,13 @@ impl Cache {
             let slot = &mut self.slots[at as usize];
             debug_assert_eq!(slot.bytes, bytes, "a granule is as large as before");
             let was_there = slot.version == before;
-            // What another core has written since is in memory, or that core's cache will write it back.
+            // Data written by another core since is in memory, or this core's cache will write it back.
             slot.dirty = dirty || (slot.dirty && slot.version == version);
             slot.version = version;
             self.renew(at);
             return (was_there, true);
         }
-        // The last slot that becomes empty is taken again at once.
+        // The last emptied slot is taken again at once.
         let mut emptied = NONE;
         while self.used + u64::from(bytes) > self.capacity {
             if emptied != NONE {
@@ -127,8 +127,8 @@ impl Cache {
         (false, true)
     }
 
-    /// The chain of a granule, by Knuth's multiplicative hash. It spreads also the granules of a column of blocks, whose
-    /// numbers differ by a power of two.
+    /// The chain of a granule, by Knuth's multiplicative hash. It also spreads the granules of a column of blocks, with
+    /// numbers a power of two apart.
     fn chain(&self, granule: u32) -> usize {
         (granule.wrapping_mul(0x9E37_79B1) >> (u32::BITS - self.chains.len().trailing_zeros())) as usize
     }
@@ -183,7 +183,7 @@ impl Cache {
         self.youngest = at;
     }
 
-    /// Puts a slot that is in no ring behind the youngest, and makes it that.
+    /// Puts a slot outside of all rings behind the youngest, and makes it the youngest.
     fn link(&mut self, at: u32) {
         if self.youngest != NONE {
             let (before, after) = (self.youngest, self.slots[self.youngest as usize].younger);

@@ -1,4 +1,4 @@
-//! The division of arrays into granules: stretches that no access of the program divides.
+//! The division of arrays into granules: stretches undivided by the program's accesses.
 
 use crate::{Program, Step};
 use std::ops::Range;
@@ -7,7 +7,7 @@ use vicus_schedule::Access;
 /// The largest granule of a cache: longer stretches without a division consist of several.
 const GRANULE: usize = 64 << 10;
 
-/// The smallest granule. Where accesses divide an array more finely, its granules are twice as large as this.
+/// The smallest granule. If accesses divide an array more finely, its granules are twice as large as this.
 const SMALL: usize = 512;
 
 /// The division of an array into granules.
@@ -17,14 +17,14 @@ pub(crate) struct Cut {
     bytes: usize,
     /// Granules consist of so many bytes each, or of several such units.
     unit: usize,
-    /// By granule, the unit where it begins, and at last that where the array ends; empty if each unit is a granule.
+    /// By granule, the unit of its beginning, and at last that of the array's end; empty if each unit is a granule.
     starts: Vec<u32>,
     /// By unit, its granule; empty as well.
     numbers: Vec<u32>,
 }
 
 impl Cut {
-    /// The granules begin where something is divided, and are not larger than [`GRANULE`].
+    /// The granules begin at divisions, and are not larger than [`GRANULE`].
     fn new(first: usize, bytes: usize, common: usize, mut divided: Vec<bool>) -> Cut {
         let unit = granule(common, bytes);
         let (mut starts, mut numbers) = (Vec::new(), Vec::new());
@@ -54,7 +54,7 @@ impl Cut {
         if self.numbers.is_empty() { unit } else { self.numbers[unit] as usize }
     }
 
-    /// Where a granule begins.
+    /// The beginning of a granule.
     pub(crate) fn start(&self, number: usize) -> usize {
         let unit = if self.starts.is_empty() { number } else { self.starts[number] as usize };
         (unit * self.unit).min(self.bytes)
@@ -66,13 +66,13 @@ pub(crate) fn stretches(access: &Access) -> impl Iterator<Item = Range<usize>> +
     joined(access).stretches().filter(|stretch| !stretch.is_empty())
 }
 
-/// An access whose rows are one if they are dense.
+/// The access with dense rows joined to one.
 fn joined(access: &Access) -> Access {
     let dense = access.rows > 1 && access.stride == access.bytes;
     if dense { Access { bytes: access.total_bytes(), rows: 1, ..*access } } else { *access }
 }
 
-/// Divides each array where accesses begin and end.
+/// Divides each array at the beginnings and ends of accesses.
 pub(crate) fn cut(program: &Program) -> Vec<Cut> {
     let arrays = program.arrays.len();
     let mut common = vec![0usize; arrays];
@@ -117,7 +117,7 @@ pub(crate) fn cut(program: &Program) -> Vec<Cut> {
     cuts.collect()
 }
 
-/// A divisor of the accesses' common divisor that is neither large nor small; a round number if there is none.
+/// A medium-sized divisor of the accesses' common divisor; a round number if there is none.
 fn granule(common: usize, bytes: usize) -> usize {
     let common = if common == 0 { bytes.max(1) } else { common };
     if common <= GRANULE {
@@ -140,7 +140,7 @@ mod tests {
 
     const MB: usize = 1 << 20;
 
-    /// One array, and a task that reads it.
+    /// One array, and a task reading it.
     fn program(bytes: usize, accesses: &[Access]) -> Program {
         let work = Work { leaf: 0, cost: Cost::Flops(0), accesses: accesses.to_vec() };
         let root = TaskSpec { steps: vec![Step::Work(work)], ..TaskSpec::default() };
@@ -182,7 +182,7 @@ mod tests {
             }
             let ends = accesses.iter().flat_map(stretches).flat_map(|stretch| [stretch.start - MB, stretch.end - MB]);
             ends.for_each(|end| assert!(starts.contains(&end), "seed {seed}: {end} of {starts:?}"));
-            // What no access divides is one granule, if it is not too large.
+            // An undivided stretch is one granule, if it is not too large.
             for number in 1..cut.granules() {
                 let divided = accesses
                     .iter()

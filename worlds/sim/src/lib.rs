@@ -1,8 +1,8 @@
-//! The simulated world: virtual cores that carry out the same plans as threads, over the same queues, in virtual time.
+//! The simulated world: virtual cores carry out the same plans as threads, over the same queues, in virtual time.
 //!
-//! A [`Machine`] says how long operations take, a [`Program`] has the tasks, and a [`Plan`](vicus_schedule::Plan) says which
-//! seats run them; [`simulate`] computes how long it takes. The tasks' own results are not computed. The same seed gives the
-//! same run, event by event.
+//! A [`Machine`] has the times of operations, a [`Program`] the tasks, and a [`Plan`](vicus_schedule::Plan) assigns
+//! tasks to seats; [`simulate`] computes the time of the run. The tasks' own results are not computed. The same seed
+//! gives the same run, event by event.
 //!
 //! ```
 //! use vicus_kernels::Map;
@@ -19,15 +19,16 @@
 //!
 //! The model (`engine.rs` has the seats, `memory.rs` pieces of work, `fluid.rs` shared bandwidths):
 //!
-//! * A piece of work computes for some time, and moves bytes. What its caches hold comes at their speed; the rest comes from the
-//!   nodes that hold it, as fast as a core alone gets it: in inverse proportion to the latency. A share of computing,
+//! * A piece of work computes for some time, and moves bytes. Cached bytes come at their cache's speed; the rest comes
+//!   from its nodes at the rate of a core alone: in inverse proportion to the latency. A share of computing,
 //!   [`Parameters::overlap`], goes on meanwhile.
-//! * Cores that move bytes at the same time share controllers, links, ports of core groups, shared caches and buses. Each is a queue, in which a line
-//!   waits the longer the more is asked for; a core waits for the lines that it has under way, and for each where it goes.
-//! * Lines that another cache has written and still keeps come from there.
-//! * Caches keep what was used last, in pieces that no access of the program divides.
-//! * Equal pieces of work take times that differ by [`Parameters::jitter`]; the seed says which ones are longer.
-//! * Spawning, dealing, taking and waking have constant costs; a queue that several seats use is locked meanwhile.
+//! * Cores moving bytes at the same time share controllers, links, ports of core groups, shared caches and buses. Each
+//!   is a queue, with a longer wait for a line the higher its load; a core waits for its lines under way, for each one
+//!   in the queues on its way.
+//! * Lines written and still kept by another cache come from there.
+//! * Caches keep the last used data, in pieces undivided by the program's accesses.
+//! * The times of equal pieces of work differ by [`Parameters::jitter`]; the seed selects the longer ones.
+//! * Spawning, dealing, taking and waking have constant costs; a queue shared by several seats is locked meanwhile.
 
 mod cache;
 mod chance;

@@ -9,24 +9,24 @@ use vicus_memory::distribution::DistributionError;
 pub struct Options {
     /// The free parameters of the model.
     pub parameters: Parameters,
-    /// What real machines leave to chance: when each seat begins, and which of several onlookers is quicker.
+    /// The seed of chance on real machines: the beginning of each seat, and the quicker one of several onlookers.
     pub seed: u64,
-    /// Whether memory that no distribution places goes round the nodes, page by page in the order in which pages are touched
-    /// first, as `numactl --interleave=all` has it; otherwise it lies where it is touched.
+    /// Whether memory without a distribution goes round the nodes, page by page in the order of first touches, as under
+    /// `numactl --interleave=all`; otherwise it lies with its first toucher.
     pub interleave: bool,
-    /// Where the blocks of heaps come from.
+    /// The allocator of heaps' blocks.
     pub allocator: Allocator,
-    /// What goes wrong.
+    /// The faults.
     pub faults: Vec<Fault>,
     /// For how many events of each seat a trace has room; `None` records none.
     pub trace: Option<usize>,
-    /// Whether what each seat decides is written down ([`Outcome::decisions`](crate::Outcome::decisions)).
+    /// Whether each seat's decisions are written down ([`Outcome::decisions`](crate::Outcome::decisions)).
     pub decisions: bool,
-    /// Whether requests have no turns, as on a runtime that has none (`RuntimeBuilder::without_turns`).
+    /// Whether requests have no turns, as on a runtime without them (`RuntimeBuilder::without_turns`).
     pub without_turns: bool,
 }
 
-/// Something that goes wrong.
+/// A fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fault {
     /// From a time on, a seat takes so many times as long for everything.
@@ -56,7 +56,7 @@ pub enum SimError {
     Program(ProgramError),
     /// An array's distribution doesn't fit the machine.
     Distribution(DistributionError),
-    /// A task touched an array that was freed. Tasks may run in another order than that of the program.
+    /// A task touched a freed array. Tasks may run in an order other than the program's.
     Freed {
         /// The task.
         task: usize,
@@ -65,7 +65,7 @@ pub enum SimError {
         /// The array.
         array: usize,
     },
-    /// Tasks are left that no seat will run.
+    /// Tasks are left without a seat to run them.
     Stuck {
         /// The number of these tasks.
         left: usize,
@@ -76,10 +76,10 @@ pub enum SimError {
     Request {
         /// Its number in the trace.
         request: u32,
-        /// The error with which it stopped.
+        /// The error it stopped with.
         error: String,
     },
-    /// It would take longer than the 53 days that virtual time can hold.
+    /// It would take longer than virtual time's limit of 53 days.
     TooLong,
     /// The caller's `watch` returned false.
     Cancelled,

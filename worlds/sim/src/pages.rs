@@ -1,4 +1,4 @@
-//! Where the bytes of a program lie: the node of each page, or the home cache of each line.
+//! The places of a program's bytes: the node of each page, or the home cache of each line.
 //!
 //! Arrays with a distribution lie as it says ([`vicus_memory::distribution`]). Others lie on the node of the first touch on
 //! machines with nodes, and line by line round all home caches on machines with these.
@@ -8,7 +8,7 @@ use std::ops::Range;
 use vicus_memory::distribution::{Arrangement, Distribution, DistributionError, Distributor};
 use vicus_topology::{LocationId, NodeId};
 
-/// A page that was not touched yet.
+/// An untouched page.
 const UNTOUCHED: u16 = u16::MAX;
 
 /// The locations of all arrays' pages.
@@ -18,7 +18,7 @@ pub(crate) struct Pages {
     bases: Vec<usize>,
     /// The unit of placement has 2 to the power of this bytes.
     shift: u32,
-    /// By location, the place: the index of a node, or of the core group whose last-level cache it is.
+    /// By location, the place: the index of a node, or of a core group with a last-level cache as its home.
     places: Vec<usize>,
     /// By node, the index of the location of pages first touched there: the node itself, or the nearest with memory.
     touched_from: Vec<u16>,
@@ -29,10 +29,9 @@ pub(crate) struct Pages {
 struct Lies {
     bytes: usize,
     arrangement: Arrangement,
-    /// By page, the index of the location that touched it first; empty if the array has a distribution.
+    /// By page, the index of its first toucher's location; empty if the array has a distribution.
     touched: Vec<u16>,
-    /// The home number of an array that lies in one place as a whole: the cache that it belongs to among those that share the
-    /// memory there.
+    /// The home number of an array in one place as a whole: its cache among those sharing the memory there.
     home: usize,
     freed: bool,
 }
@@ -48,7 +47,7 @@ impl Pages {
                 |group: &&vicus_topology::CoreGroup| group.pus.iter().any(|pu| topology.pus[pu.index()].usable);
             groups.filter(has_worker).map(|group| group.id.index()).collect()
         } else {
-            // In the order in which an operating system interleaves.
+            // In an operating system's order of interleaving.
             let mut nodes: Vec<_> = topology.nodes.iter().filter(|node| topology.has_memory(node.id)).collect();
             nodes.sort_by_key(|node| node.os_index);
             nodes.into_iter().map(|node| node.id.index()).collect()
@@ -98,7 +97,7 @@ impl Pages {
         self.bases[array]
     }
 
-    /// The one place of an array that lies in one place as a whole.
+    /// The single place of an array that lies in one place as a whole.
     pub(crate) fn only_place(&self, array: usize) -> Option<usize> {
         match self.arrays[array].arrangement {
             Arrangement::One(location) => Some(self.places[location.index()]),
@@ -114,9 +113,9 @@ impl Pages {
         self.arrays[array].freed
     }
 
-    /// Calls `tell` for each place (node, or core group) with the bytes of a stretch of an array that are known to lie there,
-    /// and their home number, as [`vicus_memory::Memory::tell`] does for threads' memory. The place where the stretch begins
-    /// comes first; numbers that are equal modulo `cycle` are the same.
+    /// Calls `tell` for each place (node, or core group) with the bytes of an array's stretch known to lie there, and
+    /// their home number, like [`vicus_memory::Memory::tell`] for threads' memory. The place of the stretch's beginning
+    /// comes first; numbers equal modulo `cycle` are the same.
     pub(crate) fn tell(
         &self,
         array: usize,
@@ -131,7 +130,7 @@ impl Pages {
             Arrangement::One(location) => return tell(places[location.index()], lies.home, (end - start) as u64),
             Arrangement::Copies { .. } => return tell(places[0], 0, (end - start) as u64),
             Arrangement::Round { locations } => {
-                // Units that recur in each cycle are added up at once.
+                // Recurring units of each cycle are added up at once.
                 let round = locations * cycle;
                 let rounds = (end - start) / (round * unit);
                 if rounds > 0 {
@@ -157,8 +156,8 @@ impl Pages {
         }
     }
 
-    /// Adds up the bytes of a stretch of an array by place (node, or core group). If a node is given, it touches the pages
-    /// first. Pages that no node has touched are left out.
+    /// Adds up the bytes of an array's stretch by place (node, or core group). If a node is given, it touches the pages
+    /// first. Untouched pages are left out.
     pub(crate) fn add_places(&mut self, array: usize, stretch: Range<usize>, node: Option<NodeId>, places: &mut [f64]) {
         let (shift, unit) = (self.shift, 1 << self.shift);
         let (base, lies) = (self.bases[array], &mut self.arrays[array]);
@@ -266,7 +265,7 @@ mod tests {
             pages.add_places(array, stretch, Some(NodeId::new(2)), &mut places);
             places.iter().map(|bytes| bytes / PAGE as f64).collect::<Vec<_>>()
         };
-        // Its first two pages, then one of the other array's, which goes on; what was placed has no turn.
+        // Its first two pages, then one of the other array's, which goes on; placed pages have no turn.
         assert_eq!(places(0, 0..2), [1.0, 1.0, 0.0]);
         assert_eq!(places(1, 0..2), [1.0, 1.0, 0.0]);
         assert_eq!(places(2, 3..4), [0.0, 0.0, 1.0]);

@@ -1,4 +1,4 @@
-//! The free parameters of the model, which no data sheet lists: the same for all machines.
+//! The free parameters of the model, missing in all data sheets: the same for all machines.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -6,35 +6,35 @@ use std::ops::RangeInclusive;
 /// The free parameters. There are ten, and no other number in the model is adjusted to results.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Parameters {
-    /// The share of computing that overlaps with the arrival of bytes, from 0 to 1; it is 0 on cores that have one miss at a
+    /// The share of computing that overlaps with the arrival of bytes, from 0 to 1; it is 0 on cores with one miss at a
     /// time.
     pub overlap: f64,
-    /// The share of a cache that holds recently used data; conflicts waste the rest.
+    /// The share of a cache with recently used data; conflicts waste the rest.
     pub cache_share: f64,
     /// Making a deferred task, in cycles; an immediate one lies on its maker's stack.
     pub spawn_cycles: f64,
     /// Pushing a task onto the seat's own deque, or taking it back, in cycles.
     pub own_cycles: f64,
-    /// Pushing a task onto a queue that seats share, or taking one, in cycles; a lock is held for as long, and before that until its line has come from the seat
-    /// that has used it last.
+    /// Pushing a task onto a shared queue, or taking one, in cycles; a lock is held for as long, and before that until
+    /// its line has come from its last user's seat.
     pub take_cycles: f64,
     /// Taking a task from another seat's queue, or another node's, in cycles; no less than the queue's line takes to come.
     pub steal_cycles: f64,
-    /// Finding where the bytes of one access lie when a task is dealt by them, in cycles: of its first stretch.
+    /// Finding the place of one access's bytes when a task is dealt by them, in cycles: of its first stretch.
     pub deal_cycles: f64,
-    /// The same for each further stretch of an access that has several, in cycles.
+    /// The same for each further stretch of the access, in cycles.
     pub stretch_cycles: f64,
-    /// From a wake until the seat looks for work, in nanoseconds. It is also the most by which the last seat begins later than
-    /// the first one.
+    /// From a wake until the seat looks for work, in nanoseconds. The last seat also begins at most this much later
+    /// than the first one.
     pub wake_ns: f64,
-    /// How much the times of equal pieces of work differ: their standard deviation, as a share of their mean. The seed decides which
-    /// ones take longer. With 0, equal tasks that begin together stay together for the whole run.
+    /// The standard deviation of the times of equal pieces of work, as a share of their mean. The seed selects the
+    /// longer ones. With 0, equal tasks that begin together stay together for the whole run.
     pub jitter: f64,
 }
 
-/// Measured by `vicus calibrate` on two cores of a current Xeon under a hypervisor, except for two. A wake takes 4 µs without a
-/// hypervisor, and ten times as much there. The share of a cache is a guess: no measurement there depends on it. Jitter
-/// is the median of eleven measurements, which found 0.012 to 0.073.
+/// Measured by `vicus calibrate` on two cores of a current Xeon under a hypervisor, except for two. A wake takes 4 µs
+/// without a hypervisor, and ten times as much there. The share of a cache is a guess: no measurement there depends on
+/// it. Jitter is the median of eleven measurements, which found 0.012 to 0.073.
 impl Default for Parameters {
     fn default() -> Parameters {
         Parameters {
@@ -79,7 +79,7 @@ impl Parameters {
         Parameters::NAMES.map(|name| *all.named(name).expect("it is one of them"))
     }
 
-    /// The range in which a parameter makes sense: a share, cycles, or nanoseconds up to a second. `None` if no parameter has
+    /// The sensible range of a parameter: a share, cycles, or nanoseconds up to a second. `None` if no parameter has
     /// this name.
     pub fn range(name: &str) -> Option<RangeInclusive<f64>> {
         let most = match name {

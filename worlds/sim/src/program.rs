@@ -1,4 +1,4 @@
-//! The input of a simulation: tasks, their steps, and the memory that they touch. Plain data.
+//! The input of a simulation: tasks, their steps, and their memory. Plain data.
 //!
 //! A program comes from a kernel by a [`Recorder`](crate::Recorder), from a trace, or is written by hand.
 
@@ -7,15 +7,15 @@ use std::ops::Range;
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Access, Kind, RequestId};
 
-/// A task graph, and the arrays that its tasks touch.
+/// A task graph, and the arrays touched by its tasks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
     /// A name for people.
     pub name: String,
     /// The memory, in the order of addresses. Invariant: no two overlap.
     pub arrays: Vec<ArraySpec>,
-    /// The arrays of threads' heaps. The thread that writes one first takes a block of memory for it; the block is returned
-    /// when the last task has read the array, and used again for the next array of the same size. No such array is read before
+    /// The arrays of threads' heaps. The first writer's thread takes a block of memory for the array; the block is
+    /// returned after the last reader, and used again for the next array of the same size. No such array is read before
     /// it was written. An access of no bytes is a reference: until its task has run, the block isn't returned.
     pub heap: Range<usize>,
     /// The names of pieces of work; [`Work::leaf`] is an index.
@@ -47,26 +47,26 @@ impl ArraySpec {
 pub struct TaskSpec {
     /// The kind of its queue.
     pub kind: Kind,
-    /// Whether it is deferred so that its request spreads ([`Desk::spreads`](vicus_flow::Desk::spreads)): it is immediate after
-    /// all, if there are other requests of boxes when the task is spawned.
+    /// Whether it is deferred so that its request spreads ([`Desk::spreads`](vicus_flow::Desk::spreads)): it is
+    /// immediate after all, if there are other requests of boxes when the task is spawned.
     pub spreads: bool,
-    /// The box of its request, if it is an invocation of one. The last immediate box that a box queues stays with its seat, and
-    /// runs there next.
+    /// The box of its request, if it is an invocation of one. The last immediate box queued by a box stays with its
+    /// seat, and runs there next.
     pub of_box: Option<u32>,
-    /// The request that it belongs to.
+    /// Its request.
     pub request: RequestId,
-    /// Its footprint, by which it is dealt.
+    /// The footprint for dealing it.
     pub accesses: Vec<Access>,
-    /// The only seat that may run it, as the static schedules of loops say. Numbers beyond the last seat go round.
+    /// The only seat that may run it, as in the static schedules of loops. Numbers beyond the last seat go round.
     pub pinned: Option<usize>,
-    /// The tasks that must be over before this one is queued.
+    /// Its predecessors: they must be over before it is queued.
     pub after: Vec<u32>,
     /// Its kind when it is queued because the last of those is over, and not when it is spawned.
     pub released: Kind,
-    /// Whether it comes from outside, as the first task of a request does: then it is queued at the plan's next entry, on
-    /// whichever seat it was spawned.
+    /// Whether it comes from outside, like the first task of a request: then it is queued at the plan's next entry,
+    /// whichever seat spawned it.
     pub outside: bool,
-    /// Whether it is queued where its data lies, under strategies that know such places
+    /// Whether it is queued near its data, under strategies with such places
     /// ([`Plan::homes`](vicus_schedule::Plan::homes)).
     pub goes_home: bool,
     /// Its steps.
@@ -83,7 +83,7 @@ impl Default for TaskSpec {
             accesses: Vec::new(),
             pinned: None,
             after: Vec::new(),
-            // It goes on with what was just written.
+            // It goes on with data just written.
             released: Kind::Immediate,
             outside: false,
             goes_home: false,
@@ -102,10 +102,10 @@ pub enum Step {
     /// From here on, [`Step::Wait`] is for tasks spawned after this step. Such sections nest: a branch of `join` waits for
     /// other tasks than the `join` around it does.
     Open,
-    /// Goes on when the tasks are over that were spawned since the innermost open section began, and closes the section;
-    /// without a section, when all tasks that this task spawned are over.
+    /// Waits for the tasks spawned since the innermost open section began, and closes the section; without a section,
+    /// waits for all tasks spawned by this task.
     Wait,
-    /// As the end of a `join` in the task that has spawned this one: if it still lies where it was put, this seat runs it now.
+    /// Like the end of a `join` in this one's spawner: if the task is still in its queue, this seat runs it now.
     TakeBack(u32),
     /// The measured part begins.
     Start,
@@ -120,18 +120,18 @@ pub enum Step {
 pub struct Work {
     /// The kind of work, as an index into [`Program::leaves`].
     pub leaf: u32,
-    /// The time that it computes.
+    /// Its computing time.
     pub cost: Cost,
     /// Its accesses to memory.
     pub accesses: Vec<Access>,
 }
 
-/// The time that a piece of work computes if its bytes arrive at once.
+/// The computing time of a piece of work if its bytes arrive at once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cost {
     /// So many operations, at the machine's speed for the leaf.
     Flops(u64),
-    /// A time that is the same on all machines, in nanoseconds.
+    /// A time in nanoseconds, equal on all machines.
     Nanos(f64),
 }
 
@@ -158,11 +158,12 @@ impl Program {
         self.arrays[at].range().contains(&address).then_some(at)
     }
 
-    /// Checks that it can be run.
+    /// Checks the rules of a runnable program.
     ///
     /// # Errors
-    /// Arrays overlap; a task is spawned twice or never; tasks wait for each other in a circle; a task touches memory that is in
-    /// no array, or in one that was freed before, in the order in which one thread would run it. The message names the tasks.
+    /// Arrays overlap; a task is spawned twice or never; tasks wait for each other in a circle; a task touches memory
+    /// outside of all arrays, or in an array freed before, in the order of a single thread. The message names the
+    /// tasks.
     pub fn check(&self) -> Result<(), ProgramError> {
         if self.tasks.is_empty() {
             return error("a program has at least one task".to_owned());
@@ -242,7 +243,7 @@ impl Program {
         error(format!("tasks wait for each other in a circle: {}", self.circle(first, &waits)))
     }
 
-    /// A circle among the tasks that still wait, as text. Each of them waits for another one.
+    /// A circle among the waiting tasks, as text. Each of them waits for another one.
     fn circle(&self, first: usize, waits: &[usize]) -> String {
         let mut way = vec![first];
         loop {
@@ -261,7 +262,7 @@ impl Program {
         }
     }
 
-    /// Carries out the steps as one thread would that runs each task where it is spawned.
+    /// Carries out the steps like a single thread that runs each task at its spawn.
     fn check_memory(&self) -> Result<(), ProgramError> {
         let mut freed = vec![None; self.arrays.len()];
         let mut open: Vec<(usize, usize, Range<u32>)> = vec![(0, 0, 0..0)];

@@ -1,22 +1,22 @@
 //! A recorded run, carried out again by the flow protocol itself in virtual time.
 //!
-//! The boxes are live: models, vias with their bounds, states, refusals and pills are those of core/flow. The effect of a box's
-//! code comes from the trace: the work of its rows, the envelopes that it had sent after taking so many, and its reads from a
-//! store (`script.rs`). The plan, the threads and the machine decide anew which of its envelopes a box finds when it is
-//! invoked, and so how often it is invoked.
+//! The boxes are live: models, vias with their bounds, states, refusals and pills are those of core/flow. The effect of
+//! a box's code comes from the trace: the work of its rows, its envelopes after a number of taken ones, and its reads
+//! from a store (`script.rs`). The plan, the threads and the machine decide anew which of its envelopes a box finds,
+//! and so how often it is invoked.
 //!
-//! A task's kind follows from what its box keeps at that time, as on threads; a replay's tasks have the recorded kinds. The
-//! recorded kinds also say which types of boxes look rows up. An envelope's weight is the mean of the envelopes that its output
-//! sent.
+//! A task's kind follows from its box's kept envelopes of the moment, as on threads; a replay's tasks have the recorded
+//! kinds. The recorded kinds also identify the types of boxes that look rows up. An envelope's weight is the mean of
+//! its output's envelopes.
 //!
 //! Envelopes lie in blocks of threads' heaps, parts of the store have homes, and boxes' states are memory, as in a replay
 //! ([`Replay`](crate::Replay)).
 //!
-//! A box takes all that is there, one envelope of each input. If the trace has seen a type of boxes leave an envelope at an
-//! input, such as a join that waits for its table, boxes of that type take in the recorded order. A box that chose among
-//! outputs by their room repeats the recorded choice. No box closes an input and no pill ends the request: it is over when each
-//! box has done all its recorded acts. So the work is the recorded work, also where readers had enough early; envelopes that
-//! these no longer took are dropped.
+//! A box takes everything there, one envelope of each input. If the trace has seen a type of boxes leave an envelope at
+//! an input, such as a join waiting for its table, boxes of this type take in the recorded order. A box with a choice
+//! of outputs by their room repeats the recorded choice. No box closes an input and no pill ends the request: it is
+//! over when each box has done all its recorded acts. So the work is the recorded work, also if readers had enough
+//! early; envelopes they no longer took are dropped.
 
 mod script;
 mod stage;
@@ -41,7 +41,7 @@ const BOXES: usize = 1 << 14;
 /// An envelope of more rows is a mistake.
 const ROWS: u32 = 1 << 24;
 
-/// The most columns that stand for an envelope's bytes where a via's bound counts them.
+/// The most columns for an envelope's bytes under a via's bound.
 const COLUMNS: u64 = 64;
 
 /// Recorded requests, ready to be re-enacted.
@@ -50,7 +50,7 @@ pub struct Reenactment {
     pub name: String,
     /// The sum of all invocations' durations in the trace, in nanoseconds, for each copy once.
     pub recorded_ns: f64,
-    /// The part of it that was subtracted as time for memory.
+    /// The part of it subtracted as time for memory.
     pub taken_off_ns: f64,
     /// The invocations in the trace, for each copy once.
     pub invocations: u64,
@@ -70,18 +70,18 @@ impl fmt::Debug for Reenactment {
 /// The results of a re-enactment besides times and bytes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reenacted {
-    /// The recorded time of the work that was repeated, in nanoseconds: [`Reenactment::recorded_ns`], except for rounding.
+    /// The recorded time of the repeated work, in nanoseconds: [`Reenactment::recorded_ns`], except for rounding.
     pub work_ns: f64,
     /// Invocations of boxes.
     pub invocations: u64,
-    /// Those of them that ran user code.
+    /// The invocations with user code.
     pub acts: u64,
     /// By copy and request, its number in the trace, and the counts of each of its boxes.
     pub requests: Vec<(u32, Vec<BoxCounts>)>,
 }
 
 impl Reenactment {
-    /// Reads from a trace what its boxes did.
+    /// Reads its boxes' acts from a trace.
     ///
     /// # Errors
     /// See [`ReplayError`]. The requests must have ended.
@@ -165,7 +165,7 @@ impl Reenactment {
     }
 }
 
-/// The time of an invocation, and the part of it that was for memory.
+/// The time of an invocation, and its part for memory.
 fn cost_of(recorded: &Recorded<'_>, invocation: &Invocation, state: &[StatePart], options: &ReplayOptions) -> Cost {
     let taken = invocation.takes.iter().filter(|taken| !taken.kept).filter_map(|taken| taken.envelope);
     let envelopes = taken.chain(invocation.makes.iter().map(|made| made.envelope));
@@ -175,7 +175,7 @@ fn cost_of(recorded: &Recorded<'_>, invocation: &Invocation, state: &[StatePart]
     Cost { recorded: duration, memory: ((bytes + kept + invocation.reads) as f64 / options.bytes_per_ns).min(duration) }
 }
 
-/// A request's model, and its boxes' scripts. `store` is the place where their reads begin.
+/// A request's model, and its boxes' scripts. `store` is the beginning of their reads.
 fn flow(recorded: &Recorded<'_>, request: u32, options: &ReplayOptions, store: &mut u64) -> Result<Flow, ReplayError> {
     let error = |expected: String| ReplayError::Request { request, expected };
     if recorded.ended.get(&request) != Some(&vicus_trace::Outcome::Done) {
@@ -206,7 +206,7 @@ fn flow(recorded: &Recorded<'_>, request: u32, options: &ReplayOptions, store: &
     Ok(Flow { request, model, scripts: Arc::new(scripts) })
 }
 
-/// The number of each box's outputs, of which each has a reader.
+/// The number of each box's outputs, each of them with a reader.
 fn outputs(model: &ModelInfo) -> Result<Vec<u16>, String> {
     let read: BTreeSet<Source> = model.boxes.iter().flat_map(|info| &info.inputs).copied().collect();
     let mut outputs = vec![0; model.boxes.len()];
@@ -219,7 +219,7 @@ fn outputs(model: &ModelInfo) -> Result<Vec<u16>, String> {
     Ok(outputs)
 }
 
-/// Checks the envelopes that a box sent. An error says what was expected.
+/// Checks the envelopes sent by a box. An error states the expectation.
 fn check_sent(recorded: &Recorded<'_>, script: &Script) -> Result<(), String> {
     for (output, sent) in script.outputs.iter().enumerate() {
         let envelopes = || sent.iter().map(|&envelope| recorded.envelopes[envelope]);
@@ -274,7 +274,7 @@ fn write(
     for (script, order) in scripts.iter_mut().zip(orders) {
         let chooses = script.inputs.len() > 1 && recorded.leaves_heads[script.leaf];
         script.order = chooses.then_some(order);
-        // The box has only invocations that do nothing.
+        // The box has only invocations without effect.
         if script.acts.len() == 1 && script.acts[0].at == 0 && script.acts[0].makes.is_empty() {
             script.idle = script.acts.pop().expect("it has one").cost;
         }
@@ -282,8 +282,8 @@ fn write(
     Ok(())
 }
 
-/// Adds an invocation. One that neither took nor sent anything becomes part of the one before, or, if it is the first, of the
-/// next one.
+/// Adds an invocation. One without taken or sent envelopes becomes part of the one before, or, if it is the first, of
+/// the next one.
 fn add_act(script: &mut Script, act: Act) {
     let before = script.acts.last().map_or(0, |act| act.at);
     let alone = script.acts.len() == 1 && script.acts[0].at == 0 && script.acts[0].makes.is_empty();
@@ -303,7 +303,7 @@ fn add_act(script: &mut Script, act: Act) {
 /// A model of these boxes. Their operators come with each instance.
 fn build(recorded: &Recorded<'_>, info: &ModelInfo, scripts: &[Script]) -> Result<Arc<Model>, String> {
     let mut net = ModelBuilder::new(&info.name);
-    // One invocation may send here what several recorded ones sent.
+    // One invocation may send the envelopes of several recorded ones here.
     net.outbox_bytes(u64::MAX);
     let last = info.boxes.len() - 1;
     let (inner, termination) = (&info.boxes[1..last], &info.boxes[last]);

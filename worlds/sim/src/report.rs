@@ -8,8 +8,8 @@ use std::fmt;
 use vicus_schedule::Decision;
 use vicus_trace::Trace;
 
-/// What happened in the measured part of a run: between [`Step::Start`](crate::Step::Start) and
-/// [`Step::End`](crate::Step::End), or from the beginning to the end.
+/// The measured part of a run: between [`Step::Start`](crate::Step::Start) and [`Step::End`](crate::Step::End), or from
+/// the beginning to the end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// The program's name.
@@ -20,7 +20,7 @@ pub struct Outcome {
     pub strategy: String,
     /// The free parameters.
     pub parameters: Parameters,
-    /// Those of them that the run used: with other values of the others it is the same.
+    /// The parameters used by the run: other values of the rest give the same run.
     pub used: ParameterSet,
     /// The seed.
     pub seed: u64,
@@ -32,15 +32,15 @@ pub struct Outcome {
     pub start_ns: f64,
     /// How long the whole run took.
     pub total_ns: f64,
-    /// What was counted in the measured part.
+    /// The counts of the measured part.
     pub counts: Counts,
-    /// By controller, link, shared cache and bus: which share of what it could carry it did.
+    /// By controller, link, shared cache and bus: the used share of its capacity.
     pub resources: Vec<Utilisation>,
-    /// By task, where and when it ran; in the whole run.
+    /// By task, place and time of its run; in the whole run.
     pub tasks: Vec<TaskRecord>,
-    /// By seat, what it has decided, in its order; empty if it was not asked for.
+    /// By seat, its decisions in order; empty if they were not requested.
     pub decisions: Vec<Vec<Decision>>,
-    /// What each seat did, if it was asked for.
+    /// Each seat's events, if they were requested.
     pub trace: Option<Trace>,
 }
 
@@ -55,19 +55,19 @@ pub struct Counts {
     pub near_bytes: f64,
     /// Bytes between cores and other nodes' memory, or other home caches.
     pub far_bytes: f64,
-    /// Bytes that a core found in a cache of its own or its group's.
+    /// Bytes found by a core in a cache of its own or its group's.
     pub cached_bytes: f64,
     /// By rule of the plan, how many tasks it found.
     pub takes: BTreeMap<u8, u64>,
-    /// How many of those came from a queue whose home is another node than the seat's.
+    /// Takes from a queue of another node than the seat's.
     pub far_takes: u64,
-    /// Tasks that a full queue refused, and that their spawner ran at once.
+    /// Tasks refused by a full queue, and run by their spawner at once.
     pub refused: u64,
-    /// Tasks that ended.
+    /// Ended tasks.
     pub tasks: u64,
-    /// Seats that were woken.
+    /// Woken seats.
     pub wakes: u64,
-    /// By resource, bytes that used it.
+    /// By resource, its bytes.
     pub(crate) uses: Vec<f64>,
 }
 
@@ -76,13 +76,13 @@ pub struct Counts {
 pub struct Utilisation {
     /// A name for people: `controller 3`, `link 0>1`.
     pub name: String,
-    /// Bytes that used it.
+    /// Its bytes.
     pub bytes: f64,
-    /// The share of its capacity that was used, from 0 to 1.
+    /// The used share of its capacity, from 0 to 1.
     pub share: f64,
 }
 
-/// Where and when a task ran.
+/// The place and time of a task's run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TaskRecord {
     /// The seat.
@@ -93,13 +93,13 @@ pub struct TaskRecord {
     pub end_ns: f64,
     /// How long its cores waited for a line on average, in nanoseconds, contention included; 0 without memory.
     pub latency_ns: f64,
-    /// How long it worked, in nanoseconds: without the time for which it waited for others, or spawned them.
+    /// Its working time in nanoseconds: without waits for others, and without spawns.
     pub busy_ns: f64,
     /// Bytes between its core and near memory, as in [`Counts::near_bytes`].
     pub near_bytes: f64,
     /// Bytes between its core and far memory.
     pub far_bytes: f64,
-    /// Bytes that it found in a cache.
+    /// Bytes found in a cache.
     pub cached_bytes: f64,
 }
 
@@ -121,8 +121,8 @@ pub struct LeafSums {
 }
 
 impl Outcome {
-    /// The sums over the tasks of each leaf that has some, in the order of the leaves. A task counts for the leaf of
-    /// its first piece of work. The first task, which spawns all others, is left out. `program` is the one that ran.
+    /// The sums over the tasks of each leaf with tasks, in the order of the leaves. A task counts for the leaf of its
+    /// first piece of work. The first task, which spawns all others, is left out. `program` is the simulated one.
     pub fn by_leaf(&self, program: &Program) -> Vec<LeafSums> {
         let mut sums: Vec<LeafSums> =
             program.leaves.iter().map(|name| LeafSums { name: name.clone(), ..LeafSums::default() }).collect();
@@ -147,13 +147,13 @@ impl Outcome {
         other.wall_ns / self.wall_ns
     }
 
-    /// The time of work, divided by that in this run of the same program on one core (Olivier et al., SC 2012): 1 if nothing is
-    /// slower.
+    /// The time of work, divided by that in a run of the same program on one core (Olivier et al., SC 2012): 1 if
+    /// nothing is slower.
     pub fn work_inflation_over(&self, other: &Outcome) -> f64 {
         self.counts.busy_ns / other.counts.busy_ns
     }
 
-    /// The share of bytes that came from another node, or another's home cache.
+    /// The share of bytes from another node, or another's home cache.
     pub fn far_share(&self) -> f64 {
         let all = self.counts.near_bytes + self.counts.far_bytes;
         if all > 0.0 { self.counts.far_bytes / all } else { 0.0 }

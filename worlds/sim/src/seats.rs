@@ -15,21 +15,21 @@ pub(crate) struct Thread {
     pub(crate) core: CoreId,
     pub(crate) node: NodeId,
     pub(crate) doing: Doing,
-    /// The current task is on top of those that wait for it.
+    /// The current task is on top of the tasks waiting for it.
     pub(crate) stack: Vec<Frame>,
-    /// Tasks that no other seat may run.
+    /// Tasks reserved for this seat.
     pub(crate) pinned: VecDeque<u32>,
     /// The number of its next event; events with other numbers are out of date.
     pub(crate) version: u32,
-    /// The time of that event.
+    /// The time of this event.
     pub(crate) due: Time,
     /// Since when it has found nothing; `None` after each task, and after sleep.
     pub(crate) idle_since: Option<Time>,
-    /// The time of what it did between two steps.
+    /// The time of its work between two steps.
     pub(crate) debt: Time,
     /// The current piece of work.
     pub(crate) working: Option<Working>,
-    /// Since when it is announced as asleep, or chosen and not awake yet. A trace says that it sleeps.
+    /// The time since it is announced as asleep, or chosen and not awake yet. A trace shows it as asleep.
     pub(crate) asleep_since: Option<Time>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Thread {
 pub(crate) enum Doing {
     /// It has an event, or a flow.
     Busy,
-    /// It looks around, or waits for a task of its own, and takes what it sees.
+    /// It looks around, or waits for a task of its own, and takes the first one.
     Watching,
     /// It looks again after a pause, and not before.
     Pausing,
@@ -52,7 +52,7 @@ pub(crate) enum Doing {
 /// A current piece of work.
 pub(crate) struct Working {
     pub(crate) started: Time,
-    /// The time that it takes alone.
+    /// Its time alone.
     pub(crate) alone: Time,
     pub(crate) near: f64,
     pub(crate) far: f64,
@@ -60,28 +60,28 @@ pub(crate) struct Working {
     pub(crate) latency_ns: f64,
     /// How many bytes are under way at once.
     pub(crate) window: f64,
-    /// Bytes that use resources, and the share of them that uses each.
+    /// Bytes through resources, and each resource's share of them.
     pub(crate) uses: Vec<(usize, f64)>,
 }
 
-/// A task that has begun.
+/// A begun task.
 pub(crate) struct Frame {
     pub(crate) task: u32,
     /// The current step.
     pub(crate) at: usize,
-    /// The number of a spawn step's tasks that were queued.
+    /// Number of a spawn step's tasks already queued.
     pub(crate) child: u32,
-    /// What its children are dealt by, beside their data.
+    /// Input for dealing its children, beside their data.
     pub(crate) spawner: Spawner,
     pub(crate) phase: Phase,
-    /// Whether it runs on top of a task that found no room for what it spawned.
+    /// Whether it runs on top of a task without room for its children.
     pub(crate) helps: bool,
     /// Whether it runs on top of such a task in a turn of another request.
     pub(crate) is_in_turn: bool,
-    /// Open sections, the innermost last. The first one is that of the whole task.
+    /// Open sections, the innermost last. The first one is the whole task's.
     pub(crate) scopes: Vec<usize>,
     pub(crate) start: Time,
-    /// Bytes, and bytes times the time that a core waits for one of their lines.
+    /// Bytes, and bytes times a core's wait for one of their lines.
     pub(crate) bytes: f64,
     pub(crate) waited: f64,
     /// Of these bytes, those from near and from far memory.
@@ -101,12 +101,12 @@ pub(crate) enum Phase {
     Busy,
 }
 
-/// Tasks for which their spawner may wait.
+/// Tasks that may have a waiting spawner.
 #[derive(Default)]
 pub(crate) struct Scope {
-    /// The number of them that are not over.
+    /// The number of unfinished ones.
     pub(crate) pending: u32,
-    /// The seat whose task has opened it; `None` if that task doesn't wait for them.
+    /// The seat of the task that opened it; `None` if this task doesn't wait for them.
     pub(crate) owner: Option<usize>,
 }
 
@@ -121,7 +121,7 @@ struct Ready {
     capacity: usize,
     /// Whether only one seat at a time may use it.
     locked: bool,
-    /// The time until which a seat uses it, and the seat that has used it last: of one without a lock, a thief.
+    /// The end of the current use, and the last user: for a queue without a lock, a thief.
     busy_until: Time,
     last: Option<usize>,
 }
@@ -201,7 +201,8 @@ impl ReadyQueues {
         self.queues[queue.index()].tasks.len()
     }
 
-    /// Whether one of these probes would find something, for a seat whose task of this request waits, or for one that is free.
+    /// Whether one of these probes would find something, for a seat with a waiting task of this request, or for a free
+    /// one.
     pub(crate) fn serve(&self, probes: &[Probe], waiting: Option<RequestId>) -> bool {
         probes.iter().any(|probe| {
             let of = waiting.filter(|_| !probe.while_waiting);
@@ -231,12 +232,12 @@ impl ReadyQueues {
         locked && busy_until > now
     }
 
-    /// The seat that has used a queue last which several may use at once; `None`: none has.
+    /// The last seat to use a shared queue; `None`: there is none.
     pub(crate) fn last(&self, queue: QueueId) -> Option<usize> {
         self.queues[queue.index()].last
     }
 
-    /// The time from which a seat may use a queue for so long, if it asks now: after the seats that asked before.
+    /// The beginning of a seat's use of a queue for `hold`, requested now: after earlier requests.
     pub(crate) fn lock(&mut self, queue: QueueId, seat: usize, now: Time, hold: Time) -> Time {
         let ready = &mut self.queues[queue.index()];
         let begin = ready.busy_until.max(now);

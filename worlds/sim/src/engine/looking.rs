@@ -8,9 +8,9 @@ use vicus_schedule::{Decision, Others, QueueId, RequestId, Rest, Run, Way};
 use vicus_trace::What;
 
 impl Engine<'_> {
-    /// The request whose tasks may run on top of a task that begins to wait. A program's first task that submits other requests
-    /// counts as a caller from outside: while it waits, its seat is free. A kernel's first task is a task like others, as on
-    /// threads.
+    /// The request of the tasks allowed on top of a task that begins to wait. A program's first task that submits other
+    /// requests counts as a caller from outside: while it waits, its seat is free. A kernel's first task is a task like
+    /// others, as on threads.
     pub(super) fn waits_for(&self, task: u32) -> Option<RequestId> {
         let is_inside = self.requests.len() == 1;
         (task != 0 || is_inside).then(|| self.program.tasks[task as usize].request)
@@ -23,7 +23,8 @@ impl Engine<'_> {
 
     /// Looks for a task for a seat and begins it; if there is none, the seat idles.
     pub(super) fn find(&mut self, seat: usize) {
-        // On threads a task of another request gets a stack of its own, and the one that waits goes on when it can. There are none here.
+        // On threads a task of another request gets a stack of its own, and the waiting one goes on when it can. There
+        // are no such stacks here.
         let found = if self.seats[seat].state.is_waiting() { None } else { self.find_in_turn(seat, None) };
         let Engine { plan, seats, queues, program, .. } = self;
         let Thread { state, pinned, .. } = &mut seats[seat];
@@ -78,8 +79,7 @@ impl Engine<'_> {
         self.owe(seat, cost);
     }
 
-    /// Begins a task that a seat has found. Returns the time at which the seat gets it, and the time that this takes from then
-    /// on.
+    /// Begins a task found by a seat. Returns the time at which the seat gets it, and its further cost from then on.
     pub(super) fn took(&mut self, seat: usize, task: u32, way: Way) -> (Time, Time) {
         let who = self.who(task);
         self.record_decision(seat, Decision::Runs(self.name_of(task), way));
@@ -107,7 +107,7 @@ impl Engine<'_> {
         (begin, cost)
     }
 
-    /// How long the line by which a queue is used takes to come from the seat that has used it last.
+    /// Time for a queue's line to come from the last seat to use it.
     fn line(&self, seat: usize, queue: QueueId) -> Time {
         let Some(last) = self.queues.last(queue).filter(|&last| last != seat) else { return 0 };
         let group = |seat: usize| self.machine.topology.pus[self.seats[seat].pu.index()].group.index();
@@ -122,12 +122,12 @@ impl Engine<'_> {
         }
     }
 
-    /// The time from which a seat may use a queue for so long that is its own, or has a lock.
+    /// The beginning of a seat's use of a queue of its own, or of a locked one, for this long.
     pub(super) fn enter(&mut self, queue: QueueId, seat: usize, passing: Time) -> Time {
         if self.queues.is_locked(queue) { self.queues.lock(queue, seat, self.now, passing) } else { self.now }
     }
 
-    /// The seat has made more tokens than their pool holds: it takes a task at once, which is seldom the last one that it made.
+    /// The seat has made more tokens than their pool holds: it takes a task at once, seldom its own last one.
     pub(super) fn help(&mut self, seat: usize) {
         if let Some((task, way)) = self.seats[seat].state.help(&self.plan.seats[seat], &mut self.queues) {
             let (begin, cost) = self.took(seat, task.0, way);
@@ -137,7 +137,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Marks the task that has begun: it runs on top of one that found no room for what it spawned.
+    /// Marks the begun task: it runs on top of its spawner, or of another task without room for its children.
     pub(super) fn begin_help(&mut self, seat: usize) {
         self.top(seat).helps = true;
         self.seats[seat].state.begin_help();
@@ -181,7 +181,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Ends a seat's sleep, and tells it the task for which it was chosen.
+    /// Ends a seat's sleep, and tells it the task behind its wake.
     pub(super) fn wake_up(&mut self, seat: usize, slept_ns: u64) {
         self.note(seat, || What::SleepEnds);
         let pool = self.plan.seats[seat].pool;
@@ -189,7 +189,7 @@ impl Engine<'_> {
         state.woken(self.pools[pool.index()].stay(*slot), Some(slept_ns), false);
     }
 
-    /// Has a seat look that waits, or that has a task of its own, unless it looks by itself.
+    /// Makes a waiting seat, or one with a task of its own, look, unless it looks by itself.
     pub(super) fn ask(&mut self, seat: usize) {
         match self.seats[seat].doing {
             Doing::Watching => self.resume(seat),
@@ -204,7 +204,7 @@ impl Engine<'_> {
         self.schedule(seat, self.now);
     }
 
-    /// Wakes a seat that sleeps.
+    /// Wakes a sleeping seat.
     pub(super) fn wake(&mut self, seat: usize) {
         let now = self.now;
         let late = self.late_wakes.iter().position(|fault| {

@@ -23,7 +23,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Makes a task, and takes the time for that and for its queue.
+    /// Makes a task, and takes the time for it and for its queue.
     pub(super) fn spawn(&mut self, seat: usize, task: u32) {
         let TaskSpec { pinned, spreads, request, .. } = self.program.tasks[task as usize];
         if spreads && self.alone() != Some(request) {
@@ -49,7 +49,7 @@ impl Engine<'_> {
         self.spend(seat, begin, cost);
     }
 
-    /// The queue of a seat for a task of this kind that goes to no other one, and the kind as which it lies there.
+    /// The seat's queue for a task of this kind without another one, and its kind there.
     pub(super) fn place_of(&self, seat: usize, task: u32, kind: Kind) -> (QueueId, Kind) {
         let spec = &self.program.tasks[task as usize];
         if spec.of_box.is_some() || spec.outside {
@@ -58,7 +58,8 @@ impl Engine<'_> {
         self.plan.place_of_task(SeatId::new(seat), kind)
     }
 
-    /// The kind of a task that is about to be queued as this one: immediate, if it goes to its spawner's own queue because another seat uses the other one.
+    /// The kind of a task about to be queued as this one: immediate, if it goes to its spawner's own queue because
+    /// another seat uses the other one.
     pub(super) fn spills(&mut self, seat: usize, task: u32, kind: Kind) -> Kind {
         let queue = self.place_of(seat, task, kind).0;
         let Engine { plan, program, seats, queues, tasks, open, now, .. } = self;
@@ -103,7 +104,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The queue into which a task is about to be put, and the time that this takes.
+    /// The queue of a task about to be put, and the time of the put.
     pub(super) fn reach(&self, seat: usize, task: u32, kind: Kind) -> (Option<QueueId>, Time) {
         let queue = match self.tasks[task as usize].goes {
             Goes::Near => self.place_of(seat, task, kind).0,
@@ -113,7 +114,7 @@ impl Engine<'_> {
         (Some(queue), self.passing(seat, queue))
     }
 
-    /// Where a task goes, and the time of finding that out.
+    /// A task's destination, and the time to find it.
     fn destination(&mut self, seat: usize, task: u32) -> (Goes, Time) {
         let mut spawner = self.top(seat).spawner;
         let kind = self.tasks[task as usize].kind;
@@ -132,7 +133,7 @@ impl Engine<'_> {
                 if spec.goes_home { Dealt::NONE } else { dealing.deal(&spec.accesses, shares, &mut data) }
             }),
             None if spec.goes_home => Dealt { queue: home.and_then(|home| state.home(plan, home)), ..Dealt::NONE },
-            // It names the data that it touches.
+            // It names its data.
             None if !spec.accesses.is_empty() || !spec.after.is_empty() => {
                 state.deal(plan, &spec.accesses, &mut spawner, || *open, &mut data, last_uses.as_ref())
             }
@@ -150,7 +151,7 @@ impl Engine<'_> {
         (dealt.queue.map_or(Goes::Near, Goes::To), cost)
     }
 
-    /// Gives a task to the only seat that may run it.
+    /// Gives a task to the seat it is reserved for.
     pub(super) fn pin(&mut self, seat: usize, task: u32, by: Option<u32>) {
         let pinned = self.program.tasks[task as usize].pinned.expect("the caller has seen it");
         let to = self.threads[pinned % self.threads.len()];
@@ -230,14 +231,14 @@ impl Engine<'_> {
         }
     }
 
-    /// Whether a box is the last one that its spawner queues.
+    /// Whether a box is the last one queued by its spawner.
     fn is_last(&self, seat: usize, task: u32) -> bool {
         let frame = self.seats[seat].stack.last().expect("the seat runs a task");
         let (steps, at) = (&self.program.tasks[frame.task as usize].steps, frame.at);
         at + 1 == steps.len() && matches!(&steps[at], Step::Spawn(range) if range.end == task + 1)
     }
 
-    /// Wakes another seat for the task for which this one was woken, if there is one.
+    /// Wakes another seat for this one's wake task, if there is one.
     pub(super) fn pass_on(&mut self, seat: usize) {
         if let Some(wake) = self.seats[seat].state.take_wake() {
             self.record_decision(seat, Decision::PassesOn(wake.queue));
@@ -290,7 +291,7 @@ impl Engine<'_> {
     }
 }
 
-/// The node where most of a task's data lies, if the plan has homes for nodes.
+/// The node with most of a task's data, if the plan has homes for nodes.
 fn home(plan: &Plan, memory: &Memory<'_>, accesses: &[Access]) -> Option<NodeId> {
     if plan.homes.is_empty() {
         return None;

@@ -1,8 +1,8 @@
-//! What threads do with Qthreads' array, pool and queue, as tasks: Wheeler, Thain, Murphy, "Portable Performance from Workstation to Supercomputer:
-//! Distributing Data Structures with Qthreads", §5.
+//! Uses of Qthreads' array, pool and queue by threads, as tasks: Wheeler, Thain, Murphy, "Portable Performance from
+//! Workstation to Supercomputer: Distributing Data Structures with Qthreads", §5.
 //!
-//! The structures themselves are simulated by operations on cache lines (`papers/shared.rs`), where no strategy has a say. Here a strategy says which
-//! thread does what, and so how far its data is.
+//! The structures themselves are simulated by operations on cache lines (`papers/shared.rs`), out of reach of
+//! strategies. Here a strategy assigns the work to threads, and so decides the distance of its data.
 
 use crate::{ArraySpec, Cost, Program, Step, TaskSpec, Work};
 use vicus_memory::distribution::Distribution;
@@ -11,11 +11,11 @@ use vicus_schedule::{Access, Kind, Mode};
 /// A structure.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Structure {
-    /// Segments of 16 pages, which go round the nodes. A task for each reads it where it lies, in several passes.
+    /// Segments of 16 pages, round the nodes. A task for each reads it at its place, in several passes.
     Array,
-    /// Tasks that allocate items of 44 bytes, write and free them.
+    /// Tasks that allocate, write and free items of 44 bytes.
     Pool,
-    /// Tasks that put elements of 1024 bytes, each of which another task takes.
+    /// Tasks that put elements of 1024 bytes; another task takes each.
     Queue,
 }
 
@@ -24,7 +24,7 @@ const SEGMENT: usize = 16 * 4096;
 const SEGMENTS_PER_THREAD: f64 = 8.0;
 const PASSES: usize = 4;
 
-/// Tasks to a thread that allocate, and the bytes of what each holds at once: 16 items of 44 bytes, in their lines.
+/// Allocating tasks for each thread, and the bytes each holds at once: 16 items of 44 bytes, in their lines.
 const POOLED_PER_THREAD: f64 = 32.0;
 const HELD: usize = 16 * 64;
 
@@ -58,7 +58,8 @@ impl Structure {
                     let first = program.tasks.len() as u32;
                     program.tasks.extend(segments.iter().map(|&start| {
                         let read = Access::new(start, SEGMENT, Mode::Read);
-                        // "Ensuring that the function executes near the range it processes": where strategies know places.
+                        // "Ensuring that the function executes near the range it processes": under strategies with
+                        // places.
                         TaskSpec {
                             accesses: vec![read],
                             goes_home: true,
@@ -113,7 +114,7 @@ impl Structure {
     }
 }
 
-/// Adds an array and returns where it begins.
+/// Adds an array and returns its address.
 fn add_array(program: &mut Program, bytes: usize, distribution: Distribution) -> usize {
     let base = program.arrays.last().map_or(ALIGN, |last| (last.range().end + 1).next_multiple_of(ALIGN));
     program.arrays.push(ArraySpec { base, bytes, distribution });

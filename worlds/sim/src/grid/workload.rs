@@ -11,12 +11,12 @@ use vicus_schedule::RequestId;
 /// The work of a grid's column.
 #[derive(Clone)]
 pub struct Workload {
-    /// A name, which options use.
+    /// A name for options.
     pub name: String,
-    /// What it is, in a line.
+    /// A description of one line.
     pub what: String,
     source: Source,
-    /// Whether the time is that of the program, or that of its short requests.
+    /// Whether the time is the program's, or its short requests'.
     measure: Measure,
 }
 
@@ -26,9 +26,9 @@ enum Source {
     Kernel(&'static str, f64),
     /// A random graph.
     Graph(graphs::Shape),
-    /// A data structure that threads share.
+    /// A data structure shared by threads.
     Structure(Structure),
-    /// Recorded runs, by the number of threads that they were planned for. Invariant: not empty.
+    /// Recorded runs, by their planned number of threads. Invariant: not empty.
     Recorded(BTreeMap<usize, Arc<Program>>),
 }
 
@@ -38,7 +38,7 @@ enum Measure {
     Short,
 }
 
-/// The threads of the machine for which the papers' inputs are (Muddukrishna et al., Fig. 7).
+/// The threads of the papers' machine for these inputs (Muddukrishna et al., Fig. 7).
 const THREADS: f64 = 48.0;
 
 /// The kernels, and how many times as many tasks as the paper's inputs they have here: simulated time is short, but for each task the
@@ -69,7 +69,7 @@ const STRUCTURES: [(&str, Structure, &str); 3] = [
 ];
 
 impl Workload {
-    /// All that need no recordings.
+    /// All workloads without recordings.
     pub fn all() -> Vec<Workload> {
         let kernel = |(name, share, what): (&'static str, f64, &str)| Workload {
             name: name.to_owned(),
@@ -117,7 +117,7 @@ impl Workload {
         all
     }
 
-    /// A recorded run as a program, by the number of threads that it was planned for. Panics if there is none.
+    /// A recorded run as a program, by its planned number of threads. Panics if there is none.
     pub fn recorded(name: &str, what: &str, programs: BTreeMap<usize, Arc<Program>>) -> Workload {
         assert!(!programs.is_empty(), "a workload has a program");
         Workload {
@@ -128,7 +128,7 @@ impl Workload {
         }
     }
 
-    /// The same work, whose time is that of those of its requests that do less than requests do on average.
+    /// The same work, with the time of its requests that do less than the average.
     #[must_use]
     pub fn of_short_requests(self) -> Workload {
         Workload { measure: Measure::Short, ..self }
@@ -153,7 +153,7 @@ impl Workload {
         }
     }
 
-    /// The requests whose time counts; `None` for the time of all.
+    /// The requests of the measured time; `None` for all.
     pub(super) fn measured(&self, program: &Program) -> Option<Vec<RequestId>> {
         (self.measure == Measure::Short).then(|| short(program))
     }

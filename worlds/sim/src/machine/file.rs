@@ -12,7 +12,7 @@ use std::num::NonZeroU64;
 use vicus_kernels::LEAVES;
 use vicus_topology::{NodeId, Topology};
 
-/// Why a file describes no machine: the file, the position in it, and what was expected.
+/// The mistake in a machine's file: the file, the position in it, and the expectation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineError {
     file: String,
@@ -54,7 +54,7 @@ impl<'de, const FROM: i32, const TO: i32> Deserialize<'de> for Decades<FROM, TO>
     }
 }
 
-/// A tuple that must be a whole array: TOML's own tuples ignore elements after their last one.
+/// A tuple for whole arrays: TOML's own tuples ignore elements after their last one.
 #[derive(Clone, Copy)]
 struct Whole<T>(T);
 
@@ -87,10 +87,10 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for WholeVisitor<T> {
 struct File {
     name: String,
     title: String,
-    /// The topology in one line, and the facts that the line can't express.
+    /// The topology in one line, and the facts missing in the line.
     topology: String,
     distances: Option<Vec<Vec<u32>>>,
-    /// PUs that workers don't use.
+    /// PUs without workers.
     #[serde(default)]
     reserved_pus: Vec<usize>,
     clock_ghz: Gigahertz,
@@ -108,7 +108,7 @@ struct File {
     port: Option<PortTable>,
     homes: Option<HomesTable>,
     stream: Option<StreamTable>,
-    /// Free parameters that were measured on the machine, by name.
+    /// Free parameters measured on the machine, by name.
     #[serde(default)]
     parameters: BTreeMap<String, f64>,
 }
@@ -139,9 +139,9 @@ struct MemoryTable {
     #[serde(default)]
     other_controllers: Vec<Whole<(usize, Bandwidth)>>,
     write_cost: Option<f64>,
-    /// What a page costs that is written to for the first time.
+    /// The cost of a page at its first write.
     fault_ns: Option<Nanos>,
-    /// By load, how much longer a line takes; if it is left out, what is usual for DRAM.
+    /// By load, how much longer a line takes; if it is left out, the usual chart of DRAM.
     load_latency: Option<Chart>,
     page_bytes: Option<u32>,
     line_bytes: Option<u32>,
@@ -158,12 +158,13 @@ struct LinksTable {
     /// Links with another bandwidth.
     #[serde(default)]
     other: Vec<Whole<(usize, usize, Bandwidth)>>,
-    /// Routes that differ from the shortest ones, as lists of nodes.
+    /// Routes other than the shortest ones, as lists of nodes.
     #[serde(default)]
     routes: Vec<Vec<usize>>,
     /// By load, how much longer a line takes; if it is left out, lines wait only for a full link.
     load_latency: Option<Chart>,
-    /// What a message without data takes on a link, where each miss asks the caches of all other nodes; if it is left out, nobody is asked.
+    /// The bytes of a message without data on a link, if each miss asks the caches of all other nodes; if it is left
+    /// out, none is asked.
     probe_bytes: Option<MessageBytes>,
 }
 
@@ -231,7 +232,7 @@ impl Machine {
     }
 }
 
-/// A mistake with the line that has it, whose middle is left out if it is long: the end says what was expected.
+/// A mistake with its line; the middle of a long line is left out: the end states the expectation.
 fn shown(mistake: &str) -> String {
     const BEGINNING: usize = 200;
     const END: usize = 100;
@@ -326,7 +327,7 @@ impl File {
         })
     }
 
-    /// Checks that the machine has a name, and that each leaf belongs to a kernel.
+    /// Checks for a name, and for a kernel of each leaf.
     fn check_names(&self) -> Result<(), String> {
         if self.name.trim().is_empty() {
             return Err(format!("name: {:?}: expected a word", self.name));
@@ -374,7 +375,7 @@ impl File {
     }
 }
 
-/// The first item that occurs a second time.
+/// The first repeated item.
 fn twice<T: PartialEq>(all: impl Iterator<Item = T>) -> Option<T> {
     let mut seen = Vec::new();
     for one in all {
@@ -480,7 +481,7 @@ impl LinksTable {
 }
 
 impl LinksTable {
-    /// Checks that each pair, link and route occurs once, and names nodes that exist.
+    /// Checks that each pair, link and route occurs once, and names existing nodes.
     fn check(
         &self,
         pairs: &[(usize, usize)],
@@ -573,7 +574,7 @@ bandwidth = 10e9
         Machine::parse("two.toml", &GOOD.replacen(from, to, 1)).unwrap_err().to_string()
     }
 
-    /// What happened: the error of a line of a megabyte was that line, and a line of spaces.
+    /// What happened: the error of a line of a megabyte was this whole line, and a line of spaces.
     #[test]
     fn a_long_line_is_shown_in_part() {
         for text in
@@ -743,7 +744,7 @@ bandwidth = 10e9
         assert_eq!(Machine::parse("two.toml", &text).unwrap().leaves.len(), LEAVES.len());
     }
 
-    /// What happened: elements after the last one that counts were ignored.
+    /// What happened: elements after the last meaningful one were ignored.
     #[test]
     fn an_element_too_many_is_told_with_its_line() {
         for (from, to) in [

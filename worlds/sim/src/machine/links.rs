@@ -3,16 +3,17 @@
 /// A link in one direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Link {
-    /// The node at which it begins.
+    /// Its first node.
     pub from: usize,
-    /// The node at which it ends.
+    /// Its last node.
     pub to: usize,
     /// Bytes per second.
     pub bandwidth: f64,
 }
 
-/// All links, and a shortest route from each node to each other. Where there are several, the routes of all pairs are spread over the links, as makers
-/// fill the tables of their routers: otherwise one link of a square would carry most of what goes to the opposite nodes.
+/// All links, and a shortest route from each node to each other. Among several, the routes of all pairs are spread over
+/// the links, as in makers' tables of routers: otherwise one link of a square would carry most of the traffic to the
+/// opposite nodes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Links {
     pub(crate) links: Vec<Link>,
@@ -30,7 +31,7 @@ impl Links {
     /// Links in both directions between these pairs.
     ///
     /// # Errors
-    /// The two nodes that have no route between them.
+    /// The two nodes without a route between them.
     pub(crate) fn new(nodes: usize, pairs: impl Iterator<Item = (usize, usize, f64)>) -> Result<Links, (usize, usize)> {
         let both = |(from, to, bandwidth)| [Link { from, to, bandwidth }, Link { from: to, to: from, bandwidth }];
         let links: Vec<Link> = pairs.flat_map(both).collect();
@@ -46,7 +47,7 @@ impl Links {
     /// Routes all bytes from one node to another over these nodes.
     ///
     /// # Errors
-    /// Two nodes that no link connects.
+    /// Two unconnected nodes.
     pub(crate) fn set_way(&mut self, nodes: &[usize]) -> Result<(), (usize, usize)> {
         let link = |pair: &[usize]| {
             let at = self.links.iter().position(|link| [link.from, link.to] == pair);
@@ -60,8 +61,9 @@ impl Links {
     }
 }
 
-/// A shortest route for each pair of nodes, near pairs first: that on whose fullest link the fewest routes are so far; of several, that whose links have
-/// the fewest together; of these, that over nodes with lower numbers.
+/// A shortest route for each pair of nodes, near pairs first: the one with the fewest routes so far on its fullest
+/// link; among several, the one with the fewest on all its links together; among these, the one over nodes with lower
+/// numbers.
 fn spread_ways(nodes: usize, links: &[Link]) -> Result<Vec<Vec<Vec<usize>>>, (usize, usize)> {
     let hops: Vec<Vec<Option<usize>>> = (0..nodes).map(|from| hops_from(from, nodes, links)).collect();
     let mut pairs = Vec::new();
@@ -74,7 +76,7 @@ fn spread_ways(nodes: usize, links: &[Link]) -> Result<Vec<Vec<Vec<usize>>>, (us
     let mut routes = vec![0usize; links.len()];
     let mut ways = vec![vec![Vec::new(); nodes]; nodes];
     for (_, from, to) in pairs {
-        // A route is carried on only by links that come nearer to its end.
+        // A route is carried on only by links nearer to its end.
         let mut begun = vec![(from, Vec::new())];
         let mut all: Vec<Vec<usize>> = Vec::new();
         while let Some((at, way)) = begun.pop() {

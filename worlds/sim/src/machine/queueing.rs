@@ -1,7 +1,7 @@
-//! How much longer a line takes that has to wait for others on its way.
+//! A line's additional time in queues on its way.
 
-/// The additional latency of a line by the load of what serves it: a line chart from no load to full load. Beyond full load the wait
-/// grows until the flows are slow enough.
+/// The additional latency of a line by the load of its server: a line chart from no load to full load. Beyond full load
+/// the wait grows until the flows are slow enough.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Queueing {
     /// Load, as a share of the bandwidth, and nanoseconds. Invariant: loads rise from 0 to 1, nanoseconds from 0 and don't fall.
@@ -9,13 +9,14 @@ pub struct Queueing {
 }
 
 impl Queueing {
-    /// What waits only when it is full.
+    /// Waits only when full.
     pub const NONE: Queueing = Queueing { points: Vec::new() };
 
-    /// A chart through these points, which begins at no load without a wait, and is level after the last point.
+    /// A chart through these points. It begins at no load without a wait, and is level after the last point.
     ///
     /// # Errors
-    /// The point at which the chart falls, or whose load is not between that of the point before and 1; and what was expected.
+    /// The point at which the chart falls, or with a load outside of the range from the point before to 1; and the
+    /// expectation.
     pub fn new(points: &[(f64, f64)]) -> Result<Queueing, (usize, String)> {
         let mut all = vec![(0.0, 0.0)];
         for (at, &(load, ns)) in points.iter().enumerate() {
@@ -44,8 +45,9 @@ impl Queueing {
         Ok(Queueing { points: all })
     }
 
-    /// The wait for a server that takes as long for each line and has one at a time, if lines come independently of each other (Pollaczek and Khinchine; the
-    /// M/D/1 queue). Beyond 95 % of its load, those that wait themselves keep more from coming.
+    /// The wait for a server with one line at a time and the same time for each, if lines come independently of each
+    /// other (Pollaczek and Khinchine; the M/D/1 queue). Beyond 95 % of its load, waiting senders keep further lines
+    /// from coming.
     ///
     /// ```
     /// let bank = vicus_sim::Queueing::of_server(6.0);
@@ -77,7 +79,7 @@ impl Queueing {
         self.points.last().map_or(0.0, |last| last.1)
     }
 
-    /// The greatest load at which the wait is not longer, and how quickly it grows with the wait.
+    /// The greatest load with no longer wait, and its growth with the wait.
     pub(crate) fn load_at(&self, ns: f64) -> (f64, f64) {
         let Some(after) = self.points.iter().position(|&(_, other)| other > ns) else { return (1.0, 0.0) };
         let ((from, before), (to, then)) = (self.points[after - 1], self.points[after]);

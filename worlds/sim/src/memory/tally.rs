@@ -1,58 +1,58 @@
-//! What the current piece of work has asked for so far.
+//! The sums of the current piece of work so far.
 
 /// The sums of the current piece of work.
 #[derive(Default)]
 pub(super) struct Tally {
     /// By position in the PU's path, bytes found there.
     pub(super) hits: Vec<f64>,
-    /// By place, bytes that came from there.
+    /// By place, bytes from there.
     pub(super) reads: Vec<f64>,
-    /// By node, bytes that came from caches there.
+    /// By node, bytes from caches there.
     pub(super) forwarded: Vec<f64>,
-    /// By place, bytes that went there.
+    /// By place, bytes to there.
     pub(super) writes: Vec<f64>,
-    /// By place, the bytes of a piece that are stored there several times.
+    /// By place, the bytes of a piece stored there several times.
     pub(super) stored: Vec<f64>,
-    /// By place, the part of `writes` that went past the caches. A core waits for these and for what it reads; caches write
-    /// back by themselves.
+    /// By place, the part of `writes` past the caches. A core waits for these and for its reads; caches write back by
+    /// themselves.
     pub(super) streamed: Vec<f64>,
-    /// By place, the bytes for which the core waits, or as many bytes read as would take as long, of accesses that have bytes in several places, one after the
-    /// other.
+    /// By place, the bytes a core waits for, or as many bytes read as would take as long, of accesses with bytes in
+    /// several places, one after the other.
     pub(super) turns: Vec<f64>,
-    /// The same of all accesses, in any place; and the sum of the squares of what each of them has.
+    /// The same of all accesses, in any place; and the sum of the squares of each one's bytes.
     pub(super) waited: f64,
     pub(super) squares: f64,
-    /// By place, the bytes for which the core waits, before the current access.
+    /// By place, the bytes the core waits for, before the current access.
     pub(super) before: Vec<f64>,
-    /// The accesses that have missed.
+    /// The accesses with misses.
     pub(super) streams: usize,
-    /// The stretches that have missed.
+    /// The stretches with misses.
     pub(super) stretches: usize,
-    /// How long the system takes for pages that were written to for the first time.
+    /// The system's time for pages written to for the first time.
     pub(super) faults_ns: f64,
-    /// Bytes that a home cache fetched from memory.
+    /// Bytes fetched from memory by a home cache.
     pub(super) from_memory: f64,
-    /// Bytes that were sent to home caches without waiting.
+    /// Bytes sent to home caches without waiting.
     pub(super) posted: f64,
-    /// By resource, what uses it.
+    /// By resource, its load.
     pub(super) uses: Vec<Load>,
 }
 
-/// What a piece of work sends over a resource.
+/// A piece of work's load on a resource.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Load {
     /// The bytes, or as many bytes read as would take as long.
     pub(super) bytes: f64,
-    /// The bytes for which the core waits, divided by those that it has under way.
+    /// The bytes the core waits for, divided by its bytes under way.
     pub(super) waits: f64,
-    /// The same for bytes that it sends off without waiting.
+    /// The same for bytes sent off without waiting.
     pub(super) posts: f64,
     /// The bytes of accesses that come from one place after the other.
     pub(super) turns: f64,
 }
 
 impl Tally {
-    /// By place, the bytes for which the core waits; writes cost so many times as much as reads.
+    /// By place, the bytes the core waits for; a written byte costs `write_cost` times a read one.
     pub(super) fn waits(&self, write_cost: f64) -> impl Iterator<Item = f64> {
         self.reads.iter().zip(&self.streamed).map(move |(read, streamed)| read + write_cost * streamed)
     }
@@ -64,7 +64,7 @@ impl Tally {
         self.before = before;
     }
 
-    /// An access that has missed ends. If it has bytes in several places, they came from one after the other.
+    /// An access with misses ends. If it has bytes in several places, they came from one after the other.
     pub(super) fn add_stream(&mut self, write_cost: f64) {
         let mut turns = std::mem::take(&mut self.turns);
         let came = || self.waits(write_cost).zip(&self.before).map(|(now, before)| now - before);
@@ -76,7 +76,8 @@ impl Tally {
         (self.waited, self.squares, self.turns) = (self.waited + all, self.squares + all * all, turns);
     }
 
-    /// How many streams of equal bytes would share what the core waits for as these do: a small one beside a large one is nearly none.
+    /// Number of equal streams that would share the core's awaited bytes as these do: a small one beside a large one is
+    /// nearly none.
     pub(super) fn equal_streams(&self) -> f64 {
         if self.squares > 0.0 { self.waited * self.waited / self.squares } else { 1.0 }
     }

@@ -1,7 +1,7 @@
 //! A pipeline of boxes on few threads.
 //!
-//! The network is the one that `vicus bench flow` runs. It is rehearsed, and re-enacted: which boxes are immediate or deferred
-//! and which envelopes they find is up to the flow protocol.
+//! The network is that of `vicus bench flow`. It is rehearsed, and re-enacted: the flow protocol decides on immediate
+//! and deferred boxes and on the envelopes they find.
 
 use super::{Claim, Figure, Input, Setup};
 use crate::{Reenactment, Rehearsal, ReplayOptions};
@@ -14,7 +14,7 @@ const ONE_THREAD_MS: f64 = 13_416.0;
 /// The threads of Table 3, with the paper's speed-up.
 const THREADS: [(usize, f64); 6] = [(1, 1.0), (2, 1.99), (4, 3.62), (8, 3.99), (16, 1.43), (32, 0.78)];
 
-/// The whole time of one thread is that of the boxes that compute, and the same for each envelope.
+/// The whole time of one thread is spent in the computing boxes, and the same for each envelope.
 fn rehearse() -> Rehearsal {
     let pipeline = Pipeline::default();
     let compute_ns = ONE_THREAD_MS * 1e6 / (pipeline.boxes * pipeline.envelopes) as f64;
@@ -31,7 +31,7 @@ static PIPELINE: LazyLock<Reenactment> = LazyLock::new(|| {
     Reenactment::of(&rehearse().trace, &ReplayOptions::default()).expect("a rehearsal can be re-enacted")
 });
 
-/// The report's scheduler, and the one with which the pipeline runs by default.
+/// The report's scheduler, and the pipeline's default one.
 const STRATEGIES: [&str; 2] = ["bobox:stolen=immediate", "las"];
 
 fn label(threads: usize) -> String {

@@ -7,7 +7,7 @@ use vicus_memory::distribution::Distribution;
 
 const MACHINE: (&str, usize) = ("opteron-6172", 48);
 
-/// The kernels, each with the share of its tasks that is enough when parameters vary.
+/// The kernels, each with a sufficient share of its tasks for varying parameters.
 const KERNELS: [(&str, f64); 5] =
     [("map", 1.0), ("jacobi2d", 0.25), ("matmul", 1.0), ("sparselu", 1.0), ("reduction", 1.0)];
 
@@ -21,7 +21,7 @@ const NOTES: [&str; 3] = [
 
 const NUMACTL: &str = "steal, numactl";
 
-/// What is missing where footprint scheduling after the text loses.
+/// The model's gap if footprint scheduling after the text loses.
 const UNDEALT: &str = "the text does not tell that tasks which are not worth dealing lie apart, as in the authors' runtime, nor its kernels' passes and phases: with \
                        these the claim holds (muddukrishna-fig7-published)";
 
@@ -33,7 +33,7 @@ const APART: &str = "map's tasks are not dealt, and in the authors' runtime unde
 const FACTOR: &str = "interleaved pages are on average 1.19 times as far as near ones (§2) and use all controllers \
                       alike; that much a kernel gains at most, unless it waits for more than the text tells";
 
-/// What is missing where the published map does not depend on places.
+/// The model's gap if the published map does not depend on places.
 const ROOTS: &str = "the map that the authors published takes roots, which last longer than its bytes, wherever \
                      these lie (muddukrishna-fig7 has the text's)";
 
@@ -44,11 +44,11 @@ const ROUND: &str = "both have pages go round all nodes, and stealing does not l
 const COMPUTES: &str =
     "in the model, its tasks compute so long for their bytes that the time does not depend on where these lie";
 
-/// What is missing where matmul does not depend on places.
+/// The model's gap if matmul does not depend on places.
 const GEMM: &str = "what GEMM waits for: two blocks of 64 KB take 21 µs from memory beside 312 µs of computing; even if it waited for each of their 2,048 lines \
                     alone, as for TLB misses and packing, the distances of numactl's pages (95 ns on average) and of coarse ones (84 ns) would make 5 %";
 
-/// The run with the distribution that Table 4 advises.
+/// The run with the distribution advised by Table 4.
 fn advised(name: &'static str) -> String {
     let mut kernel = After::Text.kernel(name, Size::Numa);
     format!("footprint, {}", kernel.distribution().expect("each of them has arrays"))

@@ -1,4 +1,4 @@
-//! Distribution and scheduling on a chip whose lines have home caches.
+//! Distribution and scheduling on a chip with home caches for lines.
 
 use super::published::{After, PAUSES};
 use super::{Claim, Figure, MORE, NOT_MORE, Results, Setup, largest, smallest};
@@ -21,15 +21,15 @@ const BASELINE: &str = "steal, fine";
 
 const KERNELS: [&str; 4] = ["map", "reduction", "vecmul", "sparselu"];
 
-/// What is missing where the phases of SparseLU begin late.
+/// The model's gap if the phases of SparseLU begin late.
 const PHASES: &str = "before each phase of SparseLU workers have found nothing, pause for up to 128 µs and are not woken; if they are, vicinity takes 1.02 times as long \
                       as steal";
 
-/// What is missing where stealing does not depend on the distribution.
+/// The model's gap if stealing does not depend on the distribution.
 const ANYWHERE: &str = "a thief's task is as far on average from one home cache as from all of them, and the text \
                         does not say what else differs";
 
-/// The distribution that Table 4 advises.
+/// The distribution advised by Table 4.
 fn advised(after: After, name: &'static str) -> Distribution {
     let mut kernel = after.kernel(name, Size::Manycore);
     kernel.distribution().expect("each of them has arrays").clone()
@@ -49,7 +49,7 @@ pub(super) fn label(vicinity: usize, distribution: &Distribution) -> String {
     format!("vicinity of {vicinity}, {distribution}")
 }
 
-/// The shortest time of that kernel under vicinity scheduling with that distribution.
+/// The shortest time of this kernel under vicinity scheduling with this distribution.
 fn best(results: &Results, kernel: &str, distribution: &Distribution) -> f64 {
     smallest(VICINITIES.map(|vicinity| results.ratio(kernel, &label(vicinity, distribution), BASELINE)))
 }
@@ -131,7 +131,7 @@ fn of(after: After) -> Figure {
             },
         ));
     }
-    // Its own one, and the one that it is advised so.
+    // Its own one, and the advised one.
     let of_vecmul = claims.iter_mut().filter(|claim| claim.text.starts_with("vecmul"));
     of_vecmul.for_each(|claim| claim.missing = after.choose(None, Some(PAUSES)));
     let of_sparselu = claims.iter_mut().filter(|claim| claim.text.starts_with("sparselu"));

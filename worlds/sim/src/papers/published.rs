@@ -1,30 +1,32 @@
-//! Figures of Muddukrishna et al. as the paper's text has them, and as the programs and the runtime that its authors published (MIR).
+//! Figures of Muddukrishna et al. in two versions: after the paper's text, and after the programs and the runtime
+//! published by its authors (MIR).
 
 use vicus_kernels::{AnyKernel, Size, by_name};
 
-/// Whose kernels and strategies a figure has.
+/// The origin of a figure's kernels and strategies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum After {
     /// Those of the paper's text, as far as it says.
     Text,
-    /// Those of the authors' repository where the two differ.
+    /// Those of the authors' repository if the two differ.
     Program,
 }
 
-/// What is missing where vicinities make no difference to the authors' workers.
+/// The model's gap if vicinities make no difference to the authors' workers.
 pub(super) const PAUSES: &str = "the run takes half a millisecond, in which a worker that has found nothing pauses for up to 128 µs and is not woken, so hardly any task is \
                                  stolen";
 
 impl After {
-    /// A kernel that both have. Its root of a float is emulated on a machine without floats, and map there is after the text.
+    /// A kernel of both versions. Its root of a float is emulated on a machine without floats, and map there is after
+    /// the text.
     pub(super) fn kernel(self, name: &'static str, size: Size) -> AnyKernel {
         let kernel = by_name(name, size).expect("the kernel has such an input");
         let has_floats = name != "map" || size != Size::Manycore;
         if self == After::Program && has_floats { kernel.published() } else { kernel }
     }
 
-    /// A strategy. In the authors' runtime, undealt tasks lie apart under footprint scheduling, nodes that cost the same have their turns, and workers
-    /// pause for 1 to 128 µs and are never woken.
+    /// A strategy. In the authors' runtime, undealt tasks lie apart under footprint scheduling, nodes of equal cost
+    /// have their turns, and workers pause for 1 to 128 µs and are never woken.
     pub(super) fn strategy(self, name: &str) -> String {
         const NEVER_WOKEN: &str = "wake=off,backoff_max_ns=128000";
         let beside = "undealt=beside";

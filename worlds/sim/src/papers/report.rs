@@ -9,13 +9,13 @@ use serde::Serialize;
 pub struct Report {
     /// The figure's name.
     pub id: String,
-    /// What it shows.
+    /// Its subject.
     pub title: String,
-    /// Where it is from.
+    /// Its source.
     pub source: String,
     /// How it differs from the paper's.
     pub notes: Vec<String>,
-    /// The label of the run that is the unit: the times of the others in its group are divided by its time.
+    /// The label of the unit run: the times of the others in its group are divided by its time.
     pub baseline: String,
     /// The free parameters.
     pub parameters: String,
@@ -32,7 +32,7 @@ pub struct Report {
 /// A bar.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// The runs that it is compared with.
+    /// The runs to compare it with.
     pub group: String,
     /// Names the run within its group.
     pub label: String,
@@ -40,11 +40,11 @@ pub struct Row {
     pub ms: f64,
     /// The same, divided by the baseline's.
     pub normalised: f64,
-    /// The share of bytes that came from another node, or another's home cache.
+    /// The share of bytes from another node, or another's home cache.
     pub far_share: f64,
     /// Of a replay, how many nodes its branches stay on: see [`Sample::kept_nodes`](super::Sample::kept_nodes).
     pub kept_nodes: Option<f64>,
-    /// The times, divided by the baseline's, that 5, 25, 75 and 95 % of the seeds stay below.
+    /// The times, divided by the baseline's, above 5, 25, 75 and 95 % of the seeds' times.
     pub spread: [f64; 4],
 }
 
@@ -53,7 +53,7 @@ pub struct Row {
 pub struct Verdict {
     /// The claim.
     pub claim: String,
-    /// The ratio that is measured, in words.
+    /// The measured ratio, in words.
     pub ratio: String,
     /// Its value.
     pub value: f64,
@@ -61,31 +61,32 @@ pub struct Verdict {
     pub at_least: f64,
     /// The greatest value in the paper's range; `None` if there is no limit.
     pub at_most: Option<f64>,
-    /// If the value is the ratio of what is predicted to a published figure: both.
+    /// If the value is a prediction over a published figure: both.
     pub published: Option<Published>,
     /// Whether the value is in the range.
     pub holds: bool,
-    /// If it does not hold: what the model lacks, or what in the paper contradicts it. `None` if it holds, or nobody has found out.
+    /// If it does not hold: the model's gap, or the contradiction within the paper. `None` if it holds, or the reason
+    /// is unknown.
     pub missing: Option<String>,
-    /// If it follows from what the model is given: from what. Such a claim tests nothing, and is not counted among
-    /// those that hold.
+    /// If it follows from the model's input: this input. Such a claim tests nothing, and does not count among the
+    /// claims that hold.
     pub by_construction: Option<String>,
-    /// Whether that is still so when the parameters vary.
+    /// Whether this still holds when the parameters vary.
     pub robust: Robust,
-    /// The number of seeds with which it was tested, and of those with which it held; `None` if it need not hold for all,
-    /// or does not hold as shown for a reason that is known.
+    /// The number of tested seeds, and of those with which it held; `None` if it need not hold for all, or fails for a
+    /// known reason.
     pub seeds: Option<(usize, usize)>,
-    /// If it holds as shown, and not for each of these seeds: the value that is farthest from the range. With other seeds, inputs may be smaller, and each run is
-    /// a single one.
+    /// If it holds as shown, and not for each of these seeds: the value farthest from the range. With other seeds,
+    /// inputs may be smaller, and each run is a single one.
     pub farthest: Option<f64>,
 }
 
-/// A figure that others measured and published, and what is predicted for it.
+/// A published figure, and its prediction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Published {
-    /// What is predicted.
+    /// The prediction.
     pub predicted: f64,
-    /// What was published.
+    /// The published value.
     pub published: f64,
     /// Their unit.
     pub unit: String,
@@ -95,7 +96,7 @@ pub struct Published {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Robust {
-    /// It was not tried, or it does not hold and what is missing is known.
+    /// It was not tried, or it fails for a known reason.
     Untried,
     /// It holds in all variants, or in none if it doesn't hold.
     Robust,
@@ -150,7 +151,7 @@ impl Verdict {
     }
 }
 
-/// The report of a figure whose first case is the figure itself.
+/// The report of a figure; its first case is the figure itself.
 pub(super) fn report(figure: &Figure, effort: &Effort, results: &[(Case, Results)]) -> Report {
     let (case, first) = &results[0];
     let row = |setup: &super::Setup| {

@@ -1,5 +1,5 @@
-//! Arrays whose segments lie on several nodes: how long threads take that each read their own segments, by pattern, by segment size, and by how elements
-//! lie.
+//! Arrays with segments on several nodes: the time of threads reading their own segments, by pattern, by segment size,
+//! and by the layout of elements.
 
 use super::wheeler::SOURCE;
 use super::{ABOUT, Claim, Figure, Input, MORE, Results, Setup, geometric_mean, largest, smallest};
@@ -11,20 +11,20 @@ use vicus_memory::{ArrayOptions, Pattern};
 use vicus_schedule::{Access, Kind, Mode, Setting};
 use vicus_topology::LocationId;
 
-/// A loop over all elements of an array, in which each thread reads the segments that are its own.
+/// A loop over all elements of an array; each thread reads its own segments.
 #[derive(Clone, Debug)]
 pub struct ArrayLoop {
     /// Names the machine.
     machine: &'static str,
-    /// Which thread has which segment. All patterns but the static hash keep a segment's place in the segment.
+    /// The assignment of segments to threads. All patterns but the static hash keep a segment's place in the segment.
     pattern: Pattern,
     /// How large a segment is.
     pages: usize,
-    /// What it has.
+    /// Its elements.
     elements: Elements,
 }
 
-/// What an array has.
+/// The elements of an array.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Elements {
     /// All bytes, from the first element's to the last one's.
@@ -36,11 +36,11 @@ struct Elements {
 /// §5.2, Fig. 5: arrays of 100 million elements. The text does not say how large these are; here they are words, and the cores only read them.
 const WORDS: Elements = Elements { bytes: 800_000_000, nanos: 0.0 };
 
-/// In so many pieces each thread walks over the array, so that threads that are at the same place share what they have fetched.
+/// Number of pieces in each thread's walk over the array, so that threads at the same place share fetched lines.
 const PIECES: usize = 64;
 
 impl ArrayLoop {
-    /// The thread that has each segment.
+    /// The thread of each segment.
     fn owners(&self, segments: usize, threads: usize) -> Vec<usize> {
         let mut chance = Chance::new(1);
         let owner = |segment| match self.pattern {
@@ -69,7 +69,7 @@ impl ArrayLoop {
             });
             base
         };
-        // A thread's segments lie one behind the other, and so do the lines in which those of a node say whose they are.
+        // A thread's segments lie one behind the other, and so do a node's lines with the owners of its segments.
         let count = |of: &dyn Fn(usize) -> bool| owners.iter().filter(|&&owner| of(owner)).count();
         let own: Vec<usize> =
             (0..threads).map(|thread| array(segment * count(&|owner| owner == thread), node(thread))).collect();
@@ -135,15 +135,15 @@ fn of_best(results: &Results, machine: &str, pattern: &str, pages: usize) -> f64
     largest(PAGES.map(|other| results.ratio(machine, &label(pattern, pages), &label(pattern, other))))
 }
 
-/// Why patterns that keep places in segments are too fast.
+/// The reason for the speed of patterns that keep places in segments.
 const PREFETCHED: &str =
     "incorrect prefetching (§5.2): what the caches fetch in vain behind each line that says whose a segment is";
 
-/// How segments are found, and what is not in the model of that.
+/// The search for segments, and its part outside of the model.
 const ASKED: &str = "With all patterns but the static hash, each thread reads a line of every segment to learn whose it is (§5.2). What the caches fetch in vain \
                      behind such a line is not in the model.";
 
-/// What counts as no cost that is left.
+/// The range for no remaining cost.
 const MASKED: RangeInclusive<f64> = 1.0..=1.1;
 
 fn setup(machine: (&'static str, usize), array: ArrayLoop, label: String) -> Setup {
@@ -247,17 +247,19 @@ pub(super) fn fig4_patterns() -> Figure {
     }
 }
 
-/// How long a core takes for each byte of elements that it reads word by word: if they lie at multiples of a word, and if they lie one behind the other.
+/// A core's time for each byte of elements read word by word: at multiples of a word, and one behind the other.
 const READING: [(&str, f64, f64); 3] = [
-    // Two loads in a cycle (Intel, Itanium 2 reference manual for software development); packed ones, which the processor does not take, byte by byte.
+    // Two loads in a cycle (Intel, Itanium 2 reference manual for software development); packed ones byte by byte,
+    // since the processor refuses unaligned words.
     ("altix-3700", 0.5 / 8.0 / 1.5, 0.5 / 1.5),
     // An instruction in a cycle, and for each byte of packed ones a load, a shift and an or.
     ("niagara-2", 1.0 / 8.0 / 1.2, 3.0 / 1.2),
-    // A load in a cycle, of any address; 7 of 64 cross a line, which costs 12 cycles (estimate, after A. Fog, The microarchitecture of Intel, AMD and VIA CPUs).
+    // A load in a cycle, of any address; 7 of 64 cross a line, which costs 12 cycles (estimate, after A. Fog, The
+    // microarchitecture of Intel, AMD and VIA CPUs).
     ("xeon-5150", 1.0 / 8.0 / 2.66, (1.0 + 12.0 * 7.0 / 64.0) / 8.0 / 2.66),
 ];
 
-/// The sizes of elements, in bytes, none of which is a multiple of a word: those that Qthreads rounds up, and others.
+/// The sizes of elements, in bytes, none a multiple of a word: those rounded up by Qthreads, and others.
 const SMALL: [usize; 8] = [4, 12, 20, 28, 36, 44, 52, 60];
 const LARGE: [usize; 4] = [100, 252, 508, 1020];
 
@@ -278,7 +280,7 @@ pub(super) fn fig6() -> Figure {
         let &(_, aligned, packed) = READING.iter().find(|(name, ..)| *name == machine.0).expect("it is one of them");
         for size in SMALL.into_iter().chain(LARGE) {
             for (how, stride, nanos) in [("aligned", size.next_multiple_of(8), aligned), ("packed", size, packed)] {
-                // Bytes between elements are not read, but come with those that are.
+                // Bytes between elements are not read, but come with the read ones.
                 let nanos = nanos * size as f64 / stride as f64;
                 let elements = Elements { bytes: elements * stride, nanos };
                 let array = ArrayLoop { machine: machine.0, pattern: Pattern::StaticHash, pages: 1, elements };
@@ -442,7 +444,8 @@ mod tests {
             (aligned.1, packed.1),
             (16_000_000_usize.next_multiple_of(4096), 12_000_000_usize.next_multiple_of(4096))
         );
-        // A million elements of one and a half words, with a cycle for each word, and 21/16 more for what crosses lines.
+        // A million elements of one and a half words, with a cycle for each word, and 21/16 more for loads across
+        // lines.
         let per_word = 1e6 * 1.5 / 2.66;
         assert!((aligned.0 / per_word - 1.0).abs() < 1e-3, "{aligned:?}");
         assert!((packed.0 / per_word / (1.0 + 21.0 / 16.0) - 1.0).abs() < 1e-3, "{packed:?}");

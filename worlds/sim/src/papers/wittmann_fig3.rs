@@ -15,25 +15,25 @@ pub(super) const WAYS: [(&str, Schedule, BlockOrder); 4] = [
     ("s-1 kji", Schedule::Chunks(1), BlockOrder::Kji),
 ];
 
-/// Intel's runtime, of which the paper says that it keeps 256 tasks: it has a deque for each thread, and a thread whose
-/// deque is full runs what it submits.
+/// Intel's runtime keeps 256 tasks, as the paper says: it has a deque for each thread, and a thread with a full deque
+/// runs its submitted task itself.
 const INTEL: &str = "steal:capacity=256";
 
-/// Which blocks a thread submits, if all do. §2.1 does not say it.
+/// The blocks submitted by each thread, if all submit. §2.1 does not say it.
 const SUBMITTED: [(&str, Schedule); 2] = [("parts", Schedule::Static), ("in turn", Schedule::Chunks(1))];
 
-/// What is missing where the way of submission matters.
+/// The model's gap if the way of submission matters.
 const ALL_SUBMIT: &str = "threads that submit the parts that they have touched run these by themselves, so that \
                           pages are as near as in a loop, and with one submitter tasks of one node come one after \
                           the other; one pool of 256 tasks in place of a deque of 256 for each thread makes the same \
                           of it (0.24 to 0.77), so the paper's runtime hands tasks out in another way, of \
                           which the text says nothing";
 
-/// What is missing where tasks are faster than round robin.
+/// The model's gap if tasks are faster than round robin.
 const FULL_LINKS: &str = "probes and half of the bytes fill the links between the two sockets; a task whose block is near waits for probes alone, while with round robin \
                           each core waits for far pages half of the time, and the paper does not say how much of a link each of them takes";
 
-/// What is missing where TBB's loop is slower than round robin.
+/// The model's gap if TBB's loop is slower than round robin.
 const PARTS: &str = "a part that was touched in one piece lies on one node, and when it is updated others steal from it: several threads ask one controller \
                      while others idle (they are used by 72 % in place of 92 on nehalem-ep, 90 in place of 100 on nehalem-ex)";
 
@@ -44,11 +44,11 @@ const PARALLEL: &str = "loop, first touch";
 const REMEMBERED: &str = "loop, remembered";
 const UNLIMITED: &str = "queues s ijk, unlimited";
 
-/// Locality queues beneath TBB's loop with its affinity partitioner: its threads put the blocks that they were given
-/// into the queues.
+/// Locality queues beneath TBB's loop with its affinity partitioner: its threads put their assigned blocks into the
+/// queues.
 const TBB_QUEUES: &str = "queues, tbb";
 
-/// TBB's loop, whose threads steal parts of a range.
+/// TBB's loop; its threads steal parts of a range.
 const TBB: &str = "tbb";
 
 pub(super) fn setup(
@@ -104,7 +104,8 @@ fn claims(machine: &'static str) -> Vec<Claim> {
     let to_round_robin =
         move |results: &Results| WAYS.map(|(way, ..)| results.ratio(machine, &format!("tasks {way}"), ROUND_ROBIN));
     let near_first_touch = |text: &str, queues| claim(text, "ratio of times", 0.0..=1.1, ratio(queues, PARALLEL));
-    // The paper names each of the two ways alone. With both, the blocks decide which queues are fed: 60 to a layer, dealt in turn to the threads.
+    // The paper names each of the two ways alone. With both, the blocks decide which queues are fed: 60 to a layer,
+    // dealt in turn to the threads.
     let both = match machine {
         "istanbul" => {
             "locality queues are within 10 % of first touch with kji and static,1, though block 60i + j mod 24 = 12i + j feeds two of four queues"
@@ -180,7 +181,7 @@ fn claims(machine: &'static str) -> Vec<Claim> {
             0.9..=1.1,
             ratio(REMEMBERED, TBB_QUEUES),
         ),
-        // "Close to round robin", but for istanbul, where it is surprisingly slow.
+        // "Close to round robin", except istanbul, with its surprisingly slow loop.
         match machine {
             "istanbul" => {
                 claim("TBB's loop is worse than locality queues", "ratio of times", MORE, ratio(TBB, "queues s kji"))

@@ -1,28 +1,28 @@
-//! A box's recorded acts, as a function of what it had taken.
+//! A box's recorded acts, as a function of its position in its inputs.
 //!
-//! A box's position counts what it has taken from all its inputs: each row is 1, and each envelope is 1, also a pill. A
-//! recorded act ends at a position, until which it had sent its envelopes and worked for some time. A re-enacted box takes what
-//! is there, which may be less or more than in the recorded act. Its work is charged in proportion to the way between two
-//! positions; when the act's position is reached, its envelopes are sent, and the box's state is read and written. So a box
-//! that sends at its input's end sends there again, and the sums of work and envelopes are the recorded ones, however the
-//! invocations are divided.
+//! A box's position counts its takes from all its inputs: each row is 1, and each envelope is 1, also a pill. A
+//! recorded act ends at a position; up to there it had sent its envelopes and worked for some time. A re-enacted box
+//! takes everything there, perhaps less or more than in the recorded act. Its work is charged in proportion to the way
+//! between two positions; when the act's position is reached, its envelopes are sent, and the box's state is read and
+//! written. So a box that sends at its input's end sends there again, and the sums of work and envelopes are the
+//! recorded ones, however the invocations are divided.
 //!
-//! An act that took nothing is one that the box had asked for. It becomes an invocation of its own again.
+//! An act without takes was requested by the box. It becomes an invocation of its own again.
 
 use crate::layout::StatePart;
 use crate::recorded::Made;
 
-/// What a box did in one request.
+/// A box's acts in one request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Script {
     pub(crate) acts: Vec<Act>,
     /// The cost of invocations without user code, if the box had no others.
     pub(crate) idle: Cost,
-    /// By input, what it took there.
+    /// By input, its takes there.
     pub(crate) inputs: Vec<Via>,
-    /// The order in which it took from its inputs, if it chooses; other boxes take what is there.
+    /// The order of its takes from its inputs, if it chooses; other boxes take everything there.
     pub(crate) order: Option<Vec<u16>>,
-    /// By output, the envelopes that it sent, as indices.
+    /// By output, its sent envelopes, as indices.
     pub(crate) outputs: Vec<Vec<usize>>,
     pub(crate) leaf: usize,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Act {
     pub(crate) store: (u64, u64),
     /// Its accesses to its box's state.
     pub(crate) state: Vec<StatePart>,
-    /// The bytes that its box then keeps, in memory of its own and in envelopes.
+    /// The bytes its box keeps afterwards, in memory of its own and in envelopes.
     pub(crate) keeps: u64,
     pub(crate) makes: Vec<Made>,
 }
@@ -47,7 +47,7 @@ pub(crate) struct Act {
 pub(crate) struct Cost {
     /// The recorded time.
     pub(crate) recorded: f64,
-    /// The part of it that was for memory on the recording machine.
+    /// The part of it for memory on the recording machine.
     pub(crate) memory: f64,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct Via {
     pub(crate) from: (usize, usize),
     /// How many envelopes the box took; further ones are dropped.
     pub(crate) takes: usize,
-    /// Which of these it kept, by their numbers among them, in order.
+    /// Its kept ones, by their numbers among these, in order.
     pub(crate) kept: Vec<usize>,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct Progress {
     /// The position up to which the act's work is charged.
     paid: u64,
     idle_paid: bool,
-    /// Its place in the order in which it takes.
+    /// Its place in the order of its takes.
     pub(crate) turns: usize,
     /// By input, how many envelopes it has taken.
     pub(crate) taken: Vec<usize>,
@@ -90,7 +90,7 @@ pub(crate) struct Progress {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Done {
     pub(crate) cost: Cost,
-    /// The envelopes that it took and didn't keep, and the units of all that it took.
+    /// The envelopes taken and not kept, and the units of all taken ones.
     pub(crate) takes: Vec<usize>,
     pub(crate) units: u64,
     pub(crate) makes: Vec<Made>,
@@ -98,7 +98,7 @@ pub(crate) struct Done {
     pub(crate) store: Vec<(u64, u64)>,
     /// Its accesses to its state.
     pub(crate) state: Vec<StatePart>,
-    /// The bytes that it keeps, if it reports them.
+    /// The bytes it keeps, if it reports them.
     pub(crate) keeps: Option<u64>,
     /// Whether it has more to do without taking anything.
     pub(crate) again: bool,
@@ -118,14 +118,14 @@ impl Script {
 }
 
 impl Act {
-    /// The bytes of the store that a share of it reads.
+    /// The bytes of the store read by a share of it.
     fn read_by(&self, share: f64) -> u64 {
         (self.store.1 as f64 * share).round() as u64
     }
 }
 
 impl Progress {
-    /// Moves the box by the units that `done` says it has taken, and adds the effects to `done`.
+    /// Moves the box by the units taken according to `done`, and adds the effects to `done`.
     pub(crate) fn go_on(&mut self, script: &Script, done: &mut Done) {
         self.at += done.units;
         let mut moved = done.units > 0;
@@ -155,7 +155,7 @@ impl Progress {
         done.again = script.is_free(self.act);
     }
 
-    /// The share of the current act that is charged.
+    /// The charged share of the current act.
     fn paid_share(&self, script: &Script) -> f64 {
         let from = self.act.checked_sub(1).map_or(0, |before| script.acts[before].at);
         let way = script.acts.get(self.act).map_or(0, |act| act.at - from);
@@ -199,14 +199,15 @@ mod tests {
         }
     }
 
-    /// Takes so many units. Returns their cost, the envelopes that they send, and whether the box goes on by itself.
+    /// Takes this number of units. Returns their cost, the number of envelopes sent, and whether the box goes on by
+    /// itself.
     fn take(progress: &mut Progress, script: &Script, units: u64) -> (f64, usize, bool) {
         let mut done = Done { units, ..Done::default() };
         progress.go_on(script, &mut done);
         (done.cost.recorded, done.makes.len(), done.again)
     }
 
-    /// A sort: 100 rows in two acts; then the pill, after which it sends twice, the second time in an act of its own.
+    /// A sort: 100 rows in two acts; then the pill, and after it two sends, the second one in an act of its own.
     fn sort() -> Script {
         let acts = vec![
             act(40, 400.0, (0, 0), 0),
