@@ -1,6 +1,6 @@
 //! The events of each seat, for a trace.
 //!
-//! One clock for all seats: the simulator carries out one event after the other, and in that order causes come before effects.
+//! One clock for all seats: the simulator carries out one event after the other, so causes come before effects.
 
 use crate::fluid::Time;
 use crate::{Machine, Program};
@@ -72,7 +72,7 @@ pub(crate) fn enqueued(program: &Program, task: u32, kind: Kind, by: Option<u32>
     What::Enqueued { who: who(program, task), kind, by: by.unwrap_or(BoxId::NONE) }
 }
 
-/// Why a task goes where it was dealt, if the plan deals it.
+/// The reason for a dealt task's queue, if the plan deals it.
 pub(crate) fn dealt(program: &Program, task: u32, dealt: &Dealt) -> Option<What> {
     let why = match dealt.why {
         Why::Unasked => return None,

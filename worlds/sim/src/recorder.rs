@@ -1,7 +1,7 @@
-//! A world that computes nothing and records what a kernel would do.
+//! A world without computation that records a kernel's steps.
 //!
-//! Arrays are numbers without memory behind them, and no work is done. The rest of a kernel, its loops and submissions, runs on
-//! the calling thread, in the order in which one thread would run its tasks.
+//! Arrays are numbers without memory behind them, and no work is done. The rest of a kernel, its loops and submissions,
+//! runs on the calling thread, in the order of a single thread.
 
 use crate::{ArraySpec, Cost, Program, Step, TaskSpec, Work};
 use std::ops::Range;
@@ -26,7 +26,7 @@ pub struct Recorder {
 
 struct State {
     program: Program,
-    /// The tasks that run inside each other, the current one last.
+    /// The tasks running inside each other, the current one last.
     current: Vec<usize>,
     /// The address of the next array.
     free: usize,
@@ -43,7 +43,7 @@ impl Recorder {
         })
     }
 
-    /// The program of a function that uses the world.
+    /// The program of a function on this world.
     pub fn record_with(name: &str, threads: usize, body: impl FnOnce(&Recorder)) -> Program {
         assert!(threads > 0, "a program runs on at least one thread");
         let root = TaskSpec { pinned: Some(0), ..TaskSpec::default() };
@@ -175,7 +175,7 @@ mod tests {
     fn a_join_spawns_its_second_branch_and_runs_the_first() {
         let program = Recorder::record_with("fib", 2, |world| assert_eq!(fib(world, 3), 2));
         let spawns = |from| [Step::Open, Step::Spawn(from..from + 1)];
-        // fib(3): fib(1) is task 1; inline fib(2), whose fib(0) is task 2.
+        // fib(3): fib(1) is task 1; fib(2) is inline, and its fib(0) is task 2.
         let [a, b] = [spawns(1), spawns(2)];
         let ends = [Step::TakeBack(2), Step::Wait, Step::TakeBack(1), Step::Wait];
         let expected: Vec<Step> = a.into_iter().chain(b).chain(ends).collect();

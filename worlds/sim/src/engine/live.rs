@@ -1,4 +1,4 @@
-//! Tasks that are invocations of live boxes: their work is known when they begin, the tasks that they queue when they end.
+//! Tasks for invocations of live boxes: their work is known when they begin, their queued tasks when they end.
 
 use super::{Engine, TaskState};
 use crate::reenact::{Acting, Flow, Next, Stage};
@@ -23,7 +23,7 @@ pub(super) struct Live<'a> {
 
 /// The state of a task.
 enum LiveTask {
-    /// The first task, which submits the requests.
+    /// The first task, submitting the requests.
     First,
     Queued(usize, Activation),
     Begun(usize, Acting),
@@ -31,7 +31,7 @@ enum LiveTask {
 }
 
 impl<'a> Live<'a> {
-    /// Starts the requests, and makes a program that begins with their first tasks.
+    /// Starts the requests, and makes a program beginning with their first tasks.
     pub(super) fn new(enacted: &'a Reenactment) -> (Program, Live<'a>) {
         let requests = 1 + enacted.flows.iter().map(|flow| u64::from(flow.request)).max().unwrap_or(0);
         let mut live =
@@ -63,8 +63,8 @@ impl<'a> Live<'a> {
         RequestId(u64::from(flow.request) + self.requests * copy as u64)
     }
 
-    /// A task for a box that is to be queued. If the box was handed a part of the store, the task belongs where that lies, and
-    /// otherwise where the envelopes at its inputs lie.
+    /// A task for a box about to be queued. If the box was handed a part of the store, the task belongs near this part,
+    /// and otherwise near the envelopes at its inputs.
     fn queue(&mut self, stage: usize, next: Next, is_handed: bool) -> TaskSpec {
         let (copy, _) = self.flow(stage);
         let Next { task, heads, reads } = next;
@@ -117,7 +117,8 @@ impl<'a> Live<'a> {
         work
     }
 
-    /// A task's work is done. Returns the tasks that it queues; `None` if it was done before. `alone`: the only request of boxes.
+    /// A task's work is done. Returns the tasks it queues; `None` if it was done before. `alone`: the only request of
+    /// boxes.
     fn end(&mut self, task: usize, node: NodeId, alone: Option<RequestId>) -> Option<Vec<TaskSpec>> {
         let state = std::mem::replace(&mut self.tasks[task], LiveTask::Over);
         let LiveTask::Begun(stage, acting) = state else { return None };
@@ -162,7 +163,7 @@ impl Engine<'_> {
         }
     }
 
-    /// A task has done its steps. A live box's task gets further steps for the boxes that it queues. Returns whether it did.
+    /// A task has done its steps. A live box's task gets further steps for its queued boxes. Returns whether it did.
     pub(super) fn end_act(&mut self, seat: usize, task: u32) -> bool {
         let (node, alone) = (self.node(seat), self.alone());
         let Some(next) = self.live.as_mut().and_then(|live| live.end(task as usize, node, alone)) else {

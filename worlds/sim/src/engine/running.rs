@@ -96,7 +96,7 @@ impl Engine<'_> {
         }
     }
 
-    /// A seat's task goes on, because the tasks that it waited for are over.
+    /// A seat's task goes on, because its awaited tasks are over.
     fn end_wait(&mut self, seat: usize) {
         self.pass_on(seat);
         if let Some(((next, _), queue)) = self.seats[seat].state.end_wait() {
@@ -104,7 +104,7 @@ impl Engine<'_> {
         }
     }
 
-    /// A `join` takes its second task back and runs it, or runs a task that it finds in its place. Returns whether there was
+    /// A `join` takes its second task back and runs it, or runs a task found in its place. Returns whether there was
     /// any.
     fn take_back(&mut self, seat: usize, second: u32) -> bool {
         let waiting = self.waiting(second);
@@ -163,7 +163,7 @@ impl Engine<'_> {
         let now_ns = self.now as f64 / 1000.0;
         let demand = self.memory.demand(&self.program, work, pu, f64::from(together) / speedup, now_ns);
         self.top(seat).phase = Phase::Busy;
-        // The median of many equal pieces is what the machine's file says.
+        // The median of many equal pieces is the machine file's time.
         let jitter = 1.0 + self.options.parameters.jitter * deviation(self.options.seed, (task, at));
         let time = self.stretched(seat, picoseconds(demand.alone_ns * jitter));
         if time >= FOREVER {
@@ -214,7 +214,7 @@ impl Engine<'_> {
         let bytes = work.near + work.far + work.cached;
         frame.bytes += bytes;
         (frame.near, frame.far, frame.worked) = (frame.near + work.near, frame.far + work.far, frame.worked + took);
-        // Each delay is one of all lines that were under way.
+        // Each delay is one of all lines under way.
         let delayed_ns = took.saturating_sub(work.alone) as f64 / 1000.0;
         frame.waited += bytes * work.latency_ns + delayed_ns * work.window;
         let task = frame.task;

@@ -1,8 +1,8 @@
-//! Random graphs of tasks whose data is laid over the nodes.
+//! Random graphs of tasks, with data laid over the nodes.
 //!
-//! A request has a row of blocks of memory. In each of several rounds, a task for each block reads two other blocks and writes its own; it
-//! waits for those that wrote what it reads, and for those that read what it writes. Tasks compute for times that differ by up to sixteen
-//! times.
+//! A request has a row of blocks of memory. In each of several rounds, a task for each block reads two other blocks and
+//! writes its own; it waits for the writers of its inputs, and for the readers of its output. Tasks' computing times
+//! differ by up to sixteen times.
 
 use crate::chance::Chance;
 use crate::{ArraySpec, Cost, Program, Step, TaskSpec, Work};
@@ -19,7 +19,7 @@ pub(super) struct Shape {
     pub(super) short: usize,
     /// Of a hundred reads, how many are of a block beside the task's own.
     pub(super) near: u64,
-    /// How many tasks each thread has on average, in all requests that are not short.
+    /// Average number of tasks for each thread, in all requests except short ones.
     pub(super) tasks_per_thread: usize,
 }
 
@@ -44,7 +44,7 @@ impl Shape {
     pub(super) fn program(&self, name: &str, threads: usize, share: f64) -> Program {
         let mut chance = Chance::new(self.near ^ (self.requests as u64) << 8);
         let tasks = (self.tasks_per_thread * threads) as f64 * share;
-        // Short requests are shorter than the others also where there are few tasks.
+        // Short requests are shorter than the others also with few tasks.
         let least = if self.short > 0 { 4 * SHORT_BLOCKS } else { 2 };
         let blocks = ((tasks / (ROUNDS * self.requests) as f64).round() as usize).max(least);
         let mut program = Program {

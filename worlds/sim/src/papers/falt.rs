@@ -1,5 +1,5 @@
-//! Queries over RDF on two servers: under the locality-aware scheduler and under one that is not, alone and sixteen at once; and with
-//! threads' heaps and with malloc, sixteen at once.
+//! Queries over RDF on two servers: under the locality-aware scheduler and under one without locality, alone and
+//! sixteen at once; and with threads' heaps and with malloc, sixteen at once.
 
 use super::{ABOUT, Claim, Figure, Input, MORE, NOT_MORE, Recording, Replayed, SAME, Setup, geometric_mean, largest};
 use crate::Allocator;
@@ -28,7 +28,7 @@ fn gain(results: &super::Results, query: &str) -> f64 {
     results.ratio(query, "nls", "las")
 }
 
-/// What all these figures have in common with the paper's, and what not.
+/// Common points and differences between all these figures and the paper's.
 const NOTES: [&str; 2] = [
     "Replays of queries that ran on one thread, planned for the machine's: the same invocations, each as long as in the quickest of \
      several runs, without its time for memory. The paper has an engine of its own \
@@ -85,7 +85,7 @@ const COMPUTES: &str = "invocations compute as fast as on the machine that recor
 const NEAR: &str = "far memory costs nls 4 % of its time at most: under nls as well, most tasks run where they were made, and read what was just written there; the \
                     paper says that its threads' relation to their memory is almost arbitrary";
 
-/// Says what is missing if one of these queries is slower.
+/// Names the model's gap if one of these queries is slower.
 fn explain(figure: &mut Figure, queries: &[&str], missing: &'static str) {
     for query in queries {
         let is_its = |claim: &&mut Claim| claim.text.starts_with(&format!("{query} is never slower"));
@@ -186,7 +186,7 @@ pub(super) fn fig8() -> Figure {
     figure
 }
 
-/// What the model has of malloc, and what not.
+/// The model of malloc, and its gaps.
 const MALLOC: &str = "Of malloc, the model has which chunk is used again, and the pages that go back to the system and are new when they are touched \
     again, at 1500 cycles each, an estimate. It has no locks of malloc, and none of the system's, for which many threads wait when they \
     touch new pages at once.";
@@ -280,7 +280,7 @@ pub(super) fn fig10() -> Figure {
     figure
 }
 
-/// What is in the model of Windows' heap.
+/// The model of Windows' heap.
 const WINDOWS: &str = "Of Windows' heap, the model has its one lock (which threads get in turn, at no cost for one that sleeps), and what goes back to the system: all but 64 KiB \
                        of what is free, whose pages are new when they are touched again. How long the lock is held is estimated: 400 cycles, and with a call of \
                        the system 1500 more, and 350 for each page that goes back.";

@@ -1,4 +1,4 @@
-//! How far seats steal on a chip whose lines have home caches.
+//! The distance of steals on a chip with home caches for lines.
 
 use super::muddukrishna_fig9::{VICINITIES, label, setup, strategy};
 use super::published::{After, PAUSES};

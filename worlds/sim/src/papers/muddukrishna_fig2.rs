@@ -12,14 +12,15 @@ const LINE: usize = 64;
 const NODES: usize = 8;
 const TILES: usize = 63;
 
-/// The first thread reads a word of 32 bits of each line of an array at that location. It computes nothing, so its time is that of the lines.
+/// The first thread reads a word of 32 bits of each line of an array at this location. It computes nothing, so its time
+/// is the lines' time.
 fn read(bytes: usize, location: usize) -> Program {
     Recorder::record_with("read", 1, |world| {
         let array = world.array::<f32>(bytes / size_of::<f32>(), &Distribution::On(LocationId::new(location)));
         world.push(Step::Start);
         world.each(1, Schedule::Static, |_| {
             let words = array.reads(0..1).rows(bytes / LINE, LINE);
-            // Again and again, so that making the task does not matter.
+            // Again and again, so that the cost of making the task does not matter.
             (0..100).for_each(|_| world.work(Leaf { name: "read", flops: 0 }, &[words], || ()));
         });
         world.push(Step::End);
@@ -31,7 +32,7 @@ fn read_node(node: usize) -> Program {
     read(4 << 20, node)
 }
 
-/// As much as home caches hold, so that no line comes from memory.
+/// A size within home caches, so that no line comes from memory.
 fn read_home(tile: usize) -> Program {
     read(32 << 10, tile)
 }

@@ -6,7 +6,7 @@ use vicus_memory::distribution::Distribution;
 
 const MACHINE: (&str, usize) = ("opteron-6172", 48);
 
-/// The kernels that the text names, and sort; each with the share of its tasks that is enough when parameters vary.
+/// The kernels named by the text, and sort; each with a sufficient share of its tasks for varying parameters.
 const KERNELS: [(&str, f64); 6] =
     [("alignment", 1.0), ("fft", 0.125), ("health", 1.0), ("sort", 0.1), ("sparselu", 1.0), ("strassen", 0.15)];
 
@@ -22,7 +22,7 @@ fn interleaved(results: &Results, kernel: &str) -> f64 {
     results.ratio(kernel, INTERLEAVED, FIRST_TOUCH)
 }
 
-/// A ratio that counts as less.
+/// The ratios counted as less.
 const LESS: std::ops::RangeInclusive<f64> = 0.0..=1.0 - SAME;
 
 pub(super) fn figure() -> Figure {

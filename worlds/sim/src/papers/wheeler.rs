@@ -1,4 +1,4 @@
-//! Queues and pools that are divided among threads, against those with one place for all.
+//! Queues and pools divided among threads, against those with one place for all.
 
 use super::memory::{READS, Traffic};
 use super::shared::{Pool, Queue, Roles, Shared, What};
@@ -25,8 +25,9 @@ fn label(name: &str, threads: usize) -> String {
     format!("{name}, {threads}")
 }
 
-/// The share of the operations that runs have in which parameters vary. Where many threads compete for one place, runs take long to simulate and soon
-/// go on as they do later. Others are so short that their threads' begins, up to [`Parameters::wake_ns`](crate::Parameters::wake_ns) apart, would count.
+/// The share of the operations of runs with varying parameters. If many threads compete for one place, runs take long
+/// to simulate and soon go on as they do later. Others are so short that their threads' begins, up to
+/// [`Parameters::wake_ns`](crate::Parameters::wake_ns) apart, would count.
 fn reduced(what: What, threads: usize) -> f64 {
     let divided = matches!(what, What::Queue(Queue::Distributed, ..) | What::Pool(Pool::Distributed | Pool::Arenas));
     if divided || threads <= 8 { 0.5 } else { 0.125 }
@@ -145,7 +146,7 @@ pub(super) fn fig3() -> Figure {
     }
 }
 
-/// Iteration over an array whose segments each thread reads on its own node.
+/// Iteration over an array; each thread reads its segments on its own node.
 pub(super) fn fig4() -> Figure {
     let mut setups = Vec::new();
     let mut claims = Vec::new();
@@ -243,7 +244,7 @@ const RETRIES: &str = "anything that spaces out the retries of many threads: eac
 const COMPUTES: &str =
     "what the authors' operations compute beside their lines, fences among it; the qdqueue would lose most";
 
-/// Why consumers take what lies far from them.
+/// The reason for consumers' far takes.
 const EQUIDISTANT: &str = "libnuma calls all four cores equidistant (§4), so ads lead consumers to the producer behind the bus as often as to the one with \
                            which they share a cache; with both roles, where each thread finds its own elements, it is 8 times as fast";
 
@@ -251,7 +252,7 @@ const EQUIDISTANT: &str = "libnuma calls all four cores equidistant (§4), so ad
 const TWO: &str =
     "with two threads, one puts and one takes: the qdqueue gains nothing, and has its ads to look at besides";
 
-/// Which of the paper's two numbers is the claim's.
+/// The choice between the paper's two numbers.
 const SUMMARY: &str =
     "Of the Niagara the paper says 72 times (§5.3); its summary (§7) says up to 47 times, of no machine by name.";
 

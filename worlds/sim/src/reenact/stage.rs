@@ -1,4 +1,4 @@
-//! A live request: a flow instance whose boxes follow their scripts.
+//! A live request: a flow instance with boxes that follow their scripts.
 
 use super::script::{Done, Progress, Script, Via};
 use crate::recorded::Envelope;
@@ -16,13 +16,13 @@ pub(crate) struct Flow {
     pub(crate) scripts: Arc<Vec<Script>>,
 }
 
-/// The data that the boxes of a live request share. Only one thread is here at a time; the lock is for the compiler, because
-/// operators may be sent to other threads.
+/// The data shared by the boxes of a live request. Only one thread is here at a time; the lock is for the compiler,
+/// because operators may be sent to other threads.
 struct Shared {
     scripts: Arc<Vec<Script>>,
     envelopes: Arc<Vec<Envelope>>,
     boxes: Vec<Progress>,
-    /// The effects of the box that acted last.
+    /// The effects of the last acting box.
     done: Done,
 }
 
@@ -89,7 +89,7 @@ impl Shared {
         }
     }
 
-    /// A box has taken the next envelope of an input. An envelope that it didn't take in the recorded run is dropped.
+    /// A box has taken the next envelope of an input. An envelope not taken in the recorded run is dropped.
     fn took(&mut self, index: usize, input: usize) -> usize {
         let script = &self.scripts[index];
         let Via { from, takes, kept } = &script.inputs[input];
@@ -135,7 +135,7 @@ pub(crate) struct Next {
     pub(crate) task: Activation,
     /// The envelopes at its inputs.
     pub(crate) heads: Vec<usize>,
-    /// The stretch of the store that it reads next.
+    /// The next stretch of the store it reads.
     pub(crate) reads: Option<(u64, u64)>,
 }
 
@@ -177,7 +177,7 @@ impl Stage {
         (Stage { shared, request, boxes }, first)
     }
 
-    /// Begins an invocation: what it takes, sends and costs.
+    /// Begins an invocation: its takes, sends and costs.
     pub(crate) fn begin(&mut self, task: Activation, node: NodeId) -> Acting {
         let index = task.index.index();
         let begun = self.request.begin(task, node);
@@ -216,7 +216,7 @@ impl Stage {
         let (result, counts) = self.request.settle();
         let shared = lock(&self.shared);
         let all_over = (0..self.boxes).all(|index| shared.boxes[index].is_over(&shared.scripts[index]));
-        // No box ends the request, so that the protocol reports that it has stalled, or failed.
+        // No box ends the request, so that the protocol reports a stall or a failure.
         if all_over { Ok(counts) } else { result.map(|_| counts) }
     }
 }
