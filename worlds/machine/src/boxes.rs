@@ -1,4 +1,4 @@
-//! How a worker runs a box: begin, act, send, finish; and where the boxes go that this activates.
+//! Runs a box on a worker: begin, act, send, finish; and queues its activated boxes.
 
 use crate::heaps;
 use crate::lending::lend_here;
@@ -45,7 +45,7 @@ fn invoke(queued: Queued, mut desk: Box<Desk>) {
     let is_recorded = in_task(|worker| worker.recorder.is_on());
     let stage = queued.instance().stage();
     let began_ns = (queued.instance().has_head_start() && !desk.spreads).then(worked_ns);
-    // A user's destructors that run there are no part of a task.
+    // A user's destructors running there are no part of a task.
     let mut running = outside(|| queued.begin(&mut desk));
     if is_recorded {
         record(|recorder, instance| recorder.invocation_begins(instance, index, &mut desk));
@@ -79,7 +79,7 @@ fn invoke(queued: Queued, mut desk: Box<Desk>) {
     }
 }
 
-/// A box waits for the tasks that it has spawned. If it has failed, those that have not begun are dropped.
+/// A box waits for its spawned tasks. If it has failed, those that have not begun are dropped.
 #[cold]
 fn wait_for_tasks(index: BoxId) {
     in_request(|instance| with_shared(|shared| shared.stop_tasks(instance)));
@@ -104,7 +104,7 @@ fn in_request<R>(f: impl FnOnce(&Instance) -> R) -> R {
     f(&current.expect("the seat is at the box's request"))
 }
 
-/// The runtime's own code panicked in a box's invocation: the request fails, and the thread goes on. Boxes that it had activated
+/// The runtime's own code panicked in a box's invocation: the request fails, and the thread goes on. Boxes activated
 /// and not queued yet are dropped, since the request has stopped.
 #[cold]
 pub(crate) fn recover(panic: Box<dyn Any + Send>) {
@@ -167,8 +167,8 @@ impl Worker {
         self.frame.current.as_ref().is_some_and(|current| current.id() != request)
     }
 
-    /// A box of the current request was taken out of its queue. Gives the desk for its invocation, unless the request no longer
-    /// needs the box, and the index by which this seat counts.
+    /// A box of the current request was taken out of its queue. Returns the desk for its invocation, unless the request
+    /// no longer needs the box, and the index this seat counts by.
     #[inline]
     fn start(&mut self, queued: &Queued) -> (Option<Box<Desk>>, usize) {
         let (instance, index, way) = (queued.instance(), queued.index(), self.frame.way);
@@ -181,14 +181,14 @@ impl Worker {
         }
         self.frame.request = instance.id();
         self.frame.running = Some(index);
-        // Its operator may wait for tasks, and other boxes that run meanwhile need a desk of their own.
+        // Its operator may wait for tasks, and other boxes running meanwhile need a desk of their own.
         let mut desk = self.desk.take().unwrap_or_else(|| self.new_desk());
         desk.clock = self.recorder.clock();
         desk.spreads = self.shared.is_alone(instance.id());
         (Some(desk), seat)
     }
 
-    /// An invocation of a request that has a head start, beside others, has taken so long.
+    /// Charges the time of an invocation to its request's head start, if other requests run beside it.
     fn spend_head_start(&mut self, ns: u64) {
         self.frame.current.as_ref().expect("the seat is at the box's request").spend_head_start(ns);
         if self.frame.way.queue().is_some_and(|queue| self.shared.plan.front == Some(queue)) {
@@ -196,8 +196,8 @@ impl Worker {
         }
     }
 
-    /// An invocation is over: queues the boxes that it activated. Whether its request has stopped meanwhile and has left tasks
-    /// behind.
+    /// An invocation is over: queues its activated boxes. Returns whether its request has stopped meanwhile and has
+    /// left tasks behind.
     #[inline]
     fn end(&mut self, mut desk: Box<Desk>, index: BoxId, stage: u8) -> bool {
         self.frame.running = None;
@@ -233,10 +233,10 @@ impl Worker {
         all
     }
 
-    /// Queues the boxes that the last invocation activated, and wakes one sleeper for each but the last immediate one: that is
-    /// this seat's own next task (rule 1), and a thread woken for it could only take it away from its rows.
+    /// Queues the boxes activated by the last invocation, and wakes one sleeper for each but the last immediate one:
+    /// this one is the seat's own next task (rule 1), and a thread woken for it could only take it away from its rows.
     fn queue_all(&mut self, activations: &mut Vec<Activation>, by: BoxId) {
-        // The first one is taken first, and mostly it is the only one, for which a drain would cost more than the pop.
+        // The first one is taken first, and usually it is the only one; a drain would cost more for it than the pop.
         activations.reverse();
         while let Some(activation) = activations.pop() {
             let Activation { queued, kind, index, home } = activation;
@@ -258,8 +258,8 @@ impl Worker {
         }
     }
 
-    /// The same for a request that goes before others. The last immediate box is this seat's own next task here, too: in the front it is
-    /// the youngest of its request.
+    /// The same for a request that goes before others. The last immediate box is this seat's own next task here, too:
+    /// in the front it is the youngest of its request.
     fn queue_all_at(&mut self, front: QueueId, activations: &mut Vec<Activation>, by: BoxId) {
         activations.reverse();
         while let Some(Activation { queued, kind, index, .. }) = activations.pop() {
@@ -274,9 +274,9 @@ impl Worker {
         }
     }
 
-    /// The queue of a box, if it is not the seat's own. The box is dealt by its inputs' heads, by the nodes that they were sent
-    /// from. An envelope lies in one place, like memory of the distribution `coarse`. Only its node is known: among the caches
-    /// there, a box is always dealt to the same one, where its state is.
+    /// The queue of a box, if it is not the seat's own. The box is dealt by its inputs' heads, by the nodes of their
+    /// senders. An envelope lies in one place, like memory of the distribution `coarse`. Only its node is known: among
+    /// the caches there, a box is always dealt to the same one, the cache of its state.
     #[inline]
     fn deal_box(&mut self, queued: &Queued, kind: Kind, home: Option<NodeId>) -> Option<QueueId> {
         let index = queued.index().index();
@@ -293,7 +293,7 @@ impl Worker {
     }
 }
 
-/// A box's view of the world: that of the seat on which it runs.
+/// A box's view of the world: its seat's.
 struct Neighbourhood;
 
 impl World for Neighbourhood {
@@ -305,7 +305,7 @@ impl World for Neighbourhood {
 }
 
 impl Shared {
-    /// Settles a request if no task of it is left, and wakes the threads that wait for it.
+    /// Settles a request without further tasks, and wakes the threads waiting for it.
     pub(crate) fn settle(&self, instance: &Instance) -> Option<Outcome> {
         let result = instance.settle()?;
         let outcome = match result {

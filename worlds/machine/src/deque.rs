@@ -1,34 +1,34 @@
 //! A seat's own queue: the owner pushes and pops at one end, thieves take at the other.
 //!
-//! It has two parts. The owner pushes and pops *private* tasks with plain loads and stores; thieves take *public* tasks with one
-//! exchange of a word. The owner makes tasks public when a thief wants some, and takes half of them back when it has nothing
-//! else. So a program whose threads all have work pays for no fence at all.
+//! It has two parts. The owner pushes and pops *private* tasks with plain loads and stores; thieves take *public* tasks
+//! with one exchange of a word. The owner makes tasks public when a thief wants some, and takes half of them back when
+//! it has nothing else. So a program with enough work for all threads pays for no fence at all.
 //!
-//! After van Dijk and van de Pol, "Lace: Non-blocking Split Deque for Work-Stealing", Euro-Par 2014 workshops, §3: the split
-//! point, and the word that holds what is taken and what is public. We differ: an owner that is busy with one long task does not
-//! see that thieves want work, so a thief can move the split point itself. It stops the owner's pops ([`HELD`]), makes the
-//! owner's stores visible by a barrier in every running thread ([`Barrier`]), and then reads which tasks are still there. The
-//! owner pays for that with one look at a word after each pop. And the ring has a fixed size: a full one refuses, and the caller
-//! runs the task itself. So there is no growth and nothing to reclaim.
+//! After van Dijk and van de Pol, "Lace: Non-blocking Split Deque for Work-Stealing", Euro-Par 2014 workshops, §3: the
+//! split point, and the word for the taken and the public tasks. We differ: an owner busy with one long task does not
+//! notice thieves, so a thief can move the split point itself. It stops the owner's pops ([`HELD`]), makes the owner's
+//! stores visible by a barrier in every running thread ([`Barrier`]), and then reads the remaining tasks. The owner
+//! pays for this with one look at a word after each pop. And the ring has a fixed size: a full one refuses, and the
+//! caller runs the task itself. So there is no growth and nothing to reclaim.
 
 use crate::sleep::Barrier;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, Padded, light_fence, yield_now};
 use std::ptr::NonNull;
 use vicus_schedule::{TaskHeader, TaskRef};
 
-/// How many tasks a seat's own queue holds: 32 KiB of words. Loom sees a small one, so that it wraps and fills.
+/// Capacity of a seat's own queue in tasks: 32 KiB of words. Loom sees a small one, so that it wraps and fills.
 pub(crate) const CAPACITY: usize = if cfg!(loom) { 2 } else { 4096 };
 
 pub(crate) struct Deque {
     /// The public part, a [`Public`].
     public: Padded<AtomicU64>,
-    /// [`NOT_WANTED`], [`WANTED`], or which side moves the split point.
+    /// [`NOT_WANTED`], [`WANTED`], or the side moving the split point.
     wanted: Padded<AtomicU32>,
     own: Padded<Own>,
     slots: Box<[AtomicPtr<TaskHeader>; CAPACITY]>,
 }
 
-/// What the owner writes, and a thief only while it holds the split point.
+/// Written by the owner, and by a thief only while it holds the split point.
 struct Own {
     /// The number of the next push. Numbers wrap round; only differences count.
     bottom: AtomicU32,
@@ -47,8 +47,9 @@ const OWNER: u32 = 3;
 
 /// The public part: `len` tasks from `top` on.
 ///
-/// A thief reads a slot and then exchanges the word. If the owner has meanwhile taken that task back, put another one there and
-/// made it public, the exchange must fail. So each take-back moves the owner's numbers on by a lap of the ring.
+/// A thief reads a slot and then exchanges the word. If the owner has meanwhile taken the slot's task back, put another
+/// one there and made it public, the exchange must fail. So each take-back moves the owner's numbers on by a lap of the
+/// ring.
 #[derive(Clone, Copy)]
 struct Public {
     /// Only 48 bits are stored.
@@ -89,11 +90,12 @@ impl Deque {
         &self.slots[at as usize & (CAPACITY - 1)]
     }
 
-    /// The task of a slot, which `push` has written there.
+    /// The task of a slot, written there by `push`.
     pub(crate) fn task(pointer: *mut TaskHeader) -> TaskRef {
         let header = NonNull::new(pointer).expect("a slot between top and bottom was written");
         #[expect(unsafe_code, reason = "a slot's word becomes a task again")]
-        // SAFETY: `push` wrote the word from a `TaskRef`, which stays alive while it is queued, by its maker's promise.
+        // SAFETY: `push` wrote the word from a `TaskRef`, and its task stays alive while it is queued, by its maker's
+        // promise.
         unsafe {
             TaskRef::new(header)
         }
@@ -103,7 +105,7 @@ impl Deque {
     #[inline]
     pub(crate) fn push(&self, task: TaskRef) -> Result<(), TaskRef> {
         let bottom = self.own.0.bottom.load(Ordering::Relaxed);
-        // Acquire: a thief that took a task has read its slot. An old value makes the ring seem fuller.
+        // Acquire: the thief of a taken task has read its slot. An old value makes the ring seem fuller.
         let top = Public::of(self.public.0.load(Ordering::Acquire)).first();
         if bottom.wrapping_sub(top) >= CAPACITY as u32 {
             return Err(task);
@@ -139,7 +141,8 @@ impl Deque {
         Some(Deque::task(self.slot(end.wrapping_sub(1)).load(Ordering::Relaxed)))
     }
 
-    /// The owner's look at the youngest task, which a pop would give, if no thief has seen it. It may have been taken: the pop tells.
+    /// The owner's look at the youngest task, the result of a pop unless a thief takes it. It may have been taken: the
+    /// pop tells.
     #[inline]
     pub(crate) fn youngest(&self) -> Option<TaskRef> {
         let end = self.own.0.bottom.load(Ordering::Relaxed);
@@ -195,7 +198,7 @@ impl Deque {
             own.bottom.store(youngest, Ordering::Release);
             Deque::task(self.slot(youngest).load(Ordering::Relaxed))
         });
-        // Release: a thief that holds the split point next sees both ends.
+        // Release: the next thief to hold the split point sees both ends.
         self.wanted.0.store(if public.len == 0 { before } else { NOT_WANTED }, Ordering::Release);
         task
     }
@@ -230,15 +233,16 @@ impl Deque {
         self.wanted.0.store(if shared == 0 { before } else { NOT_WANTED }, Ordering::Release);
     }
 
-    /// Moves the split point, which the caller holds, by so many tasks.
+    /// Moves the split point, held by the caller, by this number of tasks.
     fn publish(&self, split: u32, tasks: u32) {
         self.own.0.split.store(split.wrapping_add(tasks), Ordering::Relaxed);
-        // Release: a thief that takes a task sees its slot, and what it points to. Tasks that thieves take meanwhile stay taken.
+        // Release: a thief sees a taken task's slot, and the task's memory. Tasks taken meanwhile by thieves stay
+        // taken.
         self.public.0.fetch_add(u64::from(tasks), Ordering::AcqRel);
     }
 
-    /// A thief's take: the oldest public task. Tries again when another thief was quicker, until it gets one or nothing is left;
-    /// then it notes that it wants some.
+    /// A thief's take: the oldest public task. Tries again when another thief was quicker, until it gets one or nothing
+    /// is left; then it notes its wish for some.
     pub(crate) fn steal(&self) -> Option<TaskRef> {
         let task = self.take_oldest();
         if task.is_none() && self.wanted.0.load(Ordering::Relaxed) == NOT_WANTED {
@@ -264,8 +268,8 @@ impl Deque {
         }
     }
 
-    /// As [`Deque::steal`]; but if the owner has private tasks and is too busy to make them public, this does it: for a thief
-    /// that would sleep otherwise. It costs a system call that interrupts all running threads.
+    /// Like [`Deque::steal`]; but if the owner has private tasks and is too busy to make them public, this does it: for
+    /// a thief about to sleep. It costs a system call that interrupts all running threads.
     pub(crate) fn steal_held(&self, barrier: &Barrier) -> Option<TaskRef> {
         let own = &self.own.0;
         let task = self.take_oldest();
@@ -280,7 +284,7 @@ impl Deque {
             return self.take_oldest();
         }
         barrier.everyone();
-        // The barrier has made visible all that the owner did before it saw [`HELD`]; what it does next comes after this.
+        // The barrier has made visible all of the owner's steps before it saw [`HELD`]; its next steps come after this.
         let (bottom, split) = (own.bottom.load(Ordering::Acquire), own.split.load(Ordering::Relaxed));
         let private = bottom.wrapping_sub(split);
         // While the owner pops its only task, its bottom may stand one before the split for a moment.
@@ -318,7 +322,7 @@ pub(crate) mod tests {
 
     static MOVED: TaskClass = TaskClass { run: never, runs_inline: true, is_unwanted: None };
 
-    /// A task that lives for ever and has a number.
+    /// An immortal task with a number.
     pub(crate) fn task(number: u64) -> TaskRef {
         let (request, number) = (RequestId(number), TaskHeader::UNNUMBERED);
         let header = Box::leak(Box::new(TaskHeader {

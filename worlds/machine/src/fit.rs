@@ -1,9 +1,9 @@
-//! Whether what a caller has chosen is there on the machine: a plan's places, processors.
+//! Checks a caller's choices against the machine: a plan's places, processors.
 
 use vicus_schedule::Plan;
 use vicus_topology::{PuId, Topology};
 
-/// What names a place of a plan is there on the machine.
+/// Asserts that all places named by a plan exist on the machine.
 pub(crate) fn assert_fits(plan: &Plan, topology: &Topology) {
     let (pus, nodes) = (topology.pus.len(), topology.nodes.len());
     for (index, seat) in plan.seats.iter().enumerate() {

@@ -1,7 +1,8 @@
-//! A word of each thread: the worker of the seat that it sits on, or null.
+//! A word of each thread: the worker of its seat, or null.
 //!
-//! In a shared library the compiler's `thread_local!` is a call of the loader for each look, and a task looks several times. So on x86-64
-//! the word is in the part of a thread's storage that is there from its start (the initial-exec model), and is read by two instructions.
+//! In a shared library the compiler's `thread_local!` is a call of the loader for each look, and a task looks several
+//! times. So on x86-64 the word is in the part of a thread's storage present from its start (the initial-exec model),
+//! and is read by two instructions.
 
 use crate::worker::Worker;
 
@@ -33,7 +34,7 @@ impl Here {
     pub(crate) fn get(&self) -> *mut Worker {
         let worker;
         #[expect(unsafe_code, reason = "reads a word of the thread's storage")]
-        // SAFETY: the linker knows where the word lies, which is this thread's; it is 0 at first.
+        // SAFETY: the linker knows the word's place in this thread's storage; it is 0 at first.
         unsafe {
             core::arch::asm!(
                 "mov {word}, qword ptr [rip + vicus_machine_here@GOTTPOFF]",
@@ -81,7 +82,7 @@ impl Here {
 }
 
 impl Here {
-    /// Sets the word. What it was.
+    /// Sets the word. Returns the earlier one.
     #[inline]
     pub(crate) fn replace(&self, worker: *mut Worker) -> *mut Worker {
         let before = self.get();

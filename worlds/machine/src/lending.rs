@@ -13,7 +13,7 @@ use vicus_schedule::{PoolId, SeatId, SeatPlan};
 #[derive(Default)]
 pub(crate) struct Lent {
     wanted: AtomicBool,
-    /// The seat whose thread is blocked, for a trace.
+    /// The seat with the blocked thread, for a trace.
     blocked: AtomicUsize,
     has_thread: AtomicBool,
     /// Its thread works, or sleeps on the seat.
@@ -25,17 +25,18 @@ pub(crate) struct Lent {
 impl Lent {
     /// Whether no thread is on the seat, and none is about to be.
     pub(crate) fn is_idle(&self) -> bool {
-        // In this order: its thread says that it works while it is still wanted.
+        // In this order: its thread announces its work while it is still wanted.
         !self.wanted.load(Ordering::Acquire) && !self.is_at_work.load(Ordering::Acquire)
     }
 }
 
-/// The calling thread is about to block: what waits for its seat alone goes where others find it, and a thread is put on a spare seat of its pool until the
-/// returned value is dropped, if there is such a seat, and a thread to be had. `None` if it sits on no seat.
+/// The calling thread is about to block: tasks reserved for its seat go to queues open to others. A thread is put on a
+/// spare seat of its pool until the returned value is dropped, if there is such a seat, and a thread to be had. `None`
+/// if it sits on no seat.
 pub(crate) fn lend_here() -> Option<LentThread> {
     let (shared, seat, pool) = with_worker(|worker| {
         worker.share_tasks();
-        // From here on, fibres that may go elsewhere are not sent to this seat; those that were are sent away.
+        // From here on, movable fibres are not sent to this seat; earlier ones are sent away.
         worker.shared.threads_here.of_seat(worker.seat).blocks();
         (Arc::clone(&worker.shared), worker.seat, worker.pool())
     })?;
@@ -49,7 +50,8 @@ pub(crate) fn lend_here() -> Option<LentThread> {
 }
 
 impl Shared {
-    /// Puts a thread on a spare seat of a pool, for one whose thread blocks. `None` if there is no spare seat left.
+    /// Puts a thread on a spare seat of a pool, for a seat with a blocking thread. `None` if there is no spare seat
+    /// left.
     fn lend(self: &Arc<Self>, pool: PoolId, blocked: SeatId) -> Option<SeatId> {
         let seat = self.spares[pool.index()].lock().expect("nothing panics under this lock").pop()?;
         let lent = &self.lent[seat.index()];
@@ -84,11 +86,11 @@ impl Shared {
                 lent.is_at_work.store(true, Ordering::Release);
             }
             worker.recorder.lent_begins(SeatId::new(lent.blocked.load(Ordering::Relaxed)));
-            // Lightweight threads that it has begun are its own.
+            // Lightweight threads begun by it are its own.
             let has_threads = || in_task(|worker| worker.has_threads());
             worker.work(|| (lent.wanted.load(Ordering::Acquire) || has_threads()) && !closing());
             worker.recorder.lent_ends();
-            // What is left in its own queue is for others to take.
+            // Tasks left in its own queue are for others to take.
             let SeatPlan { place: [boxes, _], tasks, .. } = self.plan.seats[seat.index()];
             for queue in [boxes, tasks] {
                 if self.queues.deque(queue).is_some_and(|deque| !deque.is_empty()) {
@@ -104,7 +106,7 @@ impl Shared {
 pub(crate) struct LentThread {
     shared: Arc<Shared>,
     blocked: SeatId,
-    /// Which stays with that seat meanwhile.
+    /// It stays with its seat meanwhile.
     fibre: Option<&'static Fibre>,
     /// With its pool; `None` if there was none.
     spare: Option<(SeatId, PoolId)>,
@@ -123,7 +125,7 @@ impl Drop for LentThread {
         self.fibre.inspect(|fibre| fibre.is_beneath_one_less());
         if let Some((seat, pool)) = self.spare {
             // The seat can be lent again at once: its thread leaves when it learns of this, or stays if it is wanted
-            // again by then. One that sleeps would learn of it only with the next wake.
+            // again by then. A sleeping thread would learn of it only with the next wake.
             self.shared.lent[seat.index()].wanted.store(false, Ordering::Release);
             self.shared.spares[pool.index()].lock().expect("nothing panics under this lock").push(seat);
         }

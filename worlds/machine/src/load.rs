@@ -9,13 +9,13 @@ use vicus_topology::{PuId, Topology};
 pub struct PuTime {
     /// The PU.
     pub pu: PuId,
-    /// When it worked, for whatever process.
+    /// Its working time, for any process.
     pub busy: u64,
     /// All its time.
     pub all: u64,
 }
 
-/// The time of each PU of a machine, if it is the one that this process runs on. Two looks tell how busy they were in between. Empty where
+/// The time of each PU of a machine, if this process runs on it. Two looks tell how busy they were in between. Empty if
 /// the system does not tell.
 ///
 /// ```
@@ -43,8 +43,8 @@ fn times_of(stat: &str, os_index: u32) -> Option<(u64, u64)> {
 }
 
 impl Runtime {
-    /// Whether all seats' threads sleep, or are about to: nothing is left for them to do. Another thread may give them a task at the same
-    /// time, so this is a hint for those that would use a PU otherwise.
+    /// Whether all seats' threads sleep, or are about to: nothing is left for them to do. Another thread may give them
+    /// a task at the same time, so this is a hint for other users of a PU.
     ///
     /// ```
     /// use vicus_machine::Runtime;

@@ -1,4 +1,4 @@
-//! A lock that is held for some instructions.
+//! A lock held for some instructions.
 //!
 //! The standard lock lets a waiting thread sleep, so its release has to be an exchange. A queue's lock is held so briefly that a
 //! waiting thread would not fall asleep before it is free again: here the release is a store, which halves the cost of an
@@ -9,7 +9,8 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-/// In models of what is built on it, its waiting threads are loom's: of several that spin, loom tries ever more turns in which the holder has none.
+/// In models of code built on it, its waiting threads are loom's: of several spinning ones, loom tries ever more turns
+/// without one of the holder.
 #[cfg(not(loom))]
 pub(crate) type ModelledLock<T> = ShortLock<T>;
 
@@ -30,7 +31,7 @@ impl<T> ModelledLock<T> {
 /// How often a thread looks at the lock before it yields its core.
 const LOOKS: u32 = 64;
 
-#[repr(C)] // the lock's word beside the first of what it guards
+#[repr(C)] // the lock's word beside the first part of its value
 pub(crate) struct ShortLock<T> {
     held: AtomicU32,
     value: UnsafeCell<T>,

@@ -1,7 +1,7 @@
-//! Work that threads do near its data.
+//! Work by threads near its data.
 //!
-//! Wheeler et al. §5.2 start a thread at each location of an array, which works on the segments there. We differ: all seats of a
-//! node share its pieces, and a seat that finds none left there takes pieces of the nearest others.
+//! Wheeler et al. §5.2 start a thread at each location of an array, to work on the segments there. We differ: all seats
+//! of a node share its pieces, and a seat without pieces left there takes those of the nearest others.
 
 use crate::request::Request;
 use crate::runtime::Runtime;
@@ -32,8 +32,8 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// The function panicked; that thread then stops, and the others go on with the pieces left. Panics, with the place's name,
-    /// if the machine has no such place.
+    /// The function panicked; its thread then stops, and the others go on with the pieces left. Panics, with the
+    /// place's name, if the machine has no such place.
     pub fn each_near<W: Send>(
         &self,
         work: impl IntoIterator<Item = (W, impl Into<Place>)>,
@@ -46,7 +46,7 @@ impl Runtime {
             }
         };
         let model = model(Body::new(&body));
-        // Dropped before the data that the body borrows, also if this function panics.
+        // Dropped before the data borrowed by the body, also if this function panics.
         let mut requests = Waited(Vec::new());
         for seat in self.plan().seats.iter().filter(|seat| !seat.spare) {
             requests.0.push(self.submit_near(&model, seat.node));
@@ -57,10 +57,10 @@ impl Runtime {
     }
 }
 
-/// The pieces that are still to be done, by node.
+/// The remaining pieces, by node.
 struct Piles<W> {
     piles: Vec<Mutex<std::vec::IntoIter<W>>>,
-    /// For each node, the nodes that had pieces at the beginning, the nearest first.
+    /// For each node, the nodes with pieces at the beginning, the nearest first.
     orders: Vec<Vec<NodeId>>,
 }
 
@@ -85,7 +85,7 @@ impl<W> Piles<W> {
     }
 }
 
-/// The function that every seat calls. It lies on the caller's stack.
+/// The function called by every seat. It lies on the caller's stack.
 #[derive(Clone, Copy)]
 struct Body(*const (dyn Fn(NodeId) + Sync));
 
@@ -134,7 +134,7 @@ fn model(body: Body) -> Arc<Model> {
     net.build().expect("one box is a model")
 }
 
-/// Requests that are awaited when this is dropped.
+/// Requests to await on drop.
 struct Waited(Vec<Request>);
 
 impl Drop for Waited {

@@ -1,17 +1,18 @@
-//! Threads that are not bound: where each runs, and as which seat it looks for work there.
+//! Unbound threads: the place of each, and the seat it looks for work as.
 
 use vicus_schedule::{Plan, SeatId};
 use vicus_topology::Topology;
 
-/// The seats of the places where the system may put a thread.
+/// The seats of the places open to unbound threads.
 #[derive(Debug)]
 pub(crate) struct Roaming {
-    /// By CPU, as the system numbers them, a seat whose queues are those of the place: of the CPU itself, or else of its core group, or of its node.
+    /// By CPU, as the system numbers them, a seat with the place's queues: of the CPU itself, or else of its core
+    /// group, or of its node.
     seats: Vec<Option<SeatId>>,
 }
 
 impl Roaming {
-    /// For a plan whose threads are not bound.
+    /// For a plan with unbound threads.
     pub(crate) fn of(plan: &Plan, topology: &Topology) -> Option<Roaming> {
         if !plan.roams {
             return None;
@@ -32,7 +33,7 @@ impl Roaming {
         Some(Roaming { seats })
     }
 
-    /// The seat for the place where this thread runs; `None` where the plan has none, or the system does not say.
+    /// The seat for this thread's place; `None` if the plan has none, or the system does not say.
     #[inline]
     pub(crate) fn seat_here(&self) -> Option<SeatId> {
         #[expect(unsafe_code, reason = "asks the system where this thread runs")]

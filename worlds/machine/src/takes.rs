@@ -1,6 +1,6 @@
-//! How many tasks each seat took, by rule and by distance: counters, for runs whose trace would be too long.
+//! Number of tasks taken by each seat, by rule and by distance: counters, for runs with too long a trace.
 //!
-//! Each seat has its own lines of memory, which only it writes; a reader adds them up.
+//! Each seat has its own lines of memory, written by it alone; a reader adds them up.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use vicus_schedule::{Plan, PoolId, QueueId, SeatId, Way};
 use vicus_topology::{GroupId, Topology};
 
-/// How far away a seat was from a task that it took.
+/// The distance of a seat from its taken task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     /// In the seat's own queue, or handed to the seat alone.
@@ -43,8 +43,8 @@ impl Level {
         let puts =
             |other: &usize| spec.owner.map(SeatId::index) == Some(*other) || plan.seats[*other].place.contains(&queue);
         let mut groups = (0..plan.seats.len()).filter(puts).map(group).peekable();
-        // A queue into which no seat puts its spawned tasks holds tasks of those that it wakes: of a group, or of a whole node, where they were dealt
-        // by their bytes, or came from outside.
+        // A queue without spawned tasks of any seat holds tasks for the seats it wakes: of a group, or of a whole node,
+        // dealt there by their bytes, or from outside.
         let is_theirs = |pool: &PoolId| {
             plan.pools[pool.index()].seats.iter().all(|other| group(other.index()) == group(seat.index()))
         };
@@ -56,12 +56,12 @@ impl Level {
     }
 }
 
-/// The counters of one seat. Aligned, so that no two seats write one line, nor two lines that are fetched together.
+/// The counters of one seat. Aligned, so that no two seats write one line, nor two lines fetched together.
 #[repr(align(128))]
 pub(crate) struct SeatTakes {
     /// By queue.
     levels: Box<[Level]>,
-    /// By rule; 0 is for tasks that were in no queue.
+    /// By rule; 0 is for tasks from no queue.
     counts: Box<[LevelCounters]>,
 }
 
@@ -80,7 +80,7 @@ impl SeatTakes {
         (0..plan.seats.len()).map(|seat| Arc::new(of(SeatId::new(seat)))).collect()
     }
 
-    /// Counts a task that the seat takes by a rule out of a queue, or gets without one. Called by its thread alone.
+    /// Counts a task taken by the seat from a queue by a rule, or received without one. Called by its thread alone.
     pub(crate) fn take(&self, way: Way) {
         let level = way.queue().map_or(Level::Own, |queue| self.levels[queue.index()]);
         let count = &self.counts[usize::from(way.rule())].0[level as usize];

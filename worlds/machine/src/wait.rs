@@ -1,4 +1,4 @@
-//! A thread that waits for a future.
+//! A thread's wait for a future.
 
 use crate::fibres::{self, Fibre};
 use std::future::Future;
@@ -73,7 +73,7 @@ impl Wake for WakeFibre {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // Release: the poll sees what came before the wake.
+        // Release: the poll sees the writes before the wake.
         self.is_woken.store(true, Ordering::Release);
         self.fibre.wake();
     }

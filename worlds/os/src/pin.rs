@@ -1,4 +1,4 @@
-//! Where a thread may run.
+//! The CPUs of a thread.
 
 use std::io;
 
@@ -12,7 +12,7 @@ pub fn pin(cpus: impl Iterator<Item = u32>) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// A bit for each number, in as many words as needed: the form in which the kernel takes any number of CPUs and nodes.
+/// A bit for each number, in as many words as needed: the kernel's form for any number of CPUs and nodes.
 pub fn mask(numbers: impl IntoIterator<Item = u32>) -> Vec<libc::c_ulong> {
     let mut mask = Vec::new();
     for number in numbers {

@@ -12,7 +12,7 @@ const MERGED: usize = 64;
 
 pub(super) struct Partition<K, V> {
     pairs: Vec<(K, V)>,
-    /// What they take in memory.
+    /// Their bytes in memory.
     bytes: usize,
     runs: Vec<Written>,
 }
@@ -24,7 +24,7 @@ impl<K, V> Default for Partition<K, V> {
 }
 
 impl<K, V> Partition<K, V> {
-    /// What its pairs take in memory.
+    /// Its pairs' bytes in memory.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -40,7 +40,7 @@ impl<K, V> Partition<K, V> {
 }
 
 impl<K: Key, V: Stored> Partition<K, V> {
-    /// Writes the pairs that are in memory to a run. Gives what they took.
+    /// Writes the pairs in memory to a run. Returns their bytes.
     pub(super) fn spill(
         &mut self,
         scratch: &Arc<Scratch>,
@@ -117,7 +117,7 @@ pub(super) fn combined<K: Ord, V>(mut pairs: Vec<(K, V)>, combine: &Combine<'_, 
     single
 }
 
-/// A run that is written.
+/// A run being written.
 struct Run {
     writing: Writing,
     record: Vec<u8>,
@@ -144,7 +144,7 @@ impl Run {
     }
 }
 
-/// Pairs in the order of their keys: a tournament of what is in memory and of runs.
+/// Pairs in the order of their keys: a tournament of the pairs in memory and of runs.
 pub(super) struct Sorted<K, V> {
     memory: std::vec::IntoIter<(K, V)>,
     runs: Vec<Reading>,
@@ -153,7 +153,7 @@ pub(super) struct Sorted<K, V> {
     record: Vec<u8>,
 }
 
-/// The number of what is in memory; a run's is one more than its place.
+/// The number of the pairs in memory; a run's is one more than its place.
 const MEMORY: usize = 0;
 
 struct Head<K, V> {
@@ -229,7 +229,7 @@ impl<K: Key, V: Stored> Sorted<K, V> {
         let next = self.read(head.source)?;
         let mut head = self.heads.peek_mut().expect("it is there");
         Ok(Some(match next {
-            // Put in its place, which costs less than to take one out and to put one in.
+            // Put in its place, at less cost than taking one out and putting one in.
             Some(next) => std::mem::replace(&mut *head, next).value,
             None => PeekMut::pop(head).value,
         }))

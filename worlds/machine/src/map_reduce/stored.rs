@@ -1,6 +1,6 @@
 //! Values as bytes, for temporary files.
 
-/// A value that can be written to a temporary file and read again by the same process.
+/// A value to write to a temporary file, read again by the same process.
 ///
 /// ```
 /// use vicus_machine::map_reduce::Stored;
@@ -14,7 +14,7 @@ pub trait Stored: Sized {
     /// Appends its bytes.
     fn store(&self, into: &mut Vec<u8>);
 
-    /// The value whose bytes come first, which are taken off. `None` if these are no such value's.
+    /// Takes a value off the front of the bytes. `None` if they do not begin with such a value.
     fn load(from: &mut &[u8]) -> Option<Self>;
 
     /// How many bytes it has in memory beside its own size.
@@ -95,7 +95,7 @@ impl<T: Stored> Stored for Vec<T> {
 
     fn load(from: &mut &[u8]) -> Option<Vec<T>> {
         let len = usize::load(from)?;
-        // A length that is wrong reserves nothing.
+        // A wrong length reserves nothing.
         (0..len).map(|_| T::load(from)).collect()
     }
 

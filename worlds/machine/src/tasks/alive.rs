@@ -1,4 +1,4 @@
-//! In debug builds, checks that the memory which tasks describe by address is allocated: when they describe it, and again right
+//! In debug builds, checks for allocated memory behind tasks' declared addresses: at the declaration, and again right
 //! before they run. In release builds, nothing.
 
 #[cfg(debug_assertions)]
@@ -7,8 +7,8 @@ use crate::locality;
 use std::panic::Location;
 use vicus_schedule::Access;
 
-/// The accesses that a task has described by address, with the place in the program: the compiler does not check that the memory
-/// lives until the task runs.
+/// The accesses declared by address, with the place in the program: the compiler does not check the memory's lifetime
+/// until the task runs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ByAddress {
     #[cfg(debug_assertions)]

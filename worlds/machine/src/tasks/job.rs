@@ -26,7 +26,8 @@ impl<F: FnOnce(ContextRef) + Send> Job<F> {
     /// A task of this context, for a queue; with or without data by which its children are dealt.
     ///
     /// # Safety
-    /// The context, and all that the closure borrows, live until the context has no open tasks. The closure gets this pointer.
+    /// The context, and all values borrowed by the closure, live until the context has no open tasks. The closure gets
+    /// this pointer.
     #[inline]
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see: the closure's lifetime")]
     pub(super) unsafe fn task(worker: &mut Worker, context: *const Context, has_data: bool, f: F) -> TaskRef {
@@ -74,9 +75,9 @@ impl<F: FnOnce(ContextRef) + Send> Job<F> {
     }
 }
 
-/// Runs a job that was taken out of a queue.
+/// Runs a job taken out of a queue.
 #[expect(unsafe_code, reason = "the type of a class's functions")]
-// SAFETY of callers: `task` is of a `Job<F>` that was not run.
+// SAFETY of callers: `task` is of a `Job<F>`, and was not run.
 unsafe fn run<F: FnOnce(ContextRef) + Send>(task: TaskRef) {
     let (job, is_stopped) = in_task(|worker| {
         worker.begin_task(task);
@@ -112,7 +113,7 @@ unsafe fn end(header: &TaskHeader, context: &Context) {
         return unsafe { end_with_children(header, context) };
     }
     heaps::finish_task();
-    // SAFETY: by the caller's promise this is the only end of the job; contexts are of the kind that `free` takes.
+    // SAFETY: by the caller's promise this is the only end of the job; contexts are of the kind taken by `free`.
     unsafe { context.end_one(None, seat, ask, free) };
 }
 
@@ -136,7 +137,7 @@ pub(super) fn ask(waiter: Waiter) {
     with_shared(|shared| shared.tell(waiter));
 }
 
-/// Frees the context of a task that has ended.
+/// Frees the context of an ended task.
 pub(super) fn free(context: *const Context) {
     #[expect(unsafe_code, reason = "frees what `Worker::context` made")]
     // SAFETY: it was made in a Box, and `Context::end_one` hands it out once, when no pointer to it is left.

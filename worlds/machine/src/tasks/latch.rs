@@ -1,14 +1,15 @@
-//! A flag that becomes true once, for a seat or a fibre that waits for it.
+//! A flag that becomes true once, for a waiting seat or fibre.
 
 use super::Awaited;
 use crate::runtime::Shared;
 use crate::sync::{AtomicU32, Ordering};
 use vicus_schedule::Waiter;
 
-/// Set once by the thread that finishes the task which a seat or a fibre waits for.
+/// Set once by the thread that finishes the task awaited by a seat or a fibre.
 ///
-/// A seat looks for other work meanwhile, and may fall asleep; a fibre is suspended. Both announce that before, and then the setting
-/// thread wakes them. The latch may lie in the waiting code's stack frame: it is not touched after it is set.
+/// A seat looks for other work meanwhile, and may fall asleep; a fibre is suspended. Both announce this before, and
+/// then the setting thread wakes them. The latch may lie in the waiting code's stack frame: it is not touched after it
+/// is set.
 pub(crate) struct Latch {
     state: AtomicU32,
     waiter: Waiter,

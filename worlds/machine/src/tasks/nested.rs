@@ -1,7 +1,8 @@
-//! Requests that tasks and boxes of other requests have submitted: they are cancelled with them.
+//! Requests submitted by tasks and boxes of other requests: they are cancelled with them.
 //!
-//! The outer request knows the inner ones by number, since they may be of other runtimes and of any kind. Whoever stops the outer one
-//! marks it first and looks here afterwards; whoever submits an inner one notes it here first and looks for the mark afterwards.
+//! The outer request knows the inner ones by number, since they may be of other runtimes and of any kind. A stop of the
+//! outer one marks it first and looks here afterwards; a submit of an inner one notes it here first and looks for the
+//! mark afterwards.
 
 use crate::caller;
 use crate::runtime::Shared;
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use vicus_schedule::RequestId;
 
-/// The inner requests of a runtime's requests that are not over yet.
+/// The unfinished inner requests of a runtime's requests.
 #[derive(Default)]
 pub(crate) struct Nested(Mutex<Noted>);
 
@@ -59,14 +60,14 @@ impl Drop for Within {
     }
 }
 
-/// The request whose task or box the calling thread runs, and its runtime.
+/// The request of the calling thread's task or box, and its runtime.
 pub(crate) fn request_here() -> Option<(Arc<Shared>, RequestId)> {
     with_worker(|worker| (Arc::clone(&worker.shared), worker.frame.request)).or_else(caller::request_of_this_thread)
 }
 
 impl Shared {
-    /// If a task or a box submits this request, which seats may have begun: it is cancelled with the request of that one, and at once if
-    /// that one was cancelled already.
+    /// For a request, perhaps begun by seats already, submitted by a task or a box: it is cancelled with the
+    /// submitter's request, and at once if the submitter's was cancelled already.
     pub(crate) fn nest(self: &Arc<Shared>, request: RequestId) -> Option<Within> {
         let (shared, outer) = request_here()?;
         let key = shared.nested.add(outer, Inner { shared: Arc::downgrade(self), request });

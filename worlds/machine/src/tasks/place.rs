@@ -1,11 +1,11 @@
-//! Tasks that are sent to a place: whether there is such a place, and the queues of core groups.
+//! Tasks sent to a place: the check of the place, and the queues of core groups.
 
 use crate::runtime::Runtime;
 use crate::worker::{is_seated, with_shared};
 use vicus_schedule::{Plan, QueueId};
 use vicus_topology::{GroupId, Place, Topology};
 
-/// Called before the task is made, for which its context would wait.
+/// Called before the task is made, since its context would wait for it.
 ///
 /// # Panics
 /// If the machine of the calling thread's runtime has no such place, with its name and how many there are.
@@ -17,12 +17,11 @@ pub(super) fn assert_known(place: Place) {
     }
 }
 
-/// By core group, the queue for tasks that are sent to it, if the plan has one for that group alone.
+/// By core group, the queue for tasks sent to it, if the plan has one for this group alone.
 pub(crate) struct GroupQueues(Vec<Option<QueueId>>);
 
 impl GroupQueues {
-    /// The seats of the pool in which a push to a queue wakes one first are those for which it is: it is a group's if all of them
-    /// belong to one.
+    /// A queue is meant for the seats of the first pool woken by a push: it is a group's if all of them belong to one.
     pub(crate) fn new(plan: &Plan, machine: &Topology) -> GroupQueues {
         let mut queues = vec![None; machine.core_groups.len()];
         for &queue in plan.homes.iter().flatten() {
@@ -50,7 +49,7 @@ mod tests {
     use vicus_schedule::{ALL, Setting};
     use vicus_topology::{CoreGroup, NodeId, fixtures};
 
-    /// The groups of the seats that look into a queue at all.
+    /// The groups of all seats that poll a queue.
     fn takers(plan: &Plan, machine: &Topology, queue: QueueId) -> BTreeSet<GroupId> {
         let looks =
             |seat: &&vicus_schedule::SeatPlan| seat.look.iter().any(|probe| probe.scan.queues().contains(&queue));

@@ -1,18 +1,18 @@
 //! Tasks with a priority: of the ready ones of a context, the one of the largest priority is taken first.
 //!
-//! Queues know no priorities. For such a task a *ticket* is queued, another task of its context; a seat that runs a ticket takes
-//! the best ready task at that time, and runs it. There are as many tickets as ready tasks, so each ticket finds one; and a task
-//! without a priority is queued itself, at no extra cost.
+//! Queues know no priorities. For such a task a *ticket* is queued, another task of its context; a seat that runs a
+//! ticket takes the best ready task of the moment, and runs it. There are as many tickets as ready tasks, so each
+//! ticket finds one; and a task without a priority is queued itself, at no extra cost.
 
 use super::job::Job;
 use crate::worker::{AtOnce, Worker, run_on_top};
 use vicus_schedule::{Context, ContextRef, Kind, QueueId, ReadyTask, Way};
 
-/// The right to run one task of a context. A task is run even when the ticket is dropped, because a task that is no longer needed
-/// has to end as well.
+/// The right to run one task of a context. A task is run even when the ticket is dropped, because an unneeded task has
+/// to end as well.
 struct Ticket {
     context: ContextRef,
-    /// Tasks for a place are taken by tickets for that place.
+    /// Tasks for a place are taken by tickets for this place.
     queue: Option<QueueId>,
 }
 
@@ -34,8 +34,8 @@ impl Worker {
         self.record_queued(task, kind, kind == Kind::Immediate && queue.is_none());
         let ticket = Ticket { context, queue };
         #[expect(unsafe_code, reason = "follows a pointer, and makes a task that borrows")]
-        // SAFETY: no other ticket can find the new task yet, so it is not over, and its context is alive. From the ticket's birth on
-        // that is counted there as well, and its closure uses nothing else.
+        // SAFETY: no other ticket can find the new task yet, so it is not over, and its context is alive. From its
+        // birth on the ticket is counted there as well, and its closure uses nothing else.
         let ticket = unsafe {
             let context: &Context = context.get().expect("a task with a priority has a context");
             let ticket = Job::task(self, context, false, move |_| drop(ticket));

@@ -1,4 +1,4 @@
-//! Memory that tasks book with their request's budget.
+//! Memory booked by tasks with their request's budget.
 
 use crate::caller;
 use crate::worker::with_worker;
@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use vicus_flow::{Account, OverBudget, Reservation};
 use vicus_schedule::RequestId;
 
-/// Books memory that the running task is about to take, with the budget of its request, which [`Runtime::spawn_within`] gives to
-/// closures, and [`Runtime::submit_within`] to boxes and their children. It is booked until the reservation is dropped, on any
-/// thread. A task of a request without a budget may reserve anything, and so may code outside of tasks.
+/// Books memory that the running task is about to take, with the budget of its request. Closures get a budget from
+/// [`Runtime::spawn_within`], boxes and their children from [`Runtime::submit_within`]. The memory is booked until the
+/// reservation is dropped, on any thread. A task of a request without a budget may reserve anything, and so may code
+/// outside of tasks.
 ///
 /// [`Runtime::spawn_within`]: crate::Runtime::spawn_within
 /// [`Runtime::submit_within`]: crate::Runtime::submit_within
@@ -40,7 +41,7 @@ pub(crate) fn account_here() -> Option<Arc<Account>> {
     of_task.unwrap_or_else(caller::account_of_this_thread)
 }
 
-/// The accounts of a runtime's requests that are closures and have a budget.
+/// The accounts of a runtime's requests for closures with a budget.
 #[derive(Default)]
 pub(crate) struct Accounts {
     open: Mutex<BTreeMap<RequestId, Arc<Account>>>,
@@ -62,7 +63,7 @@ impl Accounts {
 
     /// Called for each request, whether it has an account or not.
     pub(super) fn end(&self, request: RequestId) {
-        // Relaxed: what was counted for this request was counted before it began.
+        // Relaxed: this request's account was counted before the request began.
         if self.count.load(Ordering::Relaxed) > 0 && self.lock().remove(&request).is_some() {
             self.count.fetch_sub(1, Ordering::Relaxed);
         }

@@ -15,7 +15,7 @@ pub(super) const BLOCK_ALIGN: usize = align_of::<Block>();
 #[repr(C, align(64))]
 pub(crate) struct Block {
     bytes: [u8; BLOCK_BYTES],
-    /// The seat that owns the block.
+    /// The seat owning the block.
     home: u32,
 }
 
@@ -28,16 +28,16 @@ struct Free {
 /// How many blocks are made at once.
 const CHUNK: usize = 64;
 
-/// What all seats share of their blocks.
+/// All seats' shared state of their blocks.
 pub(crate) struct Blocks {
     /// All chunks.
     chunks: Mutex<Vec<Box<[Block]>>>,
-    /// By seat: its blocks that others have freed.
+    /// By seat: its blocks freed by others.
     mail: Vec<Padded<AtomicPtr<Free>>>,
 }
 
 #[expect(unsafe_code, reason = "it has pointers")]
-// SAFETY: free blocks are not used; the seat that takes its mail takes all of it.
+// SAFETY: free blocks are not used; a seat takes its mail as a whole.
 unsafe impl Send for Blocks {}
 
 #[expect(unsafe_code, reason = "it has pointers")]
@@ -59,7 +59,7 @@ impl Blocks {
         self.chunks.lock().expect("nothing panics under this lock").push(chunk);
         for at in 0..CHUNK {
             #[expect(unsafe_code, reason = "links the blocks")]
-            // SAFETY: inside the chunk, which stays where it is; a block is larger than a link and aligned for it.
+            // SAFETY: inside the chunk, which stays at its address; a block is larger than a link and aligned for it.
             unsafe {
                 let block: *mut Free = start.add(at).cast();
                 block.write(Free { next: first });
@@ -81,7 +81,7 @@ impl Slab {
         Slab { free: ptr::null_mut(), seat }
     }
 
-    /// A block: a free one of this seat's, one that came home, or a new one.
+    /// A block: a free one of this seat's, one returned by others, or a new one.
     #[inline]
     pub(crate) fn take(&mut self, blocks: &Blocks) -> NonNull<Block> {
         if self.free.is_null() {
@@ -106,7 +106,7 @@ impl Slab {
         }
     }
 
-    /// Gives a block back to the seat that owns it.
+    /// Gives a block back to its owner's seat.
     ///
     /// # Safety
     /// It is from a [`Slab::take`] with the same `blocks`, and is not used after this call.

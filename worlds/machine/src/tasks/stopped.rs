@@ -1,4 +1,4 @@
-//! Requests whose tasks are no longer to begin.
+//! Stopped requests: their tasks no longer begin.
 
 use crate::sync::Padded;
 use std::collections::BTreeSet;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use vicus_schedule::RequestId;
 
-/// The requests that were cancelled or have failed and are not over yet: closures, and instances of which a seat may have tasks.
+/// The requests cancelled or failed and not over yet: closures, and instances whose tasks seats may have.
 pub(crate) struct Stopped {
     ids: Mutex<BTreeSet<RequestId>>,
     /// How many: usually none, and then the lock is not taken. Changed under it. Each task reads it.
@@ -20,7 +20,8 @@ impl Default for Stopped {
 }
 
 impl Stopped {
-    /// The caller makes sure that [`Stopped::remove`] follows: it holds the lock under which the request is seen to be open.
+    /// The caller makes sure of a later [`Stopped::remove`]: it holds the lock under which the request is seen to be
+    /// open.
     pub(crate) fn add(&self, id: RequestId) {
         let mut ids = self.lock();
         ids.insert(id);
@@ -29,7 +30,7 @@ impl Stopped {
 
     /// The request is over.
     pub(crate) fn remove(&self, id: RequestId) {
-        // Relaxed: if it was added, that was under a lock which the calling thread has held since.
+        // Relaxed: the calling thread has held the lock of any earlier add.
         if self.many.0.load(Ordering::Relaxed) > 0 {
             let mut ids = self.lock();
             ids.remove(&id);

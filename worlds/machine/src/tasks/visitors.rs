@@ -1,4 +1,4 @@
-//! The threads that work on a loop. Its caller waits for them.
+//! The threads at work on a loop. Its caller waits for them.
 
 use crate::sync::{AtomicUsize, Ordering};
 
@@ -24,11 +24,11 @@ impl Visitors {
 
     /// A thread leaves. Whether the caller has to check if all have left.
     pub(super) fn leave(&self) -> bool {
-        // Release: the caller sees what the thread did.
+        // Release: the caller sees the thread's work.
         self.0.fetch_sub(1, Ordering::AcqRel) - 1 == CLOSED | ASLEEP
     }
 
-    /// The caller closes the loop: a thread that comes now finds it closed, and the caller waits for those that are at it.
+    /// The caller closes the loop: a thread coming now finds it closed, and the caller waits for the present ones.
     pub(super) fn close(&self) {
         self.0.fetch_or(CLOSED, Ordering::AcqRel);
     }
@@ -38,7 +38,7 @@ impl Visitors {
         self.0.load(Ordering::Acquire) & !ASLEEP == CLOSED
     }
 
-    /// The caller is about to sleep, until [`Visitors::leave`] says that it has to check. Whether it still has to wait.
+    /// The caller is about to sleep, until [`Visitors::leave`] tells it to check. Returns whether it still has to wait.
     pub(super) fn announce_sleep(&self) -> bool {
         (self.0.fetch_or(ASLEEP, Ordering::AcqRel) & !ASLEEP) != CLOSED
     }
@@ -62,8 +62,8 @@ mod loom_models {
     // SAFETY: loom tells if two threads use a cell at once.
     unsafe impl Sync for Model {}
 
-    /// Two threads come, perhaps too late, while the caller closes the loop and sleeps: it is woken when the last one has left,
-    /// sees what both did, and none uses its frame after that.
+    /// Two threads come, perhaps too late, while the caller closes the loop and sleeps: it is woken when the last one
+    /// has left, sees the work of both, and none uses its frame after that.
     #[test]
     fn loom_the_caller_of_a_loop_leaves_after_all_visitors() {
         let mut builder = loom::model::Builder::new();
@@ -93,7 +93,7 @@ mod loom_models {
             model.visitors.close();
             let mut asked = 0;
             while !model.visitors.is_done() && model.visitors.announce_sleep() {
-                // A visitor that comes too late causes another check.
+                // A late visitor causes another check.
                 while model.asked.load(Ordering::Acquire) == asked {
                     thread::yield_now();
                 }

@@ -1,4 +1,4 @@
-//! A count that threads wait for.
+//! A count to wait for.
 
 use super::SyncVar;
 use crate::fibres::mutant::{Mutant, Planted};
@@ -7,9 +7,9 @@ use crate::sync::{self, Padded};
 use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
 
-/// Threads wait until as many submissions have come as are expected, of which each may expect more.
+/// Threads wait until as many submissions have come as are expected; each submission may expect more.
 ///
-/// Qthreads' sinc without its values. What comes before a submission is seen by those whose waits it ends.
+/// Qthreads' sinc without its values. Threads whose wait a submission ends see the writes before it.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -51,7 +51,7 @@ impl Countdown {
 
     /// As [`Countdown::submit`]. If it seems to be the last one, `f` is called before the waits end.
     pub fn submit_with(&self, f: impl Fn()) {
-        // A thread that goes on after the fill may drop this: it is the last thing that is done with it.
+        // A thread that goes on after the fill may drop this: the fill is its last use here.
         self.count.submit(f, self.edge(), || _ = self.done.fill());
     }
 
@@ -68,7 +68,8 @@ impl Countdown {
         self.done.read_ff();
     }
 
-    /// Held while the count changes from or to 0, and the word with it. It is not a part of this, which may be dropped while it is held.
+    /// Held while the count changes from or to 0, and the word with it. It lies outside of this, since this may be
+    /// dropped while it is held.
     fn edge(&self) -> &'static ShortLock<()> {
         static EDGES: LazyLock<Box<[Padded<ShortLock<()>>]>> =
             LazyLock::new(|| (0..EDGES_COUNT).map(|_| Padded(ShortLock::new(()))).collect());
@@ -181,7 +182,7 @@ mod loom_models {
     use loom::thread;
     use std::sync::Arc;
 
-    /// A count, whether its word is full, and what is put together before it is filled.
+    /// A count, the state of its word, and the values put together before the fill.
     struct Model {
         count: Count,
         edge: ShortLock<()>,
@@ -228,7 +229,7 @@ mod loom_models {
         builder.check(body);
     }
 
-    /// The last one comes while another is expected: then the word is empty, and full when that has come.
+    /// The last one comes while another is expected: then the word is empty, and full after the other has come.
     fn at_the_edge(mutant: Option<Mutant>) {
         check(move || {
             let model = Model::new(1, mutant);
@@ -244,7 +245,7 @@ mod loom_models {
         });
     }
 
-    /// Two submit their values, one of which expects the other: one that waits finds the sum of both.
+    /// Two submit their values, and one of them expects the other: a waiting thread finds the sum of both.
     fn values(mutant: Option<Mutant>) {
         check(move || {
             let model = Model::new(2, mutant);

@@ -1,21 +1,22 @@
-//! The words of a stripe of the table: those that are empty, and those for which threads wait.
+//! The words of a stripe of the table: the empty ones, and those with waiting threads.
 
 use super::full_empty::{Entry, hash};
 use std::ops::{Index, IndexMut};
 
 /// The entries of a stripe.
 ///
-/// The first one lies beside the stripe's lock, in the same cache line: most stripes have one at most, and a word that is handed to and fro then costs
-/// its own line and this one. The others are in a hash table with linear probing, whose removals leave no gaps.
+/// The first one lies beside the stripe's lock, in the same cache line: most stripes have one at most, and a word
+/// handed to and fro then costs its own line and this one. The others are in a hash table with linear probing, and
+/// removals leave no gaps in it.
 #[repr(C)] // the first one first, beside the lock
 pub(super) struct Entries {
     first: Entry,
-    /// A power of two, of which at most half is in use, or none.
+    /// A power of two, at most half in use, or none.
     places: Box<[Entry]>,
     used: usize,
 }
 
-/// Where an entry is, until one is added or removed.
+/// The position of an entry, until one is added or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct At(usize);
 
@@ -24,7 +25,7 @@ impl At {
 }
 
 #[expect(unsafe_code, reason = "it has pointers")]
-// SAFETY: they are to waits, which are used under the stripe's lock.
+// SAFETY: they are to waits, and these are used under the stripe's lock.
 unsafe impl Send for Entries {}
 
 impl Entries {

@@ -1,4 +1,4 @@
-//! The lists in which waits for a word stand, under its stripe's lock.
+//! The lists of waits for a word, under its stripe's lock.
 
 use super::full_empty::Node;
 use std::cell::Cell;
@@ -8,17 +8,17 @@ use std::ptr;
 pub(super) struct Links {
     next: Cell<Link>,
     before: Cell<Link>,
-    /// The run to which it belongs.
+    /// Its run.
     run: u32,
     /// Of the first one of a run: how many of it were served since its turn began.
     served: Cell<u8>,
     /// Of the first one of a run: the last one of it.
     run_last: Cell<Link>,
-    /// Of the first one of a run: that of the next run.
+    /// On the first one of a run: the first one of the next run.
     next_run: Cell<Link>,
 }
 
-/// The run of all that are served in the order in which they came.
+/// The run of all waits served in order of arrival.
 pub(super) const IN_ORDER: u32 = u32::MAX;
 
 impl Links {
@@ -28,8 +28,8 @@ impl Links {
     }
 }
 
-/// A wait in a list, or none. Invariant: it is followed under the stripe's lock while the wait is in a list, or by the one that has taken it out, before that
-/// tells the wait that it is over.
+/// A wait in a list, or none. Invariant: it is followed under the stripe's lock while the wait is in a list, or by the
+/// thread that has taken it out, before this thread tells the wait its end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Link(*const Node);
 
@@ -49,7 +49,7 @@ impl Link {
     }
 }
 
-/// Waits in the order in which they came.
+/// Waits in order of arrival.
 #[derive(Clone, Copy)]
 pub(super) struct List {
     first: Link,
@@ -79,7 +79,7 @@ impl List {
         Some(first)
     }
 
-    /// Takes one out that is there.
+    /// Takes a present one out.
     pub(super) fn remove(&mut self, gone: &Node) {
         let (before, next) = (gone.links.before.get(), gone.links.next.get());
         match before.get() {
@@ -108,7 +108,7 @@ pub(super) fn run_of_seat(seat: usize, seats: usize) -> u32 {
     (seat * RUNS.min(seats) / seats) as u32
 }
 
-/// Waits in runs: those of a run in the order in which they came, and one run after the other, each for a turn at most.
+/// Waits in runs: those of a run in order of arrival, and one run after the other, each for a turn at most.
 ///
 /// Waits for locks have a run for each seat, or each few seats, so a lock goes from thread to thread of one neighbourhood, and to another one once in a turn:
 /// there its lines are in another cache, and the thread's worker has to be told (Dice, Marathe, Shavit, Lock Cohorting, PPoPP 2012). All other waits are of one
@@ -144,7 +144,7 @@ impl Runs {
         self.push_run(new);
     }
 
-    /// One that was the first one, and is in no list now, is so again: of its run, or of all.
+    /// A former first one, now in no list, becomes the first one again: of its run, or of all.
     pub(super) fn push_first(&mut self, new: &Node) {
         let links = &new.links;
         links.before.set(Link::NONE);
@@ -205,7 +205,7 @@ impl Runs {
         Some(head)
     }
 
-    /// Takes one out that is there.
+    /// Takes a present one out.
     pub(super) fn remove(&mut self, gone: &Node) {
         let (before, next) = (gone.links.before.get().get(), gone.links.next.get().get());
         if let Some(later) = next {

@@ -1,13 +1,13 @@
-//! Values that each lightweight thread has for itself.
+//! Values of each lightweight thread's own.
 
 use super::core_here;
 use std::any::Any;
 
-/// The values of one thread, each with the address of the [`Local`] that it belongs to.
+/// The values of one thread, each with the address of its [`Local`].
 #[derive(Default)]
 pub(crate) struct Locals(Vec<(usize, Box<dyn Any>)>);
 
-/// A value that each lightweight thread has for itself: made when it is first used there, and dropped when the thread ends. Outside of
+/// A value of each lightweight thread's own: made at its first use there, and dropped when the thread ends. Outside of
 /// lightweight threads, there is none.
 ///
 /// ```

@@ -1,4 +1,4 @@
-//! Time for lightweight threads: one thread of the process wakes those that sleep.
+//! Time for lightweight threads: one thread of the process wakes the sleeping ones.
 
 use crate::fibres::{self, Fibre};
 use crate::tasks::{Awaited, Done};
@@ -32,7 +32,7 @@ pub fn sleep(long: Duration) {
         timer.add(until, Call::Set(Arc::clone(&done)));
         return done.wait(None);
     };
-    // The one that ends it may be on another seat by then.
+    // The thread may end its sleep on another seat.
     let sleepers = in_task(|worker| Arc::clone(&worker.shared));
     sleepers.threads_here.begin_sleep();
     wait(None, &Sleep { until, fibre, timer, is_set: Cell::new(false), is_over: Cell::new(false) });
@@ -40,7 +40,7 @@ pub fn sleep(long: Duration) {
     super::unwind_if_told();
 }
 
-/// A fibre that waits for a time.
+/// A fibre waiting for a time.
 struct Sleep {
     until: Instant,
     fibre: &'static Fibre,
@@ -62,13 +62,14 @@ impl Awaited for Sleep {
     }
 
     fn withdraw(&self) -> bool {
-        // The timer wakes the fibre later, whatever is on it then, which looks once more at what it waits for.
+        // The timer wakes the fibre later, with any thread on it then, and this thread checks its wait condition once
+        // more.
         self.is_over.set(true);
         true
     }
 }
 
-/// What happens at a time.
+/// An action at a time.
 pub(super) enum Call {
     Wake(&'static Fibre),
     Set(Arc<Done>),

@@ -3,14 +3,14 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The CPUs that the calling thread may run on, by the operating system's numbers, in order.
+/// The CPUs open to the calling thread, by the operating system's numbers, in order.
 pub fn affinity() -> io::Result<Vec<u32>> {
-    // The kernel refuses a mask shorter than its own, and does not tell that length.
+    // The kernel refuses a mask shorter than its own, and does not tell its length.
     let mut words = vec![0_u64; 16];
     loop {
         let bytes = size_of_val(&words[..]);
         #[expect(unsafe_code, reason = "no safe wrapper takes masks of more than 1024 CPUs")]
-        // SAFETY: the pointer is to `bytes` writable bytes, which the call fills at most; u64 has at least the
+        // SAFETY: the pointer is to `bytes` writable bytes, an upper bound of the call's writes; u64 has at least the
         // alignment of cpu_set_t, an array of words; 0 is the calling thread.
         let failed = unsafe { libc::sched_getaffinity(0, bytes, words.as_mut_ptr().cast::<libc::cpu_set_t>()) } != 0;
         if !failed {
@@ -54,7 +54,7 @@ pub(super) fn cpu_quota_millis(root: &Path) -> Option<u32> {
             ours.then_some(path)
         });
         let Some(path) = path else { continue };
-        // In a container the mount shows a part of the hierarchy, and the path may begin outside of that part.
+        // In a container the mount shows a part of the hierarchy, and the path may begin outside of this part.
         let inside = Path::new(path).strip_prefix(mount.shows).unwrap_or(Path::new(""));
         for group in inside.ancestors() {
             let folder = root.join(mount.at.trim_start_matches('/')).join(group);
@@ -62,7 +62,7 @@ pub(super) fn cpu_quota_millis(root: &Path) -> Option<u32> {
                 read(folder.join("cpu.max")).as_deref().and_then(version_2)
             } else {
                 let number = |file| read(folder.join(file))?.trim().parse::<u64>().ok();
-                // Without a limit the quota is -1, which is no u64.
+                // Without a limit the quota is -1, and so no u64.
                 number("cpu.cfs_quota_us").zip(number("cpu.cfs_period_us"))
             };
             if let Some((quota, period)) = quota.filter(|&(_, period)| period > 0) {
@@ -80,13 +80,13 @@ fn version_2(text: &str) -> Option<(u64, u64)> {
     Some((quota.parse().ok()?, period.parse().ok()?))
 }
 
-/// A place where a cgroup hierarchy with CPU limits is mounted.
+/// The mount of a cgroup hierarchy with CPU limits.
 struct Mount<'a> {
     /// Version 2.
     unified: bool,
-    /// Which part of the hierarchy it shows.
+    /// The shown part of the hierarchy.
     shows: &'a str,
-    /// Where it is mounted.
+    /// The mount point.
     at: &'a str,
 }
 

@@ -1,8 +1,8 @@
-//! Reads and checks a captured machine, and writes a clean copy for hwloc: only the parts that we use, without contradictions.
-//! hwloc trusts its input; a damaged file can make it crash, or take a gigabyte.
+//! Reads and checks a captured machine, and writes a clean copy for hwloc: only the parts in use here, without
+//! contradictions. hwloc trusts its input; a damaged file can make it crash, or take a gigabyte.
 //!
-//! Checked are the tree of objects (which types are inside of which, whose PUs and nodes are part of whose, duplicate numbers)
-//! and the sizes of sets. Devices, attributes of memory and remarks are left out.
+//! It checks the tree of objects (nesting of types, PUs and nodes as parts of their parents', duplicate numbers) and
+//! the sizes of sets. Devices, attributes of memory and remarks are left out.
 
 mod checked;
 
@@ -23,19 +23,19 @@ const MOST_NODES: usize = 1024;
 /// The largest plausible size of memory or of a cache: 64 PiB.
 const MOST_BYTES: u64 = 1 << 56;
 
-/// Why a file is refused, and where.
+/// The reason for refusing a file, and the line.
 type Wrong = String;
 
 /// The clean copy of a captured machine.
 ///
 /// # Errors
-/// What is wrong with it, with its line.
+/// The fault in it, with its line.
 pub(super) fn clean(xml: &str) -> Result<String, Wrong> {
     let mut reader = Reader { xml, events: quick_xml::Reader::from_str(xml), at: 0, line: 1, held: 0 };
     reader.topology()
 }
 
-/// The attributes of an object that are kept; others are left out.
+/// The kept attributes of an object; others are left out.
 const NUMBERS: [&str; 8] =
     ["cache_size", "cache_linesize", "cache_associativity", "depth", "cache_type", "local_memory", "kind", "subkind"];
 const SETS: [&str; 6] =
@@ -47,12 +47,12 @@ const NODESET: usize = 3;
 const COMPLETE_NODESET: usize = 4;
 const ALLOWED_NODESET: usize = 5;
 
-/// The types of objects that are kept, by hwloc's names. `System`, `Socket` and `Cache` are of format 1.
+/// The kept types of objects, by hwloc's names. `System`, `Socket` and `Cache` are of format 1.
 const TYPES: [&str; 18] = [
     "Machine", "System", "Package", "Socket", "Die", "Core", "PU", "Group", "NUMANode", "MemCache", "Cache", "L5Cache",
     "L4Cache", "L3Cache", "L2Cache", "L1Cache", "L2iCache", "L1iCache",
 ];
-/// Types that are left out with all that is in them.
+/// Types left out with all their content.
 const LEFT_OUT: [&str; 5] = ["Bridge", "PCIDev", "OSDev", "Misc", "L3iCache"];
 
 /// A set of numbers, 32 to a word, the lowest first and no zero at the end.
@@ -169,7 +169,7 @@ struct CpuKind {
 struct Reader<'a> {
     xml: &'a str,
     events: quick_xml::Reader<&'a [u8]>,
-    /// Up to which byte lines were counted.
+    /// The byte up to which lines were counted.
     at: usize,
     line: usize,
     /// Bytes of the sets so far.
@@ -204,7 +204,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next element inside of one; `None` at its end, and for one that is not open.
+    /// The next element inside of one; `None` at its end, and for a closed one.
     fn inside(&mut self, is_open: bool) -> Result<Option<(BytesStart<'a>, bool)>, Wrong> {
         if !is_open {
             return Ok(None);
@@ -223,7 +223,7 @@ impl<'a> Reader<'a> {
         format!("line {}: {what}", self.line)
     }
 
-    /// Leaves out all that is in an element, if it is well-formed.
+    /// Leaves out the content of an element, if it is well-formed.
     fn leave_out(&mut self, tag: &BytesStart<'_>, is_open: bool) -> Result<(), Wrong> {
         self.attributes(tag)?;
         let mut depth = usize::from(is_open);
@@ -339,7 +339,7 @@ impl<'a> Reader<'a> {
                 object.sets[at] = Some(set);
             } else if let Some(at) = NUMBERS.iter().position(|number| number == name) {
                 let number = number()?;
-                // hwloc writes -1 for a cache that is fully associative.
+                // hwloc writes -1 for a fully associative cache.
                 let least = if name == "cache_associativity" { -1 } else { 0 };
                 let most = if at == 0 || name == "local_memory" { MOST_BYTES as i64 } else { 1 << 30 };
                 if !(least..=most).contains(&number) {
@@ -458,7 +458,7 @@ impl<'a> Reader<'a> {
             let attributes = self.attributes(&tag)?;
             let of = |wanted| attributes.iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
             if let (b"info", Some(name), Some(value)) = (tag.name().as_ref(), of("name"), of("value")) {
-                // The attributes by which hwloc ranks kinds; others are refused.
+                // hwloc's attributes for ranking kinds; others are refused.
                 let is_number = matches!(name.as_str(), "FrequencyMaxMHz" | "FrequencyBaseMHz" | "LinuxCapacity");
                 if is_number && value.parse::<u32>().is_err() {
                     return Err(self.wrong(format!("{name}: `{}` is no number", shortened(value))));

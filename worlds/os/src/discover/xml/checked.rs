@@ -1,5 +1,5 @@
-//! Whether a tree of objects is one that hwloc could have written: the facts that its own `hwloc_topology_check` assumes, and
-//! those that it relies on unchecked.
+//! Checks a tree of objects against hwloc's own output: the facts assumed by its `hwloc_topology_check`, and those it
+//! relies on unchecked.
 
 use super::{
     ALLOWED_CPUSET, ALLOWED_NODESET, COMPLETE_CPUSET, COMPLETE_NODESET, CPUSET, MOST_NUMBERS, NODESET, Object, SETS,
@@ -27,7 +27,7 @@ pub(super) fn check(root: &Object) -> Result<BTreeSet<u32>, Wrong> {
     Ok(seen.nodes)
 }
 
-/// The rank of a type among those that are nested in a fixed order; 0 for types that may be anywhere.
+/// The rank of a type among those nested in a fixed order; 0 for types allowed anywhere.
 fn rank(kind: &str) -> usize {
     ["", "Machine", "Package", "Die", "Core", "PU"].iter().position(|name| *name == kind).unwrap_or(0)
 }
@@ -151,7 +151,7 @@ impl Seen {
     }
 }
 
-/// A set whose presence was checked.
+/// A set known to be present.
 fn set(object: &Object, which: usize) -> &Set {
     static NONE: Set = Set(Vec::new());
     object.set(which).unwrap_or(&NONE)
@@ -207,7 +207,7 @@ fn renewed_object(mut object: Object) -> Result<Object, Wrong> {
         ("Cache", ..) => return wrong(&object, "has no depth from 1 to 4"),
         (kind, ..) => kind,
     };
-    // hwloc listed offline PUs there, which have no objects.
+    // hwloc listed offline PUs there, without objects.
     if object.kind == "PU" || object.sets[COMPLETE_CPUSET].is_none() {
         object.sets[COMPLETE_CPUSET] = object.sets[CPUSET].clone();
     }
