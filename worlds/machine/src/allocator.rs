@@ -107,8 +107,8 @@ fn is_ours(block: *const u8) -> bool {
     process().is_some_and(|process| process.memory.owns(block))
 }
 
-/// A block of this thread's heap, as the heap is asked for it; `None` if it is too small for one, or there is none to be
-/// had.
+/// A block of this thread's heap, as the heap is asked for it; `None` if it is too small for one, or there is none to
+/// be had.
 #[inline]
 fn take(layout: Layout, ask: impl FnOnce(&mut Heap, Layout) -> Result<NonNull<u8>, AllocError>) -> Option<*mut u8> {
     if layout.size() < SMALLEST {

@@ -112,8 +112,8 @@ impl Runtime {
     }
 }
 
-/// Whether the calling thread runs a task or a box of a runtime: [`join`](crate::join), [`scope`](crate::scope) and loops may be
-/// called.
+/// Whether the calling thread runs a task or a box of a runtime: [`join`](crate::join), [`scope`](crate::scope) and
+/// loops may be called.
 ///
 /// ```
 /// let runtime = vicus_machine::Runtime::builder().threads(1).start();
@@ -141,7 +141,8 @@ struct Here {
 /// Calls `f` with the calling thread's state, if it runs a request without a seat.
 fn with_caller<R>(f: impl FnOnce(&Caller<'_>) -> R) -> Option<R> {
     #[expect(unsafe_code, reason = "the caller's state is on this thread's stack")]
-    // SAFETY: `submit_here` has it in its frame, and sets this back before it returns. `f` gets it for a call, for any lifetimes.
+    // SAFETY: `submit_here` has it in its frame, and sets this back before it returns. `f` gets it for a call, for any
+    // lifetimes.
     unsafe { HERE.get().caller.as_ref() }.map(f)
 }
 
@@ -254,7 +255,8 @@ impl Caller<'_> {
             return Ok(true);
         }
         let is_given_up = catch_unwind(AssertUnwindSafe(|| {
-            // The question is the caller's: if it asks whether its own task is cancelled, this is about the request beneath.
+            // The question is the caller's: if it asks whether its own task is cancelled, this is about the request
+            // beneath.
             let _inner = Restore(HERE.replace(self.outer));
             (self.gives_up)()
                 || is_given_up()

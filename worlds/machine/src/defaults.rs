@@ -33,7 +33,8 @@ pub struct Defaults {
     pub strategy: Option<Result<Setting, String>>,
     /// The placement of memory without a distribution of its own; else [`Distribution::Standard`].
     pub distribution: Option<Result<Distribution, String>>,
-    /// Whether an [`Allocator`](crate::Allocator) and the columns of envelopes take large blocks from the process's memory; else they do.
+    /// Whether an [`Allocator`](crate::Allocator) and the columns of envelopes take large blocks from the process's
+    /// memory; else they do.
     pub allocator_places: Option<Result<bool, String>>,
     /// After how many milliseconds unused freed memory goes back to the system; else 10,000.
     pub decay_ms: Option<Result<u64, String>>,

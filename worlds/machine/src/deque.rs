@@ -32,7 +32,8 @@ pub(crate) struct Deque {
 struct Own {
     /// The number of the next push. Numbers wrap round; only differences count.
     bottom: AtomicU32,
-    /// Tasks from here on are private. Invariant: the end of the public part, except while one side moves the split point.
+    /// Tasks from here on are private. Invariant: the end of the public part, except while one side moves the split
+    /// point.
     split: AtomicU32,
 }
 
@@ -101,7 +102,8 @@ impl Deque {
         }
     }
 
-    /// The owner's push. Gives the task back if the ring is full. No fence and no read-modify-write, unless a thief wants tasks.
+    /// The owner's push. Gives the task back if the ring is full. No fence and no read-modify-write, unless a thief
+    /// wants tasks.
     #[inline]
     pub(crate) fn push(&self, task: TaskRef) -> Result<(), TaskRef> {
         let bottom = self.own.0.bottom.load(Ordering::Relaxed);
@@ -435,8 +437,8 @@ pub(crate) mod tests {
         model(2, 2, |deque, _| deque.steal(), true);
     }
 
-    /// What happened: a thief read a slot, the owner took the task back, put another one there and made it public; the word was
-    /// the same again, and the thief took the first task a second time.
+    /// What happened: a thief read a slot, the owner took the task back, put another one there and made it public; the
+    /// word was the same again, and the thief took the first task a second time.
     #[cfg(loom)]
     #[test]
     fn loom_a_slot_that_is_used_again_is_not_mistaken() {

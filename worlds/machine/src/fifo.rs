@@ -1,11 +1,11 @@
 //! A queue from which all seats take the oldest task, with a lock for each end.
 //!
-//! New tasks go into a ring. A push holds the lock of the young end, and a take that of the old end; they look at the same slot, which is
-//! empty or holds a task, and at nothing else of each other's. So a seat that spawns many threads for another one and the seat that
-//! takes them use different lines of memory, unless the ring is nearly empty or full.
+//! New tasks go into a ring. A push holds the lock of the young end, and a take that of the old end; they look at the
+//! same slot, which is empty or holds a task, and at nothing else of each other's. So a seat that spawns many threads
+//! for another one and the seat that takes them use different lines of memory, unless the ring is nearly empty or full.
 //!
-//! Behind the old end is a list of *older* tasks. The ring's tasks move there when it is full, and when one is wanted from between the ends:
-//! then the queue is a sequential one ([`Queue`]) behind the lock of its old end.
+//! Behind the old end is a list of *older* tasks. The ring's tasks move there when it is full, and when one is wanted
+//! from between the ends: then the queue is a sequential one ([`Queue`]) behind the lock of its old end.
 //!
 //! A lock for each end is from Michael and Scott, "Simple, Fast, and Practical Non-Blocking and Blocking Concurrent
 //! Queue Algorithms", PODC 1996, §2, fig. 2. We differ: a ring in place of a linked list, so that a push needs no
@@ -114,7 +114,8 @@ impl Fifo {
             young.has_many_older.store(false, Ordering::Relaxed);
         }
         let tail = young.tail.load(Ordering::Relaxed);
-        // Not until several slots are free: the other end would write the line of the next one while this one asks for it again and again.
+        // Not until several slots are free: the other end would write the line of the next one while this one asks for
+        // it again and again.
         let ahead = || self.slot(tail.wrapping_add(LOOKS - 1)).load(Ordering::Relaxed);
         young.free_to.load(Ordering::Relaxed) == tail && !ahead().is_null()
     }
@@ -177,7 +178,8 @@ impl Fifo {
         let old = &self.old.0;
         loop {
             let head = old.head.load(Ordering::Acquire);
-            // Acquire: if the slot was emptied after its task went to the older ones, these are seen there, and if it was taken, so is the new head.
+            // Acquire: if the slot was emptied after its task went to the older ones, these are seen there, and if it
+            // was taken, so is the new head.
             if !self.slot(head).load(Ordering::Acquire).is_null() {
                 return false;
             }
@@ -320,7 +322,8 @@ mod loom_models {
         std::iter::from_fn(|| fifo.take_if(|_| true)).map(number)
     }
 
-    /// Two push more than the ring holds while one takes: each task comes out once, and those of one thread in their order.
+    /// Two push more than the ring holds while one takes: each task comes out once, and those of one thread in their
+    /// order.
     #[test]
     fn loom_every_task_is_taken_once_and_in_order() {
         bounded(|| {

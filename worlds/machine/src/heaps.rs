@@ -129,7 +129,8 @@ fn install(
     if let Some(process) = PROCESS.get() {
         return Ok(process);
     }
-    // The C library ends the process if it has no memory to note this variable's destructor: it does so before addresses are reserved.
+    // The C library ends the process if it has no memory to note this variable's destructor: it does so before
+    // addresses are reserved.
     let _ = HERE.try_with(|_| ());
     let cpus = topology.pus.iter().map(|pu| pu.os_index as usize + 1).max().unwrap_or(0);
     let mut near = vec![NodeId::new(0); cpus];
@@ -353,8 +354,8 @@ impl Drop for Idle<'_> {
     }
 }
 
-/// Lets this thread use its heap; `None` while it is in use already, when the thread is about to end, or if there are too
-/// many heaps.
+/// Lets this thread use its heap; `None` while it is in use already, when the thread is about to end, or if there are
+/// too many heaps.
 #[inline]
 pub(crate) fn with_heap<R>(process: &Process, use_heap: impl FnOnce(&mut Heap) -> R) -> Option<R> {
     HERE.try_with(|here| {
@@ -441,8 +442,8 @@ fn freed_outside(process: &Process) {
     }
 }
 
-/// If the list of runtimes is in use, or no runtime has seats any more, the next free tries again: an allocator must not wait for a
-/// lock.
+/// If the list of runtimes is in use, or no runtime has seats any more, the next free tries again: an allocator must
+/// not wait for a lock.
 fn wake_seat_or_give_up(process: &Process, duty: Duty) {
     if !wake_seat().unwrap_or(false) {
         process.lookout.0.give_up(duty);
@@ -479,8 +480,8 @@ pub(crate) fn look_after() -> Option<Duration> {
     Some(Duration::from_millis((process.memory.options().decay_ticks + 1) * process.tick_ms))
 }
 
-/// This seat has told the time, and stops looking after memory. Returns whether some was freed meanwhile: then it has to look after it
-/// again.
+/// This seat has told the time, and stops looking after memory. Returns whether some was freed meanwhile: then it has
+/// to look after it again.
 #[cfg(not(loom))]
 pub(crate) fn leave_off() -> bool {
     let duty = HERE.try_with(|here| here.duty.take()).ok().flatten();

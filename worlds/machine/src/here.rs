@@ -69,7 +69,8 @@ thread_local! {
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")))]
 impl Here {
-    // Not inlined: a fibre's frame may be on another thread the next time, and the compiler would keep the word's address.
+    // Not inlined: a fibre's frame may be on another thread the next time, and the compiler would keep the word's
+    // address.
     #[inline(never)]
     pub(crate) fn get(&self) -> *mut Worker {
         WORD.get()

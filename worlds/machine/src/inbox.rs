@@ -31,7 +31,8 @@ impl Inbox {
     /// The seat may be asleep: see `Shared::call`, which wakes it.
     #[inline]
     pub(crate) fn put(&self, task: TaskRef) {
-        // Behind others it is not the first one. They may be taken meanwhile, and then the order of two threads' tasks is open.
+        // Behind others it is not the first one. They may be taken meanwhile, and then the order of two threads' tasks
+        // is open.
         let is_first = self.waiting.load(Ordering::Relaxed) == 0
             && self
                 .first

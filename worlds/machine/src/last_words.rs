@@ -98,8 +98,8 @@ impl LastWords {
 }
 
 thread_local! {
-    /// How many calls of [`vicus_flow::refusable`] this thread is in: they nest if a hash or a clone calls it. It has nothing to
-    /// drop and a constant initial value, so an allocator may read it at any time.
+    /// How many calls of [`vicus_flow::refusable`] this thread is in: they nest if a hash or a clone calls it. It has
+    /// nothing to drop and a constant initial value, so an allocator may read it at any time.
     static ASKS: Cell<u32> = const { Cell::new(0) };
 }
 

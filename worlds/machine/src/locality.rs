@@ -23,8 +23,8 @@ pub fn here() -> Option<NodeId> {
     process().map(node_of_thread)
 }
 
-/// How many bytes of some memory lie on each node: for our own memory as it was asked for; for other memory, and for memory with
-/// the standard distribution, by the kernel's answer. Untouched memory is unknown if there are several
+/// How many bytes of some memory lie on each node: for our own memory as it was asked for; for other memory, and for
+/// memory with the standard distribution, by the kernel's answer. Untouched memory is unknown if there are several
 /// nodes, and so is all before the first runtime has started.
 ///
 /// The kernel's answers are kept, for a million pages. Each counts for a second or for a thousand calls beginning with

@@ -1,8 +1,9 @@
 //! A lock held for some instructions.
 //!
-//! The standard lock lets a waiting thread sleep, so its release has to be an exchange. A queue's lock is held so briefly that a
-//! waiting thread would not fall asleep before it is free again: here the release is a store, which halves the cost of an
-//! uncontended push. A waiting thread spins a little and then yields its core: the holder may need it.
+//! The standard lock lets a waiting thread sleep, so its release has to be an exchange. A queue's lock is held so
+//! briefly that a waiting thread would not fall asleep before it is free again: here the release is a store, which
+//! halves the cost of an uncontended push. A waiting thread spins a little and then yields its core: the holder may
+//! need it.
 
 use crate::sync::{AtomicU32, Ordering, yield_now};
 use std::cell::UnsafeCell;

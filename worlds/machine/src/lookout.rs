@@ -104,7 +104,8 @@ impl Lookout {
         self.change(|now, flags| if flags == FREED { now.next().with(FREED) } else { now.with(flags) })
     }
 
-    /// Changes the word by a step from the duty's number and the flags to the next word. Returns the duty, if it passes on to the caller.
+    /// Changes the word by a step from the duty's number and the flags to the next word. Returns the duty, if it passes
+    /// on to the caller.
     ///
     /// Even an unchanged word is exchanged. So a thread that tells after a seat has left sees that this seat's runtime
     /// is closing, and wakes a seat of another one; if it tells before, the leaving seat sees it.

@@ -47,7 +47,8 @@ const RESULTS: usize = 256;
 /// Least memory for pairs before they are written to files.
 const LEAST_MEMORY: usize = 64 << 10;
 
-/// A computation by two functions: one makes pairs of a key and a value from each element, the other one makes a result of all values of a key.
+/// A computation by two functions: one makes pairs of a key and a value from each element, the other one makes a result
+/// of all values of a key.
 ///
 /// ```
 /// use vicus_machine::{Runtime, map_reduce::MapReduce};
@@ -105,8 +106,9 @@ impl<'a> MapReduce<'a> {
         self
     }
 
-    /// Runs it. `map` is called once for each element, and emits pairs; `reduce` once for each key, with its values in any order. Results are in the
-    /// order of partitions, and of keys within each. The input's iterator must not wait for tasks of the runtime: one thread at a time has it.
+    /// Runs it. `map` is called once for each element, and emits pairs; `reduce` once for each key, with its values in
+    /// any order. Results are in the order of partitions, and of keys within each. The input's iterator must not wait
+    /// for tasks of the runtime: one thread at a time has it.
     ///
     /// # Errors
     /// Pairs need more memory than they may have, and no file can be written.

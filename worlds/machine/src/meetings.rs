@@ -63,7 +63,8 @@ impl Meetings {
         self.within[time as usize % self.within.len()].store(time, Ordering::Relaxed);
     }
 
-    /// The member has gathered for this time at the region's end. Whether all have: otherwise it gathers there once more.
+    /// The member has gathered for this time at the region's end. Whether all have: otherwise it gathers there once
+    /// more.
     #[inline]
     pub fn was_end(&self, time: u64) -> bool {
         self.within[time as usize % self.within.len()].load(Ordering::Relaxed) != time
@@ -132,8 +133,8 @@ mod loom_models {
             }
         }
 
-        /// One member cancels the region at once, or behind the first barrier; the others learn of it at a barrier, or before. How often it has
-        /// gathered.
+        /// One member cancels the region at once, or behind the first barrier; the others learn of it at a barrier, or
+        /// before. How often it has gathered.
         fn member(&self, cancels_before: Option<u64>) -> Option<u64> {
             for time in 1..=2 {
                 if cancels_before == Some(time) {

@@ -10,9 +10,10 @@ use vicus_flow::{BoxModel, FlowError, Model, ModelBuilder, Schema, Turn};
 use vicus_topology::{NodeId, Place, Topology};
 
 impl Runtime {
-    /// Runs a function on pieces of work, each near its data if a seat is there. A thread takes pieces of its own node first,
-    /// then those of others, the nearest first. Returns when all are done. A good size is about an array's segment: a seat works
-    /// until no pieces are left, and other requests wait for it. A calling task or box works, too.
+    /// Runs a function on pieces of work, each near its data if a seat is there. A thread takes pieces of its own node
+    /// first, then those of others, the nearest first. Returns when all are done. A good size is about an array's
+    /// segment: a seat works until no pieces are left, and other requests wait for it. A calling task or box works,
+    /// too.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -111,8 +112,8 @@ impl Body {
 
     fn act(self, node: NodeId) {
         #[expect(unsafe_code, reason = "follows a pointer into another thread's stack")]
-        // SAFETY: called only in invocations of a request; `each_near` waits for all requests, and a request is over only when no
-        // invocation of it runs or will run.
+        // SAFETY: called only in invocations of a request; `each_near` waits for all requests, and a request is over
+        // only when no invocation of it runs or will run.
         unsafe {
             (*self.0)(node);
         }

@@ -5,8 +5,8 @@
 //! oldest task has a lock for each end. Every other queue is the sequential one behind a lock, with its length beside
 //! it. A look into an empty queue takes no lock.
 //!
-//! If the plan has tokens, a task is taken out of its queue, under the queue's lock, together with a token. A push adds its token
-//! after its task; so there are never more tokens than tasks, and a holder of a token finds a task.
+//! If the plan has tokens, a task is taken out of its queue, under the queue's lock, together with a token. A push adds
+//! its token after its task; so there are never more tokens than tasks, and a holder of a token finds a task.
 
 use crate::deque::Deque;
 use crate::fifo::Fifo;
@@ -66,7 +66,8 @@ impl SharedQueues {
         SharedQueues { queues, tokens }
     }
 
-    /// Puts a task. Gives it back if the queue is full, or there is no memory for a longer one: the caller runs it. Only the owner may put into its own queue.
+    /// Puts a task. Gives it back if the queue is full, or there is no memory for a longer one: the caller runs it.
+    /// Only the owner may put into its own queue.
     pub(crate) fn push(&self, queue: QueueId, task: TaskRef) -> Result<(), TaskRef> {
         match &self.queues[queue.index()].0 {
             SharedQueue::Own { deque, .. } => {

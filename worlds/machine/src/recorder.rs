@@ -735,8 +735,8 @@ impl Recorder {
         self.0.as_ref().map_or(0, |on| on.open.len())
     }
 
-    /// A lightweight thread is suspended: its code, above the first `beneath` tasks, is not open any more. Gives it, for
-    /// [`Recorder::thread_goes_on`].
+    /// A lightweight thread is suspended: its code, above the first `beneath` tasks, is not open any more. Gives it,
+    /// for [`Recorder::thread_goes_on`].
     pub(crate) fn thread_is_suspended(&mut self, thread: &TaskHeader, beneath: usize) -> Vec<u32> {
         let Some(on) = &mut self.0 else { return Vec::new() };
         let open = on.open.split_off(beneath.min(on.open.len()));

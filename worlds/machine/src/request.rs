@@ -179,8 +179,8 @@ impl Request {
         answer.result.clone().expect("it is over")
     }
 
-    /// Blocks the calling thread until the request is over, but no longer than this. `None`: it is not over yet. Called in a task,
-    /// its thread runs nothing else meanwhile.
+    /// Blocks the calling thread until the request is over, but no longer than this. `None`: it is not over yet. Called
+    /// in a task, its thread runs nothing else meanwhile.
     pub fn wait_for(&self, at_most: Duration) -> Option<Result<Totals, FlowError>> {
         let waiting = self.state.done.wait_timeout_while(self.state.lock(), at_most, |answer| answer.result.is_none());
         waiting.expect("nothing panics under this lock").0.result.clone()
@@ -264,7 +264,8 @@ pub(crate) struct RequestState {
     pub(crate) instance: Arc<Instance>,
     answer: Mutex<Answer>,
     pub(crate) done: Condvar,
-    /// Whether the runtime knows of it, because seats may have tasks of it. Changed under the lock of `Shared::requests`.
+    /// Whether the runtime knows of it, because seats may have tasks of it. Changed under the lock of
+    /// `Shared::requests`.
     pub(crate) is_known: AtomicBool,
 }
 

@@ -141,8 +141,9 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
         self
     }
 
-    /// How the process's memory is cut, placed and kept: the variants of Falt et al., "Locality Aware Task Scheduling in Parallel Data
-    /// Stream Processing", §5, and ours. By default their sizes and our mailboxes, with as much kept for reuse as suits the machine.
+    /// How the process's memory is cut, placed and kept: the variants of Falt et al., "Locality Aware Task Scheduling
+    /// in Parallel Data Stream Processing", §5, and ours. By default their sizes and our mailboxes, with as much kept
+    /// for reuse as suits the machine.
     ///
     /// A process has one memory, installed by its first runtime. A later runtime with other options uses the existing
     /// one, and warns ([`Runtime::warnings`]).
@@ -185,8 +186,9 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
         self
     }
 
-    /// Requests have no turns ([`TURN_NS`](vicus_schedule::TURN_NS)): tasks go as the strategy says and at no other time. Beside a long request
-    /// others may wait for its end. For comparisons of strategies, and of decisions with those of worlds/sim.
+    /// Requests have no turns ([`TURN_NS`](vicus_schedule::TURN_NS)): tasks go as the strategy says and at no other
+    /// time. Beside a long request others may wait for its end. For comparisons of strategies, and of decisions with
+    /// those of worlds/sim.
     pub fn without_turns(mut self) -> Self {
         self.chosen.without_turns = true;
         self
@@ -432,7 +434,8 @@ fn warn_once(warnings: Vec<String>) {
     }
 }
 
-/// Why a runtime has not started: the system gave no more threads, or they are more than [`vicus_schedule::MOST_THREADS`].
+/// Why a runtime has not started: the system gave no more threads, or they are more than
+/// [`vicus_schedule::MOST_THREADS`].
 ///
 /// ```
 /// use std::error::Error;

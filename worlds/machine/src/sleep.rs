@@ -1,7 +1,7 @@
 //! The sleep of a pool's threads, and the wake by a spawn.
 //!
-//! Falt et al., §4.3: one primitive for each core group. A thread is *awake*, *announced* (it has said that it will sleep, and looks
-//! around once more), or *asleep*.
+//! Falt et al., §4.3: one primitive for each core group. A thread is *awake*, *announced* (it has said that it will
+//! sleep, and looks around once more), or *asleep*.
 //!
 //! 1. A thread that found nothing announces itself with the tasks it would take: any, or, while its own task waits,
 //!    those of the waiting task's request. It makes every other thread's stores visible ([`Barrier`]), and looks into
@@ -198,8 +198,8 @@ impl Barrier {
         self.expedited
     }
 
-    /// The fence between a push and the look for sleepers: none if the sleepers' barrier stands in for it. `must`: missing a
-    /// sleeper would be worse than the cost of a fence.
+    /// The fence between a push and the look for sleepers: none if the sleepers' barrier stands in for it. `must`:
+    /// missing a sleeper would be worse than the cost of a fence.
     #[inline]
     pub(crate) fn before_look(&self, must: bool) {
         if must && !self.expedited {

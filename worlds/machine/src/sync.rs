@@ -17,8 +17,8 @@ pub(crate) use loom::thread::yield_now;
 #[cfg(not(loom))]
 pub(crate) use std::thread::yield_now;
 
-/// A thread's half of a fence whose other half is another thread's barrier ([`crate::sleep::Barrier`]): it only keeps the
-/// compiler from changing the order. Loom has no such barrier, so there it is a whole fence.
+/// A thread's half of a fence whose other half is another thread's barrier ([`crate::sleep::Barrier`]): it only keeps
+/// the compiler from changing the order. Loom has no such barrier, so there it is a whole fence.
 #[inline]
 pub(crate) fn light_fence() {
     #[cfg(loom)]

@@ -210,8 +210,8 @@ impl fmt::Debug for Member {
     }
 }
 
-/// Waits until all members of the calling thread's team have called this, and all tasks of the team are over. The thread runs tasks
-/// meanwhile.
+/// Waits until all members of the calling thread's team have called this, and all tasks of the team are over. The
+/// thread runs tasks meanwhile.
 ///
 /// A member comes when its own tasks and their descendants are over; so when the last one comes, no task is left.
 ///

@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake};
 use std::thread::{self, Thread};
 
-/// Waits until a future is ready, such as an element of a queue. A lightweight thread ([`threads`](crate::threads)) is suspended meanwhile;
-/// any other code blocks its thread. A box calls it in `Turn::blocking`, so that its neighbourhood gets another thread meanwhile.
+/// Waits until a future is ready, such as an element of a queue. A lightweight thread ([`threads`](crate::threads)) is
+/// suspended meanwhile; any other code blocks its thread. A box calls it in `Turn::blocking`, so that its neighbourhood
+/// gets another thread meanwhile.
 ///
 /// ```
 /// use vicus_machine::{block_on, this_machine};

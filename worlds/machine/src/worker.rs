@@ -68,12 +68,13 @@ pub(crate) struct Worker {
     pub(crate) stacks: Box<SeatStacks>,
     /// Only tasks below this context may begin on this seat. Null if any may.
     pub(crate) below: *const Context,
-    /// Whether it sits for a member of a team: its tasks are tied to their threads, and wait for their own descendants alone.
+    /// Whether it sits for a member of a team: its tasks are tied to their threads, and wait for their own descendants
+    /// alone.
     pub(crate) is_tied: bool,
     /// For the next box; `None` while one runs.
     pub(crate) desk: Option<Box<Desk>>,
-    /// The seat's own lock-free queue for immediate tasks ([`Seat::own`]); null if the plan has no such queue. It lives in
-    /// `shared`.
+    /// The seat's own lock-free queue for immediate tasks ([`Seat::own`]); null if the plan has no such queue. It lives
+    /// in `shared`.
     own: *const Deque,
     /// The own queue if it takes immediate plain tasks; else null ([`Seat::takes_tasks`]).
     tasks: *const Deque,
@@ -210,8 +211,8 @@ const NAP: Duration = Duration::from_millis(10);
 #[cfg(not(loom))]
 const NAP_WHILE_WAITING: Duration = Duration::from_millis(1);
 
-/// Sleeps until it is woken, or for a pause. After a nap, the thread gives up its free superblocks to other heaps; after a longer
-/// time they go back to the system, even if no thread works.
+/// Sleeps until it is woken, or for a pause. After a nap, the thread gives up its free superblocks to other heaps;
+/// after a longer time they go back to the system, even if no thread works.
 fn sleep(sleepers: &SleepPool, slot: usize, pause: Option<Duration>, reason: impl Fn() -> bool) -> Woken {
     #[cfg(not(loom))]
     if let Some(pause) = pause {
@@ -888,9 +889,8 @@ fn run_at_once(task: TaskRef, way: Way) {
     leave_turn();
 }
 
-/// A task spawns more than the queues hold, and may do so for as long as it likes: other requests take their turns meanwhile. A fibre lets its
-/// seat go on without it; on a thread's own stack they run on top of the task. While it unwinds, it does neither: what runs then would take
-/// the thread for one that panics.
+/// A task spawns more than the queues hold, and may do so for as long as it likes: other requests take their turns
+/// meanwhile. A fibre lets its seat go on without it; on a thread's own stack they run on top of the task.
 fn leave_turn() {
     if std::thread::panicking() {
         return;
@@ -932,14 +932,15 @@ fn take_turn(shared: &Shared) {
 
 /// Waits until the awaited thing is there. The calling thread sits on a seat.
 ///
-/// Here it is decided how. On a fibre, the waiting code is suspended, and its seat goes on with something else. On the thread's own
-/// stack, the thread runs other tasks on top of the waiting one, and sleeps when there are none: tasks of this request, or any with
-/// `None`.
+/// Here it is decided how. On a fibre, the waiting code is suspended, and its seat goes on with something else. On the
+/// thread's own stack, the thread runs other tasks on top of the waiting one, and sleeps when there are none: tasks of
+/// this request, or any with `None`.
 pub(crate) fn wait(request: Option<RequestId>, awaited: &impl Awaited) {
     wait_below(request, ptr::null(), awaited);
 }
 
-/// As [`wait`]; if the context is not null, only tasks below it are run meanwhile. It is one of a task on this thread's stack.
+/// As [`wait`]; if the context is not null, only tasks below it are run meanwhile. It is one of a task on this thread's
+/// stack.
 pub(crate) fn wait_below(request: Option<RequestId>, below: *const Context, awaited: &impl Awaited) {
     if let Some(fibre) = fibres::current() {
         return wait_on_fibre(fibre, awaited);

@@ -1,5 +1,5 @@
-//! Memory freed by a thread without a seat goes back to the system, though all seats sleep for good. A process of its own: its first
-//! runtime says how long that takes.
+//! Memory freed by a thread without a seat goes back to the system, though all seats sleep for good. A process of its
+//! own: its first runtime says how long that takes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -30,8 +30,8 @@ fn what_is_freed_while_all_seats_sleep_goes_back() {
     what_a_block_was_larger_goes_back(&runtime);
 }
 
-/// What happened: the runtime that was asked to give freed memory back had ended, or ended at that moment, and memory freed later
-/// was kept though another runtime had seats. Returns that one.
+/// What happened: the runtime that was asked to give freed memory back had ended, or ended at that moment, and memory
+/// freed later was kept though another runtime had seats. Returns that one.
 fn ended_runtimes_are_not_asked(mut first: Runtime) -> Runtime {
     let mut handles = Vec::new();
     for round in 0..4 {
@@ -51,8 +51,9 @@ fn ended_runtimes_are_not_asked(mut first: Runtime) -> Runtime {
     first
 }
 
-/// What happened: memory was freed while a seat looked after such memory, and that seat had a task and then began to look after it
-/// again. Its runtime ended before it told the time. The seat of another runtime slept for good, and the memory waited for ever.
+/// What happened: memory was freed while a seat looked after such memory, and that seat had a task and then began to
+/// look after it again. Its runtime ended before it told the time. The seat of another runtime slept for good, and the
+/// memory waited for ever.
 fn what_a_seat_that_is_left_looked_after_goes_back(mut first: Runtime) {
     let mut handles = Vec::new();
     for round in 0..4 {
@@ -71,8 +72,8 @@ fn what_a_seat_that_is_left_looked_after_goes_back(mut first: Runtime) {
     }
 }
 
-/// What happened: the seat that had begun last to look after freed memory was woken for a long task. The other one left it to that seat,
-/// and slept for good; memory freed meanwhile was kept until the task was over.
+/// What happened: the seat that had begun last to look after freed memory was woken for a long task. The other one left
+/// it to that seat, and slept for good; memory freed meanwhile was kept until the task was over.
 fn what_is_freed_while_one_of_two_seats_is_busy_goes_back(runtime: &Runtime) {
     struct Over(Arc<AtomicBool>);
     impl Drop for Over {
@@ -83,8 +84,8 @@ fn what_is_freed_while_one_of_two_seats_is_busy_goes_back(runtime: &Runtime) {
     for round in 0..4 {
         let block = vec![1u8; 32 << 20];
         std::thread::sleep(Duration::from_millis(300));
-        // One seat begins when it has slept for ten milliseconds, and the other one later: before the first one has told the time, or
-        // after it.
+        // One seat begins when it has slept for ten milliseconds, and the other one later: before the first one has
+        // told the time, or after it.
         let busy = [50, if round % 2 == 0 { 70 } else { 250 }];
         let busy = busy.map(|ms| runtime.spawn(move || std::thread::sleep(Duration::from_millis(ms))));
         busy.into_iter().for_each(|task| task.wait().unwrap());

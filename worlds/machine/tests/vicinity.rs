@@ -48,8 +48,8 @@ fn touch(runtime: &Runtime, data: &[Access]) {
     runtime.run(|| scope(|scope| data.iter().for_each(|datum| scope.task().touches(&[*datum]).spawn(|()| ()))));
 }
 
-/// What happened: a datum belonged only to a node, and tasks took the node's caches in turn: two tasks on the same datum had it
-/// in the same cache only by chance.
+/// What happened: a datum belonged only to a node, and tasks took the node's caches in turn: two tasks on the same
+/// datum had it in the same cache only by chance.
 #[test]
 fn a_coarse_allocation_is_always_dealt_to_the_same_cache_and_the_next_one_to_the_next() {
     let runtime = runtime("");

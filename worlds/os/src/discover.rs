@@ -365,8 +365,8 @@ fn translate(hwloc: &hwlocality::Topology, name: String, usable: impl Fn(u32) ->
     let near: Vec<Vec<PuId>> = numa.iter().map(|object| pus_of(object)).collect();
     let special: Vec<bool> = numa.iter().map(|object| is_special_memory(object)).collect();
     for pu in &mut pus {
-        // Fast or large extra memory is used on request, not by default; of the other nodes, the one with the fewest PUs is the
-        // closest. `min_by_key` keeps the first of equals.
+        // Fast or large extra memory is used on request, not by default; of the other nodes, the one with the fewest
+        // PUs is the closest. `min_by_key` keeps the first of equals.
         let local = (0..nodes.len()).filter(|&node| near[node].contains(&pu.id));
         let node = local.min_by_key(|&node| (special[node], near[node].len())).unwrap_or(0);
         pu.node = NodeId::new(node);

@@ -1,8 +1,8 @@
 //! Latency of a cache line between core groups: measured once for a machine, and later read from a file.
 //!
-//! Muddukrishna et al., 2015, §4.2: "home cache access latencies are calculated by benchmarking the interconnection during
-//! runtime system initialization. The scheduler avoids recalculation by saving latencies across runs." Two pinned threads
-//! send a line back and forth. Nothing here keeps a runtime from starting.
+//! Muddukrishna et al., 2015, §4.2: "home cache access latencies are calculated by benchmarking the interconnection
+//! during runtime system initialization. The scheduler avoids recalculation by saving latencies across runs." Two
+//! pinned threads send a line back and forth. Nothing here keeps a runtime from starting.
 
 use crate::pin;
 use std::io::ErrorKind;
@@ -88,8 +88,8 @@ fn kept_or_measured(
     Latencies::new(topology, measured)
 }
 
-/// Whether each core group gets its own lines at least about as soon as those of any other one. On emulated machines, times are those of the emulator: tasks
-/// were dealt away from their data there.
+/// Whether each core group gets its own lines at least about as soon as those of any other one. On emulated machines,
+/// times are those of the emulator: tasks were dealt away from their data there.
 fn is_plausible(latencies: &[Vec<u32>]) -> bool {
     let own = |group: usize| u64::from(latencies[group][group]);
     let is_least = |(group, row): (usize, &Vec<u32>)| row.iter().all(|&other| own(group) * 10 <= u64::from(other) * 11);

@@ -197,7 +197,8 @@ pub fn refused(nodes: usize) -> Vec<String> {
     let mut here = 0u8;
     let page = std::ptr::from_mut(&mut here);
     #[expect(unsafe_code, reason = "system calls that libc has no safe function for")]
-    // SAFETY: a page of its own is mapped, advised and unmapped; the others read an address of this frame and write an integer.
+    // SAFETY: a page of its own is mapped, advised and unmapped; the others read an address of this frame and write an
+    // integer.
     unsafe {
         let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         let mapped = libc::mmap(std::ptr::null_mut(), 1, access, flags, -1, 0);
@@ -220,7 +221,8 @@ pub fn refused(nodes: usize) -> Vec<String> {
     refused
 }
 
-/// How many bytes of a node, by the system's number of it, are unused, caches included; `None` if the system does not tell.
+/// How many bytes of a node, by the system's number of it, are unused, caches included; `None` if the system does not
+/// tell.
 pub fn free_bytes(node: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/sys/devices/system/node/node{node}/meminfo")).ok()?;
     let line = text.lines().find(|line| line.contains("MemFree:"))?;
@@ -389,7 +391,8 @@ unsafe impl Pages for SystemPages {
 
     unsafe fn decommit(&self, start: NonNull<u8>, bytes: usize, _node: NodeId) {
         (self.gone)(start.addr().get()..start.addr().get() + bytes, self.page_bytes);
-        // SAFETY: the part is committed and not used any more, by the caller's promise; its pages go, and its addresses stay.
+        // SAFETY: the part is committed and not used any more, by the caller's promise; its pages go, and its addresses
+        // stay.
         unsafe {
             if libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_DONTNEED) != 0 {
                 // The trait promises zeros after the next commit, wherever the pages come from.
@@ -432,8 +435,8 @@ unsafe impl Pages for SystemPages {
             .collect();
         let mut numbers = vec![i32::MIN; pages.len()];
         let nowhere = std::ptr::null::<i32>();
-        // SAFETY: both arrays have as many elements as the count says; without target nodes nothing is moved, and the kernel
-        // looks the addresses in the first one up without following them.
+        // SAFETY: both arrays have as many elements as the count says; without target nodes nothing is moved, and the
+        // kernel looks the addresses in the first one up without following them.
         unsafe {
             libc::syscall(libc::SYS_move_pages, 0, pages.len(), pages.as_ptr(), nowhere, numbers.as_mut_ptr(), 0);
         }

@@ -1,7 +1,7 @@
 //! Machines, captured as XML, become the plain data that other crates test with.
 //!
-//! After a change of the derived data: `VICUS_WRITE_FIXTURES=1 cargo test -p vicus-os --test fixtures`, and
-//! read the difference before committing it.
+//! After a change of the derived data: `VICUS_WRITE_FIXTURES=1 cargo test -p vicus-machine --test runtime fixtures`,
+//! and read the difference before committing it.
 
 use std::path::{Path, PathBuf};
 use vicus_os::from_xml;
@@ -171,8 +171,8 @@ fn below(state: &mut u64, bound: usize) -> usize {
 
 #[test]
 fn a_damaged_file_is_a_machine_or_an_error_and_never_a_crash() {
-    // What happened: of 2,500 files with one changed byte three made hwloc crash, and some made it take a gigabyte. Damage in a
-    // part that we use is an error with its line.
+    // What happened: of 2,500 files with one changed byte three made hwloc crash, and some made it take a gigabyte.
+    // Damage in a part that we use is an error with its line.
     let seed = std::env::var("VICUS_SEED").map_or(0x5eed, |seed| seed.parse().unwrap());
     let rounds = std::env::var("VICUS_FLIPS").map_or(2500, |flips| flips.parse().unwrap());
     println!("VICUS_SEED={seed}");

@@ -14,7 +14,8 @@ pub(crate) struct Cache {
     capacity: u64,
     used: u64,
     slots: Vec<Slot>,
-    /// By hash, the first slot of its chain. Invariant: a power of two, at least 16 and at least twice the number of slots.
+    /// By hash, the first slot of its chain. Invariant: a power of two, at least 16 and at least twice the number of
+    /// slots.
     chains: Vec<u32>,
     /// The empty slots.
     free: Vec<u32>,

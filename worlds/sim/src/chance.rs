@@ -3,8 +3,8 @@
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 
-/// A number that deviates from 0 by 1 on average (its standard deviation) and never by more than 3.47: the sum of four even ones. It
-/// follows from the seed and from the name alone, not from how many were asked for before.
+/// A number that deviates from 0 by 1 on average (its standard deviation) and never by more than 3.47: the sum of four
+/// even ones. It follows from the seed and from the name alone, not from how many were asked for before.
 pub(crate) fn deviation(seed: u64, name: (u32, usize)) -> f64 {
     // Two rounds of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
     let mixed = mix(mix(seed ^ (u64::from(name.0) << 32)) ^ name.1 as u64);

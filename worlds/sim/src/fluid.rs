@@ -581,8 +581,8 @@ mod tests {
 
     #[test]
     fn a_full_queue_delays_only_the_bytes_that_go_there() {
-        // Controllers of 100 and 3 GB/s. One flow has all bytes on the slow one, the other a quarter. A byte of both takes 0.1 ns, and w
-        // more if it waits: 1 / (0.1 + w) + 1/4 / (0.1 + w/4) = 3 is solved by w = 0.35743.
+        // Controllers of 100 and 3 GB/s. One flow has all bytes on the slow one, the other a quarter. A byte of both
+        // takes 0.1 ns, and w more if it waits: 1 / (0.1 + w) + 1/4 / (0.1 + w/4) = 3 is solved by w = 0.35743.
         let mut fluid = queues(&[100.0, 3.0]);
         fluid.start(0, 0, 10.0 * GB, pace(10.0), &of(&[(1, 1.0)]));
         fluid.start(0, 1, 10.0 * GB, pace(10.0), &of(&[(0, 0.75), (1, 0.25)]));
@@ -664,7 +664,8 @@ mod tests {
         }
     }
 
-    /// Whether each queue is as full as its wait says, and each rate follows from the waits. Without runs there is only one such solution.
+    /// Whether each queue is as full as its wait says, and each rate follows from the waits. Without runs there is only
+    /// one such solution.
     fn assert_solved(fluid: &Fluid, what: &str) {
         for (at, queue) in fluid.queues.iter().enumerate() {
             let used: f64 = fluid

@@ -18,7 +18,8 @@ pub enum Allocator {
     /// Threads' heaps that keep their memory from run to run, so that no page is new.
     #[default]
     Heaps,
-    /// The malloc of a C library of 2012, for blocks of 8 to 512 KiB: below and above, Falt et al. leave memory to the system as well.
+    /// The malloc of a C library of 2012, for blocks of 8 to 512 KiB: below and above, Falt et al. leave memory to the
+    /// system as well.
     ///
     /// glibc before 2.22 (`malloc/malloc.c` and `arena.c`): each thread has an arena, and its blocks return there. Of
     /// free chunks of one size the first freed one is taken. A free chunk at the top of an arena that has 64 KiB goes
@@ -38,11 +39,12 @@ pub enum Allocator {
 /// The sizes of blocks served here by arenas or the one heap.
 const SERVED: std::ops::RangeInclusive<usize> = 8 << 10..=512 << 10;
 
-/// So many free bytes go back to the system, of an arena those at its top: `FASTBIN_CONSOLIDATION_THRESHOLD` of glibc, and Windows' number for all of a
-/// heap.
+/// So many free bytes go back to the system, of an arena those at its top: `FASTBIN_CONSOLIDATION_THRESHOLD` of glibc,
+/// and Windows' number for all of a heap.
 const GIVEN_BACK: usize = 64 << 10;
 
-/// The one heap's lock is held for so many cycles while a block is looked for or joined with its neighbours. An estimate.
+/// The one heap's lock is held for so many cycles while a block is looked for or joined with its neighbours. An
+/// estimate.
 const SEARCH_CYCLES: f64 = 400.0;
 
 /// And for so many more while the system is called to give memory or to take it back; an estimate, as is the next one.
@@ -339,7 +341,8 @@ mod tests {
         assert_eq!(heap.take(0, 32 << 10, 0.0), (0, new(950.0)), "1900 cycles, at 2 GHz");
         assert_eq!(heap.take(1, 32 << 10, 100.0), (1, new(1800.0)), "it waits for the first one");
         assert_eq!(heap.take(2, 32 << 10, 5000.0), (2, new(950.0)));
-        // Two blocks stay, at 400 cycles each, and the third goes back: 400 and 1500 cycles, and 350 for each of its pages.
+        // Two blocks stay, at 400 cycles each, and the third goes back: 400 and 1500 cycles, and 350 for each of its
+        // pages.
         let mut now = 10_000.0;
         let mut free = |heap: &mut OneHeap, block, pu| {
             now += heap.free(block, 32 << 10, pu, now);

@@ -1,5 +1,5 @@
-//! The memory of a recorded run: an array for each envelope of each copy, in blocks as in threads' heaps; one for the state of
-//! each box of each copy; and one for the store.
+//! The memory of a recorded run: an array for each envelope of each copy, in blocks as in threads' heaps; one for the
+//! state of each box of each copy; and one for the store.
 
 use crate::ArraySpec;
 use crate::recorded::{Envelope, Recorded};
@@ -113,8 +113,8 @@ impl Layout {
         }
     }
 
-    /// An access to a part of a copy's envelope. If the part is empty, the access only keeps the envelope's block from being
-    /// used again earlier.
+    /// An access to a part of a copy's envelope. If the part is empty, the access only keeps the envelope's block from
+    /// being used again earlier.
     fn part(&self, copy: usize, envelope: usize, part: Range<u64>) -> Option<Access> {
         let whole = self.envelope(copy, envelope, Mode::Read)?;
         Some(Access::new(whole.start + part.start as usize, (part.end - part.start) as usize, Mode::Read))

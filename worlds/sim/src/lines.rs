@@ -15,8 +15,8 @@
 //! leave its cache. Requests of cores behind the same holding cache need no second transfer. If a cache writes through,
 //! compare-and-swap happens in the next one.
 //!
-//! Lines of different addresses do not wait for each other: operations are latencies here, not traffic. But a thread has one store under way: the
-//! next one waits until its line, or block, has come. Nothing is driven out of a cache.
+//! Lines of different addresses do not wait for each other: operations are latencies here, not traffic. But a thread
+//! has one store under way: the next one waits until its line, or block, has come. Nothing is driven out of a cache.
 
 use crate::chance::{Chance, deviation};
 use crate::{Machine, Parameters, SimError};
@@ -102,7 +102,8 @@ impl Way {
 struct State {
     home: NodeId,
     bytes: f64,
-    /// When caches have it, in the order of their requests. After the first one, one or more of them have it without an end.
+    /// When caches have it, in the order of their requests. After the first one, one or more of them have it without an
+    /// end.
     held: Vec<Held>,
     /// Whether a holder has changed it, so that memory lacks this value.
     changed: bool,
@@ -424,8 +425,8 @@ impl<'m> Lines<'m> {
         begin + latency
     }
 
-    /// Runs the threads to their end, and returns the time from the first one's begin to the last one's end, in nanoseconds. They begin within
-    /// [`Parameters::wake_ns`]; the seed says when.
+    /// Runs the threads to their end, and returns the time from the first one's begin to the last one's end, in
+    /// nanoseconds. They begin within [`Parameters::wake_ns`]; the seed says when.
     pub(crate) fn run(&self, mut work: Vec<Work<'_>>, watch: &mut dyn FnMut(usize) -> bool) -> Result<f64, SimError> {
         let mut chance = Chance::new(self.seed);
         let all = 1 << 20;
@@ -534,8 +535,8 @@ mod tests {
     #[test]
     fn a_core_keeps_a_line_until_the_next_request_has_reached_it() {
         let altix = Machine::by_name("altix-3700").unwrap();
-        // CPUs of three nodes, each 319 ns from the others. The second one's request is taken when the first one has its line, at 145 ns, and is half
-        // of its way later there.
+        // CPUs of three nodes, each 319 ns from the others. The second one's request is taken when the first one has
+        // its line, at 145 ns, and is half of its way later there.
         let operations =
             [(0.0, 0, 'w'), (100.0, 1, 'w'), (150.0, 0, 'r'), (300.0, 0, 'w'), (305.0, 0, 'w'), (310.0, 2, 'w')];
         let second = 145.0 + 319.0;
@@ -546,7 +547,8 @@ mod tests {
     #[test]
     fn cores_that_share_a_cache_need_one_request() {
         let niagara = Machine::by_name("niagara-2").unwrap();
-        // The first two PUs are of one socket. The third one's request takes the line from them at 315 ns, and gets it at 430 ns.
+        // The first two PUs are of one socket. The third one's request takes the line from them at 315 ns, and gets it
+        // at 430 ns.
         let operations = [(0.0, 0, 'w'), (200.0, 2, 'w'), (300.0, 1, 'w'), (316.0, 1, 'w'), (400.0, 0, 'w')];
         assert_eq!(ends(&niagara, &[0, 8, 64], &operations), [150.0, 430.0, 321.7, 660.0, 681.7]);
     }
@@ -554,7 +556,8 @@ mod tests {
     #[test]
     fn readers_share_a_line_that_none_of_them_changes() {
         let altix = Machine::by_name("altix-3700").unwrap();
-        // The third CPU waits until the bytes for the second one are on their way, 40 ns; then each has a copy, and a change needs a request.
+        // The third CPU waits until the bytes for the second one are on their way, 40 ns; then each has a copy, and a
+        // change needs a request.
         let operations =
             [(0.0, 0, 'r'), (1000.0, 1, 'r'), (1001.0, 2, 'r'), (2000.0, 1, 'r'), (2000.0, 0, 'r'), (3000.0, 0, 'w')];
         let ends = ends(&altix, &[0, 2, 4], &operations);

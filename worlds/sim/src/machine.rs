@@ -235,9 +235,9 @@ impl Machine {
         Some(Machine::parse(&format!("{name}.toml"), text).unwrap_or_else(|error| panic!("{error}")))
     }
 
-    /// A topology with the costs of a current server: 3 GHz, 4 operations in a cycle, 90 ns and 12 GB/s for a core to its own
-    /// node's memory, slower to others' as the distance matrix says; 2.5 GB/s of memory for each core but at least 20 GB/s, and
-    /// half as much between any two nodes.
+    /// A topology with the costs of a current server: 3 GHz, 4 operations in a cycle, 90 ns and 12 GB/s for a core to
+    /// its own node's memory, slower to others' as the distance matrix says; 2.5 GB/s of memory for each core but at
+    /// least 20 GB/s, and half as much between any two nodes.
     pub fn from_topology(topology: Topology) -> Machine {
         let memory_latency_ns = 90.0;
         let cores =
@@ -300,8 +300,8 @@ impl Machine {
     pub const BANDWIDTHS: [&'static str; 4] =
         ["core_bandwidth", "controller_bandwidth", "link_bandwidth", "home_bandwidth"];
 
-    /// The machine with one of [`Machine::BANDWIDTHS`] scaled by a factor; buses, ports and meshes count as links. `None` if it has no such
-    /// bandwidth.
+    /// The machine with one of [`Machine::BANDWIDTHS`] scaled by a factor; buses, ports and meshes count as links.
+    /// `None` if it has no such bandwidth.
     ///
     /// ```
     /// let machine = vicus_sim::Machine::by_name("opteron-6172").unwrap();
@@ -373,8 +373,8 @@ impl Machine {
         homes.latency_by_hops_ns[hops.min(homes.latency_by_hops_ns.len() - 1)]
     }
 
-    /// How long a byte takes from each place to each other, in hundredths of a nanosecond: the weights of dealing by measured
-    /// latencies. Places are core groups: home caches, or the groups of nodes.
+    /// How long a byte takes from each place to each other, in hundredths of a nanosecond: the weights of dealing by
+    /// measured latencies. Places are core groups: home caches, or the groups of nodes.
     pub fn group_latencies(&self) -> Vec<Vec<u32>> {
         let groups = &self.topology.core_groups;
         let latency = |from: usize, to: usize| match &self.homes {
@@ -385,8 +385,8 @@ impl Machine {
         (0..groups.len()).map(row).collect()
     }
 
-    /// The plan of a strategy for so many threads on this machine. It knows the machine's latencies, as on a real machine after
-    /// they were measured. Panics if `threads` is 0.
+    /// The plan of a strategy for so many threads on this machine. It knows the machine's latencies, as on a real
+    /// machine after they were measured. Panics if `threads` is 0.
     ///
     /// ```
     /// let machine = vicus_sim::Machine::by_name("tilepro64").unwrap();
@@ -423,8 +423,8 @@ impl Machine {
             None => kept / self.memory.core_bandwidth,
         };
         let moving = (kept_ns + streamed / self.memory.core_bandwidth) * 1e9;
-        // Solves for computing in the model's time of a piece of work: (1 - overlap) of computing, and the longer one of moving
-        // and the rest.
+        // Solves for computing in the model's time of a piece of work: (1 - overlap) of computing, and the longer one
+        // of moving and the rest.
         let seen = (took_ns - moving).max(0.0) / (1.0 - overlap);
         if overlap < 1.0 && overlap * seen <= moving { seen } else { took_ns }
     }

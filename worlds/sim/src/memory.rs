@@ -25,7 +25,8 @@ pub(crate) struct Demand {
     pub(crate) bytes: f64,
     /// The uses of resources by these bytes.
     pub(crate) uses: Vec<Use>,
-    /// How much later the bytes may come without delaying the work, because it computes for longer than they take; in nanoseconds.
+    /// How much later the bytes may come without delaying the work, because it computes for longer than they take; in
+    /// nanoseconds.
     pub(crate) hidden_ns: f64,
     /// How many bytes from memory the core has under way at once.
     pub(crate) window: f64,
@@ -87,8 +88,8 @@ pub(crate) struct Memory<'a> {
 /// The places of a task's data, for dealing the task.
 pub(crate) struct DataOf<'m, 'a> {
     pub(crate) memory: &'m Memory<'a>,
-    /// The number of the task's box, if it is an invocation of one. As on threads, an envelope then tells only its node, and of
-    /// the caches there a box is always dealt to the same one.
+    /// The number of the task's box, if it is an invocation of one. As on threads, an envelope then tells only its
+    /// node, and of the caches there a box is always dealt to the same one.
     pub(crate) of_box: Option<u32>,
 }
 
@@ -420,7 +421,8 @@ impl<'a> Memory<'a> {
         memory.fault_ns.map(|fault_ns| (fault_ns - reads_ns).max(0.0))
     }
 
-    /// Reads or writes a stretch granule by granule through the caches. `faults`: whether the system gives pages at their first write.
+    /// Reads or writes a stretch granule by granule through the caches. `faults`: whether the system gives pages at
+    /// their first write.
     fn touch(
         &mut self,
         pu: PuId,

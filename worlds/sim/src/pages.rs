@@ -1,7 +1,7 @@
 //! The places of a program's bytes: the node of each page, or the home cache of each line.
 //!
-//! Arrays with a distribution lie as it says ([`vicus_memory::distribution`]). Others lie on the node of the first touch on
-//! machines with nodes, and line by line round all home caches on machines with these.
+//! Arrays with a distribution lie as it says ([`vicus_memory::distribution`]). Others lie on the node of the first
+//! touch on machines with nodes, and line by line round all home caches on machines with these.
 
 use crate::{ArraySpec, Machine};
 use std::ops::Range;
@@ -22,7 +22,8 @@ pub(crate) struct Pages {
     places: Vec<usize>,
     /// By node, the index of the location of pages first touched there: the node itself, or the nearest with memory.
     touched_from: Vec<u16>,
-    /// If pages without a placement are interleaved over the locations in the order of first touches: the next location.
+    /// If pages without a placement are interleaved over the locations in the order of first touches: the next
+    /// location.
     turn: Option<u16>,
 }
 

@@ -18,7 +18,8 @@ pub struct Parameters {
     /// Pushing a task onto a shared queue, or taking one, in cycles; a lock is held for as long, and before that until
     /// its line has come from its last user's seat.
     pub take_cycles: f64,
-    /// Taking a task from another seat's queue, or another node's, in cycles; no less than the queue's line takes to come.
+    /// Taking a task from another seat's queue, or another node's, in cycles; no less than the queue's line takes to
+    /// come.
     pub steal_cycles: f64,
     /// Finding the place of one access's bytes when a task is dealt by them, in cycles: of its first stretch.
     pub deal_cycles: f64,
@@ -107,7 +108,8 @@ impl Parameters {
         })
     }
 
-    /// The same with another value for one parameter; shares stay at most 1, and jitter at most [`Parameters::MOST_JITTER`]. `None` if no parameter has this name.
+    /// The same with another value for one parameter; shares stay at most 1, and jitter at most
+    /// [`Parameters::MOST_JITTER`]. `None` if no parameter has this name.
     pub fn with(mut self, name: &str, value: f64) -> Option<Parameters> {
         *self.named(name)? = value;
         (self.overlap, self.cache_share) = (self.overlap.min(1.0), self.cache_share.min(1.0));

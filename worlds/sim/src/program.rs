@@ -99,8 +99,8 @@ pub enum Step {
     Work(Work),
     /// Queues tasks, one after the other.
     Spawn(Range<u32>),
-    /// From here on, [`Step::Wait`] is for tasks spawned after this step. Such sections nest: a branch of `join` waits for
-    /// other tasks than the `join` around it does.
+    /// From here on, [`Step::Wait`] is for tasks spawned after this step. Such sections nest: a branch of `join` waits
+    /// for other tasks than the `join` around it does.
     Open,
     /// Waits for the tasks spawned since the innermost open section began, and closes the section; without a section,
     /// waits for all tasks spawned by this task.

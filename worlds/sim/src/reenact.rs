@@ -9,8 +9,8 @@
 //! kinds. The recorded kinds also identify the types of boxes that look rows up. An envelope's weight is the mean of
 //! its output's envelopes.
 //!
-//! Envelopes lie in blocks of threads' heaps, parts of the store have homes, and boxes' states are memory, as in a replay
-//! ([`Replay`](crate::Replay)).
+//! Envelopes lie in blocks of threads' heaps, parts of the store have homes, and boxes' states are memory, as in a
+//! replay ([`Replay`](crate::Replay)).
 //!
 //! A box takes everything there, one envelope of each input. If the trace has seen a type of boxes leave an envelope at
 //! an input, such as a join waiting for its table, boxes of this type take in the recorded order. A box with a choice
@@ -121,8 +121,8 @@ impl Reenactment {
         })
     }
 
-    /// Re-enacts it on a machine under a plan. `watch` is called now and then with the number of finished invocations, and
-    /// returns whether to go on.
+    /// Re-enacts it on a machine under a plan. `watch` is called now and then with the number of finished invocations,
+    /// and returns whether to go on.
     ///
     /// # Errors
     /// See [`SimError`].

@@ -1,7 +1,7 @@
 //! A run of a model on one seat in virtual time, as the trace that a world would have recorded.
 //!
-//! The boxes are live and their code runs, but an invocation takes as long as its caller says. So a network can be re-enacted
-//! on any machine without having run on one. Tasks wait in one queue, as in `vicus_flow::sequential`.
+//! The boxes are live and their code runs, but an invocation takes as long as its caller says. So a network can be
+//! re-enacted on any machine without having run on one. Tasks wait in one queue, as in `vicus_flow::sequential`.
 
 use std::sync::Arc;
 use vicus_flow::stepwise::Request;
@@ -37,8 +37,8 @@ pub struct Rehearsal {
 }
 
 impl Rehearsal {
-    /// Runs a model. `choose` picks the next of so many queued tasks by its index (0: the one queued last); `takes_ns` says how
-    /// long an invocation of a box lasts that took so many rows, in nanoseconds.
+    /// Runs a model. `choose` picks the next of so many queued tasks by its index (0: the one queued last); `takes_ns`
+    /// says how long an invocation of a box lasts that took so many rows, in nanoseconds.
     ///
     /// # Errors
     /// The request's error.

@@ -6,8 +6,8 @@
 //! its invocations would be divided otherwise. So a replay compares strategies on the same work, and doesn't predict
 //! how the protocol would divide it.
 //!
-//! Envelopes lie in blocks of threads' heaps ([`Program::heap`](crate::Program::heap)): an invocation writes to memory of its
-//! thread, and the block is used again when all readers have read it.
+//! Envelopes lie in blocks of threads' heaps ([`Program::heap`](crate::Program::heap)): an invocation writes to memory
+//! of its thread, and the block is used again when all readers have read it.
 //!
 //! A box's parts of the store lie together, box by box, like the parts of a range shared by replicas. A part's reader
 //! is queued at the part's place, under strategies with such places, as in worlds/machine.
@@ -242,8 +242,8 @@ impl Replay {
     }
 }
 
-/// By invocation, the place of its reads in the store: a box's reads lie together, in the order of time. All copies read the
-/// same.
+/// By invocation, the place of its reads in the store: a box's reads lie together, in the order of time. All copies
+/// read the same.
 fn reads(recorded: &Recorded<'_>) -> Vec<u64> {
     let mut order: Vec<usize> = (0..recorded.tasks.len()).collect();
     order.sort_by_key(|&task| recorded.tasks[task].who());
@@ -276,8 +276,8 @@ fn accesses(layout: &Layout, copy: usize, invocation: &Invocation, from: u64) ->
     takes.chain(makes).chain(layout.store(from, invocation.reads)).collect()
 }
 
-/// The accesses of an invocation to its box's state: first its own memory, then the envelopes, as if they lay one after the
-/// other. The box's last invocation returns the envelopes' blocks.
+/// The accesses of an invocation to its box's state: first its own memory, then the envelopes, as if they lay one after
+/// the other. The box's last invocation returns the envelopes' blocks.
 pub(crate) fn state(recorded: &Recorded<'_>, task: usize, bytes_per_row: u64) -> Vec<StatePart> {
     let invocation = &recorded.tasks[task];
     let (before, after) = invocation.held;
@@ -610,7 +610,8 @@ mod tests {
         assert!(tasks[4].start_ns >= tasks[3].end_ns, "{tasks:?}");
     }
 
-    /// The sink is the source's last immediate task: it runs on the source's seat, unless the source still has something to do.
+    /// The sink is the source's last immediate task: it runs on the source's seat, unless the source still has
+    /// something to do.
     #[test]
     fn the_last_immediate_task_wakes_no_seat() {
         let replay = Replay::of(&two_boxes(100), &ReplayOptions::default()).unwrap();

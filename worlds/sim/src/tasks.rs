@@ -814,7 +814,8 @@ mod tests {
         replay.program.check().unwrap();
         let tasks = &replay.program.tasks;
         let shown: Vec<(Option<usize>, &[u32])> = tasks.iter().map(|task| (task.pinned, &task.after[..])).collect();
-        // Of each phase: a member's part and its task, the same of the other member, and the barrier. Each region ends with one.
+        // Of each phase: a member's part and its task, the same of the other member, and the barrier. Each region ends
+        // with one.
         let region = |first: u32, before: &[u32]| {
             let mut all = Vec::new();
             let mut before = before.to_vec();

@@ -475,7 +475,8 @@ impl Fibre {
         worker.fibre = Some(self);
         worker.waiter = self.waiter();
         #[expect(unsafe_code, reason = "moves the frame into the worker")]
-        // SAFETY: the worker's was put aside; this one was written by `begin`, or when the fibre was left, and is moved out here.
+        // SAFETY: the worker's was put aside; this one was written by `begin`, or when the fibre was left, and is moved
+        // out here.
         unsafe {
             move_words(self.frame.get().cast(), &raw mut worker.frame);
         }
@@ -826,8 +827,8 @@ impl Outer {
     }
 }
 
-/// Moves a frame word by word: fields of a frame are written one by one shortly before, and a load of two at once would wait for both
-/// stores.
+/// Moves a frame word by word: fields of a frame are written one by one shortly before, and a load of two at once would
+/// wait for both stores.
 ///
 /// # Safety
 /// A frame is at `from`, and `to` has room for one; only the caller uses them. The old frame is not used any more.

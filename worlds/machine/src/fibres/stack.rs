@@ -54,7 +54,8 @@ impl Class {
         LEAST_BYTES << self.0
     }
 
-    /// The guard of a small stack is a page: there may be a million of them, and their threads are to have small frames.
+    /// The guard of a small stack is a page: there may be a million of them, and their threads are to have small
+    /// frames.
     fn guard_bytes(self) -> usize {
         if self.bytes() < 32 << 10 { PAGE } else { GUARD_PAGES * PAGE }
     }
@@ -374,8 +375,8 @@ pub(crate) fn set_limit(bytes: usize) {
     LIMIT.store(bytes, Ordering::Relaxed);
 }
 
-/// Whether there is a stack of this class, or one can be made now: otherwise a thread would wait for one for ever, as no other can end and
-/// leave its own.
+/// Whether there is a stack of this class, or one can be made now: otherwise a thread would wait for one for ever, as
+/// no other can end and leave its own.
 #[inline]
 pub(crate) fn is_to_be_had(class: Class) -> bool {
     STACKS[class.0 as usize].load(Ordering::Relaxed) > 0 || make_first(class)
@@ -481,7 +482,8 @@ fn install_guards(count: usize, guard_bytes: usize, guard_of: impl Fn(usize) -> 
         return 0;
     }
     #[expect(unsafe_code, reason = "system calls that libc has no functions for")]
-    // SAFETY: they take numbers and a list of ranges; the pages are an arena's, and not in use; the file is closed once.
+    // SAFETY: they take numbers and a list of ranges; the pages are an arena's, and not in use; the file is closed
+    // once.
     unsafe {
         let this = libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0) as libc::c_int;
         if this < 0 {

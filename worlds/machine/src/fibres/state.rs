@@ -209,7 +209,8 @@ mod loom_models {
         });
     }
 
-    /// A fibre goes from seat 0 to seat 1 and waits there, while another thread wakes it: seat 1 goes on with it, and no other.
+    /// A fibre goes from seat 0 to seat 1 and waits there, while another thread wakes it: seat 1 goes on with it, and
+    /// no other.
     fn migrate_and_wake(mutant: Option<Mutant>) {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);

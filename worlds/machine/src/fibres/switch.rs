@@ -9,7 +9,8 @@
 //! return. With jumps, a yield in C takes 10.5 ns in place of 28.6, and spawning and joining a thread with a yield 54
 //! in place of 89 (an EPYC of 2024; `./dev bench threads`).
 //!
-//! Stacks grow down on both processors. Rounding and exceptions of floating-point numbers stay as they are: they belong to the thread of the system.
+//! Stacks grow down on both processors. Rounding and exceptions of floating-point numbers stay as they are: they belong
+//! to the thread of the system.
 
 use first::begin;
 use std::arch::asm;
@@ -194,9 +195,11 @@ mod first {
     pub(super) unsafe extern "C" fn begin() -> ! {
         naked_asm!(
             ".cfi_startproc",
-            // As frames of signals' handlers, it may have its caller on another stack, at any address. gdb takes a lower one for a fault otherwise, and stops there.
+            // As frames of signals' handlers, it may have its caller on another stack, at any address. gdb takes a
+            // lower one for a fault otherwise, and stops there.
             ".cfi_signal_frame",
-            // The stack's pointer beneath is the second word of the place in `rbx` (its register 3); code, `rbp` and `rbx` are the first, third and fourth ones.
+            // The stack's pointer beneath is the second word of the place in `rbx` (its register 3); code, `rbp` and
+            // `rbx` are the first, third and fourth ones.
             ".cfi_escape 0x0f, 3, 0x73, 8, 0x06",
             ".cfi_escape 0x10, 16, 2, 0x73, 0",
             ".cfi_escape 0x10, 6, 2, 0x73, 16",

@@ -54,15 +54,17 @@ fn spawn_kind(kind: Kind, f: impl FnOnce() + Send + 'static) {
     let at_once = in_task(|worker| {
         let context = worker.context();
         #[expect(unsafe_code, reason = "makes a task of a context of this task")]
-        // SAFETY: the closure borrows nothing; the context is alive as long as the task, and longer if it has open tasks.
+        // SAFETY: the closure borrows nothing; the context is alive as long as the task, and longer if it has open
+        // tasks.
         let task = unsafe { Job::task(worker, context.as_ptr(), false, move |_| f()) };
         worker.spawn(task, kind)
     });
     at_once.run();
 }
 
-/// Runs a child of the running task at once, on top of it, as if it had been spawned and taken: it is a task of its own, with children of its
-/// own. It may borrow, and its panic is the caller's. `None` if its group was cancelled ([`cancel_group`]): then it is dropped.
+/// Runs a child of the running task at once, on top of it, as if it had been spawned and taken: it is a task of its
+/// own, with children of its own. It may borrow, and its panic is the caller's. `None` if its group was cancelled
+/// ([`cancel_group`]): then it is dropped.
 ///
 /// ```
 /// use vicus_machine::{Runtime, run_child, spawn_child, wait_for_children};
@@ -147,7 +149,8 @@ impl ChildBuilder {
     /// are dropped, and theirs in turn, until the parent gets the panic, from [`wait_for_children`] or [`close_group`].
     /// If it is cancelled, its followers outside of its group are run.
     ///
-    /// Addresses are compared and never followed: an access gives the closure no right to the bytes, and keeps no memory alive.
+    /// Addresses are compared and never followed: an access gives the closure no right to the bytes, and keeps no
+    /// memory alive.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -230,7 +233,8 @@ impl ChildBuilder {
     }
 }
 
-/// Waits for the children of the running task, not for their children. Its thread runs other tasks of the request meanwhile.
+/// Waits for the children of the running task, not for their children. Its thread runs other tasks of the request
+/// meanwhile.
 ///
 /// # Panics
 /// With the panic of a child, the first one if several panicked, after all are over.
@@ -320,7 +324,8 @@ pub fn cancel_group() {
 fn close_innermost() -> Option<Option<Box<dyn Any + Send>>> {
     let group = with_worker(|worker| worker.frame.context).flatten()?;
     #[expect(unsafe_code, reason = "follows a pointer, and frees what `open_group` made")]
-    // SAFETY: it is this task's, and alive until it is closed here; when all its tasks are over, no pointer to it is left.
+    // SAFETY: it is this task's, and alive until it is closed here; when all its tasks are over, no pointer to it is
+    // left.
     unsafe {
         let outer = NonNull::from(group.as_ref().outer()?);
         recorded(Awaits::Section, || wait_until(&Tasks { context: group.as_ref(), wanted: Wanted::Subtrees }));
@@ -401,7 +406,8 @@ pub(super) fn wait_until(awaited: &impl Awaited) {
     }
 }
 
-/// Waits as the running task may: its thread runs tasks of its request meanwhile, and if it is tied, its own descendants alone.
+/// Waits as the running task may: its thread runs tasks of its request meanwhile, and if it is tied, its own
+/// descendants alone.
 pub(super) fn wait_within(awaited: &impl Awaited) {
     let (request, own) = in_task(|worker| (worker.frame.request, worker.frame.context.filter(|_| worker.is_tied)));
     worker::wait_below(Some(request), own.map_or(ptr::null(), |own| own.as_ptr().cast_const()), awaited);

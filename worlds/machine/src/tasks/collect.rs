@@ -6,10 +6,10 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::Mutex;
 
-/// Maps each number of a range to a value and reduces the values to one, on all threads; `None` for an empty range. The range is
-/// cut as by [`for_each`](crate::for_each). `reduce` must be associative and need not be commutative: it gets the values in the
-/// order of their numbers. The same range is cut into the same pieces by the same number of threads, so a sum of floating-point
-/// numbers is the same each time.
+/// Maps each number of a range to a value and reduces the values to one, on all threads; `None` for an empty range. The
+/// range is cut as by [`for_each`](crate::for_each). `reduce` must be associative and need not be commutative: it gets
+/// the values in the order of their numbers. The same range is cut into the same pieces by the same number of threads,
+/// so a sum of floating-point numbers is the same each time.
 ///
 /// ```
 /// let runtime = vicus_machine::Runtime::builder().threads(2).start();
@@ -18,8 +18,8 @@ use std::sync::Mutex;
 /// ```
 ///
 /// # Panics
-/// If `map` or `reduce` panics, with its panic; iterations that have not begun are then left out. Outside of a runtime, if the range
-/// is not empty.
+/// If `map` or `reduce` panics, with its panic; iterations that have not begun are then left out. Outside of a runtime,
+/// if the range is not empty.
 pub fn map_reduce<R: Send>(
     range: Range<usize>,
     map: impl Fn(usize) -> R + Sync,
@@ -38,8 +38,8 @@ pub fn map_reduce<R: Send>(
 }
 
 /// A vector with a value for each number of a range, computed on all threads. The range is cut as by
-/// [`for_each`](crate::for_each), and each thread writes its values in place: so large vectors lie near the threads that later go
-/// over the same range.
+/// [`for_each`](crate::for_each), and each thread writes its values in place: so large vectors lie near the threads
+/// that later go over the same range.
 ///
 /// ```
 /// let runtime = vicus_machine::Runtime::builder().threads(2).start();
@@ -48,8 +48,8 @@ pub fn map_reduce<R: Send>(
 /// ```
 ///
 /// # Panics
-/// If the closure panics, with its panic; the values that are written are dropped, and iterations that have not begun are left
-/// out. Outside of a runtime, if the range is not empty.
+/// If the closure panics, with its panic; the values that are written are dropped, and iterations that have not begun
+/// are left out. Outside of a runtime, if the range is not empty.
 pub fn collect<R: Send>(range: Range<usize>, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
     let (first, len) = (range.start, range.len());
     let mut values: Vec<R> = Vec::with_capacity(len);
@@ -99,8 +99,8 @@ impl<R> Drop for Made<R> {
     fn drop(&mut self) {
         for range in self.written.get_mut().expect("nothing panics under this lock").drain(..) {
             #[expect(unsafe_code, reason = "drops values of raw memory")]
-            // SAFETY: they were written and the vector does not own them; the vector, which has the memory, is dropped after
-            // this.
+            // SAFETY: they were written and the vector does not own them; the vector, which has the memory, is dropped
+            // after this.
             unsafe {
                 ptr::slice_from_raw_parts_mut(self.start.wrapping_add(range.start), range.len()).drop_in_place();
             }

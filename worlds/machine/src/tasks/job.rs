@@ -49,8 +49,8 @@ impl<F: FnOnce(ContextRef) + Send> Job<F> {
         } else {
             Box::into_raw(Box::new(job))
         };
-        // SAFETY: the header is the job's first field; the job stays in place until it is run; its closure is `Send`, and lives
-        // long enough, by the caller's promise.
+        // SAFETY: the header is the job's first field; the job stays in place until it is run; its closure is `Send`,
+        // and lives long enough, by the caller's promise.
         unsafe { TaskRef::new(NonNull::new_unchecked(block.cast())) }
     }
 

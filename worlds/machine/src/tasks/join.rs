@@ -14,9 +14,9 @@ use std::ptr::{self, NonNull};
 use vicus_schedule::{Kind, Put, QueueId, TaskClass, TaskHeader, TaskRef};
 use vicus_trace::Awaits;
 
-/// Runs two closures and returns their results. Another thread of the caller's [`Runtime`] may run the second one while the first
-/// one runs; if none has taken it by then, this thread does. The second one is an immediate task: it is run near. Usually it takes no
-/// lock and allocates nothing.
+/// Runs two closures and returns their results. Another thread of the caller's [`Runtime`] may run the second one while
+/// the first one runs; if none has taken it by then, this thread does. The second one is an immediate task: it is run
+/// near. Usually it takes no lock and allocates nothing.
 ///
 /// ```
 /// let runtime = vicus_machine::Runtime::builder().threads(2).start();
@@ -222,8 +222,8 @@ impl<F: FnOnce() -> R, R> StackJob<F, R> {
     #[inline]
     fn task(&self) -> TaskRef {
         #[expect(unsafe_code, reason = "the task lies in this frame")]
-        // SAFETY: the header is the job's first field; `join` takes the job back or waits for its latch before its frame ends;
-        // closure and result are `Send`.
+        // SAFETY: the header is the job's first field; `join` takes the job back or waits for its latch before its
+        // frame ends; closure and result are `Send`.
         unsafe {
             TaskRef::new(NonNull::new_unchecked(ptr::from_ref(self).cast_mut().cast()))
         }

@@ -110,8 +110,9 @@ impl<R> TaskRequest<R> {
         self.id.0
     }
 
-    /// Waits until the closure has returned. If it is called in a task of the same runtime, the thread meanwhile runs tasks of
-    /// the awaited request on top of the waiting one, and immediate tasks; under a strategy with one queue for both kinds, any.
+    /// Waits until the closure has returned. If it is called in a task of the same runtime, the thread meanwhile runs
+    /// tasks of the awaited request on top of the waiting one, and immediate tasks; under a strategy with one queue for
+    /// both kinds, any.
     ///
     /// # Errors
     /// It was cancelled before it had begun.
@@ -351,8 +352,8 @@ impl<F: FnOnce() -> R + Send, R: Send> RequestJob<F, R> {
         let header = TaskHeader { class: Self::CLASS, context: ContextRef::NONE, request, number, has_data: false };
         let job = Box::into_raw(Box::new(RequestJob { header, f, answer: Arc::clone(answer), within }));
         #[expect(unsafe_code, reason = "a task on the heap")]
-        // SAFETY: the header is its first field; the job stays in place until it is run; closure and result are `Send` and own
-        // their data.
+        // SAFETY: the header is its first field; the job stays in place until it is run; closure and result are `Send`
+        // and own their data.
         unsafe {
             TaskRef::new(NonNull::new_unchecked(job.cast()))
         }

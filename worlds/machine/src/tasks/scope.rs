@@ -31,8 +31,8 @@ use vicus_topology::Place;
 /// ```
 ///
 /// # Panics
-/// If the closure or a task panics, with its panic, after all are over; with the first one if several do. Outside of a runtime
-/// ([`is_in_runtime`](crate::is_in_runtime)).
+/// If the closure or a task panics, with its panic, after all are over; with the first one if several do. Outside of a
+/// runtime ([`is_in_runtime`](crate::is_in_runtime)).
 pub fn scope<'scope, R: Send>(f: impl FnOnce(&Scope<'scope>) -> R + Send) -> R {
     if is_seated() { in_place_scope(f) } else { Runtime::of_this_thread().run(|| in_place_scope(f)) }
 }

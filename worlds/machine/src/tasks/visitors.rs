@@ -2,8 +2,8 @@
 
 use crate::sync::{AtomicUsize, Ordering};
 
-/// How many threads are at a loop, and whether its caller has closed it. Data in the caller's frame is only used between
-/// [`Visitors::enter`] and [`Visitors::leave`]; the count itself outlives the frame.
+/// How many threads are at a loop, and whether its caller has closed it. Data in the caller's frame is only used
+/// between [`Visitors::enter`] and [`Visitors::leave`]; the count itself outlives the frame.
 pub(super) struct Visitors(AtomicUsize);
 
 /// The caller has closed the loop: no thread begins any more.

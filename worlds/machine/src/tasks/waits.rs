@@ -98,7 +98,8 @@ impl Graph {
         }
     }
 
-    /// A path from one of these requests, or one with a task on the stack of the wait `lowest`, over the awaited one back to it.
+    /// A path from one of these requests, or one with a task on the stack of the wait `lowest`, over the awaited one
+    /// back to it.
     fn circle(&self, requests: &[RequestId], lowest: Option<WaitId>, awaited: RequestId) -> Option<Vec<RequestId>> {
         // Each with its predecessor on the way.
         let (mut reached, mut known) = (vec![(awaited, 0)], BTreeSet::from([awaited]));

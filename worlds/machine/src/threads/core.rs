@@ -324,7 +324,8 @@ impl Core {
 
     pub(super) fn task(core: NonNull<Core>) -> TaskRef {
         #[expect(unsafe_code, reason = "a task on the heap")]
-        // SAFETY: the header is its first field; it stays in place until it is over; closure and result are `Send` and own their data.
+        // SAFETY: the header is its first field; it stays in place until it is over; closure and result are `Send` and
+        // own their data.
         unsafe {
             TaskRef::new(core.cast())
         }
@@ -334,7 +335,8 @@ impl Core {
 /// A thread has a result: tells its joiner.
 fn end(core: NonNull<Core>) {
     #[expect(unsafe_code, reason = "follows pointers that the thread's state has")]
-    // SAFETY: until its state is final, the thread is there. A state with a tag was made by `Joiner`, and is taken once.
+    // SAFETY: until its state is final, the thread is there. A state with a tag was made by `Joiner`, and is taken
+    // once.
     unsafe {
         // Its handle is gone for good, and its last use is over: no other thread knows of this one.
         if (*core.as_ptr()).state.load(Ordering::Acquire) == DETACHED {

@@ -103,16 +103,17 @@ pub(super) const TURN: u8 = 64;
 /// So many runs have the waits for locks: each is looked at when one more waits.
 const RUNS: usize = 7;
 
-/// The run of the waits for locks on this seat, of so many. Neighbouring seats are near each other, and share a run if there are more than [`RUNS`].
+/// The run of the waits for locks on this seat, of so many. Neighbouring seats are near each other, and share a run if
+/// there are more than [`RUNS`].
 pub(super) fn run_of_seat(seat: usize, seats: usize) -> u32 {
     (seat * RUNS.min(seats) / seats) as u32
 }
 
 /// Waits in runs: those of a run in order of arrival, and one run after the other, each for a turn at most.
 ///
-/// Waits for locks have a run for each seat, or each few seats, so a lock goes from thread to thread of one neighbourhood, and to another one once in a turn:
-/// there its lines are in another cache, and the thread's worker has to be told (Dice, Marathe, Shavit, Lock Cohorting, PPoPP 2012). All other waits are of one
-/// run.
+/// Waits for locks have a run for each seat, or each few seats, so a lock goes from thread to thread of one
+/// neighbourhood, and to another one once in a turn: there its lines are in another cache, and the thread's worker has
+/// to be told (Dice, Marathe, Shavit, Lock Cohorting, PPoPP 2012). All other waits are of one run.
 #[derive(Clone, Copy)]
 pub(super) struct Runs {
     /// The first ones of the first and the last run.

@@ -54,7 +54,8 @@ impl std::error::Error for MigrateError {}
 /// ```
 ///
 /// # Errors
-/// The caller is no lightweight thread, or has open children; there is no such place, or no thread of the runtime there.
+/// The caller is no lightweight thread, or has open children; there is no such place, or no thread of the runtime
+/// there.
 ///
 /// # Safety
 /// The caller and its callers hold no value bound to their thread of the system: nothing that is not `Send`, no guard

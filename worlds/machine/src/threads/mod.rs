@@ -307,8 +307,8 @@ impl Builder {
         self
     }
 
-    /// How large its stack is, in bytes: at least 4096, and the next power of two is taken. Below some 16 KiB, a thread can't print or
-    /// panic. Pages are taken when they are touched.
+    /// How large its stack is, in bytes: at least 4096, and the next power of two is taken. Below some 16 KiB, a thread
+    /// can't print or panic. Pages are taken when they are touched.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_bytes = bytes;
         self

@@ -150,7 +150,8 @@ impl<R> Sitting<R> {
         }
         let Sitting { runtime, shared, worker, bound } = self;
         #[expect(unsafe_code, reason = "takes back a worker that was given to this thread")]
-        // SAFETY: it was leaked by `start_sitting`; as this thread sits on it alone and leaves it now, there is no other way to it.
+        // SAFETY: it was leaked by `start_sitting`; as this thread sits on it alone and leaves it now, there is no
+        // other way to it.
         let mut worker = unsafe { Box::from_raw(worker.as_ptr()) };
         worker.on_seat(heaps::finish_task);
         HERE.set(std::ptr::null_mut());
@@ -204,7 +205,8 @@ impl<R> fmt::Debug for Sitting<R> {
 }
 
 impl Runtime {
-    /// How many lightweight threads there are, and how many of them wait for full/empty bits: an estimate while they run.
+    /// How many lightweight threads there are, and how many of them wait for full/empty bits: an estimate while they
+    /// run.
     ///
     /// ```
     /// use vicus_machine::Runtime;

@@ -10,11 +10,11 @@ use std::ptr;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A value of 60 bits, and whether it is full or empty, in one word: what [`full_empty`](super::full_empty) has for words of 64 bits, in a
-/// few nanoseconds where no thread waits.
+/// A value of 60 bits, and whether it is full or empty, in one word: what [`full_empty`](super::full_empty) has for
+/// words of 64 bits, in a few nanoseconds where no thread waits.
 ///
-/// The lowest bit is 0, the next three are the state: 0 for full, 2 for empty, and one more while threads wait. Waiting threads are in a table
-/// by the address of the word.
+/// The lowest bit is 0, the next three are the state: 0 for full, 2 for empty, and one more while threads wait. Waiting
+/// threads are in a table by the address of the word.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -98,7 +98,8 @@ impl SyncVar {
     /// The one at an address: a word of a program in C.
     ///
     /// # Safety
-    /// Eight bytes there, at a multiple of eight, may be read and written as long as the reference is used, and were written as a `SyncVar`.
+    /// Eight bytes there, at a multiple of eight, may be read and written as long as the reference is used, and were
+    /// written as a `SyncVar`.
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
     pub unsafe fn at<'a>(address: *mut u64) -> &'a SyncVar {
         // SAFETY: the caller's promise; the type is transparent.
@@ -448,7 +449,8 @@ mod loom_models {
         builder.check(move || body(Model::new(mutant)));
     }
 
-    /// One takes what another writes, one value after the other: no value is lost, and no bit says that a thread waits then.
+    /// One takes what another writes, one value after the other: no value is lost, and no bit says that a thread waits
+    /// then.
     fn hand_over(mutant: Option<Mutant>) {
         check(mutant, |model| {
             let taker = {

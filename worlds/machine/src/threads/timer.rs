@@ -9,8 +9,8 @@ use std::collections::BinaryHeap;
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Waits for so long. A lightweight thread is suspended meanwhile, a task's or box's thread runs other tasks, and a thread of the system
-/// sleeps.
+/// Waits for so long. A lightweight thread is suspended meanwhile, a task's or box's thread runs other tasks, and a
+/// thread of the system sleeps.
 ///
 /// ```
 /// use std::time::{Duration, Instant};

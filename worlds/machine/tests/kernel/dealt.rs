@@ -1,8 +1,10 @@
-//! Tasks with footprints run where Muddukrishna et al. deal them, by where their pages are as the kernel's `move_pages` has it.
+//! Tasks with footprints run where Muddukrishna et al. deal them, by where their pages are as the kernel's `move_pages`
+//! has it.
 //!
-//! "Locality-aware task scheduling and data distribution for OpenMP programs on NUMA systems and manycore processors", Scientific
-//! Programming 2015: map, matmul, jacobi2d and SparseLU under algorithm 1 (`footprint`) and algorithm 3 (`vicinity`). This file
-//! implements both algorithms a second time, by pages and by the kernel's distances. The trace tells what ran where.
+//! "Locality-aware task scheduling and data distribution for OpenMP programs on NUMA systems and manycore processors",
+//! Scientific Programming 2015: map, matmul, jacobi2d and SparseLU under algorithm 1 (`footprint`) and algorithm 3
+//! (`vicinity`). This file implements both algorithms a second time, by pages and by the kernel's distances. The trace
+//! tells what ran where.
 
 use crate::left_out;
 use crate::pages::nodes_of;
@@ -271,8 +273,8 @@ fn check(strategy: &str, kernel: &mut AnyKernel, distribution: &str, file: &Path
         locations.plan.threads()
     );
     assert!(2 * robbed <= to_deal, "{what}: most of those that are dealt run where they were queued");
-    // Each `fine` array begins on the first node; with few arrays, one node may be nearest to all; and so may one place with
-    // seats, if most of the usable memory has no seats near it.
+    // Each `fine` array begins on the first node; with few arrays, one node may be nearest to all; and so may one place
+    // with seats, if most of the usable memory has no seats near it.
     let home = |array: &Pages| {
         let there = &locations.of_node[array.nodes[0]];
         there[array.home % there.len()]
@@ -316,8 +318,8 @@ fn kernels() -> [AnyKernel; 4] {
     ]
 }
 
-/// What happened: these algorithms were tested only with hand-made numbers and in the simulator; no task with a footprint had
-/// ever run on threads of several nodes.
+/// What happened: these algorithms were tested only with hand-made numbers and in the simulator; no task with a
+/// footprint had ever run on threads of several nodes.
 #[test]
 fn tasks_with_footprints_run_where_the_papers_algorithms_deal_them() {
     let Some(kernel_says) = Machine::read() else { return left_out("sysfs has no nodes, cores or caches") };

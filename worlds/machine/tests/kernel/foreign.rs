@@ -146,8 +146,8 @@ fn a_footprint_of_others_memory_is_what_the_kernel_says() {
         if cpus.is_empty() {
             continue;
         }
-        // Touched by a thread of that node: fresh pages lie there. What happened: the same was expected of malloc's memory, of
-        // which another thread, elsewhere, had touched some pages and given them back.
+        // Touched by a thread of that node: fresh pages lie there. What happened: the same was expected of malloc's
+        // memory, of which another thread, elsewhere, had touched some pages and given them back.
         let touched = std::thread::spawn(move || {
             run_on(&cpus);
             [Foreign::mapped(None), Foreign::allocated()].map(|mut foreign| {

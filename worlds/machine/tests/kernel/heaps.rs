@@ -103,7 +103,8 @@ fn what_a_box_allocates_lies_on_the_node_of_its_seat() {
 
 #[test]
 fn what_a_thread_allocates_that_stays_nowhere_lies_where_it_runs() {
-    // What happened: threads of `nls` are bound to nothing, and their heaps lay on the nodes that their seats are counted to.
+    // What happened: threads of `nls` are bound to nothing, and their heaps lay on the nodes that their seats are
+    // counted to.
     let machine = this_machine().topology;
     for node in machine.nodes.iter().filter(|node| machine.has_memory(node.id) && node.bytes >= 256 << 20) {
         let usable = node.pus.iter().map(|pu| &machine.pus[pu.index()]).filter(|pu| pu.usable);

@@ -71,8 +71,8 @@ fn pages_lie_on_the_node_that_they_were_placed_on() {
             let start = pages.reserve(2 << 20, 2 << 20).unwrap();
             assert_eq!(start.addr().get() % (2 << 20), 0);
             #[expect(unsafe_code, reason = "placed memory is raw memory")]
-            // SAFETY: the range was just reserved for this test alone; its first pages are committed before they are written, and
-            // it is released once.
+            // SAFETY: the range was just reserved for this test alone; its first pages are committed before they are
+            // written, and it is released once.
             let (placed, nodes) = unsafe {
                 let placed = pages.place(start, 2 << 20, Placement::On(node.id, when_full));
                 pages.commit(start, bytes, node.id).unwrap();
@@ -194,8 +194,8 @@ pub(crate) fn nodes_of(pages: &[*mut u8]) -> io::Result<Vec<i32>> {
     let mut nodes = vec![i32::MIN; pages.len()];
     let nowhere = std::ptr::null::<i32>();
     #[expect(unsafe_code, reason = "libc has no wrapper of move_pages")]
-    // SAFETY: both arrays have as many elements as the count says; without target nodes nothing is moved, and the kernel looks
-    // the addresses in the first one up without following them.
+    // SAFETY: both arrays have as many elements as the count says; without target nodes nothing is moved, and the
+    // kernel looks the addresses in the first one up without following them.
     let done =
         unsafe { libc::syscall(libc::SYS_move_pages, 0, pages.len(), pages.as_ptr(), nowhere, nodes.as_mut_ptr(), 0) };
     if done == 0 { Ok(nodes) } else { Err(io::Error::last_os_error()) }

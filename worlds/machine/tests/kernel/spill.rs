@@ -56,8 +56,9 @@ impl Small {
         self.at.numbers[self.at.memory.locations().iter().position(|&at| at == node).expect("of a location")]
     }
 
-    /// How many of these touched pages lie where they were asked to lie, and how many elsewhere, as the kernel reports it. Pages
-    /// that are not on the small node are on the nearest one, and the memory's own audit has the same numbers.
+    /// How many of these touched pages lie where they were asked to lie, and how many elsewhere, as the kernel reports
+    /// it. Pages that are not on the small node are on the nearest one, and the memory's own audit has the same
+    /// numbers.
     fn check(&self, pieces: &[&[u8]]) -> Audit {
         let page = self.at.memory.pages().page_bytes();
         let all: usize = pieces.iter().map(|piece| piece.len() / page).sum();
@@ -145,7 +146,8 @@ fn pages_that_go_elsewhere_when_they_are_touched_are_found_by_the_audit() {
 fn a_strict_node_is_filled_and_then_refuses() {
     let Some(small) = small(WhenFull::Strict) else { return };
     let most = small.bytes / MIB;
-    // Touched at once, and only at the end: the kernel kills a process that touches a page which a strict node can't give.
+    // Touched at once, and only at the end: the kernel kills a process that touches a page which a strict node can't
+    // give.
     for touches_late in [false, true] {
         let mut heap = Heap::new(&small.at.memory, small.node).unwrap();
         let mut blocks = Vec::new();

@@ -212,7 +212,8 @@ fn a_box_that_holds_too_much_beside_its_tasks_fails_and_the_error_names_both() {
     }
 }
 
-/// What happened: what ran near its data booked with nothing, though the task that asked for it waited for it as for a loop.
+/// What happened: what ran near its data booked with nothing, though the task that asked for it waited for it as for a
+/// loop.
 #[test]
 fn what_runs_near_its_data_books_with_the_task_that_waits_for_it() {
     for runtime in runtimes() {

@@ -13,7 +13,8 @@ use vicus_machine::{
 use vicus_schedule::ALL;
 use vicus_trace::Trace;
 
-/// A runtime for each strategy, also with threads that are never woken and with shepherds that steal, and for one to three threads.
+/// A runtime for each strategy, also with threads that are never woken and with shepherds that steal, and for one to
+/// three threads.
 fn runtimes() -> impl Iterator<Item = Runtime> {
     let others = ["footprint:undealt=apart,wake=off", "vicinity:wake=off", "shepherd:unplaced=own"];
     ALL.map(|strategy| strategy.name()).into_iter().chain(others).flat_map(|strategy| {
@@ -259,7 +260,8 @@ fn a_childs_panic_goes_to_the_first_that_waits_for_it() {
     assert!(catch_unwind(|| spawn_child(|| ())).is_err(), "outside of tasks");
 }
 
-/// The drop of a task's result, or of its panic, may spawn or panic: the task is over by then, so that is no part of it.
+/// The drop of a task's result, or of its panic, may spawn or panic: the task is over by then, so that is no part of
+/// it.
 #[test]
 fn what_is_dropped_after_a_task_is_no_part_of_it() {
     struct Spawns(Counter);
@@ -581,8 +583,8 @@ fn a_child_that_a_cancelled_group_drops_may_spawn_and_one_outside_of_boxes_may_n
     assert!(catch_unwind(|| spawn_child(|| ())).is_err(), "outside of tasks");
 }
 
-/// What happened: where its caller ran the box, each child kept the levels of all those above it. 60,000 of them overflowed the
-/// stack when the last one was dropped, and each walked over all of them. A seat runs a million.
+/// What happened: where its caller ran the box, each child kept the levels of all those above it. 60,000 of them
+/// overflowed the stack when the last one was dropped, and each walked over all of them. A seat runs a million.
 #[test]
 fn a_chain_of_children_may_be_long_where_the_caller_runs_the_box() {
     fn chain(left: usize, counter: Counter) {
@@ -619,8 +621,8 @@ fn a_chain_of_children_may_be_long_where_the_caller_runs_the_box() {
     assert_eq!(message, "of the last one");
 }
 
-/// What happened: where its caller ran the box, each take looked at all children that waited. 40,000 took 12 s, and 0.04 s on a
-/// seat.
+/// What happened: where its caller ran the box, each take looked at all children that waited. 40,000 took 12 s, and
+/// 0.04 s on a seat.
 #[test]
 fn children_with_priorities_may_be_many_where_the_caller_runs_the_box() {
     const MANY: usize = 50_000;
@@ -707,8 +709,8 @@ impl Seen {
     }
 }
 
-/// A network of a box with tasks, and one that returns an error when the first task has begun if that is how it ends. If `leaves`, each
-/// of them leaves the other to the seats.
+/// A network of a box with tasks, and one that returns an error when the first task has begun if that is how it ends.
+/// If `leaves`, each of them leaves the other to the seats.
 fn ended_while_a_task_runs(seen: &Seen, spawns: bool, end: End, leaves: bool) -> Arc<Model> {
     let schema = Schema::new::<&str>([]);
     let mut net = ModelBuilder::new("two boxes");
@@ -756,8 +758,9 @@ fn ended_while_a_task_runs(seen: &Seen, spawns: bool, end: End, leaves: bool) ->
     net.build().unwrap()
 }
 
-/// What happened: a box's request was cancelled while a task of the box ran. `is_cancelled` was false until the task had ended by
-/// itself, the tasks that were spawned after the cancel were all run, and a time limit of a call waited for them.
+/// What happened: a box's request was cancelled while a task of the box ran. `is_cancelled` was false until the task
+/// had ended by itself, the tasks that were spawned after the cancel were all run, and a time limit of a call waited
+/// for them.
 #[test]
 fn tasks_of_boxes_are_told_that_their_request_was_cancelled_or_has_failed() {
     // One seat for the box that waits, one for its task, and one for the box that fails.
@@ -767,8 +770,8 @@ fn tasks_of_boxes_are_told_that_their_request_was_cancelled_or_has_failed() {
         let ends = [End::Cancelled, End::Failed { first: true }, End::Failed { first: false }];
         let ways = ends.into_iter().flat_map(|end| [false, true].map(|here| (end, here)));
         for (spawns, (end, here)) in ways.flat_map(|way| [(false, way), (true, way)]) {
-            // Under bobox a thread alone takes its immediate tasks (report §3.4): the other box may be one of these, behind the task that
-            // waits for it to fail.
+            // Under bobox a thread alone takes its immediate tasks (report §3.4): the other box may be one of these,
+            // behind the task that waits for it to fail.
             if !here && end != End::Cancelled && each.name() == "bobox" {
                 continue;
             }

@@ -25,8 +25,8 @@ struct Seen {
     acts: AtomicUsize,
 }
 
-/// Sends the first part of the input on, as so many rows, from the node where it runs; not before the receiver has acted `after`
-/// times.
+/// Sends the first part of the input on, as so many rows, from the node where it runs; not before the receiver has
+/// acted `after` times.
 fn sender(which: usize, count: usize, after: usize, seen: &Arc<Seen>) -> BoxModel {
     let seen = Arc::clone(seen);
     let factory = move || {
@@ -73,8 +73,8 @@ fn receiver(seen: &Arc<Seen>) -> BoxModel {
     BoxModel::new("receiver", factory).input(&numbers()).input(&numbers()).output(&numbers())
 }
 
-/// A box that is sent to node 1 sends `first` rows to the receiver, which waits for a second envelope; then another box, which is
-/// sent to node 2, sends it `second` rows.
+/// A box that is sent to node 1 sends `first` rows to the receiver, which waits for a second envelope; then another
+/// box, which is sent to node 2, sends it `second` rows.
 fn model(first: usize, second: usize, seen: &Arc<Seen>) -> Arc<Model> {
     let mut net = ModelBuilder::new("two nodes");
     let begin = net.source(
@@ -101,8 +101,8 @@ fn model(first: usize, second: usize, seen: &Arc<Seen>) -> Arc<Model> {
     net.build().unwrap()
 }
 
-/// Where the senders and the receiver ran, and how the second sender queued the receiver; `None` if the receiver was still
-/// running then.
+/// Where the senders and the receiver ran, and how the second sender queued the receiver; `None` if the receiver was
+/// still running then.
 fn places(strategy: &str, first: usize, second: usize) -> ([NodeId; 2], NodeId, Option<TaskKind>) {
     let machine = Topology::parse("node:4 core:1 pu:1").unwrap();
     let builder = Runtime::builder().topology(machine).threads(4).strategy(strategy.parse().unwrap());
@@ -124,8 +124,8 @@ fn places(strategy: &str, first: usize, second: usize) -> ([NodeId; 2], NodeId, 
 
 /// Where each strategy that deals runs the receiver, in runs in which the second sender queued it.
 ///
-/// Each node has one thread, and footprint robs only queues with more than one task, if what is not dealt lies there as well: a box runs where it is queued, unless
-/// a thread that the system has held up has two in its queue.
+/// Each node has one thread, and footprint robs only queues with more than one task, if what is not dealt lies there as
+/// well: a box runs where it is queued, unless a thread that the system has held up has two in its queue.
 fn receiver_is(first: usize, place: NodeId, kind: TaskKind) {
     let strategies = ["footprint:share_bytes=65536", "vicinity:private_bytes=65536,reach=1"];
     for strategy in strategies.map(|strategy| format!("{strategy},undealt=beside")) {

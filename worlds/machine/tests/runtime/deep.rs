@@ -30,8 +30,9 @@ fn spawn<'scope>(scope: &Scope<'scope>, how: &str, number: usize, f: impl FnOnce
     }
 }
 
-/// What happened: tasks that were described, or had a priority, were put into queues on stacks however deep, where waiting tasks took
-/// them. With two million tasks that spawn and wait, the stack overflowed; with 400,000 it was 7,700 tasks deep.
+/// What happened: tasks that were described, or had a priority, were put into queues on stacks however deep, where
+/// waiting tasks took them. With two million tasks that spawn and wait, the stack overflowed; with 400,000 it was 7,700
+/// tasks deep.
 #[test]
 fn many_tasks_that_spawn_and_wait_need_a_stack_of_bounded_depth() {
     const TASKS: usize = 4_000;

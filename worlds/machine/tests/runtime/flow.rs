@@ -81,7 +81,8 @@ fn every_envelope_arrives_once_under_every_strategy_and_the_trace_is_possible() 
 
 #[test]
 fn the_trace_has_every_sending_before_its_reception() {
-    // What happened: an envelope carried the time before it was sent, so its reader could be recorded as the earlier one.
+    // What happened: an envelope carried the time before it was sent, so its reader could be recorded as the earlier
+    // one.
     for threads in [1, 2, 8] {
         let runtime = runtime("las", threads);
         runtime.submit(&fan(&Arc::new(Mutex::new(0)), 200)).wait().unwrap();
@@ -375,8 +376,8 @@ fn a_machine_of_many_groups_runs_on_any_host() {
 
 #[test]
 fn a_lent_thread_that_goes_back_leaves_no_task_behind() {
-    // What happened: a lent thread took a task in its last look before sleep, saw that it was no longer needed, and left without
-    // running the task. The request never ended.
+    // What happened: a lent thread took a task in its last look before sleep, saw that it was no longer needed, and
+    // left without running the task. The request never ended.
     let schema = numbers();
     let mut net = ModelBuilder::new("blocks often");
     for _ in 0..4 {

@@ -113,8 +113,8 @@ fn a_thread_stays_if_its_seat_has_nothing_else_to_do_and_goes_to_one_that_has_no
         };
         let followers: Vec<_> = (0..200).map(spawn).collect();
         spin_until("all wait", || runtime.lightweight_threads().1 == 200);
-        // One after the other, so that the other seat has come to rest for most of them. Those of the other place stay where they are, and some of those of this
-        // one go there: here none goes on before this thread is over.
+        // One after the other, so that the other seat has come to rest for most of them. Those of the other place stay
+        // where they are, and some of those of this one go there: here none goes on before this thread is over.
         let waker = threads::Builder::new().place(NodeId::new(1)).spawn_on(&runtime, {
             let (words, gone_on) = (Arc::clone(&words), Arc::clone(&gone_on));
             move || {
@@ -134,7 +134,8 @@ fn a_thread_stays_if_its_seat_has_nothing_else_to_do_and_goes_to_one_that_has_no
     }
 }
 
-/// A program's main thread sits on a seat, wakes threads, and then does something else: they go on with other seats, and need not wait for it.
+/// A program's main thread sits on a seat, wakes threads, and then does something else: they go on with other seats,
+/// and need not wait for it.
 #[test]
 fn threads_do_not_wait_for_a_main_thread_that_has_woken_them() {
     for strategy in ALL {
@@ -301,7 +302,8 @@ fn threads_do_not_wait_for_a_main_thread_that_ran_the_one_that_has_woken_them() 
         let waiters = waiters(|builder, waits| builder.try_detached_on(&sitting, waits).unwrap(), &sitting);
         let done = Arc::new(AtomicU64::new(0));
         full_empty::empty(&done);
-        // The other seat has something to do until the main thread goes on, so it takes none of those that are woken before.
+        // The other seat has something to do until the main thread goes on, so it takes none of those that are woken
+        // before.
         let state = Arc::new(AtomicUsize::new(0));
         let busy = {
             let state = Arc::clone(&state);

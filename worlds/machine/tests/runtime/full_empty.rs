@@ -121,8 +121,8 @@ impl Word {
         }
     }
 
-    /// The word has become full or empty: those that read and leave it full, those that write and leave it full, and the first of those that
-    /// change it.
+    /// The word has become full or empty: those that read and leave it full, those that write and leave it full, and
+    /// the first of those that change it.
     fn settle(&mut self, results: &mut Results) {
         let kinds: [fn(&Step) -> bool; 3] = [
             |step| *step == Step::ReadFf,
@@ -245,7 +245,8 @@ impl Real for SyncVar {
     }
 }
 
-/// Runs each step in a thread of its own, one after the other, and compares after each which have ended, with what, and the words.
+/// Runs each step in a thread of its own, one after the other, and compares after each which have ended, with what, and
+/// the words.
 fn compare<W: Real>(program: &[(usize, Step)]) {
     let runtime = Runtime::builder().threads(1).deadlock(threads::OnDeadlock::Ignore).quiet().start();
     let program = program.to_vec();

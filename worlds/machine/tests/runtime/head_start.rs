@@ -1,4 +1,5 @@
-//! Requests that have only just begun go before others, under every strategy: what has run by then says so, and no clock.
+//! Requests that have only just begun go before others, under every strategy: what has run by then says so, and no
+//! clock.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +14,8 @@ use vicus_schedule::ALL;
 const ENVELOPES: u64 = 100;
 const BEFORE: u64 = 50;
 
-/// So long as a request may go before others. The long one has worked for much longer when the short one comes, on any processor.
+/// So long as a request may go before others. The long one has worked for much longer when the short one comes, on any
+/// processor.
 const HEAD_START: Duration = Duration::from_millis(2);
 
 fn work() {
@@ -103,8 +105,8 @@ fn a_short_request_waits_for_one_invocation_of_a_long_one_under_every_strategy()
     }
 }
 
-/// What happened: beside two long queries, which took a second each, one of a millisecond took a second. Requests without a head start take turns
-/// (`shares.rs`), but a short one waits for its turn.
+/// What happened: beside two long queries, which took a second each, one of a millisecond took a second. Requests
+/// without a head start take turns (`shares.rs`), but a short one waits for its turn.
 #[test]
 fn without_a_head_start_the_long_request_goes_on_meanwhile() {
     let taken = (0..5).map(|_| taken_before_the_end_of_a_short_one("las", Duration::ZERO));

@@ -1,5 +1,5 @@
-//! Small random programs over full/empty bits, on several threads of the system: what each step gives must be what it gives in some order of all steps, one
-//! after the other, as the documentation tells of them.
+//! Small random programs over full/empty bits, on several threads of the system: what each step gives must be what it
+//! gives in some order of all steps, one after the other, as the documentation tells of them.
 
 use crate::following::following;
 use proptest::prelude::*;

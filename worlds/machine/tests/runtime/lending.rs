@@ -79,8 +79,9 @@ fn blocks_until_the_other_ran(gate: &Arc<Gate>) -> Arc<Model> {
 
 #[test]
 fn a_seat_that_was_lent_before_can_be_lent_again_at_once() {
-    // What happened: a lent thread that slept when its time was over kept its seat until some spawn woke it. The next blocking
-    // section of the group found no spare seat, and with one thread no other one was left to run the task that it waited for.
+    // What happened: a lent thread that slept when its time was over kept its seat until some spawn woke it. The next
+    // blocking section of the group found no spare seat, and with one thread no other one was left to run the task that
+    // it waited for.
     let gate = Arc::new(Gate::default());
     for strategy in ["las", "nls"] {
         let runtime = Runtime::builder().strategy(strategy.parse().unwrap()).threads(1).quiet().start();
@@ -95,8 +96,8 @@ fn a_seat_that_was_lent_before_can_be_lent_again_at_once() {
 
 #[test]
 fn a_lent_thread_that_leaves_takes_no_task_with_it() {
-    // What happened: a lent thread that found a task in its last look before sleep, and then learned that it had to leave, left
-    // without running it. The request never ended.
+    // What happened: a lent thread that found a task in its last look before sleep, and then learned that it had to
+    // leave, left without running it. The request never ended.
     let acts = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&acts);
     let mut net = ModelBuilder::new("short blocks");
@@ -131,8 +132,8 @@ fn a_lent_thread_that_leaves_takes_no_task_with_it() {
     }
 }
 
-/// What happened: a trace had no events for lent threads, and its summary counted the time in which such a thread waited to be
-/// lent again as overhead.
+/// What happened: a trace had no events for lent threads, and its summary counted the time in which such a thread
+/// waited to be lent again as overhead.
 #[test]
 fn a_trace_tells_when_a_thread_was_lent_and_for_whom() {
     let gate = Arc::new(Gate::default());

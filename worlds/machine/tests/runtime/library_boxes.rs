@@ -1,4 +1,5 @@
-//! Random tables of all types through the library's boxes on real threads, under each strategy. Failing cases print their seed.
+//! Random tables of all types through the library's boxes on real threads, under each strategy. Failing cases print
+//! their seed.
 
 use crate::tables::{self, Chance, Table, assert_same, rows};
 use crate::trials::{Trial, keep, seen};

@@ -1,4 +1,5 @@
-//! MapReduce against a map that is filled one pair after the other, under every strategy, with memory and without, and when the disk fails.
+//! MapReduce against a map that is filled one pair after the other, under every strategy, with memory and without, and
+//! when the disk fails.
 
 use crate::children::{panic_of, strategy};
 use proptest::prelude::*;

@@ -1,6 +1,6 @@
-//! A request that a task or a box submits is a part of that one's request: it is cancelled with it, it books with it, and so many may wait
-//! for each other as there is memory for. What happened: the inner one ran on when the outer one was cancelled, had no budget, and five
-//! hundred within each other took seconds, a thousand had no end.
+//! A request that a task or a box submits is a part of that one's request: it is cancelled with it, it books with it,
+//! and so many may wait for each other as there is memory for. What happened: the inner one ran on when the outer one
+//! was cancelled, had no budget, and five hundred within each other took seconds, a thousand had no end.
 
 use crate::one_box::{one_box, one_box_that};
 use std::sync::Arc;
@@ -192,7 +192,8 @@ fn what_is_submitted_by_a_request_that_was_cancelled_does_not_begin() {
     }
 }
 
-/// One that its request does not wait for is cancelled with it as long as that is not over, and goes on by itself afterwards.
+/// One that its request does not wait for is cancelled with it as long as that is not over, and goes on by itself
+/// afterwards.
 #[test]
 fn what_outlives_its_request_goes_on() {
     for runtime in runtimes() {

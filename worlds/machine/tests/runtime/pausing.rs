@@ -1,4 +1,5 @@
-//! Boxes that wait for something outside of their request: no thread waits with them, and nothing of them is left behind.
+//! Boxes that wait for something outside of their request: no thread waits with them, and nothing of them is left
+//! behind.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};

@@ -1,5 +1,6 @@
-//! The random networks of core/flow on real threads: every strategy, several requests at once, some of them cancelled or faulty.
-//! The log of each box is checked as in the sequential world, and the trace must be possible. Failing cases print their seed.
+//! The random networks of core/flow on real threads: every strategy, several requests at once, some of them cancelled
+//! or faulty. The log of each box is checked as in the sequential world, and the trace must be possible. Failing cases
+//! print their seed.
 
 use crate::networks::{self, Fault, Network, recipes};
 use proptest::prelude::*;

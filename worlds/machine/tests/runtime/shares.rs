@@ -1,6 +1,6 @@
-//! Each request has a share of the threads, whatever runs beside it, under every strategy: requests of few and of many tasks end beside those
-//! that have no end, and these go on meanwhile. What happened: beside two endless networks on two threads a request of three envelopes was not done after 15
-//! seconds under three strategies.
+//! Each request has a share of the threads, whatever runs beside it, under every strategy: requests of few and of many
+//! tasks end beside those that have no end, and these go on meanwhile. What happened: beside two endless networks on
+//! two threads a request of three envelopes was not done after 15 seconds under three strategies.
 
 use std::fmt::Debug;
 use std::hint::black_box;

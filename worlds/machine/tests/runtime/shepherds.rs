@@ -1,5 +1,5 @@
-//! Under `shepherd`, work that names no place goes to the shepherds in turn, or with `unplaced=own` stays with its spawner until others steal it; work that
-//! names one stays there.
+//! Under `shepherd`, work that names no place goes to the shepherds in turn, or with `unplaced=own` stays with its
+//! spawner until others steal it; work that names one stays there.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -42,8 +42,8 @@ fn ran(trace: &Trace) -> Vec<usize> {
     trace.logs()[..SHEPHERDS].iter().map(count).collect()
 }
 
-/// What happened: spawned tasks stayed in their spawner's queue, and the whole program ran where it began. A machine of four core
-/// groups was as quick as one.
+/// What happened: spawned tasks stayed in their spawner's queue, and the whole program ran where it began. A machine of
+/// four core groups was as quick as one.
 #[test]
 fn tasks_that_name_no_place_go_to_every_shepherd_in_turn() {
     const EACH: usize = 25;
@@ -122,8 +122,9 @@ fn what_names_a_place_stays_there() {
     assert_eq!(ran(&runtime.trace().unwrap()), [20; SHEPHERDS]);
 }
 
-/// What happened in a draft: a task waited for tasks that it had dealt to others and meanwhile ran tasks that others had dealt to
-/// it, which waited in turn, and so on: a stack of two megabytes was too small for a recursion of depth 27.
+/// What happened in a draft: a task waited for tasks that it had dealt to others and meanwhile ran tasks that others
+/// had dealt to it, which waited in turn, and so on: a stack of two megabytes was too small for a recursion of depth
+/// 27.
 #[test]
 fn a_deep_recursion_does_not_overflow_a_stack() {
     fn fib(n: u64) -> u64 {
@@ -142,7 +143,8 @@ fn a_deep_recursion_does_not_overflow_a_stack() {
     assert_eq!(builder.quiet().start().run(|| fib(25)), 75_025);
 }
 
-/// With `unplaced=own`, what names no place stays with its spawner until others steal it. What comes from outside waits for no shepherd whose thread is busy.
+/// With `unplaced=own`, what names no place stays with its spawner until others steal it. What comes from outside waits
+/// for no shepherd whose thread is busy.
 #[test]
 fn shepherds_steal_what_names_no_place() {
     let runtime = builder("shepherd:unplaced=own").start();

@@ -1,5 +1,5 @@
-//! Children that say which bytes they read and write: they run in that order among their siblings, under every strategy, on seats and
-//! where the caller runs their box.
+//! Children that say which bytes they read and write: they run in that order among their siblings, under every
+//! strategy, on seats and where the caller runs their box.
 
 use crate::children::{next, panic_of, results, strategy};
 use crate::one_box::one_box;
@@ -320,8 +320,9 @@ fn children_that_follow_one_that_panicked_are_dropped_until_its_parent_gets_the_
     });
 }
 
-/// What happened: the panic of a group let tasks run again that followed one of its readers, which had been dropped, and was the only
-/// task between them and a writer from before the group that had panicked. They read what was not written.
+/// What happened: the panic of a group let tasks run again that followed one of its readers, which had been dropped,
+/// and was the only task between them and a writer from before the group that had panicked. They read what was not
+/// written.
 #[test]
 fn the_panic_of_a_group_says_nothing_of_a_panic_from_before_it() {
     for (mode, closes) in [(Mode::Write, true), (Mode::ReadWrite, true), (Mode::ReadWrite, false)] {
@@ -347,8 +348,8 @@ fn the_panic_of_a_group_says_nothing_of_a_panic_from_before_it() {
     }
 }
 
-/// What happened: the children that followed one that had panicked were dropped while the tasks of the group still ran that it had left
-/// open.
+/// What happened: the children that followed one that had panicked were dropped while the tasks of the group still ran
+/// that it had left open.
 #[test]
 fn a_child_that_panics_is_over_when_the_groups_that_it_has_left_open_are() {
     struct Sees(Arc<AtomicU64>, Arc<AtomicU64>);

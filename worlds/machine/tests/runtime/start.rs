@@ -23,8 +23,9 @@ fn it_starts_or_says_why_not() {
 #[test]
 fn without_room_for_stacks_it_is_an_error() {
     let own = std::env::current_exe().unwrap();
-    // 200 stacks of 16 MiB are 3.2 GB. What happened: the C library maps 128 MiB for the first allocation of each of its arenas, a
-    // thread's allocation took the addresses of the next thread's stack, and the second start failed. One arena is mapped once.
+    // 200 stacks of 16 MiB are 3.2 GB. What happened: the C library maps 128 MiB for the first allocation of each of
+    // its arenas, a thread's allocation took the addresses of the next thread's stack, and the second start failed. One
+    // arena is mapped once.
     let output = Command::new("sh")
         .args(["-c", "ulimit -v 1500000 && exec \"$0\" --exact start::it_starts_or_says_why_not --nocapture"])
         .arg(own)
@@ -80,8 +81,8 @@ fn a_plan_that_strands_tasks_or_names_places_that_there_are_not_does_not_start()
 
 /// The variants of Falt et al. §5: each runtime has the options that it was asked for, on described machines.
 ///
-/// What happened: the described machine had two nodes, and on a machine of two nodes the runtime shared the process's memory, so
-/// that the test compared nothing there. It has one node more than the machine now.
+/// What happened: the described machine had two nodes, and on a machine of two nodes the runtime shared the process's
+/// memory, so that the test compared nothing there. It has one node more than the machine now.
 #[test]
 fn a_memory_has_the_options_that_it_was_asked_for() {
     let nodes = vicus_machine::this_machine().topology.nodes.len() + 1;

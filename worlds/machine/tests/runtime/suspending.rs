@@ -16,8 +16,9 @@ const WAITERS: usize = 50;
 /// A node that each machine has.
 const HERE: NodeId = NodeId::new(0);
 
-/// So many threads wait, each for a thing of its own. Then one more ends their waits, those first that wait longest, and goes on only when that one has gone
-/// on: if they waited one on top of the other, the first would be beneath all others, and that would never happen.
+/// So many threads wait, each for a thing of its own. Then one more ends their waits, those first that wait longest,
+/// and goes on only when that one has gone on: if they waited one on top of the other, the first would be beneath all
+/// others, and that would never happen.
 fn each_goes_on_by_itself<T: Send + Sync + 'static>(
     runtime: &Runtime,
     thing: impl Fn() -> T,

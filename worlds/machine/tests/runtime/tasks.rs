@@ -40,8 +40,8 @@ fn brought(trace: &Trace) -> BoxId {
     found[0]
 }
 
-/// The spawner of each task is known: a join's second branch was spawned by the join's caller, wherever it runs, and a task that
-/// waits for others was spawned by its spawner, not by the seat that has queued it.
+/// The spawner of each task is known: a join's second branch was spawned by the join's caller, wherever it runs, and a
+/// task that waits for others was spawned by its spawner, not by the seat that has queued it.
 #[test]
 fn a_trace_says_who_spawned_each_task() {
     let runtime = Runtime::builder().threads(2).quiet().record(1 << 12).start();
@@ -102,9 +102,9 @@ fn wait_for(flag: &AtomicBool) {
     }
 }
 
-/// What happened: kernels with dependences, recorded on two threads, failed `Trace::check` in every second run. A task that waits
-/// for another is queued by the thread on which that one ends, and this thread had not seen the spawner's clock: the task was
-/// queued before it was spawned, or both events had the same time.
+/// What happened: kernels with dependences, recorded on two threads, failed `Trace::check` in every second run. A task
+/// that waits for another is queued by the thread on which that one ends, and this thread had not seen the spawner's
+/// clock: the task was queued before it was spawned, or both events had the same time.
 #[test]
 fn a_task_that_is_let_go_elsewhere_is_queued_after_it_was_spawned() {
     let traces = recorded_on_two_threads(|| {
@@ -128,8 +128,8 @@ fn a_task_that_is_let_go_elsewhere_is_queued_after_it_was_spawned() {
     }
 }
 
-/// What happened: as above, with a task whose predecessor was over when it was spawned. The task need not wait, and its spawner
-/// had not seen the clock of the thread on which the predecessor had run.
+/// What happened: as above, with a task whose predecessor was over when it was spawned. The task need not wait, and its
+/// spawner had not seen the clock of the thread on which the predecessor had run.
 #[test]
 fn a_task_is_spawned_after_the_start_of_what_it_need_not_wait_for_any_more() {
     let traces = recorded_on_two_threads(|| {
@@ -157,8 +157,8 @@ fn a_task_is_spawned_after_the_start_of_what_it_need_not_wait_for_any_more() {
     }
 }
 
-/// Scopes one after the other: in the merged trace, no task begins before it is queued, and no task of a scope is queued before
-/// all tasks of the scope before have ended.
+/// Scopes one after the other: in the merged trace, no task begins before it is queued, and no task of a scope is
+/// queued before all tasks of the scope before have ended.
 #[test]
 fn a_trace_has_no_effect_before_its_cause() {
     const TASKS: usize = 40;
@@ -231,9 +231,9 @@ fn a_trace_has_a_scope_end_after_tasks_that_were_quicker() {
     }
 }
 
-/// If queues give the oldest task first, a waiting task takes its next sibling, which waits as well: the stack must not grow with
-/// their number. What happened: the waiting task took the youngest one instead, but that was one that another thread had just
-/// spawned, and 13,000 tasks on top of each other used up 16 MiB of stack.
+/// If queues give the oldest task first, a waiting task takes its next sibling, which waits as well: the stack must not
+/// grow with their number. What happened: the waiting task took the youngest one instead, but that was one that another
+/// thread had just spawned, and 13,000 tasks on top of each other used up 16 MiB of stack.
 #[test]
 fn stacks_do_not_grow_with_the_number_of_tasks_that_wait() {
     const TASKS: usize = 60_000;
@@ -436,7 +436,8 @@ fn a_cancelled_scope_drops_what_has_not_begun() {
     assert_eq!(ran.into_inner(), 1);
 }
 
-/// What could happen: waiting seats take only tasks of their own request, and each waits for a task in the other's queue.
+/// What could happen: waiting seats take only tasks of their own request, and each waits for a task in the other's
+/// queue.
 #[test]
 fn tasks_sent_to_each_others_places_are_run_though_both_senders_wait() {
     let machine = vicus_topology::Topology::parse("node:2 core:1 pu:1").unwrap();
@@ -461,8 +462,8 @@ fn tasks_sent_to_each_others_places_are_run_though_both_senders_wait() {
     }
 }
 
-/// What happened: a scope's seat, which waited for the end of the scope, took tasks that were meant for another node out of a
-/// queue that was too short to be robbed.
+/// What happened: a scope's seat, which waited for the end of the scope, took tasks that were meant for another node
+/// out of a queue that was too short to be robbed.
 #[test]
 fn a_waiting_seat_leaves_short_queues_of_other_nodes_alone() {
     let machine = vicus_topology::Topology::parse("node:2 core:1 pu:1").unwrap();
@@ -515,7 +516,8 @@ fn a_box_may_join() {
     }
 }
 
-/// Tasks that add to, double and copy parts of an array: whichever seats run them, the result is that of running them in order.
+/// Tasks that add to, double and copy parts of an array: whichever seats run them, the result is that of running them
+/// in order.
 #[test]
 fn tasks_with_data_do_what_they_would_do_one_after_the_other() {
     let mut seed = 0x5eed_u64;
@@ -590,8 +592,8 @@ fn what_waits_for_a_task_that_panicked_is_dropped() {
     assert_eq!(ran.into_inner(), 0);
 }
 
-/// One request that waits for itself, and two that wait for each other: each ends, and the task that would close the circle gets
-/// an error.
+/// One request that waits for itself, and two that wait for each other: each ends, and the task that would close the
+/// circle gets an error.
 #[test]
 fn requests_that_would_wait_in_a_circle_are_told() {
     for runtime in runtimes() {
@@ -768,8 +770,8 @@ fn a_task_may_wait_for_requests_of_its_own_runtime() {
     }
 }
 
-/// The second request waits for the first, which waits for a third: the seat that waits for the third must not run the second on
-/// top, if the strategy distinguishes immediate tasks from deferred ones.
+/// The second request waits for the first, which waits for a third: the seat that waits for the third must not run the
+/// second on top, if the strategy distinguishes immediate tasks from deferred ones.
 #[test]
 fn a_seat_that_waits_for_a_request_runs_none_that_waits_for_its_own() {
     for (strategy, threads) in ["las", "nls", "bobox"].into_iter().flat_map(|strategy| [(strategy, 1), (strategy, 2)]) {
@@ -1006,7 +1008,8 @@ fn takes_are_counted_without_a_trace() {
     assert!(Runtime::builder().threads(1).quiet().start().takes().is_empty());
 }
 
-/// Deferred tasks from all threads at once: some find their group's queue in use, and go to their spawner's own one if the plan says so, and only then.
+/// Deferred tasks from all threads at once: some find their group's queue in use, and go to their spawner's own one if
+/// the plan says so, and only then.
 #[test]
 fn tasks_that_find_their_queue_in_use_run_once() {
     const SPAWNERS: usize = 8;

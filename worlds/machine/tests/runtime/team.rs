@@ -252,7 +252,8 @@ fn a_panic_of_a_task_is_its_members() {
     assert_eq!(team.member(0).run(|| 3), 3, "the seat is as it was");
 }
 
-/// Two teams, one of them within a region of the other, in one trace: of members that are gone, and of those that wait for each other.
+/// Two teams, one of them within a region of the other, in one trace: of members that are gone, and of those that wait
+/// for each other.
 #[test]
 fn what_teams_have_recorded_is_one_trace() {
     for strategy in ALL {

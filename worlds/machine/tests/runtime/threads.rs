@@ -534,7 +534,8 @@ fn three_empty_words() -> Arc<[AtomicU64; 3]> {
     words
 }
 
-/// The program that lightweight threads end, in tasks: one runs on top of the other, and both wait. A thread from outside frees them.
+/// The program that lightweight threads end, in tasks: one runs on top of the other, and both wait. A thread from
+/// outside frees them.
 #[test]
 fn tasks_that_wait_for_one_another_in_turn_hang_on_one_thread() {
     let runtime = Runtime::builder().threads(1).deadlock(threads::OnDeadlock::Ignore).quiet().start();
@@ -671,7 +672,8 @@ fn again(is_set: &'static AtomicBool, ran: &'static AtomicUsize, most: usize) {
     }
 }
 
-/// Threads that spawn one another without end, each of which is the youngest, leave turns to an older one of their seat, and to one that was sent there.
+/// Threads that spawn one another without end, each of which is the youngest, leave turns to an older one of their
+/// seat, and to one that was sent there.
 #[test]
 fn a_chain_of_threads_keeps_no_other_thread_from_running() {
     const MOST: usize = 100_000;
@@ -696,7 +698,8 @@ fn a_chain_of_threads_keeps_no_other_thread_from_running() {
     }
 }
 
-/// A tree of threads, each of which spawns both of its children before it waits for the first one. `open` counts those that have begun and not ended.
+/// A tree of threads, each of which spawns both of its children before it waits for the first one. `open` counts those
+/// that have begun and not ended.
 fn tree(depth: usize, open: &'static AtomicUsize, most: &'static AtomicUsize) {
     most.fetch_max(open.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
     if depth > 0 {
@@ -706,7 +709,8 @@ fn tree(depth: usize, open: &'static AtomicUsize, most: &'static AtomicUsize) {
     open.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// What happened: programs of Qthreads that fork recursively had as many stacks as threads, since the oldest thread began first.
+/// What happened: programs of Qthreads that fork recursively had as many stacks as threads, since the oldest thread
+/// began first.
 #[test]
 fn a_recursion_has_as_many_stacks_as_it_is_deep() {
     for (strategy, is_deep) in [("shepherd:unplaced=own", true), ("las", true), ("shepherd", false)] {
@@ -763,7 +767,8 @@ fn a_thread_that_waits_when_it_is_joined_lets_its_joiner_wait_too() {
                     threads::spawn(move || {
                         let words_of_child = Arc::clone(&words);
                         let child = threads::spawn(move || full_empty::read_ff(&words_of_child[2 * pair]));
-                        // The child is begun by this, and waits for a word that is filled when the loop below comes to it.
+                        // The child is begun by this, and waits for a word that is filled when the loop below comes to
+                        // it.
                         child.join().unwrap() + full_empty::read_ff(&words[2 * pair + 1])
                     })
                 })
@@ -807,7 +812,8 @@ fn a_thousand_waits_for_one_word_end_with_their_runtime() {
 
 #[test]
 fn a_thread_on_a_spare_seat_is_no_deadlock() {
-    // The thread that stood in for the only one that is not spare computes for longer than two looks take, while that one sleeps.
+    // The thread that stood in for the only one that is not spare computes for longer than two looks take, while that
+    // one sleeps.
     let runtime = Runtime::builder().threads(1).quiet().deadlock(threads::OnDeadlock::Unwind).start();
     let word = Arc::new(AtomicU64::new(0));
     full_empty::empty(&word);
@@ -832,8 +838,8 @@ fn a_thread_on_a_spare_seat_is_no_deadlock() {
     assert_eq!(waits.join().unwrap(), 9);
 }
 
-/// Code that waits for a word on its thread's own stack begins threads on top of itself, and looks after few whether the word is there: under every
-/// strategy, whichever of them comes first.
+/// Code that waits for a word on its thread's own stack begins threads on top of itself, and looks after few whether
+/// the word is there: under every strategy, whichever of them comes first.
 #[test]
 fn a_thread_of_a_program_waits_for_a_word_no_longer_than_few_threads_take() {
     for strategy in ALL {

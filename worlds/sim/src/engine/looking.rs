@@ -63,8 +63,8 @@ impl Engine<'_> {
         }
     }
 
-    /// A task that had no room in a queue has run on top of its spawner, or of another task that runs in its turn: others' turns
-    /// come before the spawner goes on, as long as they last.
+    /// A seat is about to run a task on top of its spawner, since a queue had no room: others' turns come first, as
+    /// long as they last.
     pub(super) fn take_turn(&mut self, seat: usize) {
         // What a task's end has released may help on an empty stack.
         let Some(spawner) = self.seats[seat].stack.last() else { return };

@@ -1,8 +1,8 @@
 //! Strategies on machines with workloads: how long each takes, compared with the best of the others.
 //!
-//! A [`Grid`] makes [`Job`]s, one for each pair of a machine and a workload. The caller runs them in any order and on any threads: this
-//! crate starts none. [`Grid::report`] compares their results. The grid is no judge of the model, and has no claims; it shows where a
-//! strategy is the right one, and where it isn't.
+//! A [`Grid`] makes [`Job`]s, one for each pair of a machine and a workload. The caller runs them in any order and on
+//! any threads: this crate starts none. [`Grid::report`] compares their results. The grid is no judge of the model, and
+//! has no claims; it shows where a strategy is the right one, and where it isn't.
 //!
 //! ```
 //! use vicus_sim::Machine;
@@ -65,8 +65,9 @@ impl Grid {
         self.report_of(self.strategies.iter().map(Setting::to_string).collect(), rows.collect())
     }
 
-    /// As [`Grid::report`], of the first `shown` strategies, beside what programs have learned: `learned` has for each job the strategy that
-    /// suits it, by its index. What was learned is compared with the best of the strategies that are shown.
+    /// As [`Grid::report`], of the first `shown` strategies, beside what programs have learned: `learned` has for each
+    /// job the strategy that suits it, by its index. What was learned is compared with the best of the strategies that
+    /// are shown.
     pub fn report_learned(&self, results: &[Vec<f64>], shown: usize, learned: &[usize]) -> Report {
         let row = |(times, &learned): (&Vec<f64>, &usize)| {
             let others = &times[..shown];
@@ -132,8 +133,8 @@ pub struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Runs it and returns the time of each strategy, in nanoseconds. `watch` is called now and then with the number of finished tasks of
-    /// a run, and returns whether to go on.
+    /// Runs it and returns the time of each strategy, in nanoseconds. `watch` is called now and then with the number of
+    /// finished tasks of a run, and returns whether to go on.
     ///
     /// # Errors
     /// See [`SimError`].
@@ -164,7 +165,8 @@ impl Job<'_> {
     }
 }
 
-/// How long these requests take on average: from the start of the measured part, when all are submitted, to the end of their last task.
+/// How long these requests take on average: from the start of the measured part, when all are submitted, to the end of
+/// their last task.
 fn mean_response(program: &Program, tasks: &[crate::TaskRecord], start_ns: f64, requests: &[RequestId]) -> f64 {
     let mut ends: BTreeMap<RequestId, f64> = BTreeMap::new();
     for (spec, task) in program.tasks.iter().zip(tasks).filter(|(spec, _)| requests.contains(&spec.request)) {
@@ -174,7 +176,8 @@ fn mean_response(program: &Program, tasks: &[crate::TaskRecord], start_ns: f64, 
     ends.values().sum::<f64>() / ends.len() as f64
 }
 
-/// The requests of a program that do less work than requests do on average: its short ones, if it has short and long ones.
+/// The requests of a program that do less work than requests do on average: its short ones, if it has short and long
+/// ones.
 fn short(program: &Program) -> Vec<RequestId> {
     let mut work: BTreeMap<RequestId, f64> = BTreeMap::new();
     // The first task is the caller.

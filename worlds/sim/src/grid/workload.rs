@@ -41,8 +41,8 @@ enum Measure {
 /// The threads of the papers' machine for these inputs (Muddukrishna et al., Fig. 7).
 const THREADS: f64 = 48.0;
 
-/// The kernels, and how many times as many tasks as the paper's inputs they have here: simulated time is short, but for each task the
-/// simulation takes some microseconds.
+/// The kernels, and how many times as many tasks as the paper's inputs they have here: simulated time is short, but for
+/// each task the simulation takes some microseconds.
 const KERNELS: [(&str, f64, &str); 15] = [
     ("map", 1.0, "each task scales a vector of its own"),
     ("reduction", 0.25, "a merge sort: a tree of tasks"),

@@ -30,7 +30,8 @@ impl std::error::Error for MachineError {}
 /// Larger values are mistakes, and would take much memory before they are found.
 const MOST_PUS: usize = 2048;
 
-/// A number between two powers of ten. Numbers outside are mistakes of unit or exponent, and would overflow virtual time.
+/// A number between two powers of ten. Numbers outside are mistakes of unit or exponent, and would overflow virtual
+/// time.
 #[derive(Clone, Copy)]
 struct Decades<const FROM: i32, const TO: i32>(f64);
 

@@ -17,7 +17,8 @@ pub struct Link {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Links {
     pub(crate) links: Vec<Link>,
-    /// By sender and receiver, the links of the route in order. Invariant: empty from a node to itself, and nowhere else.
+    /// By sender and receiver, the links of the route in order. Invariant: empty from a node to itself, and nowhere
+    /// else.
     ways: Vec<Vec<Vec<usize>>>,
 }
 

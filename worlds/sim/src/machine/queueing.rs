@@ -4,7 +4,8 @@
 /// the wait grows until the flows are slow enough.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Queueing {
-    /// Load, as a share of the bandwidth, and nanoseconds. Invariant: loads rise from 0 to 1, nanoseconds from 0 and don't fall.
+    /// Load, as a share of the bandwidth, and nanoseconds. Invariant: loads rise from 0 to 1, nanoseconds from 0 and
+    /// don't fall.
     points: Vec<(f64, f64)>,
 }
 

@@ -62,7 +62,8 @@ fn bytes_that_lie_on_several_nodes_in_turn_come_in_runs() {
     assert!((turns("fine", &[one, small]).0 - 1.1245).abs() < 1e-4);
 }
 
-/// The bytes of a page are read before it is written, unless they are streamed; the rest of what the page costs is added.
+/// The bytes of a page are read before it is written, unless they are streamed; the rest of what the page costs is
+/// added.
 #[test]
 fn a_page_costs_more_when_it_is_written_to_for_the_first_time() {
     let mut machine = Machine::from_topology(Topology::parse("node:1 l3:1 core:2").unwrap());
@@ -109,7 +110,8 @@ fn where_no_directory_says_whom_to_ask_each_line_asks_all_other_nodes() {
     assert_eq!(over(&machine, "on:0"), [0.0; 6]);
     assert_eq!(over(&machine, "on:1"), [0.0, 64.0, 0.0, 0.0, 0.0, 0.0]);
     machine.probe_bytes = Some(8.0);
-    // Two questions and two answers for a line of the own node; for one of node 1, its node is asked for the line, and its caches are; node 2 answers node 1.
+    // Two questions and two answers for a line of the own node; for one of node 1, its node is asked for the line, and
+    // its caches are; node 2 answers node 1.
     assert_eq!(over(&machine, "on:0"), [8.0, 8.0, 8.0, 8.0, 0.0, 0.0]);
     assert_eq!(over(&machine, "on:1"), [16.0, 64.0, 8.0, 0.0, 0.0, 8.0]);
 }

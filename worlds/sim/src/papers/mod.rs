@@ -277,7 +277,8 @@ impl Claim {
         (ratio, self.expected.contains(&ratio))
     }
 
-    /// Whether it is judged with other parameters and seeds, too, when these are the figure's results: if it holds, or if nobody knows why it does not.
+    /// Whether it is judged with other parameters and seeds, too, when these are the figure's results: if it holds, or
+    /// if nobody knows why it does not.
     fn is_varied(&self, results: &Results) -> bool {
         self.missing.is_none() || self.judge(results).1
     }
@@ -500,9 +501,10 @@ pub struct Sample {
     pub near_bytes: f64,
     /// Bytes from other nodes or home caches.
     pub far_bytes: f64,
-    /// Of a replay, how many nodes its boxes stay on: 1 if each box's work is spread evenly over all nodes, or all of it is on
-    /// one node; the number of nodes if each box stays on one node, and all nodes have the same amount of work. It is the
-    /// exponential of the mutual information of box and node (Shannon), weighted with time. 0 if nothing is replayed.
+    /// Of a replay, how many nodes its boxes stay on: 1 if each box's work is spread evenly over all nodes, or all of
+    /// it is on one node; the number of nodes if each box stays on one node, and all nodes have the same amount of
+    /// work. It is the exponential of the mutual information of box and node (Shannon), weighted with time. 0 if
+    /// nothing is replayed.
     pub kept_nodes: f64,
     /// For [`Traffic`], how long a core that reads line after line waits for one; 0 if there is none.
     pub latency_ns: f64,
@@ -519,8 +521,8 @@ impl Default for Sample {
 }
 
 impl Job<'_> {
-    /// Runs it and returns a sample for each seed. `watch` is called now and then with the number of finished tasks, and
-    /// returns whether to go on.
+    /// Runs it and returns a sample for each seed. `watch` is called now and then with the number of finished tasks,
+    /// and returns whether to go on.
     ///
     /// # Errors
     /// See [`SimError`].

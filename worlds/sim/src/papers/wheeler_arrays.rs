@@ -33,7 +33,8 @@ struct Elements {
     nanos: f64,
 }
 
-/// §5.2, Fig. 5: arrays of 100 million elements. The text does not say how large these are; here they are words, and the cores only read them.
+/// §5.2, Fig. 5: arrays of 100 million elements. The text does not say how large these are; here they are words, and
+/// the cores only read them.
 const WORDS: Elements = Elements { bytes: 800_000_000, nanos: 0.0 };
 
 /// Number of pieces in each thread's walk over the array, so that threads at the same place share fetched lines.

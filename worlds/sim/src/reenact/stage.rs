@@ -170,8 +170,8 @@ impl Stage {
         };
         let shared = Arc::new(Mutex::new(shared));
         let player = |index: usize| Box::new(Player { shared: Arc::clone(&shared), index }) as Box<dyn Operator>;
-        // The first and the last box have operators as well: their work was recorded, and the request ends when all have done
-        // theirs.
+        // The first and the last box have operators as well: their work was recorded, and the request ends when all
+        // have done theirs.
         let players = (0..boxes).map(|index| (flow.model.box_id(index), player(index))).collect();
         let (request, first) = Request::start(&flow.model, players);
         (Stage { shared, request, boxes }, first)

@@ -27,7 +27,8 @@ fn free() -> Parameters {
     }
 }
 
-/// A core gets 12 GB/s from its own node, and half of it from another; a node has 20, and a link 10. Lines wait only for what is full.
+/// A core gets 12 GB/s from its own node, and half of it from another; a node has 20, and a link 10. Lines wait only
+/// for what is full.
 fn machine(line: &str) -> Machine {
     let mut machine = Machine::from_topology(Topology::parse(line).unwrap());
     machine.memory.queueing = Queueing::NONE;
@@ -91,8 +92,8 @@ fn two_cores_share_a_controller() {
 
 #[test]
 fn a_line_waits_longer_the_more_others_there_are() {
-    // A core alone asks for 12 of 48 GB/s: a quarter, at which lines wait 10 ns. With 1080 bytes under way it then gets 1080 bytes in 90 ns and
-    // what they wait, and so asks for a little less.
+    // A core alone asks for 12 of 48 GB/s: a quarter, at which lines wait 10 ns. With 1080 bytes under way it then gets
+    // 1080 bytes in 90 ns and what they wait, and so asks for a little less.
     let mut machine = machine("node:1 core:4");
     machine.memory.controller_bandwidth = 48e9;
     machine.memory.queueing = Queueing::new(&[(1.0, 40.0)]).unwrap();
@@ -154,8 +155,9 @@ fn what_is_touched_in_parallel_is_near_and_interleaving_is_between() {
     };
     // Near: two cores at 20 GB/s for each node.
     assert_near(wall("standard", false), 1.0 / 10.0);
-    // Serial: all on node 0, whose 20 GB/s four cores share. All lines wait as long there, and a byte comes 1/12 ns later: near cores get 6, far
-    // ones 4. When the near ones have theirs, the others share the link's 10 for the third that is left.
+    // Serial: all on node 0, whose 20 GB/s four cores share. All lines wait as long there, and a byte comes 1/12 ns
+    // later: near cores get 6, far ones 4. When the near ones have theirs, the others share the link's 10 for the third
+    // that is left.
     assert_near(wall("standard", true), 1.0 / 6.0 + (1.0 - 4.0 / 6.0) / 5.0);
     // Round robin: each core has half near at 12 and half far at 6, which is 8 GB/s, and saturates nothing.
     assert_near(wall("fine", false), 1.0 / 8.0);
@@ -189,8 +191,8 @@ fn operations_take_cycles_and_some_of_them_while_bytes_arrive() {
 
 #[test]
 fn cores_do_not_wait_for_write_backs() {
-    // 60 MB of lines are read to be written, and 60 MB are written back meanwhile: the core waits only for its reads, at 12
-    // GB/s.
+    // 60 MB of lines are read to be written, and 60 MB are written back meanwhile: the core waits only for its reads,
+    // at 12 GB/s.
     let written = |access: fn(Access) -> Access| {
         Recorder::record_with("write", 1, |world| {
             let array = world.array::<u64>(60 * MB / 8, &Distribution::Fine);
@@ -290,7 +292,8 @@ fn a_locked_queue_serves_one_at_a_time() {
     let machine = machine("node:1 core:8");
     let parameters = Parameters { take_cycles: 300.0, ..free() };
     let outcome = run(&machine, "central", 8, &compute(64, 0.0), &Options { parameters, ..Options::default() });
-    // Each task takes the lock twice: when it is pushed and when it is taken. Mostly another seat has had it last, and its line comes from there.
+    // Each task takes the lock twice: when it is pushed and when it is taken. Mostly another seat has had it last, and
+    // its line comes from there.
     let each = 100.0 + machine.memory.latency_ns;
     assert!((128.0 * each - 500.0..128.0 * each + 500.0).contains(&outcome.wall_ns), "{}", outcome.wall_ns);
 }
@@ -372,8 +375,8 @@ fn a_tasks_data_decides_where_it_runs() {
     let map = vicus_kernels::Map { vectors: 64, bytes: 16 * MB, distribution: Distribution::Coarse, published: false };
     let program = Recorder::record(&map, 8);
     let far = |strategy: &str| run(&machine, strategy, 8, &program, &free_of_cost()).far_share();
-    // Far are only 16 MB that the first core wrote in the beginning and that its cache writes back meanwhile, beside 64 times
-    // 16 MB that are read and, except for the last ones, written back.
+    // Far are only 16 MB that the first core wrote in the beginning and that its cache writes back meanwhile, beside 64
+    // times 16 MB that are read and, except for the last ones, written back.
     for strategy in ["footprint", "vicinity:reach=1"] {
         assert!(far(strategy) < 16.0 / 1984.0, "{strategy}: {}", far(strategy));
     }
@@ -442,7 +445,8 @@ fn few_tasks_of_many_steps_are_watched_and_can_be_cancelled() {
 
 #[test]
 fn a_task_for_seats_that_are_never_woken_begins_when_a_pause_ends() {
-    // After 7 ms of work, the other seat is in pauses of 1024 µs, since 1, 2, 4 … 512 µs have passed; a wake would be at once.
+    // After 7 ms of work, the other seat is in pauses of 1024 µs, since 1, 2, 4 … 512 µs have passed; a wake would be
+    // at once.
     let machine = machine("node:1 core:2");
     let mut program = compute(2, 2e6);
     let work = Step::Work(Work { leaf: 0, cost: Cost::Nanos(7e6), accesses: Vec::new() });
@@ -482,8 +486,8 @@ fn what_takes_longer_than_time_is_counted_says_so() {
 
 #[test]
 fn requests_and_immediate_tasks_go_where_the_plan_says() {
-    // Two requests of one deferred task each, and an immediate task, on one LAS seat: rule 1 takes the immediate task first,
-    // rule 3 the oldest request's.
+    // Two requests of one deferred task each, and an immediate task, on one LAS seat: rule 1 takes the immediate task
+    // first, rule 3 the oldest request's.
     let mut program = compute(3, 10.0);
     program.tasks[1].request = RequestId(2);
     program.tasks[2].request = RequestId(1);
@@ -498,7 +502,8 @@ fn requests_and_immediate_tasks_go_where_the_plan_says() {
 
 #[test]
 fn vicinity_deals_only_what_lies_in_one_home_cache() {
-    // Algorithm 3: a vector of 16 kB is larger than L1, and goes to the tile that is its home if the distribution is coarse.
+    // Algorithm 3: a vector of 16 kB is larger than L1, and goes to the tile that is its home if the distribution is
+    // coarse.
     let tile = Machine::by_name("tilepro64").unwrap();
     let seats = |distribution: &str| {
         let distribution = distribution.parse().unwrap();
@@ -528,8 +533,8 @@ fn written_bytes_are_counted_at_their_home_cache() {
         });
         world.push(Step::End);
     });
-    // 4096 bytes, with a word of four bytes in each of 700 million cycles: tile 1 writes them into its own cache, tile 0 into
-    // another's.
+    // 4096 bytes, with a word of four bytes in each of 700 million cycles: tile 1 writes them into its own cache, tile
+    // 0 into another's.
     let outcome = run(&tile, "central", 2, &program, &free_of_cost());
     assert_eq!((outcome.counts.near_bytes, outcome.counts.far_bytes), (4096.0, 4096.0));
 }
@@ -553,24 +558,24 @@ fn a_home_cache_serves_a_word_in_a_cycle() {
         });
         run(&tile, "central", threads, &program, &free_of_cost()).wall_ns
     };
-    // Tile 1 alone waits 256 times for 16 bytes, 45.72 ns each; the bank takes 16 / 2.8 ns for each, which is a load of one eighth, at which the next
-    // one waits for another fourteenth of that.
+    // Tile 1 alone waits 256 times for 16 bytes, 45.72 ns each; the bank takes 16 / 2.8 ns for each, which is a load of
+    // one eighth, at which the next one waits for another fourteenth of that.
     let (way, serves) = (45.72, 16.0 / 2.8);
     let load = serves / (way + serves / 14.0);
     let waits = load / (2.0 * (1.0 - load)) * serves;
     let found = read(2) / 256.0;
     assert!(found > way && found < way + 1.2 * waits, "{found}");
-    // 62 tiles get 4096 bytes each from tile 0, which delivers four in a cycle of 0.7 GHz. Near ones have theirs a little sooner, and the last
-    // ones don't ask for all that it can deliver.
+    // 62 tiles get 4096 bytes each from tile 0, which delivers four in a cycle of 0.7 GHz. Near ones have theirs a
+    // little sooner, and the last ones don't ask for all that it can deliver.
     let (found, least) = (read(63), 62.0 * 4096.0 / 2.8);
     assert!(found >= 0.9999 * least && found < 1.005 * least, "{found} and not {least}");
 }
 
 #[test]
 fn a_waiting_task_robs_only_long_queues_and_takes_the_oldest() {
-    // What happened: a seat whose task waited took the youngest task of its request, from a queue of any length. Node 1's seat
-    // has `waiting` tasks of node 0's seat beside it. It may rob each of the two queues there when that is longer than its
-    // distance, 1, times its cores, 1.
+    // What happened: a seat whose task waited took the youngest task of its request, from a queue of any length. Node
+    // 1's seat has `waiting` tasks of node 0's seat beside it. It may rob each of the two queues there when that is
+    // longer than its distance, 1, times its cores, 1.
     let machine = machine("node:2 l3:1 core:1");
     // Their pauses are over before there is anything to do: nothing ends a short one.
     let two = plan(&machine, "footprint:undealt=beside,backoff_ns=1,backoff_max_ns=1", 2);
@@ -596,8 +601,8 @@ fn a_waiting_task_robs_only_long_queues_and_takes_the_oldest() {
 
 #[test]
 fn a_kernels_own_task_waits_as_others_do() {
-    // What happened: while the first task waited, its seat was free, and robbed several tasks at once. On threads, a waiting
-    // task takes the tasks that it may run one by one.
+    // What happened: while the first task waited, its seat was free, and robbed several tasks at once. On threads, a
+    // waiting task takes the tasks that it may run one by one.
     let machine = machine("node:1 core:2");
     let two = plan(&machine, "bobox:several=2,stolen=immediate", 2);
     let work = |ns| Step::Work(Work { leaf: 0, cost: Cost::Nanos(ns), accesses: Vec::new() });

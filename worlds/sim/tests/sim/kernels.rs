@@ -75,10 +75,11 @@ fn the_same_program_on_one_core_does_the_same_work() {
     assert!(all.speedup_over(&one) > 1.0 && all.speedup_over(&one) <= 8.0);
 }
 
-/// What happened: tasks without a place stayed with their spawner, so that all of a recursion ran in the core group where it
-/// began: 1.02 times as fast on 16 cores as on one. And then: a queue cost as little when seats use it in turns as when one does, so the recursion was 1.7
-/// times as fast on two cores. On real ones, `vicus bench kernels --kernel fib --size 0.1 --strategy shepherd` takes 51 ms with one thread and 174 with two, under
-/// `central` 45 and 204, and under `steal` 17.9 and 9.2.
+/// What happened: tasks without a place stayed with their spawner, so that all of a recursion ran in the core group
+/// where it began: 1.02 times as fast on 16 cores as on one. And then: a queue cost as little when seats use it in
+/// turns as when one does, so the recursion was 1.7 times as fast on two cores. On real ones,
+/// `vicus bench kernels --kernel fib --size 0.1 --strategy shepherd` takes 51 ms with one thread and 174 with two,
+/// under `central` 45 and 204, and under `steal` 17.9 and 9.2.
 #[test]
 fn shepherds_get_forks_in_turn_and_a_recursion_pays_for_the_lines_of_queues() {
     let fib = Recorder::record(&by_name("fib", Size::Times(0.01)).unwrap(), 16);
@@ -95,8 +96,8 @@ fn shepherds_get_forks_in_turn_and_a_recursion_pays_for_the_lines_of_queues() {
     }
 }
 
-/// What happened: the caches of a node had equal shares of each datum there, and ties went to the first cache, which got all
-/// tasks.
+/// What happened: the caches of a node had equal shares of each datum there, and ties went to the first cache, which
+/// got all tasks.
 #[test]
 fn vicinity_deals_each_vector_to_its_own_cache() {
     let map = AnyKernel::from(vicus_kernels::Map { vectors: 24, bytes: 1 << 18, ..vicus_kernels::Map::default() });
@@ -150,7 +151,8 @@ fn where_pages_were_touched_first_decides() {
         let parallel = wall(jacobi3d(FirstTouch::Loop(Schedule::Static), sweep), "standard");
         let walls = format!("{name}: {serial}, {round_robin}, {parallel}");
         assert!(serial > 1.3 * round_robin, "{walls}");
-        // Half of the EX's memory is missing and its links are not, so only pages that several cores ask for at once make a difference there.
+        // Half of the EX's memory is missing and its links are not, so only pages that several cores ask for at once
+        // make a difference there.
         assert!(round_robin > if name == "nehalem-ex" { 1.01 } else { 1.1 } * parallel, "{walls}");
     }
 }

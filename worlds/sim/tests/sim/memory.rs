@@ -1,4 +1,5 @@
-//! What others measured and published of memory under load, against what the simulator predicts from data sheets and idle machines.
+//! What others measured and published of memory under load, against what the simulator predicts from data sheets and
+//! idle machines.
 
 use vicus_sim::papers::{Effort, figure, serially};
 

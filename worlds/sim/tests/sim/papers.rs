@@ -1,5 +1,5 @@
-//! The papers' claims as tests of the model, on reduced inputs: those that hold for all values of the free parameters. `vicus
-//! simulate paper all` tests all claims on all inputs, with every parameter varied.
+//! The papers' claims as tests of the model, on reduced inputs: those that hold for all values of the free parameters.
+//! `vicus simulate paper all` tests all claims on all inputs, with every parameter varied.
 
 use vicus_sim::papers::{Effort, FIGURES, Report, Results, figure, serially};
 

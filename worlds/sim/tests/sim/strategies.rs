@@ -134,8 +134,8 @@ fn assert_every_task_once(program: &Program, trace: &Trace, what: &str) {
     assert!(begun.iter().all(|&times| times == 1), "{what}: each task runs once: {begun:?}");
 }
 
-/// A seat takes a task by one of its rules; while its task waits, by a rule that is allowed then, or it takes a task of the
-/// same request. A first task that submits other requests is a caller from outside: its seat is free.
+/// A seat takes a task by one of its rules; while its task waits, by a rule that is allowed then, or it takes a task of
+/// the same request. A first task that submits other requests is a caller from outside: its seat is free.
 fn assert_legal_moves(plan: &Plan, program: &Program, trace: &Trace, what: &str) {
     let may_refuse = plan.queues.iter().any(|queue| queue.capacity.is_some());
     for (seat, log) in trace.logs().iter().enumerate() {
@@ -186,8 +186,8 @@ fn every_task_runs_once_and_in_order_under_every_strategy_on_every_machine() {
     }
 }
 
-/// After its longest pause a seat sleeps until a push wakes it, as a thread does: pauses of a nanosecond must not be simulated
-/// for hours.
+/// After its longest pause a seat sleeps until a push wakes it, as a thread does: pauses of a nanosecond must not be
+/// simulated for hours.
 #[test]
 fn seats_that_back_off_sleep_in_the_end() {
     let machine = Machine::by_name("opteron-6172").unwrap();
@@ -342,7 +342,8 @@ fn a_trace_says_why_each_task_went_where_it_was_dealt() {
     }
 }
 
-/// Two sweeps over the same arrays, on two caches with a core each: the second one's tasks go to the pools that ran the first one's.
+/// Two sweeps over the same arrays, on two caches with a core each: the second one's tasks go to the pools that ran the
+/// first one's.
 #[test]
 fn the_next_task_with_the_same_data_goes_to_the_pool_that_ran_the_last_one() {
     const TASKS: usize = 12;

@@ -38,7 +38,8 @@ fn wrong<T>(object: &Object, what: &str) -> Result<T, Wrong> {
 }
 
 impl Seen {
-    /// `inherited`: the nodes attached to the objects around this one. Gives the nodes attached to this object or inside of it.
+    /// `inherited`: the nodes attached to the objects around this one. Gives the nodes attached to this object or
+    /// inside of it.
     fn check<'o>(&mut self, object: &'o Object, above: &mut Vec<&'o Object>, inherited: &Set) -> Result<Set, Wrong> {
         let is_root = above.is_empty();
         let needed: &[usize] =
@@ -110,8 +111,8 @@ impl Seen {
         if self.nodes.insert(number) { Ok(own) } else { wrong(object, "is there twice") }
     }
 
-    /// An object has exactly the PUs of its children, and no PU is in two of them; its nodes are its children's, its own, and
-    /// those around it.
+    /// An object has exactly the PUs of its children, and no PU is in two of them; its nodes are its children's, its
+    /// own, and those around it.
     fn check_inside<'o>(
         &mut self,
         object: &'o Object,
@@ -157,7 +158,7 @@ fn set(object: &Object, which: usize) -> &Set {
     object.set(which).unwrap_or(&NONE)
 }
 
-/// A machine of format 1 in the words of format 2: nodes contained their PUs in format 1, and lie beside them in format 2.
+/// A machine of format 1 in the words of format 2: format 1 has PUs inside of nodes, format 2 has nodes beside the PUs.
 /// Distances can't be expressed there.
 ///
 /// # Errors

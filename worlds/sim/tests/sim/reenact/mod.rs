@@ -148,7 +148,8 @@ fn what_boxes_keep_is_memory() {
     }
 }
 
-/// Of two copies of a request that spread when it was recorded, neither does beside the other; the one that is left then does.
+/// Of two copies of a request that spread when it was recorded, neither does beside the other; the one that is left
+/// then does.
 #[test]
 fn a_request_spreads_while_it_is_alone() {
     let machine = Machine::by_name("core-i7-860").unwrap();
@@ -165,7 +166,8 @@ fn a_request_spreads_while_it_is_alone() {
             // A simulated trace has a box for each invocation.
             let boxes = &trace.header().models[0].boxes;
             let is_reader = |index: u32| boxes.get(index as usize).is_some_and(|info| info.type_name == "work");
-            // How many readers of its envelopes a request has queued in either way, before the other request is over and after that.
+            // How many readers of its envelopes a request has queued in either way, before the other request is over
+            // and after that.
             let mut readers = std::collections::BTreeMap::<(u32, bool), [u32; 2]>::new();
             let mut is_one_over = false;
             for entry in trace.merged() {
@@ -189,8 +191,8 @@ fn a_request_spreads_while_it_is_alone() {
     }
 }
 
-/// A splitter's envelopes say where the parts lie that they describe; those of any other box don't. Seats don't search for work
-/// that was pushed to another seat.
+/// A splitter's envelopes say where the parts lie that they describe; those of any other box don't. Seats don't search
+/// for work that was pushed to another seat.
 #[test]
 fn parts_of_the_store_are_read_where_they_lie() {
     let machine = Machine::by_name("xeon-e7-4820").unwrap();
