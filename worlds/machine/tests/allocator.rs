@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use vicus_machine::{Allocator, Runtime, node_of};
 
-/// Counts what is asked of it.
+/// Counts the requests to it.
 struct Counted;
 
 static SMALL: AtomicUsize = AtomicUsize::new(0);
@@ -88,7 +88,7 @@ fn large_alignments_are_kept() {
     }
 }
 
-/// Blocks go from thread to thread, are freed anywhere, and outlive the threads that asked for them.
+/// Blocks go from thread to thread, are freed anywhere, and outlive their allocating threads.
 #[test]
 fn blocks_outlive_their_threads_and_are_freed_by_others() {
     let _runtime = runtime();
@@ -138,7 +138,7 @@ fn what_a_thread_keeps_to_its_end_is_freed_whichever_goes_first() {
     let _runtime = runtime();
     for heap_first in [false, true] {
         let thread = std::thread::spawn(move || {
-            // The heap of a thread is made with its first block, and goes before what was registered before it.
+            // A thread's heap is made with its first block, and goes before earlier registrations.
             if heap_first {
                 assert!(is_placed(&vec![1u8; 10_000]));
             }
@@ -159,7 +159,7 @@ fn the_child_of_a_fork_allocates() {
             let stop = std::sync::Arc::clone(&stop);
             std::thread::spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
-                    // Mapped blocks, for which the node's lock is taken.
+                    // Mapped blocks: they take the node's lock.
                     std::hint::black_box(vec![1u8; 600 << 10]);
                 }
             })
@@ -167,12 +167,12 @@ fn the_child_of_a_fork_allocates() {
         .collect();
     for _ in 0..20 {
         #[expect(unsafe_code, reason = "forks")]
-        // SAFETY: the child allocates, which this test is about, and ends without returning.
+        // SAFETY: the child allocates, the subject of this test, and ends without returning.
         unsafe {
             let child = libc::fork();
             assert!(child >= 0, "{}", std::io::Error::last_os_error());
             if child == 0 {
-                // A child that waits for a lock for ever is ended.
+                // Ends a child that waits for a lock for ever.
                 libc::alarm(10);
                 let blocks: Vec<Vec<u8>> = [9_000, 100_000, 700_000, 20 << 20].map(|bytes| vec![3; bytes]).into();
                 let right = blocks.iter().all(|block| is_placed(block) && block.iter().all(|&byte| byte == 3));

@@ -1,4 +1,4 @@
-//! Threads that wait for one another, in a process of its own, whose standard error is read.
+//! Threads that wait for one another, in a process of its own, with its standard error read.
 
 use std::process::{Command, Output};
 use std::sync::atomic::AtomicU64;
@@ -7,7 +7,7 @@ use vicus_machine::threads::{self, Builder, OnDeadlock, full_empty};
 use vicus_machine::{Runtime, RuntimeBuilder};
 use vicus_schedule::ALL;
 
-/// Says what the child does: what it is about, and the strategy.
+/// The child's role: its case, and the strategy.
 const ROLE: &str = "VICUS_TEST_DEADLOCK";
 
 fn run(role: &str) -> Output {
@@ -17,7 +17,7 @@ fn run(role: &str) -> Output {
     child.env("RUST_BACKTRACE", "0").output().unwrap()
 }
 
-/// What the child says of the deadlock.
+/// The child's report of the deadlock.
 fn said_by(role: &str) -> String {
     let output = run(role);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -27,7 +27,7 @@ fn said_by(role: &str) -> String {
 
 static WORD: AtomicU64 = AtomicU64::new(0);
 
-/// Fills the word when what is to be said was said.
+/// Fills the word after the report.
 fn fill_later() -> std::thread::JoinHandle<()> {
     std::thread::spawn(|| {
         std::thread::sleep(Duration::from_millis(5000));
@@ -85,7 +85,7 @@ fn the_child() {
             threads.into_iter().for_each(|thread| _ = thread.join().unwrap());
         }
         "outside" => {
-            // A thread of the system ends each wait, at first soon, and then late. That is no deadlock.
+            // A thread of the system ends each wait, at first soon, and then late. This is no deadlock.
             let sitting = builder.deadlock(OnDeadlock::Abort).start_sitting().unwrap();
             let fills = std::thread::spawn(|| {
                 for ms in [100, 2500, 2500] {

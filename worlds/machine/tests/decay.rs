@@ -1,5 +1,5 @@
 //! Memory freed by a thread without a seat goes back to the system, though all seats sleep for good. A process of its
-//! own: its first runtime says how long that takes.
+//! own: its first runtime sets the time until then.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -30,12 +30,12 @@ fn what_is_freed_while_all_seats_sleep_goes_back() {
     what_a_block_was_larger_goes_back(&runtime);
 }
 
-/// What happened: the runtime that was asked to give freed memory back had ended, or ended at that moment, and memory
-/// freed later was kept though another runtime had seats. Returns that one.
+/// What happened: the runtime asked to give freed memory back had ended, or ended at this moment, and memory freed
+/// later was kept though another runtime had seats. Returns the other runtime.
 fn ended_runtimes_are_not_asked(mut first: Runtime) -> Runtime {
     let mut handles = Vec::new();
     for round in 0..4 {
-        // Its handle keeps what the first runtime's seats shared.
+        // Its handle keeps the shared state of the first runtime's seats.
         handles.push(first.spawn(|| ()));
         let second = Runtime::builder().threads(2).quiet().start();
         let [one, other] = [0, 1].map(|_| vec![1u8; 32 << 20]);
@@ -51,7 +51,7 @@ fn ended_runtimes_are_not_asked(mut first: Runtime) -> Runtime {
     first
 }
 
-/// What happened: memory was freed while a seat looked after such memory, and that seat had a task and then began to
+/// What happened: memory was freed while a seat looked after such memory, and the seat had a task and then began to
 /// look after it again. Its runtime ended before it told the time. The seat of another runtime slept for good, and the
 /// memory waited for ever.
 fn what_a_seat_that_is_left_looked_after_goes_back(mut first: Runtime) {
@@ -72,8 +72,8 @@ fn what_a_seat_that_is_left_looked_after_goes_back(mut first: Runtime) {
     }
 }
 
-/// What happened: the seat that had begun last to look after freed memory was woken for a long task. The other one left
-/// it to that seat, and slept for good; memory freed meanwhile was kept until the task was over.
+/// What happened: the last seat to begin looking after freed memory was woken for a long task. The other one left it to
+/// this seat, and slept for good; memory freed meanwhile was kept until the task was over.
 fn what_is_freed_while_one_of_two_seats_is_busy_goes_back(runtime: &Runtime) {
     struct Over(Arc<AtomicBool>);
     impl Drop for Over {
@@ -105,7 +105,7 @@ fn what_is_freed_while_one_of_two_seats_is_busy_goes_back(runtime: &Runtime) {
     }
 }
 
-/// What happened: a block was made smaller elsewhere, and the memory that it had lain in waited for ever.
+/// What happened: a block was made smaller elsewhere, and its former memory waited for ever.
 fn what_a_block_was_larger_goes_back(runtime: &Runtime) {
     let mut block = vec![1u8; 32 << 20];
     std::thread::sleep(Duration::from_millis(400));

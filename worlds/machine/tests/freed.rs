@@ -1,4 +1,4 @@
-//! Tasks that say by address what they use, when that memory is freed too early. Debug builds see it.
+//! Tasks with data declared by address, and memory freed too early. Debug builds see it.
 #![cfg(debug_assertions)]
 
 use std::alloc::{GlobalAlloc, Layout};
@@ -11,10 +11,10 @@ use vicus_memory::Placed;
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Access, Mode};
 
-/// An allocator that a program can use for all its memory.
+/// An allocator for all of a program's memory.
 static ALLOCATOR: Allocator = Allocator::new();
 
-/// Held by each test: otherwise memory that another test allocates could get addresses that this one has freed.
+/// Held by each test: otherwise another test's memory could get addresses freed by this one.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -36,7 +36,7 @@ impl Data {
         Data::Block(NonNull::new(block).unwrap(), layout)
     }
 
-    /// A placed range; blocks of a superblock, and one that is mapped for itself.
+    /// A placed range; blocks of a superblock, and one mapped for itself.
     fn of_each_kind(runtime: &Runtime) -> [Data; 4] {
         let placed = runtime.alloc(Layout::new::<[u8; 20_000]>(), Distribution::Fine).unwrap();
         [Data::Placed(placed), Data::block(8 << 10), Data::block(100_000), Data::block(3 << 20)]
@@ -59,7 +59,7 @@ impl Data {
     }
 }
 
-/// The message with which a scope on one thread panics. Its task runs after the scope's closure.
+/// The panic message of a scope on one thread. Its task runs after the scope's closure.
 fn panic_of<'s>(runtime: &Runtime, f: impl FnOnce(&Scope<'s>) + Send) -> String {
     let panic = catch_unwind(AssertUnwindSafe(|| runtime.run(|| scope(f)))).expect_err("the memory was freed");
     panic.downcast_ref::<String>().expect("a message").clone()

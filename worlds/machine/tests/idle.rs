@@ -1,10 +1,10 @@
-//! A runtime that has nothing to do uses no CPU, whatever its strategy.
+//! An idle runtime uses no CPU, under any strategy.
 
 use std::time::Duration;
 use vicus_machine::Runtime;
 use vicus_schedule::ALL;
 
-/// The time that this process has used so far, by the kernel's count.
+/// The time used by this process so far, by the kernel's count.
 fn cpu_time() -> Duration {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap();
     // After the name in parentheses: the 12th and 13th field are the ticks in user and in system mode.
@@ -21,7 +21,7 @@ fn idle_threads_sleep_under_every_strategy() {
         let runtime = Runtime::builder().strategy(strategy.name().parse().unwrap()).threads(8).quiet().start();
         assert_eq!(runtime.run(|| vicus_machine::join(|| 1, || 2)), (1, 2));
         assert!(!runtime.run(|| runtime.is_asleep()), "{}: it runs a task", strategy.name());
-        // Pauses that grow are over by then.
+        // Growing pauses are over by then.
         std::thread::sleep(Duration::from_millis(100));
         let before = cpu_time();
         assert!(runtime.is_asleep(), "{}", strategy.name());

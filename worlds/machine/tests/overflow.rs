@@ -1,11 +1,11 @@
-//! A lightweight thread whose stack overflows, in a process of its own, which ends.
+//! A lightweight thread with an overflowing stack, in a process of its own, which ends.
 
 use std::hint::black_box;
 use std::process::{Command, Output};
 use vicus_machine::Runtime;
 use vicus_machine::threads::{self, Builder};
 
-/// Says what the child does.
+/// The child's role.
 const ROLE: &str = "VICUS_TEST_OVERFLOW";
 
 fn run(role: &str) -> Output {
@@ -33,7 +33,7 @@ fn the_child() {
         }
         "frame" => {
             let thread = Builder::new().name("wide").stack_size(32 << 10).spawn_on(&runtime, || {
-                // As code does that was compiled without probes of its stack: its frame's lowest word is touched first.
+                // Like code compiled without probes of its stack: its frame's lowest word is touched first.
                 let here = 0_u8;
                 let address = std::ptr::from_ref(&here).addr() - (32 << 10) - (16 << 10);
                 #[expect(unsafe_code, reason = "it is to crash")]
@@ -72,7 +72,7 @@ fn the_child() {
             let large = Builder::new().stack_size(2 << 20).try_spawn_on(&runtime, || ()).unwrap_err();
             assert_eq!(large, threads::SpawnError::NoStack { bytes: 2 << 20 });
             assert!(large.to_string().contains("2097152 bytes"), "{large}");
-            // All that the limit allows are taken, and another size finds none.
+            // The limit's whole budget is taken, and another size finds none.
             Builder::new().stack_size(64 << 10).spawn_on(&runtime, || ()).join().unwrap();
             let other = Builder::new().stack_size(1 << 20).try_spawn_on(&runtime, || ()).unwrap_err();
             assert_eq!(other, threads::SpawnError::NoStack { bytes: 1 << 20 });
@@ -103,7 +103,7 @@ fn a_large_frame_does_not_step_over_the_guard() {
     assert!(said.contains("lightweight thread") && said.contains("'wide'"), "{said}");
 }
 
-/// What the standard library does is left to it.
+/// The standard library's part is left to it.
 #[test]
 fn other_faults_end_as_they_did() {
     use std::os::unix::process::ExitStatusExt as _;
@@ -117,7 +117,7 @@ fn other_faults_end_as_they_did() {
     assert!(said.contains("has overflowed its stack") && said.contains("own") && !said.contains("vicus: "), "{said}");
 }
 
-/// Only mapped files that have a name are watched.
+/// Only named mapped files are watched.
 #[test]
 fn other_faults_of_mapped_files_end_as_they_did() {
     use std::os::unix::process::ExitStatusExt as _;

@@ -1,4 +1,4 @@
-//! Machines, captured as XML, become the plain data that other crates test with.
+//! Machines, captured as XML, become the plain data for other crates' tests.
 //!
 //! After a change of the derived data: `VICUS_WRITE_FIXTURES=1 cargo test -p vicus-machine --test runtime fixtures`,
 //! and read the difference before committing it.
@@ -20,7 +20,7 @@ const FACTS: &[Fact] = &[
     ("40intel64-4n10c+pci-conflicts", 40, 40, 4, 4, [40, 40, 3], 13),
     ("48amd64-4pa2n6c-sparse", 48, 48, 8, 8, [48, 48, 8], 8),
     ("64amd64-4s2n4ca2co", 64, 64, 8, 8, [64, 32, 8], 8),
-    // Its L3 are memory-side caches (of Knights Landing), which we leave out: two cores share an L2.
+    // Its L3 are memory-side caches (of Knights Landing), left out here: two cores share an L2.
     ("64intel64-heteromem", 64, 16, 8, 4, [16, 8, 0], 8),
     ("8intel64-4n2t-memattrs", 8, 8, 4, 4, [0, 0, 0], 8),
     ("96em64t-4no4pa3ca2co", 96, 96, 4, 4, [96, 48, 16], 16),
@@ -29,7 +29,7 @@ const FACTS: &[Fact] = &[
     ("Intel-Core-2xXeon-E5345", 8, 8, 1, 1, [8, 4, 0], 4),
     ("Intel-Penryn-4xXeon-X7460", 24, 24, 1, 1, [24, 12, 4], 4),
     ("emulated-memory-node", 4, 4, 3, 2, [4, 4, 2], 2),
-    // hwloc-calc --disallowed: a node without memory is not one whose memory may be used.
+    // hwloc-calc --disallowed: a node without memory is none with usable memory.
     ("emulated-no-memory", 3, 3, 3, 3, [3, 3, 3], 3),
 ];
 
@@ -172,7 +172,7 @@ fn below(state: &mut u64, bound: usize) -> usize {
 #[test]
 fn a_damaged_file_is_a_machine_or_an_error_and_never_a_crash() {
     // What happened: of 2,500 files with one changed byte three made hwloc crash, and some made it take a gigabyte.
-    // Damage in a part that we use is an error with its line.
+    // Damage in a used part is an error with its line.
     let seed = std::env::var("VICUS_SEED").map_or(0x5eed, |seed| seed.parse().unwrap());
     let rounds = std::env::var("VICUS_FLIPS").map_or(2500, |flips| flips.parse().unwrap());
     println!("VICUS_SEED={seed}");

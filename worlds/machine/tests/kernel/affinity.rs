@@ -1,4 +1,4 @@
-//! Each thread of a runtime may run where its strategy says, as the kernel reports it.
+//! Each thread of a runtime may run on its strategy's CPUs, as the kernel reports them.
 
 use crate::left_out;
 use crate::sysfs::{self, Cpus, Machine};
@@ -12,10 +12,10 @@ pub(crate) struct Alone {
 }
 
 impl Alone {
-    /// With a thread for each CPU on which the caller may run.
+    /// With a thread for each CPU open to the caller.
     pub(crate) fn start(strategy: &str) -> Alone {
         static ONE: Mutex<()> = Mutex::new(());
-        // A test that failed has ended its runtime.
+        // A failed test has ended its runtime.
         let lock = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         let builder = Runtime::builder().strategy(strategy.parse().unwrap()).threads(sysfs::own_cpus().len());
         let runtime = builder.start();
@@ -24,8 +24,8 @@ impl Alone {
     }
 }
 
-/// For each thread of such a runtime the CPU that it counts distances from, by which they are sorted, and the CPUs on
-/// which it may run.
+/// For each thread of such a runtime the CPU at the origin of its distances, by which they are sorted, and its
+/// permitted CPUs.
 fn workers(strategy: &str) -> Vec<(u32, Cpus)> {
     let alone = Alone::start(strategy);
     let workers = sysfs::threads_named("vicus ").into_iter().map(|(seat, cpus)| {
@@ -38,7 +38,7 @@ fn workers(strategy: &str) -> Vec<(u32, Cpus)> {
     workers
 }
 
-/// For each of these CPUs those of its group that are among them.
+/// For each of these CPUs the members of its group among them.
 fn in_groups(cpus: &Cpus, kernel: &Machine) -> Vec<(u32, Cpus)> {
     let groups = kernel.groups();
     let group = |cpu: &u32| groups.iter().find(|group| group.contains(cpu)).expect("each CPU is in a group");

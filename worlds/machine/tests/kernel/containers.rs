@@ -61,7 +61,7 @@ fn an_arrays_segments_lie_where_its_pattern_says() {
             assert_eq!(location, expected(segment).unwrap_or(location), "{pattern:?}, segment {segment}");
         }
         if let Pattern::Random(_) = pattern {
-            // That a location has none of 90 segments has a chance below 1 : 100,000 even with eight of them.
+            // With eight locations, one of them has none of 90 segments with a chance below 1 : 100,000.
             assert!((0..count).all(|location| locations.contains(&location)), "by chance: {locations:?}");
         }
         if pattern != Pattern::StaticHash {
@@ -73,7 +73,7 @@ fn an_arrays_segments_lie_where_its_pattern_says() {
     }
 }
 
-/// The kernel's number of the node that an item lies on.
+/// The kernel's number of an item's node.
 fn node_of<T>(item: &PoolItem<'_, T>) -> i32 {
     nodes_of(&[std::ptr::from_ref::<T>(item).cast::<u8>().cast_mut()]).unwrap()[0]
 }
@@ -102,7 +102,7 @@ fn a_pools_items_lie_on_the_node_that_takes_them() {
         for (items, handle) in taken.into_iter().zip(&mut handles) {
             items.into_iter().for_each(|item| handle.free(item));
         }
-        // Items freed by another node stay in their memory, and go where the option says.
+        // Items freed by another node stay in their memory, and go to the option's node.
         let last = handles.len() - 1;
         let items: Vec<_> = (0..64).map(|_| handles[0].alloc([2; 44]).unwrap()).collect();
         items.into_iter().for_each(|item| handles[last].free(item));

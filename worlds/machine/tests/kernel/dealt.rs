@@ -1,10 +1,10 @@
-//! Tasks with footprints run where Muddukrishna et al. deal them, by where their pages are as the kernel's `move_pages`
-//! has it.
+//! Tasks with footprints run on the seats chosen by Muddukrishna et al., by the nodes of their pages according to the
+//! kernel's `move_pages`.
 //!
 //! "Locality-aware task scheduling and data distribution for OpenMP programs on NUMA systems and manycore processors",
 //! Scientific Programming 2015: map, matmul, jacobi2d and SparseLU under algorithm 1 (`footprint`) and algorithm 3
 //! (`vicinity`). This file implements both algorithms a second time, by pages and by the kernel's distances. The trace
-//! tells what ran where.
+//! has each task's seat.
 
 use crate::left_out;
 use crate::pages::nodes_of;
@@ -23,7 +23,7 @@ use vicus_schedule::{Access, Dealing, Kind, Plan};
 use vicus_topology::{CoreGroup, NodeId, Topology};
 use vicus_trace::{BoxId, Trace, What};
 
-/// Threads that record the footprints of all tasks.
+/// Threads recording the footprints of all tasks.
 struct Watched<'r> {
     runtime: &'r Runtime,
     arrays: Mutex<Vec<Placed>>,
@@ -75,15 +75,15 @@ impl World for Watched<'_> {
 struct Pages {
     start: usize,
     bytes: usize,
-    /// Whether its distribution is one that lays it in one place.
+    /// Whether its distribution lays it in one place.
     coarse: bool,
     /// By page, our number of its node.
     nodes: Vec<usize>,
-    /// The home number of an array that lies in one place.
+    /// The home number of an array in one place.
     home: usize,
 }
 
-/// The plan's locations: nodes, or the caches that a node has.
+/// The plan's locations: nodes, or a node's caches.
 struct Locations<'a> {
     plan: &'a Plan,
     dealing: &'a Dealing,
@@ -98,7 +98,7 @@ struct Locations<'a> {
 }
 
 impl Locations<'_> {
-    /// The bytes of a footprint by location; with `only_coarse`, of arrays that lie in one place.
+    /// The bytes of a footprint by location; with `only_coarse`, of arrays in one place.
     fn bytes(&self, accesses: &[Access], arrays: &[Pages], page: usize, only_coarse: bool) -> Vec<u64> {
         let mut bytes = vec![0; self.costs.len()];
         for stretch in accesses.iter().flat_map(Access::stretches) {
@@ -121,7 +121,7 @@ impl Locations<'_> {
         bytes
     }
 
-    /// The locations to which a task may be dealt: several if they are equal. `None` if its spawner keeps it.
+    /// The permitted locations of a dealt task: several if they are equal. `None` if its spawner keeps it.
     fn expected(&self, bytes: &[u64]) -> Option<BTreeSet<usize>> {
         // A node without memory has no bytes.
         let mut held = (0..bytes.len()).filter(|&at| self.dealing.holds[at] || bytes[at] > 0).map(|at| bytes[at]);
@@ -138,7 +138,7 @@ impl Locations<'_> {
     }
 }
 
-/// By task in the order of spawning: the seat that queued it, and the seat that took it and by which rule.
+/// By task in spawning order: the queuing seat, and the taking seat with its rule.
 fn moves(trace: &Trace) -> Vec<(usize, usize, u8)> {
     let mut spawned: Vec<BoxId> = Vec::new();
     let (mut queued, mut taken) = (BTreeMap::new(), BTreeMap::new());
@@ -191,7 +191,7 @@ fn check(strategy: &str, kernel: &mut AnyKernel, distribution: &str, file: &Path
     let arrays = arrays(&runtime, &placed, coarse, &topology);
     let page = runtime.memory().unwrap().pages().page_bytes();
     if coarse {
-        // In the order in which they were made, they go round the caches of their node.
+        // In the order of their making, they go round the caches of their node.
         let mut last: BTreeMap<usize, usize> = BTreeMap::new();
         for array in &arrays {
             assert!(array.nodes.iter().all(|node| *node == array.nodes[0]), "{what}: in one place");
@@ -210,7 +210,7 @@ fn check(strategy: &str, kernel: &mut AnyKernel, distribution: &str, file: &Path
         // Bytes on a node without a cache count for the nearest caches.
         if own.is_empty() { dealing.locations[node.index()].iter().map(|at| at.index()).collect() } else { own }
     };
-    // The kernel's distances, or the latencies that the runtime was given.
+    // The kernel's distances, or the latencies given to the runtime.
     let kernel_says = Machine::read().unwrap();
     let distances = |from: &vicus_topology::Node| -> Vec<u64> {
         let row = kernel_says.nodes.iter().find(|node| node.number == from.os_index).unwrap();
@@ -246,7 +246,7 @@ fn check(strategy: &str, kernel: &mut AnyKernel, distribution: &str, file: &Path
         let expected = locations.expected(&bytes);
         to_deal += usize::from(expected.is_some());
         if rule != 1 {
-            // What is not dealt is for all.
+            // Undealt tasks are for all.
             robbed += usize::from(expected.is_some());
             continue;
         }
@@ -285,13 +285,13 @@ fn check(strategy: &str, kernel: &mut AnyKernel, distribution: &str, file: &Path
     dealt
 }
 
-/// On this machine, with what is measured kept in this file.
+/// On this machine, with measurements kept in this file.
 fn with_latencies(topology: &Topology, file: &Path) -> RuntimeBuilder {
     let defaults = Defaults { latencies: Some(LatencyFile::At(file.to_owned())), ..Defaults::default() };
     Runtime::builder().topology(topology.clone()).quiet().defaults(defaults)
 }
 
-/// Has a runtime measure latencies, and replaces them by others that follow the machine's distances.
+/// Makes a runtime measure latencies, and replaces them by others that follow the machine's distances.
 fn replace_latencies(topology: &Topology, file: &Path) {
     drop(with_latencies(topology, file).strategy("vicinity".parse().unwrap()).start());
     // With a single cache, or if nothing can be measured, there is no file.

@@ -1,4 +1,4 @@
-//! The system's files: the same rules as the fake's, and what only a real system can show.
+//! The system's files: the same rules as the fake's, and the properties of a real system alone.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use vicus_files::{Access, Directory, LockError, Operation, conformance};
 use vicus_machine::SystemDirectory;
 
-/// A fresh directory, which is removed when the test is over.
+/// A fresh directory, removed at the end of the test.
 struct Fresh(PathBuf);
 
 impl Fresh {
@@ -90,7 +90,7 @@ fn missing_rights_are_named() {
     assert!(error.to_string().contains(&directory.path("a")), "{error}");
 }
 
-/// The second process is this test program again, which holds the lock until it is killed.
+/// The second process is this test program again; it holds the lock until it is killed.
 #[test]
 fn a_lock_of_another_process_is_refused_with_its_id_and_ends_with_it() {
     const HOLD: &str = "VICUS_TEST_HOLDS_LOCK_OF";
@@ -98,7 +98,7 @@ fn a_lock_of_another_process_is_refused_with_its_id_and_ends_with_it() {
         let directory = SystemDirectory::open(Path::new(&path)).unwrap();
         let _lock = directory.lock("lock").unwrap();
         directory.create("held").unwrap();
-        // Until it is killed, or the first process has ended without that.
+        // Until it is killed, or the first process has ended without a kill.
         std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).unwrap();
         return;
     }
@@ -125,7 +125,7 @@ fn a_lock_of_another_process_is_refused_with_its_id_and_ends_with_it() {
     drop(lock);
 }
 
-/// What protects readers: a base file that is replaced or removed stays mapped as it was.
+/// The protection of readers: a replaced or removed base file stays mapped as it was.
 #[test]
 fn a_mapping_stays_when_its_file_is_replaced() {
     let fresh = Fresh::new("mapping");
@@ -138,7 +138,7 @@ fn a_mapping_stays_when_its_file_is_replaced() {
     assert!(mapping.iter().all(|&byte| byte == 1) && mapping.len() == 100_000);
 }
 
-/// What happened: a file that was shortened while it was mapped ended the process by a signal.
+/// What happened: a file shortened while mapped ended the process by a signal.
 #[test]
 fn bytes_that_a_mapped_file_has_lost_are_zeros_and_are_told() {
     let fresh = Fresh::new("shortened");
@@ -162,7 +162,7 @@ fn bytes_that_a_mapped_file_has_lost_are_zeros_and_are_told() {
             }
         });
         let lost = (left < 1 << 20).then_some(left);
-        // That the file has grown again changes nothing for those who have seen it short.
+        // A renewed growth of the file changes nothing for mappings that have seen it short.
         assert_eq!((mapping.lost_from(), other.lost_from()), (lost, lost));
         directory.open(&name(number), Access::Write).unwrap().set_len(1 << 20).unwrap();
         assert_eq!((mapping.lost_from(), other.lost_from()), (lost, lost));
@@ -178,7 +178,7 @@ fn bytes_that_a_mapped_file_has_lost_are_zeros_and_are_told() {
     assert!(mapping.lost_from().is_some_and(|at| (4096..=50_000).contains(&at)), "{:?}", mapping.lost_from());
 }
 
-/// What happened: a byte that was changed in place, in a page that had been checked, was noticed by nothing.
+/// What happened: a byte changed in place, in a checked page, remained unnoticed.
 #[test]
 fn a_mapped_file_that_is_written_to_says_so_and_one_that_is_read_or_renamed_does_not() {
     let fresh = Fresh::new("written");
@@ -216,7 +216,7 @@ fn the_places_of_mappings_that_are_gone_are_used_again() {
     assert_eq!((empty.len(), empty.lost_from()), (0, None));
 }
 
-/// The lock's file was opened through the link, and what it led to overwritten with the process's id.
+/// The lock's file was opened through the link, and the link's target overwritten with the process's id.
 #[test]
 fn a_lock_that_is_a_symbolic_link_is_refused_and_what_it_leads_to_is_left_alone() {
     let fresh = Fresh::new("link");

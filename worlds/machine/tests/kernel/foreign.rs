@@ -1,4 +1,4 @@
-//! Memory that others have placed: its nodes by our answer and by the kernel's.
+//! Memory placed by others: its nodes by our answer and by the kernel's.
 
 use crate::left_out;
 use crate::placed::{kernel_says, placeable};
@@ -66,7 +66,7 @@ impl Foreign {
         Foreign { start: NonNull::new(start.cast()).expect("there is memory"), free }
     }
 
-    /// A mapping whose pages the kernel puts on the node with this number, or where they are first touched.
+    /// A mapping with its pages on the node with this number, or on the node of their first touch.
     pub(crate) fn mapped(number: Option<u32>) -> Foreign {
         const MPOL_DEFAULT: libc::c_int = 0;
         const MPOL_BIND: libc::c_int = 2;
@@ -127,7 +127,7 @@ fn a_footprint_of_others_memory_is_what_the_kernel_says() {
         expected
     };
     let all_on = |number: u32| -> Vec<usize> { nodes.iter().map(|&at| BYTES * usize::from(at == number)).collect() };
-    // They are kept, so that none of them reuses pages that another thread has touched.
+    // They are kept, so that none of them reuses pages touched by another thread.
     let mut all_touched = Vec::new();
     for &number in &at.numbers {
         let number = number as u32;
@@ -146,8 +146,8 @@ fn a_footprint_of_others_memory_is_what_the_kernel_says() {
         if cpus.is_empty() {
             continue;
         }
-        // Touched by a thread of that node: fresh pages lie there. What happened: the same was expected of malloc's
-        // memory, of which another thread, elsewhere, had touched some pages and given them back.
+        // Touched by a thread of this node: fresh pages lie there. What happened: the same was expected of malloc's
+        // memory, but another thread, elsewhere, had touched some of its pages and given them back.
         let touched = std::thread::spawn(move || {
             run_on(&cpus);
             [Foreign::mapped(None), Foreign::allocated()].map(|mut foreign| {
@@ -205,7 +205,7 @@ fn a_footprint_of_standard_memory_is_where_it_was_touched_first() {
     }
 }
 
-/// Memory that the kernel moves and changes behind our backs.
+/// Memory moved and changed by the kernel behind our backs.
 pub(crate) struct Moving<'a> {
     pub(crate) page: usize,
     /// The kernel's numbers of our nodes.
@@ -237,7 +237,7 @@ impl Moving<'_> {
         assert!(done >= 0, "{}", std::io::Error::last_os_error());
     }
 
-    /// Asserts that the truth is known within so many look-ups.
+    /// Asserts that the truth is known within this number of look-ups.
     fn notices(&self, of: &Foreign, what: &str) {
         let truth = self.truth(of);
         assert!((0..1000).any(|_| footprint(of) == truth), "{what}: {:?} after a thousand looks", footprint(of));
@@ -280,7 +280,7 @@ fn written(number: u32) -> Foreign {
 }
 
 /// What happened: a block was freed and got again at the same address, with pages of another node. Its tasks were dealt
-/// to the old node, and the summary said that nothing was far.
+/// to the old node, and the summary reported nothing as far.
 #[test]
 fn other_memory_at_the_same_addresses_is_noticed() {
     moving(|at| {
@@ -351,7 +351,7 @@ fn pages_of_standard_memory_that_the_kernel_moves_are_noticed() {
     });
 }
 
-/// A child that writes gets pages of its own.
+/// A writing child gets pages of its own.
 #[test]
 fn pages_that_a_forked_child_copies_are_noticed() {
     let Some(kernel) = Machine::read() else { return left_out("sysfs has no nodes, cores or caches") };

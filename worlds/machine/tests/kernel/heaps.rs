@@ -1,4 +1,4 @@
-//! Blocks of each seat's heap against the node that the kernel says they lie on.
+//! Blocks of each seat's heap against the kernel's node for them.
 
 use crate::left_out;
 use crate::placed::{Placeable, kernel_says, placeable_with};
@@ -18,7 +18,7 @@ static ALLOCATOR: Allocator = Allocator::new();
 /// For superblocks of 1 MiB.
 const SMALL_SERIES: Series = Series { first: 8 << 10, ratio: 1.07, limit: 256 << 10 };
 
-/// What a box saw: the CPU that it ran on, where its vectors were asked to lie, and where they lie.
+/// A box's observations: its CPU, the requested nodes of its vectors, and their nodes.
 type Seen = (usize, Vec<(Option<NodeId>, Footprint, Footprint)>);
 
 fn cpu() -> usize {
@@ -103,8 +103,7 @@ fn what_a_box_allocates_lies_on_the_node_of_its_seat() {
 
 #[test]
 fn what_a_thread_allocates_that_stays_nowhere_lies_where_it_runs() {
-    // What happened: threads of `nls` are bound to nothing, and their heaps lay on the nodes that their seats are
-    // counted to.
+    // What happened: threads of `nls` are unbound, and their heaps lay on their seats' nodes.
     let machine = this_machine().topology;
     for node in machine.nodes.iter().filter(|node| machine.has_memory(node.id) && node.bytes >= 256 << 20) {
         let usable = node.pus.iter().map(|pu| &machine.pus[pu.index()]).filter(|pu| pu.usable);
@@ -120,7 +119,7 @@ fn what_a_thread_allocates_that_stays_nowhere_lies_where_it_runs() {
             // SAFETY: the kernel reads so many bytes of a live array; thread 0 is the calling one.
             let done = unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, size_of_val(&words), words.as_ptr()) };
             assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
-            // Its threads run where this one may, whatever nodes their seats are counted to.
+            // Its threads run on this one's CPUs, regardless of their seats' nodes.
             let builder = Runtime::builder().topology(machine.clone()).threads(machine.pus.len());
             let runtime = builder.strategy("nls".parse().unwrap()).quiet().start();
             let memory = runtime.memory().expect("there are addresses");
@@ -183,19 +182,19 @@ impl Block {
         let layout = Layout::from_size_align(bytes, 4096).unwrap();
         let start = heap.alloc_zeroed(layout)?;
         #[expect(unsafe_code, reason = "allocated memory is raw")]
-        // SAFETY: so many bytes, zero, to which there is no other reference until they are freed.
+        // SAFETY: this number of bytes, zero, without another reference until they are freed.
         let bytes = unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), bytes) };
         Ok(Block { bytes, layout })
     }
 
-    /// One that is freed soon, of a usual size, and is touched.
+    /// A touched one of a usual size, for an early free.
     fn touched(heap: &mut Heap) -> Block {
         let block = Block::take(heap, 25 * 4096).unwrap();
         block.bytes.fill(1);
         block
     }
 
-    /// Gives it to this heap, which may be another one's.
+    /// Gives it to this heap, perhaps another one's.
     pub(crate) fn free(self, heap: &mut Heap) {
         #[expect(unsafe_code, reason = "frees a block")]
         // SAFETY: of a heap of the same memory; `self` is consumed, so it is not used afterwards.

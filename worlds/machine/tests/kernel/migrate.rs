@@ -1,4 +1,4 @@
-//! Memory that is asked to move: where the kernel says that it lies then, and that footprints say the same at once.
+//! Memory asked to move: footprints agree at once with the kernel on its new node.
 
 use crate::foreign::{BYTES, Foreign, Moving, moving, run_on};
 use crate::left_out;
@@ -21,7 +21,7 @@ impl Moving<'_> {
         NodeId::new(self.nodes.iter().position(|&at| at == number).expect("a node of ours"))
     }
 
-    /// How many of the pages that are whole within memory lie on a node.
+    /// How many of the whole pages within memory lie on a node.
     fn pages_on(&self, of: &[u8], number: u32) -> (usize, usize) {
         let before = of.as_ptr().addr().next_multiple_of(self.page) - of.as_ptr().addr();
         let whole = &of[before..before + (of.len() - before) / self.page * self.page];
@@ -49,7 +49,7 @@ fn memory_moves_to_a_node_and_footprints_say_so_at_once() {
         migrate(addresses(&mapped[..BYTES / 2]), at.node(at.numbers[0])).unwrap();
         migrate(addresses(&mapped[BYTES / 2..]), at.node(at.numbers[1])).unwrap();
         assert_eq!(footprint(&mapped), at.truth(&mapped));
-        // What was not touched stays nowhere.
+        // Untouched memory stays nowhere.
         let untouched = Foreign::mapped(None);
         assert_eq!(migrate(addresses(&untouched), at.node(at.numbers[0])).unwrap(), 0);
         let error = migrate(addresses(&mapped), NodeId::new(at.nodes.len())).unwrap_err();
@@ -58,7 +58,7 @@ fn memory_moves_to_a_node_and_footprints_say_so_at_once() {
     });
 }
 
-/// Where it was asked to lie is false then.
+/// The requested place is false then.
 #[test]
 fn placed_memory_moves_as_well() {
     moving(|at| {
@@ -107,11 +107,11 @@ fn marked_memory_moves_to_the_first_task_that_uses_it() {
             assert!(first + 2 * at.page >= BYTES / 2 && again == 0 && is_left, "{first}, {again}");
             assert!(at.pages_on(&mapped[..BYTES / 2], number).0 + 2 >= BYTES / 2 / at.page);
             assert_eq!(footprint(&mapped), at.truth(&mapped));
-            // The other half, wherever that is.
+            // The other half, on any node.
             assert!(touch(&[all]) > 0 && touch(&[all]) == 0);
             assert_eq!(footprint(&mapped), at.truth(&mapped));
         }
-        // What is freed is marked no more.
+        // Freed memory is not marked any more.
         migrate_at_next_touch(addresses(&mapped)).unwrap();
         vicus_machine::forget(&mapped);
         assert!(at.nodes.len() == 1 || touch(&[all]) == 0);

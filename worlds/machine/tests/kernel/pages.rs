@@ -1,4 +1,4 @@
-//! Memory lies on the node that it is meant for, as the kernel's `move_pages` reports it.
+//! Memory lies on its intended node, as the kernel's `move_pages` reports it.
 
 use crate::affinity::Alone;
 use crate::left_out;
@@ -14,7 +14,7 @@ use vicus_topology::NodeId;
 /// So many pages of memory of our own.
 const PAGES: usize = 16;
 
-/// The thread that touched some pages first, and the node of each page, or why the kernel does not tell.
+/// The thread that touched some pages first, and the node of each page, or the kernel's error.
 type Touched = (String, io::Result<Vec<i32>>);
 
 #[test]
@@ -55,7 +55,7 @@ fn what_a_thread_touches_first_is_on_the_node_of_its_seat() {
     assert!(seen.len() >= expected.min(2), "all pages were touched on {seen:?}, of {expected} nodes");
 }
 
-/// A range for each node that has memory; by the kernel's answer, each page of it is on that node.
+/// A range for each node with memory; by the kernel's answer, each page of it is on this node.
 #[test]
 fn pages_lie_on_the_node_that_they_were_placed_on() {
     let Some(kernel) = Machine::read() else { return left_out("sysfs has no nodes, cores or caches") };
@@ -158,7 +158,7 @@ fn touching(touched: &Arc<Mutex<Vec<Touched>>>) -> Arc<Model> {
     net.build().unwrap()
 }
 
-/// Maps memory, writes to each page, and asks on which node each is.
+/// Maps memory, writes to each page, and asks for the node of each.
 fn touch_new_pages() -> io::Result<Vec<i32>> {
     #[expect(unsafe_code, reason = "asks the system for its page size")]
     // SAFETY: no pointer is involved.
@@ -182,7 +182,7 @@ fn touch_new_pages() -> io::Result<Vec<i32>> {
     }
     let nodes = nodes_of(&pages);
     #[expect(unsafe_code, reason = "what was mapped is given back")]
-    // SAFETY: the mapping above, to which no pointer is left.
+    // SAFETY: the mapping above, without remaining pointers.
     unsafe {
         libc::munmap(start.cast(), PAGES * page);
     }

@@ -13,14 +13,14 @@ use vicus_topology::{LocationId, NodeId};
 /// Not a multiple of any number of nodes.
 const PAGES: usize = 307;
 
-/// Memory of this machine in which something can be placed.
+/// This machine's memory, open to placement.
 pub(crate) struct Placeable {
     pub(crate) memory: Arc<Memory>,
     /// The kernel's numbers of its locations.
     pub(crate) numbers: Vec<i32>,
 }
 
-/// `None`, with a message, if the kernel does not place pages or does not tell where they are.
+/// `None`, with a message, if the kernel does not place pages or does not tell their nodes.
 pub(crate) fn placeable(when_full: WhenFull) -> Option<Placeable> {
     placeable_with(MemoryOptions { when_full, ..MemoryOptions::default() })
 }
@@ -50,7 +50,7 @@ pub(crate) fn placeable_with(options: MemoryOptions) -> Option<Placeable> {
     Some(Placeable { memory, numbers: numbers.iter().map(|&number| number as i32).collect() })
 }
 
-/// The kernel's numbers of the nodes on which the pages of written memory are.
+/// The kernel's numbers of the nodes of written memory's pages.
 pub(crate) fn kernel_says(bytes: &[u8], page: usize) -> Vec<i32> {
     let pages: Vec<*mut u8> = bytes.chunks(page).map(|page| page.as_ptr().cast_mut()).collect();
     nodes_of(&pages).unwrap()

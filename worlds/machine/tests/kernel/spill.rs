@@ -1,4 +1,4 @@
-//! What happens when a node is full: pages go to the nearest other one and are counted, or the request is refused.
+//! A full node: pages go to the nearest other one and are counted, or the request is refused.
 
 use crate::heaps::Block;
 use crate::placed::{Placeable, kernel_says, placeable_with};
@@ -29,7 +29,7 @@ struct Small {
 
 /// `None` on most machines; one of the guests has such a node.
 fn small(when_full: WhenFull) -> Option<Small> {
-    // Blocks of a MiB are mapped one by one, so that as many as fit are taken.
+    // Blocks of a MiB are mapped one by one, so that they fill the node exactly.
     let at = placeable_with(MemoryOptions { when_full, mapped_waiting_bytes: 0, ..MemoryOptions::default() })?;
     let kernel = Machine::read()?;
     let is_there = |number: u32| at.numbers.contains(&(number as i32));
@@ -50,15 +50,14 @@ impl Small {
         Distribution::On(self.at.memory.location_near(self.node))
     }
 
-    /// The kernel's number of the node that an address was asked to lie on.
+    /// The kernel's number of an address's requested node.
     fn asked(&self, byte: &u8) -> i32 {
         let node = self.at.memory.node_of(byte).expect("the memory's own");
         self.at.numbers[self.at.memory.locations().iter().position(|&at| at == node).expect("of a location")]
     }
 
-    /// How many of these touched pages lie where they were asked to lie, and how many elsewhere, as the kernel reports
-    /// it. Pages that are not on the small node are on the nearest one, and the memory's own audit has the same
-    /// numbers.
+    /// How many of these touched pages lie on their requested node, and how many elsewhere, as the kernel reports it.
+    /// Pages missing on the small node are on the nearest one, and the memory's own audit has the same numbers.
     fn check(&self, pieces: &[&[u8]]) -> Audit {
         let page = self.at.memory.pages().page_bytes();
         let all: usize = pieces.iter().map(|piece| piece.len() / page).sum();
@@ -146,7 +145,7 @@ fn pages_that_go_elsewhere_when_they_are_touched_are_found_by_the_audit() {
 fn a_strict_node_is_filled_and_then_refuses() {
     let Some(small) = small(WhenFull::Strict) else { return };
     let most = small.bytes / MIB;
-    // Touched at once, and only at the end: the kernel kills a process that touches a page which a strict node can't
+    // Touched at once, and only at the end: the kernel kills a process at the touch of a page that a strict node can't
     // give.
     for touches_late in [false, true] {
         let mut heap = Heap::new(&small.at.memory, small.node).unwrap();

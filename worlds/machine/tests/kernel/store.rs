@@ -1,4 +1,4 @@
-//! A store on the system's files: what a process acknowledged is there after `kill -9`.
+//! A store on the system's files: acknowledged data is there after `kill -9`.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use vicus_files::{Directory, LockError};
 use vicus_machine::SystemDirectory;
 
 const KIND: [u8; 8] = *b"numbers ";
-/// The folder of the store, for the process that is killed.
+/// The folder of the store, for the process to be killed.
 const STORE: &str = "VICUS_TEST_WRITES_STORE";
 
 fn directory(path: &Path) -> Arc<dyn Directory> {
     Arc::new(SystemDirectory::create(path).expect("the temporary folder can be written"))
 }
 
-/// All numbers that the store holds, which must be 0, 1, 2 and so on; how many.
+/// The count of the store's numbers, which must be 0, 1, 2 and so on.
 fn count(recovered: &Recovered) -> u64 {
     let mut numbers = Vec::new();
     for base in &recovered.bases {
@@ -57,7 +57,7 @@ impl Drop for Fresh {
     }
 }
 
-/// The process is this test program again. It is killed where it happens to be after so many commits.
+/// The process is this test program again. It is killed at any point after this number of commits.
 #[test]
 fn what_was_acknowledged_is_there_after_kill_9() {
     if let Some(path) = std::env::var_os(STORE) {

@@ -20,17 +20,17 @@ pub(crate) struct Node {
     pub(crate) number: u32,
     pub(crate) bytes: u64,
     pub(crate) cpus: Cpus,
-    /// To each node that is online, by its number.
+    /// To each online node, by its number.
     pub(crate) distances: Vec<u32>,
 }
 
-/// The parts of the machine that are online.
+/// The online parts of the machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
     pub(crate) nodes: BTreeSet<Node>,
-    /// The numbers of the nodes that have memory.
+    /// The numbers of the nodes with memory.
     pub(crate) with_memory: BTreeSet<u32>,
-    /// CPUs that are hardware threads of one core.
+    /// CPUs of one core: its hardware threads.
     pub(crate) cores: BTreeSet<Cpus>,
     pub(crate) caches: BTreeSet<Cache>,
 }
@@ -65,7 +65,7 @@ impl Machine {
         Some(Machine { nodes, with_memory, cores, caches })
     }
 
-    /// CPUs that share at least one cache and a node (Falt et al., §4.1), made transitive.
+    /// CPUs with a shared cache and node (Falt et al., §4.1), made transitive.
     pub(crate) fn groups(&self) -> BTreeSet<Cpus> {
         let mut groups: BTreeSet<Cpus> = BTreeSet::new();
         for sharers in self.caches.iter().map(|cache| &cache.cpus).chain(&self.cores) {
@@ -84,7 +84,7 @@ impl Machine {
     }
 }
 
-/// The threads of this process whose names begin so: the rest of the name, and the CPUs on which each may run.
+/// The threads of this process with names of this beginning: the rest of the name, and each one's permitted CPUs.
 pub(crate) fn threads_named(beginning: &str) -> Vec<(String, Cpus)> {
     let tasks = fs::read_dir("/proc/self/task").expect("Linux lists a process's threads").flatten();
     // A thread may end meanwhile.
@@ -93,12 +93,12 @@ pub(crate) fn threads_named(beginning: &str) -> Vec<(String, Cpus)> {
     tasks.filter_map(named).collect()
 }
 
-/// The CPUs on which the calling thread may run.
+/// The CPUs open to the calling thread.
 pub(crate) fn own_cpus() -> Cpus {
     allowed(&own_status())
 }
 
-/// The nodes whose memory this process may use.
+/// The nodes with memory open to this process.
 pub(crate) fn own_memory() -> BTreeSet<u32> {
     numbers(field(&own_status(), "Mems_allowed_list"))
 }

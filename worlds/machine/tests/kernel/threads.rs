@@ -1,4 +1,4 @@
-//! Stacks of lightweight threads lie on the node of the seat that runs them, as the kernel has it.
+//! Stacks of lightweight threads lie on their seat's node, according to the kernel.
 
 use crate::left_out;
 use crate::pages::nodes_of;
@@ -16,16 +16,16 @@ const STACK: usize = 256 << 10;
 const TOUCHED: usize = 128 << 10;
 const PAGE: usize = 4096;
 
-/// What a thread finds.
+/// A thread's findings.
 struct Seen {
     seat: usize,
-    /// The nodes of the pages that it has touched.
+    /// The nodes of its touched pages.
     nodes: io::Result<Vec<i32>>,
-    /// Where the kernel is asked to take further ones, if it is asked for one node.
+    /// The kernel's preferred node for further ones, if one is set.
     preferred: Option<u32>,
 }
 
-/// The node from which the kernel prefers to take the page at this address (`MPOL_PREFERRED`).
+/// The kernel's preferred node for the page at this address (`MPOL_PREFERRED`).
 fn preferred_at(address: *const u8) -> Option<u32> {
     const MPOL_PREFERRED: libc::c_int = 1;
     const MPOL_F_ADDR: libc::c_ulong = 2;
@@ -49,7 +49,7 @@ fn look() -> Seen {
     room.fill(black_box(1));
     black_box(&mut room);
     let seat = threads::seat().expect("a thread runs on a seat").index();
-    // Far below what was touched, and within the stack.
+    // Far below the touched part, and within the stack.
     let below = start.wrapping_sub(STACK / 4);
     Seen { seat, nodes: nodes_of(&pages), preferred: preferred_at(below) }
 }
@@ -59,7 +59,7 @@ fn the_stack_of_a_thread_lies_on_the_node_of_its_seat() {
     let Some(kernel) = Machine::read() else { return left_out("sysfs has no nodes, cores or caches") };
     let may_use = own_memory();
     let machine = this_machine().topology;
-    // There a thread is run at the place to which it is spawned.
+    // Under this strategy a thread is run at its spawn's place.
     let strategy: Setting = "shepherd".parse().unwrap();
     let runtime = Runtime::builder().topology(machine.clone()).strategy(strategy).quiet().start();
     let memory = runtime.memory().expect("there are addresses");
@@ -100,7 +100,7 @@ fn the_stack_of_a_thread_lies_on_the_node_of_its_seat() {
             }
         }
     }
-    // A container may leave only nodes that are too small, or have no CPU.
+    // A container may leave only small nodes, or nodes without a CPU.
     let is_whole = kernel.with_memory.iter().all(|node| may_use.contains(node));
     let has_large = machine.nodes.iter().any(|node| node.bytes >= 256 << 20);
     assert!(!seen.is_empty() || !is_whole || !has_large, "no node was looked at");

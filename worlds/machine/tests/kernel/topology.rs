@@ -1,4 +1,4 @@
-//! The machine that discovery finds is the one that the kernel describes.
+//! The discovered machine equals the kernel's description.
 
 use crate::left_out;
 use crate::sysfs::{self, Cache, Cpus, Machine, Node};
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use vicus_machine::this_machine;
 use vicus_topology::{PuId, Topology};
 
-/// The machine that is found, and the kernel's description; `None` if the kernel gives none.
+/// The discovered machine, and the kernel's description; `None` if the kernel gives none.
 fn both() -> Option<(Topology, Machine)> {
     let kernel = Machine::read();
     if kernel.is_none() {
@@ -83,7 +83,7 @@ fn usable_are_the_cpus_on_which_this_thread_may_run() {
     assert_eq!(usable, sysfs::own_cpus());
 }
 
-/// Otherwise every check here would pass in a guest that is no NUMA machine at all.
+/// Otherwise every check here would pass in a guest without NUMA.
 #[test]
 fn a_guest_is_the_machine_that_was_asked_for() {
     let Some(path) = std::env::var_os("NUMA_VM_TOPOLOGY") else { return };

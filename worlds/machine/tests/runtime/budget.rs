@@ -1,4 +1,4 @@
-//! Memory that tasks reserve, under every strategy.
+//! Memory reserved by tasks, under every strategy.
 
 use crate::one_box::one_box_that;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ fn runtimes() -> impl Iterator<Item = Runtime> {
     })
 }
 
-/// What tasks say that they have, the most of it, and how often they were refused. Counted apart from what is tested.
+/// The tasks' own account: their sum, its maximum, and the number of refusals. Counted apart from the tested code.
 #[derive(Default)]
 struct Held {
     now: AtomicU64,
@@ -101,7 +101,8 @@ fn what_is_refused_changes_nothing_and_says_what_the_request_holds() {
     }
 }
 
-/// What outlives its request stays booked with that, though all else of it is gone.
+/// A reservation that outlives its request stays booked with the request's account, though the rest of the request is
+/// gone.
 #[test]
 fn a_reservation_may_outlive_its_request_and_end_on_another_thread() {
     let runtime = runtimes().next().unwrap();
@@ -112,7 +113,7 @@ fn a_reservation_may_outlive_its_request_and_end_on_another_thread() {
     std::thread::spawn(|| drop(kept)).join().unwrap();
 }
 
-/// A whole of so many bytes, from which each request takes as much as it holds at most.
+/// A whole of this number of bytes; each request takes its own maximum from it.
 struct Whole(Mutex<u64>);
 
 struct Share {
@@ -212,8 +213,7 @@ fn a_box_that_holds_too_much_beside_its_tasks_fails_and_the_error_names_both() {
     }
 }
 
-/// What happened: what ran near its data booked with nothing, though the task that asked for it waited for it as for a
-/// loop.
+/// What happened: work near its data booked with nothing, though the requesting task waited for it as for a loop.
 #[test]
 fn what_runs_near_its_data_books_with_the_task_that_waits_for_it() {
     for runtime in runtimes() {

@@ -1,4 +1,4 @@
-//! Children of tasks, and groups of them: which calls wait for which tasks, under every strategy.
+//! Children of tasks, and groups of them: the tasks awaited by each call, under every strategy.
 
 use crate::one_box::one_box;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -54,7 +54,7 @@ impl Counter {
     }
 }
 
-/// A tree of tasks, none of which waits.
+/// A tree of tasks without waits.
 fn grow(depth: u32, counter: Counter) {
     counter.add();
     if depth > 0 {
@@ -89,7 +89,7 @@ fn a_task_on_which_others_stand_is_over_when_all_that_descends_from_it_is() {
             assert_eq!(counter.get(), 4 * TREE, "a scope: {what}");
             for_each(0..8, |_| grow(4, counter.clone()));
             join(|| grow(4, counter.clone()), || grow(4, counter.clone()));
-            // Those that this thread runs are children of this task.
+            // Children run by this thread are children of this task.
             open_group();
             spawn_child({
                 let counter = counter.clone();
@@ -101,7 +101,7 @@ fn a_task_on_which_others_stand_is_over_when_all_that_descends_from_it_is() {
     }
 }
 
-/// A gate that a task on another thread waits at.
+/// A gate for a waiting task on another thread.
 fn gate() -> (impl Fn() + Send + 'static, impl Fn() + Send + Sync + 'static) {
     let open = Arc::new(AtomicBool::new(false));
     let opens = Arc::clone(&open);
@@ -127,7 +127,7 @@ fn children_are_waited_for_and_grandchildren_are_not() {
             spawn_child(move || {
                 let seen = seen.clone();
                 spawn_child(move || {
-                    // Its seat may be that of the waiting task, which would then not open the gate.
+                    // Its seat may be the waiting task's, and would then not open the gate.
                     let _ = tells.send(std::thread::current().id());
                     wait();
                     seen.add();
@@ -209,7 +209,7 @@ fn a_group_that_is_cancelled_drops_what_has_not_begun_and_what_is_in_groups_in_i
             close_group();
             close_group();
             assert_eq!(begun.get(), 0, "{what}");
-            // Cancelled from within: the task goes on, sees it, and tasks that it spawns are dropped.
+            // Cancelled from within: the task goes on, sees it, and its further children are dropped.
             open_group();
             let begun_inside = begun.clone();
             spawn_child(move || {
@@ -260,8 +260,8 @@ fn a_childs_panic_goes_to_the_first_that_waits_for_it() {
     assert!(catch_unwind(|| spawn_child(|| ())).is_err(), "outside of tasks");
 }
 
-/// The drop of a task's result, or of its panic, may spawn or panic: the task is over by then, so that is no part of
-/// it.
+/// The drop of a task's result, or of its panic, may spawn or panic: the task is over by then, so the drop is no part
+/// of it.
 #[test]
 fn what_is_dropped_after_a_task_is_no_part_of_it() {
     struct Spawns(Counter);
@@ -282,7 +282,7 @@ fn what_is_dropped_after_a_task_is_no_part_of_it() {
         let what = strategy(&runtime);
         let counter = Counter::new();
         let made = counter.clone();
-        // Its result is dropped by the later of two: this thread, or the one that ran it.
+        // The later of two drops its result: this thread, or the task's.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(runtime.spawn(move || Spawns(made)))));
         let told = panic_of(|| {
             runtime.run(|| {
@@ -298,7 +298,7 @@ fn what_is_dropped_after_a_task_is_no_part_of_it() {
             });
         });
         assert!(["of a child", "of what was returned"].contains(&&*told), "{what}: {told}");
-        // None of it is left for the tasks that come after it.
+        // Nothing of it is left for later tasks.
         while counter.get() == 0 {
             std::thread::yield_now();
         }
@@ -307,7 +307,7 @@ fn what_is_dropped_after_a_task_is_no_part_of_it() {
     }
 }
 
-/// A group is closed while another thread runs the second closure of a `join` that began in it.
+/// A group is closed while another thread runs the second closure of a `join` begun in the group.
 #[test]
 fn a_closure_that_another_thread_runs_outlives_the_group_that_was_open() {
     for runtime in runtimes().filter(|runtime| runtime.plan().threads() > 1) {
@@ -337,7 +337,7 @@ fn a_closure_that_another_thread_runs_outlives_the_group_that_was_open() {
 
 #[test]
 fn a_task_may_end_before_all_that_descends_from_it() {
-    // Each task ends before its one child, so that each context is dropped by the end of the last one, up to the first.
+    // Each task ends before its one child, so that the end of the last one drops each context, up to the first.
     fn chain(left: usize, counter: Counter) {
         counter.add();
         if left > 0 {
@@ -466,7 +466,7 @@ pub(crate) fn results(runtime: &Runtime, model: &Arc<Model>) -> [Result<(), Flow
     [runtime.submit(model), here].map(|request| request.wait().map(drop))
 }
 
-/// A runtime for each strategy, whose callers leave no work to its threads.
+/// A runtime for each strategy, with callers that leave no work to its threads.
 fn runtimes_of_callers() -> impl Iterator<Item = Runtime> {
     ALL.into_iter().map(|strategy| {
         let builder = Runtime::builder().threads(2).strategy(strategy.name().parse().unwrap());
@@ -474,7 +474,7 @@ fn runtimes_of_callers() -> impl Iterator<Item = Runtime> {
     })
 }
 
-/// What happened: a box that spawned children worked on a seat, and panicked if its caller ran it.
+/// What happened: a box with children worked on a seat, and panicked if its caller ran it.
 #[test]
 fn a_box_that_its_caller_runs_has_children_as_one_on_a_seat_has() {
     for runtime in runtimes_of_callers() {
@@ -502,7 +502,7 @@ fn a_box_that_its_caller_runs_has_children_as_one_on_a_seat_has() {
             let never = counted.clone();
             spawn_child(move || never.add());
             close_group();
-            // At its end the box waits for a child that it has not waited for.
+            // At its end the box waits for a child it has not waited for before.
             let (last, seen) = (counted.clone(), Arc::clone(&seen));
             open_group();
             spawn_child(move || {
@@ -558,7 +558,7 @@ fn a_panic_of_a_boxs_child_goes_to_the_first_that_waits_for_it_wherever_the_box_
     }
 }
 
-/// The drop of children is no part of the box, and neither is what comes after the box.
+/// The drop of children is no part of the box, and neither is code after the box.
 #[test]
 fn a_child_that_a_cancelled_group_drops_may_spawn_and_one_outside_of_boxes_may_not() {
     struct Spawns(Counter);
@@ -583,8 +583,8 @@ fn a_child_that_a_cancelled_group_drops_may_spawn_and_one_outside_of_boxes_may_n
     assert!(catch_unwind(|| spawn_child(|| ())).is_err(), "outside of tasks");
 }
 
-/// What happened: where its caller ran the box, each child kept the levels of all those above it. 60,000 of them
-/// overflowed the stack when the last one was dropped, and each walked over all of them. A seat runs a million.
+/// What happened: if its caller ran the box, each child kept the levels of all those above it. 60,000 of them
+/// overflowed the stack at the last drop, and each walked over all of them. A seat runs a million.
 #[test]
 fn a_chain_of_children_may_be_long_where_the_caller_runs_the_box() {
     fn chain(left: usize, counter: Counter) {
@@ -621,8 +621,8 @@ fn a_chain_of_children_may_be_long_where_the_caller_runs_the_box() {
     assert_eq!(message, "of the last one");
 }
 
-/// What happened: where its caller ran the box, each take looked at all children that waited. 40,000 took 12 s, and
-/// 0.04 s on a seat.
+/// What happened: if its caller ran the box, each take looked at all waiting children. 40,000 took 12 s, and 0.04 s on
+/// a seat.
 #[test]
 fn children_with_priorities_may_be_many_where_the_caller_runs_the_box() {
     const MANY: usize = 50_000;
@@ -647,11 +647,11 @@ fn children_with_priorities_may_be_many_where_the_caller_runs_the_box() {
 enum End {
     /// Its handle cancels it, or its caller gives up.
     Cancelled,
-    /// Another box returns an error, which comes first or last in the network.
+    /// Another box, the first or last of the network, returns an error.
     Failed { first: bool },
 }
 
-/// What the tasks of a box have seen.
+/// The observations of a box's tasks.
 #[derive(Clone, Default)]
 struct Seen(Arc<SeenCounts>);
 
@@ -709,8 +709,8 @@ impl Seen {
     }
 }
 
-/// A network of a box with tasks, and one that returns an error when the first task has begun if that is how it ends.
-/// If `leaves`, each of them leaves the other to the seats.
+/// A network of a box with tasks, and one that returns an error when the first task has begun, if `end` says so. If
+/// `leaves`, each of them leaves the other to the seats.
 fn ended_while_a_task_runs(seen: &Seen, spawns: bool, end: End, leaves: bool) -> Arc<Model> {
     let schema = Schema::new::<&str>([]);
     let mut net = ModelBuilder::new("two boxes");
@@ -759,11 +759,10 @@ fn ended_while_a_task_runs(seen: &Seen, spawns: bool, end: End, leaves: bool) ->
 }
 
 /// What happened: a box's request was cancelled while a task of the box ran. `is_cancelled` was false until the task
-/// had ended by itself, the tasks that were spawned after the cancel were all run, and a time limit of a call waited
-/// for them.
+/// had ended by itself, all tasks spawned after the cancel were run, and a call's time limit waited for them.
 #[test]
 fn tasks_of_boxes_are_told_that_their_request_was_cancelled_or_has_failed() {
-    // One seat for the box that waits, one for its task, and one for the box that fails.
+    // One seat for the waiting box, one for its task, and one for the failing box.
     for each in ALL {
         let builder = Runtime::builder().threads(3).strategy(each.name().parse().unwrap());
         let runtime = builder.caller_works(Duration::MAX).quiet().start();
@@ -771,7 +770,7 @@ fn tasks_of_boxes_are_told_that_their_request_was_cancelled_or_has_failed() {
         let ways = ends.into_iter().flat_map(|end| [false, true].map(|here| (end, here)));
         for (spawns, (end, here)) in ways.flat_map(|way| [(false, way), (true, way)]) {
             // Under bobox a thread alone takes its immediate tasks (report §3.4): the other box may be one of these,
-            // behind the task that waits for it to fail.
+            // behind the task that waits for its failure.
             if !here && end != End::Cancelled && each.name() == "bobox" {
                 continue;
             }
@@ -841,7 +840,7 @@ fn tasks_of_a_box_that_cleans_up_after_the_end_of_its_request_are_run() {
     }
 }
 
-/// What happened: the children of a box that had failed were all run.
+/// What happened: all children of a failed box were run.
 #[test]
 fn children_of_a_box_that_has_failed_do_not_begin() {
     for each in ALL {

@@ -1,4 +1,4 @@
-//! Loops that have a result, under every strategy.
+//! Loops with a result, under every strategy.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};

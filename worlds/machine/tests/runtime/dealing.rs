@@ -1,4 +1,4 @@
-//! Boxes go to the node where most of what they are about to read was sent from, under the strategies that deal.
+//! Boxes go to the node of the sender of most of their next input, under the dealing strategies.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ fn rows(count: usize) -> Envelope {
     Envelope::new([Column::from(vec![1u64; count])])
 }
 
-/// The nodes where the two senders and the receiver ran.
+/// The nodes of the two senders and of the receiver.
 #[derive(Default)]
 struct Seen {
     senders: [Mutex<Option<NodeId>>; 2],
@@ -25,8 +25,8 @@ struct Seen {
     acts: AtomicUsize,
 }
 
-/// Sends the first part of the input on, as so many rows, from the node where it runs; not before the receiver has
-/// acted `after` times.
+/// Sends the first part of the input on, as this number of rows, from its own node; not before the receiver has acted
+/// `after` times.
 fn sender(which: usize, count: usize, after: usize, seen: &Arc<Seen>) -> BoxModel {
     let seen = Arc::clone(seen);
     let factory = move || {
@@ -73,8 +73,8 @@ fn receiver(seen: &Arc<Seen>) -> BoxModel {
     BoxModel::new("receiver", factory).input(&numbers()).input(&numbers()).output(&numbers())
 }
 
-/// A box that is sent to node 1 sends `first` rows to the receiver, which waits for a second envelope; then another
-/// box, which is sent to node 2, sends it `second` rows.
+/// A box sent to node 1 sends `first` rows to the receiver, which waits for a second envelope; then another box, sent
+/// to node 2, sends it `second` rows.
 fn model(first: usize, second: usize, seen: &Arc<Seen>) -> Arc<Model> {
     let mut net = ModelBuilder::new("two nodes");
     let begin = net.source(
@@ -101,8 +101,8 @@ fn model(first: usize, second: usize, seen: &Arc<Seen>) -> Arc<Model> {
     net.build().unwrap()
 }
 
-/// Where the senders and the receiver ran, and how the second sender queued the receiver; `None` if the receiver was
-/// still running then.
+/// The nodes of the senders and the receiver, and the kind of the second sender's queueing of the receiver; `None` if
+/// the receiver was still running then.
 fn places(strategy: &str, first: usize, second: usize) -> ([NodeId; 2], NodeId, Option<TaskKind>) {
     let machine = Topology::parse("node:4 core:1 pu:1").unwrap();
     let builder = Runtime::builder().topology(machine).threads(4).strategy(strategy.parse().unwrap());
@@ -122,10 +122,10 @@ fn places(strategy: &str, first: usize, second: usize) -> ([NodeId; 2], NodeId, 
     ([of(&seen.senders[0]), of(&seen.senders[1])], of(&seen.receiver), queued)
 }
 
-/// Where each strategy that deals runs the receiver, in runs in which the second sender queued it.
+/// The receiver's node under each dealing strategy, in runs with the receiver queued by the second sender.
 ///
-/// Each node has one thread, and footprint robs only queues with more than one task, if what is not dealt lies there as
-/// well: a box runs where it is queued, unless a thread that the system has held up has two in its queue.
+/// Each node has one thread, and footprint robs only queues with more than one task, if undealt tasks lie there as
+/// well: a box runs on its queue's node, unless a thread held up by the system has two in its queue.
 fn receiver_is(first: usize, place: NodeId, kind: TaskKind) {
     let strategies = ["footprint:share_bytes=65536", "vicinity:private_bytes=65536,reach=1"];
     for strategy in strategies.map(|strategy| format!("{strategy},undealt=beside")) {

@@ -10,7 +10,7 @@ thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Spawns a task in one of the ways; the number says which of its siblings it is.
+/// Spawns a task in one of the ways; the number is its index among its siblings.
 fn spawn<'scope>(scope: &Scope<'scope>, how: &str, number: usize, f: impl FnOnce() + Send + 'scope) {
     static WORDS: [u64; 64] = [0; 64];
     let task = scope.task();
@@ -30,9 +30,9 @@ fn spawn<'scope>(scope: &Scope<'scope>, how: &str, number: usize, f: impl FnOnce
     }
 }
 
-/// What happened: tasks that were described, or had a priority, were put into queues on stacks however deep, where
-/// waiting tasks took them. With two million tasks that spawn and wait, the stack overflowed; with 400,000 it was 7,700
-/// tasks deep.
+/// What happened: described tasks, and tasks with a priority, were put into queues on stacks of any depth, and waiting
+/// tasks took them. With two million tasks that spawn and wait, the stack overflowed; with 400,000 it was 7,700 tasks
+/// deep.
 #[test]
 fn many_tasks_that_spawn_and_wait_need_a_stack_of_bounded_depth() {
     const TASKS: usize = 4_000;
@@ -72,7 +72,7 @@ fn many_tasks_that_spawn_and_wait_need_a_stack_of_bounded_depth() {
                 });
             });
             assert_eq!(done.load(Ordering::Relaxed), 2 * TASKS, "{strategy}, {how}");
-            // 64 on which it is deep; and as many again whose children other seats have, each of which kept its own.
+            // 64 on a deep stack; and as many again with children on other seats, each keeping its own.
             let most = most.load(Ordering::Relaxed);
             assert!(most <= 200, "{strategy}, {how}: {most} tasks on one stack");
         }

@@ -1,4 +1,4 @@
-//! Networks on real threads, under each strategy that a user can choose, checked by the trace checker.
+//! Networks on real threads, under each strategy open to users, checked by the trace checker.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -135,7 +135,7 @@ fn a_failing_box_fails_its_request_alone_and_is_named() {
 fn a_cancelled_request_ends_soon_even_behind_others() {
     for strategy in ["las", "nls"] {
         let runtime = runtime(strategy, 2);
-        // A source that would never end.
+        // An endless source.
         let mut net = ModelBuilder::new("endless");
         let from = net.source(source(u64::MAX));
         let end = net.add(library::sink("drop", &numbers(), |_| Ok(())));
@@ -354,7 +354,7 @@ fn a_blocked_box_lends_its_thread() {
 
 #[test]
 fn a_machine_of_many_groups_runs_on_any_host() {
-    // Seats on PUs that this host may not have: pinning fails with a warning, and everything still runs.
+    // Seats on PUs perhaps missing on this host: pinning fails with a warning, and everything still runs.
     let machine = Topology::parse("node:4 l3:2 core:2").unwrap();
     for strategy in ["las", "nls"] {
         let runtime = Runtime::builder()
@@ -376,8 +376,8 @@ fn a_machine_of_many_groups_runs_on_any_host() {
 
 #[test]
 fn a_lent_thread_that_goes_back_leaves_no_task_behind() {
-    // What happened: a lent thread took a task in its last look before sleep, saw that it was no longer needed, and
-    // left without running the task. The request never ended.
+    // What happened: a lent thread took a task in its last look before sleep, saw its lease end, and left without
+    // running the task. The request never ended.
     let schema = numbers();
     let mut net = ModelBuilder::new("blocks often");
     for _ in 0..4 {

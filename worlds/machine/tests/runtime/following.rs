@@ -1,4 +1,4 @@
-//! Lightweight threads that follow those that end their waits.
+//! Lightweight threads that follow the enders of their waits.
 
 use crate::threads::everywhere;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use vicus_machine::{Runtime, RuntimeBuilder};
 use vicus_schedule::{ALL, Setting};
 use vicus_topology::{NodeId, Topology};
 
-/// A thread that goes on where the one runs that ends its wait.
+/// A thread that goes on at the seat of the thread that ends its wait.
 #[expect(unsafe_code, reason = "what the closures have on their stacks is theirs alone")]
 pub(crate) fn following() -> threads::Builder {
-    // SAFETY: the closures of these tests keep nothing that belongs to a thread of the system across a wait.
+    // SAFETY: the closures of these tests keep nothing bound to a thread of the system across a wait.
     unsafe { threads::Builder::new().follow() }
 }
 
@@ -29,7 +29,7 @@ fn threads_that_follow_others_exchange_what_they_are_to() {
                     let mut sum = 0;
                     for step in 0..100 {
                         full_empty::write_ef(&words[side], step);
-                        // One more, which comes to its end anywhere, and for which it waits.
+                        // One more, awaited here, which ends on any seat.
                         if step % 25 == number % 25 {
                             let words = Arc::clone(&words);
                             sum += following().spawn(move || full_empty::read_fe(&words[1 - side])).join().unwrap();
@@ -52,7 +52,7 @@ fn threads_that_follow_others_exchange_what_they_are_to() {
     });
 }
 
-/// Two seats on two nodes, under a strategy in which a thread begins at its place.
+/// Two seats on two nodes, under a strategy with threads that begin at their place.
 fn two_places() -> Runtime {
     let topology = Topology::parse("node:2 core:1").unwrap();
     let strategy: Setting = "shepherd".parse().unwrap();
@@ -80,9 +80,9 @@ fn a_thread_follows_the_one_that_wakes_it_if_its_seat_is_busy() {
             state.store(3, Ordering::Release);
         }
     });
-    // What is spawned before that would begin on top of it.
+    // A child spawned before then would begin on top of it.
     spin_until("it waits", || runtime.lightweight_threads().1 > 0);
-    // This one does not come to an end before the first one has gone on, which it could not here.
+    // This one ends only after the first one has gone on, which is impossible on this seat.
     let busy = threads::Builder::new().place(NodeId::new(0)).spawn_on(&runtime, {
         let state = Arc::clone(&state);
         move || {
@@ -114,7 +114,7 @@ fn a_thread_stays_if_its_seat_has_nothing_else_to_do_and_goes_to_one_that_has_no
         let followers: Vec<_> = (0..200).map(spawn).collect();
         spin_until("all wait", || runtime.lightweight_threads().1 == 200);
         // One after the other, so that the other seat has come to rest for most of them. Those of the other place stay
-        // where they are, and some of those of this one go there: here none goes on before this thread is over.
+        // there, and some of those of this one go there: here none goes on before this thread is over.
         let waker = threads::Builder::new().place(NodeId::new(1)).spawn_on(&runtime, {
             let (words, gone_on) = (Arc::clone(&words), Arc::clone(&gone_on));
             move || {
@@ -207,7 +207,7 @@ fn a_thread_that_was_taken_to_its_own_place_stays_there() {
     [waker, busy, stays].into_iter().for_each(|thread| thread.join().unwrap());
 }
 
-/// Threads that wait for a word each, and count those that have gone on; all wait when this returns.
+/// Threads waiting for a word each, and counting those gone on; all wait when this returns.
 fn waiters(spawn: impl Fn(threads::Builder, Box<dyn FnOnce() + Send>), runtime: &Runtime) -> Waiters {
     let words: Arc<Vec<AtomicU64>> = Arc::new((0..100).map(|_| AtomicU64::new(0)).collect());
     let gone_on = Arc::new(AtomicUsize::new(0));
@@ -302,8 +302,7 @@ fn threads_do_not_wait_for_a_main_thread_that_ran_the_one_that_has_woken_them() 
         let waiters = waiters(|builder, waits| builder.try_detached_on(&sitting, waits).unwrap(), &sitting);
         let done = Arc::new(AtomicU64::new(0));
         full_empty::empty(&done);
-        // The other seat has something to do until the main thread goes on, so it takes none of those that are woken
-        // before.
+        // The other seat is busy until the main thread goes on, so it takes none of the threads woken before.
         let state = Arc::new(AtomicUsize::new(0));
         let busy = {
             let state = Arc::clone(&state);
@@ -312,7 +311,7 @@ fn threads_do_not_wait_for_a_main_thread_that_ran_the_one_that_has_woken_them() 
                 spin_until("the main thread goes on", || state.load(Ordering::Acquire) == 2);
             }
         };
-        // From outside: under some strategies no seat takes what another one has spawned.
+        // From outside: under some strategies no seat takes another one's children.
         let runtime: &Runtime = &sitting;
         std::thread::scope(|scope| _ = scope.spawn(|| threads::Builder::new().spawn_on(runtime, busy)).join().unwrap());
         spin_until(strategy.name(), || state.load(Ordering::Acquire) == 1);

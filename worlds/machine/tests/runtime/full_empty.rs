@@ -47,19 +47,19 @@ const WORDS: usize = 2;
 struct Word {
     value: u64,
     is_empty: bool,
-    /// Steps that wait, with their numbers.
+    /// Waiting steps, with their numbers.
     waits: VecDeque<(usize, Step)>,
-    /// Of those that would change the word, locks and others are served in runs.
+    /// Among the waits that would change the word, locks and others are served in runs.
     has_runs: bool,
     /// Whether it is the turn of the locks.
     is_turn_of_locks: bool,
 }
 
-/// The result of a step: that of a read, or 0.
+/// The result of a step: a read's value, or 0.
 type Results = Vec<Option<u64>>;
 
 impl Word {
-    /// What a step gives, if it goes on.
+    /// The result of a step, if it goes on.
     fn goes_on(&mut self, step: Step) -> Option<u64> {
         let is_full = !self.is_empty;
         match step {
@@ -112,7 +112,7 @@ impl Word {
         }
     }
 
-    /// If none waits of the run whose turn it is, it is the other one's.
+    /// If the run in turn has no waits, the other one has its turn.
     fn choose_run(&mut self, otherwise: bool) {
         let changes = |step: &Step| matches!(step, Step::ReadFe | Step::Lock | Step::WriteEf(_));
         let mut waiting = self.waits.iter().filter(|(_, step)| changes(step));
@@ -121,8 +121,8 @@ impl Word {
         }
     }
 
-    /// The word has become full or empty: those that read and leave it full, those that write and leave it full, and
-    /// the first of those that change it.
+    /// The word has become full or empty: first come reads leaving it full, then writes leaving it full, then the first
+    /// of the changes.
     fn settle(&mut self, results: &mut Results) {
         let kinds: [fn(&Step) -> bool; 3] = [
             |step| *step == Step::ReadFf,
@@ -149,11 +149,11 @@ impl Word {
     }
 }
 
-/// What both kinds of words do.
+/// The common interface of both kinds of words.
 trait Real: Send + Sync + 'static {
     fn run(&self, step: Step) -> u64;
     fn new() -> Self;
-    /// Whether locks that wait have a run of their own.
+    /// Whether waiting locks have a run of their own.
     const HAS_RUNS: bool;
     fn state(&self) -> (u64, bool);
 }
@@ -245,8 +245,8 @@ impl Real for SyncVar {
     }
 }
 
-/// Runs each step in a thread of its own, one after the other, and compares after each which have ended, with what, and
-/// the words.
+/// Runs each step in a thread of its own, one after the other, and compares after each the ended ones, their results,
+/// and the words.
 fn compare<W: Real>(program: &[(usize, Step)]) {
     let runtime = Runtime::builder().threads(1).deadlock(threads::OnDeadlock::Ignore).quiet().start();
     let program = program.to_vec();
@@ -262,7 +262,7 @@ fn compare<W: Real>(program: &[(usize, Step)]) {
                 let value = theirs[word].run(step);
                 result[number].store(value, std::sync::atomic::Ordering::Relaxed);
             }));
-            // It runs until it waits, and those that it wakes run to their end.
+            // It runs until it waits, and the threads it wakes run to their end.
             (0..4).for_each(|_| threads::yield_now());
             models[word].step(number, step, &mut expected);
             for (at, handle) in handles.iter().enumerate() {

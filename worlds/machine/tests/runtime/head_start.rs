@@ -1,5 +1,4 @@
-//! Requests that have only just begun go before others, under every strategy: what has run by then says so, and no
-//! clock.
+//! Young requests go before others, under every strategy: the test judges by the finished work, without a clock.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +21,7 @@ fn work() {
     (0..1_000_000_u64).for_each(|number| _ = black_box(number));
 }
 
-/// A source of numbers, and a box that takes them.
+/// A source of numbers, and a box to take them.
 fn numbers(envelopes: u64, each: impl Fn() + Clone + Send + Sync + 'static) -> (Arc<Model>, BoxId) {
     let schema = Schema::new([("n", Type::U64)]);
     let mut net = ModelBuilder::new("numbers");
@@ -56,7 +55,7 @@ fn wait(request: &Request, what: &str) {
     result.unwrap_or_else(|| panic!("a request never ended: {what}")).unwrap();
 }
 
-/// How many envelopes a long request has taken by the end of a short one that came when it had taken [`BEFORE`].
+/// Envelopes taken by a long request until the end of a short one that came after [`BEFORE`] of them.
 fn taken_before_the_end_of_a_short_one(strategy: &str, head_start: Duration) -> u64 {
     let runtime = Runtime::builder().strategy(strategy.parse().unwrap()).threads(1).head_start(head_start);
     let runtime = runtime.quiet().start();
@@ -105,8 +104,8 @@ fn a_short_request_waits_for_one_invocation_of_a_long_one_under_every_strategy()
     }
 }
 
-/// What happened: beside two long queries, which took a second each, one of a millisecond took a second. Requests
-/// without a head start take turns (`shares.rs`), but a short one waits for its turn.
+/// What happened: beside two long queries of a second each, one of a millisecond took a second. Requests without a head
+/// start take turns (`shares.rs`), but a short one waits for its turn.
 #[test]
 fn without_a_head_start_the_long_request_goes_on_meanwhile() {
     let taken = (0..5).map(|_| taken_before_the_end_of_a_short_one("las", Duration::ZERO));

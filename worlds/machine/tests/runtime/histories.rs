@@ -1,5 +1,5 @@
-//! Small random programs over full/empty bits, on several threads of the system: what each step gives must be what it
-//! gives in some order of all steps, one after the other, as the documentation tells of them.
+//! Small random programs over full/empty bits, on several threads of the system: the results of all steps must equal
+//! those of some order of all steps, one after the other, by the documentation's rules.
 
 use crate::following::following;
 use proptest::prelude::*;
@@ -41,13 +41,13 @@ enum Step {
 
 /// By thread, its steps, each with a word.
 type Program = Vec<Vec<(usize, Step)>>;
-/// By thread, what its steps give, and the words in the end, with whether they are full.
+/// By thread, its steps' results, and the final words with their full bits.
 type Outcome = (Vec<Vec<u64>>, [(u64, bool); WORDS]);
 
-/// What a step gives that would have had to wait.
+/// The result of a try that would have had to wait.
 const NOT_NOW: u64 = u64::MAX;
 
-/// What a step does with a word: what it gives, and the word then. `None`: it waits.
+/// A step's effect on a word: its result, and the word then. `None`: it waits.
 fn act(step: Step, (value, is_full): (u64, bool)) -> Option<(u64, (u64, bool))> {
     let same = (value, is_full);
     let tries = |step| Some(act(step, same).unwrap_or((NOT_NOW, same)));
@@ -135,7 +135,7 @@ trait Word: Send + Sync + 'static {
     fn fill(&self);
 }
 
-/// What a step that tries gives.
+/// The result of a trying step.
 fn tried(done: bool) -> u64 {
     if done { 0 } else { NOT_NOW }
 }
@@ -232,7 +232,7 @@ fn run<W: Word>(runtime: &Runtime, program: &Program, time: usize) -> Outcome {
 
 fn everywhere<W: Word>(has_locks: bool) {
     let mut runner = TestRunner::new(ProptestConfig::default());
-    // A program that fails is printed whole: a seed would say less.
+    // A failing program is printed whole: a seed would say less.
     let generate =
         std::iter::repeat_with(|| programs(has_locks).new_tree(&mut runner).expect("nothing is rejected").current());
     let with_outcomes = generate.filter_map(|program| Some((outcomes(&program)?, program)));

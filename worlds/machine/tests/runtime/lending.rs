@@ -1,4 +1,4 @@
-//! Threads that are lent while others block: one is there whenever it is needed, and none leaves with a task.
+//! Lent threads while others block: one is there at each need, and none leaves with a task.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -7,7 +7,7 @@ use vicus_flow::{BoxModel, Model, ModelBuilder, Schema, Turn};
 use vicus_machine::{Request, Runtime};
 use vicus_trace::{Kind, What};
 
-/// Waits for a request that would end soon without a mistake.
+/// Waits for a request that ends soon unless there is a mistake.
 fn wait(request: Request, what: &str) {
     let began = Instant::now();
     while !request.is_done() {
@@ -21,7 +21,7 @@ fn nothing() -> Schema {
     Schema::new::<&str>([])
 }
 
-/// A gate that opens when the other box has run.
+/// A gate, opened by the other box's run.
 #[derive(Default)]
 struct Gate(Mutex<bool>, Condvar);
 
@@ -79,9 +79,9 @@ fn blocks_until_the_other_ran(gate: &Arc<Gate>) -> Arc<Model> {
 
 #[test]
 fn a_seat_that_was_lent_before_can_be_lent_again_at_once() {
-    // What happened: a lent thread that slept when its time was over kept its seat until some spawn woke it. The next
-    // blocking section of the group found no spare seat, and with one thread no other one was left to run the task that
-    // it waited for.
+    // What happened: a lent thread asleep at the end of its time kept its seat until some spawn woke it. The next
+    // blocking section of the group found no spare seat, and with one thread no other one was left to run the awaited
+    // task.
     let gate = Arc::new(Gate::default());
     for strategy in ["las", "nls"] {
         let runtime = Runtime::builder().strategy(strategy.parse().unwrap()).threads(1).quiet().start();
@@ -96,8 +96,8 @@ fn a_seat_that_was_lent_before_can_be_lent_again_at_once() {
 
 #[test]
 fn a_lent_thread_that_leaves_takes_no_task_with_it() {
-    // What happened: a lent thread that found a task in its last look before sleep, and then learned that it had to
-    // leave, left without running it. The request never ended.
+    // What happened: a lent thread that found a task in its last look before sleep, and then learned of its end, left
+    // without running it. The request never ended.
     let acts = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&acts);
     let mut net = ModelBuilder::new("short blocks");
@@ -132,8 +132,8 @@ fn a_lent_thread_that_leaves_takes_no_task_with_it() {
     }
 }
 
-/// What happened: a trace had no events for lent threads, and its summary counted the time in which such a thread
-/// waited to be lent again as overhead.
+/// What happened: a trace had no events for lent threads, and its summary counted such a thread's wait for its next
+/// lease as overhead.
 #[test]
 fn a_trace_tells_when_a_thread_was_lent_and_for_whom() {
     let gate = Arc::new(Gate::default());

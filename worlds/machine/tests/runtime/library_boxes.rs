@@ -24,7 +24,7 @@ fn tables_come_to_the_same_under_each_strategy() {
     }
 }
 
-/// Sorting, and grouping by all columns, hold all rows: with many long texts that exceeds this request's budget.
+/// Sorting, and grouping by all columns, hold all rows: many long texts exceed this request's budget.
 #[test]
 fn rows_that_are_held_count_against_the_budget() {
     let schema = Schema::new([("text", Type::Text)]);
@@ -55,7 +55,7 @@ fn rows_that_are_held_count_against_the_budget() {
     }
 }
 
-/// What happened: texts were collected into memory of the program's allocator, wherever the box that made them ran.
+/// What happened: texts were collected into memory of the program's allocator, regardless of the making box's node.
 #[test]
 fn texts_that_a_builder_fills_lie_in_one_block() {
     let field = |kind| Field { name: "c".into(), kind, nullable: true };

@@ -1,5 +1,5 @@
-//! The runtime on real threads, whatever machine it is told it has. Tests that need a process of their own have a file
-//! beside this folder: those with another allocator, another memory, or an eye on the process's time.
+//! The runtime on real threads, on any described machine. Tests in need of a process of their own have a file beside
+//! this folder: those with another allocator, another memory, or an eye on the process's time.
 
 mod budget;
 mod children;

@@ -1,5 +1,5 @@
-//! MapReduce against a map that is filled one pair after the other, under every strategy, with memory and without, and
-//! when the disk fails.
+//! MapReduce against a map filled one pair after the other, under every strategy, with memory and without, and with a
+//! failing disk.
 
 use crate::children::{panic_of, strategy};
 use proptest::prelude::*;
@@ -24,7 +24,7 @@ fn scratch() -> Arc<Scratch> {
     Scratch::new(Arc::new(FakeDisk::new(1).process(7)))
 }
 
-/// The texts of numbers, by what they leave when divided.
+/// The texts of numbers, by their remainders.
 fn key_of(number: u64) -> String {
     format!("the rest {}", number % 977)
 }
@@ -143,7 +143,7 @@ fn a_disk_that_fails_ends_the_job_with_its_error() {
                 if disk.operations() <= operations {
                     break;
                 }
-                // What failed was to make a file whose name another thread had just taken: it tries the next one.
+                // The failed operation made a file with a name just taken by another thread: it tries the next one.
                 operations += 1;
                 continue;
             }
@@ -222,7 +222,7 @@ fn a_panic_ends_the_job_however_long_its_input_is() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// Texts of any length, keys of any number of pairs, values that are left unread.
+    /// Texts of any length, keys of any number of pairs, values left unread.
     #[test]
     fn random_pairs_are_grouped_by_their_keys(
         pairs in prop::collection::vec((0u8..20, ".{0,40}"), 0..3000), threads in 1usize..4, partitions in 1usize..9,

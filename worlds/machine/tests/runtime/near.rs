@@ -1,4 +1,4 @@
-//! Work that threads do near its data: every piece is done once, also with panics and nested calls.
+//! Work near its data: every piece is done once, also with panics and nested calls.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use vicus_machine::Runtime;
 use vicus_memory::{ArrayOptions, DistArray, Pattern, together};
 use vicus_topology::NodeId;
 
-/// A node that each machine has.
+/// A node of each machine.
 const HERE: NodeId = NodeId::new(0);
 
 #[test]
@@ -39,7 +39,7 @@ fn a_piece_that_panics_is_told_and_others_are_done() {
     assert_eq!(done.into_inner(), 99);
 }
 
-/// A task that waits runs the awaited pieces itself, if no other thread does.
+/// A waiting task runs the awaited pieces itself, if no other thread does.
 #[test]
 fn it_may_be_called_in_a_task_and_in_a_box() {
     let strategies = vicus_schedule::ALL.map(|strategy| strategy.name());
@@ -74,7 +74,7 @@ fn it_may_be_called_in_a_task_and_in_a_box() {
     }
 }
 
-/// What loops compute is compared with the same over vectors.
+/// The loops' results are compared with the same over vectors.
 #[test]
 fn loops_over_segments_with_their_borders_and_over_two_arrays_see_every_element_once() {
     const COLUMNS: usize = 300;

@@ -1,6 +1,6 @@
-//! A request that a task or a box submits is a part of that one's request: it is cancelled with it, it books with it,
-//! and so many may wait for each other as there is memory for. What happened: the inner one ran on when the outer one
-//! was cancelled, had no budget, and five hundred within each other took seconds, a thousand had no end.
+//! A request submitted by a task or a box is a part of the submitter's request: it is cancelled with it, it books with
+//! it, and memory alone limits the number of requests waiting for each other. What happened: the inner one ran on when
+//! the outer one was cancelled, had no budget, and five hundred within each other took seconds, a thousand had no end.
 
 use crate::one_box::{one_box, one_box_that};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use vicus_flow::{BoxModel, Budget, FlowError, ModelBuilder, Schema, Turn};
 use vicus_machine::{Runtime, is_cancelled, reserve, scope};
 use vicus_schedule::ALL;
 
-/// A test that takes so long has failed.
+/// A test above this time has failed.
 const LIMIT: Duration = Duration::from_secs(20);
 
 fn runtimes() -> impl Iterator<Item = Arc<Runtime>> {
@@ -22,14 +22,14 @@ fn runtimes() -> impl Iterator<Item = Arc<Runtime>> {
     ALL.into_iter().flat_map(move |strategy| [1, 2, 8].map(|threads| of(strategy.name(), threads)))
 }
 
-/// What a task or a box submits, and waits for.
+/// The request submitted and awaited by a task or a box.
 #[derive(Clone, Copy, Debug)]
 enum Inner {
     Task,
     Boxes,
-    /// A request that submits another one.
+    /// A request with a further one inside.
     Two,
-    /// A task that spawns one that works.
+    /// A task with a working child.
     Scope,
     /// Of another runtime.
     Other,
@@ -38,7 +38,7 @@ enum Inner {
 
 const INNER: [Inner; 6] = [Inner::Task, Inner::Boxes, Inner::Two, Inner::Scope, Inner::Other, Inner::OtherRuns];
 
-/// Both runtimes of a test, and where the innermost work says that it has begun.
+/// Both runtimes of a test, and the channel for the innermost work's begin.
 #[derive(Clone)]
 struct Scene {
     runtime: Arc<Runtime>,
@@ -192,8 +192,8 @@ fn what_is_submitted_by_a_request_that_was_cancelled_does_not_begin() {
     }
 }
 
-/// One that its request does not wait for is cancelled with it as long as that is not over, and goes on by itself
-/// afterwards.
+/// A request that its outer one does not wait for is cancelled with the outer one as long as the outer one is not over,
+/// and goes on by itself afterwards.
 #[test]
 fn what_outlives_its_request_goes_on() {
     for runtime in runtimes() {
@@ -282,7 +282,7 @@ fn thousands_of_requests_may_wait_within_each_other() {
         let what = format!("{}, {} threads", runtime.plan().strategy, runtime.plan().threads());
         let within = Arc::clone(&runtime);
         within_limit(&what, move || assert_eq!(tasks_within(&within, DEPTH), DEPTH));
-        // A box that waits keeps its thread's stack.
+        // A waiting box keeps its thread's stack.
         within_limit(&what, move || boxes_within(&runtime, DEPTH / 3));
     }
 }

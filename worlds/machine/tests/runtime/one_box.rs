@@ -1,4 +1,4 @@
-//! A network of one box, for tests of what the box's code spawns.
+//! A network of one box, for tests of children of the box's code.
 
 use std::sync::Arc;
 use vicus_flow::{BoxModel, Model, ModelBuilder, OverBudget, Schema, Turn};
@@ -11,7 +11,7 @@ pub(crate) fn one_box(act: impl Fn() + Clone + Send + Sync + 'static) -> Arc<Mod
     })
 }
 
-/// As [`one_box`], for code that books memory.
+/// Like [`one_box`], for code that books memory.
 pub(crate) fn one_box_that(
     act: impl Fn(&mut Turn<'_>) -> Result<(), OverBudget> + Clone + Send + Sync + 'static,
 ) -> Arc<Model> {

@@ -1,5 +1,4 @@
-//! Boxes that wait for something outside of their request: no thread waits with them, and nothing of them is left
-//! behind.
+//! Boxes waiting for something outside of their request: no thread waits with them, and they leave nothing behind.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -14,7 +13,7 @@ use vicus_trace::What;
 
 const ENVELOPES: u64 = 200;
 
-/// A source of numbers, and a box that takes them. Gives the latter's id.
+/// A source of numbers, and a box to take them. Returns the second one's id.
 fn numbers() -> (Arc<Model>, BoxId) {
     let schema = Schema::new([("n", Type::U64)]);
     let mut net = ModelBuilder::new("numbers");
@@ -27,7 +26,7 @@ fn numbers() -> (Arc<Model>, BoxId) {
     (net.build().unwrap(), slow)
 }
 
-/// Pauses before each envelope, and hands over what resumes it.
+/// Pauses before each envelope, and hands over its resumer.
 struct Pausing {
     other: Sender<Resume>,
     has_asked: bool,
@@ -42,7 +41,7 @@ impl Operator for Pausing {
         if !self.has_asked {
             self.has_asked = true;
             let resume = turn.pause().expect("threads have an outside");
-            // Who does not listen drops it, which resumes the box.
+            // A receiver that does not listen drops it, and the drop resumes the box.
             let _ = self.other.send(resume);
             return Ok(());
         }
@@ -63,7 +62,7 @@ fn pausing() -> (Box<dyn Operator>, Receiver<Resume>, Arc<AtomicU64>) {
     (Box::new(Pausing { other, has_asked: false, taken: Arc::clone(&taken) }), receiver, taken)
 }
 
-/// Waits for a request that would end soon without a mistake.
+/// Waits for a request that ends soon unless there is a mistake.
 fn wait(request: &Request, what: &str) -> Result<(), FlowError> {
     let result = request.wait_for(Duration::from_secs(60));
     result.unwrap_or_else(|| panic!("a request never ended: {what}")).map(drop)
@@ -73,7 +72,7 @@ fn is_cancelled(request: &Request, what: &str) -> bool {
     matches!(wait(request, what), Err(FlowError::Cancelled))
 }
 
-/// By both ways in which a request is submitted.
+/// By both ways of submitting a request.
 fn submitted(runtime: &Runtime, here: bool, model: &Arc<Model>, slow: BoxId, operator: Box<dyn Operator>) -> Request {
     match here {
         true => runtime.submit_here(model, vec![(slow, operator)], Budget::UNBOUNDED, &|| false),
@@ -107,7 +106,7 @@ fn a_paused_box_goes_on_when_it_is_resumed_and_never_before() {
     }
 }
 
-/// Whatever ends a request that has a paused box, the request is over at once, and later resuming has no effect.
+/// Any end of a request with a paused box ends the request at once, and later resuming has no effect.
 #[test]
 fn a_request_with_a_paused_box_can_be_cancelled() {
     let (model, slow) = numbers();
@@ -142,7 +141,7 @@ fn pauses_and_cancels_race() {
         let name = strategy.name();
         let builder = Runtime::builder().strategy(name.parse().unwrap()).threads(2);
         let runtime = builder.head_start(head_start).quiet().start();
-        // With it, what is paused and cancelled is so beside another request.
+        // With it, the paused and cancelled boxes have another request beside them.
         let (operator, _other_resumes, _) = pausing();
         let _other = submitted(&runtime, false, &model, slow, operator);
         let rounds = if cfg!(debug_assertions) { 50 } else { 400 };
@@ -196,7 +195,7 @@ fn many_paused_boxes_take_no_thread() {
     }
 }
 
-/// A trace tells who queued a box that was resumed from outside, and holds against the box protocol.
+/// A trace has the queuer of a box resumed from outside, and holds against the box protocol.
 #[test]
 fn resuming_is_recorded() {
     let (model, slow) = numbers();

@@ -1,4 +1,4 @@
-//! Tasks under strategies with bounds and with queues for places: which seat runs them, and when.
+//! Tasks under strategies with bounds and with queues for places: their seats, and their times.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,7 +29,7 @@ fn over_before_all_are_spawned(strategy: &str, tasks: usize) -> usize {
 
 #[test]
 fn a_submitter_that_finds_the_pool_full_works_at_once() {
-    // Wittmann and Hager, §2.1: about 256 tasks wait; the submitter runs each one beyond that. One thread, so no other
+    // Wittmann and Hager, §2.1: about 256 tasks wait; the submitter runs each one beyond them. One thread, so no other
     // seat does.
     for strategy in ["central", "locality-queues"] {
         assert_eq!(over_before_all_are_spawned(strategy, 1000), 1000 - 256, "{strategy}");
@@ -142,8 +142,8 @@ fn a_sleeping_seat_is_woken_to_rob_a_queue_that_grows_long() {
     }
 }
 
-/// What happened: a task for a core group that the machine doesn't have went anywhere, as one for a node beyond the
-/// last did, where a container says that there is no such place.
+/// What happened: a task for a missing core group went anywhere, as did one for a node beyond the last; a container
+/// reports such a place as missing.
 #[test]
 fn a_place_that_there_is_not_is_refused_before_there_is_a_task() {
     let machine = Topology::parse("node:2 l3:2 core:1").unwrap();
@@ -172,9 +172,9 @@ fn a_place_that_there_is_not_is_refused_before_there_is_a_task() {
     }
 }
 
-/// What happened: under `steal`, a task that names a place was meant for its spawner's own queue. If it followed
-/// others, the seat that ran the last of these pushed it there, into a deque that has one owner; tasks were lost, and
-/// their scope waited for ever.
+/// What happened: under `steal`, a task with a place was meant for its spawner's own queue. If it followed others, the
+/// seat of its last predecessor pushed it there, into a deque with one owner; tasks were lost, and their scope waited
+/// for ever.
 #[test]
 fn a_task_that_follows_others_and_names_a_place_runs_once() {
     for strategy in vicus_schedule::ALL {

@@ -92,8 +92,7 @@ fn children_run_by_priority_as_tasks_of_a_scope_do_and_so_do_those_of_a_box_that
     }
 }
 
-/// When a task begins, the better ones that have not begun are at most as many as other threads have taken and not
-/// recorded yet.
+/// At a task's begin, at most as many better ones have not begun as other threads have taken and not recorded yet.
 #[test]
 fn on_several_threads_the_best_of_those_that_are_ready_is_taken_first() {
     const THREADS: usize = 3;
@@ -183,8 +182,8 @@ fn a_task_with_a_priority_may_wait_for_others_and_its_panic_comes_out() {
     }
 }
 
-/// What happened: a task that named the node of its spawner had a ticket that any seat could take the best task for, so
-/// that every fourth of these tasks ran on the other node.
+/// What happened: a task naming its spawner's node had a ticket open to any seat, so that every fourth of these tasks
+/// ran on the other node.
 #[test]
 fn a_task_for_a_place_runs_there_whatever_its_priority() {
     let machine = Topology::parse("node:2 core:1").unwrap();
@@ -213,8 +212,8 @@ fn a_task_for_a_place_runs_there_whatever_its_priority() {
     assert_eq!(wrong.load(Ordering::Relaxed), 0);
 }
 
-/// What happened: under `shepherd`, which deals tasks that name no place in turn, children with a priority all ran on
-/// one thread.
+/// What happened: under `shepherd`, which deals tasks without a place in turn, children with a priority all ran on one
+/// thread.
 #[test]
 fn children_with_a_priority_go_to_all_threads_as_those_without_do() {
     let machine = Topology::parse("node:2 l3:2 core:1").unwrap();

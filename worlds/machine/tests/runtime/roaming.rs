@@ -1,4 +1,4 @@
-//! Threads that are not bound take from the domain where they run.
+//! Unbound threads take from the domain they run in.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};

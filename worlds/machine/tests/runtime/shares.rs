@@ -1,6 +1,6 @@
-//! Each request has a share of the threads, whatever runs beside it, under every strategy: requests of few and of many
-//! tasks end beside those that have no end, and these go on meanwhile. What happened: beside two endless networks on
-//! two threads a request of three envelopes was not done after 15 seconds under three strategies.
+//! Each request has a share of the threads, regardless of the others, under every strategy: requests of few and of many
+//! tasks end beside endless ones, and these go on meanwhile. What happened: beside two endless networks on two threads
+//! a request of three envelopes was not done after 15 seconds under three strategies.
 
 use std::fmt::Debug;
 use std::hint::black_box;
@@ -12,15 +12,15 @@ use vicus_flow::{Envelope, Model, ModelBuilder, Schema, Type, library};
 use vicus_machine::{Runtime, scope, threads};
 use vicus_schedule::{ALL, Setting};
 
-/// A test that takes so long has failed: it takes a second or two on two processors.
+/// A test above this time has failed: it takes a second or two on two processors.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// What a request consists of.
+/// The parts of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Parts {
     Boxes,
     Tasks,
-    /// Tasks that one task spawns, which waits for none of them before all are spawned.
+    /// Tasks of one task, which spawns all before it waits.
     Spread,
     Threads,
 }
@@ -32,7 +32,7 @@ fn work() {
     (0..20_000_u64).for_each(|number| _ = black_box(number));
 }
 
-/// Branches that each work at so many envelopes, and count these.
+/// Branches at work on this number of envelopes each, counting them.
 fn network(branches: usize, envelopes: u64, goes_on: &Arc<AtomicBool>, count: &Arc<AtomicU64>) -> Arc<Model> {
     let schema = Schema::new([("n", Type::U64)]);
     let mut net = ModelBuilder::new("numbers");
@@ -56,7 +56,7 @@ fn network(branches: usize, envelopes: u64, goes_on: &Arc<AtomicBool>, count: &A
     net.build().unwrap()
 }
 
-/// Begins a request of so many pieces of work; gives a function that says whether it is over.
+/// Begins a request of this number of pieces of work; returns a function that checks its end.
 fn begin(
     runtime: &Runtime,
     parts: Parts,
@@ -129,7 +129,7 @@ fn until(is_so: impl Fn() -> bool, what: &dyn Debug) -> Duration {
     began.elapsed()
 }
 
-/// Ends the endless requests, also of a test that fails.
+/// Ends the endless requests, also of a failing test.
 struct Stops(Arc<AtomicBool>);
 
 impl Drop for Stops {
@@ -186,7 +186,7 @@ fn every_strategy_gives_each_request_a_share_beside_endless_ones() {
     }
 }
 
-/// A task that spawns more than its queue holds runs the rest itself, as long as it goes on.
+/// A task with more children than its queue holds runs the rest itself, as long as it goes on.
 #[test]
 fn a_task_that_spawns_without_end_leaves_others_their_shares_where_queues_are_bounded() {
     for strategy in ["central", "steal:capacity=64", "locality-queues:capacity=64"] {

@@ -1,5 +1,5 @@
-//! Under `shepherd`, work that names no place goes to the shepherds in turn, or with `unplaced=own` stays with its
-//! spawner until others steal it; work that names one stays there.
+//! Under `shepherd`, work without a place goes to the shepherds in turn, or with `unplaced=own` stays with its spawner
+//! until others steal it; work with a place stays there.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -24,7 +24,7 @@ fn runtime() -> Runtime {
     builder("shepherd").record(1 << 16).start()
 }
 
-/// By seat, how many tasks other than boxes ran there, without the first one of each request, which a caller submitted.
+/// By seat, the number of plain tasks run there, without each request's first one, submitted by a caller.
 fn ran(trace: &Trace) -> Vec<usize> {
     assert!(trace.check().is_empty());
     assert!(trace.by_time().is_sorted_by_key(|entry| entry.event.time_ns), "threads have one clock");
@@ -42,8 +42,8 @@ fn ran(trace: &Trace) -> Vec<usize> {
     trace.logs()[..SHEPHERDS].iter().map(count).collect()
 }
 
-/// What happened: spawned tasks stayed in their spawner's queue, and the whole program ran where it began. A machine of
-/// four core groups was as quick as one.
+/// What happened: spawned tasks stayed in their spawner's queue, and the whole program ran on its first shepherd. A
+/// machine of four core groups was as quick as one.
 #[test]
 fn tasks_that_name_no_place_go_to_every_shepherd_in_turn() {
     const EACH: usize = 25;
@@ -81,7 +81,7 @@ fn tasks_that_name_no_place_go_to_every_shepherd_in_turn() {
     }
 }
 
-/// A task that waits for others is dealt when it is spawned, not when it becomes ready.
+/// A waiting task is dealt at its spawn, and not when it becomes ready.
 #[test]
 fn tasks_that_wait_for_others_go_to_every_shepherd_in_turn() {
     let runtime = runtime();
@@ -122,9 +122,8 @@ fn what_names_a_place_stays_there() {
     assert_eq!(ran(&runtime.trace().unwrap()), [20; SHEPHERDS]);
 }
 
-/// What happened in a draft: a task waited for tasks that it had dealt to others and meanwhile ran tasks that others
-/// had dealt to it, which waited in turn, and so on: a stack of two megabytes was too small for a recursion of depth
-/// 27.
+/// What happened in a draft: a task waited for tasks dealt to others and meanwhile ran tasks dealt to it by others;
+/// these waited in turn, and so on: a stack of two megabytes was too small for a recursion of depth 27.
 #[test]
 fn a_deep_recursion_does_not_overflow_a_stack() {
     fn fib(n: u64) -> u64 {
@@ -143,8 +142,8 @@ fn a_deep_recursion_does_not_overflow_a_stack() {
     assert_eq!(builder.quiet().start().run(|| fib(25)), 75_025);
 }
 
-/// With `unplaced=own`, what names no place stays with its spawner until others steal it. What comes from outside waits
-/// for no shepherd whose thread is busy.
+/// With `unplaced=own`, work without a place stays with its spawner until others steal it. Work from outside waits for
+/// no shepherd with a busy thread.
 #[test]
 fn shepherds_steal_what_names_no_place() {
     let runtime = builder("shepherd:unplaced=own").start();
@@ -160,7 +159,7 @@ fn shepherds_steal_what_names_no_place() {
             break;
         }
     }
-    // All but one are busy until tasks have run that came to each one's entry.
+    // All but one are busy until the tasks at each one's entry have run.
     let (ended, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let busy = || {
         while !is_over.load(Ordering::Acquire) {
@@ -186,7 +185,7 @@ fn numbers() -> Schema {
     Schema::new([("n", Type::U64)])
 }
 
-/// A chain of boxes, each of which passes every envelope on; the first one makes them.
+/// A chain of boxes; each passes every envelope on, and the first one makes them.
 fn chain(boxes: usize, envelopes: usize) -> Arc<Model> {
     let mut net = ModelBuilder::new("chain");
     let mut last = net.source(
@@ -226,7 +225,7 @@ fn chain(boxes: usize, envelopes: usize) -> Arc<Model> {
     net.build().unwrap()
 }
 
-/// What happened: all boxes of a request ran on the shepherd where it began.
+/// What happened: all boxes of a request ran on its first shepherd.
 #[test]
 fn each_box_has_a_shepherd_and_neighbours_have_different_ones() {
     let runtime = runtime();

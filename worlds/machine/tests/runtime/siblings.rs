@@ -1,5 +1,5 @@
-//! Children that say which bytes they read and write: they run in that order among their siblings, under every
-//! strategy, on seats and where the caller runs their box.
+//! Children with declared data: they run in the order of their accesses among their siblings, under every strategy, on
+//! seats and on a box's caller.
 
 use crate::children::{next, panic_of, results, strategy};
 use crate::one_box::one_box;
@@ -15,7 +15,7 @@ use vicus_schedule::{ALL, Access, Mode};
 use vicus_topology::{NodeId, Topology};
 use vicus_trace::{TaskKind, What};
 
-/// A runtime for each strategy and for one to three threads, whose callers leave no work to its threads.
+/// A runtime for each strategy and for one to three threads, with callers that leave no work to its threads.
 fn runtimes() -> impl Iterator<Item = Runtime> {
     ALL.into_iter().flat_map(|strategy| {
         [1, 2, 3].map(|threads| {
@@ -25,7 +25,7 @@ fn runtimes() -> impl Iterator<Item = Runtime> {
     })
 }
 
-/// Runs the code in a task, in a box on a seat, and in a box that its caller runs, under each strategy.
+/// Runs the code in a task, in a box on a seat, and in a box run by its caller, under each strategy.
 fn everywhere(act: impl Fn() + Clone + Send + Sync + 'static) {
     for runtime in runtimes() {
         println!("{}", strategy(&runtime));
@@ -36,7 +36,7 @@ fn everywhere(act: impl Fn() + Clone + Send + Sync + 'static) {
     }
 }
 
-/// A child that uses this word.
+/// A child using this word.
 fn uses(word: &AtomicU64, mode: Mode) -> ChildBuilder {
     child().follows(&[Access::of(std::slice::from_ref(word), mode)])
 }
@@ -57,17 +57,17 @@ enum Step {
     Close,
 }
 
-/// A child that reads all cells of its parts, and then writes those that it may write, each as another mixture of all.
+/// A child that reads all cells of its parts, and then writes its writable ones, each as another mixture of all.
 #[derive(Clone)]
 struct Child {
     number: u64,
     parts: Vec<(Range<usize>, Mode)>,
     priority: Option<i32>,
     is_deferred: bool,
-    /// What it does between reading and writing, on cells of its own; whether it waits for the children of that.
+    /// Its steps between reading and writing, on cells of its own; and whether it waits for their children.
     inner: Vec<Step>,
     waits: bool,
-    /// Whether a child of its own writes, in a group that it leaves open.
+    /// Whether a child of its own writes, in a group left open.
     leaves_group: bool,
 }
 
@@ -76,7 +76,7 @@ impl Child {
         self.parts.iter().map(|(part, mode)| Access::of(&cells[part.clone()], *mode)).collect()
     }
 
-    /// The mixture of what is read. Not commutative.
+    /// The mixture of the read values. Not commutative.
     fn read(&self, cells: &Cells) -> u64 {
         let reads = self.parts.iter().filter(|(_, mode)| *mode != Mode::Write);
         let mix = |mixed: u64, at: usize| mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ cells[at].load(Relaxed);
@@ -168,7 +168,7 @@ fn values(cells: &Cells) -> Vec<u64> {
     cells.iter().map(|cell| cell.load(Relaxed)).collect()
 }
 
-/// What the cells have if each child is called when it is spawned.
+/// The cells' content if each child is called at its spawn.
 fn expected(steps: &[Step]) -> Vec<u64> {
     let cells = cells();
     for step in steps {
@@ -180,7 +180,7 @@ fn expected(steps: &[Step]) -> Vec<u64> {
     values(&cells)
 }
 
-/// What happened: a child could not say what it reads and writes.
+/// What happened: a child had no way to declare its data.
 #[test]
 fn children_with_data_do_what_they_would_do_one_after_the_other() {
     for seed in 1..6u64 {
@@ -262,7 +262,7 @@ fn only_siblings_are_ordered() {
     });
 }
 
-/// Where its caller runs the box, the child that waits has its siblings run on top of it: those that don't follow it.
+/// On the box's caller, a waiting child has its siblings run on top of it: those that don't follow it.
 #[test]
 fn a_grandchild_runs_before_its_uncle_is_over_and_a_sibling_does_not() {
     let runtime = runtimes().next().unwrap();
@@ -320,9 +320,9 @@ fn children_that_follow_one_that_panicked_are_dropped_until_its_parent_gets_the_
     });
 }
 
-/// What happened: the panic of a group let tasks run again that followed one of its readers, which had been dropped,
-/// and was the only task between them and a writer from before the group that had panicked. They read what was not
-/// written.
+/// What happened: a reader in a group was dropped by the group's panic. It was the only task between later tasks and a
+/// writer from before the group, which had panicked. The panic of the group let these later tasks run again, and they
+/// read unwritten data.
 #[test]
 fn the_panic_of_a_group_says_nothing_of_a_panic_from_before_it() {
     for (mode, closes) in [(Mode::Write, true), (Mode::ReadWrite, true), (Mode::ReadWrite, false)] {
@@ -348,8 +348,7 @@ fn the_panic_of_a_group_says_nothing_of_a_panic_from_before_it() {
     }
 }
 
-/// What happened: the children that followed one that had panicked were dropped while the tasks of the group still ran
-/// that it had left open.
+/// What happened: the followers of a panicked child were dropped while tasks still ran in the group it had left open.
 #[test]
 fn a_child_that_panics_is_over_when_the_groups_that_it_has_left_open_are() {
     struct Sees(Arc<AtomicU64>, Arc<AtomicU64>);
@@ -376,7 +375,7 @@ fn a_child_that_panics_is_over_when_the_groups_that_it_has_left_open_are() {
     });
 }
 
-/// What happened: a child that was said to be deferred was queued as an immediate one if it had to wait for a sibling.
+/// What happened: a deferred child was queued as an immediate one if it had to wait for a sibling.
 #[test]
 fn a_child_that_waits_keeps_the_kind_that_was_said() {
     for each in ALL {
@@ -406,7 +405,7 @@ fn a_child_that_waits_keeps_the_kind_that_was_said() {
     }
 }
 
-/// What happened: to open a group looked through all that were open.
+/// What happened: opening a group looked through all open ones.
 #[test]
 fn many_groups_may_be_open_one_in_the_other() {
     const DEEP: usize = 200_000;
@@ -425,7 +424,7 @@ fn many_groups_may_be_open_one_in_the_other() {
     results(&runtime, &one_box(act)).into_iter().for_each(Result::unwrap);
 }
 
-/// A panic of a descendant is none of the sibling's, which has done what it said.
+/// A descendant's panic is none of the sibling's, which has done its work.
 #[test]
 fn a_child_whose_own_children_panic_is_followed() {
     for runtime in runtimes() {
@@ -470,7 +469,7 @@ fn children_that_follow_one_that_was_cancelled_are_run_if_they_are_not_of_its_gr
     });
 }
 
-/// What a cancelled child has captured is dropped before those begin that follow it.
+/// A cancelled child's captured values are dropped before its followers begin.
 #[test]
 fn a_cancelled_child_is_over_when_its_closure_is_dropped() {
     struct Writes(Arc<AtomicU64>);
@@ -493,7 +492,7 @@ fn a_cancelled_child_is_over_when_its_closure_is_dropped() {
     });
 }
 
-/// A ticket for a child is queued by the end of one in another context: the group may be over before that one is.
+/// The end of a child in another context queues a ticket for a child: the group may be over before this end is.
 #[test]
 fn a_child_of_a_group_with_a_priority_may_follow_one_outside() {
     everywhere(|| {
@@ -547,7 +546,7 @@ fn a_trace_of_children_in_order_has_causes_before_effects() {
     }
 }
 
-/// The trace says how a child was queued and where it ran.
+/// The trace has a child's queueing and its seat.
 #[test]
 fn a_child_for_a_place_goes_there_when_it_follows_no_sibling_any_more() {
     let machine = Topology::parse("node:2 core:1").unwrap();

@@ -16,7 +16,7 @@ fn wait(request: Request, strategy: &str) -> Result<vicus_flow::Totals, FlowErro
     request.wait()
 }
 
-/// A diamond: numbers, two branches, one of which sometimes blocks, and a sum of both.
+/// A diamond: numbers, two branches, one of them with occasional blocking, and a sum of both.
 fn diamond(sum: &Arc<AtomicU64>) -> Arc<Model> {
     let schema = Schema::new([("n", Type::U64)]);
     let mut net = ModelBuilder::new("diamond");

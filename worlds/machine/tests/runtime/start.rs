@@ -1,4 +1,4 @@
-//! A runtime that gets too few threads says so, and leaves nothing behind.
+//! A runtime with too few threads reports it, and leaves nothing behind.
 
 use std::process::Command;
 use vicus_machine::Runtime;
@@ -36,7 +36,7 @@ fn without_room_for_stacks_it_is_an_error() {
     assert!(output.status.success() && text.contains(" of 200 threads could be started: "), "{text}");
 }
 
-/// What happened: `vicinity:undealt=beside,reach=1` ran a program's tasks on one of two nodes, and nothing was said.
+/// What happened: `vicinity:undealt=beside,reach=1` ran a program's tasks on one of two nodes, without a warning.
 #[test]
 fn options_that_idle_threads_are_warned_of() {
     let machine = Topology::parse("node:2 core:2").unwrap();
@@ -68,7 +68,7 @@ fn a_plan_that_strands_tasks_or_names_places_that_there_are_not_does_not_start()
             Runtime::builder().topology(machine.clone()).strategy(setting).threads(4).quiet()
         };
         let plan = builder(&large).planned();
-        // On the machine that it is for it runs, whatever strategy and threads were set.
+        // On its own machine it runs, regardless of the set strategy and threads.
         let runtime = builder(&large).threads(1).plan(plan.clone()).start();
         assert_eq!((runtime.plan(), runtime.run(|| 42)), (&plan, 42));
         let error = refused(builder(&small).plan(plan.clone()));
@@ -79,7 +79,7 @@ fn a_plan_that_strands_tasks_or_names_places_that_there_are_not_does_not_start()
     }
 }
 
-/// The variants of Falt et al. §5: each runtime has the options that it was asked for, on described machines.
+/// The variants of Falt et al. §5: each runtime has its requested options, on described machines.
 ///
 /// What happened: the described machine had two nodes, and on a machine of two nodes the runtime shared the process's
 /// memory, so that the test compared nothing there. It has one node more than the machine now.
@@ -99,7 +99,7 @@ fn a_memory_has_the_options_that_it_was_asked_for() {
         // As many addresses as the system gives.
         let has = MemoryOptions { range_bytes: options.range_bytes, ..memory.options().clone() };
         assert_eq!(has, options);
-        // The process keeps the memory that its first runtime installed.
+        // The process keeps its first runtime's memory.
         let late = Runtime::builder().threads(1).quiet().memory(options).start();
         assert!(
             late.warnings().iter().any(|warning| warning.contains("has its memory already")),

@@ -1,4 +1,4 @@
-//! Waits of lightweight threads, each of which puts the thread aside and keeps no other one waiting.
+//! Waits of lightweight threads: each puts its thread aside and keeps no other one waiting.
 
 use crate::following::following;
 use crate::threads::everywhere;
@@ -13,12 +13,12 @@ use vicus_memory::DistQueue;
 use vicus_topology::NodeId;
 
 const WAITERS: usize = 50;
-/// A node that each machine has.
+/// A node of each machine.
 const HERE: NodeId = NodeId::new(0);
 
-/// So many threads wait, each for a thing of its own. Then one more ends their waits, those first that wait longest,
-/// and goes on only when that one has gone on: if they waited one on top of the other, the first would be beneath all
-/// others, and that would never happen.
+/// This number of threads wait, each for a thing of its own. Then one more ends their waits, the longest first, and
+/// goes on only after each of them has gone on: if they waited one on top of the other, the first would be beneath all
+/// others, and could never go on.
 fn each_goes_on_by_itself<T: Send + Sync + 'static>(
     runtime: &Runtime,
     thing: impl Fn() -> T,
@@ -71,7 +71,7 @@ fn a_wait_for_a_count_or_an_element_of_a_queue_holds_no_other_up() {
     });
 }
 
-/// A thread that another one waits for, which waits for a word.
+/// A thread waiting for a word, and awaited by another one.
 type Joined = (Mutex<Option<threads::JoinHandle<()>>>, Arc<AtomicU64>);
 
 #[test]
@@ -98,7 +98,7 @@ fn a_wait_for_a_thread_or_a_future_holds_no_other_up() {
 }
 
 thread_local! {
-    /// The thread of the system that has first looked at it.
+    /// The first thread of the system to look at it.
     static SEEN_BY: Cell<Option<ThreadId>> = const { Cell::new(None) };
 }
 
@@ -142,7 +142,7 @@ fn wait_in_all_ways(words: &[AtomicU64; 3], side: usize, steps: u64, mut after: 
     }
 }
 
-/// Pairs of threads that exchange values. After each wait of a thread, `after` gets who it was before the first one.
+/// Pairs of threads exchanging values. After each wait of a thread, `after` gets its identity before the first wait.
 fn pairs(runtime: &Runtime, builder: fn() -> threads::Builder, after: fn((ThreadId, ThreadId), &str)) {
     let spawn = |_| {
         let words: Arc<[AtomicU64; 3]> = Arc::default();

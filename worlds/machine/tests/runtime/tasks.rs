@@ -29,7 +29,7 @@ fn fib(n: u32) -> u64 {
     a + b
 }
 
-/// The only task that was not queued by a seat.
+/// The only task queued by no seat.
 fn brought(trace: &Trace) -> BoxId {
     let from_outside = trace.merged().filter_map(|entry| match entry.event.what {
         What::Enqueued { who, by: BoxId::NONE, .. } => Some(who),
@@ -40,8 +40,8 @@ fn brought(trace: &Trace) -> BoxId {
     found[0]
 }
 
-/// The spawner of each task is known: a join's second branch was spawned by the join's caller, wherever it runs, and a
-/// task that waits for others was spawned by its spawner, not by the seat that has queued it.
+/// Each task's spawner is known: a join's second branch is spawned by the join's caller, on any seat, and a waiting
+/// task by its spawner, not by its queuing seat.
 #[test]
 fn a_trace_says_who_spawned_each_task() {
     let runtime = Runtime::builder().threads(2).quiet().record(1 << 12).start();
@@ -103,8 +103,8 @@ fn wait_for(flag: &AtomicBool) {
 }
 
 /// What happened: kernels with dependences, recorded on two threads, failed `Trace::check` in every second run. A task
-/// that waits for another is queued by the thread on which that one ends, and this thread had not seen the spawner's
-/// clock: the task was queued before it was spawned, or both events had the same time.
+/// waiting for another is queued by the other's thread at its end, and this thread had not seen the spawner's clock:
+/// the task was queued before it was spawned, or both events had the same time.
 #[test]
 fn a_task_that_is_let_go_elsewhere_is_queued_after_it_was_spawned() {
     let traces = recorded_on_two_threads(|| {
@@ -128,8 +128,8 @@ fn a_task_that_is_let_go_elsewhere_is_queued_after_it_was_spawned() {
     }
 }
 
-/// What happened: as above, with a task whose predecessor was over when it was spawned. The task need not wait, and its
-/// spawner had not seen the clock of the thread on which the predecessor had run.
+/// What happened: as above, with a task spawned after its predecessor's end. The task need not wait, and its spawner
+/// had not seen the clock of the predecessor's thread.
 #[test]
 fn a_task_is_spawned_after_the_start_of_what_it_need_not_wait_for_any_more() {
     let traces = recorded_on_two_threads(|| {
@@ -179,14 +179,14 @@ fn a_trace_has_no_effect_before_its_cause() {
         let brought = brought(&trace);
         for entry in trace.merged() {
             match entry.event.what {
-                // The task that `run` submitted, which no seat has queued.
+                // The task submitted by `run`, queued by no seat.
                 What::Enqueued { by: BoxId::NONE, .. } => assert_eq!((enqueued, taken), (0, 0), "{strategy}"),
                 What::Taken { who, .. } if who == brought => {}
                 What::Enqueued { kind, .. } => {
                     enqueued += 1;
                     if kind == vicus_trace::TaskKind::Deferred {
                         if spawned % TASKS == 0 {
-                            // The task that `run` submitted is still running.
+                            // The task submitted by `run` is still running.
                             assert_eq!((taken, open), (enqueued - 1, 1), "{strategy}: the last scope is over");
                         }
                         spawned += 1;
@@ -205,7 +205,7 @@ fn a_trace_has_no_effect_before_its_cause() {
     }
 }
 
-/// A task that was over before its scope's closure needs no waiting: the scope must still end after it.
+/// A task over before its scope's closure needs no waiting: the scope must still end after it.
 #[test]
 fn a_trace_has_a_scope_end_after_tasks_that_were_quicker() {
     for _ in 0..10 {
@@ -232,8 +232,8 @@ fn a_trace_has_a_scope_end_after_tasks_that_were_quicker() {
 }
 
 /// If queues give the oldest task first, a waiting task takes its next sibling, which waits as well: the stack must not
-/// grow with their number. What happened: the waiting task took the youngest one instead, but that was one that another
-/// thread had just spawned, and 13,000 tasks on top of each other used up 16 MiB of stack.
+/// grow with their number. What happened: the waiting task took the youngest one instead, just spawned by another
+/// thread, and 13,000 tasks on top of each other used up 16 MiB of stack.
 #[test]
 fn stacks_do_not_grow_with_the_number_of_tasks_that_wait() {
     const TASKS: usize = 60_000;
@@ -264,7 +264,7 @@ fn stacks_do_not_grow_with_the_number_of_tasks_that_wait() {
     }
 }
 
-/// The trace has the data that a task says it uses, as far as their nodes are known.
+/// The trace has a task's declared data, as far as their nodes are known.
 #[test]
 fn a_trace_has_what_tasks_say_that_they_use() {
     let runtime = Runtime::builder().threads(2).quiet().record(1 << 10).start();
@@ -281,7 +281,7 @@ fn a_trace_has_what_tasks_say_that_they_use() {
         });
     });
     let trace = runtime.trace().expect("it was recorded");
-    // Once by the seat that makes the task, and once by the one that runs it, for which they count as near or far.
+    // Once by the seat making the task, and once by the one running it, as near or far for each.
     let (mut said, mut begun) = (0, 0);
     for event in trace.logs().iter().flat_map(|log| &log.events) {
         match event.what {
@@ -395,7 +395,7 @@ fn runtimes_call_one_another() {
     assert_eq!(both, (55, 89));
 }
 
-/// Which runtime does it then, a door decides.
+/// A door decides on the runtime then.
 #[test]
 #[should_panic(expected = "Runtime::run makes one")]
 fn without_a_runtime_nothing_is_joined() {
@@ -436,7 +436,7 @@ fn a_cancelled_scope_drops_what_has_not_begun() {
     assert_eq!(ran.into_inner(), 1);
 }
 
-/// What could happen: waiting seats take only tasks of their own request, and each waits for a task in the other's
+/// A possible failure: waiting seats take only tasks of their own request, and each waits for a task in the other's
 /// queue.
 #[test]
 fn tasks_sent_to_each_others_places_are_run_though_both_senders_wait() {
@@ -462,8 +462,8 @@ fn tasks_sent_to_each_others_places_are_run_though_both_senders_wait() {
     }
 }
 
-/// What happened: a scope's seat, which waited for the end of the scope, took tasks that were meant for another node
-/// out of a queue that was too short to be robbed.
+/// What happened: a scope's seat, in a wait for the scope's end, took another node's tasks out of a queue too short to
+/// be robbed.
 #[test]
 fn a_waiting_seat_leaves_short_queues_of_other_nodes_alone() {
     let machine = vicus_topology::Topology::parse("node:2 core:1 pu:1").unwrap();
@@ -516,8 +516,7 @@ fn a_box_may_join() {
     }
 }
 
-/// Tasks that add to, double and copy parts of an array: whichever seats run them, the result is that of running them
-/// in order.
+/// Tasks that add to, double and copy parts of an array: on any seats, the result is that of running them in order.
 #[test]
 fn tasks_with_data_do_what_they_would_do_one_after_the_other() {
     let mut seed = 0x5eed_u64;
@@ -592,13 +591,13 @@ fn what_waits_for_a_task_that_panicked_is_dropped() {
     assert_eq!(ran.into_inner(), 0);
 }
 
-/// One request that waits for itself, and two that wait for each other: each ends, and the task that would close the
+/// One request that waits for itself, and two that wait for each other: each ends, and the task about to close the
 /// circle gets an error.
 #[test]
 fn requests_that_would_wait_in_a_circle_are_told() {
     for runtime in runtimes() {
         let (tells, told) = std::sync::mpsc::channel::<Option<String>>();
-        // Waits for the request that it is sent, and sends the message of its panic.
+        // Waits for the received request, and sends the message of its panic.
         let ask = || {
             let ((sent, received), tells) = (std::sync::mpsc::channel::<TaskRequest<()>>(), tells.clone());
             let request = runtime.spawn(move || {
@@ -735,7 +734,7 @@ fn a_request_runs_beside_its_caller_and_can_be_cancelled() {
     }
 }
 
-/// What happened: a task that waited for a request kept the only thread that could have run that request.
+/// What happened: a task waiting for a request kept the only thread able to run the request.
 #[test]
 fn a_task_may_wait_for_requests_of_its_own_runtime() {
     use vicus_flow::{BoxModel, ModelBuilder, Schema, Turn};
@@ -756,7 +755,7 @@ fn a_task_may_wait_for_requests_of_its_own_runtime() {
         let runtime = &runtime;
         let nested = runtime.run(|| {
             let inner = runtime.spawn(|| fib(10));
-            // In a request's own task, and in one that was run at a scope's end.
+            // In a request's own task, and in one run at a scope's end.
             let mut sum = 0;
             scope(|scope| scope.spawn_deferred(|_| sum = runtime.spawn(|| fib(5)).wait().unwrap()));
             inner.wait().unwrap() + sum
@@ -770,7 +769,7 @@ fn a_task_may_wait_for_requests_of_its_own_runtime() {
     }
 }
 
-/// The second request waits for the first, which waits for a third: the seat that waits for the third must not run the
+/// The second request waits for the first, which waits for a third: the seat waiting for the third must not run the
 /// second on top, if the strategy distinguishes immediate tasks from deferred ones.
 #[test]
 fn a_seat_that_waits_for_a_request_runs_none_that_waits_for_its_own() {
@@ -796,7 +795,7 @@ fn a_seat_that_waits_for_a_request_runs_none_that_waits_for_its_own() {
     }
 }
 
-/// What happened: waiting seats slept after 5 µs, whatever the strategy said.
+/// What happened: waiting seats slept after 5 µs, under any strategy's setting.
 #[test]
 fn a_waiting_seat_looks_around_as_long_as_the_strategy_says() {
     use vicus_trace::What;
@@ -917,7 +916,7 @@ fn payloads_that_panic_when_they_are_dropped_harm_no_other_task() {
             runtime.run(|| scope(|scope| (0..8).for_each(|_| scope.spawn(|_| std::panic::panic_any(Bomb)))))
         }));
         std::mem::forget(caught);
-        // Dropped here, if it is over by now; else where it ends, which must not harm the thread.
+        // Dropped here, if it is over by now; else at its end, without harm to the thread.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(runtime.spawn(|| Bomb))));
         let caught = catch_unwind(AssertUnwindSafe(|| {
             runtime.run(|| vicus_machine::for_each(0..64, |_| std::panic::panic_any(Bomb)))
@@ -986,7 +985,7 @@ fn a_loop_may_end_at_the_largest_number() {
     assert_eq!(sum.into_inner(), 5050);
 }
 
-/// Each queued task is counted as taken once, also without a log that could be full.
+/// Each queued task is counted as taken once, also without a bounded log.
 #[test]
 fn takes_are_counted_without_a_trace() {
     for strategy in ["las", "central", "locality-queues", "footprint"] {

@@ -57,7 +57,7 @@ fn members_gather_when_no_task_is_left() {
     }
 }
 
-/// A task that waits while it holds a lock: another one that wants the lock, on top of it, would wait for ever.
+/// A task waits while it holds a lock: another one in need of the lock, on top of it, would wait for ever.
 #[test]
 fn a_thread_begins_no_task_on_top_of_a_waiting_one_that_is_not_its_descendant() {
     for team in teams() {
@@ -70,7 +70,7 @@ fn a_thread_begins_no_task_on_top_of_a_waiting_one_that_is_not_its_descendant() 
                     while lock.swap(true, Ordering::Acquire) {
                         std::thread::yield_now();
                     }
-                    // Grandchildren as well, of which some wait.
+                    // Grandchildren as well, some of them waiting.
                     for _ in 0..3 {
                         let held = Arc::clone(&held);
                         spawn_child(move || {
@@ -94,7 +94,7 @@ fn a_thread_begins_no_task_on_top_of_a_waiting_one_that_is_not_its_descendant() 
     }
 }
 
-/// As above, where the wait is that of a group, and where a task is run at once.
+/// The same with a group's wait, and with a task run at once.
 #[test]
 fn groups_and_children_that_run_at_once_are_tied_as_well() {
     for team in teams() {
@@ -252,8 +252,8 @@ fn a_panic_of_a_task_is_its_members() {
     assert_eq!(team.member(0).run(|| 3), 3, "the seat is as it was");
 }
 
-/// Two teams, one of them within a region of the other, in one trace: of members that are gone, and of those that wait
-/// for each other.
+/// Two teams, one of them within a region of the other, in one trace: with members gone, and with members waiting for
+/// each other.
 #[test]
 fn what_teams_have_recorded_is_one_trace() {
     for strategy in ALL {
