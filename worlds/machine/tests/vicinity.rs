@@ -1,4 +1,4 @@
-//! Under `vicinity`, each datum belongs to one of the caches that share its node's memory, and tasks go there.
+//! Under `vicinity`, each datum belongs to one of its node's caches, and tasks go there.
 //!
 //! A process has one memory, so all tests here use the same machine.
 
@@ -30,7 +30,7 @@ fn alloc(runtime: &Runtime, bytes: usize, distribution: Distribution) -> Option<
     Some(placed)
 }
 
-/// The seats where tasks ran that were spawned one after the other, in that order.
+/// The seats of tasks spawned one after the other, in this order.
 fn seats(trace: &Trace) -> Vec<usize> {
     assert!(trace.check().is_empty());
     let spawned = trace.merged().filter_map(|entry| match entry.event.what {
@@ -69,7 +69,7 @@ fn a_coarse_allocation_is_always_dealt_to_the_same_cache_and_the_next_one_to_the
     for _ in 0..3 {
         touch(&runtime, &data);
     }
-    // An odd number of other data, which do not count.
+    // An odd number of other data, left out of the count.
     let again: Vec<Access> = (0..5).map(|at| data[7 * at % data.len()]).collect();
     // Children are dealt as tasks of a scope are.
     runtime.run(|| again.iter().for_each(|datum| child().follows(&[*datum]).spawn(|| ())));

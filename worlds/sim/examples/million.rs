@@ -1,4 +1,4 @@
-//! A million tasks on 48 cores, half of which wait for memory: how long the simulator takes for them is its own speed.
+//! A million tasks on 48 cores, half of them with waits for memory: the simulator's time for them is its own speed.
 //!
 //! `time cargo run --release -p vicus-sim --example million`
 

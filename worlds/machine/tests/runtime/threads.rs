@@ -112,7 +112,7 @@ fn a_thread_that_unwinds_waits_for_another_one() {
     });
 }
 
-/// What happened: a destructor made a new value, which the joiner dropped on its own thread.
+/// What happened: a destructor made a new value, and the joiner dropped it on its own thread.
 #[test]
 fn there_are_no_values_of_a_thread_while_its_values_are_dropped() {
     static OTHER: threads::Local<u32> = threads::Local::new(|| 7);
@@ -161,7 +161,7 @@ fn words_pass_values_between_threads_and_callers() {
     });
 }
 
-/// What happened: a task that waited ran another on top of itself that waited for what the first one would do next.
+/// What happened: a waiting task ran another on top of itself, and this one waited for the first one's next step.
 #[test]
 fn a_wait_beneath_its_own_resolver_ends() {
     everywhere(|runtime, what| {
@@ -248,7 +248,7 @@ fn a_backtrace_in_a_thread_ends_at_its_border() {
 #[test]
 fn a_lock_is_had_by_one_thread_at_a_time_and_by_all_in_the_end() {
     everywhere(|runtime, what| {
-        // The word, and what it guards: reads and writes that would lose some if two had the lock.
+        // The word, and its guarded value: reads and writes that would lose some if two had the lock.
         let guarded = Arc::new((AtomicU64::new(0), AtomicU64::new(0)));
         let count = {
             let guarded = Arc::clone(&guarded);
@@ -361,7 +361,7 @@ fn bad_input_is_told() {
     let mut words = [0_u64; 2];
     let odd = words.as_mut_ptr().wrapping_byte_add(3);
     #[expect(unsafe_code, reason = "the function looks at the address first")]
-    // SAFETY: the words are there; what is refused is not followed.
+    // SAFETY: the words are there; refused addresses are not followed.
     unsafe {
         assert!(full_empty::word_at(odd).is_err());
         assert!(full_empty::word_at(std::ptr::null_mut()).is_err());
@@ -459,7 +459,7 @@ fn no_deadlock_is_told_while_one_sleeps() {
     fills.join().unwrap();
 }
 
-/// A tree whose every node waits for its child, as deep as there are threads.
+/// A tree in which every node waits for its child, as deep as there are threads.
 #[test]
 fn a_deep_tree_of_joins_needs_no_deep_stack() {
     fn descend(depth: u32) -> u32 {
@@ -515,7 +515,7 @@ fn a_trace_with_threads_breaks_no_rule() {
     }
 }
 
-/// What two do that wait for one another in turn: each for what the other one does next.
+/// The steps of two that wait for one another in turn: each for the other one's next step.
 fn first_of_two(words: &[AtomicU64; 3]) {
     full_empty::write_ef(&words[0], 1);
     let second = full_empty::read_ff(&words[1]);
@@ -582,7 +582,7 @@ fn a_box_joins_threads_that_wait_for_one_another() {
     });
 }
 
-/// A thread waits for a request; above it in the queue is one that waits for what the first does after that.
+/// A thread waits for a request; above it in the queue is one that waits for the first one's step after that.
 #[test]
 fn a_thread_that_waits_for_a_request_is_no_ones_stack() {
     everywhere(|runtime, what| {
@@ -605,7 +605,7 @@ fn a_thread_that_waits_for_a_request_is_no_ones_stack() {
 
 #[test]
 fn a_thread_waits_for_its_turn_when_there_is_no_stack() {
-    // A class of stacks that no other test uses, as many as the first arena has.
+    // A class of stacks for this test alone, as many as the first arena has.
     const BYTES: usize = 2 << 20;
     let runtime = Runtime::builder().threads(2).quiet().start();
     let word = Arc::new(AtomicU64::new(0));
@@ -672,8 +672,8 @@ fn again(is_set: &'static AtomicBool, ran: &'static AtomicUsize, most: usize) {
     }
 }
 
-/// Threads that spawn one another without end, each of which is the youngest, leave turns to an older one of their
-/// seat, and to one that was sent there.
+/// Threads that spawn one another without end, each the youngest, leave turns to an older one of their seat, and to one
+/// sent there.
 #[test]
 fn a_chain_of_threads_keeps_no_other_thread_from_running() {
     const MOST: usize = 100_000;
@@ -698,8 +698,8 @@ fn a_chain_of_threads_keeps_no_other_thread_from_running() {
     }
 }
 
-/// A tree of threads, each of which spawns both of its children before it waits for the first one. `open` counts those
-/// that have begun and not ended.
+/// A tree of threads; each spawns both of its children before it waits for the first one. `open` counts those begun and
+/// not ended.
 fn tree(depth: usize, open: &'static AtomicUsize, most: &'static AtomicUsize) {
     most.fetch_max(open.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
     if depth > 0 {
@@ -740,7 +740,7 @@ fn threads_that_are_joined_at_once_let_others_go_on() {
                 }
             }
         });
-        // It never waits but for threads that it has just spawned.
+        // It waits only for its newly spawned threads.
         let joins = threads::Builder::new().spawn_on(&runtime, {
             let turns = Arc::clone(&turns);
             move || {
@@ -767,8 +767,7 @@ fn a_thread_that_waits_when_it_is_joined_lets_its_joiner_wait_too() {
                     threads::spawn(move || {
                         let words_of_child = Arc::clone(&words);
                         let child = threads::spawn(move || full_empty::read_ff(&words_of_child[2 * pair]));
-                        // The child is begun by this, and waits for a word that is filled when the loop below comes to
-                        // it.
+                        // This begins the child, which waits for a word filled when the loop below comes to it.
                         child.join().unwrap() + full_empty::read_ff(&words[2 * pair + 1])
                     })
                 })
@@ -789,7 +788,7 @@ fn a_thousand_waits_for_one_word_end_with_their_runtime() {
     let waits: Vec<_> = (0..1000)
         .map(|n| {
             let word = Arc::clone(&word);
-            // Those that stay and those that change it are in different lists.
+            // Waits that keep the word's state and waits that change it are in different lists.
             threads::Builder::new().spawn_on(&runtime, move || match n % 3 {
                 0 => full_empty::read_ff(&word),
                 1 => full_empty::read_fe(&word),
@@ -812,8 +811,8 @@ fn a_thousand_waits_for_one_word_end_with_their_runtime() {
 
 #[test]
 fn a_thread_on_a_spare_seat_is_no_deadlock() {
-    // The thread that stood in for the only one that is not spare computes for longer than two looks take, while that
-    // one sleeps.
+    // The thread that stands in for the only regular one computes for longer than two looks take, while the regular one
+    // sleeps.
     let runtime = Runtime::builder().threads(1).quiet().deadlock(threads::OnDeadlock::Unwind).start();
     let word = Arc::new(AtomicU64::new(0));
     full_empty::empty(&word);
@@ -838,8 +837,8 @@ fn a_thread_on_a_spare_seat_is_no_deadlock() {
     assert_eq!(waits.join().unwrap(), 9);
 }
 
-/// Code that waits for a word on its thread's own stack begins threads on top of itself, and looks after few whether
-/// the word is there: under every strategy, whichever of them comes first.
+/// Code that waits for a word on its thread's own stack begins threads on top of itself, and checks the word after few
+/// of them: under every strategy, in any order of them.
 #[test]
 fn a_thread_of_a_program_waits_for_a_word_no_longer_than_few_threads_take() {
     for strategy in ALL {

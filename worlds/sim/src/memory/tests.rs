@@ -1,4 +1,4 @@
-//! Tests of the model of memory: what a piece of work waits for.
+//! Tests of the model of memory: a piece of work's waits.
 
 use super::*;
 use crate::{ArraySpec, Step, TaskSpec};
@@ -62,8 +62,7 @@ fn bytes_that_lie_on_several_nodes_in_turn_come_in_runs() {
     assert!((turns("fine", &[one, small]).0 - 1.1245).abs() < 1e-4);
 }
 
-/// The bytes of a page are read before it is written, unless they are streamed; the rest of what the page costs is
-/// added.
+/// The bytes of a page are read before it is written, unless they are streamed; the rest of the page's cost is added.
 #[test]
 fn a_page_costs_more_when_it_is_written_to_for_the_first_time() {
     let mut machine = Machine::from_topology(Topology::parse("node:1 l3:1 core:2").unwrap());
@@ -133,14 +132,14 @@ fn a_leaf_of_known_bandwidth_is_as_slow_as_its_bytes_and_computes_where_they_are
     assert!((took[0] - from_memory).abs() < 1e-6, "{took:?}");
     assert!((took[1] - 100_000.0).abs() < 1e-6, "its bytes are in the cache, and faster than that: {took:?}");
     assert!(farther > 1.0 && (took[2] - farther * from_memory).abs() < 1e-6, "{took:?}");
-    // Half of the bytes are in the cache: half of the work runs at the cache's speed, the other half at that of memory.
+    // Half of the bytes are in the cache: half of the work runs at the cache's speed, the other half at memory's.
     let half = Access::new(MB, MB / 2, Mode::Read);
     program.tasks[0].steps = vec![work(0), work(1_200_000)];
     let Step::Work(first) = &mut program.tasks[0].steps[0] else { unreachable!("it is work") };
     first.accesses = vec![half];
     let took = run(&machine, &program, &[0, 0])[1].alone_ns;
     assert!((took - (50_000.0 + from_memory / 2.0)).abs() < 1e-6, "{took}");
-    // Work that computes for longer than its bytes take doesn't wait for them.
+    // Work with a computing time above its bytes' time doesn't wait for them.
     program.tasks[0].steps = vec![work(12_000_000)];
     assert!((run(&machine, &program, &[0])[0].alone_ns - 1_000_000.0).abs() < 1e-6);
     let slower = machine.scaled("core_bandwidth", 0.5).unwrap();
@@ -166,7 +165,7 @@ fn a_second_pass_comes_from_the_cache_that_it_fits_into() {
     let found = run(&machine, &program(1, MB, "fine", &[read(small); 3]), &[0, 0, 1]);
     assert!((found[1].alone_ns - small as f64 / 100.0).abs() < 1e-6);
     assert!((found[2].alone_ns - small as f64 / 25.0).abs() < 1e-6);
-    // 32 MiB go round and leave nothing in the cache that is used again.
+    // 32 MiB go round and leave nothing reusable in the cache.
     let large = 32 * MB;
     let found = run(&machine, &program(1, large, "fine", &[read(large), read(large)]), &[0, 0]);
     assert_eq!(found[1].near, large as f64);
@@ -188,13 +187,13 @@ fn a_write_takes_the_bytes_from_other_cores() {
     );
 }
 
-/// What happened: they came from memory, from which they were not there yet.
+/// What happened: they came from memory, though they were not there yet.
 #[test]
 fn lines_that_another_nodes_cache_has_written_come_from_there() {
     let small = 16 << 10;
     let (read, write) = (Access::new(MB, small, Mode::Read), Access::new(MB, small, Mode::Write));
     let two = Machine::from_topology(Topology::parse("node:2 l3:1 core:1").unwrap());
-    // It lies on node 0, whose core writes it at first; then the other core does, and the first one reads it.
+    // It lies on node 0, and node 0's core writes it at first; then the other core does, and the first one reads it.
     let found = run(&two, &program(1, MB, "on:0", &[write, write, read, read]), &[0, 1, 0, 0]);
     let bytes: Vec<(f64, f64)> = found.iter().map(|demand| (demand.near, demand.far)).collect();
     let all = small as f64;
@@ -278,7 +277,7 @@ fn a_store_is_counted_at_its_home_and_not_waited_for() {
     let bytes = 4096;
     let modes = [Mode::Write, Mode::ReadWrite, Mode::Write].map(|mode| Access::new(MB, bytes, mode));
     let accesses = [modes[0], modes[0].streaming(), modes[1], modes[2]];
-    // Home 1 is tile 1, which is far from tile 0.
+    // Home 1 is tile 1, far from tile 0.
     let found = run(&machine, &program(1, bytes, "on:1", &accesses), &[0, 0, 0, 1]);
     let counted: Vec<(f64, f64)> = found.iter().map(|demand| (demand.near, demand.far)).collect();
     assert_eq!(counted, [(0.0, 4096.0), (0.0, 4096.0), (0.0, 8192.0), (4096.0, 0.0)]);
@@ -299,7 +298,7 @@ fn each_store_of_a_loop_goes_to_the_home_cache() {
     let once = bytes as f64;
     assert_eq!([found[0].near - once, found[1].near], [once, stores], "the first one fetched it as well");
     assert!((found[1].alone_ns - (once + stores) / 2.8).abs() < 1e-6, "{}", found[1].alone_ns);
-    // A core whose first-level cache keeps what it stores has it there.
+    // A core with a first-level cache that keeps its stores has it there.
     let server = Machine::by_name("xeon-8468").unwrap();
     let found = run(&server, &program(1, bytes, "on:1", &[access, access, access.stored(36)]), &[0, 0, 0]);
     assert_eq!(found[1].alone_ns, found[2].alone_ns);
@@ -310,7 +309,7 @@ fn lines_and_stores_go_over_the_links_between_a_tile_and_the_home() {
     let mut machine = Machine::by_name("tilepro64").unwrap();
     let bytes = 4096;
     let access = |mode| Access::new(MB, bytes, mode);
-    // Tile 10 is in row 1 and column 2; home 28, which tile 28 has, in row 3 and column 4.
+    // Tile 10 is in row 1 and column 2; home 28, of tile 28, in row 3 and column 4.
     let links = |mode| {
         let program = program(1, bytes, "on:28", &[access(mode)]);
         let memory = Memory::new(&machine, &program, &Options::default()).unwrap();

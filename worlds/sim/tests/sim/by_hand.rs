@@ -1,4 +1,4 @@
-//! Small programs whose times can be worked out on paper.
+//! Small programs with times that can be worked out on paper.
 
 use vicus_kernels::{Leaf, Order, Schedule, Task, World};
 use vicus_memory::distribution::Distribution;
@@ -28,7 +28,7 @@ fn free() -> Parameters {
 }
 
 /// A core gets 12 GB/s from its own node, and half of it from another; a node has 20, and a link 10. Lines wait only
-/// for what is full.
+/// for full resources.
 fn machine(line: &str) -> Machine {
     let mut machine = Machine::from_topology(Topology::parse(line).unwrap());
     machine.memory.queueing = Queueing::NONE;
@@ -92,15 +92,15 @@ fn two_cores_share_a_controller() {
 
 #[test]
 fn a_line_waits_longer_the_more_others_there_are() {
-    // A core alone asks for 12 of 48 GB/s: a quarter, at which lines wait 10 ns. With 1080 bytes under way it then gets
-    // 1080 bytes in 90 ns and what they wait, and so asks for a little less.
+    // A core alone asks for 12 of 48 GB/s: a quarter, with a wait of 10 ns for lines. With 1080 bytes under way it then
+    // gets 1080 bytes in 90 ns plus their wait, and so asks for a little less.
     let mut machine = machine("node:1 core:4");
     machine.memory.controller_bandwidth = 48e9;
     machine.memory.queueing = Queueing::new(&[(1.0, 40.0)]).unwrap();
     for threads in 1..=4 {
         let outcome = run(&machine, "steal", threads, &all_read(threads, 60 * MB, "fine"), &free_of_cost());
         let latency_ns = outcome.tasks[1].latency_ns;
-        // The wait at the load that the cores make, and what a core gets at that latency.
+        // The wait at the cores' load, and a core's rate at this latency.
         let load = threads as f64 * 1080.0 / latency_ns / 48.0;
         assert!((latency_ns - (90.0 + 40.0 * load)).abs() < 0.01, "{threads}: {latency_ns}");
         assert_near(outcome.wall_ns, 60.0 * MB as f64 * latency_ns / 1080.0);
@@ -120,7 +120,7 @@ fn all_bytes_of_a_core_group_go_through_its_port() {
 
 #[test]
 fn far_readers_share_the_link() {
-    // Four cores of node 0 read what lies on node 1: 6 GB/s each alone, but the link has 10.
+    // Four cores of node 0 read from node 1: 6 GB/s each alone, but the link has 10.
     let machine = machine("node:2 core:4");
     let outcome = run(&machine, "steal", 4, &all_read(4, 10 * MB, "on:1"), &free_of_cost());
     assert_near(outcome.wall_ns, 10.0 * MB as f64 / 2.5);
@@ -156,10 +156,10 @@ fn what_is_touched_in_parallel_is_near_and_interleaving_is_between() {
     // Near: two cores at 20 GB/s for each node.
     assert_near(wall("standard", false), 1.0 / 10.0);
     // Serial: all on node 0, whose 20 GB/s four cores share. All lines wait as long there, and a byte comes 1/12 ns
-    // later: near cores get 6, far ones 4. When the near ones have theirs, the others share the link's 10 for the third
-    // that is left.
+    // later: near cores get 6, far ones 4. When the near ones are done, the others share the link's 10 for the
+    // remaining third.
     assert_near(wall("standard", true), 1.0 / 6.0 + (1.0 - 4.0 / 6.0) / 5.0);
-    // Round robin: each core has half near at 12 and half far at 6, which is 8 GB/s, and saturates nothing.
+    // Round robin: each core has half near at 12 and half far at 6, together 8 GB/s, and saturates nothing.
     assert_near(wall("fine", false), 1.0 / 8.0);
     assert_near(wall("fine", true), 1.0 / 8.0);
 }
@@ -217,7 +217,7 @@ fn two_hardware_threads_of_a_core_share_it() {
     let machine = machine("node:1 l3:1 core:2 pu:2");
     let wall = |threads| run(&machine, "steal", threads, &compute(4, 1000.0), &free_of_cost()).wall_ns;
     assert_near(wall(1), 4000.0);
-    // The second one takes a task or two of the first one's, whose line comes from the cache that they share.
+    // The second one takes a task or two of the first one's, with a line from their shared cache.
     let line = machine.caches.iter().find(|costs| costs.level == 3).unwrap().latency_ns;
     assert!((2000.0..=2000.0 + 2.0 * line).contains(&wall(2)), "{}", wall(2));
     // Both threads of a core do 1.25 as much as one does: each task takes 1.6 times as long.
@@ -256,7 +256,7 @@ fn dealing_costs_time_for_each_access_and_for_its_further_rows() {
         let array = world.array::<u64>(MB / 8, &Distribution::Fine);
         let start = array.reads(0..1).start;
         world.push(Step::Start);
-        // They lie evenly over the two nodes, so they are not dealt; all rows are looked up for that.
+        // They lie evenly over the two nodes, so they are not dealt; all rows are looked up for this.
         let touches = [Access::new(start, 64, Mode::Read).rows(11, 4096), Access::new(start, 64, Mode::Write)];
         let task = (Task::new(touches), || world.work(Leaf { name: "none", flops: 0 }, &[], || ()));
         world.tasks(Order::Free, std::iter::once(task));
@@ -344,7 +344,7 @@ fn an_inner_wait_is_not_for_outer_tasks() {
     });
     let machine = machine("node:1 core:2");
     let outcome = run(&machine, "steal", 2, &program, &free_of_cost());
-    // The long one is stolen, for which a line comes.
+    // The long one is stolen, at the cost of a line.
     let line = machine.memory.latency_ns;
     assert!((1000.0 + line..1020.0 + line).contains(&outcome.wall_ns), "{}", outcome.wall_ns);
 }
@@ -364,7 +364,7 @@ fn tasks_in_order_wait_for_their_data() {
     });
     let machine = machine("node:1 core:4");
     let outcome = run(&machine, "steal", 4, &program, &free_of_cost());
-    // The seat that has spawned them waits, and others take: the first one by a line.
+    // Their spawner's seat waits, and others take: the first one by a line.
     assert_near(outcome.wall_ns, 3000.0 + machine.memory.latency_ns);
 }
 
@@ -375,12 +375,12 @@ fn a_tasks_data_decides_where_it_runs() {
     let map = vicus_kernels::Map { vectors: 64, bytes: 16 * MB, distribution: Distribution::Coarse, published: false };
     let program = Recorder::record(&map, 8);
     let far = |strategy: &str| run(&machine, strategy, 8, &program, &free_of_cost()).far_share();
-    // Far are only 16 MB that the first core wrote in the beginning and that its cache writes back meanwhile, beside 64
-    // times 16 MB that are read and, except for the last ones, written back.
+    // Far are only 16 MB written by the first core in the beginning and written back meanwhile by its cache, beside 64
+    // times 16 MB of reads, all written back except the last ones.
     for strategy in ["footprint", "vicinity:reach=1"] {
         assert!(far(strategy) < 16.0 / 1984.0, "{strategy}: {}", far(strategy));
     }
-    // A seat that finds nothing near takes far tasks: at the beginning, when there are few tasks yet, and at the end.
+    // A seat without near tasks takes far ones: at the beginning, with few tasks yet, and at the end.
     assert!(far("locality-queues") < 0.25, "{}", far("locality-queues"));
     // Each seat takes the next task, and a quarter of them are near.
     assert!((far("central") - 0.75).abs() < 0.15, "{}", far("central"));
@@ -401,7 +401,7 @@ fn a_program_that_can_not_run_is_an_error_that_says_why() {
     let mut stranding = two.clone();
     stranding.seats.iter_mut().for_each(|seat| seat.look.clear());
     assert_eq!(fail(&stranding, &compute(3, 1.0)), SimError::Stuck { left: 4, task: 0 });
-    // Seats that are never woken look for ever, and in vain.
+    // Seats without a wake look for ever, and in vain.
     let mut polling = plan(&machine, "footprint:wake=off", 2);
     polling.seats.iter_mut().for_each(|seat| seat.look.clear());
     assert_eq!(fail(&polling, &compute(3, 1.0)), SimError::Stuck { left: 4, task: 0 });
@@ -457,7 +457,7 @@ fn a_task_for_seats_that_are_never_woken_begins_when_a_pause_ends() {
         begins.sort_by(f64::total_cmp);
         begins
     };
-    // The queue is a node's, whose line goes to and fro between both seats.
+    // The queue is a node's, and its line goes to and fro between both seats.
     let line = machine.memory.latency_ns;
     assert_eq!(begins("footprint:backoff_max_ns=1024000"), [7e6 + line, 7e6 + 2.0 * line]);
     // 1 + 2 + … + 512 µs, and six times 1024.
@@ -502,8 +502,7 @@ fn requests_and_immediate_tasks_go_where_the_plan_says() {
 
 #[test]
 fn vicinity_deals_only_what_lies_in_one_home_cache() {
-    // Algorithm 3: a vector of 16 kB is larger than L1, and goes to the tile that is its home if the distribution is
-    // coarse.
+    // Algorithm 3: a vector of 16 kB is larger than L1, and goes to its home tile if the distribution is coarse.
     let tile = Machine::by_name("tilepro64").unwrap();
     let seats = |distribution: &str| {
         let distribution = distribution.parse().unwrap();
@@ -558,24 +557,24 @@ fn a_home_cache_serves_a_word_in_a_cycle() {
         });
         run(&tile, "central", threads, &program, &free_of_cost()).wall_ns
     };
-    // Tile 1 alone waits 256 times for 16 bytes, 45.72 ns each; the bank takes 16 / 2.8 ns for each, which is a load of
-    // one eighth, at which the next one waits for another fourteenth of that.
+    // Tile 1 alone waits 256 times for 16 bytes, 45.72 ns each; the bank takes 16 / 2.8 ns for each, a load of one
+    // eighth, and the next one then waits for another fourteenth of that.
     let (way, serves) = (45.72, 16.0 / 2.8);
     let load = serves / (way + serves / 14.0);
     let waits = load / (2.0 * (1.0 - load)) * serves;
     let found = read(2) / 256.0;
     assert!(found > way && found < way + 1.2 * waits, "{found}");
-    // 62 tiles get 4096 bytes each from tile 0, which delivers four in a cycle of 0.7 GHz. Near ones have theirs a
-    // little sooner, and the last ones don't ask for all that it can deliver.
+    // 62 tiles get 4096 bytes each from tile 0, at four in a cycle of 0.7 GHz. Near ones have theirs a little sooner,
+    // and the last ones don't ask for its whole rate.
     let (found, least) = (read(63), 62.0 * 4096.0 / 2.8);
     assert!(found >= 0.9999 * least && found < 1.005 * least, "{found} and not {least}");
 }
 
 #[test]
 fn a_waiting_task_robs_only_long_queues_and_takes_the_oldest() {
-    // What happened: a seat whose task waited took the youngest task of its request, from a queue of any length. Node
-    // 1's seat has `waiting` tasks of node 0's seat beside it. It may rob each of the two queues there when that is
-    // longer than its distance, 1, times its cores, 1.
+    // What happened: a seat with a waiting task took the youngest task of its request, from a queue of any length. Node
+    // 1's seat has `waiting` tasks of node 0's seat beside it. It may rob each of the two queues there when the queue
+    // is longer than its distance, 1, times its cores, 1.
     let machine = machine("node:2 l3:1 core:1");
     // Their pauses are over before there is anything to do: nothing ends a short one.
     let two = plan(&machine, "footprint:undealt=beside,backoff_ns=1,backoff_max_ns=1", 2);
@@ -583,7 +582,7 @@ fn a_waiting_task_robs_only_long_queues_and_takes_the_oldest() {
         let work = |ns| Step::Work(Work { leaf: 0, cost: Cost::Nanos(ns), accesses: Vec::new() });
         let task = |steps: Vec<Step>, pinned| TaskSpec { steps, pinned, ..TaskSpec::default() };
         let root = task(vec![Step::Spawn(1..3), Step::Wait], Some(0));
-        // On seat 0: spawns and works on. On seat 1: waits for a task that only seat 0 may run.
+        // On seat 0: spawns and works on. On seat 1: waits for a task reserved for seat 0.
         let busy = task(vec![Step::Spawn(4..4 + waiting), work(1000.0)], Some(0));
         let waits = task(vec![work(100.0), Step::Open, Step::Spawn(3..4), Step::Wait], Some(1));
         let later = task(vec![work(10.0)], Some(0));
@@ -602,7 +601,7 @@ fn a_waiting_task_robs_only_long_queues_and_takes_the_oldest() {
 #[test]
 fn a_kernels_own_task_waits_as_others_do() {
     // What happened: while the first task waited, its seat was free, and robbed several tasks at once. On threads, a
-    // waiting task takes the tasks that it may run one by one.
+    // waiting task takes its permitted tasks one by one.
     let machine = machine("node:1 core:2");
     let two = plan(&machine, "bobox:several=2,stolen=immediate", 2);
     let work = |ns| Step::Work(Work { leaf: 0, cost: Cost::Nanos(ns), accesses: Vec::new() });

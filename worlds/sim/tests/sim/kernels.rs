@@ -23,7 +23,7 @@ fn each_kernel_runs_on_each_kind_of_machine_under_each_strategy() {
             assert_eq!(program.check(), Ok(()), "{kernel}");
             for strategy in ALL {
                 let outcome = run(&machine, &strategy.name().parse().unwrap(), threads, &program);
-                // The first task, which calls, ends with the measured part.
+                // The first, calling task ends with the measured part.
                 assert!(outcome.counts.tasks < program.tasks.len() as u64, "{kernel}");
                 assert!(outcome.tasks.iter().all(|task| task.end_ns > 0.0), "{kernel}, {}", strategy.name());
                 assert!(outcome.wall_ns > 0.0 && outcome.wall_ns < outcome.total_ns, "{kernel}, {}", strategy.name());
@@ -75,9 +75,9 @@ fn the_same_program_on_one_core_does_the_same_work() {
     assert!(all.speedup_over(&one) > 1.0 && all.speedup_over(&one) <= 8.0);
 }
 
-/// What happened: tasks without a place stayed with their spawner, so that all of a recursion ran in the core group
-/// where it began: 1.02 times as fast on 16 cores as on one. And then: a queue cost as little when seats use it in
-/// turns as when one does, so the recursion was 1.7 times as fast on two cores. On real ones,
+/// What happened: tasks without a place stayed with their spawner, so that all of a recursion ran in its first core
+/// group: 1.02 times as fast on 16 cores as on one. And then: a queue used by seats in turns cost as little as one used
+/// by a single seat, so the recursion was 1.7 times as fast on two cores. On real ones,
 /// `vicus bench kernels --kernel fib --size 0.1 --strategy shepherd` takes 51 ms with one thread and 174 with two,
 /// under `central` 45 and 204, and under `steal` 17.9 and 9.2.
 #[test]
@@ -96,8 +96,8 @@ fn shepherds_get_forks_in_turn_and_a_recursion_pays_for_the_lines_of_queues() {
     }
 }
 
-/// What happened: the caches of a node had equal shares of each datum there, and ties went to the first cache, which
-/// got all tasks.
+/// What happened: the caches of a node had equal shares of each datum there, and ties gave all tasks to the first
+/// cache.
 #[test]
 fn vicinity_deals_each_vector_to_its_own_cache() {
     let map = AnyKernel::from(vicus_kernels::Map { vectors: 24, bytes: 1 << 18, ..vicus_kernels::Map::default() });
@@ -151,7 +151,7 @@ fn where_pages_were_touched_first_decides() {
         let parallel = wall(jacobi3d(FirstTouch::Loop(Schedule::Static), sweep), "standard");
         let walls = format!("{name}: {serial}, {round_robin}, {parallel}");
         assert!(serial > 1.3 * round_robin, "{walls}");
-        // Half of the EX's memory is missing and its links are not, so only pages that several cores ask for at once
+        // Half of the EX's memory is missing and its links are not, so only pages requested by several cores at once
         // make a difference there.
         assert!(round_robin > if name == "nehalem-ex" { 1.01 } else { 1.1 } * parallel, "{walls}");
     }

@@ -1,9 +1,8 @@
-//! What others measured and published of memory under load, against what the simulator predicts from data sheets and
-//! idle machines.
+//! Published measurements of memory under load, against the simulator's predictions from data sheets and idle machines.
 
 use vicus_sim::papers::{Effort, figure, serially};
 
-/// The published figures that the model misses by more than 15 %.
+/// The published figures missed by the model by more than 15 %.
 const MISSED: [&str; 13] = [
     "xeon-6252n: latency beside 236.7 GB/s",
     "xeon-6252n: latency beside all that the others can read",

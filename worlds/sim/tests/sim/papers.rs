@@ -1,9 +1,9 @@
-//! The papers' claims as tests of the model, on reduced inputs: those that hold for all values of the free parameters.
-//! `vicus simulate paper all` tests all claims on all inputs, with every parameter varied.
+//! The papers' claims as tests of the model, on reduced inputs: the ones that hold for all values of the free
+//! parameters. `vicus simulate paper all` tests all claims on all inputs, with every parameter varied.
 
 use vicus_sim::papers::{Effort, FIGURES, Report, Results, figure, serially};
 
-/// The claims that do not hold on reduced inputs, and of which nobody knows what is missing.
+/// The claims that fail on reduced inputs for an unknown reason.
 const UNEXPLAINED: [&str; 2] = [
     "niagara-2: lock-free does not scale: no faster with all threads than with one",
     "niagara-2: qdqueue (affinity) is 72 times as fast as lock-free with all threads",
@@ -18,7 +18,7 @@ fn small(id: &str) -> Report {
     report
 }
 
-/// Checks that the claims that contain one of these texts hold, and that each text is part of a claim.
+/// Checks the claims containing one of these texts, and a claim for each text.
 fn assert_hold(report: &Report, texts: &[&str]) {
     for text in texts {
         let mut claims = report.verdicts.iter().filter(|verdict| verdict.claim.contains(text)).peekable();
@@ -29,7 +29,7 @@ fn assert_hold(report: &Report, texts: &[&str]) {
     }
 }
 
-/// The figures that the simulator repeats: those of five papers, and the memory of machines of today.
+/// The figures repeated by the simulator: those of five papers, and the memory of today's machines.
 #[test]
 fn each_figure_is_there() {
     let mut wanted = [

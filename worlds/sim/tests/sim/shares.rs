@@ -12,7 +12,7 @@ const MILLISECOND: f64 = 1e6;
 /// How a request's tasks follow each other.
 #[derive(Clone, Copy, Debug)]
 enum Shape {
-    /// Each spawns the next one, as a box queues the box that reads it.
+    /// Each spawns the next one, as a box queues its reader.
     Chain,
     /// The first one spawns all others.
     Wide,
@@ -29,7 +29,7 @@ fn add(program: &mut Program, request: u64, shape: Shape, tasks: u32, task_ns: f
             Shape::Wide if task == first => steps.push(Step::Spawn(first + 1..all.end)),
             _ => {}
         }
-        // A chain goes on where it is; what spreads is deferred.
+        // A chain goes on at its seat; spreading tasks are deferred.
         let kind = if matches!(shape, Shape::Chain) { Kind::Immediate } else { Kind::Deferred };
         let request = RequestId(request);
         program.tasks.push(TaskSpec { kind, request, outside: task == first, steps, ..TaskSpec::default() });

@@ -1,4 +1,4 @@
-//! Random programs under every strategy on the topologies of real machines: checks what must hold under every plan.
+//! Random programs under every strategy on the topologies of real machines: checks the rules of every plan.
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
@@ -91,7 +91,7 @@ fn run(machine: &Machine, plan: &Plan, program: &Program, seed: u64) -> Outcome 
     outcome.unwrap_or_else(|error| panic!("{} on {}, {}: {error}", plan.strategy, machine.name, program.name))
 }
 
-/// Checks everything that must hold of a run under every strategy.
+/// Checks the rules of a run under every strategy.
 fn assert_sound(machine: &Machine, plan: &Plan, program: &Program, outcome: &Outcome) {
     let what = format!("{} on {}, {}", plan.strategy, machine.name, program.name);
     let trace = outcome.trace.as_ref().expect("a trace was asked for");
@@ -134,8 +134,8 @@ fn assert_every_task_once(program: &Program, trace: &Trace, what: &str) {
     assert!(begun.iter().all(|&times| times == 1), "{what}: each task runs once: {begun:?}");
 }
 
-/// A seat takes a task by one of its rules; while its task waits, by a rule that is allowed then, or it takes a task of
-/// the same request. A first task that submits other requests is a caller from outside: its seat is free.
+/// A seat takes a task by one of its rules; while its task waits, by a rule allowed then, or it takes a task of the
+/// same request. A first task that submits other requests is a caller from outside: its seat is free.
 fn assert_legal_moves(plan: &Plan, program: &Program, trace: &Trace, what: &str) {
     let may_refuse = plan.queues.iter().any(|queue| queue.capacity.is_some());
     for (seat, log) in trace.logs().iter().enumerate() {
@@ -259,7 +259,7 @@ fn strategies_change_when_and_where_but_not_what() {
         );
         assert!(outcome.wall_ns >= computing / 16.0, "{setting}");
     }
-    // Each byte that is read comes from somewhere.
+    // Each read byte comes from somewhere.
     let mut program = random(4);
     let mut read = 0.0;
     for step in program.tasks.iter_mut().flat_map(|task| &mut task.steps) {
@@ -342,7 +342,7 @@ fn a_trace_says_why_each_task_went_where_it_was_dealt() {
     }
 }
 
-/// Two sweeps over the same arrays, on two caches with a core each: the second one's tasks go to the pools that ran the
+/// Two sweeps over the same arrays, on two caches with a core each: the second sweep's tasks go to the pools of the
 /// first one's.
 #[test]
 fn the_next_task_with_the_same_data_goes_to_the_pool_that_ran_the_last_one() {

@@ -5,8 +5,8 @@ use vicus_memory::distribution::Distribution;
 use vicus_schedule::Setting;
 use vicus_sim::{Machine, Options, Recorder, Step, simulate};
 
-/// The result of STREAM copy on so many threads, in GB/s: each element counts as read once and written once, whatever
-/// else moves.
+/// The result of STREAM copy on this number of threads, in GB/s: each element counts as read once and written once,
+/// regardless of other traffic.
 fn copy(machine: &Machine, threads: usize, streaming_stores: bool) -> f64 {
     // 64 MiB for each thread: beyond all caches.
     let each = 8 << 20;

@@ -118,7 +118,7 @@ fn envelopes_lie_in_heaps() {
     let reenactment = Reenactment::of(&trace, &ReplayOptions::default()).unwrap();
     let counts = enact(&machine, "las", 1, &reenactment, &Options::default()).0.counts;
     let moved = counts.near_bytes + counts.far_bytes;
-    // What caches write back counts as well.
+    // Bytes written back by caches count as well.
     assert!(
         moved < 2.0 * large + small / 4.0,
         "{moved} bytes moved, {small} in small envelopes and {large} in large ones"
@@ -148,8 +148,7 @@ fn what_boxes_keep_is_memory() {
     }
 }
 
-/// Of two copies of a request that spread when it was recorded, neither does beside the other; the one that is left
-/// then does.
+/// Of two copies of a request recorded while spreading, neither spreads beside the other; the remaining one then does.
 #[test]
 fn a_request_spreads_while_it_is_alone() {
     let machine = Machine::by_name("core-i7-860").unwrap();
@@ -166,8 +165,8 @@ fn a_request_spreads_while_it_is_alone() {
             // A simulated trace has a box for each invocation.
             let boxes = &trace.header().models[0].boxes;
             let is_reader = |index: u32| boxes.get(index as usize).is_some_and(|info| info.type_name == "work");
-            // How many readers of its envelopes a request has queued in either way, before the other request is over
-            // and after that.
+            // A request's readers of its envelopes queued in either way, before the other request is over and after
+            // that.
             let mut readers = std::collections::BTreeMap::<(u32, bool), [u32; 2]>::new();
             let mut is_one_over = false;
             for entry in trace.merged() {
@@ -191,8 +190,8 @@ fn a_request_spreads_while_it_is_alone() {
     }
 }
 
-/// A splitter's envelopes say where the parts lie that they describe; those of any other box don't. Seats don't search
-/// for work that was pushed to another seat.
+/// A splitter's envelopes give the place of their described parts; those of any other box don't. Seats don't search for
+/// work pushed to another seat.
 #[test]
 fn parts_of_the_store_are_read_where_they_lie() {
     let machine = Machine::by_name("xeon-e7-4820").unwrap();
@@ -226,7 +225,7 @@ fn invocations_depend_on_the_strategy_and_the_threads() {
     assert!(different.len() > 1, "{counts:?}");
 }
 
-/// A reader that has enough rows stops its sender: the work that the sender had done until then is repeated.
+/// A reader with enough rows stops its sender: the sender's work until then is repeated.
 #[test]
 fn work_before_an_early_end_is_repeated() {
     let machine = Machine::by_name("core-i7-860").unwrap();

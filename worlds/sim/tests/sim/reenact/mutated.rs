@@ -1,4 +1,4 @@
-//! Damaged traces end in an error that says where, or in a run, and never in a panic.
+//! Damaged traces end in an error with a place, or in a run, and never in a panic.
 
 use super::recording::{limited, record, streams};
 use rand_pcg::Pcg64;
@@ -199,7 +199,7 @@ fn what_was_expected_is_said_with_its_place() {
     let unsent = mistake(|_, events| {
         let sent = position(events, |what| matches!(what, What::EnvelopeSent { who, .. } if who.index == 1));
         drop(events.drain(sent - 1..=sent));
-        // Box 3 takes one there of which nothing is known any more.
+        // Box 3 takes a now unknown one there.
         let mut sent = 0;
         let unknown = events.iter().position(|event| match event.what {
             What::EnvelopeSent { who, .. } if who.index == 1 => {

@@ -71,8 +71,8 @@ impl Operator for Join {
     }
 }
 
-/// Four streams between a source and a union; beside them a join that waits for a table; and after the join, a box that
-/// collects its rows.
+/// Four streams between a source and a union; beside them a join waiting for a table; and after the join, a box
+/// collecting its rows.
 pub(crate) fn streams(columns: usize, envelopes: usize) -> Arc<Model> {
     let schema = schema(columns);
     let mut net = ModelBuilder::new("streams");
@@ -125,7 +125,7 @@ pub(crate) fn limited() -> Arc<Model> {
     net.build().unwrap()
 }
 
-/// A source each of whose envelopes four boxes read, which send nothing.
+/// A source; four boxes read each of its envelopes, and send nothing.
 pub(crate) fn fan(envelopes: usize) -> Arc<Model> {
     let mut net = ModelBuilder::new("fan");
     let numbers = net.source(source(1, vec![100; envelopes]));
@@ -140,7 +140,7 @@ pub(crate) fn fan(envelopes: usize) -> Arc<Model> {
 /// The bytes of a store in a part.
 pub(crate) const PART: u64 = 8 << 20;
 
-/// Four parts of a store, which a splitter deals to four scans.
+/// Four parts of a store, dealt by a splitter to four scans.
 pub(crate) fn parts() -> Arc<Model> {
     let mut net = ModelBuilder::new("parts");
     let pieces: Vec<library::Piece> = (0..4).map(|part| (part..part + 1).into()).collect();
