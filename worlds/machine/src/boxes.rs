@@ -258,8 +258,8 @@ impl Worker {
         }
     }
 
-    /// The same for a request that goes before others. The last immediate box is this seat's own next task here, too:
-    /// in the front it is the youngest of its request.
+    /// Like [`Worker::queue_all`], for a request that goes before others. The last immediate box is this seat's own
+    /// next task here, too: in the front it is the youngest of its request.
     fn queue_all_at(&mut self, front: QueueId, activations: &mut Vec<Activation>, by: BoxId) {
         activations.reverse();
         while let Some(Activation { queued, kind, index, .. }) = activations.pop() {

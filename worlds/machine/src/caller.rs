@@ -99,7 +99,7 @@ impl Runtime {
         Runtime::of_this_thread_or(Runtime::of_no_thread)
     }
 
-    /// As [`Runtime::of_this_thread`]; the other one if it runs none.
+    /// Like [`Runtime::of_this_thread`]; the other one if it runs none.
     pub(crate) fn of_this_thread_or<'a>(other: fn() -> &'static Runtime) -> &'a Runtime {
         #[expect(unsafe_code, reason = "the runtime whose request this thread runs")]
         // SAFETY: `submit_here` has it borrowed on this thread, and resets this before it returns. The callers of this
@@ -269,7 +269,7 @@ impl Caller<'_> {
         Ok(is_given_up)
     }
 
-    /// As [`Caller::ask`], while a box runs: a panic of the question fails the request. It does not unwind tasks.
+    /// Like [`Caller::ask`], while a box runs: a panic of the question fails the request. It does not unwind tasks.
     fn is_given_up(&self) -> bool {
         self.ask().unwrap_or_else(|panic| {
             let running = self.tasks.borrow().running;

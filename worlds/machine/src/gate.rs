@@ -20,7 +20,7 @@ impl Gate {
         let _open = self.changed.wait_while(state, |(_, open)| !*open).expect("nothing panics under this lock");
     }
 
-    /// Opens it when so many have come.
+    /// Opens it when this number of threads have come.
     pub(crate) fn open_for(&self, threads: usize) {
         let state = self.state.lock().expect("nothing panics under this lock");
         let come = self.changed.wait_while(state, |(come, _)| *come < threads);

@@ -104,7 +104,7 @@ mod loom_models {
             Arc::new(Seat { pool: SleepPool::new(1), inbox: Inbox::default(), open: AtomicUsize::new(1) })
         }
 
-        /// As `Shared::call`.
+        /// Like `Shared::call`.
         fn call(&self, number: u64) {
             self.inbox.put(task(number));
             self.pool.ask_if_announced(0, &Barrier::new());

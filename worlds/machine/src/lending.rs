@@ -106,7 +106,7 @@ impl Shared {
 pub(crate) struct LentThread {
     shared: Arc<Shared>,
     blocked: SeatId,
-    /// It stays with its seat meanwhile.
+    /// The thread's fibre; it stays with its seat meanwhile.
     fibre: Option<&'static Fibre>,
     /// With its pool; `None` if there was none.
     spare: Option<(SeatId, PoolId)>,

@@ -4,7 +4,7 @@ use crate::runtime::Runtime;
 use crate::sleep::SleepPool;
 use vicus_topology::{PuId, Topology};
 
-/// Of a PU, time since the machine's start, in the system's ticks.
+/// A PU's time since the machine's start, in the system's ticks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PuTime {
     /// The PU.

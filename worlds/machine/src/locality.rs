@@ -116,7 +116,7 @@ pub fn footprint_of(accesses: &[Access]) -> Footprint {
     all
 }
 
-/// As [`footprint`], of a range of addresses.
+/// Like [`footprint`], of a range of addresses.
 pub(crate) fn footprint_at(range: Range<usize>) -> Footprint {
     let nodes = process().map_or(0, |process| process.memory.nodes());
     let mut footprint = Footprint { nodes: vec![0; nodes], unknown: 0 };
@@ -196,15 +196,16 @@ fn parts(range: Range<usize>, page_bytes: usize) -> impl Iterator<Item = (usize,
 /// Knowledge of a stretch without the kernel.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
-    /// It was asked to lie there.
+    /// Asked to lie there.
     Settled,
-    /// It is ours, and a part of it was moved ([`migrate`]).
+    /// Ours, and a part of it was moved ([`migrate`]).
     Moved,
-    /// It is not ours.
+    /// Memory outside of this library.
     Others,
-    /// It is ours, was left to the first touch, and the kernel has told its place.
+    /// Ours, left to the first touch, and the kernel has told its place.
     Learned,
-    /// The same without a valid answer: the kernel's answers about these addresses were about an earlier use of them.
+    /// Ours, left to the first touch, without a valid answer: the kernel's answers about these addresses were about an
+    /// earlier use of them.
     Unlearned,
 }
 

@@ -38,7 +38,7 @@ use vicus_topology::{Place, Topology};
 /// So many partitions for each place, unless another number is said: each is sorted by one thread.
 const FOR_EACH_PLACE: usize = 8;
 
-/// A batch is sent when its pairs have so many bytes.
+/// Size in bytes at which a batch of pairs is sent.
 const BATCH_BYTES: usize = 16 << 10;
 
 /// So many results are handed on at once: all partitions have one list.

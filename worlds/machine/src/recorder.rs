@@ -594,7 +594,7 @@ impl Recorder {
         }
     }
 
-    /// It begins to wait.
+    /// The running task begins to wait.
     #[inline]
     pub(crate) fn wait_begins(&mut self, request: RequestId, awaits: Awaits) {
         if self.keeps_events() {
@@ -615,7 +615,7 @@ impl Recorder {
         number
     }
 
-    /// It ends.
+    /// The included child ends.
     #[cold]
     pub(crate) fn included_ends(&mut self, request: RequestId, number: u32) {
         let who = vicus_trace::BoxId::task(request.0 as u32, number);
@@ -633,7 +633,7 @@ impl Recorder {
         self.wait_ends(request);
     }
 
-    /// It goes on.
+    /// The running task goes on.
     #[inline]
     pub(crate) fn wait_ends(&mut self, request: RequestId) {
         if self.keeps_events() {
@@ -746,7 +746,7 @@ impl Recorder {
         open
     }
 
-    /// It goes on.
+    /// The lightweight thread goes on.
     pub(crate) fn thread_goes_on(&mut self, thread: &TaskHeader, open: Vec<u32>) {
         if let Some(on) = &mut self.0
             && !open.is_empty()

@@ -170,7 +170,7 @@ impl<R: From<Runtime>> RuntimeBuilder<R> {
         memory.clone().unwrap_or_else(|| heaps::options(&topology, defaults, &mut Vec::new()))
     }
 
-    /// Records a trace of at most so many events for each seat; see [`Runtime::trace`].
+    /// Records a trace of at most this number of events for each seat; see [`Runtime::trace`].
     ///
     /// Events belong to seats. A caller running its own request ([`Runtime::submit_here`]) sits on none. While a
     /// runtime records, such requests therefore go to the seats at once: a trace shows all requests, and short ones as
@@ -850,7 +850,7 @@ impl Runtime {
         RuntimeBuilder::new(Defaults::default())
     }
 
-    /// As [`Shared::next_of`].
+    /// Like [`Shared::next_of`].
     pub(crate) fn next_of(&self, entries: &[QueueId]) -> QueueId {
         self.shared.next_of(entries)
     }

@@ -73,7 +73,7 @@ impl SleepPool {
         }
     }
 
-    /// As [`SleepPool::sleep`], but no longer than this.
+    /// Like [`SleepPool::sleep`], but no longer than this.
     #[cfg(not(loom))]
     pub(crate) fn sleep_for(&self, slot: usize, long: Duration, reason: impl Fn() -> bool) -> Woken {
         let until = Instant::now() + long;

@@ -103,7 +103,7 @@ impl Team {
     /// The core group of a member's seat.
     ///
     /// # Panics
-    /// If there are not so many members.
+    /// If the number is not below the number of members.
     pub fn group_of(&self, number: usize) -> GroupId {
         let seat = &self.shared.plan.seats[self.seats[number].index()];
         self.topology().pus[seat.pu.index()].group
@@ -155,7 +155,7 @@ impl Team {
     /// The member of this number, for the calling thread. Each number is for one thread at a time.
     ///
     /// # Panics
-    /// If there are not so many members.
+    /// If the number is not below the number of members.
     pub fn member(&self, number: usize) -> Member {
         let mut worker = Box::new(Worker::new(Arc::clone(&self.shared), self.seats[number]));
         worker.is_tied = true;
@@ -270,7 +270,7 @@ struct Gathered {
 }
 
 impl Gathering {
-    /// Of so many members.
+    /// A gathering of this number of members.
     pub(crate) fn new(members: usize) -> Gathering {
         Gathering { state: Padded(AtomicU64::new(0)), members: members as u64 }
     }

@@ -119,7 +119,7 @@ pub(crate) fn with_worker<R>(f: impl FnOnce(&mut Worker) -> R) -> Option<R> {
     })
 }
 
-/// As [`with_worker`], in a running task.
+/// Like [`with_worker`], in a running task.
 #[inline]
 pub(crate) fn in_task<R>(f: impl FnOnce(&mut Worker) -> R) -> R {
     // Avoids `with_worker`: its `Option` would pass the result of `f` through memory.
@@ -939,8 +939,8 @@ pub(crate) fn wait(request: Option<RequestId>, awaited: &impl Awaited) {
     wait_below(request, ptr::null(), awaited);
 }
 
-/// As [`wait`]; if the context is not null, only tasks below it are run meanwhile. It is one of a task on this thread's
-/// stack.
+/// Like [`wait`]; if the context is not null, only tasks below it are run meanwhile. It is one of a task on this
+/// thread's stack.
 pub(crate) fn wait_below(request: Option<RequestId>, below: *const Context, awaited: &impl Awaited) {
     if let Some(fibre) = fibres::current() {
         return wait_on_fibre(fibre, awaited);

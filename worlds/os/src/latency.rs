@@ -264,7 +264,7 @@ fn own_line() -> u32 {
     nanoseconds(&mut samples, ROUNDS)
 }
 
-/// The median of some times, for each of so many ways; at least 1.
+/// The median of some times, for each of this number of ways; at least 1.
 fn nanoseconds(samples: &mut [Duration], ways: u64) -> u32 {
     samples.sort_unstable();
     let each = samples[samples.len() / 2].as_nanos() / u128::from(ways);

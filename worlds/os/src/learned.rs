@@ -67,7 +67,7 @@ impl Treatment {
     /// All treatments, the default first.
     pub const ALL: [Treatment; 3] = [Treatment::Dealt, Treatment::Undealt, Treatment::Intense];
 
-    /// As the file has it.
+    /// Its name in the file.
     pub fn name(self) -> &'static str {
         match self {
             Treatment::Dealt => "dealt",

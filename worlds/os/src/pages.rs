@@ -174,7 +174,7 @@ fn kept(zoneinfo: &str, page_bytes: u64) -> HashMap<u32, u64> {
     kept
 }
 
-/// Whether so many bytes can be mapped now: an error if not. Nothing is mapped after it.
+/// Checks for room to map this number of bytes: an error if there is none. Nothing is mapped after it.
 pub fn ensure_room(bytes: usize) -> io::Result<()> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     #[expect(unsafe_code, reason = "system calls that libc has no safe function for")]

@@ -7,7 +7,7 @@ pub fn pin(cpus: impl Iterator<Item = u32>) -> io::Result<()> {
     let mask = mask(cpus);
     let bytes = size_of_val(&mask[..]);
     #[expect(unsafe_code, reason = "libc's wrapper takes masks of one fixed size only")]
-    // SAFETY: the kernel reads so many bytes from a live vector; thread 0 is the calling one.
+    // SAFETY: the kernel reads this number of bytes from a live vector; thread 0 is the calling one.
     let done = unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, bytes, mask.as_ptr()) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -41,7 +41,7 @@ mod tests {
     fn deviations_have_a_mean_of_0_and_a_standard_deviation_of_1() {
         let all: Vec<f64> = (0..40_000).map(|at| deviation(7, (at / 200, at as usize % 200))).collect();
         let mean = |of: &dyn Fn(f64) -> f64| all.iter().map(|&deviation| of(deviation)).sum::<f64>() / all.len() as f64;
-        // The mean of so many deviates by 0.005.
+        // The mean of this number of them deviates by 0.005.
         assert!(mean(&|deviation| deviation).abs() < 0.02);
         assert!((mean(&|deviation| deviation * deviation) - 1.0).abs() < 0.02);
         assert!(all.iter().all(|deviation| deviation.abs() < 3.47));

@@ -13,7 +13,7 @@ const NAMED: usize = 1 << 16;
 pub(crate) struct Diary(Option<Vec<Log>>, u64);
 
 impl Diary {
-    /// With room for so many events of each seat; `None` records nothing.
+    /// With room for this number of events of each seat; `None` records nothing.
     pub(crate) fn new(room: Option<usize>, seats: usize) -> Diary {
         Diary(room.map(|room| (0..seats).map(|_| Log::new(room)).collect()), 0)
     }

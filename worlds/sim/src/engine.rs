@@ -36,7 +36,7 @@ pub fn simulate(machine: &Machine, plan: &Plan, program: &Program, options: &Opt
     simulate_watched(machine, plan, program, options, &mut |_| true)
 }
 
-/// The same; `watch` is called now and then with the number of finished tasks, and returns whether to go on.
+/// Like [`simulate`]; `watch` is called now and then with the number of finished tasks, and returns whether to go on.
 ///
 /// # Errors
 /// See [`SimError`].
@@ -503,7 +503,7 @@ impl<'a> Engine<'a> {
         time
     }
 
-    /// Keeps the seat busy without a task for so long, not before `begin`.
+    /// Keeps the seat busy without a task for `time`, not before `begin`.
     fn spend(&mut self, seat: usize, begin: Time, time: Time) {
         self.fruitless = 0;
         let time = time.saturating_add(std::mem::take(&mut self.seats[seat].debt));

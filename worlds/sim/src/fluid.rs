@@ -45,7 +45,7 @@ pub(crate) struct Use {
     /// How much longer a byte of the flow takes if lines there take longer: the part of the bytes the core waits for,
     /// divided by its bytes under way.
     pub(crate) waits: f64,
-    /// The same for bytes sent off without a wait: they delay the core only when the queue is full.
+    /// Like `waits`, for bytes sent off without a wait: they delay the core only when the queue is full.
     pub(crate) posts: f64,
     /// The bytes there that come in runs, page after page from one place and then from another, for each byte of the
     /// flow and each of its streams: while a stream asks here, it asks nowhere else.
@@ -277,7 +277,7 @@ impl Fluid {
         }
     }
 
-    /// Starts a flow of so many bytes.
+    /// Starts a flow of this number of bytes.
     pub(crate) fn start(&mut self, now: Time, who: usize, bytes: f64, pace: Pace, uses: &[Use]) {
         self.advance(now);
         let bits = |a: &Use| (a.resource as u32, [a.share, a.waits, a.posts, a.turns].map(f64::to_bits));

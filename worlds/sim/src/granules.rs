@@ -15,7 +15,7 @@ pub(crate) struct Cut {
     /// The number of its first granule.
     pub(crate) first: usize,
     bytes: usize,
-    /// Granules consist of so many bytes each, or of several such units.
+    /// Each granule has this number of bytes, or several such units.
     unit: usize,
     /// By granule, the unit of its beginning, and at last that of the array's end; empty if each unit is a granule.
     starts: Vec<u32>,

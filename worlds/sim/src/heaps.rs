@@ -43,11 +43,10 @@ const SERVED: std::ops::RangeInclusive<usize> = 8 << 10..=512 << 10;
 /// and Windows' number for all of a heap.
 const GIVEN_BACK: usize = 64 << 10;
 
-/// The one heap's lock is held for so many cycles while a block is looked for or joined with its neighbours. An
-/// estimate.
+/// Cycles for which the one heap's lock is held while a block is looked for or joined with its neighbours. An estimate.
 const SEARCH_CYCLES: f64 = 400.0;
 
-/// And for so many more while the system is called to give memory or to take it back; an estimate, as is the next one.
+/// Further cycles while the system is called to give memory or to take it back; an estimate, as is the next one.
 const SYSTEM_CYCLES: f64 = 1500.0;
 
 /// The cost of taking a page back: its entry, and other processors' knowledge of it.

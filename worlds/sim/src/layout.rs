@@ -10,7 +10,7 @@ use vicus_memory::{Series, Sizes};
 use vicus_schedule::{Access, Mode};
 use vicus_trace::BoxId;
 
-/// Up to so many bytes, blocks are of small size classes, as in worlds/machine.
+/// Up to this number of bytes, blocks are of small size classes, as in worlds/machine.
 const SMALL: usize = 8 << 10;
 
 /// Arrays begin at multiples of a page.
@@ -126,7 +126,7 @@ impl Layout {
         Some(Access::new(start + part.start as usize, (part.end - part.start) as usize, mode))
     }
 
-    /// Accesses to so many bytes of the store from an offset on; it is read round and round.
+    /// Accesses to this number of bytes of the store from an offset on; it is read round and round.
     pub(crate) fn store(&self, from: u64, bytes: u64) -> impl Iterator<Item = Access> + use<> {
         let (store, all) = (self.store, self.store_bytes);
         let (mut from, mut left) = (from as usize % all.max(1), bytes as usize);

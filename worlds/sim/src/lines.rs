@@ -70,7 +70,7 @@ struct Way {
 }
 
 impl Way {
-    /// How long so many bytes take, and how long they keep the way busy.
+    /// The time of this number of bytes, and how long they keep the way busy.
     fn takes(&self, bytes: f64, line_bytes: f64) -> (f64, f64) {
         (self.latency_ns + (bytes - line_bytes) * self.following_ns, bytes * self.busy_ns)
     }
@@ -226,7 +226,7 @@ impl<'m> Lines<'m> {
         lines.with_homes(pus)
     }
 
-    /// The same; the threads' data lies on the nodes of these PUs, wherever the threads run.
+    /// Like [`Lines::new`]; the threads' data lies on the nodes of these PUs, wherever the threads run.
     pub(crate) fn with_homes(self, pus: &[usize]) -> Lines<'m> {
         let homes = pus.iter().map(|&pu| self.machine.topology.pus[pu].node).collect();
         Lines { homes, ..self }
@@ -250,7 +250,7 @@ impl<'m> Lines<'m> {
         self.block(thread, self.machine.memory.line_bytes)
     }
 
-    /// A block of so many bytes in the memory of a thread's home.
+    /// A block of this number of bytes in the memory of a thread's home.
     pub(crate) fn block(&self, thread: usize, bytes: usize) -> Line {
         let mut lines = self.lines.borrow_mut();
         let bytes = bytes.next_multiple_of(self.machine.memory.line_bytes) as f64;
@@ -294,7 +294,7 @@ impl<'m> Lines<'m> {
         self.until(self.now() + takes).await;
     }
 
-    /// Computes for so many cycles.
+    /// Computes for this number of cycles.
     pub(crate) async fn compute(&self, cycles: f64) {
         let thread = &self.threads[self.clock.current.get()];
         let ns = cycles * thread.slower / self.machine.clock_ghz;

@@ -30,7 +30,7 @@ pub struct Machine {
     pub clock_ghz: f64,
     /// A core's operations in a cycle.
     pub flops_per_cycle: f64,
-    /// The same for kinds of work with known speed, by name.
+    /// Operations in a cycle for kinds of work with known speed, by name.
     pub leaves: BTreeMap<String, f64>,
     /// The bandwidth of a core from its own node's memory during such a kind of work, if it is known: it depends on the
     /// instructions between two lines, which limit the lines a core fetches at once. For other kinds it is the
@@ -43,7 +43,7 @@ pub struct Machine {
     pub caches: Vec<CacheCosts>,
     /// The costs of memory.
     pub memory: MemoryCosts,
-    /// The memory traffic of so many neighbouring PUs shares a bus of this bandwidth.
+    /// The memory traffic of this number of neighbouring PUs shares a bus of this bandwidth.
     pub bus: Option<(usize, f64)>,
     /// The links between nodes. Invariant: every node reaches every other.
     pub(crate) links: Links,
@@ -99,7 +99,7 @@ impl Queueing {
 pub struct MemoryCosts {
     /// How long a core waits for a line from its own node.
     pub latency_ns: f64,
-    /// The same for other nodes, by the value in the topology's matrix.
+    /// Latencies of other nodes' memory, by the value in the topology's matrix.
     pub latency_by_distance: Vec<(u32, f64)>,
     /// The bandwidth of one core's reads from its own node. From other nodes it is lower in proportion to the latency,
     /// because a core fetches a limited number of lines at once.
@@ -108,7 +108,7 @@ pub struct MemoryCosts {
     pub stream_bandwidth: f64,
     /// The bandwidth of one node's memory, for reads and writes together; if writes cost more, for reads.
     pub controller_bandwidth: f64,
-    /// The same for nodes with another kind of memory.
+    /// Bandwidths of nodes with another kind of memory.
     pub other_controllers: Vec<(NodeId, f64)>,
     /// How many bytes read take as long as one byte written: channels need time to turn round.
     pub write_cost: f64,
@@ -385,8 +385,8 @@ impl Machine {
         (0..groups.len()).map(row).collect()
     }
 
-    /// The plan of a strategy for so many threads on this machine. It knows the machine's latencies, as on a real
-    /// machine after they were measured. Panics if `threads` is 0.
+    /// The plan of a strategy for this number of threads on this machine. It knows the machine's latencies, as on a
+    /// real machine after they were measured. Panics if `threads` is 0.
     ///
     /// ```
     /// let machine = vicus_sim::Machine::by_name("tilepro64").unwrap();

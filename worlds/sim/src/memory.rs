@@ -649,7 +649,7 @@ impl<'a> Memory<'a> {
         self.waits().map(ns).sum()
     }
 
-    /// The same on a machine with home caches: one miss after the other.
+    /// The time of memory on a machine with home caches: one miss after the other.
     fn home_ns(&self, homes: &HomeCosts, pu: PuId) -> f64 {
         let tile = self.machine.topology.pus[pu.index()].group.index();
         let mut ns = self.hits_ns(pu) + self.now.posted / self.speeds[pu.index()][0] * 1e9;

@@ -29,7 +29,7 @@ pub struct Options {
 /// A fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fault {
-    /// From a time on, a seat takes so many times as long for everything.
+    /// From a time on, a seat takes `factor` times as long for everything.
     Slow {
         /// The seat.
         seat: usize,
@@ -79,7 +79,7 @@ pub enum SimError {
         /// The error it stopped with.
         error: String,
     },
-    /// It would take longer than virtual time's limit of 53 days.
+    /// The run would take longer than virtual time's limit of 53 days.
     TooLong,
     /// The caller's `watch` returned false.
     Cancelled,

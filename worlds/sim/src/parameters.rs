@@ -23,7 +23,7 @@ pub struct Parameters {
     pub steal_cycles: f64,
     /// Finding the place of one access's bytes when a task is dealt by them, in cycles: of its first stretch.
     pub deal_cycles: f64,
-    /// The same for each further stretch of the access, in cycles.
+    /// Like `deal_cycles`, for each further stretch of the access, in cycles.
     pub stretch_cycles: f64,
     /// From a wake until the seat looks for work, in nanoseconds. The last seat also begins at most this much later
     /// than the first one.
@@ -108,7 +108,7 @@ impl Parameters {
         })
     }
 
-    /// The same with another value for one parameter; shares stay at most 1, and jitter at most
+    /// These parameters with another value for one; shares stay at most 1, and jitter at most
     /// [`Parameters::MOST_JITTER`]. `None` if no parameter has this name.
     pub fn with(mut self, name: &str, value: f64) -> Option<Parameters> {
         *self.named(name)? = value;
@@ -117,7 +117,7 @@ impl Parameters {
         Some(self)
     }
 
-    /// The same with one parameter scaled by a factor, within the same bounds.
+    /// These parameters with one scaled by a factor, within the same bounds.
     ///
     /// ```
     /// use vicus_sim::Parameters;
@@ -139,12 +139,12 @@ impl ParameterSet {
     /// All of them.
     pub const ALL: ParameterSet = ParameterSet((1 << Parameters::COUNT) - 1);
 
-    /// Those of these names; others are left out.
+    /// The parameters of these names; others are left out.
     pub fn of<'a>(names: impl IntoIterator<Item = &'a str>) -> ParameterSet {
         names.into_iter().fold(ParameterSet::default(), ParameterSet::and)
     }
 
-    /// The same with the one of this name.
+    /// This set with the parameter of this name.
     fn and(self, name: &str) -> ParameterSet {
         ParameterSet(self.0 | ParameterSet::bit(name))
     }

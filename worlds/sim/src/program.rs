@@ -314,7 +314,7 @@ impl Program {
         Ok(())
     }
 
-    /// The graph as text: a line for each task, up to so many.
+    /// The graph as text: a line for each task, up to `tasks` lines.
     pub fn outline(&self, tasks: usize) -> String {
         let mut text = format!("{}: {} tasks, {} arrays\n", self.name, self.tasks.len(), self.arrays.len());
         for (number, task) in self.tasks.iter().enumerate().take(tasks) {

@@ -10,7 +10,7 @@ use vicus_kernels::{Array, Element, Kernel, Leaf, Order, Schedule, Task, World};
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Access, Dependences, Kind};
 
-/// Records the program of a kernel on so many threads.
+/// Records the program of a kernel on a given number of threads.
 ///
 /// ```
 /// use vicus_kernels::Map;
@@ -36,7 +36,7 @@ struct State {
 const ALIGN: usize = 1 << 21;
 
 impl Recorder {
-    /// The program of a kernel on so many threads.
+    /// The program of a kernel on this number of threads.
     pub fn record(kernel: &impl Kernel, threads: usize) -> Program {
         Recorder::record_with(kernel.name(), threads, |recorder| {
             kernel.run(recorder, || recorder.push(Step::Start), || recorder.push(Step::End));

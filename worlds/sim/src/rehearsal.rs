@@ -37,8 +37,8 @@ pub struct Rehearsal {
 }
 
 impl Rehearsal {
-    /// Runs a model. `choose` picks the next of so many queued tasks by its index (0: the one queued last); `takes_ns`
-    /// says how long an invocation of a box lasts that took so many rows, in nanoseconds.
+    /// Runs a model. `choose` picks the next of a number of queued tasks by its index (0: the one queued last);
+    /// `takes_ns` returns the duration of a box's invocation with this number of taken rows, in nanoseconds.
     ///
     /// # Errors
     /// The request's error.

@@ -79,7 +79,7 @@ pub enum ReplayError {
         /// The number of these events.
         events: u64,
     },
-    /// It has no invocation of a box of these requests.
+    /// The trace has no invocation of a box of these requests.
     Empty {
         /// The requests with invocations.
         known: Vec<u32>,
@@ -332,7 +332,7 @@ mod tests {
         BoxInfo { name: name.to_owned(), type_name: name.to_owned(), inputs, ..BoxInfo::default() }
     }
 
-    /// The log of one seat, with each time in so many nanoseconds.
+    /// The log of one seat, with each time in units of this number of nanoseconds.
     fn trace(boxes: Vec<BoxInfo>, unit_ns: u64, events: impl IntoIterator<Item = (u64, What)>) -> Trace {
         let models = vec![ModelInfo { name: "boxes".to_owned(), requests: vec![7], boxes }];
         let mut log = Log::new(100);

@@ -110,13 +110,13 @@ pub struct LeafSums {
     pub name: String,
     /// How many tasks work first of all on this leaf.
     pub tasks: u64,
-    /// As in [`TaskRecord`].
+    /// See [`TaskRecord`].
     pub busy_ns: f64,
-    /// As in [`TaskRecord`].
+    /// See [`TaskRecord`].
     pub near_bytes: f64,
-    /// As in [`TaskRecord`].
+    /// See [`TaskRecord`].
     pub far_bytes: f64,
-    /// As in [`TaskRecord`].
+    /// See [`TaskRecord`].
     pub cached_bytes: f64,
 }
 

@@ -35,15 +35,15 @@ pub(crate) struct Thread {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Doing {
-    /// It has an event, or a flow.
+    /// Has an event, or a flow.
     Busy,
-    /// It looks around, or waits for a task of its own, and takes the first one.
+    /// Looks around, or waits for a task of its own, and takes the first one.
     Watching,
-    /// It looks again after a pause, and not before.
+    /// Looks again after a pause, and not before.
     Pausing,
-    /// It looks again after a pause, or when it is woken.
+    /// Looks again after a pause, or when it is woken.
     Dozing,
-    /// It sleeps until it is woken.
+    /// Sleeps until it is woken.
     Asleep,
     /// A spare seat, without a thread.
     Empty,
@@ -84,7 +84,7 @@ pub(crate) struct Frame {
     /// Bytes, and bytes times a core's wait for one of their lines.
     pub(crate) bytes: f64,
     pub(crate) waited: f64,
-    /// Of these bytes, those from near and from far memory.
+    /// The part of these bytes from near and from far memory.
     pub(crate) near: f64,
     pub(crate) far: f64,
     /// The time in its pieces of work.

@@ -92,16 +92,16 @@ struct Task {
 /// A step of a task.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Part {
-    /// It worked for so many nanoseconds.
+    /// Worked for this number of nanoseconds.
     Works(u64),
     Spawns(usize),
     /// A section began.
     Opens,
-    /// It waited for its section's children.
+    /// Waited for its section's children.
     Closes,
-    /// It waited for its children.
+    /// Waited for its children.
     Waits,
-    /// It waited for the tasks and the other members of its team.
+    /// Waited for the tasks and the other members of its team.
     Gathers,
 }
 
@@ -622,7 +622,7 @@ mod tests {
         BoxId::task(1, number)
     }
 
-    /// A trace of so many seats: seat, time, event.
+    /// A trace of this number of seats: seat, time, event.
     fn trace(seats: usize, events: &[(usize, u64, What)]) -> Trace {
         let mut logs: Vec<Log> = (0..seats).map(|_| Log::new(100)).collect();
         for (order, &(seat, time_ns, what)) in events.iter().enumerate() {

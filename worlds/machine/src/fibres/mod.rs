@@ -36,13 +36,13 @@ use vicus_schedule::{ContextRef, RequestId, SeatId, TaskClass, TaskHeader, TaskR
 /// Why a fibre switches back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
-    /// It waits, and is woken.
+    /// Waits, and is woken.
     Suspended,
-    /// It waits, and goes on at its own seat or the waker's.
+    /// Waits, and goes on at its own seat or the waker's.
     Away,
-    /// It lets others go first.
+    /// Lets others go first.
     Yielded,
-    /// It goes to another seat.
+    /// Goes to another seat.
     Migrates(SeatId),
     /// Its thread is over.
     Ended,
@@ -95,12 +95,12 @@ pub(crate) struct Fibre {
     frame: UnsafeCell<MaybeUninit<Frame>>,
     /// The worker's, of the task beneath while the fibre runs, and the fibre's own while it does not.
     beneath: UnsafeCell<Beneath>,
-    /// The same of C++'s exceptions.
+    /// C++'s exceptions, kept in the same way.
     caught: UnsafeCell<Caught>,
     /// For a recording seat: the number of open tasks when the fibre was entered, and its own open tasks while it is
     /// suspended.
     recorded: UnsafeCell<(usize, Vec<u32>)>,
-    /// It has not begun before the first thread, and after its pages were given back.
+    /// Not begun before the first thread, and after its pages were given back.
     switch: Switch,
     /// The thread on it; null if there is none.
     thread: AtomicPtr<Core>,
@@ -487,7 +487,7 @@ impl Fibre {
         }
     }
 
-    /// It has switched back: the worker's frame is to be written anew.
+    /// The fibre has switched back: the worker's frame is to be written anew.
     #[inline]
     fn leave_worker(&self, worker: &mut Worker) {
         #[expect(unsafe_code, reason = "moves the worker's frame")]
@@ -599,7 +599,7 @@ impl Fibre {
         }
     }
 
-    /// It may go on at another seat.
+    /// Suspends it; it may go on at another seat.
     #[inline(never)]
     fn suspend_anywhere(&self) {
         let is_bound = self.on_top.get() > 0 || in_task(|worker| worker.frame.context.is_some());

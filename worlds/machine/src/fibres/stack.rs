@@ -32,7 +32,7 @@ const KEPT: u32 = 64;
 const MOVED: u32 = 32;
 /// So many bytes of free stacks of a class keep their pages on a node.
 const RESIDENT: usize = 64 << 20;
-/// Of the system's memory, so much is left for others when stacks are made.
+/// The system's memory left for others when stacks are made.
 const LEFT_BYTES: u64 = 64 << 20;
 /// Fills the lowest words of a stack without a guard.
 const CANARY: usize = 0x7f5a_c3c3_5a7f_1234;
@@ -42,7 +42,7 @@ const CANARY: usize = 0x7f5a_c3c3_5a7f_1234;
 pub(crate) struct Class(pub(crate) u8);
 
 impl Class {
-    /// The least class of at least so many bytes; `None` if there is none.
+    /// The least class of at least this number of bytes; `None` if there is none.
     #[inline]
     pub(crate) fn of(bytes: usize) -> Option<Class> {
         let bytes = bytes.max(LEAST_BYTES).checked_next_power_of_two()?;
@@ -392,7 +392,7 @@ fn make_first(class: Class) -> bool {
     STACKS[class.0 as usize].load(Ordering::Relaxed) > 0
 }
 
-/// Whether so many stacks of this class may be made. Counts them if so.
+/// Whether this number of stacks of this class may be made. Counts them if so.
 fn book(class: Class, count: usize) -> bool {
     let bytes = class.bytes() * count;
     let is_within = MADE.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= LIMIT.load(Ordering::Relaxed);
@@ -476,7 +476,7 @@ fn make(class: Class, count: usize, node: usize) -> Option<&'static Arena> {
 /// Installs many guards by a few calls, if the kernel takes advice for a list of ranges from the process itself (Linux
 /// 6.13). Returns how many, from the first one on, are installed.
 fn install_guards(count: usize, guard_bytes: usize, guard_of: impl Fn(usize) -> usize) -> usize {
-    /// As many as the kernel takes at once.
+    /// The kernel's limit for one call.
     const MOST: usize = libc::UIO_MAXIOV as usize;
     if count < 4 {
         return 0;

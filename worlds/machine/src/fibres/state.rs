@@ -11,13 +11,13 @@ use vicus_schedule::SeatId;
 pub(crate) struct State {
     word: AtomicU32,
     seat: AtomicU32,
-    /// It has left its stack to wait, and its waker may make it go on anywhere.
+    /// Set after the fibre has left its stack to wait, if its waker may make it go on anywhere.
     is_away: AtomicBool,
     planted: Planted,
 }
 
 const RUNNING: u32 = 0;
-/// It is about to leave its stack, or has left it.
+/// The fibre is about to leave its stack, or has left it.
 const SUSPENDED: u32 = 1;
 const WOKEN: u32 = 2;
 
@@ -40,7 +40,7 @@ impl State {
         self.seat.store(seat.index() as u32, Ordering::Relaxed);
     }
 
-    /// It is about to leave its stack, and may go on anywhere then.
+    /// The fibre is about to leave its stack, and may go on anywhere then.
     #[inline]
     pub(crate) fn leaves(&self) {
         if self.planted.has(Mutant::AwayEarly) {
@@ -48,7 +48,7 @@ impl State {
         }
     }
 
-    /// It has left its stack, and its seat does not look at it any more: its waker may go on with it.
+    /// The fibre has left its stack, and its seat does not look at it any more: its waker may go on with it.
     #[inline]
     pub(crate) fn is_left(&self) {
         // Release: the next seat finds the stack as it was left.
@@ -62,13 +62,13 @@ impl State {
         self.is_away.load(Ordering::Acquire)
     }
 
-    /// It goes on.
+    /// The fibre goes on.
     #[inline]
     pub(crate) fn is_back(&self) {
         self.is_away.store(false, Ordering::Relaxed);
     }
 
-    /// It has left its stack to go to another seat. `put` puts it into that seat's inbox.
+    /// The fibre has left its stack to go to another seat. `put` puts it into that seat's inbox.
     pub(crate) fn go_to(&self, seat: SeatId, put: impl FnOnce()) {
         if self.planted.has(Mutant::SeatLate) {
             put();
@@ -153,7 +153,7 @@ mod loom_models {
             assert!(*inbox < 2, "the fibre is in the inbox twice");
         }
 
-        /// As `Fibre::wake`.
+        /// Like `Fibre::wake`.
         fn wake(&self) {
             self.done.fetch_add(1, Ordering::Release);
             if self.state.wake() {
@@ -181,7 +181,7 @@ mod loom_models {
             self.stack.with_mut(|stack| unsafe { *stack += 1 });
         }
 
-        /// As `wait_on_fibre`, on this seat, for so many wakes.
+        /// Like `wait_on_fibre`, on this seat, for this number of wakes.
         fn wait(&self, seat: usize, wanted: usize) {
             while self.done.load(Ordering::Acquire) < wanted {
                 self.touch();

@@ -147,7 +147,7 @@ unsafe fn jump(from: *mut Place, to: *const Place, word: usize) -> usize {
     handed
 }
 
-/// As on x86-64.
+/// Like the one for x86-64.
 ///
 /// # Safety
 /// As there.
@@ -214,7 +214,7 @@ mod first {
         )
     }
 
-    /// As on x86-64, with `x19` (its register 19).
+    /// Like the one for x86-64, with `x19` (its register 19).
     #[cfg(target_arch = "aarch64")]
     #[unsafe(naked)]
     // SAFETY of callers: they jump here, at a stack's top.

@@ -120,13 +120,13 @@ pub struct ChildBuilder {
 }
 
 impl ChildBuilder {
-    /// It begins something of its own: it is run on any free seat.
+    /// Makes it a deferred task: it begins something of its own, and is run on any free seat.
     pub fn deferred(mut self) -> Self {
         self.said.kind = Some(Kind::Deferred);
         self
     }
 
-    /// It is to run in the neighbourhood of this node or core group; see [`Scope::spawn_at`](crate::Scope::spawn_at).
+    /// Runs it in the neighbourhood of this node or core group; see [`Scope::spawn_at`](crate::Scope::spawn_at).
     pub fn at(mut self, place: impl Into<Place>) -> Self {
         self.said.place = Some(place.into());
         self
@@ -191,7 +191,7 @@ impl ChildBuilder {
         self
     }
 
-    /// It uses the last declared bytes so intensely that they alone decide its place; see
+    /// Marks the last declared bytes as used so intensely that they alone decide its place; see
     /// [`TaskBuilder::intensely`](crate::TaskBuilder::intensely).
     pub fn intensely(mut self) -> Self {
         self.said.intensely();

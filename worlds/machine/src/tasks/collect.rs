@@ -69,7 +69,7 @@ pub fn collect<R: Send>(range: Range<usize>, f: impl Fn(usize) -> R + Sync) -> V
     // Each number was done, or `pieces` has panicked.
     made.are_the_vectors();
     #[expect(unsafe_code, reason = "the memory was raw")]
-    // SAFETY: so many values were written, one for each number of the range.
+    // SAFETY: as many values were written, one for each number of the range.
     unsafe {
         values.set_len(len);
     }

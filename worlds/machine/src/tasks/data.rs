@@ -59,7 +59,7 @@ impl<T> Part<'_, T> {
 }
 
 impl<'scope, T> SharedSlice<'scope, T> {
-    /// Some of its elements. Panics if there are not so many.
+    /// Some of its elements. Panics if the range ends beyond its elements.
     pub fn part(self, elements: impl RangeBounds<usize>) -> Part<'scope, T> {
         let Range { start, end } = range(&elements, self.len);
         assert!(start <= end && end <= self.len, "elements {start}..{end} of {} that are shared", self.len);
@@ -302,7 +302,7 @@ impl<'scope> Scope<'scope> {
 }
 
 impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
-    /// It reads these elements; its closure gets them, in the order of the description.
+    /// Adds elements it reads; its closure gets them, in the order of the description.
     pub fn reads<D>(self, data: D) -> TaskBuilder<'a, 'scope, V::With>
     where
         Reads<D>: Data,
@@ -311,7 +311,7 @@ impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
         self.describe(Reads(data))
     }
 
-    /// It reads and writes these elements; its closure gets them, in the order of the description.
+    /// Adds elements it reads and writes; its closure gets them, in the order of the description.
     ///
     /// Panics if the description has some of them already.
     pub fn writes<D>(self, data: D) -> TaskBuilder<'a, 'scope, V::With>
@@ -381,20 +381,20 @@ impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
         self
     }
 
-    /// It uses the last described data so intensely that they alone decide its place (`vicinity`: Muddukrishna et al.,
-    /// algorithm 3).
+    /// Marks the last described data as used so intensely that they alone decide its place (`vicinity`: Muddukrishna et
+    /// al., algorithm 3).
     pub fn intensely(mut self) -> Self {
         self.said.intensely();
         self
     }
 
-    /// It shares most of its data with its spawner: it is run soon and near.
+    /// Makes it an immediate task: it shares most of its data with its spawner, and is run soon and near.
     pub fn immediate(mut self) -> Self {
         self.said.kind = Some(Kind::Immediate);
         self
     }
 
-    /// It runs in the neighbourhood of this node or core group, regardless of its bytes; see [`Scope::spawn_at`], also
+    /// Runs it in the neighbourhood of this node or core group, regardless of its bytes; see [`Scope::spawn_at`], also
     /// for unknown places.
     pub fn at(mut self, place: impl Into<Place>) -> Self {
         self.said.place = Some(place.into());

@@ -101,7 +101,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// It may begin now.
+    /// Lets it begin.
     pub fn release(self) {
         let Held { unspawned, ready, shared } = self;
         let Some(ready) = unspawned.spawn(ready) else { return };

@@ -20,7 +20,7 @@ use vicus_trace::Awaits;
 /// Number of pieces in each thread's share of a loop, so that others can help.
 const PIECES: usize = 16;
 
-/// A thread with so many loops in its inbox is not invited to another one.
+/// A thread with this number of loops in its inbox is not invited to another one.
 const UNHEARD: usize = 8;
 
 /// Runs a closure for each number of a range, on all threads, and returns when all is done. The range is cut into as

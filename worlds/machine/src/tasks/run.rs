@@ -126,10 +126,9 @@ impl<F: FnOnce() -> R, R> Call<F, R> {
 
 /// Tells a caller the end of the awaited closure.
 pub(crate) enum Done {
-    /// It sleeps.
+    /// A sleeping thread.
     Thread { is_done: Mutex<bool>, changed: Condvar },
-    /// It is a seat, and works there meanwhile: the awaited closure may be a task of the same runtime, or call back
-    /// into it.
+    /// A seat, at work there meanwhile: the awaited closure may be a task of the same runtime, or call back into it.
     Seat(Latch, Arc<Shared>),
 }
 

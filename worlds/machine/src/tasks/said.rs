@@ -61,14 +61,14 @@ impl Said {
         self.last = self.ordered - 1;
     }
 
-    /// It uses bytes in memory that must be alive when it runs.
+    /// Adds bytes it uses, in memory that must be alive when it runs.
     #[track_caller]
     pub(super) fn touches(&mut self, accesses: &[Access]) {
         self.by_address.say(accesses);
         self.borrows(accesses);
     }
 
-    /// It uses bytes borrowed until it is over.
+    /// Adds bytes it uses, borrowed until it is over.
     pub(super) fn borrows(&mut self, accesses: &[Access]) {
         if !accesses.is_empty() {
             self.accesses.extend_from_slice(accesses);

@@ -122,7 +122,7 @@ impl<'scope> Scope<'scope> {
         });
     }
 
-    /// As [`with_worker`]. Panics if the calling thread is not one of the scope's runtime.
+    /// Like [`with_worker`]. Panics if the calling thread is not one of the scope's runtime.
     #[inline]
     fn with_worker<R>(&self, f: impl FnOnce(&mut Worker) -> R) -> R {
         let is_own = |worker: &Worker| Arc::as_ptr(&worker.shared).addr() == self.runtime;

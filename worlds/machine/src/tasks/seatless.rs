@@ -21,11 +21,11 @@ use vicus_schedule::{TaskGraph, TaskNode, Unspawned};
 
 /// The state of the calling thread, if it sits on no seat.
 enum Running {
-    /// It runs no box.
+    /// Runs no box.
     Nothing,
-    /// It runs a box without spawned children.
+    /// Runs a box without spawned children.
     Box,
-    /// It runs a box with spawned children, or an opened group.
+    /// Runs a box with spawned children, or an opened group.
     Parent(Children),
 }
 
@@ -118,7 +118,7 @@ fn with_children<R>(f: impl FnOnce(&mut Children) -> R) -> Option<R> {
     })
 }
 
-/// As [`spawn_child`](super::spawn_child), with a description. One thread has no choice of places.
+/// Like [`spawn_child`](super::spawn_child), with a description. One thread has no choice of places.
 pub(super) fn spawn(said: Said, f: impl FnOnce() + Send + 'static) {
     let priority = said.priority;
     let is_spawned = with_children(|children| {
@@ -140,7 +140,7 @@ pub(super) fn spawn(said: Said, f: impl FnOnce() + Send + 'static) {
     is_spawned.expect("spawn_child is called in a task; Runtime::run makes one, and scope does without");
 }
 
-/// As [`wait_for_children`](super::wait_for_children).
+/// Like [`wait_for_children`](super::wait_for_children).
 pub(super) fn wait() {
     run_all();
     let Some(level) = with_children(|children| Rc::clone(&children.level)) else { return };
@@ -150,7 +150,7 @@ pub(super) fn wait() {
     }
 }
 
-/// As [`open_group`](super::open_group).
+/// Like [`open_group`](super::open_group).
 pub(super) fn open_group() {
     let is_open = with_children(|children| {
         children.level = Level::of_group(&children.level);
@@ -158,7 +158,7 @@ pub(super) fn open_group() {
     is_open.expect("open_group is called in a task; Runtime::run makes one");
 }
 
-/// As [`close_group`](super::close_group). `None` if none is open.
+/// Like [`close_group`](super::close_group). `None` if none is open.
 pub(super) fn close_group() -> Option<Option<Box<dyn Any + Send>>> {
     let group = with_children(|children| Rc::clone(&children.level)).filter(|level| level.is_group)?;
     run_all();
@@ -167,14 +167,14 @@ pub(super) fn close_group() -> Option<Option<Box<dyn Any + Send>>> {
     Some(group.take_panic())
 }
 
-/// As [`cancel_group`](super::cancel_group). Whether there is a group.
+/// Like [`cancel_group`](super::cancel_group). Returns whether there is a group.
 pub(super) fn cancel_group() -> bool {
     let level = with_children(|children| Rc::clone(&children.level));
     let group = level.and_then(|level| level.innermost_group());
     group.map(|group| group.is_cancelled.set(true)).is_some()
 }
 
-/// As [`is_cancelled`](super::is_cancelled).
+/// Like [`is_cancelled`](super::is_cancelled).
 pub(super) fn is_cancelled() -> bool {
     let (is_box, level) = RUNNING.with_borrow(|running| match running {
         Running::Nothing => (false, None),
@@ -287,7 +287,7 @@ impl Level {
         iter::successors(Some(self), |level| level.group.as_deref()).any(|level| level.is_cancelled.get())
     }
 
-    /// As [`Context::take_panic`](vicus_schedule::Context::take_panic).
+    /// Like [`Context::take_panic`](vicus_schedule::Context::take_panic).
     fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
         let panic = self.panic.take()?;
         self.with_graph(|graph| graph.iter_mut().for_each(|graph| graph.forget_panics(self.first_ordered)));

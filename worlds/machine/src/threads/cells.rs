@@ -489,7 +489,7 @@ mod tests {
         Pool::lock(1, 2).give_one(outside);
     }
 
-    /// How many of so many bytes have pages, as the kernel tells.
+    /// How many of these bytes have pages, as the kernel tells.
     fn resident(start: *mut u8, bytes: usize) -> usize {
         let mut pages = vec![0_u8; bytes / 4096];
         #[expect(unsafe_code, reason = "a system call")]

@@ -53,7 +53,7 @@ impl Name {
     }
 }
 
-/// It is not over, and no one waits.
+/// The thread is not over, and no joiner waits.
 const OPEN: usize = 0;
 const OVER: usize = 2;
 /// Its handle is gone.
@@ -71,7 +71,7 @@ struct Table {
     drop_closure: unsafe fn(NonNull<Core>),
     /// Moves the result to the pointer's target.
     take: unsafe fn(NonNull<Core>, *mut ()),
-    /// The same, and frees the thread.
+    /// Moves the result like `take`, and frees the thread.
     finish: unsafe fn(NonNull<Core>, *mut ()),
     /// Drops the result, and frees the thread.
     free: unsafe fn(NonNull<Core>),
@@ -472,7 +472,7 @@ impl Joiner {
         is_put
     }
 
-    /// As [`Joiner::take`], and frees the thread.
+    /// Like [`Joiner::take`], and frees the thread.
     ///
     /// # Safety
     /// As there.

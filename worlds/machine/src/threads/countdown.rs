@@ -32,7 +32,7 @@ pub struct Countdown {
 }
 
 impl Countdown {
-    /// With so many submissions to come.
+    /// A countdown of this number of submissions.
     pub fn new(expected: u64) -> Countdown {
         let countdown = Countdown { count: Count::new(), done: SyncVar::full(0) };
         countdown.expect(expected);
@@ -49,13 +49,13 @@ impl Countdown {
         self.submit_with(|| ());
     }
 
-    /// As [`Countdown::submit`]. If it seems to be the last one, `f` is called before the waits end.
+    /// Like [`Countdown::submit`]. If it seems to be the last one, `f` is called before the waits end.
     pub fn submit_with(&self, f: impl Fn()) {
         // A thread that goes on after the fill may drop this: the fill is its last use here.
         self.count.submit(f, self.edge(), || _ = self.done.fill());
     }
 
-    /// Begins anew, with so many to come.
+    /// Begins anew, with this number of submissions to come.
     pub fn reset(&self, expected: u64) {
         while !self.is_over() {
             self.submit();

@@ -104,22 +104,22 @@ pub fn is_full(word: &AtomicU64) -> bool {
     TABLE.is_full(word)
 }
 
-/// As [`read_ff`]; `None` if the word is empty.
+/// Like [`read_ff`]; `None` if the word is empty.
 pub fn try_read_ff(word: &AtomicU64) -> Option<u64> {
     TABLE.try_operate(word, Operation::ReadFf)
 }
 
-/// As [`read_fe`]; `None` if the word is empty.
+/// Like [`read_fe`]; `None` if the word is empty.
 pub fn try_read_fe(word: &AtomicU64) -> Option<u64> {
     TABLE.try_operate(word, Operation::ReadFe)
 }
 
-/// As [`write_ef`]; `false` if the word is full.
+/// Like [`write_ef`]; `false` if the word is full.
 pub fn try_write_ef(word: &AtomicU64, value: u64) -> bool {
     TABLE.try_operate(word, Operation::WriteEf(value)).is_some()
 }
 
-/// As [`write_ff`]; `false` if the word is empty.
+/// Like [`write_ff`]; `false` if the word is empty.
 pub fn try_write_ff(word: &AtomicU64, value: u64) -> bool {
     TABLE.try_operate(word, Operation::WriteFf(value)).is_some()
 }
@@ -135,7 +135,7 @@ pub fn lock(word: &AtomicU64) {
     TABLE.operate(word, Operation::Lock);
 }
 
-/// As [`lock`]; `false` if it is locked.
+/// Like [`lock`]; `false` if it is locked.
 pub fn try_lock(word: &AtomicU64) -> bool {
     try_read_fe(word).is_some()
 }
@@ -272,7 +272,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// Of the calling code.
+    /// The calling code's wait.
     pub(super) fn new(address: usize, operation: Operation) -> Node {
         let party = match fibres::current() {
             Some(fibre) => Party::Fibre(fibre),
@@ -295,13 +295,13 @@ impl Node {
         Node { links, address, operation, value, calls, outcome, is_done, party, backtrace: None }
     }
 
-    /// Of no thread.
+    /// A wait of no thread.
     #[cfg(all(test, not(loom)))]
     pub(super) fn in_run(run: u32, operation: Operation) -> Node {
         Node { links: Links::new(run), ..Node::of(8, operation, Party::Outside(Done::new())) }
     }
 
-    /// Of a model's thread.
+    /// A wait of a model's thread.
     #[cfg(all(test, loom))]
     pub(super) fn of_model(address: usize, operation: Operation) -> Node {
         Node::of(address, operation, Party::Model(Arc::new(loom::sync::Notify::new())))
@@ -540,7 +540,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// With so many stripes, a power of two.
+    /// A table with this number of stripes, a power of two.
     pub(super) fn new(stripes: usize, settle: fn(&mut Entries, At)) -> Table {
         let stripe = || Padded(ShortLock::new(Entries::new()));
         Table { stripes: (0..stripes).map(|_| stripe()).collect(), settle, planted: Planted::default() }
@@ -877,7 +877,7 @@ mod loom_models {
             Node::of_model(address_of(&self.word), operation)
         }
 
-        /// As [`Table::operate`].
+        /// Like [`Table::operate`].
         fn operate(&self, operation: Operation) -> u64 {
             if let Some(value) = self.table.try_operate(&self.word, operation) {
                 return value;
@@ -912,7 +912,7 @@ mod loom_models {
         });
     }
 
-    /// The same with both already waiting.
+    /// Like `hand_over`, with both already waiting.
     fn hand_over_to_waiting(mutant: Option<Mutant>) {
         check(mutant, |model| {
             let waits = [0, 1].map(|_| model.node(Operation::ReadFe));
@@ -960,7 +960,7 @@ mod loom_models {
         });
     }
 
-    /// The same with both already waiting, and the third one locks it again at once.
+    /// Like `lock_and_unlock`, with both already waiting, and the third one locks it again at once.
     fn lock_and_come(mutant: Option<Mutant>) {
         check(mutant, |model| {
             let waits = [0, 1].map(|_| model.node(Operation::Lock));

@@ -10,9 +10,9 @@ pub(super) struct Links {
     before: Cell<Link>,
     /// Its run.
     run: u32,
-    /// Of the first one of a run: how many of it were served since its turn began.
+    /// On the first one of a run: how many of the run were served since its turn began.
     served: Cell<u8>,
-    /// Of the first one of a run: the last one of it.
+    /// On the first one of a run: the run's last one.
     run_last: Cell<Link>,
     /// On the first one of a run: the first one of the next run.
     next_run: Cell<Link>,
@@ -103,8 +103,8 @@ pub(super) const TURN: u8 = 64;
 /// So many runs have the waits for locks: each is looked at when one more waits.
 const RUNS: usize = 7;
 
-/// The run of the waits for locks on this seat, of so many. Neighbouring seats are near each other, and share a run if
-/// there are more than [`RUNS`].
+/// The run of the waits for locks on this seat, given the number of seats. Neighbouring seats are near each other, and
+/// share a run if there are more than [`RUNS`].
 pub(super) fn run_of_seat(seat: usize, seats: usize) -> u32 {
     (seat * RUNS.min(seats) / seats) as u32
 }

@@ -48,7 +48,7 @@ impl<T: 'static> Local<T> {
         self.try_with(f).expect("a Local is used in lightweight threads")
     }
 
-    /// As [`Local::with`]; `None` outside of lightweight threads, and while the thread's values are dropped.
+    /// Like [`Local::with`]; `None` outside of lightweight threads, and while the thread's values are dropped.
     pub fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Option<R> {
         let core = core_here()?;
         let key = std::ptr::from_ref(self).addr();

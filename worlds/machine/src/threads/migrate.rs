@@ -17,7 +17,7 @@ pub enum MigrateError {
     NoSuchPlace(NoSuchPlace),
     /// The runtime has no thread of the system there.
     NoSeat(Place),
-    /// It has running children, or an open group.
+    /// The thread has running children, or an open group.
     HasChildren,
 }
 

@@ -180,7 +180,7 @@ fn core_here() -> Option<NonNull<Core>> {
 pub struct ThreadId(u64);
 
 impl ThreadId {
-    /// As a number, at least 1.
+    /// The number itself, at least 1.
     pub fn get(self) -> u64 {
         self.0
     }
@@ -314,7 +314,7 @@ impl Builder {
         self
     }
 
-    /// It is to run in the neighbourhood of this node or core group.
+    /// Runs it in the neighbourhood of this node or core group.
     pub fn place(mut self, place: impl Into<Place>) -> Self {
         self.place = Some(place.into());
         self
@@ -355,7 +355,7 @@ impl Builder {
         self.try_spawn_or(outside, f).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// As [`Builder::spawn`], in this runtime.
+    /// Like [`Builder::spawn`], in this runtime.
     ///
     /// # Panics
     /// For the reasons of [`SpawnError`].
@@ -368,7 +368,7 @@ impl Builder {
         self.try_spawn_on(runtime, f).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// As [`Builder::spawn_or`].
+    /// Like [`Builder::spawn_or`].
     ///
     /// # Errors
     /// The stack's size is out of range, the machine has no such place, or there is no memory for the thread itself. A
@@ -414,7 +414,7 @@ impl Builder {
         Ok(core)
     }
 
-    /// As [`Builder::spawn_on`].
+    /// Like [`Builder::spawn_on`].
     ///
     /// # Errors
     /// As [`Builder::try_spawn_or`].
@@ -448,7 +448,7 @@ impl Builder {
         self.spawn_there(runtime, true, f).map(drop)
     }
 
-    /// As [`Builder::spawn_here`].
+    /// Like [`Builder::spawn_here`].
     #[track_caller]
     fn spawn_there<T: Send + 'static>(
         self,
@@ -620,9 +620,9 @@ struct Counts {
 /// The owners of waits for words.
 #[derive(Clone, Copy)]
 enum Waits {
-    /// Of lightweight threads.
+    /// Waits of lightweight threads.
     OfThreads,
-    /// Of code on its thread's own stack: a program's main thread, and tasks.
+    /// Waits of code on its thread's own stack: a program's main thread, and tasks.
     OfSeats,
 }
 

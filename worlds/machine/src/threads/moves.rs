@@ -5,7 +5,7 @@ use crate::fibres::mutant::{Mutant, Planted};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering, fence, yield_now};
 use std::sync::atomic::{AtomicBool, AtomicIsize};
 
-/// Of a seat.
+/// A seat's messages.
 pub(crate) struct Moves {
     /// [`BUSY`], [`IDLE`] or [`CLAIMED`].
     state: AtomicU32,
@@ -18,11 +18,11 @@ pub(crate) struct Moves {
     planted: Planted,
 }
 
-/// It has something to do, or its thread is elsewhere.
+/// The seat has something to do, or its thread is elsewhere.
 const BUSY: u32 = 0;
-/// It has found nothing to do, and looks around or sleeps.
+/// The seat has found nothing to do, and looks around or sleeps.
 const IDLE: u32 = 1;
-/// The same, and another seat is about to put something into its inbox.
+/// An idle seat; another one is about to put something into its inbox.
 const CLAIMED: u32 = 2;
 
 impl Moves {

@@ -188,18 +188,18 @@ impl SyncVar {
         self.0.load(Ordering::Acquire) & EMPTY == 0
     }
 
-    /// As [`SyncVar::read_ff`]; `None` if it is empty.
+    /// Like [`SyncVar::read_ff`]; `None` if it is empty.
     pub fn try_read_ff(&self) -> Option<u64> {
         let word = self.0.load(Ordering::Acquire);
         (word & EMPTY == 0).then_some(word >> BITS)
     }
 
-    /// As [`SyncVar::read_fe`]; `None` if it is empty.
+    /// Like [`SyncVar::read_fe`]; `None` if it is empty.
     pub fn try_read_fe(&self) -> Option<u64> {
         self.try_operate(Operation::ReadFe)
     }
 
-    /// As [`SyncVar::write_ef`]; `false` if it is full.
+    /// Like [`SyncVar::write_ef`]; `false` if it is full.
     ///
     /// # Panics
     /// The value needs more than 60 bits.
@@ -207,7 +207,7 @@ impl SyncVar {
         self.try_operate(Operation::WriteEf(check(value))).is_some()
     }
 
-    /// As [`SyncVar::write_ff`]; `false` if it is empty.
+    /// Like [`SyncVar::write_ff`]; `false` if it is empty.
     ///
     /// # Panics
     /// The value needs more than 60 bits.
@@ -427,7 +427,7 @@ mod loom_models {
             }
         }
 
-        /// As [`SyncVar::operate`].
+        /// Like [`SyncVar::operate`].
         fn operate(&self, operation: Operation) -> u64 {
             let var = self.var();
             if let Some(value) = var.operate_or(operation, None) {

@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Waits for so long. A lightweight thread is suspended meanwhile, a task's or box's thread runs other tasks, and a
+/// Waits for this time. A lightweight thread is suspended meanwhile, a task's or box's thread runs other tasks, and a
 /// thread of the system sleeps.
 ///
 /// ```

@@ -79,7 +79,7 @@ fn nls_lets_all_threads_run_everywhere() {
     assert_eq!(workers("nls"), everywhere(&sysfs::own_cpus()));
 }
 
-/// As `taskset` or a cpuset does: the first CPU of each group, and all of the last group.
+/// The CPUs of a `taskset` or a cpuset: the first CPU of each group, and all of the last group.
 #[test]
 fn a_runtime_stays_within_the_cpus_of_its_starter() {
     let Some(kernel) = kernel() else { return };

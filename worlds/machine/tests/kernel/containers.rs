@@ -154,7 +154,7 @@ impl Noted {
     }
 }
 
-/// Of two pages.
+/// An element of two pages.
 type Element = [u64; 1024];
 
 #[test]

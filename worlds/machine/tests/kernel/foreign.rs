@@ -29,7 +29,7 @@ impl Deref for Foreign {
 
     fn deref(&self) -> &[u8] {
         #[expect(unsafe_code, reason = "the memory is raw")]
-        // SAFETY: so many bytes, initialised, and this value's alone.
+        // SAFETY: this number of bytes, initialised, and this value's alone.
         unsafe {
             std::slice::from_raw_parts(self.start.as_ptr(), BYTES)
         }
@@ -244,7 +244,7 @@ impl Moving<'_> {
         assert_eq!(footprint(of), truth, "{what}: it stays");
     }
 
-    /// The same within a second.
+    /// Asserts that the truth is known within a second.
     fn notices_in_time(&self, of: &Foreign, what: &str) {
         std::thread::sleep(std::time::Duration::from_millis(1020));
         assert_eq!(footprint(of), self.truth(of), "{what}");
@@ -321,7 +321,7 @@ fn pages_that_the_kernel_moves_are_noticed() {
     });
 }
 
-/// The same of our own memory, if it was left to the first touch.
+/// Moves of our own memory, left to the first touch, are noticed as well.
 #[test]
 fn pages_of_standard_memory_that_the_kernel_moves_are_noticed() {
     moving(|at| {

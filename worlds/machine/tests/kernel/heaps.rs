@@ -116,7 +116,7 @@ fn what_a_thread_allocates_that_stays_nowhere_lies_where_it_runs() {
             let mut words = [0u64; 16];
             cpus.iter().for_each(|&cpu| words[cpu as usize / 64] |= 1 << (cpu % 64));
             #[expect(unsafe_code, reason = "libc's wrapper wants a type of its own")]
-            // SAFETY: the kernel reads so many bytes of a live array; thread 0 is the calling one.
+            // SAFETY: the kernel reads this number of bytes of a live array; thread 0 is the calling one.
             let done = unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, size_of_val(&words), words.as_ptr()) };
             assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
             // Its threads run on this one's CPUs, regardless of their seats' nodes.

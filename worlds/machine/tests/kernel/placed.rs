@@ -25,7 +25,7 @@ pub(crate) fn placeable(when_full: WhenFull) -> Option<Placeable> {
     placeable_with(MemoryOptions { when_full, ..MemoryOptions::default() })
 }
 
-/// The same with these options.
+/// Like [`placeable`], with these options.
 pub(crate) fn placeable_with(options: MemoryOptions) -> Option<Placeable> {
     let Some(kernel) = Machine::read() else {
         left_out("sysfs has no nodes, cores or caches");

@@ -32,7 +32,7 @@ fn key_of(number: u64) -> String {
 /// The sum and the count of a key's numbers.
 type Sum = (String, (u64, u64));
 
-/// Those of each key, one pair after the other.
+/// Each key's sum, one pair after the other.
 fn expected(numbers: u64) -> Vec<Sum> {
     let mut sums: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for number in 0..numbers {

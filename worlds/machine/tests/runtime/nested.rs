@@ -31,7 +31,7 @@ enum Inner {
     Two,
     /// A task with a working child.
     Scope,
-    /// Of another runtime.
+    /// A task of another runtime.
     Other,
     OtherRuns,
 }
@@ -215,7 +215,7 @@ fn what_outlives_its_request_goes_on() {
 const KIB: u64 = 1 << 10;
 const BUDGET: u64 = 32 * KIB;
 
-/// Whether so many bytes can be held by a request of this kind.
+/// Whether a request of this kind can hold this number of bytes.
 fn holds(runtime: &Arc<Runtime>, inner: Inner, budget: Budget, bytes: u64) -> bool {
     match inner {
         Inner::Boxes => {

@@ -138,7 +138,7 @@ impl Drop for Stops {
     }
 }
 
-/// Requests of few and of so many pieces of work, of each kind, beside endless requests of these kinds.
+/// Requests of few and of `many` pieces of work, of each kind, beside endless requests of these kinds.
 fn beside(strategy: &str, threads: usize, endless: &[Parts], many: u64) {
     let setting: Setting = strategy.parse().unwrap();
     let runtime = Runtime::builder().strategy(setting).threads(threads).quiet().start();

@@ -94,7 +94,7 @@ fn a_thread_begins_no_task_on_top_of_a_waiting_one_that_is_not_its_descendant() 
     }
 }
 
-/// The same with a group's wait, and with a task run at once.
+/// Ties hold in a group's wait as well, and with a task run at once.
 #[test]
 fn groups_and_children_that_run_at_once_are_tied_as_well() {
     for team in teams() {
@@ -276,7 +276,7 @@ fn what_teams_have_recorded_is_one_trace() {
                 assert_eq!(trace.check(), [], "{}", strategy.name());
                 let summary = trace.summary();
                 assert_eq!((summary.seats.len(), summary.lost), (4, 0));
-                // Tasks, and the members' parts of regions, of which the other one's has not ended.
+                // Tasks, and the members' parts of regions; the other one's part has not ended.
                 assert_eq!(summary.taken(), (60 + 2 + 4 + 2 + 1, 0), "{}", strategy.name());
             });
             outer.member(1).run(|| {

@@ -60,7 +60,7 @@ const LEFT_OUT: [&str; 5] = ["Bridge", "PCIDev", "OSDev", "Misc", "L3iCache"];
 struct Set(Vec<u32>);
 
 impl Set {
-    /// As hwloc writes it: words of 32 bits, the highest first, with commas between; an empty word is 0.
+    /// Parses hwloc's form: words of 32 bits, the highest first, with commas between; an empty word is 0.
     fn parse(text: &str) -> Result<Set, String> {
         let words = text.split(',').rev().enumerate();
         let mut set = Vec::new();
@@ -144,7 +144,7 @@ impl Object {
         matches!(self.kind, "NUMANode" | "MemCache")
     }
 
-    /// Of a cache, its level and whether it is for instructions.
+    /// A cache's level, and whether it is for instructions.
     fn cache(&self) -> Option<(u8, bool)> {
         let name = self.kind.strip_suffix("Cache")?;
         let digit = name.strip_prefix('L')?;

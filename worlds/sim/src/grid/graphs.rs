@@ -17,7 +17,7 @@ pub(super) struct Shape {
     pub(super) requests: usize,
     /// How many short ones come behind these.
     pub(super) short: usize,
-    /// Of a hundred reads, how many are of a block beside the task's own.
+    /// Percentage of reads of a block beside the task's own.
     pub(super) near: u64,
     /// Average number of tasks for each thread, in all requests except short ones.
     pub(super) tasks_per_thread: usize,
@@ -36,11 +36,11 @@ const ROUNDS: usize = 6;
 const SHORT_BLOCKS: usize = 2;
 /// Arrays begin at multiples of this.
 const ALIGN: usize = 1 << 21;
-/// The shortest task computes for so long, the longest for sixteen times as long.
+/// Computing time of the shortest task; the longest takes sixteen times as long.
 const LEAST_NS: u64 = 5_000;
 
 impl Shape {
-    /// The program for so many threads. Graphs of the same shape and size are the same.
+    /// The program for this number of threads. Graphs of the same shape and size are the same.
     pub(super) fn program(&self, name: &str, threads: usize, share: f64) -> Program {
         let mut chance = Chance::new(self.near ^ (self.requests as u64) << 8);
         let tasks = (self.tasks_per_thread * threads) as f64 * share;

@@ -65,9 +65,8 @@ impl Grid {
         self.report_of(self.strategies.iter().map(Setting::to_string).collect(), rows.collect())
     }
 
-    /// As [`Grid::report`], of the first `shown` strategies, beside what programs have learned: `learned` has for each
-    /// job the strategy that suits it, by its index. What was learned is compared with the best of the strategies that
-    /// are shown.
+    /// Like [`Grid::report`], of the first `shown` strategies, beside the learned ones of programs: `learned` has the
+    /// best strategy for each job, by its index. The learned ones are compared with the best of the shown strategies.
     pub fn report_learned(&self, results: &[Vec<f64>], shown: usize, learned: &[usize]) -> Report {
         let row = |(times, &learned): (&Vec<f64>, &usize)| {
             let others = &times[..shown];

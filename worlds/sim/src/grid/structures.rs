@@ -28,7 +28,7 @@ const PASSES: usize = 4;
 const POOLED_PER_THREAD: f64 = 32.0;
 const HELD: usize = 16 * 64;
 
-/// How many times a task allocates and frees so many.
+/// How many times a task allocates and frees [`HELD`] bytes.
 const ROUNDS: usize = 2;
 
 /// The large elements of Fig. 9, and how many tasks put as many for every thread.
@@ -39,7 +39,7 @@ const ELEMENTS: usize = 128;
 const ALIGN: usize = 1 << 16;
 
 impl Structure {
-    /// The program for so many threads.
+    /// The program for this number of threads.
     pub(super) fn program(self, name: &str, threads: usize, share: f64) -> Program {
         let mut program = Program {
             name: name.to_owned(),

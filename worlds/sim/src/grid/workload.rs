@@ -22,7 +22,7 @@ pub struct Workload {
 
 #[derive(Clone)]
 enum Source {
-    /// A kernel with so many times the tasks of the paper's input for each of 48 threads.
+    /// A kernel, and its number of tasks for each of 48 threads, as a multiple of the paper's input.
     Kernel(&'static str, f64),
     /// A random graph.
     Graph(graphs::Shape),
@@ -128,13 +128,13 @@ impl Workload {
         }
     }
 
-    /// The same work, with the time of its requests that do less than the average.
+    /// This work, with the time of its requests that do less than the average.
     #[must_use]
     pub fn of_short_requests(self) -> Workload {
         Workload { measure: Measure::Short, ..self }
     }
 
-    /// The program for a machine with so many threads.
+    /// The program for a machine with this number of threads.
     pub(super) fn program(&self, threads: usize, share: f64) -> Arc<Program> {
         match &self.source {
             Source::Kernel(name, times) => {

@@ -19,7 +19,7 @@ pub(super) struct Tally {
     /// By place, the bytes a core waits for, or as many bytes read as would take as long, of accesses with bytes in
     /// several places, one after the other.
     pub(super) turns: Vec<f64>,
-    /// The same of all accesses, in any place; and the sum of the squares of each one's bytes.
+    /// The bytes the core waits for, of all accesses, in any place; and the sum of the squares of each one's bytes.
     pub(super) waited: f64,
     pub(super) squares: f64,
     /// By place, the bytes the core waits for, before the current access.
@@ -45,7 +45,7 @@ pub(super) struct Load {
     pub(super) bytes: f64,
     /// The bytes the core waits for, divided by its bytes under way.
     pub(super) waits: f64,
-    /// The same for bytes sent off without waiting.
+    /// The bytes sent off without waiting, divided by the core's bytes under way.
     pub(super) posts: f64,
     /// The bytes of accesses that come from one place after the other.
     pub(super) turns: f64,

@@ -17,8 +17,8 @@ const DESKTOP: (&str, usize) = ("core-i7-2600", 8);
 /// §6.1.1: "16 times in all our measurements".
 const MULTI: usize = 16;
 
-/// The queries run on one of so many parts of the triples. As in the paper (§6.2), q4 gets less data,
-/// because it returns so many rows.
+/// The number of parts of the triples; queries run on one part. As in the paper (§6.2), q4 gets less data, because it
+/// returns more rows.
 fn part(query: &str) -> u64 {
     if query == "q4" { 4 } else { 1 }
 }

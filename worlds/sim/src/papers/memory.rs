@@ -109,7 +109,7 @@ impl Traffic {
         Ok(sample)
     }
 
-    /// Runs it once; each core computes for so long beside its bytes.
+    /// Runs it once; each core computes for `computing_ns` beside its bytes.
     fn once(
         &self,
         machine: &Machine,

@@ -158,7 +158,7 @@ pub enum Input {
 }
 
 impl Setup {
-    /// A run on a machine with so many threads. Its strategy and its label are still to come ([`Setup::under`]).
+    /// A run on a machine with this number of threads. Its strategy and its label are still to come ([`Setup::under`]).
     fn of(group: &'static str, machine: (&'static str, usize), input: Input) -> Setup {
         Setup {
             group,
@@ -183,12 +183,12 @@ impl Setup {
         (self.group.to_owned(), self.label.clone())
     }
 
-    /// The same run under another strategy and with another label.
+    /// This run under another strategy and with another label.
     fn under(&self, strategy: &str, label: impl Into<String>) -> Setup {
         Setup { strategy: strategy.to_owned(), label: label.into(), ..self.clone() }
     }
 
-    /// The same run with its arrays distributed in this way.
+    /// This run with its arrays distributed in this way.
     fn lying(mut self, distribution: &Distribution) -> Setup {
         if let Input::Kernel(kernel) = &mut self.input
             && let Some(place) = kernel.distribution()
@@ -198,7 +198,7 @@ impl Setup {
         self
     }
 
-    /// The same run with interleaved pages.
+    /// This run with interleaved pages.
     fn interleaved(self) -> Setup {
         Setup { interleave: true, ..self.lying(&Distribution::Standard) }
     }
@@ -501,7 +501,7 @@ pub struct Sample {
     pub near_bytes: f64,
     /// Bytes from other nodes or home caches.
     pub far_bytes: f64,
-    /// Of a replay, how many nodes its boxes stay on: 1 if each box's work is spread evenly over all nodes, or all of
+    /// For a replay, how many nodes its boxes stay on: 1 if each box's work is spread evenly over all nodes, or all of
     /// it is on one node; the number of nodes if each box stays on one node, and all nodes have the same amount of
     /// work. It is the exponential of the mutual information of box and node (Shannon), weighted with time. 0 if
     /// nothing is replayed.

@@ -6,9 +6,9 @@ use vicus_kernels::{AnyKernel, Size, by_name};
 /// The origin of a figure's kernels and strategies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum After {
-    /// Those of the paper's text, as far as it says.
+    /// The paper's text, as far as it says.
     Text,
-    /// Those of the authors' repository if the two differ.
+    /// The authors' repository if the two differ.
     Program,
 }
 

@@ -14,7 +14,7 @@ pub struct Recording {
     pub query: &'static str,
     /// The number of threads for which it is planned: those of the simulated machine.
     pub threads: usize,
-    /// The query runs on one of so many parts of the triples.
+    /// The number of parts of the triples; the query runs on one of them.
     pub part: u64,
 }
 

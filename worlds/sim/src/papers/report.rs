@@ -38,11 +38,11 @@ pub struct Row {
     pub label: String,
     /// The time in milliseconds.
     pub ms: f64,
-    /// The same, divided by the baseline's.
+    /// The time, divided by the baseline's.
     pub normalised: f64,
     /// The share of bytes from another node, or another's home cache.
     pub far_share: f64,
-    /// Of a replay, how many nodes its branches stay on: see [`Sample::kept_nodes`](super::Sample::kept_nodes).
+    /// For a replay, how many nodes its branches stay on: see [`Sample::kept_nodes`](super::Sample::kept_nodes).
     pub kept_nodes: Option<f64>,
     /// The times, divided by the baseline's, above 5, 25, 75 and 95 % of the seeds' times.
     pub spread: [f64; 4],
@@ -96,11 +96,11 @@ pub struct Published {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Robust {
-    /// It was not tried, or it fails for a known reason.
+    /// Not tried, or failing for a known reason.
     Untried,
-    /// It holds in all variants, or in none if it doesn't hold.
+    /// Holds in all variants, or in none if it doesn't hold.
     Robust,
-    /// It is different in these variants.
+    /// Different in these variants.
     Fragile(Vec<String>),
 }
 

@@ -43,8 +43,7 @@ pub(super) enum Queue {
     Locked,
     /// Michael and Scott's, PODC 1996: a list with a head and a tail changed by compare-and-swap.
     LockFree,
-    /// That of Threading Building Blocks 2: tickets from two counters, and eight queues served in the order of their
-    /// tickets.
+    /// Threading Building Blocks 2: tickets from two counters, and eight queues served in the order of their tickets.
     Tickets,
     /// One lock-free queue to each thread, and ads to its neighbours (§5.3).
     Distributed,
@@ -77,7 +76,7 @@ const MICRO_QUEUES: usize = 8;
 const HELD: usize = 16;
 
 impl Shared {
-    /// The PUs of so many threads: cores first, then their further hardware threads.
+    /// The PUs of this number of threads: cores first, then their further hardware threads.
     fn pus(&self, machine: &Machine) -> Vec<usize> {
         let cores = &machine.topology.cores;
         let most = cores.iter().map(|core| core.pus.len()).max().unwrap_or(1);
@@ -99,7 +98,7 @@ impl Shared {
         Lines::new(machine, options.parameters, options.seed, &pus).with_homes(&homes)
     }
 
-    /// Runs it, with so much of its operations.
+    /// Runs it, with this share of its operations.
     pub(super) fn run(
         &self,
         machine: &Machine,

@@ -48,7 +48,7 @@ fn each(name: &str, what: What, pinned: bool) -> Vec<Setup> {
     MACHINES.iter().flat_map(of).collect()
 }
 
-/// How many times as many operations a second one structure does as the other, each with so many threads.
+/// Operations of one structure over another's, each with this number of threads.
 fn faster(
     text: impl Into<String>,
     expected: RangeInclusive<f64>,
@@ -61,7 +61,7 @@ fn faster(
     })
 }
 
-/// The same with all threads, against a published number.
+/// This ratio with all threads, against a published number.
 fn published(machine: &'static str, one: &'static str, other: &'static str, times: f64) -> Claim {
     let threads = most(machine);
     let text = format!("{machine}: {one} is {times} times as fast as {other} with all threads");

@@ -52,7 +52,7 @@ impl ArrayLoop {
         (0..segments).map(owner).collect()
     }
 
-    /// The program for so many threads, with so much of the array.
+    /// The program for this number of threads, with this share of the array.
     pub(super) fn program(&self, threads: usize, times: f64) -> Program {
         let machine = Machine::by_name(self.machine).expect("a figure names a machine that comes with the crate");
         let plan = machine.plan(&"central".parse::<Setting>().expect("there is this strategy"), threads);
@@ -131,7 +131,7 @@ fn spread(results: &Results, machine: &str, pattern: &str) -> f64 {
     largest(PAGES.map(|pages| of_best(results, machine, pattern, pages)))
 }
 
-/// A pattern's time with segments of so many pages, to its shortest one.
+/// A pattern's time with segments of this number of pages, to its shortest one.
 fn of_best(results: &Results, machine: &str, pattern: &str, pages: usize) -> f64 {
     largest(PAGES.map(|other| results.ratio(machine, &label(pattern, pages), &label(pattern, other))))
 }

@@ -116,7 +116,7 @@ impl Shared {
     }
 }
 
-/// An envelope of so many rows without contents. All its columns are the same one.
+/// An envelope of this number of rows without contents. All its columns are the same one.
 fn envelope(columns: usize, rows: u32) -> vicus_flow::Envelope {
     let rows = rows as usize;
     let column: Option<Column> = (columns > 0).then(|| vec![0u64; rows].into());

@@ -18,7 +18,7 @@ enum Shape {
     Wide,
 }
 
-/// Adds a request of so many tasks of so long. Gives its tasks.
+/// Adds a request of `tasks` tasks of `task_ns` each. Returns its tasks.
 fn add(program: &mut Program, request: u64, shape: Shape, tasks: u32, task_ns: f64) -> std::ops::Range<u32> {
     let first = program.tasks.len() as u32;
     let all = first..first + tasks;

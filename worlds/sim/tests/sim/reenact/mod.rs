@@ -148,7 +148,7 @@ fn what_boxes_keep_is_memory() {
     }
 }
 
-/// Of two copies of a request recorded while spreading, neither spreads beside the other; the remaining one then does.
+/// A request recorded while spreading has two copies: neither spreads beside the other; the remaining one then does.
 #[test]
 fn a_request_spreads_while_it_is_alone() {
     let machine = Machine::by_name("core-i7-860").unwrap();
