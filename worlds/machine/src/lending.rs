@@ -30,7 +30,7 @@ impl Lent {
     }
 }
 
-/// The calling thread is about to block: tasks reserved for its seat go to queues open to others. A thread is put on a
+/// The calling thread is about to block: private tasks of its seat go to queues open to others. A thread is put on a
 /// spare seat of its pool until the returned value is dropped, if there is such a seat, and a thread to be had. `None`
 /// if it sits on no seat.
 pub(crate) fn lend_here() -> Option<LentThread> {

@@ -396,7 +396,7 @@ impl Worker {
         })
     }
 
-    /// Moves the tasks reserved for this seat to a queue open to others: its thread leaves, or is about to block.
+    /// Moves this seat's private tasks to a queue open to others: its thread leaves, or is about to block.
     pub(crate) fn share_tasks(&mut self) {
         let kept = self.state.take_private();
         self.shared.queues.own(self.seat).for_each(|own| own.share(true));
@@ -653,7 +653,7 @@ impl<'a> Seated<'a> {
         }
         self.end_idle();
         leave_to_others(shared);
-        // The thread leaves: tasks reserved for this seat move to queues open to others.
+        // The thread leaves: the seat's private tasks move to queues open to others.
         while let Some(called) = self.inbox().take() {
             run(called, Way::KEPT);
         }

@@ -190,7 +190,7 @@ impl Queue {
     /// Streams that go from place to place by runs are customers of a closed network of servers, and each server serves
     /// all its customers at once. With `n` streams and load `l`, an arriving one finds others as if the load were
     /// `l (n - 1) / n`, and its run takes as many times as long (Reiser and Lavenberg's arrival theorem, 1980, with
-    /// Schweitzer's approximation for `n - 1`). If all of `m` servers could be full, they are full for
+    /// Schweitzer's approximation of the other `n - 1`). If all of `m` servers could be full, they are full for
     /// `n / (n + m - 1)` of the time. A queue without a chart, such as most links, does not know its load before it is
     /// full, so runs are not late there.
     fn delay(&self, wait: f64) -> (Delay, f64) {

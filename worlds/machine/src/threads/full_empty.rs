@@ -444,7 +444,7 @@ impl Entry {
         }
     }
 
-    /// The word is a full lock: calls its first waiting thread.
+    /// The word is full, and is a lock: calls the first waiting thread.
     fn call(&mut self, woken: &mut List) {
         if !self.is_called
             && let Some(node) = self.change.pop()
