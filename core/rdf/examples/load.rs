@@ -1,7 +1,7 @@
 //! Loads N-Triples from standard input and prints where the time went: `zcat data.nt.gz | load [workers]`.
 //!
-//! Everything runs on one thread. With several workers, chunks are dealt to as many pieces, which are then merged: the steps of
-//! parallel loading, one after the other. For comparison, oxttl parses the same text without keeping terms.
+//! Everything runs on one thread. With several workers, chunks are dealt to as many pieces, which are then merged: the
+//! steps of parallel loading, one after the other. For comparison, oxttl parses the same text without keeping terms.
 #![expect(clippy::disallowed_methods, reason = "an example is a door: it has a clock and arguments")]
 
 use std::io::Read;

@@ -1,5 +1,5 @@
-//! All quads in one order as they were when the index was built: its immutable part. [`Index`](crate::Index) tells what the methods
-//! do.
+//! All quads in one order as they were when the index was built: its immutable part. [`Index`](crate::Index) tells what
+//! the methods do.
 
 use crate::delta::Row;
 use crate::growing::Storage;
@@ -16,13 +16,15 @@ use vicus_topology::NodeId;
 #[derive(Debug)]
 pub(crate) struct Base {
     pub(crate) order: Order,
-    /// In an order by graph, the graphs with the first key of each, and at the end the greatest graph again with the number of
-    /// keys; empty in other orders. Invariant: the keys ascend strictly, and so do the graphs except the last.
+    /// In an order by graph, the graphs with the first key of each, and at the end the greatest graph again with the
+    /// number of keys; empty in other orders. Invariant: the keys ascend strictly, and so do the graphs except the
+    /// last.
     pub(crate) graphs: Packed<2>,
     /// The only graph, if there is no other: it is found without a search.
     pub(crate) only: Option<Id>,
-    /// The distinct ids of the level after the graph, in other orders of the first level, with the first row of each; and at the
-    /// end the greatest id again with the number of rows. Invariant: the rows ascend strictly, and so do the ids of each graph.
+    /// The distinct ids of the level after the graph, in other orders of the first level, with the first row of each;
+    /// and at the end the greatest id again with the number of rows. Invariant: the rows ascend strictly, and so do the
+    /// ids of each graph.
     pub(crate) keys: Packed<2>,
     /// The two levels after the keys.
     pub(crate) rows: Packed<2>,
@@ -274,8 +276,8 @@ impl Base {
         self.keys.get(START, key) as usize
     }
 
-    /// The place of the key with this id among `keys` of one graph, as a range; if there is none, the empty range where it would
-    /// be. Searched from `hint`.
+    /// The place of the key with this id among `keys` of one graph, as a range; if there is none, the empty range where
+    /// it would be. Searched from `hint`.
     #[inline]
     pub(crate) fn find_key(&self, keys: Range<usize>, hint: usize, id: Id, window: &mut Window) -> Range<usize> {
         self.keys.only(KEY, keys, hint, id.bits(), window)
@@ -288,8 +290,8 @@ impl Base {
         start as usize..end as usize
     }
 
-    /// The rows of `rows` with this id on the level after the prefix that made `rows`, searched from the row `hint`. If there
-    /// are none, the empty range is where they would be. Panics unless the level is after the keys.
+    /// The rows of `rows` with this id on the level after the prefix that made `rows`, searched from the row `hint`. If
+    /// there are none, the empty range is where they would be. Panics unless the level is after the keys.
     #[inline]
     pub(crate) fn find(
         &self,
@@ -445,8 +447,8 @@ impl Base {
         [0, 1, 2, 3].map(|level| self.get(level, row))
     }
 
-    /// The place of the key that begins with these ids: of a graph and an id, or in an order that ends with the graph, of an id. If
-    /// there is none, the empty range where it would be. Panics for other prefixes.
+    /// The place of the key that begins with these ids: of a graph and an id, or in an order that ends with the graph,
+    /// of an id. If there is none, the empty range where it would be. Panics for other prefixes.
     pub(crate) fn key_range(&self, prefix: &[Id]) -> Range<usize> {
         let (keys, id) = match *prefix {
             [graph, id] if self.order.is_by_graph() => (self.keys_of(graph), id),

@@ -11,9 +11,9 @@ use oxrdf::TermRef;
 use std::ops::Range;
 use vicus_flow::{Grow, NoMemory};
 
-/// Quads to insert and to delete, each as subject, predicate, object and graph, in any order. A quad that is inserted and is there
-/// already changes nothing, nor does one that is deleted and is not there. A quad that is both deleted and inserted is there
-/// afterwards.
+/// Quads to insert and to delete, each as subject, predicate, object and graph, in any order. A quad that is inserted
+/// and is there already changes nothing, nor does one that is deleted and is not there. A quad that is both deleted and
+/// inserted is there afterwards.
 ///
 /// ```
 /// use oxrdf::NamedNodeRef;
@@ -162,7 +162,8 @@ impl Graphs {
     }
 }
 
-/// Changed rows of the order Gspo as those of another order, ascending. Orders that end with the graph have named graphs only.
+/// Changed rows of the order Gspo as those of another order, ascending. Orders that end with the graph have named
+/// graphs only.
 pub(crate) fn in_order(
     changes: &[(Row, Change)],
     order: Order,

@@ -1,10 +1,10 @@
 //! Which predicates subjects have together, and how often: used to estimate joins of patterns that share a subject.
 //!
 //! Neumann and Moerkotte, "Characteristic sets: accurate cardinality estimation for RDF queries with multiple joins",
-//! ICDE 2011, §3 and §4. We differ in two ways. A class is part of a set: each object of `rdf:type` counts as a predicate of
-//! its own. And of more than [`MOST`] sets, only the most frequent are kept; the subjects of all others are split into single
-//! predicates, as the paper's §5 does with a set that fits into no other. Estimates for those assume that their predicates are
-//! independent.
+//! ICDE 2011, §3 and §4. We differ in two ways. A class is part of a set: each object of `rdf:type` counts as a
+//! predicate of its own. And of more than [`MOST`] sets, only the most frequent are kept; the subjects of all others
+//! are split into single predicates, as the paper's §5 does with a set that fits into no other. Estimates for those
+//! assume that their predicates are independent.
 
 use crate::dictionary::Dictionary;
 use crate::ids::Id;
@@ -78,8 +78,8 @@ pub struct CharacteristicSets {
     sets: Vec<CharacteristicSet>,
     /// For each attribute, the sets that have it, ascending by place, with its number of triples there.
     having: HashMap<Attribute, Vec<(usize, usize)>, HashKey>,
-    /// The number of subjects whose set is not kept; below, for each attribute, how many of them have it and in how many
-    /// triples.
+    /// The number of subjects whose set is not kept; below, for each attribute, how many of them have it and in how
+    /// many triples.
     others: usize,
     of_others: HashMap<Attribute, (usize, usize), HashKey>,
     rdf_type: Option<Id>,
@@ -90,7 +90,8 @@ pub struct CharacteristicSets {
 pub struct StarPart {
     /// The attribute that the subject must have.
     pub attribute: Attribute,
-    /// For a constant object, the share of the attribute's triples with that object. `None` for any object: one row for each.
+    /// For a constant object, the share of the attribute's triples with that object. `None` for any object: one row for
+    /// each.
     pub share: Option<f64>,
 }
 
@@ -131,9 +132,9 @@ pub struct Expected {
 }
 
 impl CharacteristicSets {
-    /// Of the default graph from an index in the order Gspo, or of all named graphs together from one in the order Spog, in one
-    /// pass; in three passes if there are more than [`MOST`] sets. Panics for another order. Its hash tables are keyed with `by`,
-    /// which does not change the result.
+    /// Of the default graph from an index in the order Gspo, or of all named graphs together from one in the order
+    /// Spog, in one pass; in three passes if there are more than [`MOST`] sets. Panics for another order. Its hash
+    /// tables are keyed with `by`, which does not change the result.
     ///
     /// # Errors
     /// There is not enough memory for its tables, which grow with the numbers of classes and sets.
@@ -230,8 +231,8 @@ impl CharacteristicSets {
         self.others == 0
     }
 
-    /// The part for a pattern: `object` is `None` if it is open; otherwise `share` is the share of the predicate's triples with
-    /// that object.
+    /// The part for a pattern: `object` is `None` if it is open; otherwise `share` is the share of the predicate's
+    /// triples with that object.
     pub fn part(&self, predicate: Id, object: Option<Id>, share: f64) -> StarPart {
         match object {
             None => StarPart::any(predicate),
@@ -265,8 +266,9 @@ impl CharacteristicSets {
         }
     }
 
-    /// The sets whose parts are given by `has`. Sets with the same parts are merged, unless two of the parts multiply rows, as
-    /// only a single set knows how often these occur together. Also, for each result, the number of triples of each part.
+    /// The sets whose parts are given by `has`. Sets with the same parts are merged, unless two of the parts multiply
+    /// rows, as only a single set knows how often these occur together. Also, for each result, the number of triples of
+    /// each part.
     fn matching(&self, parts: &[StarPart], lists: &[&[(usize, usize)]], has: &[u64]) -> (Vec<Matching>, Vec<f64>) {
         let mut open = 0u64;
         for (place, part) in parts.iter().enumerate().filter(|(_, part)| part.share.is_none()) {
@@ -408,8 +410,8 @@ impl Pass<'_> {
         self.index.rows_of_keys(self.keys.clone()).map(|rows| rows.len()).inspect(counted)
     }
 
-    /// Collects the attributes of a subject's rows with their numbers of triples, ascending; returns a hash of the attributes. The
-    /// hash does not depend on a key, because it decides between equally frequent sets.
+    /// Collects the attributes of a subject's rows with their numbers of triples, ascending; returns a hash of the
+    /// attributes. The hash does not depend on a key, because it decides between equally frequent sets.
     fn count(&self, rows: impl Iterator<Item = (Id, Id)>, into: &mut Vec<(Attribute, usize)>) -> Result<u64, NoMemory> {
         into.clear();
         let mut hasher = rustc_hash::FxHasher::default();

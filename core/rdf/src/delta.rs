@@ -7,10 +7,11 @@
 //!            + y at the end
 //! ```
 //!
-//! Each entry knows its place in the base: before which row an insertion belongs, or which row a deletion takes away. Entries
-//! are sorted, in chunks, and chunks in groups, which versions share; the insertions less the deletions in front of each are known.
-//! So both the place of a row in the merged sequence and the row at a place there are found by binary search, and base and delta
-//! are read as one sequence of numbered rows. For many reads, a version makes a copy by columns of its own (`flat.rs`).
+//! Each entry knows its place in the base: before which row an insertion belongs, or which row a deletion takes away.
+//! Entries are sorted, in chunks, and chunks in groups, which versions share; the insertions less the deletions in
+//! front of each are known. So both the place of a row in the merged sequence and the row at a place there are found by
+//! binary search, and base and delta are read as one sequence of numbered rows. For many reads, a version makes a copy
+//! by columns of its own (`flat.rs`).
 
 mod flat;
 
@@ -29,10 +30,12 @@ pub type Row = [Id; 4];
 /// The greatest number of entries of a chunk. A change of one row copies a chunk: at most 6 KiB.
 const CHUNK: usize = 128;
 
-/// The greatest number of chunks of a group. A change of one row copies the list of a group's chunks, and the list of groups.
+/// The greatest number of chunks of a group. A change of one row copies the list of a group's chunks, and the list of
+/// groups.
 const GROUP: usize = 64;
 
-/// [`Flat`] is made when this part of the entries could have been read: a search takes so many times as long as copying an entry.
+/// [`Flat`] is made when this part of the entries could have been read: a search takes so many times as long as copying
+/// an entry.
 const READS: usize = 16;
 
 /// What became of a row.
@@ -64,7 +67,8 @@ struct Entry {
 }
 
 impl Entry {
-    /// Where it is in the merged sequence: the place of an inserted row, or of the row behind a deleted one. `net` is that of its chunk.
+    /// Where it is in the merged sequence: the place of an inserted row, or of the row behind a deleted one. `net` is
+    /// that of its chunk.
     fn place(&self, net: isize) -> isize {
         self.at as isize + self.net as isize + net
     }
@@ -165,8 +169,8 @@ impl<P: Counted> List<P> {
         partition_point(0..self.heads.len(), |n| before(&self.heads[n])).checked_sub(1)
     }
 
-    /// Gives each part the changes of its rows: `change` appends what it becomes to the parts of the new list. Parts without changes are
-    /// shared.
+    /// Gives each part the changes of its rows: `change` appends what it becomes to the parts of the new list. Parts
+    /// without changes are shared.
     fn with(
         &self,
         changes: &[(Row, Change)],
@@ -246,7 +250,8 @@ pub(crate) enum Part<'a> {
     Inserted(&'a Row),
 }
 
-/// The place of an entry, or the end. Invariant: the entry is less than its chunk's length, so that a place has one name.
+/// The place of an entry, or the end. Invariant: the entry is less than its chunk's length, so that a place has one
+/// name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) struct Spot {
     group: u32,
@@ -281,15 +286,16 @@ impl Delta {
         (entry.row == *row).then_some(entry.change)
     }
 
-    /// The insertions less the deletions among the rows for which `before` is true: with the number of such rows in the base, a
-    /// place in the merged sequence. `before` must be true for all rows up to some row, and false from there on.
+    /// The insertions less the deletions among the rows for which `before` is true: with the number of such rows in the
+    /// base, a place in the merged sequence. `before` must be true for all rows up to some row, and false from there
+    /// on.
     pub fn net_of(&self, before: impl Fn(&Row) -> bool) -> isize {
         self.net_at(self.first_not(before))
     }
 
-    /// With these changes as well. Rows must ascend strictly, and each change be one: a row that is inserted is not there now, one
-    /// that is deleted is. `at` says where a row stands in the base, or else before which of its rows it would; it is asked for
-    /// ascending rows. Takes O(√n) for one change.
+    /// With these changes as well. Rows must ascend strictly, and each change be one: a row that is inserted is not
+    /// there now, one that is deleted is. `at` says where a row stands in the base, or else before which of its rows it
+    /// would; it is asked for ascending rows. Takes O(√n) for one change.
     ///
     /// # Errors
     /// There is not enough memory.
@@ -388,15 +394,16 @@ impl Delta {
         self.spot(group, chunk, entries.partition_point(|entry| before(entry.place(net))))
     }
 
-    /// The first entry at or behind a place of the merged sequence, and how many rows of the base are in front of the place.
+    /// The first entry at or behind a place of the merged sequence, and how many rows of the base are in front of the
+    /// place.
     pub(crate) fn seek(&self, place: usize) -> (Spot, usize) {
         let place = place as isize;
         let spot = self.first_by_place(|other| other < place);
         (spot, (place - self.net_at(spot)) as usize)
     }
 
-    /// As [`Delta::seek`], behind the deleted rows that are in front of the row at the place: so this row is that of the entry, if
-    /// the entry is an insertion there, or that of the base.
+    /// As [`Delta::seek`], behind the deleted rows that are in front of the row at the place: so this row is that of
+    /// the entry, if the entry is an insertion there, or that of the base.
     pub(crate) fn first_there(&self, place: usize) -> (Spot, usize) {
         let place = place as isize;
         // Of the entries at a place, only the last one may be an insertion.
@@ -438,8 +445,8 @@ impl Delta {
         }
     }
 
-    /// The rows that begin with a prefix in the merged sequence, given those in the base, or the empty range where these would be.
-    /// Searched from the spot of the last search, which may be any.
+    /// The rows that begin with a prefix in the merged sequence, given those in the base, or the empty range where
+    /// these would be. Searched from the spot of the last search, which may be any.
     #[inline]
     pub(crate) fn around(&self, prefix: &[Id], base: Range<usize>, hint: &mut Spot) -> Range<usize> {
         let all = Spot::default()..self.end();
@@ -482,7 +489,8 @@ impl Delta {
         self.first_not(|row| row[..prefix.len()] < *prefix)..self.first_not(|row| row[..prefix.len()] <= *prefix)
     }
 
-    /// The first of some entries whose row is not before. Takes O(log distance) from `hint` if that is in the same chunk.
+    /// The first of some entries whose row is not before. Takes O(log distance) from `hint` if that is in the same
+    /// chunk.
     #[inline]
     pub(crate) fn search(&self, within: &Range<Spot>, hint: Spot, before: impl Fn(&Row) -> bool) -> Spot {
         let (start, end) = (within.start, within.end);

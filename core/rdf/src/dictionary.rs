@@ -1,11 +1,12 @@
 //! From terms to ids and back: for each kind, its keys in order, compressed in blocks.
 //!
-//! Never changed after loading. A term's rank is its place, so finding the key of an id takes two array accesses and reading two pieces of
-//! compressed text; finding the id of a key takes a binary search.
+//! Never changed after loading. A term's rank is its place, so finding the key of an id takes two array accesses and
+//! reading two pieces of compressed text; finding the id of a key takes a binary search.
 //!
-//! Why so: SP2Bench's 2.9 million terms at 5 million triples have texts of 22.1 bytes a triple. As codes for symbols alone they take 8.3, and
-//! 0.8 for their places; as here, without what the 16 keys of a block begin with, 5.1 and 0.8. Front coding, where a key is stored as what
-//! differs from the one before, takes 5.0 with symbols and 9.8 without, but then reading a key means reading eight others on average.
+//! Why so: SP2Bench's 2.9 million terms at 5 million triples have texts of 22.1 bytes a triple. As codes for symbols
+//! alone they take 8.3, and 0.8 for their places; as here, without what the 16 keys of a block begin with, 5.1 and 0.8.
+//! Front coding, where a key is stored as what differs from the one before, takes 5.0 with symbols and 9.8 without, but
+//! then reading a key means reading eight others on average.
 
 mod builder;
 mod section;
@@ -25,8 +26,8 @@ use oxrdf::{Term, TermRef};
 use std::ops::Range;
 use vicus_topology::NodeId;
 
-/// All terms of a store that are not inlined in their ids, sorted and compressed. Size: about a quarter of their texts, and a byte and a half
-/// for each.
+/// All terms of a store that are not inlined in their ids, sorted and compressed. Size: about a quarter of their texts,
+/// and a byte and a half for each.
 ///
 /// ```
 /// use oxrdf::NamedNodeRef;
@@ -71,7 +72,8 @@ impl Dictionary {
         kind.section().map_or(0, |section| self.sections[section].len())
     }
 
-    /// Passes the key of a term, in the form that [`term`](crate::term) describes, to `look`. Panics for an id that is not in this dictionary.
+    /// Passes the key of a term, in the form that [`term`](crate::term) describes, to `look`. Panics for an id that is
+    /// not in this dictionary.
     #[inline]
     pub fn key<R>(&self, id: Id, look: impl FnOnce(&str) -> R) -> R {
         let (section, rank) = self.place(id);
@@ -86,8 +88,8 @@ impl Dictionary {
         (&self.sections[section], rank)
     }
 
-    /// A reader of many keys of a kind, by their ranks. Reading neighbours one after the other is several times as fast as
-    /// [`Dictionary::key`]. Panics for inlined kinds.
+    /// A reader of many keys of a kind, by their ranks. Reading neighbours one after the other is several times as fast
+    /// as [`Dictionary::key`]. Panics for inlined kinds.
     ///
     /// ```
     /// use vicus_rdf::{Kind, Snapshot};
@@ -101,8 +103,9 @@ impl Dictionary {
         self.sections[kind.section().expect("a kind with keys")].keys()
     }
 
-    /// Reads a few bytes of where the key of a term lies. Memory serves many requests at once in about the time of one, so who will need the keys
-    /// of several terms calls this for all of them before. Panics for an id that is not in this dictionary.
+    /// Reads a few bytes of where the key of a term lies. Memory serves many requests at once in about the time of one,
+    /// so who will need the keys of several terms calls this for all of them before. Panics for an id that is not in
+    /// this dictionary.
     pub fn fetch(&self, id: Id) {
         let (section, rank) = self.place(id);
         section.fetch(rank);
@@ -136,16 +139,16 @@ impl Dictionary {
         }
     }
 
-    /// The id of this key; if it is missing, the id of the next greater key, or one past the last: what a comparison with a
-    /// constant needs. Panics for inlined kinds.
+    /// The id of this key; if it is missing, the id of the next greater key, or one past the last: what a comparison
+    /// with a constant needs. Panics for inlined kinds.
     pub fn search(&self, kind: Kind, key: &str) -> Result<Id, Id> {
         let section = &self.sections[kind.section().expect("a kind with keys")];
         let id = |rank| Id::ranked(kind, rank);
         section.rank(key.as_bytes()).map(id).map_err(id)
     }
 
-    /// As [`Dictionary::search`], of many keys of one kind, ascending: `last` is what the search for the one before has found, and is that for
-    /// this one afterwards. Takes the less time the nearer they are.
+    /// As [`Dictionary::search`], of many keys of one kind, ascending: `last` is what the search for the one before has
+    /// found, and is that for this one afterwards. Takes the less time the nearer they are.
     pub(crate) fn search_behind(&self, kind: Kind, key: &str, last: &mut usize) -> Result<Id, Id> {
         let section = &self.sections[kind.section().expect("a kind with keys")];
         let found = section.rank_from(*last, key.as_bytes());

@@ -8,14 +8,15 @@ use vicus_files::Scratch;
 use vicus_files::scratch::{Mapped, Writing};
 use vicus_flow::{BoxError, Grow, NoMemory, give_up};
 
-/// Where the columns and texts of a snapshot lie that is built. If a temporary file can't be written or read, the box that builds gives up
-/// ([`give_up`]) with the file's error, as readers of mapped pages do.
+/// Where the columns and texts of a snapshot lie that is built. If a temporary file can't be written or read, the box
+/// that builds gives up ([`give_up`]) with the file's error, as readers of mapped pages do.
 #[derive(Clone, Default, Debug)]
 pub enum Storage {
     /// In memory.
     #[default]
     Memory,
-    /// In temporary files, which are mapped when they are complete, and gone when the last snapshot is dropped that has something of them.
+    /// In temporary files, which are mapped when they are complete, and gone when the last snapshot is dropped that has
+    /// something of them.
     Scratch(Arc<Scratch>),
 }
 

@@ -16,13 +16,13 @@
 //! | `0x70` | any other literal | rank, by datatype, then by code point of the lexical form |
 //! | `0x78` | triple term | rank, by subject, predicate, then object, each in the order of ids |
 //!
-//! Tags are even. The odd tag above a rank's tag is for terms without a rank: *fresh* terms, which came to a store since its
-//! dictionary was sorted, and terms that a request *computes* (`CONCAT`, `BNODE`, ...). The payload is a place: the fresh terms of
-//! a snapshot have the first places, and a request's computed terms follow them. Places have no meaningful order. No tag reaches
-//! `0x80`, so an id is never negative as a signed number.
+//! Tags are even. The odd tag above a rank's tag is for terms without a rank: *fresh* terms, which came to a store
+//! since its dictionary was sorted, and terms that a request *computes* (`CONCAT`, `BNODE`, ...). The payload is a
+//! place: the fresh terms of a snapshot have the first places, and a request's computed terms follow them. Places have
+//! no meaningful order. No tag reaches `0x80`, so an id is never negative as a signed number.
 //!
-//! Unbound < blank nodes < IRIs < literals is SPARQL 1.1, §15.1, which leaves the order among different kinds of literals open. Triple
-//! terms come behind literals: SPARQL 1.2, §15.1.
+//! Unbound < blank nodes < IRIs < literals is SPARQL 1.1, §15.1, which leaves the order among different kinds of
+//! literals open. Triple terms come behind literals: SPARQL 1.2, §15.1.
 
 use std::fmt;
 
@@ -146,8 +146,8 @@ impl Id {
         Id::of(kind as u8, rank as u64)
     }
 
-    /// The id of the term at this place among the fresh terms and those that a request computed. Such ids have no order: compare
-    /// the terms by their texts. Panics for inlined kinds.
+    /// The id of the term at this place among the fresh terms and those that a request computed. Such ids have no
+    /// order: compare the terms by their texts. Panics for inlined kinds.
     pub fn computed(kind: Kind, place: usize) -> Id {
         assert!(kind.section().is_some(), "{kind:?} is never computed into a dictionary");
         Id::of(kind as u8 | COMPUTED, place as u64)
@@ -228,8 +228,8 @@ impl Id {
         self.tag() & !COMPUTED == Kind::String as u8
     }
 
-    /// Whether the term has no rank: it is a fresh one of the store ([`Snapshot::has`](crate::Snapshot::has)), or in a request's
-    /// dictionary.
+    /// Whether the term has no rank: it is a fresh one of the store ([`Snapshot::has`](crate::Snapshot::has)), or in a
+    /// request's dictionary.
     pub const fn is_computed(self) -> bool {
         self.tag() & COMPUTED != 0
     }
@@ -239,15 +239,16 @@ impl Id {
         self.tag() == Kind::Boolean as u8 || self.tag() == Kind::Integer as u8
     }
 
-    /// Whether two different ids of this kind always have different values, in the order of the ids: true for unbound, and for
-    /// stored blank nodes, IRIs, simple strings, booleans and inlined integers. False for computed terms (compare their texts),
-    /// language strings, other typed literals (where 1 = 1.0), and triple terms, which may have such literals.
+    /// Whether two different ids of this kind always have different values, in the order of the ids: true for unbound,
+    /// and for stored blank nodes, IRIs, simple strings, booleans and inlined integers. False for computed terms
+    /// (compare their texts), language strings, other typed literals (where 1 = 1.0), and triple terms, which may have
+    /// such literals.
     pub fn is_value(self) -> bool {
         !self.is_computed() && !matches!(self.kind(), Kind::LangString | Kind::DirString | Kind::Typed | Kind::Triple)
     }
 
-    /// The place in the sorted order of its kind; for a fresh or computed term, its place among those; `None` for unbound and
-    /// inlined ids.
+    /// The place in the sorted order of its kind; for a fresh or computed term, its place among those; `None` for
+    /// unbound and inlined ids.
     pub fn rank(self) -> Option<usize> {
         self.kind().section().map(|_| (self.0 & PAYLOAD) as usize)
     }

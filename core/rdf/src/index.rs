@@ -8,13 +8,13 @@
 //!                       4   └─────▶ eve     Person
 //! ```
 //!
-//! A *row* is a quad's place in the order. Rows with a common prefix are contiguous, so a pattern is a range of rows, and a
-//! range can be divided among several readers. All columns are packed into as few bits as their blocks need
+//! A *row* is a quad's place in the order. Rows with a common prefix are contiguous, so a pattern is a range of rows,
+//! and a range can be divided among several readers. All columns are packed into as few bits as their blocks need
 //! (`core/rdf/src/packed.rs`), and are read through methods.
 //!
-//! Orders either begin with the graph or end with it. Those that end with it have the quads of named graphs only: they answer
-//! what is asked of all named graphs together, while the default graph is never asked for together with others. An index of one
-//! graph stores and searches nothing for that graph.
+//! Orders either begin with the graph or end with it. Those that end with it have the quads of named graphs only: they
+//! answer what is asked of all named graphs together, while the default graph is never asked for together with others.
+//! An index of one graph stores and searches nothing for that graph.
 
 use crate::base::Base;
 use crate::changes::Graphs;
@@ -81,8 +81,8 @@ impl Order {
         Order::Opsg,
     ];
 
-    /// The orders that a store always has. In a graph, and in all named graphs together, every pattern that binds the predicate,
-    /// or only one position, is a range.
+    /// The orders that a store always has. In a graph, and in all named graphs together, every pattern that binds the
+    /// predicate, or only one position, is a range.
     pub const USUAL: [Order; 8] =
         [Order::Gspo, Order::Gpso, Order::Gpos, Order::Gops, Order::Spog, Order::Psog, Order::Posg, Order::Opsg];
 
@@ -114,8 +114,8 @@ impl Order {
         self.positions().into_iter().position(|other| other == position).expect("all four are there")
     }
 
-    /// How many leading levels are bound, given which of subject, predicate, object and graph are: the length of the prefix to
-    /// search for.
+    /// How many leading levels are bound, given which of subject, predicate, object and graph are: the length of the
+    /// prefix to search for.
     pub fn prefix(self, bound: [bool; 4]) -> usize {
         self.positions().into_iter().take_while(|&position| bound[position as usize]).count()
     }
@@ -132,8 +132,9 @@ impl Order {
 }
 /// All quads in one order, or those of named graphs. Size, for triples as SP2Bench makes them: 2 to 5 bytes a triple.
 ///
-/// It is an immutable base, which versions share, and what was inserted and deleted since: a [`Delta`](crate::delta::Delta). All
-/// methods speak of the merged rows, and so of the keys and graphs that have rows now.
+/// It is an immutable base, which versions share, and what was inserted and deleted since: a
+/// [`Delta`](crate::delta::Delta). All methods speak of the merged rows, and so of the keys and graphs that have rows
+/// now.
 ///
 /// ```
 /// use vicus_rdf::{Id, Order, Snapshot};
@@ -153,10 +154,12 @@ pub struct Index {
     taken_in: usize,
 }
 
-/// With this part of a base's rows changed, the next change makes a new base, in memory: it takes no more of it than the changes took.
+/// With this part of a base's rows changed, the next change makes a new base, in memory: it takes no more of it than
+/// the changes took.
 const SHARE: usize = 8;
 
-/// A base of so many rows is small, so that a new one takes less time than many reads beside changes: already for this part of them.
+/// A base of so many rows is small, so that a new one takes less time than many reads beside changes: already for this
+/// part of them.
 const SMALL: usize = 1 << 20;
 const SHARE_OF_SMALL: usize = 32;
 
@@ -174,15 +177,16 @@ impl Index {
         Index { base: Arc::new(base), changed: None, taken_in: 0 }
     }
 
-    /// With these changes of rows, which ascend strictly: what is inserted is not there now, what is deleted is. Shares the base
-    /// and most of the earlier changes with this index.
+    /// With these changes of rows, which ascend strictly: what is inserted is not there now, what is deleted is. Shares
+    /// the base and most of the earlier changes with this index.
     pub(crate) fn with(&self, changes: &[(Row, Change)], interrupt: &Interrupt<'_>) -> Result<Index, NoMemory> {
         let all = changes.len() + self.changed().map_or(0, |changed| changed.rows().len());
         let share = if self.base.len() < SMALL { SHARE_OF_SMALL } else { SHARE };
         // A base that was laid over nodes stays there.
         if all >= FEWEST.max(self.base.len() / share) && !self.base.is_laid() {
             let rows = interrupt.each(Applied { rows: self.quads(0..self.len()), row: None, changes });
-            // A damaged page is the error of the query that reads it, and not of a change of other rows; a delta needs none of them.
+            // A damaged page is the error of the query that reads it, and not of a change of other rows; a delta needs
+            // none of them.
             if let Ok(Ok(base)) = or_given_up(|| Base::new(self.order(), rows, &Storage::Memory)) {
                 return Ok(Index { base: Arc::new(base), changed: None, taken_in: self.taken_in + all });
             }
@@ -193,7 +197,8 @@ impl Index {
         Ok(Index { base: Arc::clone(&self.base), changed, taken_in: self.taken_in })
     }
 
-    /// Without the rows of some graphs. These are to be a large part of all, for the others make a new base in memory, with the same ids.
+    /// Without the rows of some graphs. These are to be a large part of all, for the others make a new base in memory,
+    /// with the same ids.
     pub(crate) fn without(&self, graphs: Graphs, interrupt: &Interrupt<'_>) -> Result<Index, NoMemory> {
         let graph_level = if self.order().is_by_graph() { 0 } else { 3 };
         let mut quads = self.quads(0..self.len());
@@ -234,19 +239,20 @@ impl Index {
         self.changed.as_deref().map(|changed| Merged::new(&self.base, changed))
     }
 
-    /// The number of rows that were inserted or deleted since the index was built with its dictionary. Of those that were inserted and deleted
-    /// again, some count.
+    /// The number of rows that were inserted or deleted since the index was built with its dictionary. Of those that
+    /// were inserted and deleted again, some count.
     pub fn change_count(&self) -> usize {
         self.taken_in + self.changed.as_ref().map_or(0, |changed| changed.rows().len())
     }
 
-    /// Lays its rows over nodes, a range on each, if there are many rows and several nodes. Panics if other versions share them.
+    /// Lays its rows over nodes, a range on each, if there are many rows and several nodes. Panics if other versions
+    /// share them.
     pub(crate) fn lay(&mut self, over: &Placement) {
         Arc::get_mut(&mut self.base).expect("an index is laid before it is shared").lay(over);
     }
 
-    /// Ranges of rows as pieces for [`split`](vicus_flow::library::split), cut where the node changes. The two levels after the
-    /// keys lie on that node, without the inserted rows.
+    /// Ranges of rows as pieces for [`split`](vicus_flow::library::split), cut where the node changes. The two levels
+    /// after the keys lie on that node, without the inserted rows.
     pub fn pieces(&self, rows: Range<usize>) -> Vec<Piece> {
         match self.merged() {
             None => self.base.pieces(rows),
@@ -254,7 +260,8 @@ impl Index {
         }
     }
 
-    /// The node of a row, if it is known; of an inserted one, that of the rows around it. Panics if there is no such row.
+    /// The node of a row, if it is known; of an inserted one, that of the rows around it. Panics if there is no such
+    /// row.
     pub fn home(&self, row: usize) -> Option<NodeId> {
         match self.merged() {
             None => self.base.home(row),
@@ -262,8 +269,8 @@ impl Index {
         }
     }
 
-    /// About how many bytes reading a level of these rows takes: its values are packed. Levels up to the keys take none, since many rows
-    /// share one.
+    /// About how many bytes reading a level of these rows takes: its values are packed. Levels up to the keys take
+    /// none, since many rows share one.
     pub fn bytes_of(&self, level: usize, rows: Range<usize>) -> usize {
         match self.merged() {
             None => self.base.bytes_of(level, rows),
@@ -296,8 +303,8 @@ impl Index {
         self.base.key_level()
     }
 
-    /// The rows that begin with up to four ids, in the order of the index. If there are none, the empty range is where they
-    /// would be. Takes O(log n). Panics for more than four ids.
+    /// The rows that begin with up to four ids, in the order of the index. If there are none, the empty range is where
+    /// they would be. Takes O(log n). Panics for more than four ids.
     pub fn range(&self, prefix: &[Id]) -> Range<usize> {
         match self.merged() {
             None => self.base.range(prefix),
@@ -417,8 +424,8 @@ impl Index {
         }
     }
 
-    /// The first of these rows whose id on a level after the keys is not below `id`, or their end. The rows must have the same
-    /// ids on the levels before. Panics for other levels.
+    /// The first of these rows whose id on a level after the keys is not below `id`, or their end. The rows must have
+    /// the same ids on the levels before. Panics for other levels.
     pub fn lower_bound(&self, level: usize, rows: Range<usize>, id: Id) -> usize {
         match self.merged() {
             None => self.base.lower_bound(level, rows, id),
@@ -426,8 +433,8 @@ impl Index {
         }
     }
 
-    /// The id of a row on a level. Takes O(log n) on the levels up to the keys. Panics for a level above 3, and if there is no such
-    /// row.
+    /// The id of a row on a level. Takes O(log n) on the levels up to the keys. Panics for a level above 3, and if
+    /// there is no such row.
     #[inline]
     pub fn get(&self, level: usize, row: usize) -> Id {
         match self.merged() {
@@ -519,8 +526,8 @@ impl Index {
         })
     }
 
-    /// The first row after `row` with another id on this level, or `end`. The rows from `row` to `end` must have the same ids on
-    /// the levels before. Panics for a level above 3.
+    /// The first row after `row` with another id on this level, or `end`. The rows from `row` to `end` must have the
+    /// same ids on the levels before. Panics for a level above 3.
     #[inline]
     pub fn end_of_group(&self, level: usize, row: usize, end: usize) -> usize {
         match self.merged() {

@@ -4,11 +4,11 @@
 //!  add ──▶ young, in memory ── has its share of bytes ──▶ a run ── eight like it ──▶ one run
 //! ```
 //!
-//! A run is a mapped file with the keys of its terms, the end of each, and the hashes in order, each with the number of its term. In memory
-//! it has a filter of a byte for each term, which says of 97 of 100 other keys that the run lacks them. Neighbouring runs of about the
-//! same size are merged, so that a search looks at few filters: a log-structured merge tree (O'Neil et al., Acta Informatica 33, 1996). The
-//! filter is a blocked one (Putze, Sanders, Singler, "Cache-, hash- and space-efficient Bloom filters", WEA 2007). Ids say the place of a
-//! term, which never changes.
+//! A run is a mapped file with the keys of its terms, the end of each, and the hashes in order, each with the number of
+//! its term. In memory it has a filter of a byte for each term, which says of 97 of 100 other keys that the run lacks
+//! them. Neighbouring runs of about the same size are merged, so that a search looks at few filters: a log-structured
+//! merge tree (O'Neil et al., Acta Informatica 33, 1996). The filter is a blocked one (Putze, Sanders, Singler,
+//! "Cache-, hash- and space-efficient Bloom filters", WEA 2007). Ids say the place of a term, which never changes.
 
 use crate::growing::{Growing, Storage};
 use crate::ids::{Id, Kind};
@@ -50,8 +50,8 @@ pub struct Kept {
 /// So many neighbouring runs of a level become one of the next level.
 const MERGED: usize = 8;
 
-/// Runs with more bytes than this together are not merged: who adds the term that makes it necessary waits for it, and so do those who
-/// search.
+/// Runs with more bytes than this together are not merged: who adds the term that makes it necessary waits for it, and
+/// so do those who search.
 const MOST_MERGED: usize = 32 << 20;
 
 /// More bytes than this don't become one run, so that a run has less than 4 GiB even with the longest key.
@@ -112,7 +112,8 @@ impl Kept {
         young.or_else(|| old().map(|place| Id::computed(kind, place)))
     }
 
-    /// Adds a term that is not there yet. If a file can't be written, the box gives up ([`give_up`]), and the term was added.
+    /// Adds a term that is not there yet. If a file can't be written, the box gives up ([`give_up`]), and the term was
+    /// added.
     ///
     /// # Errors
     /// There is not enough memory; nothing has changed.
@@ -157,8 +158,8 @@ impl fmt::Debug for Kept {
     }
 }
 
-/// Terms in a file: their keys, each behind a byte that says its kind; where each key ends; and an entry for each term, ascending: its hash,
-/// and below that its number here. Numbers are words, least byte first.
+/// Terms in a file: their keys, each behind a byte that says its kind; where each key ends; and an entry for each term,
+/// ascending: its hash, and below that its number here. Numbers are words, least byte first.
 struct Run {
     first: usize,
     len: usize,
@@ -293,7 +294,8 @@ fn hash_in(entry: u64) -> u32 {
     (entry >> 32) as u32
 }
 
-/// Says of hashes that they are not there. For each term it has a byte, and of the word that the hash chooses three bits.
+/// Says of hashes that they are not there. For each term it has a byte, and of the word that the hash chooses three
+/// bits.
 struct Filter(Vec<u64>);
 
 impl Filter {

@@ -23,7 +23,8 @@ pub trait Pages: fmt::Debug + Send + Sync {
 
 /// What keeps the bytes of a snapshot, as mapped files do, and may lose them while they are read.
 pub trait Keeper: fmt::Debug + Send + Sync {
-    /// Why bytes that were read until now may be zeros that were never written. Takes a call of the system for each file.
+    /// Why bytes that were read until now may be zeros that were never written. Takes a call of the system for each
+    /// file.
     fn lost(&self) -> Option<BoxError>;
 }
 
@@ -33,8 +34,8 @@ const PAGE: usize = 64 << 10;
 /// Lent bytes, and which of them are known to be right.
 pub(crate) struct Lent {
     owner: Arc<dyn Pages>,
-    /// A bit for each page that was checked. At worst two readers check the same page, and the bytes never change, so no order of
-    /// memory is needed.
+    /// A bit for each page that was checked. At worst two readers check the same page, and the bytes never change, so
+    /// no order of memory is needed.
     right: Box<[AtomicU64]>,
 }
 

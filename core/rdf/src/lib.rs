@@ -4,8 +4,8 @@
 //! * [`term`] and [`dictionary`]: from terms to ids and back; [`triple`]: terms that are triples.
 //! * [`index`](mod@index): all quads in one order, as columns; a pattern is a range of rows.
 //! * [`search`]: many look-ups in one index, each from where the last one ended.
-//! * [`unranked`]: terms that a sorted dictionary lacks; [`kept`]: more of them than there is memory for; and [`delta`]: changes of an index
-//!   since it was built.
+//! * [`unranked`]: terms that a sorted dictionary lacks; [`kept`]: more of them than there is memory for; and
+//!   [`delta`]: changes of an index since it was built.
 //! * [`Changes`] make a new snapshot of an old one; [`Snapshot::united`] gives it a new base.
 //! * [`statistics`]: counts for a planner, and [`characteristic`]: which predicates occur together.
 //! * [`snapshot`]: all of it together; start at [`Snapshot`].

@@ -1,7 +1,8 @@
 //! The rows of an index as they are now: those of its base, with what was inserted and without what was deleted since.
 //!
-//! Rows have their numbers in the merged sequence, and so have keys and graphs: those that only the changes have are there, and
-//! those of which all rows were deleted are not. A search is one in the base and one in the changes, whose places are added up.
+//! Rows have their numbers in the merged sequence, and so have keys and graphs: those that only the changes have are
+//! there, and those of which all rows were deleted are not. A search is one in the base and one in the changes, whose
+//! places are added up.
 
 use crate::base::{Base, Lies};
 use crate::delta::{Change, Delta, Flat, Located, Part, Row, Run, Runs, Spot};
@@ -19,8 +20,8 @@ use vicus_topology::NodeId;
 #[derive(Default, Debug)]
 pub(crate) struct Changed {
     rows: Delta,
-    /// The keys that the base lacks or that have no rows any more: their ids, with the graph in front if the order begins with it.
-    /// An entry's place in the base is one of a key.
+    /// The keys that the base lacks or that have no rows any more: their ids, with the graph in front if the order
+    /// begins with it. An entry's place in the base is one of a key.
     keys: Delta,
     /// The same of graphs.
     graphs: Delta,
@@ -55,8 +56,8 @@ impl Changed {
         Ok(Some(after))
     }
 
-    /// Which of the first ids of changed rows have rows now and had none, or the other way round. The other ids of their rows are
-    /// unbound.
+    /// Which of the first ids of changed rows have rows now and had none, or the other way round. The other ids of
+    /// their rows are unbound.
     fn came_and_went(
         &self,
         after: &Changed,
@@ -318,7 +319,8 @@ impl<'a> Merged<'a> {
         if self.base.len() == 0 {
             return into.extend(rows.iter().map(|row| self.get(level, *row as usize).bits()));
         }
-        // Where they are in the base, which then gathers them as if there were no changes; inserted rows are put in behind it.
+        // Where they are in the base, which then gathers them as if there were no changes; inserted rows are put in
+        // behind it.
         let (mut places, mut inserted) = ([0; BLOCK], [(0, Id::UNBOUND); BLOCK]);
         let (columns, mut near) = (self.columns(level, rows.len()), Near::default());
         for rows in rows.chunks(BLOCK) {

@@ -8,16 +8,16 @@
 //!           │ codes of `width` bits│
 //! ```
 //!
-//! A *block* is [`BLOCK`] rows. In each block, each column has a *frame*: a value is the frame's base plus a *code* of `width`
-//! bits. Where values are in a few groups that are far apart (ids of several kinds, predicates of several vocabularies), the
-//! frame has up to [`MOST_BASES`] ascending bases, and the upper bits of a code choose one. In both cases codes compare as their
-//! values do, so a search compares codes, and decodes nothing.
+//! A *block* is [`BLOCK`] rows. In each block, each column has a *frame*: a value is the frame's base plus a *code* of
+//! `width` bits. Where values are in a few groups that are far apart (ids of several kinds, predicates of several
+//! vocabularies), the frame has up to [`MOST_BASES`] ascending bases, and the upper bits of a code choose one. In both
+//! cases codes compare as their values do, so a search compares codes, and decodes nothing.
 //!
-//! After Goldstein, Ramakrishnan, Shaft, "Compressing relations and indexes", ICDE 1998, §3, for frames of reference. We differ:
-//! several bases, so that no value is an exception and each can be read alone.
+//! After Goldstein, Ramakrishnan, Shaft, "Compressing relations and indexes", ICDE 1998, §3, for frames of reference.
+//! We differ: several bases, so that no value is an exception and each can be read alone.
 //!
-//! The form is the same in memory and in a file: bytes, numbers least byte first. Wrong bytes give wrong values, and a read
-//! beyond the data gives zero bits.
+//! The form is the same in memory and in a file: bytes, numbers least byte first. Wrong bytes give wrong values, and a
+//! read beyond the data gives zero bits.
 
 use crate::growing::{Growing, Storage};
 use crate::lent::Pages;
@@ -27,13 +27,15 @@ use std::sync::Arc;
 use vicus_flow::{NoMemory, Room};
 use vicus_topology::NodeId;
 
-/// Rows in a block: so few that unpacking them all takes a tenth of a microsecond, so many that frames take 1 bit of a row.
+/// Rows in a block: so few that unpacking them all takes a tenth of a microsecond, so many that frames take 1 bit of a
+/// row.
 pub(crate) const BLOCK: usize = 256;
 
 /// The greatest number of bases in a frame.
 pub(crate) const MOST_BASES: usize = 8;
 
-/// The greatest width of a code that can be loaded with eight bytes from any bit on. Wider values are stored in 64 bits.
+/// The greatest width of a code that can be loaded with eight bytes from any bit on. Wider values are stored in 64
+/// bits.
 const WIDEST: u32 = 57;
 
 /// Bytes of a frame: the base; the place in six bytes, the width and the number of bases in one each.
@@ -98,7 +100,8 @@ impl<const N: usize> Packed<N> {
         self.open(window.frame).value(row % BLOCK)
     }
 
-    /// A column's values in the first of these rows: in at least one and at most [`BLOCK`]. Panics if there are no rows.
+    /// A column's values in the first of these rows: in at least one and at most [`BLOCK`]. Panics if there are no
+    /// rows.
     #[inline]
     pub(crate) fn slice<'w>(&self, column: usize, rows: Range<usize>, window: &'w mut Window) -> &'w [u64] {
         window.slice(self, column, rows)
@@ -148,7 +151,8 @@ impl<const N: usize> Packed<N> {
         }
     }
 
-    /// Appends a column's values in these rows, which may be in any order; neighbours in the same block are read faster.
+    /// Appends a column's values in these rows, which may be in any order; neighbours in the same block are read
+    /// faster.
     pub(crate) fn gather(&self, column: usize, rows: &[u32], into: &mut Room<'_, u64>) {
         if rows.len() < MANY {
             return into.extend(rows.iter().map(|&row| self.get(column, row as usize)));
@@ -174,8 +178,8 @@ impl<const N: usize> Packed<N> {
         Values { packed: self, column, rows, unpacked: [0; BLOCK], next: 0, end: 0 }
     }
 
-    /// The first of these rows whose value is not below `value`, or their end. The values in these rows must ascend. Takes
-    /// O(log distance) from `hint`, which may be any row; without a hint O(log rows).
+    /// The first of these rows whose value is not below `value`, or their end. The values in these rows must ascend.
+    /// Takes O(log distance) from `hint`, which may be any row; without a hint O(log rows).
     pub(crate) fn lower_bound(&self, column: usize, rows: Range<usize>, hint: Option<usize>, value: u64) -> usize {
         if rows.is_empty() {
             return rows.start;
@@ -189,15 +193,16 @@ impl<const N: usize> Packed<N> {
         block * BLOCK + search_ascending(|place| codes.code(place), part, near, bound)
     }
 
-    /// The last block of these rows that begins below `value`, or their first block: the first row whose value is not below
-    /// `value` is in it, or right behind it. Searched from the block `hint`.
+    /// The last block of these rows that begins below `value`, or their first block: the first row whose value is not
+    /// below `value` is in it, or right behind it. Searched from the block `hint`.
     fn block_of(&self, column: usize, rows: &Range<usize>, hint: Option<usize>, value: u64) -> usize {
         let (first, last) = (rows.start / BLOCK, (rows.end - 1) / BLOCK);
         let base = |block: usize| {
             let at = (block * N + column) * FRAME;
             self.frames.part(at..at + FRAME).first_chunk().map_or(0, |base| u64::from_le_bytes(*base))
         };
-        // Where all rows of a block ascend, its base is its first value. In the last block, other rows may be behind these.
+        // Where all rows of a block ascend, its base is its first value. In the last block, other rows may be behind
+        // these.
         let is_below = |block: usize| match block {
             _ if block < last || rows.end.is_multiple_of(BLOCK) => base(block) < value,
             _ => self.get(column, block * BLOCK) < value,
@@ -209,8 +214,8 @@ impl<const N: usize> Packed<N> {
         }
     }
 
-    /// The rows whose value is `value`, searched from `hint`; if there are none, the empty range where they would be. The
-    /// values in `rows` must ascend. Takes O(log distance) from `hint`, which may be any row.
+    /// The rows whose value is `value`, searched from `hint`; if there are none, the empty range where they would be.
+    /// The values in `rows` must ascend. Takes O(log distance) from `hint`, which may be any row.
     #[inline]
     pub(crate) fn equal(
         &self,
@@ -291,7 +296,8 @@ impl<const N: usize> Packed<N> {
         start..if has_it { self.end_of_run(column, start, end) } else { start }
     }
 
-    /// The first row from `row` on that has another value than `row`, or `end`. The values from `row` to `end` must ascend.
+    /// The first row from `row` on that has another value than `row`, or `end`. The values from `row` to `end` must
+    /// ascend.
     pub(crate) fn end_of_run(&self, column: usize, row: usize, end: usize) -> usize {
         let (block, codes) = (row / BLOCK, self.codes(column, row / BLOCK));
         let part = part_of(block, &(row..end));
@@ -306,7 +312,8 @@ impl<const N: usize> Packed<N> {
         }
     }
 
-    /// So many rows that another owner keeps, as [`Packed::frames`] and [`Packed::data`] had them; `None` if there can't be so many.
+    /// So many rows that another owner keeps, as [`Packed::frames`] and [`Packed::data`] had them; `None` if there
+    /// can't be so many.
     pub(crate) fn lent(rows: usize, frames: Arc<dyn Pages>, data: Arc<dyn Pages>) -> Option<Packed<N>> {
         let fits = frames.bytes().len() == rows.div_ceil(BLOCK).checked_mul(N * FRAME)?;
         fits.then(|| Packed { rows, frames: PlacedVec::lent(frames), data: PlacedVec::lent(data) })
@@ -328,8 +335,8 @@ impl<const N: usize> Packed<N> {
         self.data.lay(over, Access::Ranges);
     }
 
-    /// A range of rows, cut where the node changes, with the node of each part if it is known. A block belongs to the node on
-    /// which it begins.
+    /// A range of rows, cut where the node changes, with the node of each part if it is known. A block belongs to the
+    /// node on which it begins.
     pub(crate) fn homes(&self, rows: Range<usize>) -> Vec<(Range<usize>, Option<NodeId>)> {
         if rows.is_empty() {
             return Vec::new();
@@ -390,8 +397,8 @@ const MANY: usize = 24;
 /// After so many reads of the same block, a window unpacks it.
 const READS: u32 = 4;
 
-/// The block of a column that was read last. If further reads stay there, it is unpacked. Invariant: always used for the same
-/// column.
+/// The block of a column that was read last. If further reads stay there, it is unpacked. Invariant: always used for
+/// the same column.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     block: usize,
@@ -502,9 +509,9 @@ impl Window {
     }
 }
 
-/// The first place of a part whose code is not below `bound`, or its end; searched from `hint`. The codes must ascend. Without a
-/// hint, after Peterson, "Addressing for random-access storage", IBM Journal 1957: ranks are dense, so the place can be guessed
-/// from the code.
+/// The first place of a part whose code is not below `bound`, or its end; searched from `hint`. The codes must ascend.
+/// Without a hint, after Peterson, "Addressing for random-access storage", IBM Journal 1957: ranks are dense, so the
+/// place can be guessed from the code.
 #[inline]
 fn search_ascending(code: impl Fn(usize) -> u64, part: Range<usize>, hint: Option<usize>, bound: u64) -> usize {
     let guess = || {
@@ -516,9 +523,9 @@ fn search_ascending(code: impl Fn(usize) -> u64, part: Range<usize>, hint: Optio
     gallop(part, hint, |place| code(place) < bound)
 }
 
-/// The places of a part with this code, searched from `hint`; if there are none, the empty range where they would be. The codes
-/// must ascend. `None` if the code is less or greater than all of them, or if there are so many that a search by blocks may be
-/// shorter.
+/// The places of a part with this code, searched from `hint`; if there are none, the empty range where they would be.
+/// The codes must ascend. `None` if the code is less or greater than all of them, or if there are so many that a search
+/// by blocks may be shorter.
 #[inline]
 fn equal_in(code: impl Fn(usize) -> u64, part: &Range<usize>, hint: usize, wanted: u64) -> Option<Range<usize>> {
     // One look at the end tells whether a search in this part is of use.
@@ -651,7 +658,8 @@ fn low(bits: u32) -> u64 {
     1_u64.checked_shl(bits).map_or(u64::MAX, |next| next - 1)
 }
 
-/// Unpacks codes of `W` bits and adds `base`, as many groups of eight as there are bytes for; returns the number of values.
+/// Unpacks codes of `W` bits and adds `base`, as many groups of eight as there are bytes for; returns the number of
+/// values.
 fn unpack_groups<const W: usize>(mut data: &[u8], base: u64, into: &mut [u64]) -> usize {
     let mut done = 0;
     for group in into.chunks_exact_mut(8) {

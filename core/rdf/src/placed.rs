@@ -1,4 +1,5 @@
-//! Where the parts of a store lie: in one piece, spread over the nodes of the machine, or with another owner, as a mapped file is.
+//! Where the parts of a store lie: in one piece, spread over the nodes of the machine, or with another owner, as a
+//! mapped file is.
 
 use crate::lent::{Lent, Pages};
 use std::alloc::Layout;
@@ -15,8 +16,8 @@ use vicus_topology::{LocationId, NodeId};
 pub struct Placement {
     /// The memory to allocate from.
     pub memory: Arc<Memory>,
-    /// For each node, the number of threads that will read there; an index is divided in this proportion. A node without memory
-    /// gets nothing, and if no node would get anything, nothing is laid.
+    /// For each node, the number of threads that will read there; an index is divided in this proportion. A node
+    /// without memory gets nothing, and if no node would get anything, nothing is laid.
     pub threads: Vec<u32>,
 }
 
@@ -42,8 +43,8 @@ const SMALLEST_SHARE: usize = 16 << 10;
 
 /// A slice of values that don't change any more.
 pub(crate) struct PlacedVec<T> {
-    /// Invariant: there are `len` values, which live as long as `lies` and never change. Kept here so that a read need not ask which
-    /// of the variants it is.
+    /// Invariant: there are `len` values, which live as long as `lies` and never change. Kept here so that a read need
+    /// not ask which of the variants it is.
     start: NonNull<T>,
     len: usize,
     lies: Lies<T>,
@@ -103,14 +104,16 @@ impl<T: Copy> PlacedVec<T> {
     #[inline]
     fn all(&self) -> &[T] {
         #[expect(unsafe_code, reason = "the values lie in raw memory")]
-        // SAFETY: this many values are there, and nothing changes them. Those of a vector or of placed memory were put there when this was
-        // made. Those of another owner were borrowed from it, and it is neither dropped nor borrowed mutably before this is dropped.
+        // SAFETY: this many values are there, and nothing changes them. Those of a vector or of placed memory were put
+        // there when this was made. Those of another owner were borrowed from it, and it is neither dropped nor
+        // borrowed mutably before this is dropped.
         unsafe {
             std::slice::from_raw_parts(self.start.as_ptr(), self.len)
         }
     }
 
-    /// These values. Panics if there are fewer. If another owner finds that they are not as they were, the caller's box gives up.
+    /// These values. Panics if there are fewer. If another owner finds that they are not as they were, the caller's box
+    /// gives up.
     #[inline]
     pub(crate) fn part(&self, range: Range<usize>) -> &[T] {
         self.ensure(range.clone());
@@ -148,8 +151,8 @@ impl<T: Copy> PlacedVec<T> {
         }
     }
 
-    /// Spreads the values over the nodes, if there are several nodes and enough values for each. If the memory is refused, the
-    /// values stay where they are.
+    /// Spreads the values over the nodes, if there are several nodes and enough values for each. If the memory is
+    /// refused, the values stay where they are.
     pub(crate) fn lay(&mut self, over: &Placement, access: Access) {
         let Lies::Together(values, home) = &mut self.lies else { return };
         let (memory, weights) = (&over.memory, over.weights());
@@ -185,8 +188,8 @@ impl<T: Copy> PlacedVec<T> {
         }
     }
 
-    /// A range of places, cut where the node changes, with the node of each part if it is known. Pages that a full node has
-    /// passed on to another still count as the former's.
+    /// A range of places, cut where the node changes, with the node of each part if it is known. Pages that a full node
+    /// has passed on to another still count as the former's.
     pub(crate) fn homes(&self, range: Range<usize>) -> Vec<(Range<usize>, Option<NodeId>)> {
         let placed = match &self.lies {
             Lies::Together(_, home) => return vec![(range, *home)],

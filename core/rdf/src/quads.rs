@@ -21,8 +21,8 @@ pub struct Quads<'a> {
 }
 
 impl Index {
-    /// The quads of these rows as subject, predicate, object and graph, in the order of the index. If there is no memory for a few thousand
-    /// rows, the caller's box gives up.
+    /// The quads of these rows as subject, predicate, object and graph, in the order of the index. If there is no
+    /// memory for a few thousand rows, the caller's box gives up.
     ///
     /// ```
     /// use vicus_rdf::{Order, Snapshot};

@@ -12,7 +12,8 @@ use crate::merged::Near;
 use crate::packed::Window;
 use std::ops::Range;
 
-/// Searches an index from where the last search ended. Searches for ascending values take O(log distance), others O(log n).
+/// Searches an index from where the last search ended. Searches for ascending values take O(log distance), others O(log
+/// n).
 ///
 /// ```
 /// use vicus_rdf::{Id, Order, Snapshot};
@@ -122,7 +123,8 @@ impl<'a> Cursor<'a> {
 pub struct Searcher {
     level: usize,
     lies: Lies,
-    /// The changes of rows with the prefix, and where the last search in them ended; `None` if the index has no changes at all.
+    /// The changes of rows with the prefix, and where the last search in them ended; `None` if the index has no changes
+    /// at all.
     changes: Option<(Range<Spot>, Spot)>,
     /// The numbers of these entries, when they were asked for.
     entries: Option<Range<usize>>,
@@ -204,8 +206,8 @@ impl Searcher {
         rows
     }
 
-    /// As [`Searcher::find`], for many ids, given as [`Id::bits`]: `found` gets the place of an id with its rows, and says whether
-    /// to go on.
+    /// As [`Searcher::find`], for many ids, given as [`Id::bits`]: `found` gets the place of an id with its rows, and
+    /// says whether to go on.
     #[inline]
     pub fn find_each(&mut self, index: &Index, ids: &[u64], found: impl FnMut(usize, Range<usize>) -> bool) {
         let base = index.base();
@@ -402,7 +404,8 @@ struct InColumns<'a> {
 impl Changes for InColumns<'_> {
     #[inline(always)]
     fn around(&mut self, id: u64, base: Range<usize>) -> Range<usize> {
-        // The place behind the last row of a gap is that of the change behind it, which may be one of a row with the id.
+        // The place behind the last row of a gap is that of the change behind it, which may be one of a row with the
+        // id.
         if self.gap.start <= base.start && base.end < self.gap.end {
             return base.start.wrapping_add_signed(self.net)..base.end.wrapping_add_signed(self.net);
         }
@@ -443,8 +446,8 @@ impl Line {
     }
 }
 
-/// Where ids lie, as lines between a few of them. The ranks of one kind are dense, but kinds are far apart, so that a single line
-/// may be far from all ids.
+/// Where ids lie, as lines between a few of them. The ranks of one kind are dense, but kinds are far apart, so that a
+/// single line may be far from all ids.
 #[derive(Clone, Debug)]
 struct Guide {
     lines: [Line; LINES],
@@ -517,8 +520,8 @@ impl Reader {
         }
     }
 
-    /// The ids of the first of these rows: of at least one. Panics if there are no rows. `index` must be the one that it was made
-    /// for.
+    /// The ids of the first of these rows: of at least one. Panics if there are no rows. `index` must be the one that
+    /// it was made for.
     #[inline]
     pub fn slice(&mut self, index: &Index, rows: Range<usize>) -> &[Id] {
         match index.merged() {

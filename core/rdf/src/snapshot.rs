@@ -120,16 +120,16 @@ impl Snapshot {
         Ok(loader.finish())
     }
 
-    /// Loads one Turtle file; fails if it is malformed. Relative IRIs are resolved against `base`. Panics if there is not
-    /// enough memory.
+    /// Loads one Turtle file; fails if it is malformed. Relative IRIs are resolved against `base`. Panics if there is
+    /// not enough memory.
     pub fn of_turtle(text: &[u8], base: Option<&str>) -> Result<Snapshot, SyntaxError> {
         let mut loader = Loader::default();
         loader.turtle(text, base)?;
         Ok(loader.finish())
     }
 
-    /// The same with another key of the hash function over fresh terms: authors of updates who don't know the seed can't choose many
-    /// terms with the same hash. Panics if there are fresh terms.
+    /// The same with another key of the hash function over fresh terms: authors of updates who don't know the seed
+    /// can't choose many terms with the same hash. Panics if there are fresh terms.
     pub fn hashed_with(self, seed: u64) -> Snapshot {
         self.with_secrets(RapidSecrets::seed(seed))
     }
@@ -157,7 +157,8 @@ impl Snapshot {
         let fresh = self.fresh.with(fresh, &self.dictionary, interrupt)?;
         let changes = Changes::effective(inserts, deletes, self.index(Order::Gspo), interrupt)?;
         let mut indexes = [const { None }; Order::ALL.len()];
-        // For counting: those of the default graph in the orders Gpso and Gpos, and those of named graphs in Psog and Posg.
+        // For counting: those of the default graph in the orders Gpso and Gpos, and those of named graphs in Psog and
+        // Posg.
         let mut counted: [Vec<(Row, Change)>; Order::ALL.len()] = Default::default();
         for index in self.indexes.iter().flatten() {
             let order = index.order();
@@ -179,8 +180,8 @@ impl Snapshot {
         Ok(Snapshot { dictionary, fresh, indexes, statistics, named, keeper })
     }
 
-    /// The snapshot without the quads of some graphs. If these are a large part of all, takes a time in proportion to the others, and none if
-    /// there are no others; else as [`Snapshot::with`].
+    /// The snapshot without the quads of some graphs. If these are a large part of all, takes a time in proportion to
+    /// the others, and none if there are no others; else as [`Snapshot::with`].
     ///
     /// ```
     /// use vicus_rdf::{Graphs, Id, Loader, load::Syntax};
@@ -242,7 +243,8 @@ impl Snapshot {
         Snapshot { keeper: Some(keeper), ..self }
     }
 
-    /// Whether all that was read of it until now was there. To be asked before what was made of it is told or made durable.
+    /// Whether all that was read of it until now was there. To be asked before what was made of it is told or made
+    /// durable.
     ///
     /// # Errors
     /// What keeps its bytes has lost some: what was made of them may be wrong.
@@ -250,8 +252,8 @@ impl Snapshot {
         self.keeper.as_ref().and_then(|keeper| keeper.lost()).map_or(Ok(()), Err)
     }
 
-    /// What a function makes of this data, whose readers may [give up](vicus_flow::give_up). A reader of bytes that were lost may panic: the loss
-    /// is the error then.
+    /// What a function makes of this data, whose readers may [give up](vicus_flow::give_up). A reader of bytes that
+    /// were lost may panic: the loss is the error then.
     ///
     /// # Errors
     /// The function gave up, or bytes were lost until it had ended.
@@ -264,8 +266,8 @@ impl Snapshot {
         made
     }
 
-    /// As [`Snapshot::read_by`], for one of many short functions: lost bytes are the error only if it does not end well, so that
-    /// [`Snapshot::check_kept`] is to be asked when all have ended.
+    /// As [`Snapshot::read_by`], for one of many short functions: lost bytes are the error only if it does not end
+    /// well, so that [`Snapshot::check_kept`] is to be asked when all have ended.
     ///
     /// # Errors
     /// The function gave up, or it panicked and bytes were lost.
@@ -340,15 +342,16 @@ impl Snapshot {
         self.indexes.iter().flatten().map(Index::order)
     }
 
-    /// Of its orders, the first one with the most bound positions (subject, predicate, object, graph) in front. If a bound
-    /// position is not in the prefix ([`Order::prefix`]), rows must be filtered: only if just subject and object are bound, perhaps
-    /// with the graph, and there is neither Gsop nor Gosp. If the graph is not bound, the rows of all named graphs are meant: an
-    /// order that ends with the graph has no others.
+    /// Of its orders, the first one with the most bound positions (subject, predicate, object, graph) in front. If a
+    /// bound position is not in the prefix ([`Order::prefix`]), rows must be filtered: only if just subject and object
+    /// are bound, perhaps with the graph, and there is neither Gsop nor Gosp. If the graph is not bound, the rows of
+    /// all named graphs are meant: an order that ends with the graph has no others.
     pub fn best_order(&self, bound: [bool; 4]) -> Order {
         self.best_order_for(bound, None)
     }
 
-    /// As [`Snapshot::best_order`]; of equally good orders, one whose rows are sorted by `sorted`, which then follows the prefix.
+    /// As [`Snapshot::best_order`]; of equally good orders, one whose rows are sorted by `sorted`, which then follows
+    /// the prefix.
     pub fn best_order_for(&self, bound: [bool; 4], sorted: Option<Position>) -> Order {
         let rank = |order: &Order| {
             let prefix = order.prefix(bound);
@@ -375,8 +378,8 @@ impl Snapshot {
         self.fresh.find(kind, key).or_else(|| self.dictionary.search(kind, key).ok())
     }
 
-    /// As [`Snapshot::find`]; a term that is missing is found among those that are put [behind](FreshTerms::behind) the fresh ones of this
-    /// snapshot, or added to them.
+    /// As [`Snapshot::find`]; a term that is missing is found among those that are put [behind](FreshTerms::behind) the
+    /// fresh ones of this snapshot, or added to them.
     ///
     /// # Errors
     /// There is not enough memory.
@@ -387,8 +390,8 @@ impl Snapshot {
         self.dictionary.search(kind, key).or_else(|next| behind.add_before(kind, key, next))
     }
 
-    /// As [`Snapshot::find_or_add`], of many terms: they are looked up in their order, which takes a small part of the time. The ids are in
-    /// the order of the terms.
+    /// As [`Snapshot::find_or_add`], of many terms: they are looked up in their order, which takes a small part of the
+    /// time. The ids are in the order of the terms.
     ///
     /// # Errors
     /// There is not enough memory.
@@ -428,8 +431,9 @@ impl Snapshot {
         !id.is_computed() || self.fresh.has(id)
     }
 
-    /// The order of two terms that are here as if all had ranks: that of their ids, but fresh terms stand among the others of their
-    /// kind by their keys. So it is the order of values for the kinds of [`Id::is_value`]. Panics for computed terms.
+    /// The order of two terms that are here as if all had ranks: that of their ids, but fresh terms stand among the
+    /// others of their kind by their keys. So it is the order of values for the kinds of [`Id::is_value`]. Panics for
+    /// computed terms.
     #[inline]
     pub fn compare(&self, a: Id, b: Id) -> Ordering {
         if a.is_computed() || b.is_computed() { self.compare_fresh(a, b) } else { a.cmp(&b) }
@@ -459,8 +463,8 @@ impl Snapshot {
         self.view(id, |view| view.to_term())
     }
 
-    /// Passes the key of a term, in the form that [`term`](crate::term) describes, to `look`. Panics for ids that are their own terms, and for
-    /// those that a request computed.
+    /// Passes the key of a term, in the form that [`term`](crate::term) describes, to `look`. Panics for ids that are
+    /// their own terms, and for those that a request computed.
     #[inline]
     pub fn key<R>(&self, id: Id, look: impl FnOnce(&str) -> R) -> R {
         if id.is_computed() { look(self.fresh.key(id)) } else { self.dictionary.key(id, look) }

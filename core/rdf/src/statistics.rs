@@ -11,8 +11,8 @@ use std::sync::Arc;
 use vicus_flow::library::HashKey;
 use vicus_flow::{Grow, NoMemory};
 
-/// Counts over the default graph, or over all named graphs together, where a triple counts once for each graph that has it. All are
-/// exact, except as described at [`CharacteristicSets`].
+/// Counts over the default graph, or over all named graphs together, where a triple counts once for each graph that has
+/// it. All are exact, except as described at [`CharacteristicSets`].
 ///
 /// ```
 /// use vicus_rdf::{Kind, Snapshot};
@@ -42,7 +42,8 @@ pub struct Statistics {
 /// The greatest number of predicates in a page. A change copies the pages of its predicates.
 const PAGE: usize = 32;
 
-/// The number of triples may change by an eighth before characteristic sets are made anew: so this takes constant time for each change.
+/// The number of triples may change by an eighth before characteristic sets are made anew: so this takes constant time
+/// for each change.
 const STALE: usize = 8;
 
 /// Counts over the triples of one predicate.
@@ -63,7 +64,8 @@ pub struct Predicate {
 pub struct Column {
     /// Distinct ids.
     pub distinct: usize,
-    /// The range from the least to the greatest id. Ids are sorted by kind, so it bounds the values of a column of one kind.
+    /// The range from the least to the greatest id. Ids are sorted by kind, so it bounds the values of a column of one
+    /// kind.
     pub ids: RangeInclusive<Id>,
     /// Triples by kind, in the order of [`Kind::ALL`].
     kinds: [usize; Kind::ALL.len()],
@@ -93,9 +95,9 @@ impl Column {
         Some(Column { distinct, ids, kinds, fresh: 0 })
     }
 
-    /// The kind of all ids here; `None` if there are several. For IRIs, blank nodes, simple strings, booleans and inlined
-    /// integers, equal ids then mean equal values, and the order of ids is the order of values, unless some terms are
-    /// [fresh](Column::has_fresh).
+    /// The kind of all ids here; `None` if there are several. For IRIs, blank nodes, simple strings, booleans and
+    /// inlined integers, equal ids then mean equal values, and the order of ids is the order of values, unless some
+    /// terms are [fresh](Column::has_fresh).
     pub fn only_kind(&self) -> Option<Kind> {
         let mut kinds = Kind::ALL.into_iter().filter(|&kind| self.of_kind(kind) > 0);
         kinds.next().filter(|_| kinds.next().is_none())
@@ -184,8 +186,8 @@ impl Predicate {
 }
 
 impl Statistics {
-    /// Of the default graph from the indexes Gspo, Gpso, Gpos and Gops, or of all named graphs from Spog, Psog, Posg and Opsg; and
-    /// their characteristic sets. Panics for other orders.
+    /// Of the default graph from the indexes Gspo, Gpso, Gpos and Gops, or of all named graphs from Spog, Psog, Posg
+    /// and Opsg; and their characteristic sets. Panics for other orders.
     ///
     /// # Errors
     /// There is not enough memory for the counts.

@@ -27,7 +27,8 @@ use vicus_flow::BoxError;
 /// The version of the sections. 1 had keys that were not compressed, 2 no terms that only RDF 1.2 has.
 pub const FORMAT: u64 = 3;
 
-/// The version that is written, so that it can be read by what knows no other, where there are no terms of [`NEW_KINDS`].
+/// The version that is written, so that it can be read by what knows no other, where there are no terms of
+/// [`NEW_KINDS`].
 const FORMAT_OF_OLD_KINDS: u64 = 2;
 
 /// The kinds of terms that only RDF 1.2 has. Format 2 has neither their numbers nor their sections.
@@ -252,7 +253,8 @@ fn write_index(index: &Index, into: &mut dyn Sections) -> Result<(), BoxError> {
 const COUNTS: [[&str; 2]; 2] = [["statistics", "sets"], ["named.statistics", "named.sets"]];
 
 impl Snapshot {
-    /// Writes all of it. Panics if it was changed since its indexes were built: then it is to be [united](Snapshot::united) before.
+    /// Writes all of it. Panics if it was changed since its indexes were built: then it is to be
+    /// [united](Snapshot::united) before.
     ///
     /// # Errors
     /// A section can't be written.
@@ -283,9 +285,9 @@ impl Snapshot {
         Ok(())
     }
 
-    /// A snapshot of sections that [`Snapshot::write`] wrote, which stay where they are. Only the section `about` and the counts are read
-    /// now. A page of another is checked when a reader first needs it; if it is not as it was written, that reader's box
-    /// gives up ([`give_up`](vicus_flow::give_up)) with the owner's error.
+    /// A snapshot of sections that [`Snapshot::write`] wrote, which stay where they are. Only the section `about` and
+    /// the counts are read now. A page of another is checked when a reader first needs it; if it is not as it was
+    /// written, that reader's box gives up ([`give_up`](vicus_flow::give_up)) with the owner's error.
     ///
     /// # Errors
     /// A section is missing, not as it was written, or of another format.

@@ -11,13 +11,14 @@
 //! | other literal | datatype, U+0000, lexical form |
 //! | triple term | subject, predicate and object, as [`triple`](crate::triple) describes |
 //!
-//! Language and datatype come first, so that the terms of a language or datatype are a range of ids. An *entry* is a tag byte
-//! and a key, or the eight bytes of an inlined [`Id`]; the byte order of entries is the order of ids.
+//! Language and datatype come first, so that the terms of a language or datatype are a range of ids. An *entry* is a
+//! tag byte and a key, or the eight bytes of an inlined [`Id`]; the byte order of entries is the order of ids.
 //!
-//! Blank nodes of different files are different. Outside of the store, nodes of file 0 keep their labels, `x` of file 3 is
-//! called `f3_x`, and the seventh nameless node of file 3 `g3_6`. A label of file 0 that looks like such a name gets `f0_` in
-//! front, so a name always identifies one node. The blank nodes that a query makes are the nameless ones of a file that no loader
-//! numbers; the sixth is called `new_6`. Those that an update makes, which stay, are the nameless ones of another such file.
+//! Blank nodes of different files are different. Outside of the store, nodes of file 0 keep their labels, `x` of file 3
+//! is called `f3_x`, and the seventh nameless node of file 3 `g3_6`. A label of file 0 that looks like such a name gets
+//! `f0_` in front, so a name always identifies one node. The blank nodes that a query makes are the nameless ones of a
+//! file that no loader numbers; the sixth is called `new_6`. Those that an update makes, which stay, are the nameless
+//! ones of another such file.
 
 use crate::ids::{Id, Kind};
 use crate::triple::TripleView;
@@ -82,8 +83,8 @@ pub enum TermView<'a> {
     Triple(TripleView<'a>),
 }
 
-/// A blank node: its file, and its label there, or a number if it has none. Displayed as the label that it has outside of the
-/// store, without `_:`.
+/// A blank node: its file, and its label there, or a number if it has none. Displayed as the label that it has outside
+/// of the store, without `_:`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlankView<'a> {
     /// The number of the file.
@@ -107,8 +108,8 @@ impl fmt::Display for BlankView<'_> {
     }
 }
 
-/// Parses `f3_x` as (false, 3, `x`) and `g3_6` as (true, 3, `6`); with `f0_` in front, as that label of file 0. `None` for a
-/// label that stands for itself.
+/// Parses `f3_x` as (false, 3, `x`) and `g3_6` as (true, 3, `6`); with `f0_` in front, as that label of file 0. `None`
+/// for a label that stands for itself.
 fn outer_label(label: &str) -> Option<(bool, u32, &str)> {
     let core = label.trim_start_matches("f0_");
     if let Some(number) = core.strip_prefix("new_").filter(|number| is_canonical_number(number)) {
@@ -164,8 +165,8 @@ impl<'a> TermView<'a> {
         }
     }
 
-    /// Writes the result of SPARQL's `STR`: an IRI's text or a literal's lexical form; for a blank node, its label; for a
-    /// triple term, N-Triples. Allocates nothing itself.
+    /// Writes the result of SPARQL's `STR`: an IRI's text or a literal's lexical form; for a blank node, its label; for
+    /// a triple term, N-Triples. Allocates nothing itself.
     pub fn write_lexical(self, out: &mut impl fmt::Write) -> fmt::Result {
         match self {
             TermView::Blank(blank) => write!(out, "{blank}"),
@@ -331,8 +332,8 @@ pub enum Encoded<'a> {
 }
 
 impl Encoded<'_> {
-    /// Why this is no term that a store can keep and read again; `None` if it is one. All that an [`Encoder`] makes is one, but for triple terms of
-    /// more than [`MOST_NESTED`](crate::triple::MOST_NESTED) levels and texts of 4 GiB.
+    /// Why this is no term that a store can keep and read again; `None` if it is one. All that an [`Encoder`] makes is
+    /// one, but for triple terms of more than [`MOST_NESTED`](crate::triple::MOST_NESTED) levels and texts of 4 GiB.
     ///
     /// ```
     /// use vicus_rdf::{Encoded, Encoder, Kind};

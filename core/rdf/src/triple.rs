@@ -1,9 +1,10 @@
 //! Triple terms (RDF 1.2): their keys, and what these say.
 //!
-//! A key is the tag of the subject's kind, the subject's key, U+0000, the predicate's IRI, U+0000, the tag of the object's kind, and the object's
-//! key; of an inlined object, the last 56 bits of its id as 14 hexadecimal digits. No IRI has U+0000; of a blank node it is only the
-//! second character, before a number. So a key is read from its front, without escapes or lengths, lends all its parts, and the byte order of
-//! keys is that of subjects, then predicates, then objects. An object may be a triple term itself, up to [`MOST_NESTED`] levels.
+//! A key is the tag of the subject's kind, the subject's key, U+0000, the predicate's IRI, U+0000, the tag of the
+//! object's kind, and the object's key; of an inlined object, the last 56 bits of its id as 14 hexadecimal digits. No
+//! IRI has U+0000; of a blank node it is only the second character, before a number. So a key is read from its front,
+//! without escapes or lengths, lends all its parts, and the byte order of keys is that of subjects, then predicates,
+//! then objects. An object may be a triple term itself, up to [`MOST_NESTED`] levels.
 
 use crate::ids::{Id, Kind};
 use crate::term::{Encoded, Encoder, TermView, file_character, file_of};
@@ -21,7 +22,8 @@ const SEPARATOR: char = '\0';
 /// The hexadecimal digits of an inlined object.
 const DIGITS: usize = 14;
 
-/// The bytes that a part of a key may take besides its text: its tag, its file, the digits of an inlined id or of a number.
+/// The bytes that a part of a key may take besides its text: its tag, its file, the digits of an inlined id or of a
+/// number.
 pub(crate) const ROOM_OF_PART: usize = 32;
 
 /// A triple term, borrowed from its key.
@@ -142,7 +144,8 @@ impl<'a> TripleView<'a> {
         }
     }
 
-    /// Writes the key of the triple term that has other blank nodes: `of` writes the key of the blank node instead of that of one here.
+    /// Writes the key of the triple term that has other blank nodes: `of` writes the key of the blank node instead of
+    /// that of one here.
     ///
     /// # Errors
     /// Those of `of`.
@@ -215,8 +218,8 @@ fn push_inlined(id: Id, into: &mut String) {
 }
 
 impl Encoder {
-    /// The triple term of these parts; `None` if there is none: a subject is an IRI or a blank node, a predicate an IRI, an object any term
-    /// of less than [`MOST_NESTED`] levels.
+    /// The triple term of these parts; `None` if there is none: a subject is an IRI or a blank node, a predicate an
+    /// IRI, an object any term of less than [`MOST_NESTED`] levels.
     pub fn triple(&mut self, [subject, predicate, object]: [Encoded<'_>; 3]) -> Option<Encoded<'_>> {
         let (Encoded::Key(Kind::Blank | Kind::Iri, _), Encoded::Key(Kind::Iri, iri)) = (subject, predicate) else {
             return None;

@@ -1,13 +1,13 @@
-//! The quads of several snapshots as those of one, whose terms are all ranked: how changes become part of a new base, and how data is added
-//! to what is there.
+//! The quads of several snapshots as those of one, whose terms are all ranked: how changes become part of a new base,
+//! and how data is added to what is there.
 //!
 //! ```text
 //!  terms of each part ──▶ which are used ──▶ merged by key ──▶ dictionary, and for each part from its ids to new ones
 //!  rows of each part, in each order ── new ids ──▶ merged ──▶ index
 //! ```
 //!
-//! New ids of ranked terms ascend as the old ones do, so the rows of an order stay sorted. Only rows with terms that have no rank yet have
-//! to be sorted: those are among the changes since a base was built, and few.
+//! New ids of ranked terms ascend as the old ones do, so the rows of an order stay sorted. Only rows with terms that
+//! have no rank yet have to be sorted: those are among the changes since a base was built, and few.
 
 use crate::dictionary::{Dictionary, Keys, Sample, Section, SectionBuilder};
 use crate::growing::Storage;
@@ -26,9 +26,10 @@ use vicus_flow::{Grow, NoMemory, refusable};
 const BETWEEN_PAUSES: usize = 4096;
 
 impl Snapshot {
-    /// All quads of several snapshots, in all orders that the first has. The result is the same as of loading the files of all, one after the
-    /// other: the blank nodes of one are different from those of the others, and terms that no quad has are left out.
-    /// It lies in `storage`. `pause` is called now and then, so that the caller can let others work.
+    /// All quads of several snapshots, in all orders that the first has. The result is the same as of loading the files
+    /// of all, one after the other: the blank nodes of one are different from those of the others, and terms that no
+    /// quad has are left out. It lies in `storage`. `pause` is called now and then, so that the caller can let others
+    /// work.
     ///
     /// ```
     /// use vicus_rdf::{Snapshot, Storage};
@@ -408,7 +409,8 @@ mod tests {
         loader.finish()
     }
 
-    /// All keys, and all sections as they would be written but those of the keys: of other samples, other symbols are trained.
+    /// All keys, and all sections as they would be written but those of the keys: of other samples, other symbols are
+    /// trained.
     fn parts_of(snapshot: &Snapshot) -> (Vec<String>, BTreeMap<String, Vec<u8>>) {
         let mut all = Vec::new();
         for kind in Kind::IN_DICTIONARY {

@@ -1,8 +1,9 @@
-//! Terms without a rank: those that a query mentions or computes, and those that came to a store since its dictionary was sorted.
+//! Terms without a rank: those that a query mentions or computes, and those that came to a store since its dictionary
+//! was sorted.
 //!
-//! Their keys lie one after the other in a few large pieces of memory. A query may compute millions of terms, and cancelling it
-//! waits until they are freed. So no term has an allocation of its own: adding a term copies its key, and dropping all terms frees
-//! a few pieces.
+//! Their keys lie one after the other in a few large pieces of memory. A query may compute millions of terms, and
+//! cancelling it waits until they are freed. So no term has an allocation of its own: adding a term copies its key, and
+//! dropping all terms frees a few pieces.
 
 use crate::dictionary::Dictionary;
 use crate::ids::{Id, Kind};
@@ -19,14 +20,16 @@ use vicus_flow::{Grow, NoMemory, give_up, refusable};
 pub struct Unranked {
     /// The place of the first term here; smaller places belong to the dictionary that this one was put behind.
     first: usize,
-    /// Keys as [`Encoder`](crate::Encoder) writes them. Invariant: a piece never grows beyond the room that it was made with.
+    /// Keys as [`Encoder`](crate::Encoder) writes them. Invariant: a piece never grows beyond the room that it was made
+    /// with.
     pieces: Vec<String>,
     /// The terms, by place.
     places: Vec<Stored>,
-    /// The ranks of the next greater terms of their kinds in the sorted dictionary, if these are known of all terms; else of the first ones.
+    /// The ranks of the next greater terms of their kinds in the sorted dictionary, if these are known of all terms;
+    /// else of the first ones.
     ranks: Vec<u32>,
-    /// Places by kind and key. The highest bits of the hash choose the table, so that no single table takes long to grow. Empty
-    /// before the first term.
+    /// Places by kind and key. The highest bits of the hash choose the table, so that no single table takes long to
+    /// grow. Empty before the first term.
     tables: Vec<HashTable<Entry>>,
     /// The number of these bits.
     table_bits: u32,
@@ -58,8 +61,8 @@ const FIRST_PIECE: usize = 1 << 10;
 const LARGEST_PIECE: usize = 1 << 20;
 
 impl Unranked {
-    /// An empty dictionary. The query's author chooses the computed terms; without knowing the secrets, they can't choose many
-    /// terms with the same hash.
+    /// An empty dictionary. The query's author chooses the computed terms; without knowing the secrets, they can't
+    /// choose many terms with the same hash.
     pub fn new(secrets: RapidSecrets) -> Unranked {
         let (pieces, places, ranks, tables) = Default::default();
         Unranked { first: 0, pieces, places, ranks, tables, table_bits: TABLE_BITS, secrets }
@@ -202,7 +205,8 @@ impl Unranked {
         Ok(Id::computed(kind, self.first + number))
     }
 
-    /// As [`Unranked::add`], of a term that a sorted dictionary lacks: `next` is what [`Dictionary::search`] has found instead.
+    /// As [`Unranked::add`], of a term that a sorted dictionary lacks: `next` is what [`Dictionary::search`] has found
+    /// instead.
     pub(crate) fn add_before(&mut self, kind: Kind, key: &str, next: Id) -> Result<Id, NoMemory> {
         let are_all_known = self.ranks.len() == self.places.len();
         if are_all_known {
@@ -274,11 +278,12 @@ fn rank_of(next: Id) -> u32 {
     u32::try_from(next.rank().unwrap_or(0)).expect("fewer than 2^32 terms")
 }
 
-/// The terms that came to a store since its dictionary was sorted. A copy shares them; adding to one leaves the others as they are.
+/// The terms that came to a store since its dictionary was sorted. A copy shares them; adding to one leaves the others
+/// as they are.
 #[derive(Clone)]
 pub struct FreshTerms {
-    /// Each begins where the one before ends, and has less than half of its terms: so there are few, and a term is copied
-    /// from one to the next as often.
+    /// Each begins where the one before ends, and has less than half of its terms: so there are few, and a term is
+    /// copied from one to the next as often.
     pieces: Vec<Arc<Piece>>,
     secrets: RapidSecrets,
 }
@@ -343,7 +348,8 @@ fn datatype_of(terms: &Unranked, id: Id) -> Option<&str> {
 }
 
 impl FreshTerms {
-    /// None yet. The authors of updates choose the terms; without knowing the secrets, they can't choose many with the same hash.
+    /// None yet. The authors of updates choose the terms; without knowing the secrets, they can't choose many with the
+    /// same hash.
     pub fn new(secrets: RapidSecrets) -> FreshTerms {
         FreshTerms { pieces: Vec::new(), secrets }
     }
@@ -375,8 +381,8 @@ impl FreshTerms {
         self.piece(id).terms.key(id)
     }
 
-    /// The rank of the next greater term of its kind in the sorted dictionary: its own place is right before that. Panics if it is
-    /// not in here.
+    /// The rank of the next greater term of its kind in the sorted dictionary: its own place is right before that.
+    /// Panics if it is not in here.
     pub fn next_rank(&self, id: Id) -> usize {
         let piece = self.piece(id);
         piece.ranks[id.place() - piece.terms.first] as usize
@@ -537,7 +543,8 @@ mod tests {
         assert_eq!(computed.key(long).len(), 3 << 20);
     }
 
-    /// Unranked terms were hashed without a key: 10,000 of one hash, CONCAT of two lists of 100, took 3 s where others take 0.04.
+    /// Unranked terms were hashed without a key: 10,000 of one hash, CONCAT of two lists of 100, took 3 s where others
+    /// take 0.04.
     #[test]
     fn terms_chosen_to_collide_do_not() {
         use std::hash::BuildHasher;

@@ -1,4 +1,5 @@
-//! Changes and dictionaries of a snapshot when memory is refused. A program of its own, because an allocator is the whole program's.
+//! Changes and dictionaries of a snapshot when memory is refused. A program of its own, because an allocator is the
+//! whole program's.
 
 use oxrdf::{Literal, NamedNode};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -16,8 +17,9 @@ static LEFT: AtomicUsize = AtomicUsize::new(usize::MAX);
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
 #[expect(unsafe_code, reason = "only an allocator can refuse, and its trait is unsafe")]
-// SAFETY: GlobalAlloc asks for blocks that fit their layouts and don't overlap, and for no unwinding. System keeps that, every
-// call that is not refused is passed on to it unchanged, null is how to refuse, and atomic numbers neither allocate nor unwind.
+// SAFETY: GlobalAlloc asks for blocks that fit their layouts and don't overlap, and for no unwinding. System keeps
+// that, every call that is not refused is passed on to it unchanged, null is how to refuse, and atomic numbers neither
+// allocate nor unwind.
 unsafe impl GlobalAlloc for Refusing {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let is_given = || LEFT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
@@ -59,7 +61,8 @@ fn change(snapshot: &Snapshot) -> Result<Snapshot, NoMemory> {
 /// Held by the test that runs: allocations of others would be counted, too.
 static RUNNING: Mutex<()> = Mutex::new(());
 
-/// Calls a function with no allocation given, then one, and so on, until none is refused; returns how many that took, and what was made.
+/// Calls a function with no allocation given, then one, and so on, until none is refused; returns how many that took,
+/// and what was made.
 fn until_given<T>(make: impl Fn() -> Result<T, String>) -> (usize, T) {
     for given in 0.. {
         LEFT.store(given, Ordering::Relaxed);

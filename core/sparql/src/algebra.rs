@@ -27,7 +27,8 @@ pub(crate) enum At {
     Slot(Slot),
     /// A term; if the store doesn't have it, an id that no triple has.
     Constant(Id),
-    /// As a graph: the merge of several named graphs. Which ones is the same in the whole query ([`Merged`](crate::graphs::Merged)).
+    /// As a graph: the merge of several named graphs. Which ones is the same in the whole query
+    /// ([`Merged`](crate::graphs::Merged)).
     Merged,
 }
 
@@ -219,15 +220,16 @@ pub(crate) enum Node {
         right: Operand,
         conditions: Vec<Expr>,
     },
-    /// All rows of the left side. The slot `mark` says whether the row has a partner on the right: EXISTS within an expression.
+    /// All rows of the left side. The slot `mark` says whether the row has a partner on the right: EXISTS within an
+    /// expression.
     MarkJoin {
         left: Operand,
         right: Operand,
         conditions: Vec<Expr>,
         mark: Slot,
     },
-    /// The slot is that of the graph which both sides are in, if they are in each graph by itself. It is the same in compatible
-    /// solutions, but is no variable that they share.
+    /// The slot is that of the graph which both sides are in, if they are in each graph by itself. It is the same in
+    /// compatible solutions, but is no variable that they share.
     Minus(Operand, Operand, Option<Slot>),
     Union(Vec<Node>),
     Extend(Operand, Slot, Expr),
@@ -245,8 +247,8 @@ pub(crate) enum Node {
 }
 
 /// The operand of an operator, with its scope computed once. Without this, each operator of a deep tree would visit all
-/// operators below it again. Clones share the node until one of them is changed: what is planned in several ways is cloned
-/// often.
+/// operators below it again. Clones share the node until one of them is changed: what is planned in several ways is
+/// cloned often.
 #[derive(Clone)]
 pub(crate) struct Operand(Arc<Known>);
 
@@ -348,8 +350,8 @@ impl Node {
         if conditions.is_empty() { self } else { Node::Filter(conditions, Operand::new(self)) }
     }
 
-    /// The slots that this node binds. Takes time in the number of slots and of operands, except for an [`Operand`] whose scope
-    /// is known already.
+    /// The slots that this node binds. Takes time in the number of slots and of operands, except for an [`Operand`]
+    /// whose scope is known already.
     pub(crate) fn scope(&self) -> Scope {
         match self {
             Node::Pattern(pattern) => {
@@ -489,8 +491,8 @@ impl Node {
         self.children().fold(here, |all, child| all.and(deep(|| child.makes())))
     }
 
-    /// Whether two evaluations may rightly differ in their number of solutions. A slice on top doesn't count: its number of
-    /// rows is always the same.
+    /// Whether two evaluations may rightly differ in their number of solutions. A slice on top doesn't count: its
+    /// number of rows is always the same.
     pub(crate) fn may_differ(&self) -> bool {
         let mut top = self;
         while let Node::Slice(inner, ..) | Node::Project(inner, _) = top {

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use vicus_flow::library::HashKey;
 use vicus_rdf::{Id, Kind, Snapshot};
 
-/// The kinds of terms that a column may hold: a bit for each of [`Kind::ALL`], and one each for fresh terms of the store and for
-/// computed terms, whose ids have no order.
+/// The kinds of terms that a column may hold: a bit for each of [`Kind::ALL`], and one each for fresh terms of the
+/// store and for computed terms, whose ids have no order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Kinds(u16);
 
@@ -58,9 +58,9 @@ impl Kinds {
         self.0 & !allowed == 0
     }
 
-    /// Whether `=` between values of these kinds is equality of ids and never fails, which holds without typed literals and triple
-    /// terms, which may have such literals. A
-    /// computed term has one id as well; the caller has to exclude unbound.
+    /// Whether `=` between values of these kinds is equality of ids and never fails, which holds without typed literals
+    /// and triple terms, which may have such literals. A computed term has one id as well; the caller has to exclude
+    /// unbound.
     pub(crate) fn equal_by_id(self) -> bool {
         self.0 & (1 << Kind::Typed.index() | 1 << Kind::Triple.index()) == 0
     }
@@ -105,8 +105,8 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
-    /// Compiles conjuncts whose slots are column numbers. `kinds` gives for each column the kinds it may hold, and whether it
-    /// is always bound.
+    /// Compiles conjuncts whose slots are column numbers. `kinds` gives for each column the kinds it may hold, and
+    /// whether it is always bound.
     pub(crate) fn new(conjuncts: &[Expr], kinds: &impl Fn(usize) -> (Kinds, bool)) -> Condition {
         let mut tests: Vec<Test> = conjuncts.iter().map(|expr| compile(expr, kinds)).collect();
         // Cheap tests first.
@@ -132,8 +132,8 @@ impl Condition {
                 _ => None,
             })
         };
-        // Terms computed within a test are in no row, so they can be forgotten. The answers of EXISTS are remembered by ids,
-        // which must then keep their meaning.
+        // Terms computed within a test are in no row, so they can be forgotten. The answers of EXISTS are remembered by
+        // ids, which must then keep their meaning.
         let forgets = exprs().any(Expr::computes) && !exprs().any(Expr::has_exists);
         let terms = if forgets { terms.passing() } else { Arc::clone(terms) };
         Selector { condition: self.clone(), terms, memory, scratch: Scratch::default() }
@@ -177,8 +177,8 @@ fn compile(expr: &Expr, kinds: &impl Fn(usize) -> (Kinds, bool)) -> Test {
             if let (Some((a, a_kinds)), Some((b, b_kinds))) = (side(a), side(b)) {
                 let both = a_kinds.or(b_kinds);
                 let by_id = match operator {
-                    // Values of different kinds are never equal, unless both are typed, or one is typed and the other is
-                    // inlined.
+                    // Values of different kinds are never equal, unless both are typed, or one is typed and the other
+                    // is inlined.
                     Compare::Equal | Compare::NotEqual => both.equal_by_id(),
                     _ => both.ordered_by_id(),
                 };
@@ -259,8 +259,8 @@ impl Selector {
         (entries * 8 / 7 * (size_of::<(u64, bool)>() + 1)) as u64 + self.scratch.bytes()
     }
 
-    /// Writes the numbers of the rows that pass into `kept`, ascending. A long evaluation asks `stopped` with the bytes it
-    /// holds whether to give up.
+    /// Writes the numbers of the rows that pass into `kept`, ascending. A long evaluation asks `stopped` with the bytes
+    /// it holds whether to give up.
     pub(crate) fn select(
         &mut self,
         columns: &[&[u64]],

@@ -3,8 +3,8 @@
 use crate::syntax::{DEFAULT_LONGER, ParseOptions};
 use vicus_flow::Model;
 
-/// The greatest number of bytes that parsing takes for each byte of text, as measured by `tests/memory.rs`. Short lists of
-/// objects and operands take the most.
+/// The greatest number of bytes that parsing takes for each byte of text, as measured by `tests/memory.rs`. Short lists
+/// of objects and operands take the most.
 const FOR_EACH: u64 = 640;
 
 /// Bytes that parsing any query takes on top.
@@ -14,8 +14,8 @@ const FOR_ANY: u64 = 16 << 10;
 const FOR_EACH_BOX: u64 = 2560;
 const FOR_EACH_COLUMN: u64 = 192;
 
-/// An upper estimate of the bytes that parsing a text takes, including the parsed query, from the text's length. A caller that
-/// limits a request's memory can refuse the text before it is read.
+/// An upper estimate of the bytes that parsing a text takes, including the parsed query, from the text's length. A
+/// caller that limits a request's memory can refuse the text before it is read.
 ///
 /// ```
 /// assert!(vicus_sparql::parsing_bytes("ASK { ?s ?p ?o }") < 1 << 15);
@@ -39,14 +39,15 @@ pub fn parsing_bytes_with(text: &str, options: &ParseOptions<'_>) -> u64 {
 /// The greatest number of bytes that parsing takes for each word of an update without patterns.
 const FOR_EACH_WORD_OF_DATA: u64 = 400;
 
-/// Bytes that parsing an update takes for each byte of its text beside what its words take, with the copies of names and values.
+/// Bytes that parsing an update takes for each byte of its text beside what its words take, with the copies of names
+/// and values.
 const FOR_EACH_OF_UPDATE: u64 = 12;
 
 /// How often the written out form of a short name is there at a time.
 const COPIES: u64 = 3;
 
-/// As [`parsing_bytes_with`], for an update, most of whose text is data as a rule: by its words, of which each triple has a few however long they
-/// are. A pattern's words take as much as a query's bytes. Cost: one pass over the text.
+/// As [`parsing_bytes_with`], for an update, most of whose text is data as a rule: by its words, of which each triple
+/// has a few however long they are. A pattern's words take as much as a query's bytes. Cost: one pass over the text.
 ///
 /// ```
 /// use vicus_sparql::{ParseOptions, parsing_bytes, update_bytes_with};

@@ -41,9 +41,11 @@ pub enum QueryErrorKind {
     TooLong,
     /// The text is nested more deeply than [`ParseOptions::depth`](crate::ParseOptions::depth).
     TooDeep,
-    /// With its names written out, the text is longer than [`ParseOptions::longer`](crate::ParseOptions::longer) allows.
+    /// With its names written out, the text is longer than [`ParseOptions::longer`](crate::ParseOptions::longer)
+    /// allows.
     NamesTooLong,
-    /// The text repeats paths for more objects than [`ParseOptions::path_signs`](crate::ParseOptions::path_signs) allows.
+    /// The text repeats paths for more objects than [`ParseOptions::path_signs`](crate::ParseOptions::path_signs)
+    /// allows.
     TooManySigns,
     /// The text is fine, but [`ParseOptions::base`](crate::ParseOptions::base) is not an absolute IRI.
     WrongBase,

@@ -1,4 +1,5 @@
-//! A physical plan as a tree of operators for people: what each works on, its columns, the rows expected of it, and its boxes.
+//! A physical plan as a tree of operators for people: what each works on, its columns, the rows expected of it, and its
+//! boxes.
 
 use crate::algebra::{At, DEFAULT_GRAPH, Pattern, Slot};
 use crate::boxes::construct::{Part, Template};

@@ -354,8 +354,8 @@ impl Expr {
         }
     }
 
-    /// The two sides of `a = b` that can be computed apart from each other: both read slots, none of them the same, and each
-    /// computation gives the same value every time.
+    /// The two sides of `a = b` that can be computed apart from each other: both read slots, none of them the same, and
+    /// each computation gives the same value every time.
     pub(crate) fn as_equality(&self) -> Option<(&Expr, &Expr)> {
         let (Expr::Compare(Compare::Equal, a, b) | Expr::SameTerm(a, b)) = self else { return None };
         let (left, right) = (a.slots(), b.slots());

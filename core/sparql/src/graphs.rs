@@ -35,7 +35,8 @@ impl Merged {
         }
     }
 
-    /// Whether a row in front of this one, of an index that ends with the graph, has the same triple in one of these graphs.
+    /// Whether a row in front of this one, of an index that ends with the graph, has the same triple in one of these
+    /// graphs.
     pub(crate) fn repeats(&self, index: &Index, row: usize) -> bool {
         let first = index.rows_of_key(index.key_of_row(row)).start;
         let same = |other: &usize| [1, 2].iter().all(|&level| index.get(level, *other) == index.get(level, row));
@@ -84,8 +85,8 @@ impl Active {
         })
     }
 
-    /// The index in this order by graph, and its rows with these ids behind the graph. If graphs are merged, some of the rows may be
-    /// of others ([`Active::has`]), and rows may have the same triple.
+    /// The index in this order by graph, and its rows with these ids behind the graph. If graphs are merged, some of
+    /// the rows may be of others ([`Active::has`]), and rows may have the same triple.
     pub(crate) fn rows<'s>(
         &self,
         snapshot: &'s Snapshot,

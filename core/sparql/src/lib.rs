@@ -7,11 +7,11 @@
 //!                    lower ────▶ a vicus_flow model: a box for each operator
 //! ```
 //!
-//! Begin at [`parse()`] and [`plan()`]. [`plan_until`] can be stopped, and a running request can be cancelled; [`parse()`]
-//! takes time in proportion to the text, some 100 ms for ten megabytes.
+//! Begin at [`parse()`] and [`plan()`]. [`plan_until`] can be stopped, and a running request can be cancelled;
+//! [`parse()`] takes time in proportion to the text, some 100 ms for ten megabytes.
 //!
-//! Boxes exchange ids only. Terms are read by the few expressions that need their values, and by the caller that prints the
-//! solutions.
+//! Boxes exchange ids only. Terms are read by the few expressions that need their values, and by the caller that prints
+//! the solutions.
 
 mod algebra;
 mod boxes;

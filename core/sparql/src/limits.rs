@@ -1,7 +1,7 @@
 //! Limits on memory, on steps between turns, and on planning effort: they change what a query costs, never its answer.
 
-/// Limits inside of planning and of boxes. The defaults are for speed. Tests set them low, so that a graph of a few triples
-/// exceeds each of them.
+/// Limits inside of planning and of boxes. The defaults are for speed. Tests set them low, so that a graph of a few
+/// triples exceeds each of them.
 ///
 /// ```
 /// use vicus_sparql::{Limits, PlanOptions};
@@ -25,21 +25,22 @@ pub struct Limits {
     pub candidates: usize,
     /// How many ids at least wait for a table that was split before they are added to it.
     pub waiting_ids: usize,
-    /// How many bytes at least a box may hold before it spills ([`Spill`](crate::Spill)). With fewer than some kilobytes, it holds more
-    /// than that while it merges what it has spilled.
+    /// How many bytes at least a box may hold before it spills ([`Spill`](crate::Spill)). With fewer than some
+    /// kilobytes, it holds more than that while it merges what it has spilled.
     pub spilled_from: u64,
     /// How many rows at least a part of a shared scan has.
     pub part_rows: u64,
     /// How many rows are collected for a question to an endpoint, and how many rows of values it is sent at most.
     pub service_rows: usize,
-    /// Up to this many operands, all orders of joining a group are tried; a larger group is ordered greedily, the cheapest join
-    /// first.
+    /// Up to this many operands, all orders of joining a group are tried; a larger group is ordered greedily, the
+    /// cheapest join first.
     pub ordered_exhaustively: usize,
     /// How many joins are tried for such orders in all; after that, groups are ordered greedily.
     pub ordered_joins: usize,
     /// How many operands are ordered together. From 2 to 60.
     pub ordered_together: usize,
-    /// A group is distributed over its unions into at most this many branches, if it has at most [`Limits::unions`] unions.
+    /// A group is distributed over its unions into at most this many branches, if it has at most [`Limits::unions`]
+    /// unions.
     pub branches: usize,
     /// See [`Limits::branches`].
     pub unions: usize,
@@ -48,8 +49,8 @@ pub struct Limits {
     pub tries: usize,
     /// See [`Limits::tries`].
     pub tried_from_ns: u64,
-    /// Counts and sets of joined rows are also planned with variables eliminated early, if the plan without that takes longer
-    /// than this. If 0, that other plan is always taken.
+    /// Counts and sets of joined rows are also planned with variables eliminated early, if the plan without that takes
+    /// longer than this. If 0, that other plan is always taken.
     pub eliminated_from_ns: u64,
 }
 

@@ -1,15 +1,15 @@
 //! From a physical plan to a flow model: a box for each operator, or several boxes that share an operator's work.
 //!
-//! If a pipeline is expected to make many rows, a splitter hands out the rows of its scan in ranges, and each operator above
-//! has a replica for each stream. Rows that must meet are dealt to boxes by their hash; sorted streams are merged; groups are
-//! folded in each stream, and the parts are put together. A hash table is built once and probed by all replicas, or, if it is
-//! large, built in parts. A single stream that reaches a sort or a walk is spread over several boxes. The degree follows the
-//! planner's estimate; small pipelines have one box for each operator.
+//! If a pipeline is expected to make many rows, a splitter hands out the rows of its scan in ranges, and each operator
+//! above has a replica for each stream. Rows that must meet are dealt to boxes by their hash; sorted streams are
+//! merged; groups are folded in each stream, and the parts are put together. A hash table is built once and probed by
+//! all replicas, or, if it is large, built in parts. A single stream that reaches a sort or a walk is spread over
+//! several boxes. The degree follows the planner's estimate; small pipelines have one box for each operator.
 //!
-//! Such a model can't deadlock. It has no cycle, and every box takes envelopes from any of its inputs, so the last box in a
-//! chain of boxes that wait for room waits for one that can run. There are two exceptions. A hash join leaves its probe input
-//! alone until the table is there; the table is built from a subtree of its own. The merge waits for each of its inputs; these
-//! come from boxes that read all of their input before they send, so no box above them waits.
+//! Such a model can't deadlock. It has no cycle, and every box takes envelopes from any of its inputs, so the last box
+//! in a chain of boxes that wait for room waits for one that can run. There are two exceptions. A hash join leaves its
+//! probe input alone until the table is there; the table is built from a subtree of its own. The merge waits for each
+//! of its inputs; these come from boxes that read all of their input before they send, so no box above them waits.
 
 use crate::algebra::{Column, Table};
 use crate::boxes::aggregate::{AggregateSpec, Rows};
@@ -73,7 +73,8 @@ impl Draft {
         name: &'static str,
         make: impl Fn(&Arc<Terms>) -> O + Send + Sync + 'static,
     ) -> Draft {
-        // The closure and the operator contain conditions, which may be deep trees. Either may be dropped last, on any thread.
+        // The closure and the operator contain conditions, which may be deep trees. Either may be dropped last, on any
+        // thread.
         let make = Arc::new(Deep::new(terms.levels, make));
         let of = move |terms: &Arc<Terms>| {
             let levels = make.levels();
@@ -462,8 +463,8 @@ impl Lowering<'_> {
             let model = BoxModel::new("scan", move || scan::Scan::new(&terms.snapshot, &spec, limit));
             return smallvec![self.source(model.output(&self.schema(width))).output(0)];
         }
-        // Parts have no more rows than an envelope, so that tests with small graphs and small envelopes have several parts,
-        // too.
+        // Parts have no more rows than an envelope, so that tests with small graphs and small envelopes have several
+        // parts, too.
         let pieces = self.terms.snapshot.index(spec.order).pieces(spec.rows.clone());
         let split = self.source(library::split(pieces, degree, self.options.limits.part_rows.clamp(1, limit as u64)));
         self.stop.count_steps(degree * LINK_STEPS);
@@ -499,7 +500,8 @@ impl Lowering<'_> {
         streams.into_iter().flat_map(|stream| self.over(&[stream], &[from], width, model())).collect()
     }
 
-    /// Spreads a single stream over as many streams as the pipeline should have; each envelope goes to an output with room.
+    /// Spreads a single stream over as many streams as the pipeline should have; each envelope goes to an output with
+    /// room.
     fn spread(&mut self, streams: Streams, width: usize, pipeline: Pipeline) -> Streams {
         let degree = self.degree(pipeline);
         let ([stream], true) = (&streams[..], degree > 1) else { return streams };
@@ -540,8 +542,8 @@ impl Lowering<'_> {
         made
     }
 
-    /// One table that all replicas probe. If building one table would take longer, both sides are dealt by the hash of their
-    /// keys, and each part has a table of its own.
+    /// One table that all replicas probe. If building one table would take longer, both sides are dealt by the hash of
+    /// their keys, and each part has a table of its own.
     fn hash_join(
         &mut self,
         (probe, mut probes): (&Physical, Streams),
@@ -596,8 +598,8 @@ impl Lowering<'_> {
         table
     }
 
-    /// Deals the rows of all streams by these columns to `parts` boxes, so that equal rows meet. Each of these boxes has an
-    /// input for each stream.
+    /// Deals the rows of all streams by these columns to `parts` boxes, so that equal rows meet. Each of these boxes
+    /// has an input for each stream.
     fn deal<D: Into<Draft>>(
         &mut self,
         streams: Streams,
@@ -642,8 +644,9 @@ impl Lowering<'_> {
         })
     }
 
-    /// Makes triples in each stream. Those without blank nodes are dealt so that equal ones meet; the others, on outputs of their
-    /// own, differ already. Both go to one union for each stream, which takes from either, so neither can block the other.
+    /// Makes triples in each stream. Those without blank nodes are dealt so that equal ones meet; the others, on
+    /// outputs of their own, differ already. Both go to one union for each stream, which takes from either, so neither
+    /// can block the other.
     fn construct(&mut self, streams: Streams, input: &Physical, template: &Arc<Template>, pace: Pace) -> Streams {
         let (terms, limit, from) = (Arc::clone(self.terms), self.limit, input.columns.len());
         let outputs = usize::from(!template.plain.is_empty()) + usize::from(!template.fresh.is_empty());
@@ -670,8 +673,8 @@ impl Lowering<'_> {
         plain.into_iter().zip(made).map(|(plain, made)| self.united(smallvec![plain, made.output(1)], 3)).collect()
     }
 
-    /// Folds each stream into parts of groups, and deals the parts so that those of a group meet. One box puts the parts
-    /// together if few groups are expected, else there are as many boxes as streams.
+    /// Folds each stream into parts of groups, and deals the parts so that those of a group meet. One box puts the
+    /// parts together if few groups are expected, else there are as many boxes as streams.
     fn aggregate(&mut self, mut streams: Streams, mut width: usize, spec: &Arc<AggregateSpec>, groups: f64) -> Streams {
         let (terms, cache, limit) = (Arc::clone(self.terms), self.options.cache_bytes, self.limit);
         let mut keys: Vec<usize> = spec.keys.iter().flatten().copied().collect();

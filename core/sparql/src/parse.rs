@@ -20,8 +20,8 @@ impl Parsed {
         Form::of(&self.query)
     }
 
-    /// Has the query read these graphs, whatever FROM and FROM NAMED in its text say: the default graph is the merge of the first, and the
-    /// named graphs are the second (SPARQL 1.1 Protocol, §2.1.4).
+    /// Has the query read these graphs, whatever FROM and FROM NAMED in its text say: the default graph is the merge of
+    /// the first, and the named graphs are the second (SPARQL 1.1 Protocol, §2.1.4).
     ///
     /// ```
     /// # use std::sync::Arc;

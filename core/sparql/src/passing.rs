@@ -1,10 +1,10 @@
 //! Computed terms that live as long as the rows with their ids.
 //!
-//! Such terms *pass*: no reader of the box that computes them compares or keeps their ids. The box adds the terms of each
-//! invocation to a *segment* of its own, and attaches the segment to the envelope that it sends. A box that makes rows of that
-//! envelope attaches the segment to its own envelope, so the segment is dropped with the last of these envelopes. An id
-//! contains the segment's number and the term's place in it. A run gives each number to one segment only, so a remembered id
-//! never means another term. Unlike other ids, two of these may mean the same term.
+//! Such terms *pass*: no reader of the box that computes them compares or keeps their ids. The box adds the terms of
+//! each invocation to a *segment* of its own, and attaches the segment to the envelope that it sends. A box that makes
+//! rows of that envelope attaches the segment to its own envelope, so the segment is dropped with the last of these
+//! envelopes. An id contains the segment's number and the term's place in it. A run gives each number to one segment
+//! only, so a remembered id never means another term. Unlike other ids, two of these may mean the same term.
 
 use hashbrown::HashMap;
 use rapidhash::v3::RapidSecrets;
@@ -14,8 +14,8 @@ use vicus_flow::library::HashKey;
 use vicus_flow::{Attachment, NoMemory};
 use vicus_rdf::{Id, Kind, Unranked};
 
-/// An id has 56 bits: the first says that its term passes, these are the segment's number, and the rest is the place in the
-/// segment.
+/// An id has 56 bits: the first says that its term passes, these are the segment's number, and the rest is the place in
+/// the segment.
 const SEGMENT_BITS: u32 = 29;
 const PLACE_BITS: u32 = 26;
 const PASSES: usize = 1 << (SEGMENT_BITS + PLACE_BITS);
@@ -40,8 +40,8 @@ type Shard = RwLock<HashMap<u32, Arc<Unranked>, HashKey>>;
 
 /// The living segments of a run.
 pub(crate) struct Segments {
-    /// The segments by number, in several tables, so that boxes seldom wait for a lock. Made with the first segment, as most
-    /// runs have none.
+    /// The segments by number, in several tables, so that boxes seldom wait for a lock. Made with the first segment, as
+    /// most runs have none.
     shards: OnceLock<Box<[Shard; SHARDS]>>,
     key: HashKey,
     next: AtomicU32,
@@ -145,8 +145,8 @@ impl Passing {
         self.open.read().unwrap_or_else(PoisonError::into_inner).as_ref().map_or(0, |open| open.bytes)
     }
 
-    /// The bytes to book: [`Passing::bytes`] if they have grown or shrunk much since the last booking, else 0. Cheap enough for
-    /// each row.
+    /// The bytes to book: [`Passing::bytes`] if they have grown or shrunk much since the last booking, else 0. Cheap
+    /// enough for each row.
     pub(crate) fn take_unbooked(&self) -> u64 {
         let bytes = self.bytes();
         let seen = self.seen.load(Ordering::Relaxed);
@@ -157,8 +157,8 @@ impl Passing {
         bytes
     }
 
-    /// The id of a term in the current segment, which gets the term if it lacks it. Panics at the 2^26th term of a segment, and
-    /// at the 2^29th segment of a run.
+    /// The id of a term in the current segment, which gets the term if it lacks it. Panics at the 2^26th term of a
+    /// segment, and at the 2^29th segment of a run.
     ///
     /// # Errors
     /// There is not enough memory.

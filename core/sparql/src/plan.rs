@@ -34,31 +34,31 @@ pub struct PlanOptions {
     pub via_envelopes: usize,
     /// How many seats will run the plan: at most this many boxes share the work of an operator.
     pub threads: usize,
-    /// Work is shared if all operators of a pipeline together are expected to make at least this many rows. Smaller queries are
-    /// not slowed down by sharing.
+    /// Work is shared if all operators of a pipeline together are expected to make at least this many rows. Smaller
+    /// queries are not slowed down by sharing.
     pub parallel_rows: usize,
-    /// The greatest number of bytes of a hash table, so that it stays in its core's cache. If DISTINCT or GROUP BY needs more,
-    /// it has several tables and works on one after the other.
+    /// The greatest number of bytes of a hash table, so that it stays in its core's cache. If DISTINCT or GROUP BY
+    /// needs more, it has several tables and works on one after the other.
     pub cache_bytes: u64,
-    /// The greatest number of boxes that receive solutions. More than one is for callers that serialise rows in parallel and
-    /// accept them in any order; a query with ORDER BY has one.
+    /// The greatest number of boxes that receive solutions. More than one is for callers that serialise rows in
+    /// parallel and accept them in any order; a query with ORDER BY has one.
     pub sinks: usize,
-    /// Whether to rewrite the query and to reorder its joins. Without, it is answered as written: slower, but a check on the
-    /// optimiser.
+    /// Whether to rewrite the query and to reorder its joins. Without, it is answered as written: slower, but a check
+    /// on the optimiser.
     pub optimise: bool,
     /// What a query without FROM reads as its default graph.
     pub default_graph: DefaultGraph,
     /// Limits inside of planning and of boxes.
     pub limits: Limits,
-    /// The greatest number of steps of planning. A step is a look at an operator, at a variable of an operator, or at a way to
-    /// join; it takes some ten nanoseconds. Most queries take less than a thousandth of the default, 990 OPTIONALs that each
-    /// bind a variable take an eighth, 30,000 triples a half. Queries with very many variables in very many operators exceed it
-    /// first.
+    /// The greatest number of steps of planning. A step is a look at an operator, at a variable of an operator, or at a
+    /// way to join; it takes some ten nanoseconds. Most queries take less than a thousandth of the default, 990
+    /// OPTIONALs that each bind a variable take an eighth, 30,000 triples a half. Queries with very many variables in
+    /// very many operators exceed it first.
     pub plan_steps: u64,
     /// The greatest number of bytes that planning holds, as counted by the planner.
     pub plan_bytes: u64,
-    /// The key of hash functions. Users choose the terms of queries and data; without knowing the seed, they can't choose many
-    /// terms with the same hash. Answers don't depend on it, except for the order of rows.
+    /// The key of hash functions. Users choose the terms of queries and data; without knowing the seed, they can't
+    /// choose many terms with the same hash. Answers don't depend on it, except for the order of rows.
     pub hash_seed: u64,
 }
 
@@ -109,8 +109,8 @@ impl PlanOptions {
 }
 
 impl Default for PlanOptions {
-    /// Envelopes of 2048 rows, one thread, work shared from 65,536 rows on, tables of 1 MiB, optimised, at most 50 million
-    /// steps of planning.
+    /// Envelopes of 2048 rows, one thread, work shared from 65,536 rows on, tables of 1 MiB, optimised, at most 50
+    /// million steps of planning.
     fn default() -> PlanOptions {
         PlanOptions {
             envelope_rows: 2048,
@@ -157,11 +157,11 @@ pub enum Form {
     },
     /// Whether there is any solution: yes, if any row arrives.
     Ask,
-    /// The triples of a template: columns subject, predicate and object. Each triple comes once; where the template has blank
-    /// nodes, they are new ones for each solution.
+    /// The triples of a template: columns subject, predicate and object. Each triple comes once; where the template has
+    /// blank nodes, they are new ones for each solution.
     Construct,
-    /// The triples that describe resources: those with the resource as subject, and, where an object is a blank node, those of
-    /// that node, and so on. The columns are as above; each triple comes once.
+    /// The triples that describe resources: those with the resource as subject, and, where an object is a blank node,
+    /// those of that node, and so on. The columns are as above; each triple comes once.
     Describe,
 }
 
@@ -237,8 +237,8 @@ pub fn plan(snapshot: &Arc<Snapshot>, parsed: &Parsed, options: &PlanOptions) ->
     plan_until(snapshot, parsed, options, &|| false)
 }
 
-/// As [`plan()`], but gives up soon after `watch` says so ([`Watch`]); it is asked for each term and each operator of the query, and
-/// for memory.
+/// As [`plan()`], but gives up soon after `watch` says so ([`Watch`]); it is asked for each term and each operator of
+/// the query, and for memory.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -343,27 +343,27 @@ impl Plan {
         Run { terms: Arc::new(terms), makers: Arc::clone(&self.lowered.makers) }
     }
 
-    /// The network that answers the query. Its own operators are those of a run at [`Moment::default`]; submissions that use
-    /// them share their computed terms. Submit it with the operators of a [`Run`].
+    /// The network that answers the query. Its own operators are those of a run at [`Moment::default`]; submissions
+    /// that use them share their computed terms. Submit it with the operators of a [`Run`].
     pub fn model(&self) -> &Arc<Model> {
         &self.lowered.model
     }
 
-    /// The box that receives the solutions: for each variable a column of [`Id::bits`], 0 where it is unbound. Its own operator
-    /// drops them, so give each submission an operator of [`Plan::sink_operator`]. The id of a computed term is valid as long
-    /// as the envelope or a copy of it exists.
+    /// The box that receives the solutions: for each variable a column of [`Id::bits`], 0 where it is unbound. Its own
+    /// operator drops them, so give each submission an operator of [`Plan::sink_operator`]. The id of a computed term
+    /// is valid as long as the envelope or a copy of it exists.
     pub fn sink(&self) -> BoxId {
         self.lowered.sinks[0]
     }
 
-    /// All boxes that receive solutions: [`Plan::sink`] and, if [`PlanOptions::sinks`] allows more, others. Each of them needs an
-    /// operator of its own.
+    /// All boxes that receive solutions: [`Plan::sink`] and, if [`PlanOptions::sinks`] allows more, others. Each of
+    /// them needs an operator of its own.
     pub fn sinks(&self) -> &[BoxId] {
         &self.lowered.sinks
     }
 
-    /// An operator for [`Plan::sink`] that passes each envelope to a function. Envelopes of an ASK have no columns, and a row
-    /// if the answer is yes.
+    /// An operator for [`Plan::sink`] that passes each envelope to a function. Envelopes of an ASK have no columns, and
+    /// a row if the answer is yes.
     pub fn sink_operator(
         &self,
         mut on_rows: impl FnMut(&Envelope) -> Result<(), BoxError> + Send + 'static,
@@ -371,8 +371,8 @@ impl Plan {
         Box::new(library::sink_operator(move |envelope| on_rows(&envelope)))
     }
 
-    /// Whether the plan is expected to make few rows, and has one box for each operator. A caller then runs it faster on its
-    /// own thread than on several threads that wake each other. Estimates may be wrong.
+    /// Whether the plan is expected to make few rows, and has one box for each operator. A caller then runs it faster
+    /// on its own thread than on several threads that wake each other. Estimates may be wrong.
     pub fn is_short(&self) -> bool {
         self.lowered.is_short
     }
@@ -405,20 +405,21 @@ impl Plan {
         self.spent.steps
     }
 
-    /// The bytes that planning held, as counted by the planner; see [`PlanOptions::plan_bytes`]. Most of them are free again.
+    /// The bytes that planning held, as counted by the planner; see [`PlanOptions::plan_bytes`]. Most of them are free
+    /// again.
     pub fn planning_bytes(&self) -> u64 {
         self.spent.bytes
     }
 
-    /// The physical plan as an indented tree: for each operator the expected rows, the number of boxes that share its work (its
-    /// degree) if there are several, and its boxes. Then the boxes and their vias ([`Model::describe`]).
+    /// The physical plan as an indented tree: for each operator the expected rows, the number of boxes that share its
+    /// work (its degree) if there are several, and its boxes. Then the boxes and their vias ([`Model::describe`]).
     pub fn explain(&self) -> String {
         format!("{}\n{}", PlanNode::write_all(&self.nodes(), None), self.model().describe())
     }
 
-    /// As [`Plan::explain`], with what each operator and each box did in one run: rows, with a mark if they are more than ten
-    /// times as many or as few as expected, and the bytes taken from near and from far memory. Panics if the counts belong to
-    /// another model.
+    /// As [`Plan::explain`], with what each operator and each box did in one run: rows, with a mark if they are more
+    /// than ten times as many or as few as expected, and the bytes taken from near and from far memory. Panics if the
+    /// counts belong to another model.
     pub fn explain_with(&self, counts: &[BoxCounts]) -> String {
         let boxes = self.model().describe_with(counts);
         format!("{}\n{boxes}", PlanNode::write_all(&self.nodes(), Some(counts)))
@@ -527,7 +528,8 @@ impl Run {
         look(&self.terms.key(id))
     }
 
-    /// Passes the term of an id in a solution to `look`; a term of the store is not copied. Panics as [`Run::term`] does.
+    /// Passes the term of an id in a solution to `look`; a term of the store is not copied. Panics as [`Run::term`]
+    /// does.
     pub fn view<R>(&self, id: Id, look: impl FnOnce(TermView<'_>) -> R) -> R {
         self.terms.view(id, look)
     }

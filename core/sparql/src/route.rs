@@ -1,8 +1,8 @@
 //! Property paths of any length as automata, and the search for the nodes that they reach.
 //!
-//! SPARQL 1.1, §9.3 and §18.4: `?`, `*` and `+` find each end once. So only whether an end is reached matters inside of them,
-//! and a path is a regular expression over steps: Thompson, "Regular expression search algorithm", CACM 1968. The search visits
-//! each pair of a state and a node once, however operators are nested.
+//! SPARQL 1.1, §9.3 and §18.4: `?`, `*` and `+` find each end once. So only whether an end is reached matters inside of
+//! them, and a path is a regular expression over steps: Thompson, "Regular expression search algorithm", CACM 1968. The
+//! search visits each pair of a state and a node once, however operators are nested.
 
 use crate::boxes::room_for_one;
 use crate::graphs::Active;
@@ -222,7 +222,8 @@ impl Search {
         }
     }
 
-    /// Continues for at most `triples` triples, or until there are `most` ends in `found`; true at the end of the search.
+    /// Continues for at most `triples` triples, or until there are `most` ends in `found`; true at the end of the
+    /// search.
     pub(crate) fn go_on(&mut self, triples: &mut usize, most: usize, found: &mut Vec<u64>) -> bool {
         let (snapshot, automaton) = (Arc::clone(&self.snapshot), Arc::clone(&self.automaton));
         let graph = self.graph.clone();
@@ -238,8 +239,8 @@ impl Search {
                 continue;
             };
             let at = self.open.len() - 1;
-            // The nodes behind the rows are on the second level after the keys. For a negated step, the predicates to skip are on
-            // the first one.
+            // The nodes behind the rows are on the second level after the keys. For a negated step, the predicates to
+            // skip are on the first one.
             let (order, ids, count, but): (_, _, _, &[Id]) = match by {
                 Move::Stay => {
                     self.open[at].edge += 1;

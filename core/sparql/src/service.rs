@@ -31,8 +31,9 @@ pub type Found<'a> = &'a mut dyn FnMut(&[(&str, Term)]);
 /// }
 /// ```
 pub trait Endpoints: Send + Sync {
-    /// Asks an endpoint a SELECT query, and passes each solution to `found`. May block the thread; once `stopped` says yes, the
-    /// answer is no longer needed, and the run is not over before this returns. Limits on time and on bytes are its own.
+    /// Asks an endpoint a SELECT query, and passes each solution to `found`. May block the thread; once `stopped` says
+    /// yes, the answer is no longer needed, and the run is not over before this returns. Limits on time and on bytes
+    /// are its own.
     ///
     /// # Errors
     /// There is no whole answer. The message is for users.

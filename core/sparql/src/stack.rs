@@ -2,8 +2,8 @@
 
 use vicus_language::stack::of_levels;
 
-/// Bytes of stack for a level of a query's tree that is planned: a level of the text becomes several operators, each of which
-/// takes several calls.
+/// Bytes of stack for a level of a query's tree that is planned: a level of the text becomes several operators, each of
+/// which takes several calls.
 const PLANNED_LEVEL: usize = 32 << 10;
 
 /// Plans, or describes the plan of, a query of this many levels.

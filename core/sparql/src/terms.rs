@@ -22,8 +22,9 @@ use vicus_rdf::{Encoded, Encoder, Id, Kept, Kind, MOST_NESTED, Snapshot, TermVie
 
 /// A store, the other terms that the query mentions, and those that one run of it computes.
 ///
-/// Invariant: each term has one id, unless it [passes](crate::passing). A term that is in the store is never added, and no term
-/// is added twice. So equal ids are equal terms, computed or not; and different ids are different terms if they don't pass.
+/// Invariant: each term has one id, unless it [passes](crate::passing). A term that is in the store is never added, and
+/// no term is added twice. So equal ids are equal terms, computed or not; and different ids are different terms if they
+/// don't pass.
 pub(crate) struct Terms {
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) limits: Limits,
@@ -52,8 +53,8 @@ enum Part {
 
 /// The state shared by all boxes of a run.
 struct OfRun {
-    /// Terms kept until the run's end. Whoever gives up under the lock, for lack of memory or because a temporary file fails, leaves them as
-    /// they were.
+    /// Terms kept until the run's end. Whoever gives up under the lock, for lack of memory or because a temporary file
+    /// fails, leaves them as they were.
     kept: RwLock<Kept>,
     /// The most bytes that they have held: what is booked for them, or about to be.
     kept_most: AtomicU64,
@@ -82,7 +83,8 @@ const KEPT: u64 = 16;
 /// A file is not made for fewer bytes than these.
 const FEWEST_KEPT: u64 = 4 << 10;
 
-/// The greatest number of bytes of a computed string. Functions of longer ones would delay a cancelled request too long.
+/// The greatest number of bytes of a computed string. Functions of longer ones would delay a cancelled request too
+/// long.
 const LONGEST: usize = 1 << 26;
 
 /// Whether it is a triple term with more levels than there can be.
@@ -115,8 +117,8 @@ impl Booking {
         self.failed.get().map_or(Ok(()), |error| Err(error.clone().into()))
     }
 
-    /// Whether an invocation should give up before its end, while it holds `more` bytes: the request was cancelled, or the next
-    /// [`Booking::hold`] will fail. Books if there is much to book. Cheap enough for each row.
+    /// Whether an invocation should give up before its end, while it holds `more` bytes: the request was cancelled, or
+    /// the next [`Booking::hold`] will fail. Books if there is much to book. Cheap enough for each row.
     pub(crate) fn poll(&self, terms: &Terms, turn: &Turn<'_>, more: u64) -> bool {
         if more + terms.run.unbooked.load(Ordering::Relaxed) >= MUCH {
             self.book(terms, turn, more);
@@ -124,8 +126,8 @@ impl Booking {
         turn.is_stopped() || terms.run.is_overlong.load(Ordering::Relaxed) || self.failed.get().is_some()
     }
 
-    /// Books the terms computed since the last call, and `more` bytes that the box is about to hold. For a box that can do with fewer:
-    /// if it is refused, [`Booking::hold`] may yet succeed.
+    /// Books the terms computed since the last call, and `more` bytes that the box is about to hold. For a box that can
+    /// do with fewer: if it is refused, [`Booking::hold`] may yet succeed.
     ///
     /// # Errors
     /// The request would be over its budget.
@@ -228,8 +230,8 @@ impl Terms {
         Terms { merged, ..self }
     }
 
-    /// The same terms for a box whose computed terms pass: they live until [`Passing::discard`] or, after [`Passing::seal`], as
-    /// long as the envelopes that the attachment is put on.
+    /// The same terms for a box whose computed terms pass: they live until [`Passing::discard`] or, after
+    /// [`Passing::seal`], as long as the envelopes that the attachment is put on.
     pub(crate) fn passing(&self) -> Arc<Terms> {
         let passing = Passing::new(&self.run.segments, self.mentioned.secrets());
         Arc::new(Terms {
@@ -252,15 +254,16 @@ impl Terms {
         self.passing.as_ref()
     }
 
-    /// Turns the terms computed so far into terms that the query mentions; these may come across `numbers`. Moves them out of
-    /// here.
+    /// Turns the terms computed so far into terms that the query mentions; these may come across `numbers`. Moves them
+    /// out of here.
     pub(crate) fn settled(&self, numbers: Numbers) -> Terms {
         let mentioned = self.run.kept.write().unwrap_or_else(PoisonError::into_inner).take();
         let settled = Terms::behind(&self.snapshot, self.base.clone(), self.limits, self.key, Arc::new(mentioned));
         Terms { numbers, merged: self.merged.clone(), levels: self.levels, moment: self.moment, ..settled }
     }
 
-    /// The terms at the beginning of a run, whom it asks, and where it puts what it has no memory for, of which so many boxes may.
+    /// The terms at the beginning of a run, whom it asks, and where it puts what it has no memory for, of which so many
+    /// boxes may.
     pub(crate) fn at(
         &self,
         moment: Moment,
@@ -368,8 +371,8 @@ impl Terms {
         self.run.kept.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The id of any term. A term that the store lacks is added, but one that is too long, or a triple term with too many levels, gets the
-    /// unbound id. Takes a binary search and a lock.
+    /// The id of any term. A term that the store lacks is added, but one that is too long, or a triple term with too
+    /// many levels, gets the unbound id. Takes a binary search and a lock.
     pub(crate) fn id<'a>(&self, term: impl Into<TermRef<'a>>) -> Id {
         let term = term.into();
         if is_too_deep(term) {
@@ -484,7 +487,8 @@ impl Terms {
         }
     }
 
-    /// The store's id of a term; `None` if the store lacks the term. A term that passes has an id of its own even if the store has it.
+    /// The store's id of a term; `None` if the store lacks the term. A term that passes has an id of its own even if
+    /// the store has it.
     #[inline]
     pub(crate) fn stored(&self, id: Id) -> Option<Id> {
         if self.snapshot.has(id) {

@@ -144,8 +144,8 @@ fn joined(mut all: Vec<Node>) -> Node {
     if all.len() == 1 { all.remove(0) } else { Node::Join(all) }
 }
 
-/// Adds all slots of another set. The smaller set is inserted into the larger one, so that deep patterns with many variables
-/// stay cheap.
+/// Adds all slots of another set. The smaller set is inserted into the larger one, so that deep patterns with many
+/// variables stay cheap.
 fn add_all(slots: &mut Slots, mut other: Slots, stop: &Stop<'_>) {
     if other.len() > slots.len() {
         std::mem::swap(slots, &mut other);
@@ -180,8 +180,8 @@ struct Translator<'a> {
     id: &'a mut dyn FnMut(TermRef<'_>) -> Id,
     stop: &'a Stop<'a>,
     dataset: &'a Dataset,
-    /// The graph that patterns are in. Within GRAPH with a variable, that is its slot, which all operators carry along; so each graph
-    /// is treated by itself.
+    /// The graph that patterns are in. Within GRAPH with a variable, that is its slot, which all operators carry along;
+    /// so each graph is treated by itself.
     graph: At,
     variables: &'a [String],
     /// The query's base and prefixes as text, for endpoints.
@@ -422,8 +422,9 @@ impl Translator<'_> {
         }
     }
 
-    /// For aggregates of the one group that there is without GROUP BY: makes their results those of a graph that has rows, and returns
-    /// their values and how each is computed from that or, for a graph without rows, is the aggregate of nothing.
+    /// For aggregates of the one group that there is without GROUP BY: makes their results those of a graph that has
+    /// rows, and returns their values and how each is computed from that or, for a graph without rows, is the aggregate
+    /// of nothing.
     fn defaults(&mut self, folds: &mut Vec<Aggregate>) -> Vec<(Slot, Expr)> {
         let has_rows = self.fresh("_:rows");
         let mut made = Vec::with_capacity(folds.len());
@@ -493,8 +494,8 @@ impl Translator<'_> {
         slot
     }
 
-    /// The slot that a variable stands for in an expression. §18.2.4.1: outside of aggregates, a variable that is not a key
-    /// stands for some value from its group.
+    /// The slot that a variable stands for in an expression. §18.2.4.1: outside of aggregates, a variable that is not a
+    /// key stands for some value from its group.
     fn meant(&mut self, var: Var, scope: &mut Names) -> Slot {
         if !scope.contains_key(&var)
             && let Some(mut groups) = self.groups.take()
@@ -524,8 +525,8 @@ impl Translator<'_> {
         slot
     }
 
-    /// The slot of an expression's value on top of an operator. Adds an operator that computes it, unless the expression is a
-    /// slot.
+    /// The slot of an expression's value on top of an operator. Adds an operator that computes it, unless the
+    /// expression is a slot.
     fn computed(&mut self, mut expr: Expr, made: &mut Built) -> Slot {
         if let Expr::Slot(slot) = expr {
             return slot;
@@ -536,8 +537,8 @@ impl Translator<'_> {
         slot
     }
 
-    /// §17.4.2.9: BNODE of a label gives one node for all expressions over a solution, and another one for the next solution.
-    /// So the rows below all these expressions are numbered, once.
+    /// §17.4.2.9: BNODE of a label gives one node for all expressions over a solution, and another one for the next
+    /// solution. So the rows below all these expressions are numbered, once.
     fn number_rows(&mut self, mut node: &mut Node, expr: &mut Expr) {
         if !expr.has_labelled_blank() {
             return;
@@ -736,8 +737,8 @@ impl Translator<'_> {
             GraphName::Var(var, occurs) => {
                 let slot = self.slot(*var, scope);
                 self.graph = At::Slot(slot);
-                // Inside, the variable has a value only if the group gives it one, which must then be the graph's name. In triples that
-                // nothing else reads, it can have the name at once.
+                // Inside, the variable has a value only if the group gives it one, which must then be the graph's name.
+                // In triples that nothing else reads, it can have the name at once.
                 let is_plain = |element: &Element| matches!(element, Element::Triples(_));
                 let is_apart = *occurs && !inner.group.elements.iter().all(is_plain);
                 let mut made = if is_apart {
@@ -961,7 +962,8 @@ impl Translator<'_> {
             Expression::Unknown(_) => Expr::Error,
             Expression::Exists(group) => {
                 self.stop.count_steps(scope.len());
-                // Slots that can't be bound outside belong to the pattern, even if a variable outside has the same name.
+                // Slots that can't be bound outside belong to the pattern, even if a variable outside has the same
+                // name.
                 let visible = scope.iter().filter(|(_, slot)| self.outer.contains(slot));
                 let mut inside: Names = visible.map(|(var, slot)| (*var, *slot)).collect();
                 let groups = self.groups.take();

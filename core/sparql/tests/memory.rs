@@ -27,8 +27,8 @@ fn snapshot() -> Arc<Snapshot> {
     Arc::new(Snapshot::of_ntriples((0..1000).map(line).collect::<String>().as_bytes()).unwrap())
 }
 
-/// Nothing of a text's parse or plan was booked, however large it was; later only what was held in the end, and planning 995
-/// OPTIONALs took 1.3 GB on the way.
+/// Nothing of a text's parse or plan was booked, however large it was; later only what was held in the end, and
+/// planning 995 OPTIONALs took 1.3 GB on the way.
 fn parsing_and_planning_take_no_more_than_is_booked() {
     let snapshot = snapshot();
     for (name, text) in texts(30_000) {
@@ -55,7 +55,8 @@ fn parsing_and_planning_take_no_more_than_is_booked() {
     }
 }
 
-/// Updates are booked by the words of their text. What happened: by its length, a million triples in 38 MB asked for 24.3 GiB.
+/// Updates are booked by the words of their text. What happened: by its length, a million triples in 38 MB asked for
+/// 24.3 GiB.
 fn parsing_an_update_takes_no_more_than_is_booked() {
     for (begin, each, end) in [
         ("", "CLEAR ALL;", ""),

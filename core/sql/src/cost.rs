@@ -1,4 +1,5 @@
-//! What a text may hold when it is parsed, told before it is: by its words and signs, of which sqlparser makes trees of large nodes.
+//! What a text may hold when it is parsed, told before it is: by its words and signs, of which sqlparser makes trees of
+//! large nodes.
 
 /// The text itself, and copies of it.
 const FOR_EACH_BYTE: u64 = 16;
@@ -9,8 +10,8 @@ const FOR_EACH_COMMA: u64 = 1800;
 /// What a query is made of, or a clause whose node is as large.
 const FOR_EACH_QUERY: u64 = 9 << 10;
 
-/// At least the bytes that a text holds when it is parsed. Quotation marks are taken for signs and what is between them for words, as is a
-/// comment: so no text can hide others behind them.
+/// At least the bytes that a text holds when it is parsed. Quotation marks are taken for signs and what is between them
+/// for words, as is a comment: so no text can hide others behind them.
 pub(crate) fn parsing_bytes(text: &str) -> u64 {
     let bytes = text.as_bytes();
     let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || !byte.is_ascii();

@@ -1,5 +1,5 @@
-//! The dialect that is read: common SQL, without what other dialects add and would be taken for a slip of the pen here, such as a
-//! comma behind the last column.
+//! The dialect that is read: common SQL, without what other dialects add and would be taken for a slip of the pen here,
+//! such as a comma behind the last column.
 
 use sqlparser::ast::Expr;
 use sqlparser::dialect::{Dialect, GenericDialect};

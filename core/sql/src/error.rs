@@ -46,7 +46,8 @@ pub enum SqlErrorKind {
     /// Planning takes more steps than [`PlanOptions::plan_steps`](crate::PlanOptions::plan_steps), or the parser reads
     /// the text again and again.
     TooManySteps,
-    /// Planning takes more memory than [`PlanOptions::plan_bytes`](crate::PlanOptions::plan_bytes), or than its watch grants.
+    /// Planning takes more memory than [`PlanOptions::plan_bytes`](crate::PlanOptions::plan_bytes), or than its watch
+    /// grants.
     TooManyBytes {
         /// At least this many bytes.
         needed: u64,

@@ -6,8 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 use vicus_language::stack::deep;
 
-/// A column of some operator of a plan. Each has a number of its own in the whole plan, so that expressions keep their meaning
-/// when operators move. In an expression that boxes evaluate, it is the column's place in the envelope.
+/// A column of some operator of a plan. Each has a number of its own in the whole plan, so that expressions keep their
+/// meaning when operators move. In an expression that boxes evaluate, it is the column's place in the envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ColumnId(pub(crate) u32);
 
@@ -99,7 +99,8 @@ pub(crate) enum Function {
     IsFalse,
     /// Whether the first argument is one of these sorted values; null if it isn't and there is a null among them.
     InSet(Arc<Set>),
-    /// Condition, value, condition, value, ... and the value otherwise. Values are computed for the rows that need them alone.
+    /// Condition, value, condition, value, ... and the value otherwise. Values are computed for the rows that need them
+    /// alone.
     Case,
     /// The first argument that isn't null.
     Coalesce,

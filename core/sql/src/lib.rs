@@ -8,11 +8,11 @@
 //!
 //! Begin at [`parse()`] and [`plan()`]. A [`Table`] is what doors implement over files and stores.
 //!
-//! SELECT is what can be asked: with joins of all kinds, WHERE, GROUP BY, HAVING, aggregates, DISTINCT, set operations, ORDER BY, LIMIT,
-//! WITH, VALUES, and subqueries with IN, EXISTS and as values. Where dialects differ: integers overflow with an error and are divided
-//! without a remainder; what is divided by zero is null; nulls are greater than all values in ORDER BY, unless it says otherwise;
-//! LIKE tells capital from small letters and has no escape character unless it names one; names in quotes are taken as they are, others in
-//! any letters.
+//! SELECT is what can be asked: with joins of all kinds, WHERE, GROUP BY, HAVING, aggregates, DISTINCT, set operations,
+//! ORDER BY, LIMIT, WITH, VALUES, and subqueries with IN, EXISTS and as values. Where dialects differ: integers
+//! overflow with an error and are divided without a remainder; what is divided by zero is null; nulls are greater than
+//! all values in ORDER BY, unless it says otherwise; LIKE tells capital from small letters and has no escape character
+//! unless it names one; names in quotes are taken as they are, others in any letters.
 
 mod bind;
 mod boxes;

@@ -1,12 +1,13 @@
 //! From a plan to a flow model: a box for each operator, or several boxes that share an operator's work.
 //!
-//! If a table has many rows, a splitter hands out its parts to several scans, and each operator above has a replica for each stream.
-//! Groups are folded in each stream, dealt by their keys, and put together; sorted streams are merged; a join's table is built once
-//! and shared by all that look rows up in it.
+//! If a table has many rows, a splitter hands out its parts to several scans, and each operator above has a replica for
+//! each stream. Groups are folded in each stream, dealt by their keys, and put together; sorted streams are merged; a
+//! join's table is built once and shared by all that look rows up in it.
 //!
-//! Such a model can't deadlock. It has no cycle, and boxes take envelopes from any of their inputs, with two exceptions. A join
-//! leaves the rows that it looks up alone until its table is there, which is built from a subtree of its own. The merge waits for
-//! each of its inputs, which come from boxes that read all of their input before they send.
+//! Such a model can't deadlock. It has no cycle, and boxes take envelopes from any of their inputs, with two
+//! exceptions. A join leaves the rows that it looks up alone until its table is there, which is built from a subtree of
+//! its own. The merge waits for each of its inputs, which come from boxes that read all of their input before they
+//! send.
 
 use crate::boxes::aggregate::{Aggregate, AggregateSpec, FoldSpec, Stage};
 use crate::boxes::join::{JoinBuild, JoinProbe, JoinSpec};

@@ -15,8 +15,8 @@ use vicus_language::stack::{Deep, LEVEL, of_levels};
 pub struct ParseOptions {
     /// The greatest number of bytes of a text.
     pub bytes: usize,
-    /// How deeply brackets, subqueries, CASE and NOT may be nested. Chains such as `a AND b AND c` or `1 + 2 + 3` may be a
-    /// hundred times as long.
+    /// How deeply brackets, subqueries, CASE and NOT may be nested. Chains such as `a AND b AND c` or `1 + 2 + 3` may
+    /// be a hundred times as long.
     pub depth: usize,
 }
 
@@ -30,7 +30,8 @@ impl Default for ParseOptions {
 /// Links of a chain for each level of depth that is allowed.
 const LINKS: usize = 100;
 
-/// The words that the parser takes for operators, and those with which a set operation, a join or another form of a table follows one.
+/// The words that the parser takes for operators, and those with which a set operation, a join or another form of a
+/// table follows one.
 const LINKING: [&str; 34] = [
     "AND",
     "AT",
@@ -109,8 +110,8 @@ pub(crate) fn parse_until(text: &str, options: &ParseOptions, ends: Option<Ends>
         return Err(SqlError::new(SqlErrorKind::Syntax, place(text, error.location), error.message));
     }
     let levels = measure(text, &tokens, options)?;
-    // Each bracket takes some calls that the parser counts. Statements that are no queries may hold others without a bracket (EXPLAIN), and
-    // there is stack for as many levels as these may have.
+    // Each bracket takes some calls that the parser counts. Statements that are no queries may hold others without a
+    // bracket (EXPLAIN), and there is stack for as many levels as these may have.
     let limit = if begins_query(&tokens) { options.depth.saturating_mul(8).saturating_add(FEW) } else { FEW };
     let statement =
         of_levels(limit.min(4 * levels.brackets + FEW), PARSED_LEVEL, || statement(text, tokens, limit, ends))?;
@@ -191,8 +192,8 @@ struct Levels {
     links: usize,
 }
 
-/// Bounds the depth of the tree before it is made: the parser calls itself for brackets, CASE, NOT, signs and subqueries, and a
-/// chain of operators becomes a tree as deep as the chain is long.
+/// Bounds the depth of the tree before it is made: the parser calls itself for brackets, CASE, NOT, signs and
+/// subqueries, and a chain of operators becomes a tree as deep as the chain is long.
 fn measure(text: &str, tokens: &[TokenWithSpan], options: &ParseOptions) -> Result<Levels, SqlError> {
     let (mut depth, mut deepest, mut links, mut prefixes) = (0usize, 0, 0usize, 0usize);
     let most_links = options.depth.saturating_mul(LINKS);
@@ -281,7 +282,8 @@ fn place(text: &str, location: Location) -> Place {
 mod tests {
     use super::*;
 
-    /// What happened: `EXPLAIN` a hundred thousand times ended the process, since it is parsed within itself without a bracket.
+    /// What happened: `EXPLAIN` a hundred thousand times ended the process, since it is parsed within itself without a
+    /// bracket.
     #[test]
     fn statements_within_statements_are_errors() {
         let options = ParseOptions::default();
@@ -318,8 +320,9 @@ mod tests {
         assert_eq!(kind(&format!("SELECT 1{}", " + 1".repeat(15_000))), None);
     }
 
-    /// What happened: `AT TIME ZONE` a hundred thousand times, which is no chain of signs, ended the process. Here each word of the parser
-    /// stands behind itself in some ways, on a stack on which a chain that is not counted can't be dropped.
+    /// What happened: `AT TIME ZONE` a hundred thousand times, which is no chain of signs, ended the process. Here each
+    /// word of the parser stands behind itself in some ways, on a stack on which a chain that is not counted can't be
+    /// dropped.
     #[test]
     fn no_word_makes_a_chain_that_is_not_counted() {
         const TIMES: usize = 1500;

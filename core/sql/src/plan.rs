@@ -52,8 +52,8 @@ pub struct Plan {
     bytes: u64,
 }
 
-/// Plans a statement over the tables of a catalogue. Takes time in the size of the statement and the number of columns, not of the
-/// data.
+/// Plans a statement over the tables of a catalogue. Takes time in the size of the statement and the number of columns,
+/// not of the data.
 ///
 /// # Errors
 /// A name that isn't known, types that don't fit, what isn't supported, too many steps; or `watch` ended planning.
@@ -116,14 +116,14 @@ impl Plan {
         &self.model
     }
 
-    /// The boxes that receive rows: one, or more if [`PlanOptions::sinks`] allows. Their own operators drop the rows, so give each
-    /// submission operators of [`Plan::sink_operator`].
+    /// The boxes that receive rows: one, or more if [`PlanOptions::sinks`] allows. Their own operators drop the rows,
+    /// so give each submission operators of [`Plan::sink_operator`].
     pub fn sinks(&self) -> &[BoxId] {
         &self.sinks
     }
 
-    /// The operators for one submission of the model, without those of the sinks. There are none at present: the model's own
-    /// operators share nothing.
+    /// The operators for one submission of the model, without those of the sinks. There are none at present: the
+    /// model's own operators share nothing.
     pub fn start(&self) -> Vec<(BoxId, Box<dyn Operator>)> {
         Vec::new()
     }
@@ -136,8 +136,8 @@ impl Plan {
         Box::new(library::sink_operator(move |envelope| on_rows(&envelope)))
     }
 
-    /// Whether the plan is expected to make few rows, and has one box for each operator. A caller then runs it faster on its own
-    /// thread than on several threads that wake each other. Estimates may be wrong.
+    /// Whether the plan is expected to make few rows, and has one box for each operator. A caller then runs it faster
+    /// on its own thread than on several threads that wake each other. Estimates may be wrong.
     pub fn is_short(&self) -> bool {
         self.is_short
     }

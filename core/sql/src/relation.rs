@@ -85,7 +85,8 @@ pub(crate) struct Join {
     pub(crate) residual: Vec<Expr>,
     /// For `Anti` and `Mark`: whether a null among the single key's values makes the answer unknown, as IN has it.
     pub(crate) is_null_aware: bool,
-    /// For `Anti` and `Mark`: one more condition that has to be true, and which makes the answer unknown where it is null.
+    /// For `Anti` and `Mark`: one more condition that has to be true, and which makes the answer unknown where it is
+    /// null.
     pub(crate) membership: Option<Expr>,
 }
 

@@ -35,8 +35,8 @@ impl TableColumn {
     }
 }
 
-/// What a statement needs of a column's values: rows whose value lies outside, or is null, may be left out by a scan. Those that
-/// it doesn't leave out are checked again.
+/// What a statement needs of a column's values: rows whose value lies outside, or is null, may be left out by a scan.
+/// Those that it doesn't leave out are checked again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ColumnRange {
     /// The column's place in [`Table::columns`].
@@ -75,11 +75,12 @@ pub trait Table: Send + Sync {
     /// Of how many parts it consists; each is scanned by itself.
     fn parts(&self) -> usize;
 
-    /// Begins to read a part: these columns, in this order. `filters` may be used to leave rows out, see [`ColumnRange`].
+    /// Begins to read a part: these columns, in this order. `filters` may be used to leave rows out, see
+    /// [`ColumnRange`].
     fn scan(&self, columns: &[usize], part: usize, filters: &[ColumnRange]) -> Box<dyn Scan>;
 
-    /// Whether a scan's [`next`](Scan::next) may block its thread, as one that reads a file does. The box then calls it within
-    /// [`Turn::blocking`](vicus_flow::Turn::blocking).
+    /// Whether a scan's [`next`](Scan::next) may block its thread, as one that reads a file does. The box then calls it
+    /// within [`Turn::blocking`](vicus_flow::Turn::blocking).
     fn blocks(&self) -> bool {
         false
     }
@@ -89,7 +90,8 @@ pub trait Table: Send + Sync {
         false
     }
 
-    /// How many bytes of memory it holds. They count as the plan's if the table was made for a statement ([`Catalogue::function`]).
+    /// How many bytes of memory it holds. They count as the plan's if the table was made for a statement
+    /// ([`Catalogue::function`]).
     fn held_bytes(&self) -> u64 {
         0
     }
@@ -112,15 +114,17 @@ impl std::error::Error for UnreadableTable {}
 
 /// A part of a table that is being read.
 pub trait Scan: Send {
-    /// The next rows, at most so many; `None` at the end. An envelope without rows means that more may come. The columns are of the [flow types](SqlType::flow_type) of those that
-    /// were asked for; without columns, the number of rows alone counts ([`Envelope::of_rows`]).
+    /// The next rows, at most so many; `None` at the end. An envelope without rows means that more may come. The
+    /// columns are of the [flow types](SqlType::flow_type) of those that were asked for; without columns, the number of
+    /// rows alone counts ([`Envelope::of_rows`]).
     ///
     /// # Errors
     /// The request fails with any error.
     fn next(&mut self, most_rows: usize) -> Result<Option<Envelope>, BoxError>;
 
     /// Reads what [`next`](Scan::next) will need, for scans that read by themselves and then compute. If the table
-    /// [says so](Table::loads), the box calls it before each `next`, within [`Turn::blocking`](vicus_flow::Turn::blocking).
+    /// [says so](Table::loads), the box calls it before each `next`, within
+    /// [`Turn::blocking`](vicus_flow::Turn::blocking).
     ///
     /// # Errors
     /// The request fails with any error.
@@ -142,9 +146,9 @@ pub trait Catalogue {
     /// The names of all tables, for suggestions and for names in other letters.
     fn names(&self) -> Vec<String>;
 
-    /// The table that a function in FROM makes of its arguments, which are literals; `None` if there is no such function. An
-    /// error's text says what is wrong with the arguments. A plan with such a table can't be kept: called again, the function may make
-    /// another one.
+    /// The table that a function in FROM makes of its arguments, which are literals; `None` if there is no such
+    /// function. An error's text says what is wrong with the arguments. A plan with such a table can't be kept: called
+    /// again, the function may make another one.
     fn function(&self, _name: &str, _arguments: &[String]) -> Option<Result<Arc<dyn Table>, String>> {
         None
     }

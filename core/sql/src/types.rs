@@ -9,7 +9,8 @@ use vicus_language::ValueType;
 
 /// The type of a column. Every column may have nulls.
 ///
-/// There is no decimal: a literal such as `1.5` is a double, and a column of decimals is refused by whoever makes the table.
+/// There is no decimal: a literal such as `1.5` is a double, and a column of decimals is refused by whoever makes the
+/// table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SqlType {
     /// Truth values; [`Type::Bool`] in envelopes.

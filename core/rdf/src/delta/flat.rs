@@ -6,14 +6,14 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use vicus_flow::{Grow, NoMemory};
 
-/// The entries of a delta by their numbers. Tables of about as many slots as there are entries say where a search by place begins, so
-/// that it takes a few comparisons, in few cache lines.
+/// The entries of a delta by their numbers. Tables of about as many slots as there are entries say where a search by
+/// place begins, so that it takes a few comparisons, in few cache lines.
 #[derive(Debug)]
 pub(crate) struct Flat {
     /// The place of each entry in the base. Ascends.
     ats: Vec<u32>,
-    /// The insertions less the deletions in front of each entry, and at the end of all. So the sums of both are the places in the merged
-    /// sequence; these ascend.
+    /// The insertions less the deletions in front of each entry, and at the end of all. So the sums of both are the
+    /// places in the merged sequence; these ascend.
     nets: Vec<i32>,
     by_at: Slots,
     by_place: Slots,
@@ -103,7 +103,8 @@ impl Flat {
         base.wrapping_add_signed(self.net(entries))
     }
 
-    /// The rows of the base that are behind the last change in front of a row and not behind the next one, whose number it returns.
+    /// The rows of the base that are behind the last change in front of a row and not behind the next one, whose number
+    /// it returns.
     #[inline]
     pub(crate) fn gap(&self, base: usize) -> (Range<usize>, usize) {
         let first = self.by_at.find(base, |n| (self.ats[n] as usize) < base);
@@ -117,8 +118,9 @@ impl Flat {
         self.nets[entry] as isize
     }
 
-    /// The rows with `id` on a level in the merged sequence, given those in the base, or the empty range where these would be. `ids` are
-    /// those of the level, and `within` the entries that have the same ids as these rows on the levels before.
+    /// The rows with `id` on a level in the merged sequence, given those in the base, or the empty range where these
+    /// would be. `ids` are those of the level, and `within` the entries that have the same ids as these rows on the
+    /// levels before.
     #[inline]
     pub(crate) fn around(&self, ids: &[u64], id: u64, within: &Range<usize>, base: Range<usize>) -> Range<usize> {
         let first = self.by_at.find(base.start, |n| (self.ats[n] as usize) < base.start);

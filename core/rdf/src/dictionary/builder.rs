@@ -90,8 +90,8 @@ impl SectionBuilder {
         Ok(())
     }
 
-    /// Joins builders of the same training. The keys of each are greater than those of the one before, and each but the last has whole blocks
-    /// only. Several must be in memory.
+    /// Joins builders of the same training. The keys of each are greater than those of the one before, and each but the
+    /// last has whole blocks only. Several must be in memory.
     ///
     /// # Errors
     /// There is not enough memory.

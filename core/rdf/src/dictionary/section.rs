@@ -1,4 +1,5 @@
-//! The keys of one kind, in blocks: what all keys of a block begin with stands there once, and everything is compressed.
+//! The keys of one kind, in blocks: what all keys of a block begin with stands there once, and everything is
+//! compressed.
 
 use super::symbols::{Buffer, Read, Symbols, Text};
 use crate::lent::Pages;
@@ -16,8 +17,9 @@ pub(crate) const BLOCK: usize = 16;
 
 /// The keys of one kind. Invariant: strictly ascending.
 ///
-/// A block is: a byte that says how many bytes a length has; the length of what all its keys begin with, and those of the rests of all keys
-/// but the last one; and then, compressed, what all keys begin with, and the rests. The lengths are of what is compressed.
+/// A block is: a byte that says how many bytes a length has; the length of what all its keys begin with, and those of
+/// the rests of all keys but the last one; and then, compressed, what all keys begin with, and the rests. The lengths
+/// are of what is compressed.
 #[derive(Default, Debug)]
 pub(crate) struct Section {
     len: usize,
@@ -111,7 +113,8 @@ impl Section {
         block
     }
 
-    /// The caller's box gives up with the error of the other owner. Panics if there is none, since these keys were compressed here.
+    /// The caller's box gives up with the error of the other owner. Panics if there is none, since these keys were
+    /// compressed here.
     #[cold]
     fn senseless(&self, at: usize, what: &str) -> ! {
         match self.text.owner() {
@@ -162,7 +165,8 @@ impl Section {
         self.rank_in(blocks, key, &mut buffer)
     }
 
-    /// As [`Section::rank`], for a key whose rank, or that of the next greater one, is `from` or more: the nearer, the less time it takes.
+    /// As [`Section::rank`], for a key whose rank, or that of the next greater one, is `from` or more: the nearer, the
+    /// less time it takes.
     pub(crate) fn rank_from(&self, from: usize, key: &[u8]) -> Result<usize, usize> {
         let mut buffer = Buffer::new();
         if from >= self.len {

@@ -1,7 +1,8 @@
-//! Texts as codes of one byte, each for up to eight bytes of text that occur often: a table of symbols, trained on a sample.
+//! Texts as codes of one byte, each for up to eight bytes of text that occur often: a table of symbols, trained on a
+//! sample.
 //!
-//! Boncz, Neumann and Leis, "FSST: Fast Random Access String Compression", PVLDB 13(11), 2020. The crate fsst-rs trains and compresses; reading
-//! is done here, as the bytes may come from a file, and the crate's reader trusts them.
+//! Boncz, Neumann and Leis, "FSST: Fast Random Access String Compression", PVLDB 13(11), 2020. The crate fsst-rs trains
+//! and compresses; reading is done here, as the bytes may come from a file, and the crate's reader trusts them.
 
 use super::section::BLOCK;
 use fsst::{Compressor, ESCAPE_CODE};
@@ -80,9 +81,9 @@ impl Symbols {
         length
     }
 
-    /// Writes the text of these codes from the beginning of `out`; returns its length, so much of `out` was written. `None` if they are not
-    /// the codes of a text, or if it does not end so many bytes before the end of `out` as a symbol has. Sets in `bits` the bits of all bytes,
-    /// eight in a word.
+    /// Writes the text of these codes from the beginning of `out`; returns its length, so much of `out` was written.
+    /// `None` if they are not the codes of a text, or if it does not end so many bytes before the end of `out` as a
+    /// symbol has. Sets in `bits` the bits of all bytes, eight in a word.
     #[inline]
     fn read(&self, codes: &[u8], out: &mut [MaybeUninit<u8>], bits: &mut u64) -> Option<usize> {
         let Some(table) = &self.0 else {
@@ -102,7 +103,8 @@ impl Symbols {
                 *bits |= symbol;
                 let to: &mut [MaybeUninit<u8>; LONGEST] = out.get_mut(at..)?.first_chunk_mut()?;
                 let bytes = symbol.to_le_bytes();
-                // One store. `map` on the array became calls of functions, and half of the time of an answer with all triples.
+                // One store. `map` on the array became calls of functions, and half of the time of an answer with all
+                // triples.
                 for place in 0..LONGEST {
                     to[place].write(bytes[place]);
                 }
@@ -158,7 +160,8 @@ impl Text {
 #[derive(Clone, Copy)]
 pub(super) struct Read<'a> {
     bytes: &'a [u8],
-    /// The bits of all its bytes, eight in a word, and perhaps others. Invariant: no byte has a bit that is in none of these eight.
+    /// The bits of all its bytes, eight in a word, and perhaps others. Invariant: no byte has a bit that is in none of
+    /// these eight.
     bits: u64,
 }
 
@@ -244,7 +247,8 @@ impl Sample {
     /// Longer keys are cut.
     const LONGEST_KEY: usize = 512;
 
-    /// Which of a list of so many keys to take, if all lists have so many bytes together: the places of whole blocks, at equal distances.
+    /// Which of a list of so many keys to take, if all lists have so many bytes together: the places of whole blocks,
+    /// at equal distances.
     pub(crate) fn blocks(len: usize, bytes: usize) -> impl Iterator<Item = Range<usize>> {
         let share = bytes.div_ceil(Self::ENOUGH).max(1);
         (0..len).step_by(BLOCK * share).map(move |start| start..len.min(start + BLOCK))
@@ -336,7 +340,8 @@ impl Training {
         };
         into.grow(2 * text.len() + LONGEST)?;
         #[expect(unsafe_code, reason = "without it, the crate allocates for each text")]
-        // SAFETY: codes take at most two bytes for each byte of text, and there is room for so many; the crate says how many it wrote.
+        // SAFETY: codes take at most two bytes for each byte of text, and there is room for so many; the crate says how
+        // many it wrote.
         unsafe {
             let length = compressor.compress_into(text, into.spare_capacity_mut());
             into.set_len(into.len() + length);

@@ -166,7 +166,8 @@ fn what_keys_have_in_common_is_stored_once() {
     assert!(bytes < 6 * keys.len(), "{bytes} bytes for {} keys", keys.len());
 }
 
-/// A page can be as it was written, and still be no dictionary: no bytes may lead to reading out of bounds, or to a text that is not UTF-8.
+/// A page can be as it was written, and still be no dictionary: no bytes may lead to reading out of bounds, or to a
+/// text that is not UTF-8.
 #[test]
 fn senseless_bytes_are_errors_or_other_texts() {
     let mut keys: Vec<String> = (0..700).map(|number| format!("{} é {}", number % 26, number * 31)).collect();

@@ -1,4 +1,5 @@
-//! Cuts a line-based format into chunks of whole lines with their line numbers, so that each chunk can be parsed by itself.
+//! Cuts a line-based format into chunks of whole lines with their line numbers, so that each chunk can be parsed by
+//! itself.
 
 use memchr::{memchr, memchr_iter, memrchr};
 
@@ -46,9 +47,9 @@ impl Chunker {
         self.line
     }
 
-    /// The whole lines of `buffer` as chunks, and their number of bytes. The rest must come again at the front of the next
-    /// buffer. With `last`, everything is cut. Takes linear time; a buffer without a newline is searched again the next time,
-    /// so let it grow by a factor.
+    /// The whole lines of `buffer` as chunks, and their number of bytes. The rest must come again at the front of the
+    /// next buffer. With `last`, everything is cut. Takes linear time; a buffer without a newline is searched again the
+    /// next time, so let it grow by a factor.
     pub fn cut<'a>(&mut self, buffer: &'a [u8], last: bool) -> (Vec<Chunk<'a>>, usize) {
         let used = if last { buffer.len() } else { memrchr(b'\n', buffer).map_or(0, |at| at + 1) };
         let mut chunks = Vec::new();

@@ -1,6 +1,7 @@
 //! From the merged terms to a dictionary: cut them into parts of whole blocks, compress the parts, join them.
 //!
-//! [`AssembledTerms::compress`] can run for all parts in parallel, and beside the sorting of quads, which needs the numbers of terms only.
+//! [`AssembledTerms::compress`] can run for all parts in parallel, and beside the sorting of quads, which needs the
+//! numbers of terms only.
 
 use super::BETWEEN_LOOKS;
 use super::merge::MergedKeys;
@@ -64,7 +65,8 @@ impl AssembledTerms {
         Ok(AssembledTerms { kinds, rdf_type })
     }
 
-    /// Of keys in temporary files, for each of [`Kind::IN_DICTIONARY`](crate::Kind::IN_DICTIONARY), the compressed ones of which go to this storage.
+    /// Of keys in temporary files, for each of [`Kind::IN_DICTIONARY`](crate::Kind::IN_DICTIONARY), the compressed ones
+    /// of which go to this storage.
     pub(super) fn spilled(keys: [SpilledKeys; SECTIONS], rdf_type: Option<Id>, storage: &Storage) -> AssembledTerms {
         AssembledTerms { kinds: keys.map(|keys| AssembledKeys::Spilled(keys, storage.clone())), rdf_type }
     }
@@ -79,8 +81,8 @@ impl AssembledTerms {
         self.rdf_type
     }
 
-    /// Cuts them into parts of at most so many keys each, and returns the kind and the ranks of each part. Keys in temporary files are read front
-    /// to back, so those of a kind are one part.
+    /// Cuts them into parts of at most so many keys each, and returns the kind and the ranks of each part. Keys in
+    /// temporary files are read front to back, so those of a kind are one part.
     pub fn cut(&self, most: usize) -> Vec<(usize, Range<usize>)> {
         let most = most.next_multiple_of(BLOCK).max(BLOCK);
         let parts = |(number, kind): (usize, &AssembledKeys)| {
@@ -91,8 +93,8 @@ impl AssembledTerms {
         self.kinds.iter().enumerate().flat_map(parts).collect()
     }
 
-    /// Compresses one of the parts made by [`AssembledTerms::cut`]; `None` if it `is_stopped`. If a temporary file can't be read or written, the
-    /// caller's box gives up.
+    /// Compresses one of the parts made by [`AssembledTerms::cut`]; `None` if it `is_stopped`. If a temporary file
+    /// can't be read or written, the caller's box gives up.
     ///
     /// # Errors
     /// There is not enough memory.

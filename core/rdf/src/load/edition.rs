@@ -1,7 +1,9 @@
-//! Finds what only RDF 1.2 has in a text of Turtle, TriG, N-Triples or N-Quads, and how deep triples are within each other there.
+//! Finds what only RDF 1.2 has in a text of Turtle, TriG, N-Triples or N-Quads, and how deep triples are within each
+//! other there.
 //!
-//! oxttl reads the syntax of RDF 1.2 as if it had always been there, and says nothing of where it was. It also drops nested triples by
-//! recursion. So its text comes by here first. This knows tokens, not the grammar: a text that is otherwise wrong is oxttl's to refuse.
+//! oxttl reads the syntax of RDF 1.2 as if it had always been there, and says nothing of where it was. It also drops
+//! nested triples by recursion. So its text comes by here first. This knows tokens, not the grammar: a text that is
+//! otherwise wrong is oxttl's to refuse.
 
 use crate::triple::MOST_NESTED;
 use memchr::{memchr, memchr2, memchr3};
@@ -118,8 +120,8 @@ impl Edition {
         self.longest_iri
     }
 
-    /// Reads on up to the first thing that is found; returns the place behind it, and how many bytes before that it began, perhaps in an
-    /// earlier part.
+    /// Reads on up to the first thing that is found; returns the place behind it, and how many bytes before that it
+    /// began, perhaps in an earlier part.
     pub(super) fn find(&mut self, text: &[u8]) -> Option<(usize, usize, Found)> {
         let mut place = 0;
         while let Some(&byte) = text.get(place) {

@@ -1,5 +1,5 @@
-//! From the terms of chunks to one dictionary: sort the terms of each chunk, cut all chunks at the same terms, merge the parts,
-//! join them.
+//! From the terms of chunks to one dictionary: sort the terms of each chunk, cut all chunks at the same terms, merge
+//! the parts, join them.
 //!
 //! [`SortedTerms::new`] can run for all chunks in parallel, [`merge_terms`] for all parts; [`cut_terms`] is quick, and
 //! [`assemble`] copies.
@@ -48,8 +48,8 @@ impl SortedTerms {
 /// Up to this many entries are sorted by comparisons.
 const FEW: usize = 12;
 
-/// The numbers of all entries in ascending order: sorts by the first eight bytes, then each group of equals by the next eight.
-/// So a common prefix is read once for each level, not once for each comparison.
+/// The numbers of all entries in ascending order: sorts by the first eight bytes, then each group of equals by the next
+/// eight. So a common prefix is read once for each level, not once for each comparison.
 fn sort(entries: &Entries) -> Result<Vec<u32>, NoMemory> {
     let mut words: Vec<(u64, u32)> = Vec::with_room(entries.len())?;
     words.extend((0..entries.len() as u32).map(|number| (0, number)));
@@ -106,8 +106,8 @@ fn word_at(entry: &[u8], depth: usize) -> u64 {
     }
 }
 
-/// Cuts the terms of all chunks at the same terms into `parts` of similar size: for each part, the range in each chunk. Equal
-/// terms are in the same part. Parts may be empty.
+/// Cuts the terms of all chunks at the same terms into `parts` of similar size: for each part, the range in each chunk.
+/// Equal terms are in the same part. Parts may be empty.
 pub fn cut_terms(chunks: &[SortedTerms], parts: usize) -> Vec<Vec<Range<usize>>> {
     const SAMPLES_PER_PART: usize = 32;
     // Samples at equal distances over all chunks together, so that a chunk's share is that of its size.
@@ -244,7 +244,8 @@ pub(super) fn entry_of(entry: &[u8]) -> Entry<'_> {
 /// All terms, numbered densely in the order of their ids: triples are sorted with four bytes for each term.
 #[derive(Default, Debug)]
 pub struct Numbering {
-    /// The first number of each span of ids: one for each of [`Kind::IN_DICTIONARY`], and [`INLINED`] for terms that are in no dictionary.
+    /// The first number of each span of ids: one for each of [`Kind::IN_DICTIONARY`], and [`INLINED`] for terms that
+    /// are in no dictionary.
     firsts: [u32; SPANS],
     /// The least id of each span but that.
     bases: [u64; SPANS],

@@ -13,11 +13,11 @@
 //!  all ────── Snapshot::new                                                once
 //! ```
 //!
-//! [`Loader`] and [`build`] run all steps in sequence; [`Load`] runs them as boxes of a flow request. What is too much for memory goes
-//! the same way in parts, which lie in temporary files (`segment.rs`).
+//! [`Loader`] and [`build`] run all steps in sequence; [`Load`] runs them as boxes of a flow request. What is too much
+//! for memory goes the same way in parts, which lie in temporary files (`segment.rs`).
 //!
-//! Steps whose memory grows with the data return an error if there is not enough, so that a [`Load`] fails alone; functions
-//! without such an error panic.
+//! Steps whose memory grows with the data return an error if there is not enough, so that a [`Load`] fails alone;
+//! functions without such an error panic.
 
 mod chunk;
 mod compress;
@@ -174,8 +174,8 @@ pub(crate) fn had<T>(allocated: Result<T, NoMemory>) -> T {
     allocated.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Whether this many bytes could be allocated now, for foreign code that doesn't check. They are freed at once, so another
-/// thread may take them.
+/// Whether this many bytes could be allocated now, for foreign code that doesn't check. They are freed at once, so
+/// another thread may take them.
 pub(crate) fn could_have(bytes: usize) -> Result<(), NoMemory> {
     Vec::<u8>::with_room(bytes).map(drop)
 }
@@ -205,8 +205,8 @@ impl Default for Parsed {
 }
 
 impl Parsed {
-    /// Without any data. Terms are found by a keyed hash: authors of data who don't know the seed can't choose many terms with
-    /// the same hash. The seed does not change what is parsed.
+    /// Without any data. Terms are found by a keyed hash: authors of data who don't know the seed can't choose many
+    /// terms with the same hash. The seed does not change what is parsed.
     pub fn of_seed(seed: u64) -> Parsed {
         Parsed::with_secrets(RapidSecrets::seed(seed))
     }
@@ -272,7 +272,8 @@ impl Parsed {
         self.terms.len()
     }
 
-    /// About how many bytes are needed to build a store of it, beside what it holds itself: for sorting terms and quads, and for the indexes.
+    /// About how many bytes are needed to build a store of it, beside what it holds itself: for sorting terms and
+    /// quads, and for the indexes.
     fn bytes_to_build(&self) -> u64 {
         let (terms, quads) = (self.terms.len() as u64, &self.quads);
         let rows = (3 * quads.triples.len() + 8 * quads.named.len()) as u64;
@@ -471,8 +472,8 @@ pub struct Loader {
     on_error: OnError,
     orders: Vec<Order>,
     parsed: Parsed,
-    /// The pieces of files of other syntaxes than N-Triples, kept apart from `parsed`: a known term is not checked again, and N-Triples must be checked
-    /// as strictly as if it were loaded alone.
+    /// The pieces of files of other syntaxes than N-Triples, kept apart from `parsed`: a known term is not checked
+    /// again, and N-Triples must be checked as strictly as if it were loaded alone.
     others: Vec<Parsed>,
     /// The number of the next file.
     file: u32,
@@ -484,7 +485,8 @@ impl Loader {
         Loader { on_error, ..Loader::default() }
     }
 
-    /// Whether triple terms, base directions and the syntax of RDF 1.2 are taken; otherwise each is an error. Call it before data is added.
+    /// Whether triple terms, base directions and the syntax of RDF 1.2 are taken; otherwise each is an error. Call it
+    /// before data is added.
     pub fn with_rdf_12(self, rdf_12: bool) -> Loader {
         Loader { parsed: self.parsed.with_rdf_12(rdf_12), ..self }
     }

@@ -10,9 +10,10 @@ use oxttl::{NQuadsParser, NTriplesParser, TurtleSyntaxError};
 
 /// Parses whole lines of file number `file` (below 1,112,064).
 ///
-/// A malformed line is an error with its number; with [`OnError::Skip`] it is counted in [`Parsed::skipped`] and leaves nothing
-/// behind. Lines end with a newline, perhaps with a carriage return before it; a carriage return alone ends a statement, but
-/// isn't counted as a line. Takes linear time, however long a line is. Panics if there is not enough memory.
+/// A malformed line is an error with its number; with [`OnError::Skip`] it is counted in [`Parsed::skipped`] and leaves
+/// nothing behind. Lines end with a newline, perhaps with a carriage return before it; a carriage return alone ends a
+/// statement, but isn't counted as a line. Takes linear time, however long a line is. Panics if there is not enough
+/// memory.
 ///
 /// ```
 /// use vicus_rdf::load::{Chunk, OnError, parse_ntriples};
@@ -28,8 +29,8 @@ pub fn parse_ntriples(chunk: Chunk<'_>, file: u32, on_error: OnError) -> Result<
     Ok(parsed)
 }
 
-/// As [`parse_ntriples`], also for N-Quads, but adds to what was parsed before: the fewer pieces, the less there is to merge. After an
-/// error, `parsed` has the lines before it.
+/// As [`parse_ntriples`], also for N-Quads, but adds to what was parsed before: the fewer pieces, the less there is to
+/// merge. After an error, `parsed` has the lines before it.
 ///
 /// ```
 /// use vicus_rdf::load::{Chunk, OnError, Parsed, Syntax, parse_lines_into};
@@ -112,8 +113,8 @@ fn any_line(parsed: &mut Parsed, line: &[u8], is_quads: bool, number: u64, file:
         first.get_or_insert(error);
     }
     let wrong = |error: TurtleSyntaxError| {
-        // The column is counted here, because oxttl places errors differently: an error at a line's end on the next line, a
-        // lone carriage return as a line's end, and invalid UTF-8 within an IRI one byte too early.
+        // The column is counted here, because oxttl places errors differently: an error at a line's end on the next
+        // line, a lone carriage return as a line's end, and invalid UTF-8 within an IRI one byte too early.
         let offset = match str::from_utf8(line) {
             Err(invalid) if error.message().contains("UTF-8") => invalid.valid_up_to(),
             _ => error.location().start.offset as usize,

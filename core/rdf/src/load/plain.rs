@@ -1,9 +1,10 @@
-//! The fast path for lines of N-Triples and N-Quads of the usual form. A line that it is not sure about is left to oxttl.
+//! The fast path for lines of N-Triples and N-Quads of the usual form. A line that it is not sure about is left to
+//! oxttl.
 //!
-//! It must never accept a line that oxttl rejects, nor parse another triple from it: `tests/rdf/plain_lines.rs` compares the
-//! two on random and damaged lines. It is sure about: absolute IRIs of ASCII characters without IP literals, strings without
-//! escapes, blank node labels of ASCII letters, digits, `_` and `-`, the commonest forms of language tags, and one triple in
-//! the line, or one quad.
+//! It must never accept a line that oxttl rejects, nor parse another triple from it: `tests/rdf/plain_lines.rs`
+//! compares the two on random and damaged lines. It is sure about: absolute IRIs of ASCII characters without IP
+//! literals, strings without escapes, blank node labels of ASCII letters, digits, `_` and `-`, the commonest forms of
+//! language tags, and one triple in the line, or one quad.
 
 use super::terms::Terms;
 use crate::ids::Kind;
@@ -99,8 +100,8 @@ impl<'a> PlainLines<'a> {
         let text = text.strip_prefix(b"_:")?;
         let length = text.iter().position(|&byte| !is(LABEL, byte)).unwrap_or(text.len());
         let (label, rest) = text.split_at(length);
-        // A label may continue with a dot or a character above ASCII: here it must be followed by white space, `<` or the final
-        // dot.
+        // A label may continue with a dot or a character above ASCII: here it must be followed by white space, `<` or
+        // the final dot.
         if matches!(label.first(), None | Some(b'-')) {
             return None;
         }
@@ -178,8 +179,8 @@ fn skip_blanks(text: &[u8]) -> &[u8] {
     }
 }
 
-/// RFC 3987, restricted to ASCII: `scheme:[//host[:digits]]rest`, where the rest has at most one `#`, and each percent sign is
-/// followed by two hexadecimal digits.
+/// RFC 3987, restricted to ASCII: `scheme:[//host[:digits]]rest`, where the rest has at most one `#`, and each percent
+/// sign is followed by two hexadecimal digits.
 fn is_surely_iri(iri: &[u8]) -> bool {
     let Some(colon) = iri.iter().position(|&byte| !is(SCHEME, byte)) else { return false };
     if !iri[0].is_ascii_alphabetic() || iri[colon] != b':' {

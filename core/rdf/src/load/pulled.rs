@@ -1,4 +1,5 @@
-//! RDF/XML and JSON-LD, whose parsers read from the source themselves. What stands in between ends a statement that is too long.
+//! RDF/XML and JSON-LD, whose parsers read from the source themselves. What stands in between ends a statement that is
+//! too long.
 
 use super::jsonld::{self, Fault};
 use super::rdfxml::RdfXmlReader;
@@ -14,7 +15,8 @@ use vicus_flow::{Grow, NoMemory};
 
 /// Parses a file of RDF/XML or JSON-LD, some statements at a time. Panics if there is not enough memory.
 ///
-/// JSON-LD is held in memory as a whole, because names may be explained behind their use. It can't refer to contexts elsewhere.
+/// JSON-LD is held in memory as a whole, because names may be explained behind their use. It can't refer to contexts
+/// elsewhere.
 ///
 /// ```
 /// use vicus_rdf::load::{OnError, PulledReader, Syntax};
@@ -108,7 +110,8 @@ impl Place {
     }
 }
 
-/// The source, of which at most a line is passed on at a time: what parsers find, they find on the last line that they got.
+/// The source, of which at most a line is passed on at a time: what parsers find, they find on the last line that they
+/// got.
 struct Watched {
     source: Box<dyn Read + Send>,
     place: Arc<Mutex<Place>>,
@@ -173,9 +176,9 @@ impl Read for Watched {
 }
 
 impl PulledReader {
-    /// A reader of this source, which is file number `file` (below 1,112,064). Relative IRIs are resolved against `base`; it is an
-    /// error (of line 0) if that is not an IRI. With [`OnError::Skip`] the first error in a file's grammar ends the file without
-    /// failing: what came before stays. Panics for other syntaxes.
+    /// A reader of this source, which is file number `file` (below 1,112,064). Relative IRIs are resolved against
+    /// `base`; it is an error (of line 0) if that is not an IRI. With [`OnError::Skip`] the first error in a file's
+    /// grammar ends the file without failing: what came before stays. Panics for other syntaxes.
     pub fn new(
         source: Box<dyn Read + Send>,
         syntax: Syntax,
@@ -206,20 +209,22 @@ impl PulledReader {
         Ok(PulledReader { parser, statements: Statements::new(file, on_error), place })
     }
 
-    /// The same reader with another key for its hashes; see [`Parsed::of_seed`]. Call it before the first statement is read.
+    /// The same reader with another key for its hashes; see [`Parsed::of_seed`]. Call it before the first statement is
+    /// read.
     pub fn of_seed(mut self, seed: u64) -> PulledReader {
         self.statements = self.statements.of_seed(seed);
         self
     }
 
-    /// The same reader, which takes triple terms, base directions and the syntax of RDF 1.2, or refuses them. Call it before anything is
-    /// read.
+    /// The same reader, which takes triple terms, base directions and the syntax of RDF 1.2, or refuses them. Call it
+    /// before anything is read.
     pub fn with_rdf_12(mut self, rdf_12: bool) -> PulledReader {
         self.statements.parsed.rdf_12 = rdf_12;
         self
     }
 
-    /// The same reader, which refuses longer IRIs; by default those of more than [`LONGEST_IRI`](super::LONGEST_IRI) bytes.
+    /// The same reader, which refuses longer IRIs; by default those of more than [`LONGEST_IRI`](super::LONGEST_IRI)
+    /// bytes.
     pub fn with_longest_iri(mut self, bytes: usize) -> PulledReader {
         self.statements.longest_iri = bytes;
         self

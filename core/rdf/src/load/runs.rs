@@ -8,7 +8,8 @@ use crate::index::{Index, Order};
 use std::ops::Range;
 use vicus_flow::{Grow, NoMemory};
 
-/// Quads of terms' numbers. Triples of the default graph come without it, so that data of one graph takes no more than its triples.
+/// Quads of terms' numbers. Triples of the default graph come without it, so that data of one graph takes no more than
+/// its triples.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Quads {
     /// Subject, predicate and object of those in the default graph.
@@ -56,13 +57,15 @@ pub fn remap(quads: &mut Quads, table: &[u32]) {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Run {
     order: Order,
-    /// In an order by graph, those of the default graph, without it: they come before all others. Below, those of named graphs.
+    /// In an order by graph, those of the default graph, without it: they come before all others. Below, those of named
+    /// graphs.
     pub(super) triples: Vec<[u32; 3]>,
     pub(super) named: Vec<[u32; 4]>,
 }
 
 impl Run {
-    /// Sorts quads and drops duplicates; an order that ends with the graph has no triples of the default graph. Takes linear time.
+    /// Sorts quads and drops duplicates; an order that ends with the graph has no triples of the default graph. Takes
+    /// linear time.
     ///
     /// # Errors
     /// There is not enough memory for sorting: as much as the quads take.
@@ -81,8 +84,9 @@ impl Run {
         Ok(Run { order, triples, named })
     }
 
-    /// The same quads in another order. Takes at most two thirds of the work of sorting them; one third if only one level moves to
-    /// the front of those after the graph. Panics if this order ends with the graph and the other doesn't.
+    /// The same quads in another order. Takes at most two thirds of the work of sorting them; one third if only one
+    /// level moves to the front of those after the graph. Panics if this order ends with the graph and the other
+    /// doesn't.
     ///
     /// # Errors
     /// There is not enough memory.
@@ -118,8 +122,8 @@ fn restored<T: Copy>(order: Order, [a, b, c]: [T; 3]) -> [T; 3] {
     [s, p, o]
 }
 
-/// As [`Run::derive`], for a run in the parts that [`merge_runs`] made, in their order. Panics unless all parts have the same
-/// order.
+/// As [`Run::derive`], for a run in the parts that [`merge_runs`] made, in their order. Panics unless all parts have
+/// the same order.
 ///
 /// # Errors
 /// There is not enough memory.
@@ -145,8 +149,8 @@ pub fn derive_runs(parts: &[Run], order: Order) -> Result<Run, NoMemory> {
     Ok(Run { order, triples, named })
 }
 
-/// How many levels rows have to be sorted by, given where each level was in the order that they come in. Levels behind those that
-/// were in this sequence are in order wherever those before are equal.
+/// How many levels rows have to be sorted by, given where each level was in the order that they come in. Levels behind
+/// those that were in this sequence are in order wherever those before are equal.
 fn unsorted<const N: usize>(places: [usize; N]) -> usize {
     (0..N).find(|&from| places[from..].is_sorted()).unwrap_or(N)
 }
@@ -199,8 +203,8 @@ pub struct Cut {
     named: Range<usize>,
 }
 
-/// Cuts runs of one order at the same rows into `parts` of similar size: for each part, its rows in each run. Equal rows are in the
-/// same part. Parts may be empty.
+/// Cuts runs of one order at the same rows into `parts` of similar size: for each part, its rows in each run. Equal
+/// rows are in the same part. Parts may be empty.
 pub fn cut_runs(runs: &[Run], parts: usize) -> Vec<Vec<Cut>> {
     let triples = cut(&runs.iter().map(|run| &*run.triples).collect::<Vec<_>>(), parts);
     let named = cut(&runs.iter().map(|run| &*run.named).collect::<Vec<_>>(), parts);

@@ -1,4 +1,5 @@
-//! Loading what is larger than memory: pieces whose terms and quads lie in temporary files, and how they become one dictionary and indexes.
+//! Loading what is larger than memory: pieces whose terms and quads lie in temporary files, and how they become one
+//! dictionary and indexes.
 //!
 //! ```text
 //!  piece ── Segment::write ──▶ terms in order, quads of their places      when parsers hold too much, and for the rest at the end
@@ -11,8 +12,9 @@
 //! There may be hundreds of segments, and a process may have few files open. So those of all segments share three files
 //! ([`Bundle`]): one has terms and quads, one the tables, and one the quads in each order.
 //!
-//! All is written front to back and read front to back. In memory are a table and the quads of one segment for each worker, and a block of
-//! each run that is merged: with 64 KiB for each of some hundred segments, that is little. Sections come out as if all had been in memory.
+//! All is written front to back and read front to back. In memory are a table and the quads of one segment for each
+//! worker, and a block of each run that is merged: with 64 KiB for each of some hundred segments, that is little.
+//! Sections come out as if all had been in memory.
 
 use super::BETWEEN_LOOKS;
 use super::compress::{AssembledTerms, with_rdf_type};
@@ -268,7 +270,8 @@ pub(super) struct AssembledSegments {
     pub(super) tables: Vec<Table>,
 }
 
-/// Merges the terms of segments; `None` if it `is_stopped`. If a temporary file can't be read or written, the caller's box gives up.
+/// Merges the terms of segments; `None` if it `is_stopped`. If a temporary file can't be read or written, the caller's
+/// box gives up.
 pub(super) fn assemble_segments(
     segments: &[Segment],
     scratch: &Arc<Scratch>,
@@ -336,8 +339,8 @@ struct SpilledRun {
 }
 
 impl SpilledRuns {
-    /// Numbers and sorts the quads of a segment; `None` if it `is_stopped`. If a temporary file can't be read or written, the caller's box
-    /// gives up.
+    /// Numbers and sorts the quads of a segment; `None` if it `is_stopped`. If a temporary file can't be read or
+    /// written, the caller's box gives up.
     pub(super) fn write(
         segment: Segment,
         table: &Table,
@@ -426,8 +429,8 @@ impl<const N: usize> Iterator for MergedRows<N> {
     }
 }
 
-/// The index in an order, from the runs of all segments; `None` if it `is_stopped`. If a temporary file can't be read or written, the
-/// caller's box gives up.
+/// The index in an order, from the runs of all segments; `None` if it `is_stopped`. If a temporary file can't be read
+/// or written, the caller's box gives up.
 pub(super) fn index_of_spilled(
     order: Order,
     runs: &[SpilledRuns],

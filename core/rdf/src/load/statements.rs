@@ -33,8 +33,8 @@ pub(super) struct Statements {
     grown: Option<Grown>,
     /// Bytes of text of the terms that came since.
     since: usize,
-    /// The numbers of nameless blank nodes, by their random names. Those names must not become visible, as results must not
-    /// depend on randomness.
+    /// The numbers of nameless blank nodes, by their random names. Those names must not become visible, as results must
+    /// not depend on randomness.
     nameless: HashMap<u128, u32, HashKey>,
 }
 

@@ -6,8 +6,8 @@ use hashbrown::HashTable;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_nano_inline};
 use vicus_flow::{Grow, NoMemory};
 
-/// Terms by local number. Each is an *entry*: a tag and a key, or the eight bytes of an inlined id. Entries are ordered as ids
-/// are.
+/// Terms by local number. Each is an *entry*: a tag and a key, or the eight bytes of an inlined id. Entries are ordered
+/// as ids are.
 pub(crate) struct Terms {
     entries: Entries,
     table: HashTable<TableEntry>,
@@ -15,8 +15,8 @@ pub(crate) struct Terms {
     secrets: RapidSecrets,
 }
 
-/// A table entry has half of the hash, so that most entries that differ are not compared, and none is hashed again when the
-/// table grows.
+/// A table entry has half of the hash, so that most entries that differ are not compared, and none is hashed again when
+/// the table grows.
 #[derive(Clone, Copy)]
 struct TableEntry {
     hash: u32,
@@ -81,7 +81,8 @@ impl Terms {
         self.entries
     }
 
-    /// Makes room for this many terms, whose entries take this many bytes together, so that interning them allocates nothing.
+    /// Makes room for this many terms, whose entries take this many bytes together, so that interning them allocates
+    /// nothing.
     #[inline]
     pub(crate) fn make_room(&mut self, terms: usize, bytes: usize) -> Result<(), NoMemory> {
         self.entries.text.grow(bytes)?;
@@ -112,8 +113,8 @@ impl Terms {
         self.intern_if(tag, &payload, |_| true).expect("all are welcome")
     }
 
-    /// The number of a term; `None` if it is new and `is_valid` rejects it. A known term was valid before. The caller must have
-    /// made room for it ([`Terms::make_room`]).
+    /// The number of a term; `None` if it is new and `is_valid` rejects it. A known term was valid before. The caller
+    /// must have made room for it ([`Terms::make_room`]).
     pub(crate) fn intern_if(&mut self, tag: u8, key: &[u8], is_valid: impl FnOnce(&[u8]) -> bool) -> Option<u32> {
         let hash = hash(&self.secrets, tag, key);
         let same = |slot: &TableEntry| {
@@ -178,8 +179,8 @@ mod tests {
         }
     }
 
-    /// What happened: terms were hashed without a key, and a file of ten thousand terms with the same hash compared each with
-    /// all before it.
+    /// What happened: terms were hashed without a key, and a file of ten thousand terms with the same hash compared
+    /// each with all before it.
     #[test]
     fn terms_chosen_to_collide_do_not() {
         use std::hash::Hasher;

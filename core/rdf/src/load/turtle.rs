@@ -1,4 +1,5 @@
-//! Turtle and TriG, which can't be cut: oxttl is given one buffer after the other, and the parsed pieces are taken out in between.
+//! Turtle and TriG, which can't be cut: oxttl is given one buffer after the other, and the parsed pieces are taken out
+//! in between.
 
 use super::edition::{Edition, Found};
 use super::pulled::Ended;
@@ -43,9 +44,9 @@ pub struct TurtleReader {
     statements: Statements,
     /// The line of the last error, and the number of errors on it.
     errors: (u64, u32),
-    /// Bytes that oxttl was not given yet. oxttl reads an unfinished token again from its beginning with each portion. So after
-    /// a portion that finished nothing, the next one is given when it is as long as all such portions together, which makes the
-    /// time linear in the token's length.
+    /// Bytes that oxttl was not given yet. oxttl reads an unfinished token again from its beginning with each portion.
+    /// So after a portion that finished nothing, the next one is given when it is as long as all such portions
+    /// together, which makes the time linear in the token's length.
     waiting: Vec<u8>,
     /// The bytes given to oxttl since the last finished triple; below, their line feeds.
     unfinished: usize,
@@ -68,12 +69,12 @@ enum Parser {
 }
 
 impl TurtleReader {
-    /// A reader of Turtle for file number `file` (below 1,112,064). Relative IRIs are resolved against `base`; it is an error (of line 0)
-    /// if that is not an IRI.
+    /// A reader of Turtle for file number `file` (below 1,112,064). Relative IRIs are resolved against `base`; it is an
+    /// error (of line 0) if that is not an IRI.
     ///
-    /// With [`OnError::Skip`], parsing continues where oxttl recovers: after the wrong token, as if a statement began there.
-    /// Each error is counted in [`Parsed::skipped`], and the triples that the statement had before the error stay. The
-    /// hundredth error on one line always fails.
+    /// With [`OnError::Skip`], parsing continues where oxttl recovers: after the wrong token, as if a statement began
+    /// there. Each error is counted in [`Parsed::skipped`], and the triples that the statement had before the error
+    /// stay. The hundredth error on one line always fails.
     pub fn new(file: u32, base: Option<&str>, on_error: OnError) -> Result<TurtleReader, SyntaxError> {
         let parser = TurtleParser::new();
         let parser = match base {
@@ -124,14 +125,15 @@ impl TurtleReader {
         self
     }
 
-    /// The same reader, which takes triple terms, base directions and the syntax of RDF 1.2, or refuses them. Call it before anything is
-    /// read.
+    /// The same reader, which takes triple terms, base directions and the syntax of RDF 1.2, or refuses them. Call it
+    /// before anything is read.
     pub fn with_rdf_12(mut self, rdf_12: bool) -> TurtleReader {
         self.statements.parsed.rdf_12 = rdf_12;
         self
     }
 
-    /// The same reader, which refuses longer IRIs; by default those of more than [`LONGEST_IRI`](super::LONGEST_IRI) bytes.
+    /// The same reader, which refuses longer IRIs; by default those of more than [`LONGEST_IRI`](super::LONGEST_IRI)
+    /// bytes.
     pub fn with_longest_iri(mut self, bytes: usize) -> TurtleReader {
         self.statements.longest_iri = bytes;
         self
@@ -187,7 +189,8 @@ impl TurtleReader {
         could_have(3 * (self.unfinished + waiting.len()))?;
         match &self.parser {
             Parser::Turtle(_) => self.parse(&waiting, stopped)?,
-            // While a statement is not finished, oxttl reads its last token again with each portion: then a line is too little.
+            // While a statement is not finished, oxttl reads its last token again with each portion: then a line is too
+            // little.
             Parser::TriG(_) if self.unfinished > LONG_STATEMENT => self.parse(&waiting, stopped)?,
             Parser::TriG(_) => {
                 let mut lines = waiting.split_inclusive(|&byte| byte == b'\n');
@@ -279,7 +282,8 @@ impl TurtleReader {
         Ok(())
     }
 
-    /// Each base is resolved against the one before, so a short one makes it longer, and each of many takes time by its length.
+    /// Each base is resolved against the one before, so a short one makes it longer, and each of many takes time by its
+    /// length.
     fn check_base(&self) -> Result<(), SyntaxError> {
         if self.base().len() <= self.statements.longest_iri {
             return Ok(());
@@ -289,8 +293,8 @@ impl TurtleReader {
         Err(error)
     }
 
-    /// At most how many bytes of an unfinished triple are kept, and about the line on which it begins: up to a buffer too many,
-    /// and up to a line too early. A surplus quotation mark makes the rest of a file one literal.
+    /// At most how many bytes of an unfinished triple are kept, and about the line on which it begins: up to a buffer
+    /// too many, and up to a line too early. A surplus quotation mark makes the rest of a file one literal.
     pub fn unfinished(&self) -> (usize, u64) {
         (self.unfinished + self.waiting.len(), self.lines + 1)
     }
@@ -418,8 +422,8 @@ pub fn parse_trig(bytes: &[u8], file: u32, base: Option<&str>, on_error: OnError
 mod tests {
     use super::*;
 
-    /// What happened: oxttl read an unfinished literal again with each 256 KiB that arrived, so 64 MiB with escapes took 256
-    /// passes over 32 MiB on average.
+    /// What happened: oxttl read an unfinished literal again with each 256 KiB that arrived, so 64 MiB with escapes
+    /// took 256 passes over 32 MiB on average.
     #[test]
     fn a_long_token_is_looked_at_a_few_times() {
         const BITE: usize = 1 << 10;

@@ -1,4 +1,5 @@
-//! The system's allocator, which counts: for tests that are programs of their own, because an allocator is the whole program's.
+//! The system's allocator, which counts: for tests that are programs of their own, because an allocator is the whole
+//! program's.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,8 +11,8 @@ static LIVE: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
 #[expect(unsafe_code, reason = "only an allocator knows what is allocated, and its trait is unsafe")]
-// SAFETY: GlobalAlloc asks for blocks that fit their layouts and don't overlap, and for no unwinding. System keeps that,
-// every call is passed on to it unchanged, and adding to an atomic number neither allocates nor unwinds.
+// SAFETY: GlobalAlloc asks for blocks that fit their layouts and don't overlap, and for no unwinding. System keeps
+// that, every call is passed on to it unchanged, and adding to an atomic number neither allocates nor unwinds.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let live = LIVE.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();

@@ -155,7 +155,8 @@ fn a_base_that_has_taken_changes_in_has_what_a_set_of_quads_has() {
     }
 }
 
-/// Batches of one quad and of many, on data of no, few and many quads; each version is as it was when all have been made.
+/// Batches of one quad and of many, on data of no, few and many quads; each version is as it was when all have been
+/// made.
 #[test]
 fn a_changed_snapshot_has_what_a_set_of_quads_has() {
     for seed in 0..12 {
@@ -191,7 +192,8 @@ fn a_changed_snapshot_has_what_a_set_of_quads_has() {
     }
 }
 
-/// Graphs that are a large part of the data and such as are a small one, with fresh terms in what stays; and changes after that.
+/// Graphs that are a large part of the data and such as are a small one, with fresh terms in what stays; and changes
+/// after that.
 #[test]
 fn a_snapshot_without_some_graphs_has_what_is_in_the_others() {
     let mut large = 0;
@@ -230,8 +232,8 @@ fn a_snapshot_without_some_graphs_has_what_is_in_the_others() {
     assert!(large > 10, "some make a new base: {large}");
 }
 
-/// Many new terms are looked up in their order, and get the ids that they get one by one; so do terms that are there, and those that come
-/// twice. Their order among the terms of the dictionary is that of their keys.
+/// Many new terms are looked up in their order, and get the ids that they get one by one; so do terms that are there,
+/// and those that come twice. Their order among the terms of the dictionary is that of their keys.
 #[test]
 fn many_terms_get_the_ids_that_they_get_one_by_one() {
     let mut chance = Chance(7);

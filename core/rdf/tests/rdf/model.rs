@@ -412,7 +412,8 @@ fn the_best_order_puts_bound_places_in_front() {
     assert_eq!(sorted([false, false, false, false], Position::Object), Order::Opsg);
 }
 
-/// A small bibliography from a fixed sequence: many authors a paper, numbers, typed strings, blank nodes, and duplicate lines.
+/// A small bibliography from a fixed sequence: many authors a paper, numbers, typed strings, blank nodes, and duplicate
+/// lines.
 fn bibliography(papers: u32) -> Vec<u8> {
     let mut text = String::new();
     let mut state = 1_u32;

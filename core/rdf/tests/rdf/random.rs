@@ -119,7 +119,8 @@ pub(crate) fn document(triples: &[Triple]) -> Vec<u8> {
     serializer.finish()
 }
 
-/// Whether oxrdfxml writes a triple such that it can be read back: no control characters, and labels that are XML's names.
+/// Whether oxrdfxml writes a triple such that it can be read back: no control characters, and labels that are XML's
+/// names.
 pub(crate) fn is_xml(triple: &Triple) -> bool {
     let is_char = |c: char| matches!(c, ' '..='\u{FFFD}' | '\u{10000}'..) && !matches!(c, '\u{7F}'..='\u{9F}');
     let is_label = |node: &BlankNode| !node.as_str().starts_with(|c: char| c.is_ascii_digit());
@@ -136,8 +137,8 @@ pub(crate) fn is_xml(triple: &Triple) -> bool {
         }
 }
 
-/// A document in any syntax, as the crates for it write it. Syntaxes without graphs have all triples in one; in RDF/XML some are left
-/// out.
+/// A document in any syntax, as the crates for it write it. Syntaxes without graphs have all triples in one; in RDF/XML
+/// some are left out.
 pub(crate) fn document_in(syntax: Syntax, quads: &[Quad]) -> Vec<u8> {
     const FULL: &str = "memory takes everything";
     let triples: Vec<Triple> = quads.iter().cloned().map(Triple::from).collect();

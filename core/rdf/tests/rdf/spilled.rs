@@ -1,4 +1,5 @@
-//! Loading in parts that go to temporary files: the same store, byte for byte, and an error whatever happens to the files.
+//! Loading in parts that go to temporary files: the same store, byte for byte, and an error whatever happens to the
+//! files.
 
 use crate::flow::{BASE, in_sequence, load, piped};
 use crate::{check, random};
@@ -99,8 +100,8 @@ fn columns_of_many_pages_are_the_same_in_temporary_files() {
     }
 }
 
-/// What happened: what a source that can't be cut left behind was counted as held for ever, but no single source had enough to be spilled.
-/// So 3000 Turtle files took 25 times the memory that they were allowed.
+/// What happened: what a source that can't be cut left behind was counted as held for ever, but no single source had
+/// enough to be spilled. So 3000 Turtle files took 25 times the memory that they were allowed.
 #[test]
 fn many_small_files_that_cannot_be_cut_are_spilled_by_size() {
     let turtle =
@@ -166,7 +167,8 @@ impl Directory for Counted {
     }
 }
 
-/// What happened: each part had nine files of its own, and loading a gigabyte in small parts failed at the usual limit of 1024 open files.
+/// What happened: each part had nine files of its own, and loading a gigabyte in small parts failed at the usual limit
+/// of 1024 open files.
 #[test]
 fn however_many_parts_there_are_they_share_a_few_files() {
     let texts = [(Syntax::NQuads, text(3000).into_bytes())];
@@ -192,7 +194,8 @@ fn what_fits_touches_no_files() {
     assert_eq!(disk.operations(), 0);
 }
 
-/// At each operation of the temporary files, for each way to fail: loading fails with the file's error, or ends well; and nothing is left.
+/// At each operation of the temporary files, for each way to fail: loading fails with the file's error, or ends well;
+/// and nothing is left.
 #[test]
 fn any_failure_of_a_temporary_file_is_told() {
     let texts = [(Syntax::NQuads, text(700).into_bytes())];

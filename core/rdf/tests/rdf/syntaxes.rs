@@ -222,7 +222,8 @@ fn chains(terms: usize) -> Vec<String> {
     all
 }
 
-/// What happened: a context in which each of 12,500 terms is written with the next overflowed the stack, which ended the process.
+/// What happened: a context in which each of 12,500 terms is written with the next overflowed the stack, which ended
+/// the process.
 #[test]
 fn terms_that_are_written_with_each_other_have_a_limit() {
     let thread = std::thread::Builder::new().stack_size(4 << 20).spawn(read_chains).expect("there is a thread");
@@ -294,7 +295,8 @@ fn the_deepest_documents_need_little_stack() {
     }
 }
 
-/// What happened: many types with contexts of their own, beside a context of many terms, took time in the product of both.
+/// What happened: many types with contexts of their own, beside a context of many terms, took time in the product of
+/// both.
 #[test]
 fn a_context_costs_what_it_says_itself() {
     let many = 50_000;
@@ -339,8 +341,9 @@ fn containers_of_json_ld_keep_their_values() {
     }
 }
 
-/// What happened: 100,000 attributes of an element took half a minute, since each was compared with all before it, and no time limit could
-/// end that. So a million would take an hour, and as many namespaces, in one place or within each other.
+/// What happened: 100,000 attributes of an element took half a minute, since each was compared with all before it, and
+/// no time limit could end that. So a million would take an hour, and as many namespaces, in one place or within each
+/// other.
 #[test]
 fn attributes_and_namespaces_cost_what_they_say() {
     let head = "<r:RDF xmlns:r='http://www.w3.org/1999/02/22-rdf-syntax-ns#' xmlns:e='http://e/'";

@@ -1,8 +1,8 @@
 //! GROUP BY: folds the rows of each group into one. The output begins when the whole input has been read.
 //!
-//! Where several boxes share the work, each folds its input in a table that fits the cache and sends *parts*: for each group
-//! its keys, and for each aggregate a count and a value. The hash of the keys sends all parts of one group to the same box:
-//! Leis, Boncz, Kemper, Neumann, "Morsel-driven parallelism", SIGMOD 2014, §4.4.
+//! Where several boxes share the work, each folds its input in a table that fits the cache and sends *parts*: for each
+//! group its keys, and for each aggregate a count and a value. The hash of the keys sends all parts of one group to the
+//! same box: Leis, Boncz, Kemper, Neumann, "Morsel-driven parallelism", SIGMOD 2014, §4.4.
 
 mod records;
 mod texts;
@@ -52,8 +52,8 @@ pub(crate) struct FoldSpec {
 }
 
 impl AggregateSpec {
-    /// Whether two parts of a group can be put together. They can't if an aggregate is DISTINCT, as parts don't say which
-    /// values they have seen.
+    /// Whether two parts of a group can be put together. They can't if an aggregate is DISTINCT, as parts don't say
+    /// which values they have seen.
     pub(crate) fn has_parts(&self) -> bool {
         self.folds.iter().all(|fold| fold.distinct.is_none())
     }
@@ -67,9 +67,9 @@ impl AggregateSpec {
         self.folds.iter().any(|fold| matches!(fold.fold, Fold::Concat(_)))
     }
 
-    /// Cuts off the next rows to add before the memory held is checked again: one row if the last ones made strings much
-    /// longer, or if none was added yet. The text of one row may have megabytes, and may be added to many groups. A box that spills takes as
-    /// many as add little to what it may hold, if each is a new group.
+    /// Cuts off the next rows to add before the memory held is checked again: one row if the last ones made strings
+    /// much longer, or if none was added yet. The text of one row may have megabytes, and may be added to many groups.
+    /// A box that spills takes as many as add little to what it may hold, if each is a new group.
     fn next_rows<'a>(&self, terms: &Terms, rows: &mut &'a [u64], width: usize, may_grow: bool) -> Option<&'a [u64]> {
         /// The part of what a box may hold that rows add at once.
         const PART: u64 = 32;
@@ -82,8 +82,8 @@ impl AggregateSpec {
         (!next.is_empty()).then_some(next)
     }
 
-    /// How large a table of groups may be; `cache` bytes, except where strings grow. There rows must not wait for their table:
-    /// adding them later would make the strings longer all at once.
+    /// How large a table of groups may be; `cache` bytes, except where strings grow. There rows must not wait for their
+    /// table: adding them later would make the strings longer all at once.
     fn cache(&self, cache: u64) -> u64 {
         if self.portion(usize::MAX) < usize::MAX { u64::MAX } else { cache }
     }
@@ -360,8 +360,8 @@ impl Groups {
 
     /// The number of the group with this key.
     fn group(&mut self, key: &[u64]) -> usize {
-        // Without keys there is one group. Comparing two empty slices is slow where the C library loads with a mask: a masked
-        // load from the address of an empty slice takes a hundred times as long as one from mapped memory.
+        // Without keys there is one group. Comparing two empty slices is slow where the C library loads with a mask: a
+        // masked load from the address of an empty slice takes a hundred times as long as one from mapped memory.
         if key.is_empty() && self.count > 0 {
             return 0;
         }
@@ -579,12 +579,14 @@ impl Table for Groups {
     }
 }
 
-/// Sends all groups when all inputs have ended. Groups beyond its part of the memory are written to files, partition by partition, as
-/// records that say what was folded so far. Rows of such a group begin a new one, which is written when memory is short again. In the
-/// end the records of each partition are put together, so that it takes memory for one partition only, and that is done again where it
-/// is too much. So rows of frequent groups are folded in memory however many groups there are. Values of DISTINCT aggregates are written and
-/// made distinct apart from the groups ([`Values`]), because one group may have more of them than there is memory for. After Graefe, "Query evaluation
-/// techniques for large databases", ACM Computing Surveys 25(2), 1993, §4.2 (hash-based aggregation with overflow files).
+/// Sends all groups when all inputs have ended. Groups beyond its part of the memory are written to files, partition by
+/// partition, as records that say what was folded so far. Rows of such a group begin a new one, which is written when
+/// memory is short again. In the end the records of each partition are put together, so that it takes memory for one
+/// partition only, and that is done again where it is too much. So rows of frequent groups are folded in memory however
+/// many groups there are. Values of DISTINCT aggregates are written and made distinct apart from the groups
+/// ([`Values`]), because one group may have more of them than there is memory for. After Graefe, "Query evaluation
+/// techniques for large databases", ACM Computing Surveys 25(2), 1993, §4.2 (hash-based aggregation with overflow
+/// files).
 pub(crate) struct Aggregate {
     terms: Arc<Terms>,
     booking: Booking,
@@ -682,7 +684,8 @@ impl Aggregate {
         Ok(())
     }
 
-    /// Keeps an envelope's terms alive while its rows wait. If too much is attached already, adds all waiting rows first.
+    /// Keeps an envelope's terms alive while its rows wait. If too much is attached already, adds all waiting rows
+    /// first.
     fn attach(&mut self, turn: &Turn<'_>, envelope: &Envelope) {
         if envelope.attached().is_empty() || self.groups.is_one() {
             return;
@@ -723,7 +726,8 @@ impl Aggregate {
         self.hold.has_room(LEAST, false, book)?;
         // Tables double when they grow, and while groups are written there is another table for those that stay.
         let needed = 2 * self.groups.bytes() + self.spilled.as_ref().map_or(0, Spilled::bytes);
-        // One group can't be parted, but for values to be made distinct; nor can groups whose keys' hashes are nearly equal.
+        // One group can't be parted, but for values to be made distinct; nor can groups whose keys' hashes are nearly
+        // equal.
         let can_part =
             self.groups.tables().map(Groups::len).sum::<usize>() > 1 || self.groups.tables().any(Groups::has_seen);
         if self.level >= DEEPEST || !can_part {
@@ -930,7 +934,8 @@ impl PreAggregate {
         limit: usize,
     ) -> PreAggregate {
         let groups = Groups::new(terms, spec, Rows::Solutions, width);
-        // A quarter of the budget is for boxes that don't spill: a third of what those may hold that do. A table doubles when it grows.
+        // A quarter of the budget is for boxes that don't spill: a third of what those may hold that do. A table
+        // doubles when it grows.
         let cache = cache.min(terms.most_held() / 6);
         PreAggregate {
             groups,

@@ -1,8 +1,8 @@
 //! CONSTRUCT: triples of a template for each solution. SPARQL 1.1, §16.2.
 //!
-//! Triples that are not well-formed, because a variable is unbound or has the wrong kind of term, are left out. Triples with a
-//! fresh blank node leave on an output of their own: no other solution has their blank nodes, so no operator has to remember them
-//! to find duplicates.
+//! Triples that are not well-formed, because a variable is unbound or has the wrong kind of term, are left out. Triples
+//! with a fresh blank node leave on an output of their own: no other solution has their blank nodes, so no operator has
+//! to remember them to find duplicates.
 
 use super::{Unfinished, attach, envelope_of, slices};
 use crate::terms::Terms;
@@ -20,7 +20,8 @@ pub(crate) enum Part {
     Blank(u32),
 }
 
-/// The template of a CONSTRUCT. Invariant: no triple has a constant where its kind of term can't stand, and none occurs twice.
+/// The template of a CONSTRUCT. Invariant: no triple has a constant where its kind of term can't stand, and none occurs
+/// twice.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Template {
     /// The triples without blank nodes; they leave on output 0.
@@ -102,7 +103,8 @@ impl Construct {
     }
 }
 
-/// Drops repeated triples from this place on. Two triples of a template with the same blank node may become the same triple.
+/// Drops repeated triples from this place on. Two triples of a template with the same blank node may become the same
+/// triple.
 fn drop_repeated(triples: &mut Vec<[u64; 3]>, from: usize) {
     if triples.len() - from > FEW {
         triples[from..].sort_unstable();

@@ -1,6 +1,6 @@
-//! DESCRIBE: for each resource its concise bounded description: all triples with it as subject, and, where an object is a blank
-//! node, those of that node, and so on. Stickler, "CBD: Concise Bounded Description", W3C member submission 2005. We differ: we
-//! leave out the descriptions of reifications.
+//! DESCRIBE: for each resource its concise bounded description: all triples with it as subject, and, where an object is
+//! a blank node, those of that node, and so on. Stickler, "CBD: Concise Bounded Description", W3C member submission 2005.
+//! We differ: we leave out the descriptions of reifications.
 //!
 //! Each subject is described once, so no triple is sent twice, and a circle of blank nodes ends.
 

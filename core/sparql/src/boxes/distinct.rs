@@ -1,13 +1,14 @@
-//! Passes on the first of equal rows. It has any number of inputs: a replica that gets its rows by their hash gets them from
-//! several boxes.
+//! Passes on the first of equal rows. It has any number of inputs: a replica that gets its rows by their hash gets them
+//! from several boxes.
 //!
-//! While the table fits the cache, a new row is passed on at once. A larger table is split, and rows wait until there are
-//! enough of them for one part of it: [`Parted`].
+//! While the table fits the cache, a new row is passed on at once. A larger table is split, and rows wait until there
+//! are enough of them for one part of it: [`Parted`].
 //!
-//! A table that outgrows the memory of its box is frozen: it goes on to drop the rows that it has, and others are dealt to temporary files
-//! by their hash. Equal rows are in the same file, so these are made distinct one after the other in the end, in the same way: a file that
-//! is too large again is dealt by another hash. If the rows must stay in their order, they are numbered; of equal rows the first one in a
-//! file is the one that came first, and what is left of the files is merged by number.
+//! A table that outgrows the memory of its box is frozen: it goes on to drop the rows that it has, and others are dealt
+//! to temporary files by their hash. Equal rows are in the same file, so these are made distinct one after the other in
+//! the end, in the same way: a file that is too large again is dealt by another hash. If the rows must stay in their
+//! order, they are numbered; of equal rows the first one in a file is the one that came first, and what is left of the
+//! files is merged by number.
 
 use super::parted::{Filter, NEVER, Parted, Stopped, Table};
 use super::scatter::{Scatter, partition_of};
@@ -85,7 +86,8 @@ impl Dealt {
 }
 
 impl Distinct {
-    /// For envelopes of `columns` columns, with tables of at most `cache` bytes; if the rows are to stay in their order, with one table.
+    /// For envelopes of `columns` columns, with tables of at most `cache` bytes; if the rows are to stay in their
+    /// order, with one table.
     pub(crate) fn new(terms: &Arc<Terms>, columns: usize, in_order: bool, cache: u64, pace: Pace) -> Distinct {
         let (by, limits, spiller) = (terms.key, terms.limits, terms.spiller());
         // A small part of the memory is not cut into many tables.
@@ -154,8 +156,8 @@ impl Distinct {
         Ok(())
     }
 
-    /// The bytes held if so many rows are added: the table's, those of the files, and for dealing to files as many as the table has, if it
-    /// has little.
+    /// The bytes held if so many rows are added: the table's, those of the files, and for dealing to files as many as
+    /// the table has, if it has little.
     fn bytes_with(&self, rows: usize) -> u64 {
         let table = self.seen.bytes_with(rows);
         self.bytes_of_files() + table + table.min(MOST_FILES * (64 << 10))
@@ -169,8 +171,8 @@ impl Distinct {
         left.iter().map(|(run, _)| run.held_bytes()).sum::<u64>() + reading + kept
     }
 
-    /// Adds rows one after the other: to the table, and from the first one on that it has no room for, to files. `number` is the number of
-    /// a row.
+    /// Adds rows one after the other: to the table, and from the first one on that it has no room for, to files.
+    /// `number` is the number of a row.
     fn add_rows(
         &mut self,
         turn: &mut Turn<'_>,
@@ -508,8 +510,8 @@ impl<const N: usize> Set<N> {
         Set { slots: vec![[EMPTY; N]; 16], taken: 0, by }
     }
 
-    /// Calls `take` for each row. Which slots are taken is random, so a branch for each slot would often be mispredicted; the
-    /// places of rows are collected without a branch.
+    /// Calls `take` for each row. Which slots are taken is random, so a branch for each slot would often be
+    /// mispredicted; the places of rows are collected without a branch.
     #[inline]
     fn each_row(&self, mut take: impl FnMut(&[u64; N])) {
         let mut places = [0u8; BATCH];

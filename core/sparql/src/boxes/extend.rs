@@ -1,5 +1,5 @@
-//! Makes columns of an input: values of expressions, constants, copies, or unbound ones. Columns can be dropped and reordered
-//! as well.
+//! Makes columns of an input: values of expressions, constants, copies, or unbound ones. Columns can be dropped and
+//! reordered as well.
 
 use super::{Unfinished, slices};
 use crate::evaluate::{Evaluator, FETCHED, Scratch, fetch};

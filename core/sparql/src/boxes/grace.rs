@@ -6,15 +6,16 @@
 //!                                              └──── joined one after the other at the end ────┘
 //! ```
 //!
-//! So equal keys meet: Shapiro, "Join processing in database systems with large main memories", TODS 11(3), 1986, §3.4 (hybrid hash
-//! join). Which partitions stay in memory is found while rows come, as in Nakayama, Kitsuregawa and Takagi, "Hash-partitioned join
-//! method using dynamic destaging strategy", VLDB 1988: when there is no more room, the largest one goes to its file. A partition that
-//! is too large is dealt again, by other bits of the hash. That does not help where most of its rows have the same keys, nor where the
-//! join has no keys that always agree. Such rows are joined in *blocks*: as many built rows as fit make a table, which all probed rows
-//! of the partition are looked up in; then come the next ones. A bit for each probed row says whether it has a partner yet.
+//! So equal keys meet: Shapiro, "Join processing in database systems with large main memories", TODS 11(3), 1986, §3.4
+//! (hybrid hash join). Which partitions stay in memory is found while rows come, as in Nakayama, Kitsuregawa and
+//! Takagi, "Hash-partitioned join method using dynamic destaging strategy", VLDB 1988: when there is no more room, the
+//! largest one goes to its file. A partition that is too large is dealt again, by other bits of the hash. That does not
+//! help where most of its rows have the same keys, nor where the join has no keys that always agree. Such rows are
+//! joined in *blocks*: as many built rows as fit make a table, which all probed rows of the partition are looked up in;
+//! then come the next ones. A bit for each probed row says whether it has a partner yet.
 //!
-//! Replicas share the files of the built side. Each has files of its own for the rows that it probes with, and each makes the tables
-//! of all partitions: no replica waits for another one.
+//! Replicas share the files of the built side. Each has files of its own for the rows that it probes with, and each
+//! makes the tables of all partitions: no replica waits for another one.
 
 use super::hash_table::{Builder, HashSpec, HashTable};
 use super::join::{Core, JoinKind, JoinSpec, Noted, Origin, Probe};
@@ -26,8 +27,8 @@ use vicus_flow::library::HashKey;
 use vicus_flow::{Attachment, BoxError, Column, Envelope, Grow, Turn};
 use vicus_rdf::Id;
 
-/// While a table is built, the rows are held twice (as they came, and in order), and the buckets; for loose keys, up to 16 orders of
-/// the rows as well.
+/// While a table is built, the rows are held twice (as they came, and in order), and the buckets; for loose keys, up to
+/// 16 orders of the rows as well.
 pub(super) fn held_for_table(hash: &HashSpec, bytes: u64) -> u64 {
     bytes * if hash.has_loose() { 6 } else { 3 }
 }
@@ -642,7 +643,8 @@ impl Grace {
         Ok(Now::Blocks(blocks))
     }
 
-    /// Gives the next rows of a segment to the join, except for those that need no further partner; false if there are none.
+    /// Gives the next rows of a segment to the join, except for those that need no further partner; false if there are
+    /// none.
     fn give_segment(
         &mut self,
         reader: &mut RowReader,

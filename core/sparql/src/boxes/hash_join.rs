@@ -9,8 +9,9 @@ use crate::terms::Terms;
 use std::sync::Arc;
 use vicus_flow::{Attachment, BoxError, Envelope, Operator, Turn};
 
-/// Builds the rows of all its inputs into a table. Output 0 gets the buckets and output 1 the rows, each as one envelope that
-/// all readers share. Rows beyond its part of the memory are dealt to files, which are attached to the buckets: see [`Dealing`].
+/// Builds the rows of all its inputs into a table. Output 0 gets the buckets and output 1 the rows, each as one
+/// envelope that all readers share. Rows beyond its part of the memory are dealt to files, which are attached to the
+/// buckets: see [`Dealing`].
 pub(crate) struct HashBuild {
     terms: Arc<Terms>,
     hash: Arc<HashSpec>,
@@ -101,8 +102,8 @@ impl Operator for HashBuild {
     }
 }
 
-/// Hash join: looks the rows of input 0 up in the table that comes on inputs 1 and 2. Until the table is there, the head of
-/// input 0 stays queued. Both sides are subtrees of their own, so this wait is never part of a cycle.
+/// Hash join: looks the rows of input 0 up in the table that comes on inputs 1 and 2. Until the table is there, the
+/// head of input 0 stays queued. Both sides are subtrees of their own, so this wait is never part of a cycle.
 pub(crate) struct HashJoin {
     core: Core,
     terms: Arc<Terms>,

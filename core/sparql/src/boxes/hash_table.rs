@@ -99,8 +99,8 @@ impl HashSpec {
         self.loose().next().is_some()
     }
 
-    /// Whether of rows with the same keys one is kept. With loose keys, which rows are partners depends on the keys that each row
-    /// leaves unbound, so no row can be dropped.
+    /// Whether of rows with the same keys one is kept. With loose keys, which rows are partners depends on the keys
+    /// that each row leaves unbound, so no row can be dropped.
     pub(super) fn reduces(&self) -> bool {
         match self.keep {
             Keep::All => false,
@@ -128,7 +128,8 @@ impl HashSpec {
     }
 }
 
-/// The strict keys of all rows, the numbers of the rows that are kept, bucket by bucket, and where each bucket begins among these.
+/// The strict keys of all rows, the numbers of the rows that are kept, bucket by bucket, and where each bucket begins
+/// among these.
 type Grouped = (Vec<Vec<u64>>, Vec<u32>, Vec<u32>);
 
 /// Collects the rows of a table and builds it.
@@ -182,8 +183,8 @@ impl Builder {
         Some(())
     }
 
-    /// The table as two envelopes, for the boxes that probe it: its buckets, and its rows bucket by bucket. `None` if the
-    /// request was cancelled.
+    /// The table as two envelopes, for the boxes that probe it: its buckets, and its rows bucket by bucket. `None` if
+    /// the request was cancelled.
     pub(crate) fn build(&mut self, turn: &Turn<'_>) -> Option<(Envelope, Envelope)> {
         let envelopes = self.take();
         let (keys, order, starts) = self.grouped(&envelopes, turn)?;

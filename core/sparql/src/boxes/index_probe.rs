@@ -45,9 +45,9 @@ pub(crate) struct IndexSpec {
 }
 
 impl IndexSpec {
-    /// If the graph, the first level after it and the last one are known: the value of the last level, for `rows` that are many.
-    /// A group of the level between has it once at most, so it is searched for in each group. Types have very many subjects, and
-    /// reading all of them for each subject would take quadratic time.
+    /// If the graph, the first level after it and the last one are known: the value of the last level, for `rows` that
+    /// are many. A group of the level between has it once at most, so it is searched for in each group. Types have very
+    /// many subjects, and reading all of them for each subject would take quadratic time.
     fn between_groups(&self, rows: usize) -> Option<Source> {
         match self.checks[..] {
             [(3, last)] if rows >= MANY && self.prefix.len() == 2 && self.repeated.is_empty() => Some(last),
@@ -59,12 +59,12 @@ impl IndexSpec {
 /// Up to so many partners are written down one by one.
 const FEW: usize = 8;
 
-/// From so many rows on, one of the last level is searched for in each group of the level before; fewer are read one after the
-/// other.
+/// From so many rows on, one of the last level is searched for in each group of the level before; fewer are read one
+/// after the other.
 const MANY: usize = 16;
 
-/// The row of the first group of the level before the last whose last level is `id`, and where that group ends. The rows begin with
-/// the group and have one graph and one key.
+/// The row of the first group of the level before the last whose last level is `id`, and where that group ends. The
+/// rows begin with the group and have one graph and one key.
 fn find_in_group(index: &Index, rows: Range<usize>, id: Id) -> (Option<usize>, usize) {
     let end = index.end_of_group(2, rows.start, rows.end);
     let place = index.lower_bound(3, rows.start..end, id);
@@ -223,8 +223,8 @@ struct Taking<'a> {
     right: &'a mut Vec<u32>,
 }
 
-/// Some of the values that were found already. It forgets some: others drop what is a duplicate still, so this need not be
-/// complete, only fast.
+/// Some of the values that were found already. It forgets some: others drop what is a duplicate still, so this need not
+/// be complete, only fast.
 #[derive(Clone)]
 struct Recent([Id; RECENT]);
 

@@ -1,10 +1,11 @@
-//! Finds the values that several patterns have in common for a row, by intersecting sorted lists: one step of a worst-case-optimal
-//! join.
+//! Finds the values that several patterns have in common for a row, by intersecting sorted lists: one step of a
+//! worst-case-optimal join.
 //!
-//! Joining a triangle's sides two at a time makes all pairs of neighbouring sides, most of which no third side closes. Here a row
-//! has the ends of a side, and the lists of both ends' neighbours are intersected: in time for the shorter one, however long the
-//! other is. Ngo, Porat, Ré and Rudra, "Worst-case optimal join algorithms", PODS 2012; Veldhuizen, "Leapfrog Triejoin", ICDT 2014.
-//! We differ: each value is a join of its own in a plan, so other ways to join come before and behind it.
+//! Joining a triangle's sides two at a time makes all pairs of neighbouring sides, most of which no third side closes.
+//! Here a row has the ends of a side, and the lists of both ends' neighbours are intersected: in time for the shorter
+//! one, however long the other is. Ngo, Porat, Ré and Rudra, "Worst-case optimal join algorithms", PODS 2012;
+//! Veldhuizen, "Leapfrog Triejoin", ICDT 2014. We differ: each value is a join of its own in a plan, so other ways to
+//! join come before and behind it.
 
 use super::index_probe::Source;
 use super::join::{Probe, ProbeState};

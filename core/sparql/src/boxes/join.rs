@@ -1,8 +1,8 @@
 //! A join: finds for each row of the input its partners, in an index or in a hash table.
 //!
-//! One box for all kinds of joins, so that conditions, unbound values and bounded output are handled once. Candidate pairs are
-//! made in batches, the condition is evaluated over whole columns of them, and only pairs that pass are put out. The order of
-//! the input's rows is kept.
+//! One box for all kinds of joins, so that conditions, unbound values and bounded output are handled once. Candidate
+//! pairs are made in batches, the condition is evaluated over whole columns of them, and only pairs that pass are put
+//! out. The order of the input's rows is kept.
 
 use super::index_probe::{IndexProbe, IndexSpec};
 use super::intersection::{Intersection, ListSpec};
@@ -23,9 +23,9 @@ pub(crate) struct ProbeState {
 
 /// Something that finds partners.
 pub(crate) trait Probe: Send {
-    /// Appends pairs of an input row and a partner, in the order of input rows, from `at` on, and moves `at`. Ends at `limit`
-    /// pairs or at the last row. An envelope begins at `ProbeState::default()`. A long search asks `stopped` now and then, and
-    /// gives up if it is true: the request was cancelled.
+    /// Appends pairs of an input row and a partner, in the order of input rows, from `at` on, and moves `at`. Ends at
+    /// `limit` pairs or at the last row. An envelope begins at `ProbeState::default()`. A long search asks `stopped`
+    /// now and then, and gives up if it is true: the request was cancelled.
     fn partners(
         &mut self,
         input: &Envelope,
@@ -55,7 +55,8 @@ pub(crate) enum JoinKind {
     Semi,
     /// Puts out each row that has no partner.
     Anti,
-    /// Puts out each row once, with a column that says whether it has a partner. The planner knows the column by this slot.
+    /// Puts out each row once, with a column that says whether it has a partner. The planner knows the column by this
+    /// slot.
     Mark(Slot),
 }
 
@@ -333,8 +334,8 @@ impl Core {
         self.put_out_pairs(input, probe, turn);
     }
 
-    /// Puts out what this kind of join makes of rows of which `has_partner` tells whether they have a partner, except for their
-    /// pairs.
+    /// Puts out what this kind of join makes of rows of which `has_partner` tells whether they have a partner, except
+    /// for their pairs.
     pub(super) fn put_out_noted(&mut self, input: &Envelope, has_partner: impl Fn(usize) -> bool, turn: &mut Turn<'_>) {
         if self.outbox.room() < input.rows() {
             self.outbox.flush(turn);

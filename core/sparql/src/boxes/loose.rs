@@ -7,9 +7,9 @@
 //!  nothing          –            anything: all are partners
 //! ```
 //!
-//! So there is a table for each set of keys that rows of the input bind, made when the first such row comes. In a table,
-//! unbound is a value like any other. A search finds a row's partners whatever keys they leave unbound: no row is compared with
-//! all others.
+//! So there is a table for each set of keys that rows of the input bind, made when the first such row comes. In a
+//! table, unbound is a value like any other. A search finds a row's partners whatever keys they leave unbound: no row
+//! is compared with all others.
 
 use super::had;
 use super::join::ProbeState;
@@ -27,8 +27,8 @@ pub(super) struct Sides<'a> {
     /// The number of probed rows, and of built rows.
     pub(super) rows: usize,
     pub(super) built: usize,
-    /// At most this many loose keys are searched by; the others are tested for each candidate. Bounds the number of tables to
-    /// two to the power of it.
+    /// At most this many loose keys are searched by; the others are tested for each candidate. Bounds the number of
+    /// tables to two to the power of it.
     pub(super) searched: usize,
     /// Candidates to look at before another box has a turn: many may lie in one bucket without a partner among them.
     pub(super) candidates: usize,
@@ -180,8 +180,8 @@ impl KeyTable {
                 }
                 *candidates -= 1;
                 at.done += 1;
-                // Searches for two subsets of keys may meet the same bucket, so each takes only the rows that bind exactly its
-                // subset.
+                // Searches for two subsets of keys may meet the same bucket, so each takes only the rows that bind
+                // exactly its subset.
                 let binds =
                     |(key, (_, values)): (usize, (_, &[u64]))| usize::from(values[partner as usize] != 0) << key;
                 if members(sides, self.by).map(binds).sum::<usize>() == bound

@@ -1,7 +1,8 @@
 //! The physical operators, one file each. Envelopes have one column of id bits per slot.
 //!
-//! All boxes keep the flow protocol: an invocation takes at most one head of each input, sends a few envelopes of bounded size
-//! and asks to run again if there is more; the pill is sent once; a box whose reader has lost interest closes its own inputs.
+//! All boxes keep the flow protocol: an invocation takes at most one head of each input, sends a few envelopes of
+//! bounded size and asks to run again if there is more; the pill is sent once; a box whose reader has lost interest
+//! closes its own inputs.
 
 pub(crate) mod aggregate;
 pub(crate) mod construct;
@@ -49,7 +50,8 @@ pub(crate) fn had<T>(allocated: Result<T, NoMemory>) -> T {
     allocated.unwrap_or_else(|error| give_up(error))
 }
 
-/// Makes room for one more item in a hash table. If the table is full, `grows` has to grow it; if that fails, the box gives up.
+/// Makes room for one more item in a hash table. If the table is full, `grows` has to grow it; if that fails, the box
+/// gives up.
 pub(crate) fn room_for_one(count: usize, capacity: usize, item: usize, grows: impl FnOnce() -> bool) {
     if count == capacity && !refusable(grows) {
         give_up(NoMemory { bytes: (2 * (count + 1) * item) as u64 });
@@ -68,7 +70,8 @@ pub(crate) fn slices(envelope: &Envelope) -> Vec<&[u64]> {
     envelope.columns().iter().map(Column::u64s).collect()
 }
 
-/// The inputs of a box that reads them all alike: how many have not ended, once the first turn has told how many there are.
+/// The inputs of a box that reads them all alike: how many have not ended, once the first turn has told how many there
+/// are.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Inputs(Option<usize>);
 
@@ -93,7 +96,8 @@ impl Inputs {
 pub(crate) struct Unfinished(Option<(Envelope, usize)>);
 
 impl Unfinished {
-    /// The rest of the envelope at hand, or the next one. `None` if there is none yet, or no more: then the pills are sent.
+    /// The rest of the envelope at hand, or the next one. `None` if there is none yet, or no more: then the pills are
+    /// sent.
     pub(crate) fn take(&mut self, turn: &mut Turn<'_>) -> Option<(Envelope, usize)> {
         if let Some(rest) = self.0.take() {
             return Some(rest);
@@ -117,8 +121,8 @@ impl Unfinished {
     }
 }
 
-/// The target size of the next envelope: a single row first, so that the first answer arrives soon, then 64 rows, doubling up
-/// to a limit.
+/// The target size of the next envelope: a single row first, so that the first answer arrives soon, then 64 rows,
+/// doubling up to a limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Growth {
     pub(crate) target: usize,
@@ -170,8 +174,8 @@ impl Outbox {
         }
     }
 
-    /// Adds `rows` rows made of envelopes with these attachments. `fill` has to append the rows to the columns; there is room
-    /// for them.
+    /// Adds `rows` rows made of envelopes with these attachments. `fill` has to append the rows to the columns; there
+    /// is room for them.
     pub(crate) fn add(
         &mut self,
         turn: &Turn<'_>,

@@ -1,5 +1,5 @@
-//! Source: all terms that are a subject or an object in a graph, once each, in ascending order; or those of each named graph, with
-//! its name.
+//! Source: all terms that are a subject or an object in a graph, once each, in ascending order; or those of each named
+//! graph, with its name.
 
 use super::Growth;
 use crate::graphs::Active;

@@ -1,16 +1,16 @@
-//! A hash table that stays within the cache: when it outgrows the cache, it is split into several tables, each for a part of
-//! the hashes.
+//! A hash table that stays within the cache: when it outgrows the cache, it is split into several tables, each for a
+//! part of the hashes.
 //!
-//! In a table larger than the cache, each row costs a cache miss and a TLB miss. So the rows of each part wait until there are
-//! many, and are then added while that part's table is in the cache: Müller, Sanders, Lacurie, Lehner, Färber, "Cache-efficient
-//! aggregation: hashing is sorting", SIGMOD 2015, §3. Waiting rows take at most half as much memory as the tables, or some
-//! kilobytes for each part.
+//! In a table larger than the cache, each row costs a cache miss and a TLB miss. So the rows of each part wait until
+//! there are many, and are then added while that part's table is in the cache: Müller, Sanders, Lacurie, Lehner,
+//! Färber, "Cache-efficient aggregation: hashing is sorting", SIGMOD 2015, §3. Waiting rows take at most half as much
+//! memory as the tables, or some kilobytes for each part.
 
 use crate::limits::Limits;
 use vicus_flow::Grow;
 
-/// Asks whether the box that owns a table should give up: because its request was cancelled, or may not hold that many bytes
-/// more.
+/// Asks whether the box that owns a table should give up: because its request was cancelled, or may not hold that many
+/// bytes more.
 pub(crate) type Stopped<'a> = &'a dyn Fn(u64) -> bool;
 
 /// Never gives up, for tables that don't ask.
@@ -24,8 +24,8 @@ pub(crate) trait Table: Send + Sized {
     /// The hash of a row's keys.
     fn hash(&self, row: &[u64]) -> u64;
 
-    /// Adds rows, and appends the numbers of the rows whose keys are new to `fresh`. If a row may take long or much memory, the
-    /// table asks `stopped` with the bytes of that row whether to give up.
+    /// Adds rows, and appends the numbers of the rows whose keys are new to `fresh`. If a row may take long or much
+    /// memory, the table asks `stopped` with the bytes of that row whether to give up.
     fn add(&mut self, rows: &[u64], fresh: &mut Vec<u32>, stopped: Stopped<'_>);
 
     /// Bytes held.
@@ -53,8 +53,8 @@ pub(crate) trait Filter: Table {
 /// One table, or several.
 pub(crate) struct Parted<T> {
     parts: Vec<Part<T>>,
-    /// Tables that were split. Each is moved to its parts when the first of them adds rows; moving all at once would delay
-    /// every reader.
+    /// Tables that were split. Each is moved to its parts when the first of them adds rows; moving all at once would
+    /// delay every reader.
     outgrown: Vec<Option<T>>,
     /// A table with more bytes than this is split.
     cache: u64,
@@ -123,8 +123,8 @@ impl<T: Table> Parted<T> {
         parts.chain(self.outgrown.iter().flatten().map(T::bytes)).sum()
     }
 
-    /// Takes rows. `added` is called with the rows that are now in a table, these or earlier ones, and the numbers of the new
-    /// ones among them.
+    /// Takes rows. `added` is called with the rows that are now in a table, these or earlier ones, and the numbers of
+    /// the new ones among them.
     pub(crate) fn add(&mut self, rows: &[u64], stopped: Stopped<'_>, added: &mut dyn FnMut(&[u64], &[u32])) {
         if let [part] = &mut self.parts[..] {
             self.fresh.clear();
@@ -145,7 +145,8 @@ impl<T: Table> Parted<T> {
         if self.unseen < count * ROWS_TO_A_LOOK {
             return;
         }
-        // The parts fill up evenly, so many are due at once. Adding all of them would take long; a share of them is added now.
+        // The parts fill up evenly, so many are due at once. Adding all of them would take long; a share of them is
+        // added now.
         let mut rest = (std::mem::take(&mut self.unseen) * width * ADDED_FOR_ONE) as isize;
         for _ in 0..count {
             let number = self.next % count;
@@ -267,8 +268,8 @@ impl<T: Table> Part<T> {
     }
 }
 
-/// The number of a row's part, from bits in the middle of its hash: the highest bits choose the box, the lowest the place in a
-/// table. `count` is a power of two.
+/// The number of a row's part, from bits in the middle of its hash: the highest bits choose the box, the lowest the
+/// place in a table. `count` is a power of two.
 fn part_of(hash: u64, count: usize) -> usize {
     debug_assert!(count.is_power_of_two());
     (hash >> 36) as usize & (count - 1)

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use vicus_flow::{BoxError, Envelope, Operator, Room, Turn};
 use vicus_rdf::{Id, Index, Order, Snapshot};
 
-/// What a scan reads. The rows match the pattern's leading constants; other constants and repeated variables are checked for
-/// each row.
+/// What a scan reads. The rows match the pattern's leading constants; other constants and repeated variables are
+/// checked for each row.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct ScanSpec {
     pub(crate) order: Order,
@@ -22,11 +22,11 @@ pub(crate) struct ScanSpec {
     pub(crate) repeated: Vec<(usize, usize)>,
     /// The graphs that rows may be of, if they are read as one: of rows with the same triple one is put out.
     pub(crate) merged: Option<Merged>,
-    /// Whether blocks of the rows are read in scattered order: for a condition that few rows meet, and of which a few are wanted. Those that
-    /// do may lie together, far from the first row.
+    /// Whether blocks of the rows are read in scattered order: for a condition that few rows meet, and of which a few
+    /// are wanted. Those that do may lie together, far from the first row.
     pub(crate) scattered: bool,
-    /// Whether of rows with the same output only the first is put out. The output is then all levels after the constants up to some
-    /// level, and there are no other checks.
+    /// Whether of rows with the same output only the first is put out. The output is then all levels after the
+    /// constants up to some level, and there are no other checks.
     pub(crate) distinct: bool,
 }
 
@@ -58,8 +58,8 @@ pub(crate) struct Scan {
     growth: Growth,
 }
 
-/// Blocks of rows in an order in which the first ones, however many, lie evenly over all: a number's bits reversed are the block's number
-/// (van der Corput, "Verteilungsfunktionen", 1935).
+/// Blocks of rows in an order in which the first ones, however many, lie evenly over all: a number's bits reversed are
+/// the block's number (van der Corput, "Verteilungsfunktionen", 1935).
 struct Scattered {
     rows: Range<usize>,
     next: u32,
@@ -138,8 +138,8 @@ impl Scan {
                 }
             });
         }
-        // The row before them is read as well, to tell whether the first one repeats it. That row was put out with another
-        // envelope, or by another replica.
+        // The row before them is read as well, to tell whether the first one repeats it. That row was put out with
+        // another envelope, or by another replica.
         let is_in_front = spec.distinct && rows.start > spec.rows.start && !rows.is_empty();
         let rows = rows.start - usize::from(is_in_front)..rows.end;
         let mut levels: [Vec<u64>; 4] = Default::default();

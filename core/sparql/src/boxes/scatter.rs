@@ -80,7 +80,8 @@ fn partitions(most: u64) -> usize {
 /// Partitions of partitions, and so on, so many times: more don't help if so many bits of their hash are equal.
 pub(super) const DEEPEST: u32 = 8;
 
-/// The partition of a row, by bits of its hash that neither other levels nor tables use, nor the boxes that deal rows to replicas.
+/// The partition of a row, by bits of its hash that neither other levels nor tables use, nor the boxes that deal rows
+/// to replicas.
 pub(super) fn partition_of(by: HashKey, hash: u64, level: u32, count: usize) -> usize {
     const SALT: u64 = 0x9E6C_63D0_876A_3F6B;
     (by.mix(hash ^ SALT.wrapping_mul(u64::from(level) + 1)) >> 32) as usize & (count - 1)

@@ -1,9 +1,9 @@
 //! SERVICE: rows joined with the solutions of an endpoint. SPARQL 1.1 Federated Query.
 //!
-//! The box collects rows, and sends the values that the endpoint's group shares with them as a table (VALUES). Where a row has no
-//! value, or a blank node, which means nothing to an endpoint, the row has a gap. A question is for rows with the same gaps: its
-//! table has the other columns only, and each line once. So no solution goes with two lines, and the endpoint sends each solution
-//! once. Each row is compared with the solutions of its question.
+//! The box collects rows, and sends the values that the endpoint's group shares with them as a table (VALUES). Where a
+//! row has no value, or a blank node, which means nothing to an endpoint, the row has a gap. A question is for rows
+//! with the same gaps: its table has the other columns only, and each line once. So no solution goes with two lines,
+//! and the endpoint sends each solution once. Each row is compared with the solutions of its question.
 
 use super::Pace;
 use super::join::{Core, JoinSpec, Probe, ProbeState};
@@ -215,7 +215,8 @@ impl Asker {
             };
             of_rows.push((0..envelope.rows()).map(of_row).collect::<Vec<usize>>());
         }
-        // Those of one endpoint with the same gaps are asked together, and those that it is told the same about are one line.
+        // Those of one endpoint with the same gaps are asked together, and those that it is told the same about are one
+        // line.
         let mut order: Vec<usize> = (0..asking.len()).collect();
         order.sort_by(|&a, &b| {
             let (a, b) = (&asking[a], &asking[b]);

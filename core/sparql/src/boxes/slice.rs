@@ -1,4 +1,5 @@
-//! LIMIT and OFFSET: skips some rows, passes some on, then closes its input. Or does so for each run of rows with one value.
+//! LIMIT and OFFSET: skips some rows, passes some on, then closes its input. Or does so for each run of rows with one
+//! value.
 
 use vicus_flow::{BoxError, Operator, Turn};
 

@@ -1,5 +1,5 @@
-//! ORDER BY: collects all rows, sorts them by integer keys, and sends them in envelopes. Rows that outgrow the box's memory are written to
-//! temporary files in sorted runs, which are merged in the end ([`SortedRuns`]).
+//! ORDER BY: collects all rows, sorts them by integer keys, and sends them in envelopes. Rows that outgrow the box's
+//! memory are written to temporary files in sorted runs, which are merged in the end ([`SortedRuns`]).
 
 use super::sorted_runs::SortedRuns;
 use super::spill::{Hold, LEAST, Spiller};
@@ -63,7 +63,8 @@ impl Rows {
         self.columns.iter().map(|column| column.capacity() as u64 * 8).sum()
     }
 
-    /// Makes room for so many more rows. If the columns have to grow, they get twice the room, but for no more than `most` rows in all.
+    /// Makes room for so many more rows. If the columns have to grow, they get twice the room, but for no more than
+    /// `most` rows in all.
     pub(crate) fn make_room(&mut self, width: usize, more: usize, most: usize) {
         self.columns.resize(width, Vec::new());
         for column in &mut self.columns {
@@ -84,8 +85,8 @@ impl Rows {
         })
     }
 
-    /// The numbers of the rows in the order of the keys; rows with equal keys stay in the order of their arrival. `None` if
-    /// `stopped` says that the request was cancelled.
+    /// The numbers of the rows in the order of the keys; rows with equal keys stay in the order of their arrival.
+    /// `None` if `stopped` says that the request was cancelled.
     pub(crate) fn order(&self, terms: &Terms, by: &[By], stopped: &dyn Fn() -> bool) -> Option<Vec<u32>> {
         // Before the first envelope, there are no columns yet.
         if self.count == 0 {
@@ -118,8 +119,8 @@ impl Rows {
     }
 }
 
-/// Sorting this many numbers takes some milliseconds. The second constant is for items whose comparison is a cache miss or a
-/// search.
+/// Sorting this many numbers takes some milliseconds. The second constant is for items whose comparison is a cache miss
+/// or a search.
 const NUMBERS: usize = 1 << 17;
 const OTHERS: usize = 1 << 12;
 
@@ -271,8 +272,8 @@ impl Sort {
     }
 }
 
-/// The memory that a row takes until it is sorted, in bytes: its ids, a key for each column to sort by, and, for one of these at a time, the
-/// distinct ids with their ranks, or pairs of keys and rows before and after they are merged.
+/// The memory that a row takes until it is sorted, in bytes: its ids, a key for each column to sort by, and, for one of
+/// these at a time, the distinct ids with their ranks, or pairs of keys and rows before and after they are merged.
 pub(crate) fn sorting_bytes(width: usize, keys: usize) -> u64 {
     (8 * width + 8 * keys + 40) as u64
 }
@@ -294,7 +295,8 @@ impl Operator for Sort {
             match (turn.take(0), spiller) {
                 (None, _) => return Ok(()),
                 (Some(pill), _) if pill.is_pill() && self.runs.is_none() => {
-                    // Besides the rows, there is a copy of each key next to its row's number. A box that spills has booked more.
+                    // Besides the rows, there is a copy of each key next to its row's number. A box that spills has
+                    // booked more.
                     let bytes = self.rows.bytes() + (self.rows.count * 16 * self.by.len().max(1)) as u64;
                     self.hold.book(bytes, |bytes| turn.book(bytes))?;
                     self.order = self.rows.order(&self.terms, &self.by, &|| turn.is_stopped());

@@ -1,7 +1,8 @@
 //! Sorted runs of rows in temporary files, merged into one: an external merge sort.
 //!
-//! Knuth, The Art of Computer Programming, volume 3, §5.4.1: a tree of losers merges as many runs at once as there is memory for their
-//! blocks. If there are more runs, neighbours are merged into longer ones first, so that equal rows stay in the order of their arrival.
+//! Knuth, The Art of Computer Programming, volume 3, §5.4.1: a tree of losers merges as many runs at once as there is
+//! memory for their blocks. If there are more runs, neighbours are merged into longer ones first, so that equal rows
+//! stay in the order of their arrival.
 
 use super::spill::{Hold, RowFile, RowReader, RowRun, RowWriter, Spiller};
 use std::cmp::Ordering;
@@ -77,7 +78,8 @@ impl SortedRuns {
         Ok(())
     }
 
-    /// Adds a run of columns' rows with these numbers, which are in order. Nothing is added if the request was cancelled.
+    /// Adds a run of columns' rows with these numbers, which are in order. Nothing is added if the request was
+    /// cancelled.
     ///
     /// # Errors
     /// As [`SortedRuns::add`].
@@ -108,8 +110,8 @@ impl SortedRuns {
         usize::try_from(bytes / self.file.open_bytes()).unwrap_or(usize::MAX).saturating_sub(1).max(2)
     }
 
-    /// Merges runs for a while; true when there are so few that [`SortedRuns::read`] can merge the rest. All other memory of the box is
-    /// free. `book` books for the box.
+    /// Merges runs for a while; true when there are so few that [`SortedRuns::read`] can merge the rest. All other
+    /// memory of the box is free. `book` books for the box.
     ///
     /// # Errors
     /// A file can't be written or read, or there is no memory for merging two runs.

@@ -1,12 +1,13 @@
 //! Rows that a box has no memory for: written to temporary files, and read again by the same box.
 //!
-//! How many bytes a box may hold before it spills is fixed when its run begins: the boxes of a run that can spill have equal parts of
-//! its budget ([`Spill`]). So none of them takes what another one needs to merge its runs, however the rows are dealt to them. A larger
-//! budget, such as the process's, may refuse less than that; then a box spills what it holds. Therefore a box books the memory that
-//! spilling itself takes, for sorting, writing and reading, together with the rows that it is for ([`Hold`]).
+//! How many bytes a box may hold before it spills is fixed when its run begins: the boxes of a run that can spill have
+//! equal parts of its budget ([`Spill`]). So none of them takes what another one needs to merge its runs, however the
+//! rows are dealt to them. A larger budget, such as the process's, may refuse less than that; then a box spills what it
+//! holds. Therefore a box books the memory that spilling itself takes, for sorting, writing and reading, together with
+//! the rows that it is for ([`Hold`]).
 //!
-//! Ids are written as they are. Terms that the query computes, and that ids in files refer to, have a part of the run's memory, beyond which
-//! they are in files of their own ([`Kept`](vicus_rdf::Kept)).
+//! Ids are written as they are. Terms that the query computes, and that ids in files refer to, have a part of the run's
+//! memory, beyond which they are in files of their own ([`Kept`](vicus_rdf::Kept)).
 
 use std::fmt;
 use std::sync::Arc;
@@ -38,8 +39,8 @@ use vicus_flow::{BoxError, Grow, OverBudget};
 pub struct Spill {
     /// The temporary files.
     pub scratch: Arc<Scratch>,
-    /// The bytes that all boxes of the run may hold together. Those that can spill share three quarters of it; the rest is for others,
-    /// and for terms that the query computes: a sixteenth for those that are kept until its end.
+    /// The bytes that all boxes of the run may hold together. Those that can spill share three quarters of it; the rest
+    /// is for others, and for terms that the query computes: a sixteenth for those that are kept until its end.
     pub budget: u64,
 }
 
@@ -111,9 +112,9 @@ impl Hold {
         self.booked
     }
 
-    /// Books so many bytes all in all by `book`, unless as many are booked already. False if the box has to spill first: it would hold
-    /// more than its part, or `book` refuses and the box says that it holds enough to spill. What is booked stays booked after that, so
-    /// that the box can hold as much again.
+    /// Books so many bytes all in all by `book`, unless as many are booked already. False if the box has to spill
+    /// first: it would hold more than its part, or `book` refuses and the box says that it holds enough to spill. What
+    /// is booked stays booked after that, so that the box can hold as much again.
     ///
     /// # Errors
     /// `book` refuses, and the box can't spill.
@@ -172,7 +173,8 @@ impl Hold {
     }
 }
 
-/// A temporary file of runs of rows with the same number of columns. It is made with the first run, and gone with the last one.
+/// A temporary file of runs of rows with the same number of columns. It is made with the first run, and gone with the
+/// last one.
 pub(crate) struct RowFile {
     bundle: Bundle,
     width: usize,

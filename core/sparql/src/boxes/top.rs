@@ -1,8 +1,9 @@
 //! ORDER BY with LIMIT: keeps the first rows only.
 //!
-//! Rows are collected until there are several times as many as wanted. Then the best are kept; rows that can't be among the
-//! best are dropped on arrival from then on. That costs the same as a bounded heap, and works on columns. If so many rows are wanted that
-//! they outgrow the box's memory, the best so far are written to a temporary file, and the best of all such runs are found by merging them.
+//! Rows are collected until there are several times as many as wanted. Then the best are kept; rows that can't be among
+//! the best are dropped on arrival from then on. That costs the same as a bounded heap, and works on columns. If so
+//! many rows are wanted that they outgrow the box's memory, the best so far are written to a temporary file, and the
+//! best of all such runs are found by merging them.
 
 use super::sort::{By, Rows, compare_rows, envelope_of_rows, is_of_store, sorting_bytes};
 use super::sorted_runs::SortedRuns;
@@ -21,7 +22,8 @@ pub(crate) struct Top {
     /// The number of wanted rows.
     count: usize,
     rows: Rows,
-    /// The first key of the last wanted row so far. While all keys are in the order of their ids, rows with a greater key are dropped.
+    /// The first key of the last wanted row so far. While all keys are in the order of their ids, rows with a greater
+    /// key are dropped.
     bound: Option<u64>,
     /// Whether all first keys so far are ids of the store whose order is that of their terms.
     is_plain: bool,

@@ -41,8 +41,8 @@ pub(crate) struct WalkProbe {
     search: Search,
     /// Whether the search for the current row is unfinished.
     is_searching: bool,
-    /// The ends found, one start after the other. Invariant: nothing is removed between the making of a batch of pairs and its
-    /// gathering, because the pairs are indices into this list.
+    /// The ends found, one start after the other. Invariant: nothing is removed between the making of a batch of pairs
+    /// and its gathering, because the pairs are indices into this list.
     found: Vec<u64>,
     /// For a start and a target, and the graph if rows name it, the range of their ends in `found`.
     known: HashMap<Walked, Range<usize>, HashKey>,

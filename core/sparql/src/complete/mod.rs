@@ -1,9 +1,10 @@
 //! What may be typed next in a query, by what it says so far and by the data.
 //!
-//! A text that is being written is seldom a query, so it is not parsed but read as tokens, with a rough idea of groups and triples: enough to
-//! know whether a subject, a predicate, an object, a graph or a word comes next, and what else the query says of the same subject. The
-//! characteristic sets then say which predicates such subjects have (Bast et al., "Efficient and Effective SPARQL Autocompletion on Very
-//! Large Knowledge Graphs", CIKM 2022, ask the data for that with queries); the dictionary has the terms that begin with what is typed.
+//! A text that is being written is seldom a query, so it is not parsed but read as tokens, with a rough idea of groups
+//! and triples: enough to know whether a subject, a predicate, an object, a graph or a word comes next, and what else
+//! the query says of the same subject. The characteristic sets then say which predicates such subjects have (Bast et
+//! al., "Efficient and Effective SPARQL Autocompletion on Very Large Knowledge Graphs", CIKM 2022, ask the data for
+//! that with queries); the dictionary has the terms that begin with what is typed.
 
 mod reading;
 

@@ -1,4 +1,5 @@
-//! What a text says that is being written, as far as it can be read: its prefixes, its variables, triples, and what comes next.
+//! What a text says that is being written, as far as it can be read: its prefixes, its variables, triples, and what
+//! comes next.
 
 use super::KNOWN_PREFIXES;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! The blocks of Unicode, by the names used in `\p{Is...}`: XSD 1.1, Part 2, §G.4.2.3.
 //!
-//! Ranges of the Unicode Character Database, version 14, file `Blocks.txt`, without surrogates, which are not characters.
-//! Former names of blocks come at the end.
+//! Ranges of the Unicode Character Database, version 14, file `Blocks.txt`, without surrogates, which are not
+//! characters. Former names of blocks come at the end.
 
 /// The first and last character of a block; `None` if there is no block of this name.
 pub(super) fn block(name: &str) -> Option<(char, char)> {

@@ -137,8 +137,8 @@ impl Evaluator<'_> {
                 Some(self.tagged(made.to_owned(), language))
             }
             Function::Concat => {
-                // The operands are visited twice: the first pass asks for memory, so that nothing is copied if there is not
-                // enough.
+                // The operands are visited twice: the first pass asks for memory, so that nothing is copied if there is
+                // not enough.
                 let (mut bytes, mut language, mut agree) = (0, None, true);
                 for (place, value) in values.iter().enumerate() {
                     with_string(self.terms, value, |text, other| {

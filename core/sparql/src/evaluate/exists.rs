@@ -1,12 +1,12 @@
 //! EXISTS, the general way: evaluates a pattern for one row, and stops at the first solution.
 //!
-//! SPARQL 1.1, §18.6, leaves open how a solution's values are put into operators that bind variables. Here the value is bound
-//! in each triple pattern, path and table with that variable, and expressions see it. So a variable keeps its name, and a MINUS
-//! inside of EXISTS sees it. If the result is the same as a join's, the optimiser makes it a join.
+//! SPARQL 1.1, §18.6, leaves open how a solution's values are put into operators that bind variables. Here the value is
+//! bound in each triple pattern, path and table with that variable, and expressions see it. So a variable keeps its
+//! name, and a MINUS inside of EXISTS sees it. If the result is the same as a join's, the optimiser makes it a join.
 //!
-//! Operands of a join are solved in the order of their expected numbers of solutions. The order is chosen again for each
-//! partial solution: the operand with the fewest triples for the known values comes next. Operands that must not see the known
-//! values are solved once. Answers are remembered by the given values.
+//! Operands of a join are solved in the order of their expected numbers of solutions. The order is chosen again for
+//! each partial solution: the operand with the fewest triples for the known values comes next. Operands that must not
+//! see the known values are solved once. Answers are remembered by the given values.
 
 use super::{Evaluator, Scratch};
 use crate::algebra::{At, Group, Node, Path, Pattern, Slot};
@@ -226,7 +226,8 @@ impl Solver<'_> {
         self.join_open(&mut open, current, emit)
     }
 
-    /// Joins the operand with the fewest expected solutions first, then the others. At the end, all are in `open` again.
+    /// Joins the operand with the fewest expected solutions first, then the others. At the end, all are in `open`
+    /// again.
     fn join_open(&mut self, open: &mut Vec<&Operand<'_>>, current: &[u64], emit: Emit<'_>) -> bool {
         let Some(next) = (0..open.len()).min_by_key(|&place| self.solutions(open[place], current)) else {
             return emit(self, current);

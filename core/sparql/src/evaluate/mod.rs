@@ -44,8 +44,8 @@ pub(crate) enum TextPart {
 /// How many rows' terms are fetched together: [`fetch`].
 pub(crate) const FETCHED: usize = 32;
 
-/// Fetches the keys of a column's terms. The keys lie scattered over a large dictionary; memory serves many requests at once in about the
-/// time of one, while an expression that reads term by term would wait for each.
+/// Fetches the keys of a column's terms. The keys lie scattered over a large dictionary; memory serves many requests at
+/// once in about the time of one, while an expression that reads term by term would wait for each.
 pub(crate) fn fetch(terms: &Terms, column: &[u64]) {
     for id in column.iter().map(|bits| Id::from_bits(*bits)) {
         if id.rank().is_some() && !id.is_computed() {
@@ -76,8 +76,8 @@ impl<'a> Evaluator<'a> {
         Evaluator { stopped: Some(stopped), ..self }
     }
 
-    /// The same evaluator with the memory of an earlier one for the same terms; [`Evaluator::into_scratch`] gives the memory
-    /// back.
+    /// The same evaluator with the memory of an earlier one for the same terms; [`Evaluator::into_scratch`] gives the
+    /// memory back.
     pub(crate) fn with(self, mut scratch: Scratch) -> Evaluator<'a> {
         scratch.forget_made(self.terms);
         Evaluator { scratch, ..self }
@@ -375,8 +375,8 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Asks whether to give up before `bytes` bytes are made, beside the strings that are held: the request may not hold that much more, or
-    /// was cancelled. Few bytes are not asked for.
+    /// Asks whether to give up before `bytes` bytes are made, beside the strings that are held: the request may not
+    /// hold that much more, or was cancelled. Few bytes are not asked for.
     fn poll(&self, bytes: usize) -> bool {
         let bytes = bytes.saturating_add(self.held);
         bytes >= LONG && self.stopped.is_some_and(|stopped| stopped(bytes as u64))

@@ -1,8 +1,8 @@
 //! Translates XPath's regular expressions to the syntax of the crates that run them.
 //!
-//! XPath and XQuery Functions and Operators 3.1, §5.6.1, over XSD 1.1, Part 2, Appendix G. The crates' syntax differs: it
-//! accepts what XPath doesn't have (`\b`, `[a&&b]`, `(?i)`) and gives other meanings to the rest (`\w`, `.`, `#` among white
-//! space). So each construct is parsed here and written in a form that has one meaning only.
+//! XPath and XQuery Functions and Operators 3.1, §5.6.1, over XSD 1.1, Part 2, Appendix G. The crates' syntax differs:
+//! it accepts what XPath doesn't have (`\b`, `[a&&b]`, `(?i)`) and gives other meanings to the rest (`\w`, `.`, `#`
+//! among white space). So each construct is parsed here and written in a form that has one meaning only.
 
 use super::blocks::block;
 use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, HirKind};
@@ -89,9 +89,9 @@ const LEAST_BYTES: usize = 8 << 10;
 /// How deep groups may be nested.
 const MOST_NESTED: usize = 100;
 
-/// Translates a pattern; `None` if it is not an XPath pattern (FORX0002) or too large. With `exact`, a line feed at the very
-/// end of the text ends the last line and begins no other. The automaton can't express that, only `fancy-regex` can, and few
-/// texts need it.
+/// Translates a pattern; `None` if it is not an XPath pattern (FORX0002) or too large. With `exact`, a line feed at the
+/// very end of the text ends the last line and begins no other. The automaton can't express that, only `fancy-regex`
+/// can, and few texts need it.
 pub(super) fn translate(pattern: &str, flags: Flags, exact: bool) -> Option<Pattern> {
     let pattern = if flags.spaced && !flags.quoted { without_spaces(pattern) } else { pattern.to_owned() };
     let mut translator = Translator {
@@ -430,7 +430,8 @@ impl Translator<'_> {
         Some(set)
     }
 
-    /// The range; with flag `i` also the characters that differ by case. Named sets are not changed: `\p{Lu}` stays upper case.
+    /// The range; with flag `i` also the characters that differ by case. Named sets are not changed: `\p{Lu}` stays
+    /// upper case.
     fn folded(&self, first: char, last: char) -> ClassUnicode {
         let mut set = of_ranges(&[(first, last)]);
         if self.flags.any_case {

@@ -7,8 +7,8 @@ use regex_automata::{Input, util::syntax};
 use std::fmt;
 use vicus_flow::{NoMemory, give_up, refusable};
 
-/// Compiled patterns by text and flags. Most queries have one or two. A pattern that is computed for each row drives others
-/// out, so only a few are kept.
+/// Compiled patterns by text and flags. Most queries have one or two. A pattern that is computed for each row drives
+/// others out, so only a few are kept.
 #[derive(Default)]
 pub(crate) struct Regexes {
     entries: Vec<Entry>,
@@ -273,7 +273,8 @@ enum Fragment<'a> {
 }
 
 impl Replacement {
-    /// `None` if a dollar sign is not followed by a digit, or a backslash neither by a dollar sign nor a backslash (FORX0004).
+    /// `None` if a dollar sign is not followed by a digit, or a backslash neither by a dollar sign nor a backslash
+    /// (FORX0004).
     pub(super) fn parse(text: &str, is_quoted: bool) -> Option<Replacement> {
         if is_quoted {
             return Some(Replacement(vec![Piece::Text(text.to_owned())]));
@@ -302,8 +303,8 @@ impl Replacement {
         Some(Replacement(pieces))
     }
 
-    /// The replacement for a pattern with this many groups. A reference takes as many digits as name one of the groups, and at
-    /// least one; a reference to a group that doesn't exist is an empty text.
+    /// The replacement for a pattern with this many groups. A reference takes as many digits as name one of the groups,
+    /// and at least one; a reference to a group that doesn't exist is an empty text.
     fn parts(&self, groups: usize) -> Vec<Fragment<'_>> {
         let mut parts = Vec::new();
         for piece in &self.0 {

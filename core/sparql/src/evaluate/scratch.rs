@@ -18,8 +18,8 @@ pub(crate) struct Scratch {
     pub(super) regexes: Regexes,
     /// The answers of EXISTS.
     pub(super) exists: Memory,
-    /// Values of typed literals, each at the place given by its id's hash. One row often asks for several fields of one moment,
-    /// and many rows have the same few moments.
+    /// Values of typed literals, each at the place given by its id's hash. One row often asks for several fields of one
+    /// moment, and many rows have the same few moments.
     values: RefCell<Vec<(Id, Value)>>,
     /// Values of typed constants that the store doesn't have.
     constants: RefCell<Vec<(Id, Value)>>,

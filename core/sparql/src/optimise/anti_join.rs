@@ -3,8 +3,8 @@
 use crate::algebra::{Node, Slot};
 use crate::expression::Expr;
 
-/// A left join whose solutions must lack a variable that the right side always binds keeps only rows without partner. One whose
-/// solutions must have it keeps only pairs.
+/// A left join whose solutions must lack a variable that the right side always binds keeps only rows without partner.
+/// One whose solutions must have it keeps only pairs.
 pub(crate) fn anti_join(node: Node) -> Node {
     let Node::Filter(mut outer, inner) = node else { return node };
     if !matches!(&*inner, Node::LeftJoin { .. }) {

@@ -5,7 +5,8 @@ use crate::expression::{Compare, Expr};
 use rustc_hash::FxHashMap;
 use vicus_rdf::{Id, Kind};
 
-/// The greatest number of variables replaced in one group: each adds an operator on top, and the conditions are searched again.
+/// The greatest number of variables replaced in one group: each adds an operator on top, and the conditions are
+/// searched again.
 const MOST: usize = 64;
 
 /// Replaces a variable by the constant that it must equal, if equal values are equal terms: IRIs and simple strings. An
@@ -70,7 +71,8 @@ fn equality(condition: &Expr) -> Option<(Slot, Id)> {
         (Expr::Slot(slot), Expr::Constant(id)) | (Expr::Constant(id), Expr::Slot(slot)) => (*slot, *id),
         _ => return None,
     };
-    // With an IRI or a simple string, `=` is the same as `sameTerm`. For other constants it may fail, or hold for another term.
+    // With an IRI or a simple string, `=` is the same as `sameTerm`. For other constants it may fail, or hold for
+    // another term.
     (same_term || matches!(id.kind(), Kind::Iri | Kind::String)).then_some((slot, id))
 }
 

@@ -4,9 +4,9 @@ use crate::algebra::{Node, Operand, Slot, Slots};
 use crate::expression::Expr;
 use vicus_language::Stop;
 
-/// Makes EXISTS a join, if putting a row's values into the pattern only selects those of its solutions that are compatible with
-/// the row. A filter by `EXISTS` or `NOT EXISTS` becomes a semi or an anti join, and EXISTS within another expression a join
-/// that marks rows. The pattern is then planned once, like any other.
+/// Makes EXISTS a join, if putting a row's values into the pattern only selects those of its solutions that are
+/// compatible with the row. A filter by `EXISTS` or `NOT EXISTS` becomes a semi or an anti join, and EXISTS within
+/// another expression a join that marks rows. The pattern is then planned once, like any other.
 pub(crate) fn as_joins(node: Node, names: &mut Vec<String>, stop: &Stop<'_>) -> Node {
     if stop.poll() {
         return node;
@@ -73,8 +73,8 @@ fn right_side(pattern: &Node, names: &mut Vec<String>, stop: &Stop<'_>) -> (Oper
     (Operand::new(inner), conditions)
 }
 
-/// Replaces EXISTS within expressions on a node by marks, and makes the node compute the marks. `visible` has all slots that
-/// the expressions may read.
+/// Replaces EXISTS within expressions on a node by marks, and makes the node compute the marks. `visible` has all slots
+/// that the expressions may read.
 fn mark(node: &mut Node, exprs: &mut [Expr], visible: &Slots, names: &mut Vec<String>, stop: &Stop<'_>) {
     let mut marks: Vec<(Expr, Slot)> = Vec::new();
     exprs.iter_mut().for_each(|expr| mark_in(expr, node, visible, names, stop, &mut marks));
@@ -105,7 +105,8 @@ fn mark_in(
     marks.push((std::mem::replace(expr, Expr::Slot(mark)), mark));
 }
 
-/// The pattern of a test, the slots whose values are put into it under their own names, and whether the test is negated.
+/// The pattern of a test, the slots whose values are put into it under their own names, and whether the test is
+/// negated.
 fn as_exists(condition: &Expr) -> Option<(&Node, Slots, bool)> {
     match condition {
         Expr::Exists(node, outside) => {
@@ -119,8 +120,8 @@ fn as_exists(condition: &Expr) -> Option<(&Node, Slots, bool)> {
     }
 }
 
-/// Whether putting values of `outer` into a pattern only selects the compatible ones among its solutions, and all these slots
-/// are among `visible`. Conditions on top of the pattern are not checked, as they become conditions of the join.
+/// Whether putting values of `outer` into a pattern only selects the compatible ones among its solutions, and all these
+/// slots are among `visible`. Conditions on top of the pattern are not checked, as they become conditions of the join.
 fn is_plain(node: &Node, outer: &Slots, visible: &Slots) -> bool {
     outer.is_subset(visible)
         && !node.is_volatile()

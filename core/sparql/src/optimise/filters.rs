@@ -6,8 +6,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use vicus_language::Stop;
 use vicus_language::stack::deep;
 
-/// Merges joins of joins, filters of filters and unions of unions. A condition on an operand of a join becomes a condition of
-/// the join, if its variables have the same values there.
+/// Merges joins of joins, filters of filters and unions of unions. A condition on an operand of a join becomes a
+/// condition of the join, if its variables have the same values there.
 pub(crate) fn flatten(node: Node) -> Node {
     match node {
         Node::Join(nodes) => flatten_join(nodes),
@@ -55,8 +55,8 @@ fn flatten_join(nodes: Vec<Node>) -> Node {
     joined.filtered(conditions)
 }
 
-/// Drops patterns that stand among the operands before. The solutions of a pattern are all different and bind all of its slots, so
-/// each of them is compatible with itself alone: joined with itself, the pattern is what it was.
+/// Drops patterns that stand among the operands before. The solutions of a pattern are all different and bind all of
+/// its slots, so each of them is compatible with itself alone: joined with itself, the pattern is what it was.
 fn drop_repeated(nodes: &mut Vec<Node>) {
     let repeats = |(place, node): (usize, &Node)| matches!(node, Node::Pattern(_)) && nodes[..place].contains(node);
     if nodes.len() < FEW && !nodes.iter().enumerate().any(repeats) {
@@ -77,8 +77,8 @@ pub(crate) fn push_down(node: Node, stop: &Stop<'_>) -> Node {
     push(node, Vec::new(), stop)
 }
 
-/// Whether a condition's slots have the same values in one part as in the whole; `others` says whether another part may bind a
-/// slot.
+/// Whether a condition's slots have the same values in one part as in the whole; `others` says whether another part may
+/// bind a slot.
 fn sees_the_same(condition: &Expr, inner: &Scope, others: impl Fn(&Slot) -> bool) -> bool {
     condition.slots().iter().all(|slot| inner.certain.contains(slot) || inner.possible.contains(slot) && !others(slot))
 }

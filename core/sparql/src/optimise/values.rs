@@ -11,9 +11,9 @@ const MOST: usize = 4;
 /// The greatest number of columns that a table is divided by.
 const MOST_COLUMNS: usize = 16;
 
-/// Divides the tables of a join whose rows leave unbound what other operands bind, too: the rows that bind the same of these
-/// variables become a table that always binds them, and the tables a union. Then each of them can look its values up in an index,
-/// while values that may be unbound can only be compared with all rows.
+/// Divides the tables of a join whose rows leave unbound what other operands bind, too: the rows that bind the same of
+/// these variables become a table that always binds them, and the tables a union. Then each of them can look its values
+/// up in an index, while values that may be unbound can only be compared with all rows.
 pub(crate) fn divide(node: Node) -> Node {
     let Node::Join(mut nodes) = node else { return node };
     for place in 0..nodes.len() {

@@ -38,8 +38,8 @@ impl Planner<'_> {
         if group.folds.is_empty() && self.optimise && inside.iter().all(|key| input.column(*key).is_some()) {
             return self.project(self.distinct(self.project(input, &inside)), needed);
         }
-        // If all folds are DISTINCT over the same slots, duplicates are dropped before: DISTINCT can be shared by several
-        // boxes, and its tables fit the cache.
+        // If all folds are DISTINCT over the same slots, duplicates are dropped before: DISTINCT can be shared by
+        // several boxes, and its tables fit the cache.
         let values = |fold: &Aggregate| fold.of.iter().copied().collect::<Slots>();
         let is_distinct = self.optimise
             && group.folds.windows(2).all(|pair| values(&pair[0]) == values(&pair[1]))
@@ -60,8 +60,8 @@ impl Planner<'_> {
             distinct: (fold.distinct && !is_distinct).then(|| columns(fold)),
             passes: false,
         });
-        // A key that is never bound has no influence, but one key must stay: without keys there would be a group even without
-        // rows.
+        // A key that is never bound has no influence, but one key must stay: without keys there would be a group even
+        // without rows.
         let bound = |slot: &Slot| input.column(*slot).is_some();
         let mut keys: Vec<Slot> = group.keys.iter().copied().filter(bound).collect();
         if keys.is_empty() {
@@ -109,7 +109,8 @@ fn without_summed<'a>(group: &Group, mut inner: &'a Node) -> (&'a Node, Vec<(Slo
         folds.next().is_some_and(is_sum) && folds.next().is_none() && !group.keys.contains(slot)
     };
     let mut summed = Vec::new();
-    // DISTINCT values stay below, because their groups are not folded in parts, while several boxes can compute the values.
+    // DISTINCT values stay below, because their groups are not folded in parts, while several boxes can compute the
+    // values.
     while group.folds.iter().all(|fold| !fold.distinct)
         && let Node::Extend(below, slot, expr) = inner
         && !matches!(expr, Expr::Slot(_) | Expr::Constant(_) | Expr::Error)
@@ -123,8 +124,8 @@ fn without_summed<'a>(group: &Group, mut inner: &'a Node) -> (&'a Node, Vec<(Slo
     (inner, summed)
 }
 
-/// If the topmost computed values are only counted: the same node, which computes only whether there is a value. Then the
-/// values need not become terms.
+/// If the topmost computed values are only counted: the same node, which computes only whether there is a value. Then
+/// the values need not become terms.
 fn without_counted(group: &Group) -> Option<Node> {
     // The slots of counts, and those that other aggregates read.
     let is_count = |fold: &&Aggregate| fold.fold == Fold::Count && !fold.distinct && !fold.rows;

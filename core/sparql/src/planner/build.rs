@@ -42,8 +42,8 @@ pub(crate) mod cost {
     pub(crate) const CONDITION: f64 = 3.0;
     pub(crate) const SORT: f64 = 80.0;
     pub(crate) const DISTINCT: f64 = 15.0;
-    /// Two more boxes, however few their rows: planning, making, running and dropping the box that builds a table and the box
-    /// that reads for it.
+    /// Two more boxes, however few their rows: planning, making, running and dropping the box that builds a table and
+    /// the box that reads for it.
     pub(crate) const TABLE: f64 = 5000.0;
 }
 
@@ -196,7 +196,8 @@ pub(crate) struct Physical {
     pub(crate) startup: f64,
     /// The column by which the rows ascend, if there is one.
     pub(crate) sorted: Option<Slot>,
-    /// The conditions that this operator evaluates, or that the rows of a scan were chosen by, for [`Plan::explain`](crate::Plan::explain).
+    /// The conditions that this operator evaluates, or that the rows of a scan were chosen by, for
+    /// [`Plan::explain`](crate::Plan::explain).
     pub(crate) conditions: Vec<Expr>,
 }
 
@@ -315,8 +316,8 @@ pub(crate) fn price(cost: f64, startup: f64, goal: Goal) -> f64 {
     if goal.first { startup + (cost - startup) * 0.001 } else { cost }
 }
 
-/// Whether rows come in the order of the index that is searched. Then each search continues where the last one ended, as in a
-/// merge join.
+/// Whether rows come in the order of the index that is searched. Then each search continues where the last one ended,
+/// as in a merge join.
 pub(crate) fn is_in_order(index: &IndexSpec, input: &Physical) -> bool {
     match (input.sorted, index.prefix.iter().find(|source| matches!(source, Source::Column(_)))) {
         (Some(slot), Some(Source::Column(column))) => input.columns[*column] == slot,
@@ -424,7 +425,8 @@ impl Planner<'_> {
             }
         }
         let is_simple = constants.is_empty() && repeated.is_empty() && !matches!(merged, Some(Merged::These(_)));
-        // Rows come sorted. If the levels in front of the deepest one are all put out or constant, equal rows follow each other.
+        // Rows come sorted. If the levels in front of the deepest one are all put out or constant, equal rows follow
+        // each other.
         let is_sorted = |level: usize| level < LAST && output.len() == level + 1 - prefix;
         let distinct = goal.set && is_simple && output.last().copied().is_some_and(is_sorted);
         let sorted = match arranged.get(prefix) {
@@ -453,7 +455,8 @@ impl Planner<'_> {
         })
     }
 
-    /// A scan whose rows are to be tested until a few have been found: it reads them in scattered order. Other plans stay as they are.
+    /// A scan whose rows are to be tested until a few have been found: it reads them in scattered order. Other plans
+    /// stay as they are.
     pub(super) fn scattered(&self, mut plan: Physical) -> Physical {
         if let Op::Scan { spec, .. } = &mut plan.op {
             Arc::make_mut(spec).scattered = true;
@@ -518,8 +521,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Whether a pattern's rows are contiguous in an index. Then one search finds them for all rows that they are joined with,
-    /// so the join needs no table.
+    /// Whether a pattern's rows are contiguous in an index. Then one search finds them for all rows that they are
+    /// joined with, so the join needs no table.
     pub(super) fn is_found_once(&self, pattern: &Pattern) -> bool {
         let constants = pattern.0.map(|at| at.constant().is_some());
         let count = constants.iter().filter(|constant| **constant).count();

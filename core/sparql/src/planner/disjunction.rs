@@ -1,4 +1,5 @@
-//! A disjunction of equalities between operands that have nothing else in common: a union of joins instead of a product.
+//! A disjunction of equalities between operands that have nothing else in common: a union of joins instead of a
+//! product.
 
 use super::{Goal, Physical, Planner};
 use crate::algebra::{Node, Slots};
@@ -9,9 +10,9 @@ use vicus_rdf::Id;
 const MOST: usize = 8;
 
 impl Planner<'_> {
-    /// The plan of a group whose condition `A || B` keeps its operands apart: the rows that meet A, and those that meet B and not
-    /// A. Each of these groups can be joined by what A or B says. `None` if there is no such condition, or if the plan at hand, which
-    /// took `steps` to make, costs less.
+    /// The plan of a group whose condition `A || B` keeps its operands apart: the rows that meet A, and those that meet
+    /// B and not A. Each of these groups can be joined by what A or B says. `None` if there is no such condition, or if
+    /// the plan at hand, which took `steps` to make, costs less.
     pub(super) fn with_disjuncts_apart(
         &self,
         (nodes, conditions): (&[Node], &[Expr]),

@@ -1,14 +1,16 @@
-//! Counts and sets of joined rows without making each row: variables that nothing above reads are eliminated one after the
-//! other.
+//! Counts and sets of joined rows without making each row: variables that nothing above reads are eliminated one after
+//! the other.
 //!
-//! A join whose rows are only counted may have far more rows than its operands: a chain of six patterns over a million triples
-//! has billions. Of the operands that have a variable, only the other variables matter to the rest; so these operands are
-//! joined alone, and each combination of the other variables is kept once, with the number of its rows as a *weight*. The rest
-//! is joined with that, and in the end the products of the weights are summed up. Where duplicates don't matter, there are no
-//! weights. The intermediate results of an acyclic join are then never larger than its operands.
+//! A join whose rows are only counted may have far more rows than its operands: a chain of six patterns over a million
+//! triples has billions. Of the operands that have a variable, only the other variables matter to the rest; so these
+//! operands are joined alone, and each combination of the other variables is kept once, with the number of its rows as
+//! a *weight*. The rest is joined with that, and in the end the products of the weights are summed up. Where duplicates
+//! don't matter, there are no weights. The intermediate results of an acyclic join are then never larger than its
+//! operands.
 //!
-//! Dechter, "Bucket elimination", Artificial Intelligence 113, 1999; Abo Khamis, Ngo, Rudra, "FAQ: questions asked frequently",
-//! PODS 2016, for sums of products. As an operator: Yan and Larson, "Eager aggregation and lazy aggregation", VLDB 1995.
+//! Dechter, "Bucket elimination", Artificial Intelligence 113, 1999; Abo Khamis, Ngo, Rudra, "FAQ: questions asked
+//! frequently", PODS 2016, for sums of products. As an operator: Yan and Larson, "Eager aggregation and lazy
+//! aggregation", VLDB 1995.
 
 use super::build::cost;
 use super::estimate::{self, Estimate, Facts};
@@ -19,13 +21,14 @@ use crate::condition::Kinds;
 use crate::expression::{Arithmetic, Expr};
 use vicus_rdf::Kind;
 
-/// A plan with eliminated variables is bounded by the sizes of its operands; the estimate of the other one assumes evenly
-/// distributed values, and errs by a factor such as this with each join: Ioannidis and Christodoulakis, "On the propagation of
-/// errors in the size of join results", SIGMOD 1991. So the bounded plan is preferred where it costs no more than that.
+/// A plan with eliminated variables is bounded by the sizes of its operands; the estimate of the other one assumes
+/// evenly distributed values, and errs by a factor such as this with each join: Ioannidis and Christodoulakis, "On the
+/// propagation of errors in the size of join results", SIGMOD 1991. So the bounded plan is preferred where it costs no
+/// more than that.
 pub(super) const ERROR_OF_JOIN: f64 = 1.3;
 
-/// Several variables stay, or those of one operand, only if there are that many rows for each of their combinations. A single
-/// variable bounds the rows of a join by its number of values, however unevenly these are distributed.
+/// Several variables stay, or those of one operand, only if there are that many rows for each of their combinations. A
+/// single variable bounds the rows of a join by its number of values, however unevenly these are distributed.
 const REDUCED: f64 = 1.5;
 
 /// So many variables are eliminated whatever is estimated to be saved.
@@ -95,8 +98,8 @@ impl Planner<'_> {
         self.if_better((plan, steps, joins), || self.aggregate(&apart, needed))
     }
 
-    /// The join where duplicates don't matter, planned so that they are dropped early; `None` if that is not possible or not
-    /// better.
+    /// The join where duplicates don't matter, planned so that they are dropped early; `None` if that is not possible
+    /// or not better.
     pub(super) fn without_duplicates(
         &self,
         (nodes, conditions): (&[Node], &[Expr]),
@@ -117,8 +120,8 @@ impl Planner<'_> {
         self.if_better((plan, steps, joins), || self.group(&nodes, &conditions, needed, goal))
     }
 
-    /// Makes another plan for what has one with so many joins that took `steps` to make, if that may be done once more; `None`
-    /// if it is not better.
+    /// Makes another plan for what has one with so many joins that took `steps` to make, if that may be done once more;
+    /// `None` if it is not better.
     fn if_better(
         &self,
         (plan, steps, joins): (&Physical, u64, usize),

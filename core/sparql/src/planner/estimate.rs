@@ -1,8 +1,8 @@
 //! Estimates of rows, of distinct values, and of kinds of terms.
 //!
-//! Counts of patterns are exact. Estimates of joins assume that values are evenly distributed, and that the smaller set of
-//! values is contained in the larger: Selinger et al., "Access path selection in a relational database management system",
-//! SIGMOD 1979, §4.
+//! Counts of patterns are exact. Estimates of joins assume that values are evenly distributed, and that the smaller set
+//! of values is contained in the larger: Selinger et al., "Access path selection in a relational database management
+//! system", SIGMOD 1979, §4.
 
 use crate::algebra::{At, DEFAULT_GRAPH, Pattern, Slot, Slots};
 use crate::condition::Kinds;

@@ -7,14 +7,16 @@ use crate::boxes::join::JoinKind;
 use crate::graphs::Merged;
 use vicus_rdf::Id;
 
-/// So many graphs at most are read each by a scan of its own, which can run beside others; more are searched one after the other.
+/// So many graphs at most are read each by a scan of its own, which can run beside others; more are searched one after
+/// the other.
 const MOST_SCANS: usize = 64;
 
 /// All named graphs together must have so many times as many rows that match.
 const FEWER: usize = 4;
 
 impl Planner<'_> {
-    /// A pattern of which only the names of graphs are asked for, or that is in few graphs among many; `None` for others.
+    /// A pattern of which only the names of graphs are asked for, or that is in few graphs among many; `None` for
+    /// others.
     pub(super) fn scan_of_graphs(
         &self,
         pattern: &Pattern,

@@ -178,8 +178,8 @@ impl Planner<'_> {
         if self.stop.count_steps(members.len()) {
             return self.values(&[], &Table { columns: Vec::new(), rows: 0 }, needed);
         }
-        // Groups larger than `most` are nested, which bounds the work of ordering. Part of a very large group has far more join
-        // orders than patterns, so parts become smaller once many pairs have been ordered.
+        // Groups larger than `most` are nested, which bounds the work of ordering. Part of a very large group has far
+        // more join orders than patterns, so parts become smaller once many pairs have been ordered.
         let together = self.terms.limits.ordered_together.clamp(2, MOST);
         let pairs = members.len() * members.len().min(together);
         let most = match self.pairs.get().checked_sub(pairs) {
@@ -248,8 +248,8 @@ impl Planner<'_> {
         parts.into_iter().map(|(members, scope, conditions)| Member::Part { members, scope, conditions }).collect()
     }
 
-    /// Makes `?a = ?b` one slot where equal values are equal terms, so that it becomes a join. Returns the replaced slots, each
-    /// with the slot that replaced it.
+    /// Makes `?a = ?b` one slot where equal values are equal terms, so that it becomes a join. Returns the replaced
+    /// slots, each with the slot that replaced it.
     fn unify(&self, members: &mut [Member<'_>], conditions: &mut Vec<Expr>) -> Vec<(Slot, Slot)> {
         let mut copies: Vec<(Slot, Slot)> = Vec::new();
         if !conditions.iter().any(|condition| condition.as_slot_equality().is_some()) {
@@ -300,9 +300,10 @@ impl Planner<'_> {
         patterns.iter().filter_map(in_pattern).reduce(Kinds::and)
     }
 
-    /// Makes equalities of computed values, such as `STR(?a) = STR(?b)`, equalities of columns: where one side reads the left
-    /// operand only and the other the right one, the operands compute them. The equality fails for a row without a value, so
-    /// such rows of the right operand are dropped, and those of the left one unless the join keeps rows without a partner.
+    /// Makes equalities of computed values, such as `STR(?a) = STR(?b)`, equalities of columns: where one side reads
+    /// the left operand only and the other the right one, the operands compute them. The equality fails for a row
+    /// without a value, so such rows of the right operand are dropped, and those of the left one unless the join keeps
+    /// rows without a partner.
     pub(crate) fn with_computed_keys(
         &self,
         mut left: Physical,
@@ -332,8 +333,8 @@ impl Planner<'_> {
         (left, right, conditions)
     }
 
-    /// The slot of an expression's value, for which a column is added unless it has one. With `bound`, rows without a value are
-    /// dropped.
+    /// The slot of an expression's value, for which a column is added unless it has one. With `bound`, rows without a
+    /// value are dropped.
     fn with_value(&self, plan: &mut Physical, expr: Expr, bound: bool) -> Slot {
         let mut all: Slots = plan.columns.iter().copied().collect();
         let take = |plan: &mut Physical| std::mem::replace(plan, self.values(&[], &Table::unit(), &Slots::new()));
@@ -353,9 +354,9 @@ impl Planner<'_> {
         slot
     }
 
-    /// Divides conditions into join keys (equalities between slots of both sides) and the rest. An equality of values is both:
-    /// a key, and a condition that checks it. The right slot of a key is always bound; where the left one is not, the row has no
-    /// partner.
+    /// Divides conditions into join keys (equalities between slots of both sides) and the rest. An equality of values
+    /// is both: a key, and a condition that checks it. The right slot of a key is always bound; where the left one is
+    /// not, the row has no partner.
     pub(crate) fn equalities(
         &self,
         left: &Physical,
@@ -390,9 +391,9 @@ impl Planner<'_> {
     }
 }
 
-/// If the operands fall into two sets without shared variables, and only one of them has unions: the group with that set as a
-/// single operand. An example is a sub-select with one row that is compared with each of the others. Otherwise the rest would
-/// be planned and run again for each branch of the unions.
+/// If the operands fall into two sets without shared variables, and only one of them has unions: the group with that
+/// set as a single operand. An example is a sub-select with one row that is compared with each of the others. Otherwise
+/// the rest would be planned and run again for each branch of the unions.
 fn with_union_apart(nodes: &[Node], conditions: &[Expr], limits: &Limits) -> Option<(Vec<Node>, Vec<Expr>)> {
     let is_union = |node: &Node| matches!(node, Node::Union(_));
     // Patterns are cheap to repeat for each branch, and then one union is put out.
@@ -425,8 +426,9 @@ fn with_union_apart(nodes: &[Node], conditions: &[Expr], limits: &Limits) -> Opt
     Some((apart, rest))
 }
 
-/// If an operand is an OPTIONAL part, EXISTS or MINUS behind something: the same group with that part behind all operands. So
-/// that it sees the same values there, what it shares with the other operands must always be bound in front of it already.
+/// If an operand is an OPTIONAL part, EXISTS or MINUS behind something: the same group with that part behind all
+/// operands. So that it sees the same values there, what it shares with the other operands must always be bound in
+/// front of it already.
 fn with_test_last(nodes: &[Node], conditions: &[Expr]) -> Option<Node> {
     fn parts(node: &Node) -> Option<(&Operand, &Operand)> {
         match node {
@@ -471,7 +473,8 @@ fn with_test_last(nodes: &[Node], conditions: &[Expr]) -> Option<Node> {
     Some(last.filtered(rest))
 }
 
-/// The group as a union of groups, one for each branch of its first union; `None` without unions, or with too many branches.
+/// The group as a union of groups, one for each branch of its first union; `None` without unions, or with too many
+/// branches.
 fn distributed(nodes: &[Node], conditions: &[Expr], limits: &Limits) -> Option<Vec<(Vec<Node>, Vec<Expr>)>> {
     let at = nodes.iter().position(|node| matches!(node, Node::Union(_)))?;
     let Node::Union(all) = &nodes[at] else { unreachable!("found above") };
@@ -522,8 +525,8 @@ fn has_unions_within(node: &Node, left: &mut usize) -> bool {
     deep(|| node.children().all(|child| has_unions_within(child, left)))
 }
 
-/// If the only condition compares a slot of the left with one of the right, and their order is that of their ids: the right
-/// slot, and the operator with that slot as its first operand.
+/// If the only condition compares a slot of the left with one of the right, and their order is that of their ids: the
+/// right slot, and the operator with that slot as its first operand.
 pub(crate) fn single_inequality(left: &Physical, right: &Physical, conditions: &[Expr]) -> Option<(Slot, Compare)> {
     let [Expr::Compare(operator, a, b)] = conditions else { return None };
     let (Expr::Slot(a), Expr::Slot(b)) = (&**a, &**b) else { return None };

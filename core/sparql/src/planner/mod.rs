@@ -1,8 +1,8 @@
-//! From the algebra to physical operators: which box, which index, which side is built into a table, and which columns are
-//! kept.
+//! From the algebra to physical operators: which box, which index, which side is built into a table, and which columns
+//! are kept.
 //!
-//! A plan is a tree: every operator has one reader, and no box is shared. So no two branches wait for each other through a
-//! common source, and a full via only means that its reader is slower.
+//! A plan is a tree: every operator has one reader, and no box is shared. So no two branches wait for each other
+//! through a common source, and a full via only means that its reader is slower.
 
 mod aggregate;
 mod build;
@@ -56,8 +56,8 @@ const MOST_PAIRS: usize = 1 << 16;
 /// The greatest number of steps spent on planning something in a second way.
 const AGAIN_STEPS: u64 = 5_000_000;
 
-/// When something is planned in a second way, planning what is nested in it in other ways, too, may take this share of the time
-/// that the first plan takes.
+/// When something is planned in a second way, planning what is nested in it in other ways, too, may take this share of
+/// the time that the first plan takes.
 const NESTED_SHARE: f64 = 0.25;
 
 /// About how long a step takes, in nanoseconds.
@@ -100,9 +100,9 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Plans something in a second way, whose first plan costs `cost` nanoseconds and took `steps` to make. `None` if that was done
-    /// often enough, or if planning would take longer than the second plan could save. What is nested in it may be planned in
-    /// several ways, too, and each of these again: so all of them together have that bound.
+    /// Plans something in a second way, whose first plan costs `cost` nanoseconds and took `steps` to make. `None` if
+    /// that was done often enough, or if planning would take longer than the second plan could save. What is nested in
+    /// it may be planned in several ways, too, and each of these again: so all of them together have that bound.
     pub(super) fn again<T>(&self, cost: f64, steps: u64, make: impl FnOnce() -> T) -> Option<T> {
         let tries = self.tries.get().checked_sub(1)?;
         let left = self.again.get().checked_sub(steps)?;
@@ -370,8 +370,8 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// Whether a computed value is read once only, by a condition on top of it. Then the condition computes it, and the value need
-/// not become a term.
+/// Whether a computed value is read once only, by a condition on top of it. Then the condition computes it, and the
+/// value need not become a term.
 fn is_only_tested(slot: Slot, expr: &Expr, conditions: &[Expr], needed: &Slots) -> bool {
     let is_computed = !matches!(expr, Expr::Slot(_) | Expr::Constant(_) | Expr::Error);
     is_computed
@@ -381,8 +381,9 @@ fn is_only_tested(slot: Slot, expr: &Expr, conditions: &[Expr], needed: &Slots) 
         && !conditions.iter().any(|condition| condition.asks_for(slot) || condition.has_exists())
 }
 
-/// Divides conditions on a computed value above a join: those that go below it, and those that stay. Equalities of the value and
-/// something that another operand of the join has go below, with the expression in the value's place. `None` if there is none.
+/// Divides conditions on a computed value above a join: those that go below it, and those that stay. Equalities of the
+/// value and something that another operand of the join has go below, with the expression in the value's place. `None`
+/// if there is none.
 fn with_joined_values(
     conditions: &[Expr],
     slot: Slot,

@@ -1,11 +1,11 @@
 //! Chooses in which order, and how, the operands of a group are joined: dynamic programming over sets of operands.
 //!
-//! Moerkotte and Neumann, "Analysis of two existing and one new dynamic programming algorithm for the generation of optimal
-//! bushy join trees without cross products", VLDB 2006: their algorithm DPsub. Fegaras, "A new heuristic for optimizing large
-//! queries", DEXA 1998, for more than ten operands: greedily the cheapest join next.
+//! Moerkotte and Neumann, "Analysis of two existing and one new dynamic programming algorithm for the generation of
+//! optimal bushy join trees without cross products", VLDB 2006: their algorithm DPsub. Fegaras, "A new heuristic for
+//! optimizing large queries", DEXA 1998, for more than ten operands: greedily the cheapest join next.
 //!
-//! The number of rows of a set of operands is estimated from characteristic sets for patterns with the same subject, and
-//! otherwise from the numbers of distinct values; see [`estimate`] and [`vicus_rdf::characteristic`].
+//! The number of rows of a set of operands is estimated from characteristic sets for patterns with the same subject,
+//! and otherwise from the numbers of distinct values; see [`estimate`] and [`vicus_rdf::characteristic`].
 
 use super::build::{JoinTask, Matching, cost, price};
 use super::eliminate::ERROR_OF_JOIN;
@@ -69,7 +69,8 @@ enum How {
     Leaf(usize),
     /// Searches the pattern of a leaf for each row of a set.
     Search(Set, usize),
-    /// For each row of the first set, the values that all patterns of the second one have of the only slot which is new.
+    /// For each row of the first set, the values that all patterns of the second one have of the only slot which is
+    /// new.
     Intersect(Set, Set),
     /// Probes a table of the second set with the rows of the first.
     Hash(Set, Set),
@@ -90,7 +91,8 @@ pub(crate) struct Ordering<'a> {
     neighbours: Vec<Set>,
     /// For each pattern the slot that it is best read by: the one that most other leaves have.
     hubs: Vec<Option<Slot>>,
-    /// For each pattern the rows that conditions leave of it, if these are ranges. The leaf's estimate is that of these rows.
+    /// For each pattern the rows that conditions leave of it, if these are ranges. The leaf's estimate is that of these
+    /// rows.
     ranges: Vec<Option<Ranged>>,
     stars: Vec<SubjectStar>,
     /// The leaves that may be part of a cycle.
@@ -293,8 +295,8 @@ impl<'a> Ordering<'a> {
             return self.planner.values(&[], &Table::unit(), needed);
         }
         if let [Some(Leaf::Pattern(pattern, _))] = &self.leaves[..] {
-            // Sorted by a slot that is read, so that equal terms follow each other, and the dictionary is read in its order: one that
-            // conditions read for all rows, rather than one that is read of the rows that are left.
+            // Sorted by a slot that is read, so that equal terms follow each other, and the dictionary is read in its
+            // order: one that conditions read for all rows, rather than one that is read of the rows that are left.
             let tested: Slots = self.conditions.iter().flat_map(|tested| tested.condition.slots()).collect();
             let of = |wanted: &Slots| pattern.slots().find(|slot| wanted.contains(slot));
             self.hubs[0] = of(&tested).or_else(|| of(needed)).or(self.hubs[0]);
@@ -326,9 +328,10 @@ impl<'a> Ordering<'a> {
         self.build(done, &best, needed)
     }
 
-    /// For a part that has nothing in common with the leaves joined so far: the order in which its patterns are searched for
-    /// each row of those, if that is cheaper than a table of the part's rows. Queries that collect the facts of a single thing
-    /// have few rows and many such parts; a table for each part would take longer than all else.
+    /// For a part that has nothing in common with the leaves joined so far: the order in which its patterns are
+    /// searched for each row of those, if that is cheaper than a table of the part's rows. Queries that collect the
+    /// facts of a single thing have few rows and many such parts; a table for each part would take longer than all
+    /// else.
     fn searched_for_each(&mut self, done: Set, part: Set, best: &FxHashMap<Set, Best>) -> Option<Vec<usize>> {
         let mut chain = Vec::with_capacity(part.count_ones() as usize);
         let mut rest = part;
@@ -417,7 +420,8 @@ impl<'a> Ordering<'a> {
         rows
     }
 
-    /// Whether a pattern can be searched for each row of the join of a set; and whether the rows are sorted for the search.
+    /// Whether a pattern can be searched for each row of the join of a set; and whether the rows are sorted for the
+    /// search.
     fn can_search(&self, leaf: usize, set: Set, sorted: Option<Slot>) -> Option<bool> {
         let known = || self.patterns[leaf].iter().filter(|place| place.holders.all & set != 0);
         known().next()?;
@@ -443,8 +447,8 @@ impl<'a> Ordering<'a> {
         }
     }
 
-    /// The rows that are read of a leaf, if not all of its pattern are. Rows in the order of another slot are worth more if they
-    /// are not far more.
+    /// The rows that are read of a leaf, if not all of its pattern are. Rows in the order of another slot are worth
+    /// more if they are not far more.
     fn read_by_range(&self, leaf: usize) -> Option<&Ranged> {
         let is_alone = self.leaves.len() == 1;
         self.ranges[leaf].as_ref().filter(|ranged| is_alone || ranged.share() < FEW_OF_ALL)
@@ -494,8 +498,8 @@ impl<'a> Ordering<'a> {
         best
     }
 
-    /// Whether patterns can be intersected for each row of the join of a set: of each, all slots but one are bound there, and the
-    /// last one is the same. Then the cost for each row.
+    /// Whether patterns can be intersected for each row of the join of a set: of each, all slots but one are bound
+    /// there, and the last one is the same. Then the cost for each row.
     fn intersects(&self, left: Set, right: Set, sorted: Option<Slot>) -> Option<f64> {
         let value = self.value_of(left, right.trailing_zeros() as usize)?;
         let (mut least, mut longest, mut searching) = (f64::INFINITY, 1.0f64, 0.0);
@@ -619,9 +623,9 @@ impl<'a> Ordering<'a> {
         best
     }
 
-    /// The weight of joining two sets: the cost that the join adds, and the later cost of its rows. `None` if they share
-    /// nothing. What plans cost is spent whichever join comes next; a pattern may be searched instead of read, so reading it is a
-    /// cost of the join.
+    /// The weight of joining two sets: the cost that the join adds, and the later cost of its rows. `None` if they
+    /// share nothing. What plans cost is spent whichever join comes next; a pattern may be searched instead of read, so
+    /// reading it is a cost of the join.
     fn weight(&mut self, left: Set, right: Set, best: &FxHashMap<Set, Best>) -> Option<f64> {
         if left == right || !self.is_connected(left, right) {
             return None;
@@ -640,8 +644,8 @@ impl<'a> Ordering<'a> {
         let is_known =
             matches!(best[&set].how, How::Intersect(..)) || members(set).any(|leaf| self.ranges[leaf].is_some());
         if is_known || self.stars.iter().any(|star| (star.set & set).count_ones() > 1) {
-            // The join's own estimate comes from its two sides. If duplicates don't matter, it may have fewer rows than the
-            // set.
+            // The join's own estimate comes from its two sides. If duplicates don't matter, it may have fewer rows than
+            // the set.
             let rows = self.rows(set);
             let rows = if self.goal.set { rows.min(made.estimate.rows) } else { rows };
             made.estimate = made.estimate.with_rows(rows);
@@ -735,7 +739,8 @@ const FAR_LONGER: f64 = 16.0;
 /// A smaller share of a pattern's rows is read alone.
 const FEW_OF_ALL: f64 = 0.125;
 
-/// The leaves that are left when those go, one after the other, that share less than two slots with the others: each cycle is among them.
+/// The leaves that are left when those go, one after the other, that share less than two slots with the others: each
+/// cycle is among them.
 fn cyclic(leaves: usize, slots: &Sharing) -> Set {
     let mut left = if leaves < 2 { 0 } else { Set::MAX >> (Set::BITS as usize - leaves) };
     loop {

@@ -1,5 +1,5 @@
-//! Decides which computed columns pass: those whose ids no operator above compares, or keeps longer than the envelopes that
-//! have them.
+//! Decides which computed columns pass: those whose ids no operator above compares, or keeps longer than the envelopes
+//! that have them.
 //!
 //! Works on the finished plan, because only that says which side of a join is built and which conditions compare ids.
 

@@ -1,9 +1,9 @@
 //! Conditions on one variable as ranges of ids, so that a scan reads only the rows of these ranges.
 //!
-//! Ids ascend with their terms: strings and IRIs by text, integers by value ([`vicus_rdf::Id`]). So the strings that begin with
-//! `"Pa"`, the integers above 198 or the IRIs below a prefix are ranges. A range says whether each of its terms meets the
-//! condition, or has to be tested still: fresh terms of changes have no place in the order, and a decimal may be greater than an
-//! integer, too. What is in no range doesn't meet the condition.
+//! Ids ascend with their terms: strings and IRIs by text, integers by value ([`vicus_rdf::Id`]). So the strings that
+//! begin with `"Pa"`, the integers above 198 or the IRIs below a prefix are ranges. A range says whether each of its
+//! terms meets the condition, or has to be tested still: fresh terms of changes have no place in the order, and a
+//! decimal may be greater than an integer, too. What is in no range doesn't meet the condition.
 
 use super::build::Physical;
 use super::estimate::Estimate;
@@ -64,8 +64,8 @@ impl Ranged {
 }
 
 impl Planner<'_> {
-    /// The rows of a pattern that its conditions allow, as far as these read nothing but one of its slots; `None` if that are all
-    /// rows and some have to be tested, or if no order of the indexes has them together.
+    /// The rows of a pattern that its conditions allow, as far as these read nothing but one of its slots; `None` if
+    /// that are all rows and some have to be tested, or if no order of the indexes has them together.
     pub(super) fn ranged(&self, pattern: &Pattern, conditions: &[&Expr]) -> Option<Ranged> {
         if conditions.is_empty() || pattern.graph().slot().is_some() {
             return None;
@@ -77,8 +77,8 @@ impl Planner<'_> {
         ranges.reduce(|best, other| if other.rows < best.rows { other } else { best })
     }
 
-    /// The ids that the conditions on a slot allow, and the places of the conditions that say so; `None` if these are all ids, or
-    /// too many ranges.
+    /// The ids that the conditions on a slot allow, and the places of the conditions that say so; `None` if these are
+    /// all ids, or too many ranges.
     fn parts_of(&self, slot: Slot, conditions: &[&Expr]) -> Option<(Parts, Vec<usize>)> {
         let (mut all, mut places): (Option<Parts>, Vec<usize>) = (None, Vec::new());
         for (place, condition) in conditions.iter().enumerate().filter(|(_, condition)| is_on(condition, slot)) {
@@ -483,8 +483,8 @@ fn untested(kinds: &[Kind]) -> Parts {
     of(kinds).into_iter().map(|part| Part { met: false, ..part }).collect()
 }
 
-/// The terms for which a call within an expression doesn't fail. Of a condition that fails where one of its operands does, others
-/// can't make it true.
+/// The terms for which a call within an expression doesn't fail. Of a condition that fails where one of its operands
+/// does, others can't make it true.
 fn readable(expr: &Expr) -> Option<Parts> {
     let Expr::Call(function, operands) = expr else { return None };
     use Function::{

@@ -1,17 +1,17 @@
-//! Restricts the right side of OPTIONAL, EXISTS and MINUS to what the left side asks for, and a sub-select with GROUP BY or
-//! DISTINCT to what the rest of its group asks for.
+//! Restricts the right side of OPTIONAL, EXISTS and MINUS to what the left side asks for, and a sub-select with GROUP
+//! BY or DISTINCT to what the rest of its group asks for.
 //!
-//! The right side is evaluated by itself (SPARQL 1.1, §18.5 and §18.6): for the whole graph, even if few left rows look for
-//! partners. `L ⟕ R` equals `L ⟕ (K ⋈ R)`, if K has, without duplicates, at least the values that L has in slots which both
-//! sides always bind: other rows of R have no partner in L, and no row of R is repeated. Within `K ⋈ R` joins are ordered as
-//! usual, so R is searched from K where that is cheaper, and paths begin there.
+//! The right side is evaluated by itself (SPARQL 1.1, §18.5 and §18.6): for the whole graph, even if few left rows look
+//! for partners. `L ⟕ R` equals `L ⟕ (K ⋈ R)`, if K has, without duplicates, at least the values that L has in slots
+//! which both sides always bind: other rows of R have no partner in L, and no row of R is repeated. Within `K ⋈ R`
+//! joins are ordered as usual, so R is searched from K where that is cheaper, and paths begin there.
 //!
-//! K is planned a second time besides L, as a plan is a tree. K may be simpler than L: optional parts, and parts that can't be
-//! evaluated twice with the same result, are left out, which only makes K larger. This is the "magic set" of deductive
-//! databases: Beeri and Ramakrishnan, "On the power of magic", PODS 1987.
+//! K is planned a second time besides L, as a plan is a tree. K may be simpler than L: optional parts, and parts that
+//! can't be evaluated twice with the same result, are left out, which only makes K larger. This is the "magic set" of
+//! deductive databases: Beeri and Ramakrishnan, "On the power of magic", PODS 1987.
 //!
-//! A sub-select is evaluated by itself, too, for all of its groups. `R ⋈ γ(X)` equals `R ⋈ γ(K ⋈ X)`, if K has the values of
-//! R in some keys of the groups: a group is then either there with all of its rows, or not asked for.
+//! A sub-select is evaluated by itself, too, for all of its groups. `R ⋈ γ(X)` equals `R ⋈ γ(K ⋈ X)`, if K has the
+//! values of R in some keys of the groups: a group is then either there with all of its rows, or not asked for.
 
 use super::build::cost;
 use super::{Goal, Physical, Planner};
@@ -20,8 +20,8 @@ use crate::expression::Expr;
 use vicus_language::stack::deep;
 
 impl Planner<'_> {
-    /// The cheaper plan of the right side for a hash table: `alone`, which took `steps` to plan, or one that is restricted to
-    /// what the left side asks for.
+    /// The cheaper plan of the right side for a hash table: `alone`, which took `steps` to plan, or one that is
+    /// restricted to what the left side asks for.
     pub(super) fn asked_for(
         &self,
         (left, left_plan): (&Node, &Physical),
@@ -52,8 +52,8 @@ impl Planner<'_> {
         plan.filter(|plan| price(plan) < price(&alone)).unwrap_or(alone)
     }
 
-    /// The join of a group whose sub-selects compute only what the other operands ask for; `None` if there are none, or if that
-    /// is not cheaper than `plan`, which took `steps` to make.
+    /// The join of a group whose sub-selects compute only what the other operands ask for; `None` if there are none, or
+    /// if that is not cheaper than `plan`, which took `steps` to make.
     pub(super) fn with_keys_inside(
         &self,
         (nodes, conditions): (&[Node], &[Expr]),
@@ -76,7 +76,8 @@ impl Planner<'_> {
         (always || other.price(goal) < plan.price(goal)).then_some(other)
     }
 
-    /// A sub-select among the operands of a group, restricted to the keys that those operands have which it hangs together with.
+    /// A sub-select among the operands of a group, restricted to the keys that those operands have which it hangs
+    /// together with.
     fn asked_inside(&self, nodes: &[Node], conditions: &[Expr], place: usize) -> Option<Node> {
         let node = &nodes[place];
         if !collects(node) {
@@ -113,7 +114,8 @@ fn keys_alone(asking: Node, keys: &Slots) -> Node {
     Node::Project(Operand::new(distinct), slots)
 }
 
-/// Whether a node is a sub-select that collects rows before the rest sees any: with GROUP BY or DISTINCT, or a union with such.
+/// Whether a node is a sub-select that collects rows before the rest sees any: with GROUP BY or DISTINCT, or a union
+/// with such.
 fn collects(mut node: &Node) -> bool {
     while let Node::Filter(_, below) | Node::Extend(below, ..) | Node::Project(below, _) | Node::Sort(below, _) = node {
         if matches!((node, &**below), (Node::Project(..), Node::Distinct(_))) {
@@ -142,9 +144,9 @@ fn takes_keys(node: &Node) -> Slots {
     })
 }
 
-/// A simpler node whose solutions have at least the values that this node has in the slots that both always bind. Operators
-/// that only add columns or drop rows are left out, as are those that may give another result the second time. `None` if
-/// nothing is left.
+/// A simpler node whose solutions have at least the values that this node has in the slots that both always bind.
+/// Operators that only add columns or drop rows are left out, as are those that may give another result the second
+/// time. `None` if nothing is left.
 fn asking(mut node: &Node) -> Option<Node> {
     // A chain of such operators is skipped in a loop, not by recursion.
     while let Node::LeftJoin { left: below, .. }

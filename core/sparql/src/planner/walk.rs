@@ -34,8 +34,8 @@ struct Connected {
 }
 
 impl Planner<'_> {
-    /// A path by itself: from its constant end; else from the nodes at which its first step can begin, on the side where there
-    /// are fewer. If the path may have no step, all other nodes are connected with themselves.
+    /// A path by itself: from its constant end; else from the nodes at which its first step can begin, on the side
+    /// where there are fewer. If the path may have no step, all other nodes are connected with themselves.
     pub(crate) fn walk_alone(&self, path: &Path, needed: &Slots) -> Physical {
         let (At::Slot(subject), At::Slot(object)) = (path.subject, path.object) else {
             return self.walk(self.graphs_of(path.graph), path, JoinKind::Inner, &[], needed);
@@ -166,8 +166,8 @@ impl Planner<'_> {
         })
     }
 
-    /// Whether a path can be walked for each row of a table: the graph and at least one end are always bound, and the other end is
-    /// always bound or never.
+    /// Whether a path can be walked for each row of a table: the graph and at least one end are always bound, and the
+    /// other end is always bound or never.
     pub(crate) fn can_walk(&self, path: &Path, input: &Estimate) -> bool {
         let known = |at: At| match at {
             At::Slot(slot) => input.is_certain(slot),
@@ -193,8 +193,8 @@ impl Planner<'_> {
             At::Merged => None,
         };
         let (a, b) = (source(path.subject), source(path.object));
-        // If a row binds one end and the other is a constant, walk from the row's end: from the constant, all that it reaches
-        // would be remembered for each row.
+        // If a row binds one end and the other is a constant, walk from the row's end: from the constant, all that it
+        // reaches would be remembered for each row.
         let backward = matches!((a, b), (None, _) | (Some(Source::Constant(_)), Some(Source::Column(_))));
         let (start, target, at_start, end) =
             if backward { (b, a, path.object, path.subject) } else { (a, b, path.subject, path.object) };
@@ -247,8 +247,8 @@ impl Planner<'_> {
         })
     }
 
-    /// A group with paths between variables. The paths are walked from what the rest of the group binds, the smallest part
-    /// first, so that no path is walked from starts that the group doesn't have.
+    /// A group with paths between variables. The paths are walked from what the rest of the group binds, the smallest
+    /// part first, so that no path is walked from starts that the group doesn't have.
     pub(crate) fn walked_group(&self, nodes: &[Node], conditions: &[Expr], needed: &Slots, goal: Goal) -> Physical {
         let (walks, rest): (Vec<&Node>, Vec<&Node>) = nodes.iter().partition(|node| is_open_walk(node));
         let mut walks: Vec<&Path> = walks
@@ -347,8 +347,8 @@ pub(crate) fn is_open_walk(node: &Node) -> bool {
 
 /// Divides nodes into parts that have no variable in common.
 fn components(nodes: Vec<&Node>) -> Vec<Vec<Node>> {
-    // Each part is represented by its first node. A node that was merged into another part points towards that part's first
-    // node.
+    // Each part is represented by its first node. A node that was merged into another part points towards that part's
+    // first node.
     let mut parents: Vec<usize> = (0..nodes.len()).collect();
     fn first(parents: &mut [usize], mut node: usize) -> usize {
         while parents[node] != node {

@@ -21,8 +21,8 @@ pub(crate) struct Query {
     pub(crate) variables: Vec<String>,
     /// The graphs that it names with FROM and FROM NAMED.
     pub(crate) dataset: Option<Dataset>,
-    /// Its pattern and modifiers. The projection is empty for an ASK, and has the variables of the template of a CONSTRUCT, and
-    /// those that a DESCRIBE names.
+    /// Its pattern and modifiers. The projection is empty for an ASK, and has the variables of the template of a
+    /// CONSTRUCT, and those that a DESCRIBE names.
     pub(crate) select: Select,
     /// The greatest number of levels of its tree.
     pub(crate) depth: usize,
@@ -64,8 +64,8 @@ pub(crate) enum Operation {
         from: NamedNode,
         into: Option<NamedNode>,
     },
-    /// CLEAR and DROP, which differ only where graphs without quads exist. No graph that they name has to exist, so that SILENT
-    /// changes nothing.
+    /// CLEAR and DROP, which differ only where graphs without quads exist. No graph that they name has to exist, so
+    /// that SILENT changes nothing.
     Clear(Graphs),
     Create {
         silent: bool,

@@ -189,8 +189,9 @@ impl<'a> Parser<'a> {
         Ok(Expression::Compare(operator, Box::new(left), Box::new(right)))
     }
 
-    // This and `multiplicative` are two functions on purpose: for one shared function with pointers to the operands' readers,
-    // rustc 1.95.0 (LLVM 22.1.2) dropped the step of `take` in the loops of `or` and `and`, in release builds only.
+    // This and `multiplicative` are two functions on purpose: for one shared function with pointers to the operands'
+    // readers, rustc 1.95.0 (LLVM 22.1.2) dropped the step of `take` in the loops of `or` and `and`, in release builds
+    // only.
     fn additive(&mut self) -> Result<Expression> {
         let first = self.beside(Self::multiplicative)?;
         let mut others = Vec::new();

@@ -1,8 +1,8 @@
 //! SPARQL's grammar: from text to a tree ([`ast`]) in which every rule of the grammar holds.
 //!
-//! A recursive descent with one token of look-ahead. It takes time and memory in proportion to the text's length, limits its
-//! depth, and gives each error its place. SPARQL 1.1 Query Language, §19, and the rules in the text of §11.4, §18.2.1 and
-//! §19.6; and SPARQL 1.1 Update, rules 29 to 52 of the same grammar.
+//! A recursive descent with one token of look-ahead. It takes time and memory in proportion to the text's length,
+//! limits its depth, and gives each error its place. SPARQL 1.1 Query Language, §19, and the rules in the text of
+//! §11.4, §18.2.1 and §19.6; and SPARQL 1.1 Update, rules 29 to 52 of the same grammar.
 
 pub(crate) mod ast;
 mod expression;
@@ -36,22 +36,22 @@ pub struct ParseOptions<'a> {
     pub base: Option<&'a str>,
     /// The greatest number of bytes of a text.
     pub bytes: usize,
-    /// How many bytes longer a text may be with its names written out: this many for each of its own bytes, and for 1,024 more.
-    /// A prefix or a base may be very long, while the names that use it are short and many.
+    /// How many bytes longer a text may be with its names written out: this many for each of its own bytes, and for
+    /// 1,024 more. A prefix or a base may be very long, while the names that use it are short and many.
     pub longer: usize,
-    /// How many signs of paths may be repeated because a path has several objects: the plan has the path once for each object.
-    /// One more for every four bytes of text.
+    /// How many signs of paths may be repeated because a path has several objects: the plan has the path once for each
+    /// object. One more for every four bytes of text.
     pub path_signs: usize,
-    /// The greatest number of levels of a text's tree, at most [`ParseOptions::MOST_DEPTH`]. Brackets add a level, as do
-    /// operators and patterns that apply to the one before: `+`, OPTIONAL, BIND, EXISTS and paths of any length. Things side by
-    /// side (`||`, UNION, triples, rows of VALUES) share a level. Deep queries need no more of the caller's stack than others,
-    /// to parse, plan or run.
+    /// The greatest number of levels of a text's tree, at most [`ParseOptions::MOST_DEPTH`]. Brackets add a level, as
+    /// do operators and patterns that apply to the one before: `+`, OPTIONAL, BIND, EXISTS and paths of any length.
+    /// Things side by side (`||`, UNION, triples, rows of VALUES) share a level. Deep queries need no more of the
+    /// caller's stack than others, to parse, plan or run.
     pub depth: usize,
-    /// Whether calling an unknown function makes the query wrong. Otherwise that call fails (SPARQL 1.1, §17.3.3), so a filter
-    /// with it drops all rows.
+    /// Whether calling an unknown function makes the query wrong. Otherwise that call fails (SPARQL 1.1, §17.3.3), so a
+    /// filter with it drops all rows.
     pub strict_functions: bool,
-    /// Whether the syntax of SPARQL 1.2 is read: triple terms and what they are made with, base directions, VERSION, and the functions of
-    /// these. Otherwise each is an error.
+    /// Whether the syntax of SPARQL 1.2 is read: triple terms and what they are made with, base directions, VERSION,
+    /// and the functions of these. Otherwise each is an error.
     pub rdf_12: bool,
 }
 
@@ -64,7 +64,8 @@ impl ParseOptions<'_> {
 }
 
 impl Default for ParseOptions<'_> {
-    /// No base, at most 64 MiB, 64 bytes longer for each byte, 32,768 repeated signs, 1000 levels, unknown functions fail, SPARQL 1.1.
+    /// No base, at most 64 MiB, 64 bytes longer for each byte, 32,768 repeated signs, 1000 levels, unknown functions
+    /// fail, SPARQL 1.1.
     fn default() -> Self {
         ParseOptions {
             base: None,

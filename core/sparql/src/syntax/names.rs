@@ -19,7 +19,8 @@ impl Scope {
         self.0.insert(var);
     }
 
-    /// Adds all variables of another scope. The smaller set is copied, so that deep patterns with many variables stay cheap.
+    /// Adds all variables of another scope. The smaller set is copied, so that deep patterns with many variables stay
+    /// cheap.
     pub(super) fn add_all(&mut self, mut other: Scope) {
         if other.0.len() > self.0.len() {
             std::mem::swap(&mut self.0, &mut other.0);

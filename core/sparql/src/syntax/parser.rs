@@ -17,8 +17,8 @@ const ENOUGH: usize = 256 << 10;
 /// Bytes of a new piece of stack.
 const MORE: usize = 4 << 20;
 
-/// Each text counts as this many bytes longer when the names written out are limited, because a short text may have a long
-/// prefix.
+/// Each text counts as this many bytes longer when the names written out are limited, because a short text may have a
+/// long prefix.
 const BYTES_OF_ANY: usize = 1 << 10;
 
 /// For this many bytes of text, one more sign of a path may be repeated.
@@ -51,8 +51,8 @@ pub(super) struct Parser<'a> {
     by_name: BTreeMap<&'a str, Var>,
     pub(super) blanks: Blanks<'a>,
     pub(super) depth: usize,
-    /// How many levels lie below the current one, in what was parsed on it. Invariant: together with [`Parser::depth`] within
-    /// the limit.
+    /// How many levels lie below the current one, in what was parsed on it. Invariant: together with [`Parser::depth`]
+    /// within the limit.
     height: usize,
     deepest: usize,
     /// How much longer the names so far are when written out.
@@ -67,7 +67,8 @@ pub(super) struct Parser<'a> {
     pub(super) aggregates: Aggregates,
     /// The number of aggregates in the SELECT that is being parsed.
     pub(super) aggregate_count: usize,
-    /// The number of EXISTS whose levels are not counted yet: each becomes an operator on top of the pattern that it tests.
+    /// The number of EXISTS whose levels are not counted yet: each becomes an operator on top of the pattern that it
+    /// tests.
     tests: usize,
     /// The first thing in the text that only SPARQL 1.2 has.
     pub(super) newer: Option<(usize, &'static str)>,
@@ -179,7 +180,8 @@ impl<'a> Parser<'a> {
         Query { form, base, prefixes, variables, dataset: self.dataset.take(), select, depth: self.deepest }
     }
 
-    /// Counts the prefixes as longer names, if a query needs a copy of them: each operation of an update may declare one more.
+    /// Counts the prefixes as longer names, if a query needs a copy of them: each operation of an update may declare
+    /// one more.
     pub(super) fn lengthen_by_prefixes(&mut self) -> Result<()> {
         if self.shared_prefixes.is_some() {
             return Ok(());

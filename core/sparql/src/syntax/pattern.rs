@@ -472,7 +472,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// What stands behind `~`, if there is one: a variable, an IRI, a blank node, or nothing, which is a new blank node.
+    /// What stands behind `~`, if there is one: a variable, an IRI, a blank node, or nothing, which is a new blank
+    /// node.
     fn reifier(&mut self, whose: Where) -> Result<Option<Term>> {
         self.note_reifier();
         if !self.take(Kind::Tilde) {

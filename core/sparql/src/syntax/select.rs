@@ -1,4 +1,5 @@
-//! SELECT, ASK, CONSTRUCT and DESCRIBE, their modifiers, and the rules for selected variables: SPARQL 1.1, §11.4, §18.2.1.
+//! SELECT, ASK, CONSTRUCT and DESCRIBE, their modifiers, and the rules for selected variables: SPARQL 1.1, §11.4,
+//! §18.2.1.
 
 use super::ast::{Dataset, Element, Expression, Form, Group, Item, OrderKey, Select, Triple, Var};
 use super::names::Scope;

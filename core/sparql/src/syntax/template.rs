@@ -1,5 +1,5 @@
-//! Triple terms in templates: SPARQL 1.2. What a solution makes of them is computed with it, as columns of their own, so that what fills
-//! templates in knows variables and constants only.
+//! Triple terms in templates: SPARQL 1.2. What a solution makes of them is computed with it, as columns of their own,
+//! so that what fills templates in knows variables and constants only.
 
 use super::ast::{Expression, Item, Select, Term, Triple, TripleTerm, Var, Verb};
 use super::parser::Parser;

@@ -198,8 +198,8 @@ fn what_is_not_supported_is_named() {
     assert_eq!((error.column, error.kind), (23, QueryErrorKind::Unsupported { what }));
 }
 
-/// What happened: 15,000 `<` in a row, 6,400 nested sub-selects, 598 nested OPTIONALs on a small stack, and chains of operators
-/// ended the process with a stack overflow.
+/// What happened: 15,000 `<` in a row, 6,400 nested sub-selects, 598 nested OPTIONALs on a small stack, and chains of
+/// operators ended the process with a stack overflow.
 #[test]
 fn depth_is_an_error_before_the_stack_ends() {
     let nest = |depth: usize| format!("ASK {{ FILTER ({}1{}) }}", "(".repeat(depth), ")".repeat(depth));
@@ -286,9 +286,9 @@ fn much_text_that_lies_side_by_side_is_read() {
     }
 }
 
-/// What happened: a text of 169 kB, with a prefix of 100,000 bytes and 10,000 names that use it, took 8 seconds and 2 GB under
-/// a limit of 100 MB. One of 20 kB, with a path of 4,000 signs and as many objects, took 16 seconds and 2.3 GB before it was
-/// planned.
+/// What happened: a text of 169 kB, with a prefix of 100,000 bytes and 10,000 names that use it, took 8 seconds and 2
+/// GB under a limit of 100 MB. One of 20 kB, with a path of 4,000 signs and as many objects, took 16 seconds and 2.3 GB
+/// before it was planned.
 #[test]
 fn short_names_for_long_texts_have_a_limit() {
     use QueryErrorKind::{NamesTooLong, TooManySigns};

@@ -1,7 +1,7 @@
 //! Tokens of a query's text: SPARQL 1.1 Query Language, §19.8.
 //!
-//! Each token is as long as possible (§19.8, note 2): in `FILTER (?x<?a&&?b>?y)` the characters from `<` to `>` are an IRI. The
-//! sign of a number is a token of its own; the parser checks whether it touches the number.
+//! Each token is as long as possible (§19.8, note 2): in `FILTER (?x<?a&&?b>?y)` the characters from `<` to `>` are an
+//! IRI. The sign of a number is a token of its own; the parser checks whether it touches the number.
 
 /// The kind of a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,8 +77,8 @@ pub(super) struct Token {
     pub(super) end: u32,
 }
 
-/// Cuts a text of less than 4 GiB into tokens, one at a time. A list of all tokens would take many times the memory of the
-/// text.
+/// Cuts a text of less than 4 GiB into tokens, one at a time. A list of all tokens would take many times the memory of
+/// the text.
 pub(super) struct Tokens<'a> {
     text: &'a str,
     /// The end of the last token.

@@ -21,8 +21,8 @@ impl Decoded {
     }
 }
 
-/// Replaces the escapes outside of strings, IRIs and comments; `None` if there are none. In strings and IRIs they are replaced
-/// with the token, because an escaped quote does not end a string.
+/// Replaces the escapes outside of strings, IRIs and comments; `None` if there are none. In strings and IRIs they are
+/// replaced with the token, because an escaped quote does not end a string.
 pub(super) fn codepoints(text: &str) -> Option<Decoded> {
     if !text.contains("\\u") && !text.contains("\\U") {
         return None;

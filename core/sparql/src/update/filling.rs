@@ -1,6 +1,7 @@
 //! Templates of an operation, filled in for each solution: quads of ids. SPARQL 1.1 Update, §3.1.3 and §4.1.
 //!
-//! Several boxes may fill at once, each into a [`Filled`] of its own; what they share are the terms that the snapshot lacks.
+//! Several boxes may fill at once, each into a [`Filled`] of its own; what they share are the terms that the snapshot
+//! lacks.
 
 use super::UpdateError;
 use crate::boxes::construct::is_triple;
@@ -252,8 +253,8 @@ impl Filling {
         self.lock().id(&self.snapshot, term.as_ref())
     }
 
-    /// Takes the quads of a document over. Its blank nodes become new ones. Its triples are put into the graph with this name; without a
-    /// name, each quad into the graph that the document says.
+    /// Takes the quads of a document over. Its blank nodes become new ones. Its triples are put into the graph with
+    /// this name; without a name, each quad into the graph that the document says.
     ///
     /// # Errors
     /// There is not enough memory; the snapshot's data is damaged; the document has named graphs, and a name is given;

@@ -10,8 +10,9 @@
 //!                   Filling ── finish ──▶ Changes against the snapshot that it was begun with
 //! ```
 //!
-//! Nothing here changes data. The caller applies what an operation comes to, and begins the next one with the snapshot that has it, so a
-//! pattern sees what the operations before it did. Graphs without quads don't exist (SPARQL 1.1 Update, §3.2: such a store is allowed).
+//! Nothing here changes data. The caller applies what an operation comes to, and begins the next one with the snapshot
+//! that has it, so a pattern sees what the operations before it did. Graphs without quads don't exist (SPARQL 1.1
+//! Update, §3.2: such a store is allowed).
 
 mod changes;
 mod filling;
@@ -201,8 +202,9 @@ impl Update {
         &self.operations
     }
 
-    /// If it looks at no data, what it does, in order: which quads shall be there from then on, and which shall not. So it is if all of its
-    /// operations are INSERT DATA and DELETE DATA, and none has a blank node, which has to be another one than any that is there.
+    /// If it looks at no data, what it does, in order: which quads shall be there from then on, and which shall not. So
+    /// it is if all of its operations are INSERT DATA and DELETE DATA, and none has a blank node, which has to be
+    /// another one than any that is there.
     ///
     /// ```
     /// use vicus_sparql::parse_update;

@@ -1,10 +1,11 @@
 //! Exact decimal numbers: an integer over a power of ten, with as many digits as needed.
 //!
-//! XPath and XQuery Functions and Operators 3.1, §4.2, asks for 18 digits and leaves the rest to the implementation. Ours:
+//! XPath and XQuery Functions and Operators 3.1, §4.2, asks for 18 digits and leaves the rest to the implementation.
+//! Ours:
 //!
 //! * Sums, differences and products are exact.
-//! * A quotient is rounded, halves to even, to 18 digits after the point; one below a tenth has more of them, so that 18
-//!   significant digits are right.
+//! * A quotient is rounded, halves to even, to 18 digits after the point; one below a tenth has more of them, so that
+//!   18 significant digits are right.
 //! * No number has more than [`MOST_DIGITS`] digits. A longer fraction is rounded, halves to even; a longer whole part
 //!   is an overflow, which is an error (FOAR0002, FOCA0006). Without a limit, a product of products could take all
 //!   memory.
@@ -23,8 +24,8 @@ const QUOTIENT_DIGITS: i64 = 18;
 /// Numbers of up to this many digits fit a mantissa of 128 bits.
 const SMALL_DIGITS: usize = 38;
 
-/// An exact number. Invariant: it is in its shortest form, without zeros at the end of the fraction, and small if it fits; so
-/// equal numbers have equal representations.
+/// An exact number. Invariant: it is in its shortest form, without zeros at the end of the fraction, and small if it
+/// fits; so equal numbers have equal representations.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Decimal {
     /// `mantissa / 10^scale`, with a scale of at most 38.

@@ -231,8 +231,8 @@ pub(crate) fn key_of_value(terms: &Terms, value: &Value) -> Option<u64> {
     })
 }
 
-/// Numbers are compared in the least type that contains both, so the widest type in the data decides which numbers are equal:
-/// many integers beyond 2^24 equal the same `xsd:float`. Without such a type, they have different keys.
+/// Numbers are compared in the least type that contains both, so the widest type in the data decides which numbers are
+/// equal: many integers beyond 2^24 equal the same `xsd:float`. Without such a type, they have different keys.
 fn number_key(terms: &Terms, number: &Number) -> u64 {
     // Zero has two signs and one value.
     match terms.numbers {
@@ -295,8 +295,8 @@ fn hash(terms: &Terms, value: &impl Hash) -> u64 {
     terms.key.hash_one(value) | 1 << 63
 }
 
-/// The order of ORDER BY, §15.1, made total: unbound, blank nodes, IRIs, literals, then triple terms by their parts; numbers by value,
-/// then one datatype after the other; equal values by their ids.
+/// The order of ORDER BY, §15.1, made total: unbound, blank nodes, IRIs, literals, then triple terms by their parts;
+/// numbers by value, then one datatype after the other; equal values by their ids.
 pub(crate) fn total_order(terms: &Terms, a: Id, b: Id) -> Ordering {
     if a == b {
         return Ordering::Equal;
@@ -345,8 +345,8 @@ pub(crate) fn total_order(terms: &Terms, a: Id, b: Id) -> Ordering {
     rank(a).cmp(&rank(b)).then_with(by_value).then_with(|| a.cmp(&b))
 }
 
-/// Orders IRIs by text, and strings with a language by language, direction and then by text. Stored ids have the same order, so stored and
-/// computed terms can be compared.
+/// Orders IRIs by text, and strings with a language by language, direction and then by text. Stored ids have the same
+/// order, so stored and computed terms can be compared.
 fn key_order(terms: &Terms, a: Id, b: Id) -> Ordering {
     fn key(view: TermView<'_>) -> (&str, bool, &str) {
         match view {
@@ -358,9 +358,9 @@ fn key_order(terms: &Terms, a: Id, b: Id) -> Ordering {
     terms.view(a, |a| terms.view(b, |b| key(a).cmp(&key(b))))
 }
 
-/// Orders numbers by value. Numbers that are equal as doubles may differ as decimals, and comparing each pair in its own type
-/// would not be transitive. So they are compared as doubles first, then exact numbers among each other, and exact numbers come
-/// before the others.
+/// Orders numbers by value. Numbers that are equal as doubles may differ as decimals, and comparing each pair in its
+/// own type would not be transitive. So they are compared as doubles first, then exact numbers among each other, and
+/// exact numbers come before the others.
 fn number_order(a: &Number, b: &Number) -> Ordering {
     a.to_f64().partial_cmp(&b.to_f64()).unwrap_or(Ordering::Equal).then_with(|| match (a.exact(), b.exact()) {
         (Some(a), Some(b)) => a.cmp(&b),
@@ -368,7 +368,8 @@ fn number_order(a: &Number, b: &Number) -> Ordering {
     })
 }
 
-/// A moment without a time zone is not always comparable with one that has a zone. Here it is ordered as if it were in UTC.
+/// A moment without a time zone is not always comparable with one that has a zone. Here it is ordered as if it were in
+/// UTC.
 fn date_order(terms: &Terms, a: Id, b: Id) -> Ordering {
     let instant = |id: Id| match terms.view(id, Value::of_view) {
         Value::DateTime(value) => value.instant(),
@@ -451,8 +452,8 @@ mod tests {
         }
     }
 
-    /// What happened: all large integers had the key of the nearest `xsd:float`, so a join of 4,000 of them by value compared
-    /// all pairs.
+    /// What happened: all large integers had the key of the nearest `xsd:float`, so a join of 4,000 of them by value
+    /// compared all pairs.
     #[test]
     fn large_integers_have_keys_of_their_own_where_no_float_is_equal_to_several() {
         let base = 1_600_000_000_000_000_000i64;

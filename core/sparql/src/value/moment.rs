@@ -1,5 +1,5 @@
-//! Moments, days, times of day and durations: W3C XML Schema Definition Language (XSD) 1.1, Part 2: Datatypes, §3.3.6 to
-//! §3.3.9 and Appendix D.
+//! Moments, days, times of day and durations: W3C XML Schema Definition Language (XSD) 1.1, Part 2: Datatypes, §3.3.6
+//! to §3.3.9 and Appendix D.
 //!
 //! Our limits: a text has no value if its year has more than 11 digits, or its fraction of a second more than 18.
 
@@ -49,8 +49,8 @@ pub(crate) struct DateTime {
     pub(crate) time: Time,
 }
 
-/// A place on the time line: seconds since 1970, and a fraction in units of 1 / [`PARTS`]. A moment without a zone is taken as
-/// UTC.
+/// A place on the time line: seconds since 1970, and a fraction in units of 1 / [`PARTS`]. A moment without a zone is
+/// taken as UTC.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Instant {
     seconds: i64,
@@ -170,8 +170,8 @@ impl Reader<'_> {
     }
 }
 
-/// The values of the pairs of digits at these places; `None` if a character is not a digit. A loop without branches, so that
-/// parsing a moment takes some nanoseconds.
+/// The values of the pairs of digits at these places; `None` if a character is not a digit. A loop without branches, so
+/// that parsing a moment takes some nanoseconds.
 #[inline]
 fn pairs<const N: usize, const PAIRS: usize>(text: &[u8; N], places: [usize; PAIRS]) -> Option<[u8; PAIRS]> {
     let (mut numbers, mut greatest) = ([0; PAIRS], 0);
@@ -421,7 +421,8 @@ impl Duration {
         self.signed()
     }
 
-    /// XSD 1.1, §3.3.6.2: a duration is less than another if adding it to each of four moments gives the earlier result.
+    /// XSD 1.1, §3.3.6.2: a duration is less than another if adding it to each of four moments gives the earlier
+    /// result.
     pub(crate) fn compare(self, other: Duration) -> Option<Ordering> {
         let after = |year: i64, month: i64, duration: Duration| {
             let (months, seconds) = duration.signed();
@@ -543,8 +544,8 @@ mod tests {
         (*state >> 33) as usize % below
     }
 
-    /// The parser of the usual form agrees with the parser of any form: for valid texts, and for texts with a byte changed,
-    /// added or left out.
+    /// The parser of the usual form agrees with the parser of any form: for valid texts, and for texts with a byte
+    /// changed, added or left out.
     #[test]
     fn the_common_form_means_what_the_reader_of_any_form_says() {
         let good = [
@@ -589,7 +590,8 @@ mod tests {
         assert!(moments > 20_000 && none > 20_000, "{moments} have a meaning and {none} have not");
     }
 
-    /// XSD 1.1, Part 2, §3.3.7 to §3.3.9: all two-digit numbers in each field, against the calendar's rules in that text.
+    /// XSD 1.1, Part 2, §3.3.7 to §3.3.9: all two-digit numbers in each field, against the calendar's rules in that
+    /// text.
     #[test]
     fn fields_have_the_bounds_of_the_recommendation() {
         for number in 0..100u32 {

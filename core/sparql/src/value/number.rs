@@ -146,8 +146,8 @@ impl Number {
         }
     }
 
-    /// The operand of an operation on `xsd:float`. Converted by way of `f64`, so that numbers that are equal in some type are
-    /// equal here.
+    /// The operand of an operation on `xsd:float`. Converted by way of `f64`, so that numbers that are equal in some
+    /// type are equal here.
     pub(crate) fn to_f32(&self) -> f32 {
         self.to_f64() as f32
     }
@@ -172,8 +172,8 @@ impl Number {
         }
     }
 
-    /// Applies an operator in the least type that contains both operands; integers are divided as decimals. `None` for a
-    /// division by zero, or a result of too many digits.
+    /// Applies an operator in the least type that contains both operands; integers are divided as decimals. `None` for
+    /// a division by zero, or a result of too many digits.
     pub(crate) fn combine(&self, operator: Arithmetic, other: &Number) -> Option<Number> {
         if let (Number::Integer(a), Number::Integer(b)) = (self, other) {
             let small = match operator {
@@ -221,8 +221,8 @@ impl Number {
         }
     }
 
-    /// Adds in place, as `combine` does, because millions of rows are summed up. False if the sum has too many digits; the
-    /// number is invalid then.
+    /// Adds in place, as `combine` does, because millions of rows are summed up. False if the sum has too many digits;
+    /// the number is invalid then.
     #[inline]
     #[must_use]
     pub(crate) fn add(&mut self, other: &Number) -> bool {
@@ -292,8 +292,8 @@ fn is_floating(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte))
 }
 
-/// As XPath casts it to a string (Functions and Operators 3.1, §19.1.2.1): a float or a double has an exponent only if it is
-/// below a millionth, or at least a million.
+/// As XPath casts it to a string (Functions and Operators 3.1, §19.1.2.1): a float or a double has an exponent only if
+/// it is below a millionth, or at least a million.
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -132,8 +132,8 @@ fn deepest(text: fn(usize) -> String, depth: usize) -> usize {
     least
 }
 
-/// Parses, copies, prints, plans, explains, runs and drops queries of the greatest depth allowed, and checks that deeper ones
-/// are refused.
+/// Parses, copies, prints, plans, explains, runs and drops queries of the greatest depth allowed, and checks that
+/// deeper ones are refused.
 fn do_all(depth: usize, stack: usize, constructs: &[Nested]) {
     for &(name, text) in constructs {
         let snapshot = snapshot();
@@ -164,8 +164,8 @@ fn do_all(depth: usize, stack: usize, constructs: &[Nested]) {
     }
 }
 
-/// What happened: a path of 330 nested levels overflowed a caller's stack of 128 KiB when it was dropped. Dropping expressions
-/// and operators, and evaluating them, recursed as deeply.
+/// What happened: a path of 330 nested levels overflowed a caller's stack of 128 KiB when it was dropped. Dropping
+/// expressions and operators, and evaluating them, recursed as deeply.
 #[test]
 fn queries_of_the_default_depth_need_little_stack() {
     do_all(ParseOptions::default().depth, 64 << 10, NESTED);

@@ -38,8 +38,8 @@ fn numbers(plan: &Plan) -> Vec<usize> {
     numbers
 }
 
-/// What happened: the pattern was solved in its written order, for each row anew. With 54 triples and four patterns that share
-/// no variable until the last one, that took a minute.
+/// What happened: the pattern was solved in its written order, for each row anew. With 54 triples and four patterns
+/// that share no variable until the last one, that took a minute.
 #[test]
 fn a_test_in_an_expression_is_planned_once_and_marks_rows() {
     let late = "?a :link1 ?b . ?c :link2 ?d . ?e :link1 ?f . ?g :link2 ?h . ?x :link1 ?a . ?a :link1 ?c . ?c :link1 ?e . \
@@ -65,8 +65,8 @@ fn a_test_in_an_expression_is_planned_once_and_marks_rows() {
     }
 }
 
-/// As above, where the pattern within depends on more than compatible values: the operand with the fewest solutions goes first,
-/// and what doesn't depend on the outer values is solved once.
+/// As above, where the pattern within depends on more than compatible values: the operand with the fewest solutions
+/// goes first, and what doesn't depend on the outer values is solved once.
 #[test]
 fn a_test_that_is_no_join_is_not_solved_as_it_is_written() {
     let wide = "?a :link1 ?b . ?c :link2 ?d . ?e :link1 ?f . ?g :link2 ?h . ?i :link1 ?j . ?k :link2 ?l";
@@ -89,8 +89,9 @@ fn a_test_that_is_no_join_is_not_solved_as_it_is_written() {
     }
 }
 
-/// What happened: solved row by row, `EXISTS { ?x :link1* :nowhere }` was false for `:nowhere` itself, because a path only
-/// began at nodes of the graph. A path of length zero also holds between a term and itself (§18.4: ZeroLengthPath with a term).
+/// What happened: solved row by row, `EXISTS { ?x :link1* :nowhere }` was false for `:nowhere` itself, because a path
+/// only began at nodes of the graph. A path of length zero also holds between a term and itself (§18.4: ZeroLengthPath
+/// with a term).
 #[test]
 fn a_path_of_length_zero_ends_at_a_term_outside_the_graph() {
     for path in ["?x :link1* :nowhere", ":nowhere :link1* ?x", "?x :link1? :nowhere", ":nowhere (:link1|^:link2)* ?x"] {

@@ -41,8 +41,8 @@ const ONLY_THEIRS: [&str; 6] = [
     "`+` can't stand here: expected a",
 ];
 
-/// Whether we may read a text that spargebra doesn't: DESCRIBE may name a variable twice (rule 11), and a literal may be a
-/// subject (rules 79 and 106).
+/// Whether we may read a text that spargebra doesn't: DESCRIBE may name a variable twice (rule 11), and a literal may
+/// be a subject (rules 79 and 106).
 fn may_only_be_ours(text: &str, theirs: &str) -> bool {
     let behind = &text[PROLOGUE.len()..];
     behind.starts_with("DESCRIBE") && theirs.contains("Duplicated variable") || behind.starts_with("INSERT DATA")

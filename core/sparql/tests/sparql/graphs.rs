@@ -1,4 +1,5 @@
-//! Named graphs: known answers, limits and aggregates for each graph, and plans that read no more graphs than they must.
+//! Named graphs: known answers, limits and aggregates for each graph, and plans that read no more graphs than they
+//! must.
 
 use crate::rows::rows_of;
 use std::collections::BTreeSet;
@@ -115,7 +116,8 @@ fn each_kind_of_pattern_in_a_graph_has_the_answer_that_the_recommendation_gives(
     assert_eq!(answer(&snapshot, "SELECT ?y { ?s :year ?y . ?s :cites ?o }", DefaultGraph::Union), "1|2|2|3|5");
 }
 
-/// What happened: a node at which a path begins came once for each graph of a merge that has it, and for each of its triples in a graph.
+/// What happened: a node at which a path begins came once for each graph of a merge that has it, and for each of its
+/// triples in a graph.
 #[test]
 fn a_path_in_several_graphs_begins_at_each_node_once() {
     let snapshot = loaded(LIBRARY);

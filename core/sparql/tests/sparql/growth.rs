@@ -18,8 +18,8 @@ fn assert_rows(snapshot: &Arc<Snapshot>, text: &str, rows: usize) {
     }
 }
 
-/// Two sides of `ROWS` rows that bind ?k and ?l to the same values; on each side 20 more rows that bind ?k only, and 20 that
-/// bind ?l only.
+/// Two sides of `ROWS` rows that bind ?k and ?l to the same values; on each side 20 more rows that bind ?k only, and 20
+/// that bind ?l only.
 fn two_sides() -> Arc<Snapshot> {
     let mut text = String::new();
     for side in ["left", "right"] {
@@ -47,8 +47,8 @@ fn rows_with_unbound_keys_meet_only_their_partners() {
         format!("?{name} :{side} ?{name}x OPTIONAL {{ ?{name} :k ?k }} OPTIONAL {{ ?{name} :l ?l }}")
     };
     let (left, right) = (side("a", "left"), side("b", "right"));
-    // Two whole rows with the same number; a whole row with a row of ?k or ?l, both ways; rows of the same variable; and each
-    // ?k with each ?l, both ways.
+    // Two whole rows with the same number; a whole row with a row of ?k or ?l, both ways; rows of the same variable;
+    // and each ?k with each ?l, both ways.
     let pairs = ROWS + 2 * (20 + 20) + (20 + 20) + 2 * 20 * 20;
     assert_rows(&snapshot, &format!("SELECT ?a ?b {{ {left} {{ {right} }} }}"), pairs);
     assert_rows(&snapshot, &format!("SELECT ?a ?b {{ {left} OPTIONAL {{ {right} }} }}"), pairs);

@@ -1,4 +1,5 @@
-//! Joins and groups larger than the memory that they may take, with skewed keys, compared with plain loops; and disks that fail.
+//! Joins and groups larger than the memory that they may take, with skewed keys, compared with plain loops; and disks
+//! that fail.
 
 use crate::rows::{Chance, Row};
 use oxrdf::Term;
@@ -61,7 +62,8 @@ fn sorted(mut rows: Numbers) -> Numbers {
     rows
 }
 
-/// Plans of a query for one box and for several, and the budget of each: without any, boxes spill from `spilled_from` bytes on.
+/// Plans of a query for one box and for several, and the budget of each: without any, boxes spill from `spilled_from`
+/// bytes on.
 fn plans<'a>(data: &'a Data, query: &'a str) -> impl Iterator<Item = (Plan, u64)> + 'a {
     let parsed = parse(query).unwrap_or_else(|error| panic!("{query}: {error}"));
     let sizes =

@@ -36,8 +36,9 @@ fn snapshot() -> Arc<Snapshot> {
     Arc::new(Snapshot::of_ntriples((0..1000).map(line).collect::<String>().as_bytes()).expect("good N-Triples"))
 }
 
-/// What happened: 995 OPTIONALs were planned for 11 s, 20,000 triples for more than ten, and twice as many took four times as
-/// long. Sets of variables were copied for each operator, all pairs of operands were compared, and all orders tried.
+/// What happened: 995 OPTIONALs were planned for 11 s, 20,000 triples for more than ten, and twice as many took four
+/// times as long. Sets of variables were copied for each operator, all pairs of operands were compared, and all orders
+/// tried.
 #[test]
 fn twice_the_text_takes_about_twice_the_steps() {
     let (snapshot, mut wrong) = (snapshot(), Vec::new());
@@ -96,8 +97,8 @@ fn a_text_that_takes_more_steps_than_it_may_is_an_error_that_says_so() {
     assert!(ended > 20, "{ended} texts take more");
 }
 
-/// What happened: the tests of a filter make a chain of operators. Thousands of EXISTS, or of paths of any length, overflowed
-/// the stack although nothing in the text is nested.
+/// What happened: the tests of a filter make a chain of operators. Thousands of EXISTS, or of paths of any length,
+/// overflowed the stack although nothing in the text is nested.
 #[test]
 fn operators_that_stand_on_each_other_count_as_levels() {
     for name in ["EXISTS in a row", "NOT EXISTS in a row", "EXISTS in a disjunction", "walks in a chain", "walks apart"]
@@ -108,8 +109,8 @@ fn operators_that_stand_on_each_other_count_as_levels() {
     }
 }
 
-/// What happened: 480 nested OPTIONALs of 60 triples each make a plan of 28,000 joins in a chain. It was made on a stack for
-/// 480 levels, and dropped on any thread's stack.
+/// What happened: 480 nested OPTIONALs of 60 triples each make a plan of 28,000 joins in a chain. It was made on a
+/// stack for 480 levels, and dropped on any thread's stack.
 #[test]
 fn a_plan_of_many_levels_needs_no_large_stack() {
     let many: String = (0..60).map(|number| format!("?s <a:p> ?v{number}.")).collect();

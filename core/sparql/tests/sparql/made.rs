@@ -9,8 +9,9 @@ use vicus_rdf::{Changes, Id, Loader, Snapshot};
 /// The number of ways.
 pub(crate) const WAYS: usize = 3;
 
-/// Way 0: as loaded. 1: all of it inserted into a store without data. 2: half of it inserted into a store that has the other half.
-/// Where data is inserted, other data was loaded, which is deleted. Changes come in several batches. `text` is N-Quads.
+/// Way 0: as loaded. 1: all of it inserted into a store without data. 2: half of it inserted into a store that has the
+/// other half. Where data is inserted, other data was loaded, which is deleted. Changes come in several batches. `text`
+/// is N-Quads.
 pub(crate) fn in_way(text: &str, way: usize) -> Arc<Snapshot> {
     let quads = quads_of(text);
     Arc::new(match way {

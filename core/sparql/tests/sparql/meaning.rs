@@ -1,4 +1,5 @@
-//! What texts mean that an earlier parser refused or misread. Expected rows follow the specification's sections that are named.
+//! What texts mean that an earlier parser refused or misread. Expected rows follow the specification's sections that
+//! are named.
 
 use crate::rows::rows_of;
 use std::sync::Arc;

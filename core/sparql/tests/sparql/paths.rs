@@ -25,8 +25,8 @@ fn names(plan: &Plan) -> Vec<Vec<String>> {
     rows
 }
 
-/// What happened: the ends that were found were dropped when there were more than 2^20, while pairs of the same batch still
-/// held indexes into them. On a cycle of 1,100 nodes this query panicked.
+/// What happened: the ends that were found were dropped when there were more than 2^20, while pairs of the same batch
+/// still held indexes into them. On a cycle of 1,100 nodes this query panicked.
 #[test]
 fn all_pairs_of_a_large_cycle_are_found() {
     let nodes = 1100;
@@ -38,7 +38,8 @@ fn all_pairs_of_a_large_cycle_are_found() {
     assert_eq!(count_of(&planned(&snapshot, "SELECT ?a ?b { ?a :p+ ?b }", Limits::default())), nodes * nodes);
 }
 
-/// As above, but the indexes were in use again for other ends, so that rows were wrong: `s0 :p+ ?b` had an end on the cycle.
+/// As above, but the indexes were in use again for other ends, so that rows were wrong: `s0 :p+ ?b` had an end on the
+/// cycle.
 #[test]
 fn a_repeated_start_has_its_own_ends_with_any_cache_size() {
     let (nodes, seed) = (40, 5);
@@ -68,8 +69,8 @@ fn a_repeated_start_has_its_own_ends_with_any_cache_size() {
     }
 }
 
-/// What happened: the walk started at every node of the graph, though only nine triples have the predicate: 427 ms instead of
-/// 2.
+/// What happened: the walk started at every node of the graph, though only nine triples have the predicate: 427 ms
+/// instead of 2.
 #[test]
 fn a_path_between_variables_begins_where_its_first_step_can() {
     let mut text = String::new();

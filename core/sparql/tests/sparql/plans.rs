@@ -53,8 +53,8 @@ fn equal_names_are_one_variable_and_equal_numbers_are_a_key() {
     assert_plan(&snapshot, numbers, &["by value"], &["?x if bound"]);
 }
 
-/// What happened: a value that BIND, a sub-select or an aggregate computes may have no value, so an equality with one of another
-/// operand was tested with each pair of rows.
+/// What happened: a value that BIND, a sub-select or an aggregate computes may have no value, so an equality with one
+/// of another operand was tested with each pair of rows.
 #[test]
 fn an_equality_with_a_bound_value_is_a_key() {
     let snapshot = library(60);
@@ -127,7 +127,8 @@ fn a_disjunction_of_equalities_is_a_union_of_joins() {
     assert_plan(&snapshot, joined, &[], &["union"]);
 }
 
-/// What happened: a table with UNDEF was joined with all triples, because a value that may be unbound can't be looked up.
+/// What happened: a table with UNDEF was joined with all triples, because a value that may be unbound can't be looked
+/// up.
 #[test]
 fn a_table_with_unbound_values_is_looked_up() {
     let snapshot = library(60);
@@ -158,8 +159,8 @@ fn a_limit_does_not_wait_for_more_rows_than_it_needs() {
     assert!(number_before(&scan, " actual") < 2000.0, "{explained}");
 }
 
-/// What happened: `SUM(SECONDS(?at))` made a term of each value, looked it up in the dictionary, and read the number from it
-/// again: 3.4 times as slow as another engine.
+/// What happened: `SUM(SECONDS(?at))` made a term of each value, looked it up in the dictionary, and read the number
+/// from it again: 3.4 times as slow as another engine.
 #[test]
 fn values_that_are_only_summed_make_no_terms() {
     let snapshot = library(60);
@@ -182,8 +183,8 @@ fn values_that_are_only_summed_make_no_terms() {
     assert_plan(&snapshot, both, &["extend"], &[]);
 }
 
-/// What happened: a sub-select that shares no variable with a union was planned and run for each of its branches. BSBM's
-/// "reviewers above a producer's average" averaged all ratings five times.
+/// What happened: a sub-select that shares no variable with a union was planned and run for each of its branches.
+/// BSBM's "reviewers above a producer's average" averaged all ratings five times.
 #[test]
 fn a_sub_select_beside_a_union_runs_once() {
     let snapshot = library(60);
@@ -194,8 +195,8 @@ fn a_sub_select_beside_a_union_runs_once() {
     assert_plan(&snapshot, text, &["union"], &[]);
 }
 
-/// What happened: patterns about one constant were multiplied through hash tables of one row each, three boxes a pattern.
-/// BSBM's query 12 took 1.3 times as long as in another engine.
+/// What happened: patterns about one constant were multiplied through hash tables of one row each, three boxes a
+/// pattern. BSBM's query 12 took 1.3 times as long as in another engine.
 #[test]
 fn patterns_about_one_constant_need_no_tables() {
     let snapshot = library(60);
@@ -212,8 +213,8 @@ fn patterns_about_one_constant_need_no_tables() {
     assert_plan(&snapshot, text, &["hash join"], &[]);
 }
 
-/// What happened: a box of its own put columns into the order of SELECT, and another counted the rows of ORDER BY with LIMIT
-/// once more. In a short query each box costs some microseconds.
+/// What happened: a box of its own put columns into the order of SELECT, and another counted the rows of ORDER BY with
+/// LIMIT once more. In a short query each box costs some microseconds.
 #[test]
 fn columns_come_in_the_order_of_select() {
     let snapshot = library(60);
@@ -319,8 +320,8 @@ fn a_question_is_answered_by_the_first_row() {
     assert!(work("SELECT * { ?p :by ?a . ?a :name ?n } LIMIT 3") < 60);
 }
 
-/// What happened: NOW, the seed of RAND and the terms that runs computed belonged to the plan. A second run knew the first
-/// run's terms, and every run had the same moment.
+/// What happened: NOW, the seed of RAND and the terms that runs computed belonged to the plan. A second run knew the
+/// first run's terms, and every run had the same moment.
 #[test]
 fn each_run_of_a_plan_has_its_own_moment_and_its_own_terms() {
     let snapshot = library(30);
@@ -396,8 +397,8 @@ fn a_test_for_solutions_is_a_join_where_it_can_be() {
     assert_plan(&snapshot, either, &["mark ", "_:exists"], &["exists("]);
 }
 
-/// What happened: the planner dropped the condition once the left join had become an anti join, because its variable was no
-/// longer bound.
+/// What happened: the planner dropped the condition once the left join had become an anti join, because its variable
+/// was no longer bound.
 #[test]
 fn a_condition_on_an_unbound_variable_is_an_error_and_not_dropped() {
     let snapshot = library(30);
@@ -415,8 +416,8 @@ fn a_group_has_one_row_for_each_key_and_none_has_one_row() {
     assert_eq!(count_of(&planned(&snapshot, "SELECT ?a (COUNT(*) AS ?n) { ?p :nothing ?a } GROUP BY ?a")), 0);
 }
 
-/// What happened: every value of BIND became a term that was kept until the query's end. COUNT over 2.4 million of them failed
-/// at 200 MB.
+/// What happened: every value of BIND became a term that was kept until the query's end. COUNT over 2.4 million of them
+/// failed at 200 MB.
 #[test]
 fn values_that_are_only_counted_or_tested_are_not_kept() {
     let snapshot = library(60);
@@ -456,7 +457,8 @@ fn computed_terms_go_with_the_last_row_that_has_them() {
         (format!("SELECT ?x ?a {{ {{ {bind} }} OPTIONAL {{ ?p :by ?a }} }}"), 60, 0),
         (format!("SELECT ?x {{ {{ {bind} }} FILTER NOT EXISTS {{ ?p :nothing ?a }} }}"), 60, 0),
         (format!("SELECT (COUNT(?x) AS ?n) (MAX(STRLEN(?x)) AS ?m) {{ {bind} FILTER (?x > \"\") }}"), 1, 0),
-        // What is compared or kept has its terms: the best so far, those of the first rows of three boxes, or all of them.
+        // What is compared or kept has its terms: the best so far, those of the first rows of three boxes, or all of
+        // them.
         (format!("SELECT (MIN(?x) AS ?m) (SAMPLE(?x) AS ?s) {{ {bind} }}"), 1, 12),
         (format!("SELECT ?x {{ {bind} }} ORDER BY ?t LIMIT 5"), 5, 15),
         (format!("SELECT ?x (COUNT(?x) AS ?n) {{ {bind} }} GROUP BY ?x"), 60, 60),
@@ -492,7 +494,8 @@ fn computed_terms_go_with_the_last_row_that_has_them() {
     }
 }
 
-/// What happened: each variable was a column of every row, even if the pattern never bound it: 2.6 GB for a text of a megabyte.
+/// What happened: each variable was a column of every row, even if the pattern never bound it: 2.6 GB for a text of a
+/// megabyte.
 #[test]
 fn a_key_that_is_never_bound_is_no_column() {
     let snapshot = library(60);
@@ -528,8 +531,8 @@ fn a_walk_is_cut_into_turns_and_can_be_cancelled() {
     assert_eq!(count_of(&planned(&snapshot, "ASK { ?x :next* :7 . ?x :next :9 }")), 1);
 }
 
-/// What happened: the number of orders for 64 unions of two branches is beyond 64 bits. Planning panicked in builds that check
-/// for overflow; other builds took it for 0.
+/// What happened: the number of orders for 64 unions of two branches is beyond 64 bits. Planning panicked in builds
+/// that check for overflow; other builds took it for 0.
 #[test]
 fn a_group_of_many_unions_is_planned() {
     let snapshot = library(3);
@@ -652,9 +655,9 @@ fn rows_that_are_far_from_the_estimate_are_marked() {
     assert!(limit.contains("stopped early") && !limit.contains("!!"), "{limit}");
 }
 
-/// What happened: a pattern whose subject and object are known, but not its predicate, was searched in the order that begins
-/// with the object, and all rows of that object were read for each subject. `?s a ?o . ?s ?p ?o` took quadratic time: 29 s for a
-/// million triples.
+/// What happened: a pattern whose subject and object are known, but not its predicate, was searched in the order that
+/// begins with the object, and all rows of that object were read for each subject. `?s a ?o . ?s ?p ?o` took quadratic
+/// time: 29 s for a million triples.
 #[test]
 fn a_subject_and_an_object_are_looked_up_without_reading_all_rows_of_either() {
     let mut text = String::new();
@@ -680,8 +683,8 @@ fn a_subject_and_an_object_are_looked_up_without_reading_all_rows_of_either() {
     }
 }
 
-/// What happened: an equality of values computed from two operands was tested for each pair of their rows: 49 s for `STR` over
-/// a million triples.
+/// What happened: an equality of values computed from two operands was tested for each pair of their rows: 49 s for
+/// `STR` over a million triples.
 #[test]
 fn equal_computed_values_are_a_key() {
     let snapshot = library(60);
@@ -701,8 +704,8 @@ fn equal_computed_values_are_a_key() {
     assert_plan(&snapshot, text, &[], &["_:value"]);
 }
 
-/// What happened: rows that are only counted were all made. A count over a chain of six patterns of SP2Bench's data at a million
-/// triples didn't end; three hops from one person with DISTINCT took 7.5 s.
+/// What happened: rows that are only counted were all made. A count over a chain of six patterns of SP2Bench's data at
+/// a million triples didn't end; three hops from one person with DISTINCT took 7.5 s.
 #[test]
 fn counted_and_distinct_joins_lose_variables_early() {
     let mut text = String::new();
@@ -714,9 +717,9 @@ fn counted_and_distinct_joins_lose_variables_early() {
     let snapshot = Arc::new(Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples"));
     let chain = "?a :by ?p . ?b :by ?p . ?b :by ?q . ?c :by ?q . ?c :by ?r . ?d :by ?r";
     let count = |text: &str| format!("{:?}", rows_of(&planned(&snapshot, text), |_| 0)[0][0].as_ref().expect("bound"));
-    // There are 400 walks through `all` for each choice of papers, and others that go back through a paper's own author. With
-    // n = 400: a paper's walk of one step to a paper is n + 1 for itself and 1 for each other one, so the matrix of steps is
-    // J + I, and the sum of its third power over all pairs is n * (n + 1)^3.
+    // There are 400 walks through `all` for each choice of papers, and others that go back through a paper's own
+    // author. With n = 400: a paper's walk of one step to a paper is n + 1 for itself and 1 for each other one, so the
+    // matrix of steps is J + I, and the sum of its third power over all pairs is n * (n + 1)^3.
     let text = format!("SELECT (COUNT(*) AS ?n) {{ {chain} }}");
     assert!(count(&text).contains("\"25792480400\""), "{}", count(&text));
     let explained = planned(&snapshot, &text).explain();
@@ -731,8 +734,8 @@ fn counted_and_distinct_joins_lose_variables_early() {
     assert_eq!(count_of(&planned(&snapshot, text)), 400);
 }
 
-/// What happened: a pattern behind an OPTIONAL part was joined with all rows of that part, and the OPTIONAL part was evaluated
-/// for rows that the pattern drops.
+/// What happened: a pattern behind an OPTIONAL part was joined with all rows of that part, and the OPTIONAL part was
+/// evaluated for rows that the pattern drops.
 #[test]
 fn a_join_behind_an_optional_part_may_come_before_it() {
     let snapshot = library(3000);
@@ -754,8 +757,8 @@ fn the_ends_of_a_path_are_searched_where_that_is_less_work() {
     assert_plan(&snapshot, text, &["walk", "index join"], &["hash join"]);
 }
 
-/// What happened: a range of texts or numbers, or a prefix, was tested for each row of its predicate, although ids are sorted as
-/// terms are.
+/// What happened: a range of texts or numbers, or a prefix, was tested for each row of its predicate, although ids are
+/// sorted as terms are.
 #[test]
 fn a_range_of_texts_or_numbers_is_a_range_of_rows() {
     let snapshot = library(60);
@@ -822,8 +825,8 @@ fn a_join_begins_with_a_small_range() {
     assert_plan(&snapshot, text, &["index join"], &["filter"]);
 }
 
-/// What happened: a sub-select with GROUP BY or DISTINCT was computed for the whole graph, however few of its groups the rest of the
-/// query asked for.
+/// What happened: a sub-select with GROUP BY or DISTINCT was computed for the whole graph, however few of its groups
+/// the rest of the query asked for.
 #[test]
 fn a_sub_select_collects_only_what_the_rest_asks_for() {
     let snapshot = library(600);
@@ -846,8 +849,8 @@ fn a_sub_select_collects_only_what_the_rest_asks_for() {
     assert_plan(&snapshot, limited, &[whole], &[]);
 }
 
-/// What happened: the sides of a triangle were joined two at a time, with each pair of neighbouring sides looked at, though few
-/// have a third one: with hubs, quadratically many.
+/// What happened: the sides of a triangle were joined two at a time, with each pair of neighbouring sides looked at,
+/// though few have a third one: with hubs, quadratically many.
 #[test]
 fn the_last_corner_of_a_cycle_is_in_the_lists_of_its_neighbours() {
     // Everything knows the hubs, and the hubs know everything; ten things know each other.
@@ -879,8 +882,8 @@ fn the_last_corner_of_a_cycle_is_in_the_lists_of_its_neighbours() {
     assert_plan(&snapshot, four, &[], &[]);
 }
 
-/// What happened: planning took up to four milliseconds, longer than the run, since what is nested in a second plan was planned in
-/// several ways, too, and each of these again. These plans took more than 100,000 steps.
+/// What happened: planning took up to four milliseconds, longer than the run, since what is nested in a second plan was
+/// planned in several ways, too, and each of these again. These plans took more than 100,000 steps.
 #[test]
 fn planning_in_other_ways_takes_less_time_than_they_can_save() {
     let mut text = String::new();

@@ -452,14 +452,14 @@ pub(crate) fn data_of(text: &str) -> Vec<Triple> {
     set
 }
 
-/// Compares what the engine finds with what the naive evaluator finds. Returns the optimised plan; `None` if the query has
-/// no answer that can be compared.
+/// Compares what the engine finds with what the naive evaluator finds. Returns the optimised plan; `None` if the query
+/// has no answer that can be compared.
 pub(crate) fn check_query(seed: u64, data: &str, text: &str) -> Option<String> {
     check_query_in(seed, data, text, DefaultGraph::Own)
 }
 
-/// As [`check_query`], of N-Quads. The query's FROM clauses say which graphs it reads, or else `default` which one is the default
-/// graph.
+/// As [`check_query`], of N-Quads. The query's FROM clauses say which graphs it reads, or else `default` which one is
+/// the default graph.
 fn check_query_in(seed: u64, data: &str, text: &str, default: DefaultGraph) -> Option<String> {
     let query = SparqlParser::new().parse_query(text).ok()?;
     let mut set = dataset_of(data);

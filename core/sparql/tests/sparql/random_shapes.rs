@@ -1,4 +1,5 @@
-//! Random queries of shapes that the planner rewrites: with all settings, the engine finds what the naive evaluator finds.
+//! Random queries of shapes that the planner rewrites: with all settings, the engine finds what the naive evaluator
+//! finds.
 
 use crate::random::{LITERALS, PREDICATES, SUBJECTS, VARIABLES, Writer, check_query, graph};
 use crate::rows::Chance;

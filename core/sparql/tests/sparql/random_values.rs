@@ -1,5 +1,5 @@
-//! Random expressions over random numbers, moments and texts, and random patterns: the engine computes the same as the naive
-//! evaluator, to the last digit.
+//! Random expressions over random numbers, moments and texts, and random patterns: the engine computes the same as the
+//! naive evaluator, to the last digit.
 
 use crate::made;
 use crate::naive::{self, Solution};
@@ -233,9 +233,9 @@ fn a_long_list_of_in_is_the_disjunction_of_its_equalities() {
     assert!(outcomes.iter().all(|count| *count as u64 > 2 * seeds), "{outcomes:?}");
 }
 
-/// Sums of parts of moments, of integers and of decimals are computed in place while they are short, without a term for each
-/// value. They equal the naive evaluator's sums for all forms of moments and lengths of numbers, in one group or in many, on
-/// one thread or in parts.
+/// Sums of parts of moments, of integers and of decimals are computed in place while they are short, without a term for
+/// each value. They equal the naive evaluator's sums for all forms of moments and lengths of numbers, in one group or
+/// in many, on one thread or in parts.
 #[test]
 fn sums_are_what_the_naive_evaluator_adds_up() {
     let mut sums = 0;
@@ -398,8 +398,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Whether the tree matches from the character `at` on, and `rest`, which gets the match's end and the groups, accepts what
-    /// follows.
+    /// Whether the tree matches from the character `at` on, and `rest`, which gets the match's end and the groups,
+    /// accepts what follows.
     fn fits(
         &self,
         tree: &Tree,

@@ -1,4 +1,5 @@
-//! SERVICE: an endpoint with the same data answers as the group itself would; what it is asked, and what becomes of failures.
+//! SERVICE: an endpoint with the same data answers as the group itself would; what it is asked, and what becomes of
+//! failures.
 
 use crate::random::{self, Writer};
 use crate::rows::{Chance, Row};
@@ -83,9 +84,9 @@ fn answer(
     Ok(rows)
 }
 
-/// SPARQL 1.1 Federated Query, §2.4: the solutions of SERVICE are those that the endpoint has for the group. So with the endpoint's data
-/// in a graph here, the query with GRAPH in place of SERVICE has the same answer. Only the data here has blank nodes: those of an
-/// endpoint are its own.
+/// SPARQL 1.1 Federated Query, §2.4: the solutions of SERVICE are those that the endpoint has for the group. So with
+/// the endpoint's data in a graph here, the query with GRAPH in place of SERVICE has the same answer. Only the data
+/// here has blank nodes: those of an endpoint are its own.
 #[test]
 fn an_endpoint_answers_as_a_graph_with_its_data_would() {
     let mut compared = 0;
@@ -139,9 +140,9 @@ fn an_endpoint_answers_as_a_graph_with_its_data_would() {
     assert!(compared > 300, "{compared} were compared");
 }
 
-/// Rows with and without a value were asked about together, the latter as UNDEF. Such a line goes with all solutions, so the endpoint
-/// sent each several times, and each was joined again with each row that it fits: three rows came instead of one, and five instead of
-/// three.
+/// Rows with and without a value were asked about together, the latter as UNDEF. Such a line goes with all solutions,
+/// so the endpoint sent each several times, and each was joined again with each row that it fits: three rows came
+/// instead of one, and five instead of three.
 #[test]
 fn rows_with_gaps_multiply_no_solutions() {
     let endpoints =

@@ -1,5 +1,5 @@
-//! SP2Bench: as many rows as at least two other engines found. The data lies beside the repository; without it, the test says
-//! so and passes.
+//! SP2Bench: as many rows as at least two other engines found. The data lies beside the repository; without it, the
+//! test says so and passes.
 
 use crate::made;
 use crate::rows::count_of;

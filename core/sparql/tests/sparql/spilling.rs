@@ -84,7 +84,8 @@ fn spilling(disk: &FakeDisk, budget: u64) -> (Arc<Scratch>, RunOptions) {
     (scratch, RunOptions { spill, ..RunOptions::default() })
 }
 
-/// With any memory, in one pass and in many, rows are the same. A sort keeps rows with equal keys in their order in each of its boxes.
+/// With any memory, in one pass and in many, rows are the same. A sort keeps rows with equal keys in their order in
+/// each of its boxes.
 #[test]
 fn answers_are_the_same_however_little_memory_there_is() {
     let snapshot = snapshot(1200, 1);
@@ -153,7 +154,8 @@ fn outcome(plan: &Plan, options: RunOptions, choose: impl FnMut(usize) -> Option
     Ok(receive.iter().sum())
 }
 
-/// Whichever operation on a file fails, the query fails with the folder and the cause, or has its whole answer; and no file is left.
+/// Whichever operation on a file fails, the query fails with the folder and the cause, or has its whole answer; and no
+/// file is left.
 #[test]
 fn a_file_that_fails_is_the_error_of_its_query_alone() {
     let snapshot = snapshot(700, 3);

@@ -10,7 +10,8 @@ fn snapshot() -> Arc<Snapshot> {
     Arc::new(Snapshot::of_ntriples(b"<http://e/ann> <http://e/knows> <http://e/bob> .").expect("good N-Triples"))
 }
 
-/// Plans a query and stops it at the look of this number; returns whether it was stopped, and how often planning looked.
+/// Plans a query and stops it at the look of this number; returns whether it was stopped, and how often planning
+/// looked.
 fn stopped_at(last: u64, snapshot: &Arc<Snapshot>, text: &str) -> (bool, u64) {
     let parsed = parse(text).unwrap_or_else(|error| panic!("{error}"));
     let looks = Cell::new(0);
@@ -93,7 +94,8 @@ impl Watch for Grants {
     }
 }
 
-/// What happened: planning was told once how much it may hold, so what several requests planned at once was nowhere bounded.
+/// What happened: planning was told once how much it may hold, so what several requests planned at once was nowhere
+/// bounded.
 #[test]
 fn planning_holds_what_it_is_granted_and_no_more() {
     let text = &texts()[3];

@@ -1,4 +1,5 @@
-//! CONSTRUCT and DESCRIBE: with all settings, random ones give the triples that follow from the naive evaluator's solutions.
+//! CONSTRUCT and DESCRIBE: with all settings, random ones give the triples that follow from the naive evaluator's
+//! solutions.
 
 use crate::made;
 use crate::naive::{self, Solution};
@@ -14,8 +15,8 @@ use std::sync::Arc;
 use vicus_rdf::Snapshot;
 use vicus_sparql::{Form, PlanOptions, parse, plan};
 
-/// A triple, if its terms may stand where they do. The graph's own blank nodes become IRIs, so that they are told apart from new
-/// ones and from each other.
+/// A triple, if its terms may stand where they do. The graph's own blank nodes become IRIs, so that they are told apart
+/// from new ones and from each other.
 fn triple([subject, predicate, object]: [Term; 3]) -> Option<Triple> {
     let known = |term: Term| match term {
         Term::BlankNode(node) if ["x", "y"].contains(&node.as_str()) => {
@@ -255,7 +256,8 @@ fn a_description_goes_through_blank_nodes_in_circles_and_no_further() {
     assert!(triples_of(data, "DESCRIBE *").is_empty());
 }
 
-/// A resource whose IRI was computed had no description: its id was taken for that of a term which is nowhere in the data.
+/// A resource whose IRI was computed had no description: its id was taken for that of a term which is nowhere in the
+/// data.
 #[test]
 fn a_resource_whose_iri_is_computed_is_described() {
     let data = "<a> <p> 1 . <b> <p> 2 .";

@@ -132,7 +132,8 @@ impl Operation {
         }
     }
 
-    /// What it does to a set of quads, as the specification says; `None` if it has no answer that all engines must agree on.
+    /// What it does to a set of quads, as the specification says; `None` if it has no answer that all engines must
+    /// agree on.
     fn apply(&self, quads: &BTreeSet<Line>) -> Option<BTreeSet<Line>> {
         let mut after = quads.clone();
         match self {
@@ -211,7 +212,8 @@ fn solutions(quads: &BTreeSet<Line>, modify: &Modify) -> Option<Vec<Solution>> {
     naive::evaluate_in(&dataset, &pattern)
 }
 
-/// A template's quad for a solution, if all of it is bound to what can stand there. WITH names the graph of those without one.
+/// A template's quad for a solution, if all of it is bound to what can stand there. WITH names the graph of those
+/// without one.
 fn filled(quad: &Line, with: Option<&str>, solution: &Solution) -> Option<Line> {
     let mut made: Vec<String> = Vec::with_capacity(4);
     for (place, text) in quad.iter().enumerate() {
@@ -241,8 +243,8 @@ fn lines(quads: &BTreeSet<Line>) -> BTreeSet<String> {
     quads.iter().map(|quad| quad.join(" ").trim_end().to_owned()).collect()
 }
 
-/// SPARQL 1.1 Update, §3 and §4: each operation sees what those before it did; deletes happen before inserts; what a template can't
-/// become is left out.
+/// SPARQL 1.1 Update, §3 and §4: each operation sees what those before it did; deletes happen before inserts; what a
+/// template can't become is left out.
 #[test]
 fn random_programs_do_to_quads_what_the_specification_says() {
     let mut compared = 0;
@@ -322,7 +324,8 @@ fn an_operation_that_fails_ends_the_update() {
     ] {
         assert_eq!(updated(&quads, &format!("{text} ; CLEAR DEFAULT")), Ok(set(&[IN_G])), "{text}");
     }
-    // A graph without quads does not exist: CLEAR and DROP of it succeed, CREATE of it as well, and then it still does not.
+    // A graph without quads does not exist: CLEAR and DROP of it succeed, CREATE of it as well, and then it still does
+    // not.
     for text in [
         "CLEAR GRAPH <http://e/none>",
         "DROP GRAPH <http://e/none>",
@@ -335,7 +338,8 @@ fn an_operation_that_fails_ends_the_update() {
     assert!(error.contains("there is no graph <http://e/new>"), "{error}");
 }
 
-/// SPARQL 1.1 Update, §4.1.4: blank nodes of a template are new ones for each solution, and those of INSERT DATA are new ones.
+/// SPARQL 1.1 Update, §4.1.4: blank nodes of a template are new ones for each solution, and those of INSERT DATA are
+/// new ones.
 #[test]
 fn blank_nodes_of_templates_are_new_ones() {
     let after =
@@ -394,8 +398,8 @@ fn templates_take_terms_of_the_data_and_computed_ones() {
     assert_eq!(into, set(&[A, &format!("{A} <http://e/a>")]));
 }
 
-/// DELETE left quads in the data when its solutions had computed their terms: an id that a run makes for a computed term was taken
-/// for that of a term which is nowhere in the data.
+/// DELETE left quads in the data when its solutions had computed their terms: an id that a run makes for a computed
+/// term was taken for that of a term which is nowhere in the data.
 #[test]
 fn computed_terms_that_are_in_the_data_are_deleted() {
     let quads = ["<http://e/a> <http://e/p> \"ab\"", "<http://e/a> <http://e/q> \"AB\""];

@@ -1,5 +1,5 @@
-//! The values of operators, functions and casts. The tables are the examples of the recommendations, and consequences of their
-//! rules; each says which.
+//! The values of operators, functions and casts. The tables are the examples of the recommendations, and consequences
+//! of their rules; each says which.
 
 use crate::rows::rows_of;
 use oxrdf::Term;
@@ -100,8 +100,8 @@ fn decimals_are_exact_or_rounded_to_eighteen_digits() {
     );
 }
 
-/// What happened: integers beyond 64 bits became decimals, those beyond 127 bits were no numbers, and a sum beyond 64 bits was
-/// an error.
+/// What happened: integers beyond 64 bits became decimals, those beyond 127 bits were no numbers, and a sum beyond 64
+/// bits was an error.
 #[test]
 fn integers_have_as_many_digits_as_they_take() {
     assert_values(&[
@@ -362,8 +362,8 @@ fn what_is_no_number_or_boolean_but_says_so_is_false() {
     ]);
 }
 
-/// SPARQL 1.1, §17.4.2.4, and the bounds of XSD 1.1, Part 2, §3.4.13 to §3.4.25. What happened: "1200"^^xsd:byte was accepted
-/// as a number.
+/// SPARQL 1.1, §17.4.2.4, and the bounds of XSD 1.1, Part 2, §3.4.13 to §3.4.25. What happened: "1200"^^xsd:byte was
+/// accepted as a number.
 #[test]
 fn a_number_is_within_the_bounds_of_its_type() {
     let (least, greatest) = ("least", "greatest");
@@ -402,9 +402,9 @@ fn a_number_is_within_the_bounds_of_its_type() {
     ]);
 }
 
-/// Functions and Operators 3.1, §5.6.2 (and the same of §5.6.4 for REPLACE); XSD 1.1, Part 2, Appendix G. What happened:
-/// patterns were read in the regex crate's dialect, which has other classes, takes `#` for a comment under the flag x, and
-/// lacks back-references.
+/// Functions and Operators 3.1, §5.6.2 (and the same of §5.6.4 for REPLACE); XSD 1.1, Part 2, Appendix G. What
+/// happened: patterns were read in the regex crate's dialect, which has other classes, takes `#` for a comment under
+/// the flag x, and lacks back-references.
 #[test]
 fn patterns_are_those_of_xpath() {
     let matches = |text: &str, pattern: &str, flags: &str| {
@@ -545,8 +545,8 @@ fn patterns_are_those_of_xpath() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Functions and Operators 3.1, §5.6.4. What happened: with one group, `$12` was replaced by nothing instead of group 1 and a
-/// 2.
+/// Functions and Operators 3.1, §5.6.4. What happened: with one group, `$12` was replaced by nothing instead of group 1
+/// and a 2.
 #[test]
 fn replacements_are_those_of_xpath() {
     assert_values(&[

@@ -43,7 +43,8 @@ impl<'a> Binder<'a> {
         Ok((keys, !exprs.is_empty()))
     }
 
-    /// Makes keys of what the conditions of a correlated subquery compare with outer columns: they are then conditions over keys.
+    /// Makes keys of what the conditions of a correlated subquery compare with outer columns: they are then conditions
+    /// over keys.
     pub(super) fn correlated_keys(
         &mut self,
         conditions: Vec<Expr>,

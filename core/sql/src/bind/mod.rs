@@ -27,9 +27,11 @@ use vicus_language::stack::deep;
 pub(crate) struct Bound {
     pub(crate) relation: Relation,
     pub(crate) outputs: Vec<Output>,
-    /// Conditions of a subquery that name columns of outer queries. What they need of the subquery are columns of the relation.
+    /// Conditions of a subquery that name columns of outer queries. What they need of the subquery are columns of the
+    /// relation.
     correlated: Vec<Expr>,
-    /// The value of a correlated subquery that is an aggregate, over the columns of the relation: where no row is found, COUNT is 0.
+    /// The value of a correlated subquery that is an aggregate, over the columns of the relation: where no row is
+    /// found, COUNT is 0.
     lifted: Option<Expr>,
 }
 
@@ -43,7 +45,8 @@ pub(crate) struct Output {
     pub(crate) is_null: bool,
 }
 
-/// Settles the names and types of a statement. Says how many bytes the tables hold that functions have made, if it calls any.
+/// Settles the names and types of a statement. Says how many bytes the tables hold that functions have made, if it
+/// calls any.
 pub(crate) fn bind(
     parsed: &Parsed,
     catalogue: &dyn Catalogue,

@@ -1,7 +1,7 @@
 //! The two boxes of a join: one puts the rows of one side into a table, the other one looks those of the other side up.
 //!
-//! The table is attached to an envelope that all readers share. Without keys it has one group, and each row meets all rows of
-//! the other side, a batch of pairs at a time.
+//! The table is attached to an envelope that all readers share. Without keys it has one group, and each row meets all
+//! rows of the other side, a batch of pairs at a time.
 
 use super::keys::{KeyTable, KeyWriter};
 use super::pairs::Pairs;

@@ -37,8 +37,8 @@ impl Batch {
     }
 }
 
-/// Computes an expression whose columns are the batch's places. There is room for its texts before they are made, and for the result's
-/// when this returns.
+/// Computes an expression whose columns are the batch's places. There is room for its texts before they are made, and
+/// for the result's when this returns.
 ///
 /// # Errors
 /// A value is out of its type's range, a text can't be read as what it is cast to, or there is no room for a text.
@@ -65,7 +65,8 @@ pub(crate) fn constant(expr: &Expr, room: &Room<'_>) -> Result<Value, BoxError> 
     Ok(value)
 }
 
-/// The rows among these for which all conditions are true. Each condition is computed for the rows that passed those before it.
+/// The rows among these for which all conditions are true. Each condition is computed for the rows that passed those
+/// before it.
 pub(crate) fn selected(conditions: &[Expr], batch: &Batch, room: &Room<'_>) -> Result<Vec<u32>, BoxError> {
     let mut rows: Vec<u32> = (0..batch.rows as u32).collect();
     let mut rest: Option<Batch> = None;

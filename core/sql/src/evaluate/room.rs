@@ -1,4 +1,5 @@
-//! Memory for texts, which is booked before they are made: a function of a short text may make a long one, for each row of an envelope.
+//! Memory for texts, which is booked before they are made: a function of a short text may make a long one, for each row
+//! of an envelope.
 
 use std::cell::Cell;
 use vicus_flow::{BoxError, Turn};

@@ -146,7 +146,8 @@ fn replaced_bytes(text: &str, from: &str, to: &str) -> usize {
     if most <= SHORT || more == 0 { most } else { bytes(text.matches(from).count()) }
 }
 
-/// The characters from place `from` on, counted from 1, to before place `from + count`: places before the first are empty.
+/// The characters from place `from` on, counted from 1, to before place `from + count`: places before the first are
+/// empty.
 fn substring(text: &str, from: i64, count: i64) -> &str {
     let end = from.saturating_add(count);
     let start = byte_of(text, from.max(1) - 1);

@@ -349,7 +349,8 @@ pub(crate) fn build<R: Native>(
     Ok(Vector::Many(with_nulls(values.into(), nulls)))
 }
 
-/// A text, or null, for each row: the function adds it to what is there. `most` says how many bytes a row's text may have.
+/// A text, or null, for each row: the function adds it to what is there. `most` says how many bytes a row's text may
+/// have.
 pub(crate) fn build_texts(
     rows: usize,
     room: &Room<'_>,
@@ -371,8 +372,8 @@ pub(crate) fn build_texts(
 /// A column has at most 2 GiB of text.
 const MOST_TEXT: usize = 1 << 30;
 
-/// The function of each text that is not null, which it adds to what is there: at most `times` its bytes if it is not of ASCII, and as
-/// many as it has if it is.
+/// The function of each text that is not null, which it adds to what is there: at most `times` its bytes if it is not
+/// of ASCII, and as many as it has if it is.
 pub(crate) fn map_texts(
     rows: usize,
     room: &Room<'_>,

@@ -1,5 +1,5 @@
-//! About how many rows operators make. Tables tell no more than their sizes, so the shares of filters are rules of thumb: Selinger et
-//! al., "Access path selection in a relational database management system", SIGMOD 1979, table 1.
+//! About how many rows operators make. Tables tell no more than their sizes, so the shares of filters are rules of
+//! thumb: Selinger et al., "Access path selection in a relational database management system", SIGMOD 1979, table 1.
 
 use crate::expression::{Comparison, Expr, Function};
 use crate::relation::{JoinKind, Op, Relation};

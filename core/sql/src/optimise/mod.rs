@@ -1,5 +1,5 @@
-//! Rewrites a plan to one that gives the same rows sooner: constants are computed, filters go down to the scans, joins get an order,
-//! and columns that nothing reads are left out.
+//! Rewrites a plan to one that gives the same rows sooner: constants are computed, filters go down to the scans, joins
+//! get an order, and columns that nothing reads are left out.
 
 mod estimate;
 mod order;
@@ -76,8 +76,8 @@ fn fold_all(relation: &mut Relation, stop: &Stop<'_>) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Longer texts are left to the rows, where they are booked. So are longer ones than [`SHORT`] that are longer than the literals of which they
-/// are made: a plan's texts are not many times as long as the statement's.
+/// Longer texts are left to the rows, where they are booked. So are longer ones than [`SHORT`] that are longer than the
+/// literals of which they are made: a plan's texts are not many times as long as the statement's.
 const MOST_FOLDED: u64 = 256 << 10;
 const SHORT: usize = 64;
 

@@ -1,5 +1,5 @@
-//! The order of inner joins: greedily, the pair with the fewest rows first. Fegaras, "A new heuristic for optimizing large queries",
-//! DEXA 1998. We differ: pairs without an equality between them come last.
+//! The order of inner joins: greedily, the pair with the fewest rows first. Fegaras, "A new heuristic for optimizing
+//! large queries", DEXA 1998. We differ: pairs without an equality between them come last.
 
 use super::estimate::{estimate, joined, share};
 use super::push::push;

@@ -1,4 +1,5 @@
-//! The statements of `data/answers.txt` have the answers that stand there: those of DuckDB, which `data/expected.py` asked.
+//! The statements of `data/answers.txt` have the answers that stand there: those of DuckDB, which `data/expected.py`
+//! asked.
 
 use crate::run::{answer, lines, people, ways};
 
@@ -15,7 +16,8 @@ fn statements() -> Vec<(&'static str, Vec<&'static str>)> {
     all
 }
 
-/// Whether two values are the same: numbers may differ in their last bits, and in whether they are written with a point.
+/// Whether two values are the same: numbers may differ in their last bits, and in whether they are written with a
+/// point.
 fn is_same(a: &str, b: &str) -> bool {
     match (a.parse::<f64>(), b.parse::<f64>()) {
         (Ok(x), Ok(y)) => a == b || (x - y).abs() <= 1e-9 * x.abs().max(y.abs()),

@@ -82,8 +82,8 @@ fn a_product_of_many_rows_can_be_cancelled() {
     assert!(outcome.is_err(), "it was cancelled");
 }
 
-/// Statements whose words are dropped, doubled, exchanged or taken from others have a plan or an error, and what has a plan has an
-/// answer or an error: nothing panics.
+/// Statements whose words are dropped, doubled, exchanged or taken from others have a plan or an error, and what has a
+/// plan has an answer or an error: nothing panics.
 #[test]
 fn garbled_statements_never_panic() {
     let all: Vec<&str> =

@@ -1,10 +1,11 @@
 //! Random statements over random tables, answered by SQLite as well.
 //!
-//! Each seed makes tables with few different values and many nulls, and a statement of a form that both dialects read alike. What
-//! differs between them is left out: casts from doubles, integers beyond 64 bits, texts as numbers, INTERSECT ALL.
+//! Each seed makes tables with few different values and many nulls, and a statement of a form that both dialects read
+//! alike. What differs between them is left out: casts from doubles, integers beyond 64 bits, texts as numbers,
+//! INTERSECT ALL.
 //!
-//! Other seeds are tried by `VICUS_SQL_SEED=200000 VICUS_SQL_COUNT=40000 cargo test`: of these, 201256 differs, because SQLite 3.53
-//! answers a part of its UNION ALL otherwise than it does alone.
+//! Other seeds are tried by `VICUS_SQL_SEED=200000 VICUS_SQL_COUNT=40000 cargo test`: of these, 201256 differs, because
+//! SQLite 3.53 answers a part of its UNION ALL otherwise than it does alone.
 
 use crate::run::{answer, table};
 use rusqlite::Connection;

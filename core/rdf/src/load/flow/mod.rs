@@ -10,14 +10,15 @@
 //!                                                                  1            one for each order
 //! ```
 //!
-//! Each box calls functions of [`load`](super), and each piece of heavy work is one invocation of one of k boxes, so the
-//! scheduler of boxes schedules the loading. N-Triples and N-Quads are cut into chunks, which go to the parser with the fewest bytes
-//! in its queue. Other syntaxes can't be cut, so the box that reads such a source parses it. The data has no columnar form, so envelopes
-//! carry handles ([`handover`]).
-//! The store does not depend on the number of workers, on chunks or on the schedule: it equals that of [`Loader`](super::Loader).
+//! Each box calls functions of [`load`](super), and each piece of heavy work is one invocation of one of k boxes, so
+//! the scheduler of boxes schedules the loading. N-Triples and N-Quads are cut into chunks, which go to the parser with
+//! the fewest bytes in its queue. Other syntaxes can't be cut, so the box that reads such a source parses it. The data
+//! has no columnar form, so envelopes carry handles ([`handover`]). The store does not depend on the number of workers,
+//! on chunks or on the schedule: it equals that of [`Loader`](super::Loader).
 //!
-//! If the parsers together come to hold too much, they spill it ([`segment`](super::segment)), and then the same boxes work on temporary
-//! files: `assemble` merges terms, `sort` writes runs in all orders, `index` merges them. `cut terms` and `cut runs` have nothing to cut then.
+//! If the parsers together come to hold too much, they spill it ([`segment`](super::segment)), and then the same boxes
+//! work on temporary files: `assemble` merges terms, `sort` writes runs in all orders, `index` merges them. `cut terms`
+//! and `cut runs` have nothing to cut then.
 
 mod handover;
 mod network;
@@ -82,10 +83,11 @@ pub struct LoadOptions {
     pub on_error: OnError,
     /// How many bytes are read and parsed at once. Only a longer line makes a longer chunk.
     pub chunk_bytes: usize,
-    /// A longer line of N-Triples or N-Quads, statement of Turtle, TriG or RDF/XML up to its first triple, or text of JSON-LD is an
-    /// error, so that an endless one fails before memory runs out.
+    /// A longer line of N-Triples or N-Quads, statement of Turtle, TriG or RDF/XML up to its first triple, or text of
+    /// JSON-LD is an error, so that an endless one fails before memory runs out.
     pub longest_line: usize,
-    /// A longer IRI, when it is written out, is an error in Turtle, TriG, RDF/XML and JSON-LD: a long prefix or base makes short names long.
+    /// A longer IRI, when it is written out, is an error in Turtle, TriG, RDF/XML and JSON-LD: a long prefix or base
+    /// makes short names long.
     pub longest_iri: usize,
     /// The key of hash functions over terms; see [`Parsed::of_seed`](super::Parsed::of_seed).
     pub hash_seed: u64,
@@ -93,9 +95,9 @@ pub struct LoadOptions {
     pub graph: Option<NamedNode>,
     /// Indexes besides [`Order::USUAL`].
     pub orders: Vec<Order>,
-    /// The nodes that the store is laid over, if several nodes have threads: of large indexes a range of rows on each, so that
-    /// scans can run near their rows; of the dictionary, which is read in random order, page by page. Without it, the store
-    /// stays where loading wrote it.
+    /// The nodes that the store is laid over, if several nodes have threads: of large indexes a range of rows on each,
+    /// so that scans can run near their rows; of the dictionary, which is read in random order, page by page. Without
+    /// it, the store stays where loading wrote it.
     pub over: Option<Placement>,
     /// What becomes of data that is larger than memory. Without it, all of it has to fit.
     pub spill: Option<Spill>,
@@ -115,19 +117,20 @@ impl fmt::Debug for Room {
     }
 }
 
-/// How data is loaded that is larger than memory: in parts, which go to temporary files, and so does the store until its owner writes
-/// it to its place.
+/// How data is loaded that is larger than memory: in parts, which go to temporary files, and so does the store until
+/// its owner writes it to its place.
 #[derive(Clone, Debug)]
 pub struct Spill {
-    /// About how many bytes loading may hold. What needs fewer is loaded in memory alone, and temporary files are not touched.
+    /// About how many bytes loading may hold. What needs fewer is loaded in memory alone, and temporary files are not
+    /// touched.
     pub memory: u64,
     /// Where temporary files are made.
     pub scratch: Arc<Scratch>,
 }
 
 impl Default for LoadOptions {
-    /// One worker, failure at the first error, chunks of 1 MiB, lines of up to 64 MiB, IRIs of up to 64 KiB, no further orders, not laid over nodes, all in memory,
-    /// RDF 1.1.
+    /// One worker, failure at the first error, chunks of 1 MiB, lines of up to 64 MiB, IRIs of up to 64 KiB, no further
+    /// orders, not laid over nodes, all in memory, RDF 1.1.
     fn default() -> LoadOptions {
         LoadOptions {
             workers: 1,
@@ -148,10 +151,10 @@ impl Default for LoadOptions {
 
 /// One loading. Submit its model to a runtime; when the request has ended, take the store with [`Load::finish`].
 ///
-/// Boxes read the sources chunk by chunk, deal the chunks to parsers, and merge the parsed pieces. The store equals that of
-/// [`Loader`](super::Loader) for the same sources, whatever the schedule. Memory: a few chunks of text for each worker, then at
-/// most about twice the store. A cancellation takes effect between two steps; the longest steps, of about 30 ns a triple, are
-/// sorting one worker's share and sorting all triples in one order.
+/// Boxes read the sources chunk by chunk, deal the chunks to parsers, and merge the parsed pieces. The store equals
+/// that of [`Loader`](super::Loader) for the same sources, whatever the schedule. Memory: a few chunks of text for each
+/// worker, then at most about twice the store. A cancellation takes effect between two steps; the longest steps, of
+/// about 30 ns a triple, are sorting one worker's share and sorting all triples in one order.
 ///
 /// ```
 /// use vicus_flow::sequential;
@@ -177,8 +180,8 @@ impl Load {
         assert!(sources.len() < 1_112_064, "a file's number is part of its blank nodes' names, as one character");
         let workers = options.workers.max(1);
         let readers = sources.len().clamp(1, workers);
-        // The sender's seat continues with the box that was activated last, and a thief takes the first. The two orders that
-        // take longest, Gpos and Gops, are put at the two ends, so that they start first.
+        // The sender's seat continues with the box that was activated last, and a thief takes the first. The two orders
+        // that take longest, Gpos and Gops, are put at the two ends, so that they start first.
         let is_wanted = |order: &Order| Order::USUAL.contains(order) || options.orders.contains(order);
         let by_graph = [Order::Gops, Order::Gosp, Order::Gspo];
         let last = [Order::Opsg, Order::Spog, Order::Psog, Order::Posg];
@@ -251,8 +254,8 @@ pub struct Loaded {
     pub first_skipped: Option<Malformed>,
 }
 
-/// A place where a source breaks the grammar, and the error there. Displayed as name, line and column, as editors and terminals
-/// expect it.
+/// A place where a source breaks the grammar, and the error there. Displayed as name, line and column, as editors and
+/// terminals expect it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Malformed {
     /// The name of the source.
@@ -268,8 +271,8 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// Why loading failed. A request fails with it inside a [`FlowError`]: see [`LoadError::of`]. If memory runs out, the request
-/// fails with [`NoMemory`](vicus_flow::NoMemory) instead, and with the name of the box that asked for it.
+/// Why loading failed. A request fails with it inside a [`FlowError`]: see [`LoadError::of`]. If memory runs out, the
+/// request fails with [`NoMemory`](vicus_flow::NoMemory) instead, and with the name of the box that asked for it.
 #[derive(Debug)]
 pub enum LoadError {
     /// A source breaks the grammar. With several workers, this may not be the first such place.
@@ -281,12 +284,13 @@ pub enum LoadError {
         /// The reader's error.
         error: io::Error,
     },
-    /// A line of N-Triples or N-Quads is longer than [`LoadOptions::longest_line`], or that many bytes of another syntax contain no
-    /// complete triple, or a text of JSON-LD is longer.
+    /// A line of N-Triples or N-Quads is longer than [`LoadOptions::longest_line`], or that many bytes of another
+    /// syntax contain no complete triple, or a text of JSON-LD is longer.
     TooLong {
         /// The source.
         name: String,
-        /// The line, from 1; in syntaxes without lines, about the line where the statement begins or where the limit is.
+        /// The line, from 1; in syntaxes without lines, about the line where the statement begins or where the limit
+        /// is.
         line: u64,
         /// The greatest number of bytes.
         limit: usize,
@@ -388,7 +392,8 @@ impl Progress {
         self.bytes.fetch_add(more as u64, Ordering::Relaxed);
     }
 
-    /// So many quads of a parser's were known, and so many are there now. What was spilled meanwhile is no longer there, and is not shown.
+    /// So many quads of a parser's were known, and so many are there now. What was spilled meanwhile is no longer
+    /// there, and is not shown.
     fn add_parsed(&self, known: usize, now: usize) {
         self.triples.fetch_add(now.checked_sub(known).unwrap_or(now) as u64, Ordering::Relaxed);
     }
@@ -465,8 +470,8 @@ impl LoadState {
         }
     }
 
-    /// Notes what a parser or reader holds, and spills it if all hold too much and this one at least its share of what they may. All that
-    /// hold less than their shares hold less than that together.
+    /// Notes what a parser or reader holds, and spills it if all hold too much and this one at least its share of what
+    /// they may. All that hold less than their shares hold less than that together.
     fn keep_within(&self, parsed: &mut Parsed) -> Result<(), NoMemory> {
         if self.spilling.is_none() && self.room.is_none() {
             return Ok(());

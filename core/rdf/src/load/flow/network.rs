@@ -21,8 +21,8 @@ use vicus_files::scratch::Bundle;
 use vicus_flow::library::HashKey;
 use vicus_flow::{Bound, BoxId, BoxModel, Envelope, Grow, Model, ModelBuilder, NoMemory, Turn};
 
-/// The greatest number of terms or rows in a part. Merging one takes some tens of milliseconds; other requests run, and a
-/// cancellation takes effect, between two parts.
+/// The greatest number of terms or rows in a part. Merging one takes some tens of milliseconds; other requests run, and
+/// a cancellation takes effect, between two parts.
 const PART: usize = 1 << 20;
 
 /// A part of all terms, to be merged.
@@ -322,7 +322,8 @@ fn sort(local: Local, orders: &[Order], turn: &Turn<'_>) -> Result<Option<Sorted
     }
 }
 
-/// A single run needs no merging, and those in temporary files are merged where indexes are made; they go to output `workers`.
+/// A single run needs no merging, and those in temporary files are merged where indexes are made; they go to output
+/// `workers`.
 fn cut_runs_box(
     workers: usize,
     runs: &Handover<Sorted>,

@@ -1,8 +1,8 @@
 //! From sources to pieces: the boxes that read, deal and parse.
 //!
-//! A reader reads one chunk in an invocation, so a slow pipe or gzip stream delays only itself. `deal` hands each chunk of
-//! whole lines to the parser with the fewest queued bytes. Vias hold one envelope here, so at most a few chunks of text for
-//! each reader and parser are in memory, however fast the readers are.
+//! A reader reads one chunk in an invocation, so a slow pipe or gzip stream delays only itself. `deal` hands each chunk
+//! of whole lines to the parser with the fewest queued bytes. Vias hold one envelope here, so at most a few chunks of
+//! text for each reader and parser are in memory, however fast the readers are.
 
 use super::handover::{Handover, handle};
 use super::{LoadError, LoadState, Source};
@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vicus_flow::{BoxError, BoxModel, Envelope, Grow, NoMemory, Operator, Schema, Turn, Type};
 
-/// Turtle is parsed in steps of this size, some milliseconds each; between two steps, the reader checks whether the request was
-/// cancelled.
+/// Turtle is parsed in steps of this size, some milliseconds each; between two steps, the reader checks whether the
+/// request was cancelled.
 const BITE_BYTES: usize = 256 << 10;
 
 /// The greatest number of bytes reserved at once, however long chunks may be.
@@ -74,9 +74,9 @@ struct Reader {
     /// Whether this is the first invocation of the first reader.
     begins: bool,
     open: Option<Open>,
-    /// What was parsed of the sources that can't be cut, while none of them is open; an open one's parser has it and adds to it. So pieces
-    /// are cut by size and not by source. Blank nodes stay apart, as their keys have the number of their source; and it has no terms of
-    /// N-Triples, which are checked only where they are new.
+    /// What was parsed of the sources that can't be cut, while none of them is open; an open one's parser has it and
+    /// adds to it. So pieces are cut by size and not by source. Blank nodes stay apart, as their keys have the number
+    /// of their source; and it has no terms of N-Triples, which are checked only where they are new.
     parsed: Parsed,
 }
 
@@ -253,7 +253,8 @@ impl Open {
         Ok(Open { file, reader, buffer: Vec::new(), format })
     }
 
-    /// Reads until the buffer has a chunk, or another whole chunk if a long line has filled it. True at the end of the source.
+    /// Reads until the buffer has a chunk, or another whole chunk if a long line has filled it. True at the end of the
+    /// source.
     fn read(&mut self, chunk_bytes: usize, turn: &mut Turn<'_>) -> Result<io::Result<bool>, NoMemory> {
         let before = self.buffer.len();
         let room = if before < chunk_bytes { chunk_bytes - before } else { chunk_bytes };

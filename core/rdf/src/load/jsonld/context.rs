@@ -1,6 +1,7 @@
 //! Contexts of JSON-LD: JSON-LD 1.1 Processing Algorithms and API, §4 and §5.2.
 //!
-//! A context is a layer over the one it was made from, so that a new one costs what it says itself. Contexts elsewhere are not read.
+//! A context is a layer over the one it was made from, so that a new one costs what it says itself. Contexts elsewhere
+//! are not read.
 
 use super::json::{Json, Member};
 use super::{Fault, Result, wrong};
@@ -9,13 +10,15 @@ use oxrdf::BaseDirection;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// How deep the definitions of terms may be within each other: a term may be written with another, and have a context of its own.
+/// How deep the definitions of terms may be within each other: a term may be written with another, and have a context
+/// of its own.
 const MOST_DEFINED: usize = 64;
 
 /// How many layers a context may have.
 const MOST_LAYERS: usize = 2048;
 
-/// The most bytes of the IRIs that all contexts of a document stand for. Terms that are written with each other are longer than their text.
+/// The most bytes of the IRIs that all contexts of a document stand for. Terms that are written with each other are
+/// longer than their text.
 const MOST_BYTES: usize = 64 << 20;
 
 /// What JSON-LD calls an active context.
@@ -208,8 +211,8 @@ struct Local<'d> {
     overrides: bool,
 }
 
-/// A context that a term has brought: what it was made over, the term's definition, and what was made. The first two are kept so that their
-/// addresses stay theirs.
+/// A context that a term has brought: what it was made over, the term's definition, and what was made. The first two
+/// are kept so that their addresses stay theirs.
 type Scoped<'d> = (Rc<Context<'d>>, Rc<Definition<'d>>, Rc<Context<'d>>);
 
 /// Makes contexts, within limits.

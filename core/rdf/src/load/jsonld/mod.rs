@@ -1,9 +1,9 @@
 //! JSON-LD 1.1: from a document to quads.
 //!
-//! Algorithms: JSON-LD 1.1 Processing Algorithms and API, W3C Recommendation 2020: expansion (§5.1), value expansion (§5.3), and the
-//! conversion to RDF (§8). They are one here: a value becomes quads as soon as it is expanded, so that nothing expanded is kept, and an object
-//! costs what it says. We differ: contexts elsewhere are not read, names that are repeated in an object count as often as they are there,
-//! and an error ends the document.
+//! Algorithms: JSON-LD 1.1 Processing Algorithms and API, W3C Recommendation 2020: expansion (§5.1), value expansion
+//! (§5.3), and the conversion to RDF (§8). They are one here: a value becomes quads as soon as it is expanded, so that
+//! nothing expanded is kept, and an object costs what it says. We differ: contexts elsewhere are not read, names that
+//! are repeated in an object count as often as they are there, and an error ends the document.
 
 mod context;
 mod json;
@@ -557,7 +557,8 @@ impl<'d> Expansion<'d, '_> {
                 }
                 Some("@language") => match entry {
                     Json::String(text) => language = Some(&**text),
-                    // The algorithm says that null is wrong here; JSON-LD's own framing writes it, and it can mean one thing only.
+                    // The algorithm says that null is wrong here; JSON-LD's own framing writes it, and it can mean one
+                    // thing only.
                     Json::Null => {}
                     _ => return wrong("the value of @language must be a string"),
                 },

@@ -1,7 +1,8 @@
-//! RDF/XML: from elements to triples. RDF 1.1 XML Syntax, W3C Recommendation 2014, §7; RDF 1.2 XML Syntax for triple terms and directions.
+//! RDF/XML: from elements to triples. RDF 1.1 XML Syntax, W3C Recommendation 2014, §7; RDF 1.2 XML Syntax for triple
+//! terms and directions.
 //!
-//! A stack of frames stands for the elements that are open, so that nothing recurses. An XML literal is written in exclusive canonical
-//! form with comments, as §7.2.17 asks.
+//! A stack of frames stands for the elements that are open, so that nothing recurses. An XML literal is written in
+//! exclusive canonical form with comments, as §7.2.17 asks.
 
 mod literal;
 mod xml;
@@ -57,7 +58,8 @@ struct Frame {
 enum Kind {
     /// `rdf:RDF`.
     Root,
-    /// A node, or a property with `rdf:parseType="Resource"`, whose content is properties; and how many `rdf:li` it has.
+    /// A node, or a property with `rdf:parseType="Resource"`, whose content is properties; and how many `rdf:li` it
+    /// has.
     Node {
         subject: NamedOrBlankNode,
         items: u64,

@@ -1,5 +1,6 @@
-//! XML 1.0 (fifth edition) with namespaces, as far as a processor must understand it that does not validate: what follows are elements,
-//! characters, comments and instructions; entities, CDATA sections, line ends and encodings are resolved here.
+//! XML 1.0 (fifth edition) with namespaces, as far as a processor must understand it that does not validate: what
+//! follows are elements, characters, comments and instructions; entities, CDATA sections, line ends and encodings are
+//! resolved here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
@@ -123,7 +124,8 @@ fn is_character(character: char) -> bool {
     matches!(character, '\t' | '\n' | '\r' | ' '..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..)
 }
 
-/// Whether each character with this byte stands in the text as it is. Lead bytes of the last characters of 16 bits are not among them.
+/// Whether each character with this byte stands in the text as it is. Lead bytes of the last characters of 16 bits are
+/// not among them.
 fn is_plain(byte: u8) -> bool {
     matches!(byte, b'\t' | b'\n' | b' '..) && byte != 0xEF
 }
@@ -584,7 +586,8 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// A document type: entities that it declares are kept, other declarations are passed over. External ones are not read.
+    /// A document type: entities that it declares are kept, other declarations are passed over. External ones are not
+    /// read.
     fn doctype(&mut self) -> Result<()> {
         loop {
             // In front of the declarations.

@@ -6,8 +6,9 @@
 //!  n, keys, values                                            values of the aggregate number n - 2, which is DISTINCT
 //! ```
 //!
-//! A group may have several records of each kind, because it began anew when it had been written. States are put together; values are
-//! made distinct first ([`Values`](super::values::Values)), and folded then. All is in words of 64 bits.
+//! A group may have several records of each kind, because it began anew when it had been written. States are put
+//! together; values are made distinct first ([`Values`](super::values::Values)), and folded then. All is in words of 64
+//! bits.
 
 use super::{FoldSpec, Groups, Room, State};
 use crate::algebra::Fold;
@@ -39,8 +40,9 @@ pub(super) struct Spilled {
     record: Vec<u64>,
 }
 
-/// What a record begins with: the group's keys follow, and then the states of its aggregates, without those of the DISTINCT ones or with
-/// them; or the values of an aggregate of this number more, which no other record of the group has.
+/// What a record begins with: the group's keys follow, and then the states of its aggregates, without those of the
+/// DISTINCT ones or with them; or the values of an aggregate of this number more, which no other record of the group
+/// has.
 const UNDISTINCT: u64 = 0;
 const STATES: u64 = 1;
 const VALUES: u64 = 2;
@@ -71,7 +73,8 @@ impl Spilled {
         all
     }
 
-    /// Adds a value of a group to those that are to be made distinct: the number of the aggregate, the group's keys, the values.
+    /// Adds a value of a group to those that are to be made distinct: the number of the aggregate, the group's keys,
+    /// the values.
     fn deal_value(&mut self, record: &[u64]) -> Result<(), FileError> {
         let values = self.values.as_mut().expect("only DISTINCT aggregates have values");
         let hash = self.by.hash(record.iter().copied());
@@ -113,8 +116,8 @@ impl Spilled {
         self.evict_rest(tables)
     }
 
-    /// Writes groups, at least a quarter of them if their partitions have about equally many. Partitions that were written before are
-    /// written first.
+    /// Writes groups, at least a quarter of them if their partitions have about equally many. Partitions that were
+    /// written before are written first.
     ///
     /// # Errors
     /// The disk is full, or the system refuses.

@@ -1,7 +1,8 @@
-//! The values of DISTINCT aggregates that are in files: dealt there by group and value, and made distinct partition by partition.
+//! The values of DISTINCT aggregates that are in files: dealt there by group and value, and made distinct partition by
+//! partition.
 //!
-//! A group's values may be more than there is memory for, so its values lie in many partitions. What is left of a partition goes to that of
-//! its group, where each value is folded once.
+//! A group's values may be more than there is memory for, so its values lie in many partitions. What is left of a
+//! partition goes to that of its group, where each value is folded once.
 
 use super::AggregateSpec;
 use super::records::{Spilled, Words};
@@ -55,8 +56,8 @@ impl Values {
         self.dealt.as_ref().map_or_else(|| self.seen_bytes(more), |dealt| self.seen_bytes(0) + dealt.bytes())
     }
 
-    /// Half of the memory is for the tables, and the rest for files that values and groups go to. Values of a partition that has more are
-    /// dealt to others; it keeps some, so that this ends.
+    /// Half of the memory is for the tables, and the rest for files that values and groups go to. Values of a partition
+    /// that has more are dealt to others; it keeps some, so that this ends.
     fn make_room(&mut self, more: usize, level: u32) {
         let is_empty = self.seen.iter().flatten().all(Wide::is_empty);
         if self.dealt.is_none() && level < DEEPEST && !is_empty && self.seen_bytes(more) > self.most / 2 {

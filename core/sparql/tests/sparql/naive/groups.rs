@@ -30,7 +30,8 @@ fn unique<T: PartialEq + Clone>(all: &[T]) -> Vec<T> {
     })
 }
 
-/// The value of an aggregate; `None` is an error. Where the recommendation allows several values, the query is given up.
+/// The value of an aggregate; `None` is an error. Where the recommendation allows several values, the query is given
+/// up.
 pub(super) fn aggregate(world: &World<'_>, aggregate: &AggregateExpression, members: &[Solution]) -> Option<Term> {
     let integer = |count: usize| Some(Term::from(Literal::from(count as i64)));
     let (function, expression, distinct) = match aggregate {

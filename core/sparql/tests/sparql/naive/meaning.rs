@@ -1,5 +1,5 @@
-//! What literals mean, and what casts and functions of numbers and moments make of them: XSD 1.1 and XPath's functions and
-//! operators, without the crates that engines share.
+//! What literals mean, and what casts and functions of numbers and moments make of them: XSD 1.1 and XPath's functions
+//! and operators, without the crates that engines share.
 
 use super::exact::Exact;
 use oxrdf::vocab::xsd;
@@ -102,7 +102,8 @@ fn float_text(text: &str) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// The fields of a moment: year, month, day, hour, minute, second, as they are written (a day at its end is the next one).
+/// The fields of a moment: year, month, day, hour, minute, second, as they are written (a day at its end is the next
+/// one).
 type Fields = ([i64; 5], Exact);
 
 /// Seconds in UTC, or as if they were; the zone in minutes; the fields.
