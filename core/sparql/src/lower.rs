@@ -1,13 +1,13 @@
 //! From a physical plan to a flow model: a box for each operator, or several boxes that share an operator's work.
 //!
 //! If a pipeline is expected to make many rows, a splitter hands out the rows of its scan in ranges, and each operator
-//! above has a replica for each stream. Rows that must meet are dealt to boxes by their hash; sorted streams are
-//! merged; groups are folded in each stream, and the parts are put together. A hash table is built once and probed by
-//! all replicas, or, if it is large, built in parts. A single stream that reaches a sort or a walk is spread over
-//! several boxes. The degree follows the planner's estimate; small pipelines have one box for each operator.
+//! above has a replica for each stream. A hash deals rows to boxes, so related rows meet; sorted streams are merged;
+//! groups are folded in each stream, and the parts are put together. A hash table is built once and probed by all
+//! replicas, or, if it is large, built in parts. A single stream into a sort or a walk is spread over several boxes.
+//! The degree follows the planner's estimate; small pipelines have one box for each operator.
 //!
-//! Such a model can't deadlock. It has no cycle, and every box takes envelopes from any of its inputs, so the last box
-//! in a chain of boxes that wait for room waits for one that can run. There are two exceptions. A hash join leaves its
+//! Such a model can't deadlock. It has no cycle, and every box takes envelopes from any of its inputs. So the last box
+//! in a chain of boxes waiting for room waits for a runnable box. There are two exceptions. A hash join leaves its
 //! probe input alone until the table is there; the table is built from a subtree of its own. The merge waits for each
 //! of its inputs; these come from boxes that read all of their input before they send, so no box above them waits.
 
@@ -33,7 +33,7 @@ use vicus_flow::{Bound, BoxId, BoxModel, Envelope, Model, ModelBuilder, Operator
 use vicus_language::Stop;
 use vicus_language::stack::{Deep, LEVEL, deep, of_levels};
 
-/// Makes the operator of a box that reads terms, for one run.
+/// Makes the term-reading operator of a box, for one run.
 #[derive(Clone)]
 pub(crate) struct Maker(Arc<Make>);
 
@@ -56,7 +56,7 @@ struct Draft {
     model: BoxModel,
     /// Present if the box's operator reads terms.
     maker: Option<Maker>,
-    /// Whether the box has a part of what those that spill may hold.
+    /// Whether the box has a share of the spilling boxes' memory.
     spills: bool,
 }
 
@@ -67,14 +67,14 @@ impl From<BoxModel> for Draft {
 }
 
 impl Draft {
-    /// A box whose operator reads terms.
+    /// A box with a term-reading operator.
     fn new<O: Operator + 'static>(
         terms: &Arc<Terms>,
         name: &'static str,
         make: impl Fn(&Arc<Terms>) -> O + Send + Sync + 'static,
     ) -> Draft {
-        // The closure and the operator contain conditions, which may be deep trees. Either may be dropped last, on any
-        // thread.
+        // The closure and the operator contain conditions. These may be deep trees, and either may be dropped last, on
+        // any thread.
         let make = Arc::new(Deep::new(terms.levels, make));
         let of = move |terms: &Arc<Terms>| {
             let levels = make.levels();
@@ -85,7 +85,7 @@ impl Draft {
         Draft { model: BoxModel::new(name, move || of(&terms)), maker: Some(maker), spills: false }
     }
 
-    /// The same box, whose operator asks [`Terms::spiller`] for its part.
+    /// This box, with an operator that asks [`Terms::spiller`] for its part.
     fn that_spills(self) -> Draft {
         Draft { spills: true, ..self }
     }
@@ -99,30 +99,30 @@ impl Draft {
     }
 }
 
-/// A plan as a model, with what belongs to it.
+/// A plan as a model, with its parts.
 pub(crate) struct Lowered {
     pub(crate) model: Arc<Model>,
-    /// The boxes that receive the solutions.
+    /// The receivers of the solutions.
     pub(crate) sinks: Vec<BoxId>,
     /// The boxes of the plan's operators, in pre-order.
     pub(crate) operators: Vec<OperatorBoxes>,
-    /// Makers of the operators that read terms.
+    /// Makers of the term-reading operators.
     pub(crate) makers: Arc<[(BoxId, Maker)]>,
-    /// How many boxes share what those that spill may hold.
+    /// The number of boxes sharing the spilling boxes' memory.
     pub(crate) spilling: usize,
     /// See [`Plan::is_short`](crate::Plan::is_short).
     pub(crate) is_short: bool,
 }
 
-/// The outputs that share an operator's rows. Usually there is one.
+/// The outputs sharing an operator's rows. Usually there is one.
 pub(crate) type Streams = SmallVec<[OutputId; 1]>;
 
 /// The boxes of an operator.
 #[derive(Default)]
 pub(crate) struct OperatorBoxes {
-    /// All its boxes in the order of their numbers, including those that deal out or merge its rows.
+    /// All its boxes in the order of their numbers, including those dealing out or merging its rows.
     pub(crate) boxes: SmallVec<[BoxId; 1]>,
-    /// The outputs that share its rows.
+    /// The outputs sharing its rows.
     pub(crate) outputs: Streams,
     /// How many boxes share its work.
     pub(crate) degree: usize,
@@ -174,15 +174,15 @@ pub(crate) fn lower(
     Ok(Lowered { model, sinks, operators, makers: makers.into(), spilling, is_short })
 }
 
-/// A plan is short if its operators make less than 1/4 of the rows from which on work is shared.
+/// A plan is short if its operators make less than 1/4 of the rows needed to share work.
 const SHORT: f64 = 4.0;
 
 /// The operators above, up to the next one that reads all of its input before it sends anything.
 #[derive(Clone, Copy, Default)]
 struct Pipeline {
-    /// The rows that these operators are expected to make together.
+    /// The expected rows of these operators together.
     rows: f64,
-    /// Whether a few rows are enough, so that several replicas would be a waste.
+    /// Whether a few rows are enough; then several replicas would be a waste.
     few: bool,
 }
 
@@ -201,9 +201,9 @@ struct Lowering<'a> {
     makers: Vec<(BoxId, Maker)>,
     /// How many boxes spill.
     spilling: usize,
-    /// The rows that all operators are expected to make.
+    /// The expected rows of all operators.
     rows: f64,
-    /// The operator whose boxes are being added, by its place in `operators`.
+    /// The current operator, by its place in `operators`: new boxes are added to it.
     at: Option<usize>,
     /// A schema as wide as any in the model; others are cut from it, because making names for columns takes time.
     widest: Schema,
@@ -219,7 +219,7 @@ const BOX_STEPS: usize = 64;
 /// Schemas of up to this many columns are made once for all plans.
 const FEW_COLUMNS: usize = 31;
 
-/// About how many bytes a connection takes; below, how many steps where a box has many.
+/// Estimated bytes of a connection.
 const LINK_BYTES: usize = 256;
 const LINK_STEPS: usize = 32;
 
@@ -252,7 +252,7 @@ impl Lowering<'_> {
         if columns <= FEW_COLUMNS { boxes::schema(columns) } else { self.widest.prefix(columns) }
     }
 
-    /// Adds the boxes of a plan; returns the outputs that share its rows.
+    /// Adds the boxes of a plan; returns the outputs sharing its rows.
     fn add(&mut self, plan: &Physical, above: Pipeline) -> Streams {
         let at = self.operators.len();
         self.operators.push(OperatorBoxes::default());
@@ -280,7 +280,7 @@ impl Lowering<'_> {
         self.note(added)
     }
 
-    /// As `place`, for a box without inputs.
+    /// Like `place`, for a box without inputs.
     fn source(&mut self, model: BoxModel) -> BoxId {
         let added = self.net.source(model);
         self.note(added)
@@ -454,7 +454,7 @@ impl Lowering<'_> {
     fn scan(&mut self, spec: &Arc<scan::ScanSpec>, width: usize, pipeline: Pipeline) -> Streams {
         let rows = spec.rows.start as u64..spec.rows.end as u64;
         let limit = self.limit;
-        // The rows that the scan reads count as well, because it may drop most of them.
+        // The rows read by the scan count as well, because it may drop most of them.
         let degree = self
             .degree(pipeline.and(rows.end as f64 - rows.start as f64))
             .min(rows.end.saturating_sub(rows.start) as usize);
@@ -463,8 +463,8 @@ impl Lowering<'_> {
             let model = BoxModel::new("scan", move || scan::Scan::new(&terms.snapshot, &spec, limit));
             return smallvec![self.source(model.output(&self.schema(width))).output(0)];
         }
-        // Parts have no more rows than an envelope, so that tests with small graphs and small envelopes have several
-        // parts, too.
+        // Parts have no more rows than an envelope. So tests with small graphs and small envelopes have several parts,
+        // too.
         let pieces = self.terms.snapshot.index(spec.order).pieces(spec.rows.clone());
         let split = self.source(library::split(pieces, degree, self.options.limits.part_rows.clamp(1, limit as u64)));
         self.stop.count_steps(degree * LINK_STEPS);
@@ -510,7 +510,7 @@ impl Lowering<'_> {
         (0..degree).map(|replica| spread.output(replica)).collect()
     }
 
-    /// Adds one box that reads these outputs, whose envelopes have these widths.
+    /// Adds one box that reads these outputs, with envelopes of these widths.
     fn over(&mut self, inputs: &[OutputId], widths: &[usize], width: usize, model: impl Into<Draft>) -> Streams {
         let model = widths.iter().fold(model.into(), |model, &width| model.input(&self.schema(width)));
         let made = self.place(model.output(&self.schema(width)));
@@ -542,7 +542,7 @@ impl Lowering<'_> {
         made
     }
 
-    /// One table that all replicas probe. If building one table would take longer, both sides are dealt by the hash of
+    /// One table probed by all replicas. If building one table would take longer, both sides are dealt by the hash of
     /// their keys, and each part has a table of its own.
     fn hash_join(
         &mut self,
@@ -584,7 +584,7 @@ impl Lowering<'_> {
         probes.into_iter().zip(tables).map(replica).collect()
     }
 
-    /// Adds a box that builds a table of all these streams' rows.
+    /// Adds a box to build a table of all these streams' rows.
     fn hash_table(&mut self, builds: Streams, columns: usize, hash: &Arc<HashSpec>) -> BoxId {
         let spec = Arc::clone(hash);
         let make = move |terms: &Arc<Terms>| hash_join::HashBuild::new(terms, &spec, columns);
@@ -598,8 +598,8 @@ impl Lowering<'_> {
         table
     }
 
-    /// Deals the rows of all streams by these columns to `parts` boxes, so that equal rows meet. Each of these boxes
-    /// has an input for each stream.
+    /// Deals the rows of all streams by these columns to `parts` boxes, so equal rows meet. Each of these boxes has an
+    /// input for each stream.
     fn deal<D: Into<Draft>>(
         &mut self,
         streams: Streams,
@@ -620,7 +620,7 @@ impl Lowering<'_> {
         (0..parts).map(collect).collect()
     }
 
-    /// Adds a box for each stream that deals its rows to `parts` outputs by these columns.
+    /// Adds a box for each stream to deal its rows to `parts` outputs by these columns.
     fn dealt(&mut self, streams: Streams, width: usize, keys: &[usize], parts: usize) -> Vec<BoxId> {
         self.stop.count_steps(streams.len() * parts * BOX_STEPS);
         self.stop.count_bytes(streams.len() * parts * LINK_BYTES);
@@ -632,7 +632,7 @@ impl Lowering<'_> {
         streams.into_iter().map(deal).collect()
     }
 
-    /// Deals rows so that equal rows meet in one box; there are as many boxes as streams.
+    /// Deals rows, so equal rows meet in one box; there is one box for each stream.
     fn distinct(&mut self, streams: Streams, width: usize, in_order: bool, pace: Pace) -> Streams {
         let (parts, cache, terms) = (streams.len(), self.options.cache_bytes, self.terms);
         let columns: Vec<usize> = (0..width).collect();
@@ -644,9 +644,9 @@ impl Lowering<'_> {
         })
     }
 
-    /// Makes triples in each stream. Those without blank nodes are dealt so that equal ones meet; the others, on
-    /// outputs of their own, differ already. Both go to one union for each stream, which takes from either, so neither
-    /// can block the other.
+    /// Makes triples in each stream. Triples without blank nodes are dealt, so equal ones meet; the others, on outputs
+    /// of their own, differ already. Both go to one union for each stream. The union takes from either, so neither can
+    /// block the other.
     fn construct(&mut self, streams: Streams, input: &Physical, template: &Arc<Template>, pace: Pace) -> Streams {
         let (terms, limit, from) = (Arc::clone(self.terms), self.limit, input.columns.len());
         let outputs = usize::from(!template.plain.is_empty()) + usize::from(!template.fresh.is_empty());
@@ -673,8 +673,8 @@ impl Lowering<'_> {
         plain.into_iter().zip(made).map(|(plain, made)| self.united(smallvec![plain, made.output(1)], 3)).collect()
     }
 
-    /// Folds each stream into parts of groups, and deals the parts so that those of a group meet. One box puts the
-    /// parts together if few groups are expected, else there are as many boxes as streams.
+    /// Folds each stream into parts of groups, and deals the parts, so parts of a group meet. One box puts the parts
+    /// together if few groups are expected, else there is one box for each stream.
     fn aggregate(&mut self, mut streams: Streams, mut width: usize, spec: &Arc<AggregateSpec>, groups: f64) -> Streams {
         let (terms, cache, limit) = (Arc::clone(self.terms), self.options.cache_bytes, self.limit);
         let mut keys: Vec<usize> = spec.keys.iter().flatten().copied().collect();

@@ -1,4 +1,4 @@
-//! A query that is ready to run: a model, and the terms that its ids stand for.
+//! A query ready to run: a model, and the terms of its ids.
 
 use crate::boxes::spill::Spill;
 use crate::cost;
@@ -30,32 +30,32 @@ use vicus_rdf::{Id, Snapshot, TermView};
 pub struct PlanOptions {
     /// The greatest number of rows in an envelope. The first envelopes are smaller.
     pub envelope_rows: usize,
-    /// The greatest number of envelopes that wait in a via. With 1, a plan that could deadlock does.
+    /// The greatest number of envelopes waiting in a via. With 1, a plan that could deadlock does.
     pub via_envelopes: usize,
     /// How many seats will run the plan: at most this many boxes share the work of an operator.
     pub threads: usize,
     /// Work is shared if all operators of a pipeline together are expected to make at least this many rows. Smaller
     /// queries are not slowed down by sharing.
     pub parallel_rows: usize,
-    /// The greatest number of bytes of a hash table, so that it stays in its core's cache. If DISTINCT or GROUP BY
-    /// needs more, it has several tables and works on one after the other.
+    /// The greatest number of bytes of a hash table, so it stays in its core's cache. If DISTINCT or GROUP BY needs
+    /// more, it has several tables and works on one after the other.
     pub cache_bytes: u64,
-    /// The greatest number of boxes that receive solutions. More than one is for callers that serialise rows in
-    /// parallel and accept them in any order; a query with ORDER BY has one.
+    /// The greatest number of boxes receiving solutions. More than one is for callers that serialise rows in parallel
+    /// and accept them in any order; a query with ORDER BY has one.
     pub sinks: usize,
     /// Whether to rewrite the query and to reorder its joins. Without, it is answered as written: slower, but a check
     /// on the optimiser.
     pub optimise: bool,
-    /// What a query without FROM reads as its default graph.
+    /// The default graph of a query without FROM.
     pub default_graph: DefaultGraph,
     /// Limits inside of planning and of boxes.
     pub limits: Limits,
     /// The greatest number of steps of planning. A step is a look at an operator, at a variable of an operator, or at a
     /// way to join; it takes some ten nanoseconds. Most queries take less than a thousandth of the default, 990
-    /// OPTIONALs that each bind a variable take an eighth, 30,000 triples a half. Queries with very many variables in
-    /// very many operators exceed it first.
+    /// OPTIONALs with a variable each take an eighth, 30,000 triples a half. Queries with very many variables in very
+    /// many operators exceed it first.
     pub plan_steps: u64,
-    /// The greatest number of bytes that planning holds, as counted by the planner.
+    /// The greatest number of bytes held by planning, as counted by the planner.
     pub plan_bytes: u64,
     /// The key of hash functions. Users choose the terms of queries and data; without knowing the seed, they can't
     /// choose many terms with the same hash. Answers don't depend on it, except for the order of rows.
@@ -63,7 +63,7 @@ pub struct PlanOptions {
 }
 
 impl PlanOptions {
-    /// What they say to every language.
+    /// The options common to all languages.
     pub fn common(&self) -> vicus_language::PlanOptions {
         let PlanOptions { envelope_rows, via_envelopes, threads, parallel_rows, sinks, .. } = *self;
         let PlanOptions { optimise, plan_steps, plan_bytes, hash_seed, .. } = *self;
@@ -80,7 +80,7 @@ impl PlanOptions {
         }
     }
 
-    /// These options, with what is said to every language in place of their own.
+    /// These options, with the common options of all languages replaced.
     ///
     /// ```
     /// use vicus_sparql::PlanOptions;
@@ -134,9 +134,10 @@ impl Default for PlanOptions {
 pub struct RunOptions {
     /// Its time and its seed.
     pub moment: Moment,
-    /// Whom SERVICE asks. Without, it fails.
+    /// The endpoints of SERVICE. Without them, SERVICE fails.
     pub endpoints: Option<Arc<dyn Endpoints>>,
-    /// Where boxes put rows and terms that they have no memory for. Without, a request that outgrows its budget fails.
+    /// The place for rows and terms beyond the memory of their boxes. Without it, a request fails when it outgrows its
+    /// budget.
     pub spill: Option<Spill>,
 }
 
@@ -157,11 +158,11 @@ pub enum Form {
     },
     /// Whether there is any solution: yes, if any row arrives.
     Ask,
-    /// The triples of a template: columns subject, predicate and object. Each triple comes once; where the template has
-    /// blank nodes, they are new ones for each solution.
+    /// The triples of a template: columns subject, predicate and object. Each triple comes once; the template's blank
+    /// nodes are new for each solution.
     Construct,
-    /// The triples that describe resources: those with the resource as subject, and, where an object is a blank node,
-    /// those of that node, and so on. The columns are as above; each triple comes once.
+    /// The triples describing resources: those with the resource as subject, then those of each blank node among the
+    /// objects, and so on. The columns are as above; each triple comes once.
     Describe,
 }
 
@@ -178,7 +179,7 @@ impl Form {
         }
     }
 
-    /// The same, as doors know it of every language.
+    /// This form as doors know it of every language.
     pub fn answer(&self) -> Answer {
         match self {
             Form::Select { variables } => Answer::Rows { columns: variables.clone() },
@@ -193,7 +194,7 @@ impl Form {
     }
 }
 
-/// A query that is ready to run against the store that it was planned for, any number of times, also concurrently.
+/// A query ready to run against its store, any number of times, also concurrently.
 ///
 /// ```
 /// use std::sync::{Arc, mpsc};
@@ -232,12 +233,12 @@ pub struct Plan {
 /// Plans a query. Takes time in the size of the query, not of the data.
 ///
 /// # Errors
-/// What the query asks for that is not supported yet; [`parse`](crate::parse()) has found that already.
+/// The query asks for something not supported yet; [`parse`](crate::parse()) has found this already.
 pub fn plan(snapshot: &Arc<Snapshot>, parsed: &Parsed, options: &PlanOptions) -> Result<Plan, QueryError> {
     plan_until(snapshot, parsed, options, &|| false)
 }
 
-/// As [`plan()`], but gives up soon after `watch` says so ([`Watch`]); it is asked for each term and each operator of
+/// Like [`plan()`], but gives up soon after `watch` says so ([`Watch`]); it is asked for each term and each operator of
 /// the query, and for memory.
 ///
 /// ```
@@ -253,7 +254,7 @@ pub fn plan(snapshot: &Arc<Snapshot>, parsed: &Parsed, options: &PlanOptions) ->
 /// ```
 ///
 /// # Errors
-/// As [`plan()`]; [`QueryErrorKind::Stopped`](crate::QueryErrorKind::Stopped) if `stopped` returned true.
+/// Errors of [`plan()`]; [`QueryErrorKind::Stopped`](crate::QueryErrorKind::Stopped) if `stopped` returned true.
 pub fn plan_until(
     snapshot: &Arc<Snapshot>,
     parsed: &Parsed,
@@ -326,7 +327,7 @@ impl Plan {
         &self.form
     }
 
-    /// The prefixes that the query declares, and what they stand for: a writer may abbreviate IRIs with them.
+    /// The prefixes declared by the query, and their IRIs: a writer may abbreviate IRIs with them.
     pub fn prefixes(&self) -> &[(String, String)] {
         &self.prefixes
     }
@@ -336,34 +337,34 @@ impl Plan {
         self.start_with(RunOptions { moment, ..RunOptions::default() })
     }
 
-    /// As [`Plan::start`], with more options.
+    /// Like [`Plan::start`], with more options.
     pub fn start_with(&self, options: RunOptions) -> Run {
         let RunOptions { moment, endpoints, spill } = options;
         let terms = self.terms.at(moment, endpoints, spill, self.lowered.spilling);
         Run { terms: Arc::new(terms), makers: Arc::clone(&self.lowered.makers) }
     }
 
-    /// The network that answers the query. Its own operators are those of a run at [`Moment::default`]; submissions
-    /// that use them share their computed terms. Submit it with the operators of a [`Run`].
+    /// The network for the query. Its own operators are those of a run at [`Moment::default`]; submissions with these
+    /// operators share their computed terms. Submit it with the operators of a [`Run`].
     pub fn model(&self) -> &Arc<Model> {
         &self.lowered.model
     }
 
-    /// The box that receives the solutions: for each variable a column of [`Id::bits`], 0 where it is unbound. Its own
+    /// The receiver of the solutions: for each variable a column of [`Id::bits`], 0 where it is unbound. Its own
     /// operator drops them, so give each submission an operator of [`Plan::sink_operator`]. The id of a computed term
     /// is valid as long as the envelope or a copy of it exists.
     pub fn sink(&self) -> BoxId {
         self.lowered.sinks[0]
     }
 
-    /// All boxes that receive solutions: [`Plan::sink`] and, if [`PlanOptions::sinks`] allows more, others. Each of
-    /// them needs an operator of its own.
+    /// All receivers of solutions: [`Plan::sink`] and, if [`PlanOptions::sinks`] allows more, others. Each of them
+    /// needs an operator of its own.
     pub fn sinks(&self) -> &[BoxId] {
         &self.lowered.sinks
     }
 
-    /// An operator for [`Plan::sink`] that passes each envelope to a function. Envelopes of an ASK have no columns, and
-    /// a row if the answer is yes.
+    /// An operator for [`Plan::sink`], to pass each envelope to a function. Envelopes of an ASK have no columns, and a
+    /// row if the answer is yes.
     pub fn sink_operator(
         &self,
         mut on_rows: impl FnMut(&Envelope) -> Result<(), BoxError> + Send + 'static,
@@ -372,13 +373,13 @@ impl Plan {
     }
 
     /// Whether the plan is expected to make few rows, and has one box for each operator. A caller then runs it faster
-    /// on its own thread than on several threads that wake each other. Estimates may be wrong.
+    /// on its own thread than on several threads with wakes between them. Estimates may be wrong.
     pub fn is_short(&self) -> bool {
         self.lowered.is_short
     }
 
-    /// About how many bytes of memory the plan and one running instance of its model take, from the number of boxes and
-    /// columns. The boxes book what a request holds beyond that.
+    /// Estimated bytes of memory of the plan and one running instance of its model, from the number of boxes and
+    /// columns. The boxes book the further memory of a request.
     pub fn bytes(&self) -> u64 {
         cost::plan_bytes(self.model())
     }
@@ -400,32 +401,32 @@ impl Plan {
         self.may_differ
     }
 
-    /// The number of steps that planning took; see [`PlanOptions::plan_steps`].
+    /// The number of steps taken by planning; see [`PlanOptions::plan_steps`].
     pub fn steps(&self) -> u64 {
         self.spent.steps
     }
 
-    /// The bytes that planning held, as counted by the planner; see [`PlanOptions::plan_bytes`]. Most of them are free
+    /// The bytes held by planning, as counted by the planner; see [`PlanOptions::plan_bytes`]. Most of them are free
     /// again.
     pub fn planning_bytes(&self) -> u64 {
         self.spent.bytes
     }
 
-    /// The physical plan as an indented tree: for each operator the expected rows, the number of boxes that share its
-    /// work (its degree) if there are several, and its boxes. Then the boxes and their vias ([`Model::describe`]).
+    /// The physical plan as an indented tree: for each operator the expected rows, the number of boxes sharing its work
+    /// (its degree) if there are several, and its boxes. Then the boxes and their vias ([`Model::describe`]).
     pub fn explain(&self) -> String {
         format!("{}\n{}", PlanNode::write_all(&self.nodes(), None), self.model().describe())
     }
 
-    /// As [`Plan::explain`], with what each operator and each box did in one run: rows, with a mark if they are more
-    /// than ten times as many or as few as expected, and the bytes taken from near and from far memory. Panics if the
-    /// counts belong to another model.
+    /// Like [`Plan::explain`], with the counts of each operator and each box in one run: rows, with a mark if they
+    /// differ from the expectation by more than a factor of ten, and the bytes taken from near and from far memory.
+    /// Panics if the counts belong to another model.
     pub fn explain_with(&self, counts: &[BoxCounts]) -> String {
         let boxes = self.model().describe_with(counts);
         format!("{}\n{boxes}", PlanNode::write_all(&self.nodes(), Some(counts)))
     }
 
-    /// Its operators in pre-order: what each is, works on, and is expected to make, and which boxes it has.
+    /// Its operators in pre-order: kind, subject, expected rows, and boxes of each.
     pub fn nodes(&self) -> Vec<PlanNode> {
         let operators = &self.lowered.operators;
         let explainer = Explainer { terms: &self.terms, names: &self.names, operators };
@@ -503,7 +504,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// The operators for a submission: `sinks`, and those of all boxes that read terms.
+    /// The operators for a submission: `sinks`, and those of all term-reading boxes.
     pub fn operators(
         &self,
         sinks: impl IntoIterator<Item = (BoxId, Box<dyn Operator>)>,

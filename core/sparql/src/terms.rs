@@ -1,4 +1,4 @@
-//! The terms of a plan: those of the store, and those that its query mentions or computes.
+//! The terms of a plan: those of the store, and those mentioned or computed by its query.
 
 use crate::boxes::room_for_one;
 use crate::boxes::spill::{Spill, Spiller};
@@ -20,28 +20,28 @@ use vicus_flow::library::HashKey;
 use vicus_flow::{BoxError, OverBudget, Turn, give_up};
 use vicus_rdf::{Encoded, Encoder, Id, Kept, Kind, MOST_NESTED, Snapshot, TermView, Unranked, levels_of};
 
-/// A store, the other terms that the query mentions, and those that one run of it computes.
+/// A store, the other terms mentioned by the query, and the terms computed by one run.
 ///
-/// Invariant: each term has one id, unless it [passes](crate::passing). A term that is in the store is never added, and
-/// no term is added twice. So equal ids are equal terms, computed or not; and different ids are different terms if they
-/// don't pass.
+/// Invariant: each term has one id, unless it [passes](crate::passing). A term of the store is never added, and no term
+/// is added twice. So equal ids are equal terms, computed or not; and different ids are different terms if they don't
+/// pass.
 pub(crate) struct Terms {
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) limits: Limits,
-    /// What [`At::Merged`](crate::algebra::At::Merged) stands for.
+    /// The meaning of [`At::Merged`](crate::algebra::At::Merged).
     pub(crate) merged: Merged,
     /// The number of levels of the query's tree.
     pub(crate) levels: usize,
     /// The key of hash functions over ids.
     pub(crate) key: HashKey,
-    /// The types of numbers that may appear. Any type before [`Terms::settled`].
+    /// The possible types of numbers. Any type before [`Terms::settled`].
     pub(crate) numbers: Numbers,
     base: Option<Arc<Iri<String>>>,
     moment: Moment,
-    /// The terms that the query mentions: the same for all runs.
+    /// The terms mentioned by the query: the same for all runs.
     mentioned: Arc<Unranked>,
     run: Arc<OfRun>,
-    /// The segments of a box whose computed terms pass; `None` if they are kept until the run's end.
+    /// The segments of a box with passing computed terms; `None` if its terms are kept until the run's end.
     passing: Option<Passing>,
 }
 
@@ -53,28 +53,28 @@ enum Part {
 
 /// The state shared by all boxes of a run.
 struct OfRun {
-    /// Terms kept until the run's end. Whoever gives up under the lock, for lack of memory or because a temporary file
-    /// fails, leaves them as they were.
+    /// Terms kept until the run's end. A thread that gives up under the lock, for lack of memory or because a temporary
+    /// file fails, leaves them unchanged.
     kept: RwLock<Kept>,
-    /// The most bytes that they have held: what is booked for them, or about to be.
+    /// The most bytes held so far: the bytes booked for them, or about to be.
     kept_most: AtomicU64,
-    /// Terms that pass.
+    /// Passing terms.
     segments: Arc<Segments>,
     /// The blank nodes made so far, by the id of their label and the row.
     blanks: Mutex<HashMap<(Id, i64), Id, HashKey>>,
     /// The number of random numbers, row numbers and blank nodes made so far.
     asked: AtomicU64,
-    /// Bytes of kept terms that no box has booked yet.
+    /// Bytes of kept terms not yet booked by a box.
     unbooked: AtomicU64,
-    /// Whom SERVICE asks.
+    /// The endpoints of SERVICE.
     endpoints: Option<Arc<dyn Endpoints>>,
-    /// The part of each box that can spill; `None` if none of them may.
+    /// The part of each spilling box; `None` if no box may spill.
     spiller: Option<Spiller>,
     /// Whether a string longer than [`LONGEST`] was needed.
     is_overlong: AtomicBool,
 }
 
-/// Set in the place of a new blank node, which no dictionary has. The bit above it is set for terms that pass.
+/// Set in the place of a new blank node, unknown to all dictionaries. The bit above it is set for passing terms.
 const FRESH: usize = 1 << 54;
 
 /// Kept terms have at most this part of the run's memory, and as much again while they are written to a file.
@@ -104,7 +104,7 @@ pub(crate) struct Booking {
 const MUCH: u64 = 1 << 20;
 
 impl Booking {
-    /// Books the terms computed since the last call, and `more` bytes that the box holds.
+    /// Books the terms computed since the last call, and the box's `more` bytes.
     ///
     /// # Errors
     /// The request is over its budget, or a string is too long.
@@ -126,8 +126,8 @@ impl Booking {
         turn.is_stopped() || terms.run.is_overlong.load(Ordering::Relaxed) || self.failed.get().is_some()
     }
 
-    /// Books the terms computed since the last call, and `more` bytes that the box is about to hold. For a box that can
-    /// do with fewer: if it is refused, [`Booking::hold`] may yet succeed.
+    /// Books the terms computed since the last call, and `more` bytes to be held soon. For a box that can do with
+    /// fewer: if the request is refused, [`Booking::hold`] may yet succeed.
     ///
     /// # Errors
     /// The request would be over its budget.
@@ -176,7 +176,7 @@ impl Terms {
         Terms::with(snapshot, None, Limits::default(), 0)
     }
 
-    /// The terms of a query, whose IRIs are resolved against `base`, and whose hashes are keyed with a seed.
+    /// The terms of a query. `base` resolves its IRIs, and a seed keys its hashes.
     pub(crate) fn with(
         snapshot: &Arc<Snapshot>,
         base: Option<Arc<Iri<String>>>,
@@ -220,18 +220,18 @@ impl Terms {
         }
     }
 
-    /// The same terms for a query of this many levels.
+    /// These terms for a query of this many levels.
     pub(crate) fn of_levels(self, levels: usize) -> Terms {
         Terms { levels, ..self }
     }
 
-    /// The same terms for a query that reads these graphs as one.
+    /// These terms for a query that reads these graphs as one.
     pub(crate) fn of_merged(self, merged: Merged) -> Terms {
         Terms { merged, ..self }
     }
 
-    /// The same terms for a box whose computed terms pass: they live until [`Passing::discard`] or, after
-    /// [`Passing::seal`], as long as the envelopes that the attachment is put on.
+    /// These terms for a box with passing computed terms: they live until [`Passing::discard`] or, after
+    /// [`Passing::seal`], as long as the envelopes with the attachment.
     pub(crate) fn passing(&self) -> Arc<Terms> {
         let passing = Passing::new(&self.run.segments, self.mentioned.secrets());
         Arc::new(Terms {
@@ -254,16 +254,15 @@ impl Terms {
         self.passing.as_ref()
     }
 
-    /// Turns the terms computed so far into terms that the query mentions; these may come across `numbers`. Moves them
-    /// out of here.
+    /// Moves the terms computed so far to the terms mentioned by the query; these may come across `numbers`.
     pub(crate) fn settled(&self, numbers: Numbers) -> Terms {
         let mentioned = self.run.kept.write().unwrap_or_else(PoisonError::into_inner).take();
         let settled = Terms::behind(&self.snapshot, self.base.clone(), self.limits, self.key, Arc::new(mentioned));
         Terms { numbers, merged: self.merged.clone(), levels: self.levels, moment: self.moment, ..settled }
     }
 
-    /// The terms at the beginning of a run, whom it asks, and where it puts what it has no memory for, of which so many
-    /// boxes may.
+    /// The terms at the beginning of a run, with the endpoints of SERVICE, the place for spilled data, and the number
+    /// of boxes allowed to spill.
     pub(crate) fn at(
         &self,
         moment: Moment,
@@ -284,13 +283,13 @@ impl Terms {
         Terms { moment, numbers: self.numbers, merged: self.merged.clone(), levels: self.levels, ..settled }
     }
 
-    /// Whom SERVICE asks, if it may ask at all.
+    /// The endpoints of SERVICE, if the run may use any.
     pub(crate) fn endpoints(&self) -> Option<&Arc<dyn Endpoints>> {
         self.run.endpoints.as_ref()
     }
 
-    /// How each box of the run that can spill does so; `None` if it must not. A box counts for this if
-    /// [`Draft::that_spills`](crate::lower) says so.
+    /// The way to spill for each spilling box of the run; `None` if spilling is not allowed. A box counts as spilling
+    /// if [`Draft::that_spills`](crate::lower) says so.
     pub(crate) fn spiller(&self) -> Option<&Spiller> {
         self.run.spiller.as_ref()
     }
@@ -341,7 +340,7 @@ impl Terms {
         self.run.asked.fetch_add(u64::from(count), Ordering::Relaxed) + 1
     }
 
-    /// The new blank node with this number. Its id says all of it, so that no table has it.
+    /// The new blank node with this number. Its id contains the whole number, so no table has it.
     pub(crate) fn fresh_blank(number: u64) -> Id {
         debug_assert!(number < FRESH as u64, "a run makes fewer than 2^54 blank nodes");
         Id::computed(Kind::Blank, FRESH | number as usize)
@@ -358,7 +357,7 @@ impl Terms {
     /// The blank node for this label, a simple string, and row. Made at the first call.
     pub(crate) fn blank(&self, label: &str, row: i64) -> Id {
         let label = self.keep(Kind::String, label);
-        // A thread that gave up here for lack of memory left the map unchanged.
+        // A thread that ran out of memory here left the map unchanged.
         let mut blanks = self.run.blanks.lock().unwrap_or_else(PoisonError::into_inner);
         room_for_one(blanks.len(), blanks.capacity(), size_of::<((Id, i64), Id)>(), || blanks.try_reserve(1).is_ok());
         *blanks.entry((label, row)).or_insert_with(|| {
@@ -371,7 +370,7 @@ impl Terms {
         self.run.kept.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The id of any term. A term that the store lacks is added, but one that is too long, or a triple term with too
+    /// The id of any term. A term unknown to the store is added, but a term that is too long, or a triple term with too
     /// many levels, gets the unbound id. Takes a binary search and a lock.
     pub(crate) fn id<'a>(&self, term: impl Into<TermRef<'a>>) -> Id {
         let term = term.into();
@@ -408,7 +407,7 @@ impl Terms {
         Some(self.id_of_part([s, p, o].into_iter().nth(place)?))
     }
 
-    /// The keys of the parts: a copy, since looking one up may need the lock that lends the term.
+    /// The keys of the parts: a copy, since looking one up may need the lock of the lent term.
     fn part_keys(&self, id: Id) -> [Part; 3] {
         self.view(id, |view| match view {
             TermView::Triple(triple) => triple.parts().map(|part| match part {
@@ -450,7 +449,7 @@ impl Terms {
         }
     }
 
-    /// A copy of the key of a term that has one.
+    /// A copy of the term's key, if it has one.
     pub(crate) fn key(&self, id: Id) -> String {
         if self.snapshot.has(id) {
             return self.snapshot.key(id, str::to_owned);
@@ -469,7 +468,7 @@ impl Terms {
         }
     }
 
-    /// The id of a term that is kept until the run's end.
+    /// The id of a term kept until the run's end.
     fn keep(&self, kind: Kind, key: &str) -> Id {
         match self.find(kind, key) {
             Some(id) => id,
@@ -487,8 +486,8 @@ impl Terms {
         }
     }
 
-    /// The store's id of a term; `None` if the store lacks the term. A term that passes has an id of its own even if
-    /// the store has it.
+    /// The store's id of a term; `None` if the store lacks the term. A passing term has an id of its own even if the
+    /// store has it.
     #[inline]
     pub(crate) fn stored(&self, id: Id) -> Option<Id> {
         if self.snapshot.has(id) {
@@ -519,7 +518,7 @@ impl Terms {
         stored.or_else(|| self.mentioned.find(kind, key)).or_else(|| self.read().find(kind, key))
     }
 
-    /// Adds a term that the store lacks: to the box's segment if it passes, else to the kept terms.
+    /// Adds a term unknown to the store: to the box's segment if it passes, else to the kept terms.
     fn add(&self, kind: Kind, key: &str) -> Id {
         match &self.passing {
             None => self.add_kept(kind, key),
@@ -527,12 +526,12 @@ impl Terms {
         }
     }
 
-    /// Adds a term that the store lacks to the kept terms.
+    /// Adds a term unknown to the store to the kept terms.
     fn add_kept(&self, kind: Kind, key: &str) -> Id {
         let mut kept = self.run.kept.write().unwrap_or_else(PoisonError::into_inner);
         // Another box may have added it since the search.
         let added = kept.find(kind, key).map_or_else(|| kept.add(kind, key), Ok);
-        // Only who has the lock changes it.
+        // Only the lock's owner changes it.
         let (held, most) = (kept.held_bytes(), self.run.kept_most.load(Ordering::Relaxed));
         if held > most {
             self.run.kept_most.store(held, Ordering::Relaxed);
@@ -544,7 +543,7 @@ impl Terms {
 
     fn with_passing<R>(&self, id: Id, segment: u32, look: impl FnOnce(&str) -> R) -> R {
         match self.passing.as_ref().and_then(|passing| passing.key(id)) {
-            // `look` may compute terms, which needs the lock, so it gets a copy.
+            // `look` may compute terms. This needs the lock, so `look` gets a copy.
             Some(key) => look(&key),
             None => look(self.run.segments.get(segment).key(id)),
         }
@@ -571,7 +570,7 @@ impl Terms {
         if let Some(segment) = segment_of(id) {
             return self.with_passing(id, segment, |key| look(TermView::of_key(id.kind(), key)));
         }
-        // `look` may compute terms, which needs the lock.
+        // `look` may compute terms. This needs the lock.
         let key = self.read().key_copied(id);
         look(TermView::of_key(id.kind(), &key))
     }

@@ -1,8 +1,8 @@
 //! GROUP BY: folds the rows of each group into one. The output begins when the whole input has been read.
 //!
-//! Where several boxes share the work, each folds its input in a table that fits the cache and sends *parts*: for each
-//! group its keys, and for each aggregate a count and a value. The hash of the keys sends all parts of one group to the
-//! same box: Leis, Boncz, Kemper, Neumann, "Morsel-driven parallelism", SIGMOD 2014, §4.4.
+//! If several boxes share the work, each folds its input in a table in the cache and sends *parts*: for each group its
+//! keys, and for each aggregate a count and a value. The hash of the keys sends all parts of one group to the same box:
+//! Leis, Boncz, Kemper, Neumann, "Morsel-driven parallelism", SIGMOD 2014, §4.4.
 
 mod records;
 mod texts;
@@ -29,7 +29,7 @@ use vicus_rdf::Id;
 /// The keys and the aggregates, as columns of the input.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct AggregateSpec {
-    /// The columns of the keys; `None` for a key that is always unbound.
+    /// The columns of the keys; `None` for an always unbound key.
     pub(crate) keys: Vec<Option<usize>>,
     pub(crate) folds: Vec<FoldSpec>,
 }
@@ -38,22 +38,22 @@ pub(crate) struct AggregateSpec {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct FoldSpec {
     pub(crate) fold: Fold,
-    /// The column that is folded; `None` if its expression fails in each row, or if rows are counted.
+    /// The column to fold; `None` if its expression fails in each row, or if rows are counted.
     pub(crate) of: Option<usize>,
-    /// The expression that is folded instead of a column: a sum needs its values only, and GROUP_CONCAT its texts, so
-    /// they never become terms.
+    /// The expression to fold instead of a column: a sum needs only its values, and GROUP_CONCAT its texts, so they
+    /// never become terms.
     pub(crate) value: Option<Expr>,
     /// Count rows, not values (`COUNT(*)`).
     pub(crate) rows: bool,
-    /// DISTINCT: of rows that are equal in these columns, one counts.
+    /// DISTINCT: one row counts among the rows equal in these columns.
     pub(crate) distinct: Option<Vec<usize>>,
-    /// The text that GROUP_CONCAT makes lives as long as the envelopes that have it: see [`crate::passing`].
+    /// GROUP_CONCAT's text lives as long as its envelopes: see [`crate::passing`].
     pub(crate) passes: bool,
 }
 
 impl AggregateSpec {
-    /// Whether two parts of a group can be put together. They can't if an aggregate is DISTINCT, as parts don't say
-    /// which values they have seen.
+    /// Whether two parts of a group can be put together. They can't if an aggregate is DISTINCT, as parts don't list
+    /// their values.
     pub(crate) fn has_parts(&self) -> bool {
         self.folds.iter().all(|fold| fold.distinct.is_none())
     }
@@ -71,7 +71,7 @@ impl AggregateSpec {
     /// much longer, or if none was added yet. The text of one row may have megabytes, and may be added to many groups.
     /// A box that spills takes as many as add little to what it may hold, if each is a new group.
     fn next_rows<'a>(&self, terms: &Terms, rows: &mut &'a [u64], width: usize, may_grow: bool) -> Option<&'a [u64]> {
-        /// The part of what a box may hold that rows add at once.
+        /// The part of a box's limit that rows add at once.
         const PART: u64 = 32;
         let portion = self.portion(usize::MAX / width);
         let group = 8 * self.keys.len() + 2 * size_of::<State>() * self.folds.len() + 8;
@@ -82,13 +82,13 @@ impl AggregateSpec {
         (!next.is_empty()).then_some(next)
     }
 
-    /// How large a table of groups may be; `cache` bytes, except where strings grow. There rows must not wait for their
-    /// table: adding them later would make the strings longer all at once.
+    /// Limits the size of a table of groups: `cache` bytes, except where strings grow. There rows must not wait for
+    /// their table: adding them later would make the strings longer all at once.
     fn cache(&self, cache: u64) -> u64 {
         if self.portion(usize::MAX) < usize::MAX { u64::MAX } else { cache }
     }
 
-    /// Reads the terms that the folded expressions need from these rows: see [`fetch`].
+    /// Reads the terms of these rows needed by the folded expressions: see [`fetch`].
     fn fetch(&self, terms: &Terms, rows: &[u64], width: usize) {
         let slots = self.folds.iter().filter_map(|fold| fold.value.as_ref()).flat_map(Expr::slots);
         for slot in slots {
@@ -119,7 +119,7 @@ impl AggregateSpec {
 /// If adding a row makes strings longer by more bytes than this, rows are added one at a time.
 const GROWS_MUCH: u64 = 1 << 20;
 
-/// What the input rows are.
+/// The meaning of the input rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Rows {
     /// Solutions of the operator below.
@@ -142,17 +142,18 @@ pub(crate) struct Groups {
     /// For each DISTINCT aggregate, the set of pairs of a group's number and a value.
     seen: Vec<Option<Wide>>,
     count: usize,
-    /// The group of the last row that was added.
+    /// The group of the last added row.
     last: usize,
-    /// Bytes of the strings that GROUP_CONCAT makes.
+    /// Bytes of GROUP_CONCAT's strings.
     text_bytes: u64,
     row: Vec<u64>,
     scratch: Scratch,
-    /// What evaluating the folded expressions has cached.
+    /// Cached data of the folded expressions' evaluation.
     evaluating: Scratch,
 }
 
-/// The state of an aggregate in a group. §18.5.1: COUNT and SAMPLE skip a row whose expression fails; all others fail.
+/// The state of an aggregate in a group. §18.5.1: COUNT and SAMPLE skip rows with a failed expression; all other
+/// aggregates fail.
 enum State {
     Count(u64),
     /// The number of values, and their sum: `None` after an error.
@@ -163,7 +164,7 @@ enum State {
     Text(u64, Option<String>),
 }
 
-/// The bit of a part's count that says that the aggregate failed.
+/// The bit of a part's count for a failed aggregate.
 const FAILED: u64 = 1 << 63;
 
 impl State {
@@ -177,7 +178,7 @@ impl State {
         }
     }
 
-    /// Adds a part that stands for `part` values. A single value is a part of its own.
+    /// Adds a part of `part` values. A single value is a part of its own.
     fn add(&mut self, terms: &Terms, scratch: &Scratch, fold: &Fold, (part, id): (u64, Id), room: &mut Room<'_>) {
         let is_failed = part & FAILED != 0 || part == 1 && id.is_unbound();
         match self {
@@ -215,7 +216,7 @@ impl State {
         }
     }
 
-    /// Adds a text of `bytes` bytes, which stands for `part` values, behind the others.
+    /// Appends a text of `bytes` bytes, standing for `part` values.
     fn add_text(
         &mut self,
         terms: &Terms,
@@ -234,7 +235,7 @@ impl State {
         }
     }
 
-    /// Adds the value of the folded expression; `None` if that failed.
+    /// Adds the value of the folded expression; `None` if the expression failed.
     fn add_part(&mut self, terms: &Terms, scratch: &Scratch, fold: &Fold, part: Option<TextPart>, room: &mut Room<'_>) {
         match part {
             None => self.add(terms, scratch, fold, (1, Id::UNBOUND), room),
@@ -245,7 +246,7 @@ impl State {
         }
     }
 
-    /// Adds `part` values with this sum. `None` says that one of them failed, so the whole fails.
+    /// Adds `part` values with this sum. `None`: one of them failed, so the whole fails.
     fn sum_up(&mut self, part: u64, sum: Option<Number>) {
         let State::Total(count, total) = self else { unreachable!("only sums are folded so") };
         *count += part;
@@ -255,10 +256,10 @@ impl State {
         }
     }
 
-    /// This state as a part: a count and a value. The value's term is kept until the query's end, but for texts, which
-    /// the parts' reader copies. Terms that live as long as their envelope took more memory: most groups have few
-    /// parts, whose terms are often the result's as well, and parts wait for their table together with the attachments
-    /// of their envelopes.
+    /// This state as a part: a count and a value. The value's term is kept until the query's end; the parts' reader
+    /// copies texts instead. Terms with the life of their envelope took more memory: most groups have few parts, these
+    /// terms are often the result's as well, and parts wait for their table together with the attachments of their
+    /// envelopes.
     fn part(&self, terms: &Arc<Terms>, making: &Making<'_>) -> (u64, u64) {
         let or_failed = |id: Option<Id>, count: u64| id.map_or((FAILED | count, 0), |id| (count, id.bits()));
         match self {
@@ -340,7 +341,7 @@ impl Groups {
         }
     }
 
-    /// The slot of a key: the slot of its group, or the empty slot where it would go.
+    /// The slot of a key: its group's slot, or the empty slot for a new group.
     fn slot(&self, key: &[u64], hash: u64) -> usize {
         let mask = self.slots.len() - 1;
         let mut place = hash as usize & mask;
@@ -447,7 +448,7 @@ impl Groups {
         self.row = values;
     }
 
-    /// Bytes that the folded expressions have cached; the table itself not counted.
+    /// Bytes cached by the folded expressions, without the table itself.
     fn remembered(&self) -> u64 {
         self.evaluating.bytes()
     }
@@ -468,7 +469,7 @@ impl Groups {
         keys.iter().copied().chain(states.map(|(state, fold)| state.result(&self.terms, fold, making).bits()))
     }
 
-    /// The same, whose terms are all kept.
+    /// Makes a row and keeps all of its terms.
     pub(crate) fn kept_row(&self, number: usize, stopped: Stopped<'_>) -> Vec<u64> {
         self.row(number, &Making { passing: None, stopped }).collect()
     }
@@ -479,7 +480,7 @@ impl Groups {
         keys.iter().copied().chain(states.flat_map(|(state, _)| <[u64; 2]>::from(state.part(&self.terms, making))))
     }
 
-    /// The end of the groups from `first` on that leave in one envelope: at most `most`, and as few as have long texts.
+    /// The end of the groups from `first` on for one envelope: at most `most`, and fewer if they have long texts.
     fn end_of_envelope(&self, first: usize, most: usize) -> usize {
         let end = self.count.min(first.saturating_add(most));
         if !self.spec.has_text() {
@@ -512,7 +513,7 @@ fn evaluator_of<'a>(
     is_needed.then(|| Evaluator::new(terms).until(stopped).with(std::mem::take(remembered)))
 }
 
-/// The id that a solution adds to an aggregate.
+/// The id added by a solution to an aggregate.
 fn single(fold: &FoldSpec, row: &[u64]) -> Id {
     if fold.rows { Id::boolean(true) } else { Id::from_bits(fold.of.map_or(0, |column| row[column])) }
 }
@@ -574,19 +575,18 @@ impl Table for Groups {
                 tables[home].seen[fold].as_mut().expect("all have the same aggregates").enter(&self.row);
             }
         }
-        // Moved states don't tell how much of the text is whose, so the sum goes to the first table.
+        // Moved states don't record their share of the text, so the sum goes to the first table.
         tables[0].text_bytes += self.text_bytes;
     }
 }
 
 /// Sends all groups when all inputs have ended. Groups beyond its part of the memory are written to files, partition by
-/// partition, as records that say what was folded so far. Rows of such a group begin a new one, which is written when
-/// memory is short again. In the end the records of each partition are put together, so that it takes memory for one
-/// partition only, and that is done again where it is too much. So rows of frequent groups are folded in memory however
-/// many groups there are. Values of DISTINCT aggregates are written and made distinct apart from the groups
-/// ([`Values`]), because one group may have more of them than there is memory for. After Graefe, "Query evaluation
-/// techniques for large databases", ACM Computing Surveys 25(2), 1993, §4.2 (hash-based aggregation with overflow
-/// files).
+/// partition, as records of the states so far. Later rows of such a group begin a new state, written when memory is
+/// short again. In the end the records of each partition are put together, in memory for one partition only; this
+/// repeats for partitions that are too large. So rows of frequent groups are folded in memory, for any number of
+/// groups. Values of DISTINCT aggregates are written and made distinct apart from the groups ([`Values`]), because the
+/// values of one group may exceed the memory. After Graefe, "Query evaluation techniques for large databases", ACM
+/// Computing Surveys 25(2), 1993, §4.2 (hash-based aggregation with overflow files).
 pub(crate) struct Aggregate {
     terms: Arc<Terms>,
     booking: Booking,
@@ -599,11 +599,11 @@ pub(crate) struct Aggregate {
     /// Whether each of the next rows may make strings much longer.
     may_grow: bool,
     inputs: Inputs,
-    /// Attachments of the envelopes whose rows wait for their table.
+    /// Attachments of the envelopes with rows waiting for their table.
     attached: Vec<Attachment>,
-    /// What was written of the groups in `groups`.
+    /// The written groups of `groups`.
     spilled: Option<Spilled>,
-    /// Partitions that are in files, with their levels.
+    /// Partitions in files, with their levels.
     tasks: Vec<(u32, Arc<RowRun>)>,
     /// How deep the partitions of these groups are.
     level: u32,
@@ -612,15 +612,15 @@ pub(crate) struct Aggregate {
     next: (usize, usize),
     columns: usize,
     growth: Growth,
-    /// For texts that pass; `None` if there are none.
+    /// For passing texts; `None` if there are none.
     passing: Option<Arc<Terms>>,
 }
 
-/// What an [`Aggregate`] does when its inputs have ended.
+/// The steps of an [`Aggregate`] after the end of its inputs.
 enum Stage {
     /// They have not.
     Takes,
-    /// Makes the values of DISTINCT aggregates distinct that are in files.
+    /// Removes duplicates among the written values of DISTINCT aggregates.
     Distinguishes(Box<Values>),
     /// Puts the records of a partition together.
     Reads(Words),
@@ -697,7 +697,7 @@ impl Aggregate {
         Attachment::add_all(&mut self.attached, envelope.attached());
     }
 
-    /// Adds rows that wait; false when none is left.
+    /// Adds waiting rows; false when none is left.
     fn settle(&mut self, turn: &Turn<'_>) -> bool {
         let held = self.held();
         let stopped = |more| self.booking.poll(&self.terms, turn, held + more);
@@ -724,10 +724,9 @@ impl Aggregate {
         let (terms, booking) = (&self.terms, &self.booking);
         let book = |bytes| booking.ask(terms, turn, bytes);
         self.hold.has_room(LEAST, false, book)?;
-        // Tables double when they grow, and while groups are written there is another table for those that stay.
+        // Tables double when they grow. While groups are written, the staying groups have another table.
         let needed = 2 * self.groups.bytes() + self.spilled.as_ref().map_or(0, Spilled::bytes);
-        // One group can't be parted, but for values to be made distinct; nor can groups whose keys' hashes are nearly
-        // equal.
+        // One group can't be parted, but for values to be made distinct; nor can groups with nearly equal hashes.
         let can_part =
             self.groups.tables().map(Groups::len).sum::<usize>() > 1 || self.groups.tables().any(Groups::has_seen);
         if self.level >= DEEPEST || !can_part {
@@ -748,7 +747,7 @@ impl Aggregate {
         Ok(wrote?)
     }
 
-    /// All records of the groups have come. Partitions of which something was written are done later.
+    /// Ends the input of the groups' records. Written partitions are done later.
     fn seal(&mut self, turn: &Turn<'_>) -> Result<(), BoxError> {
         if let Some(mut spilled) = self.spilled.take() {
             while self.settle(turn) {}
@@ -771,7 +770,7 @@ impl Aggregate {
         Ok(())
     }
 
-    /// The partitions that were written are done later.
+    /// Schedules the written partitions for later.
     fn add_tasks(&mut self, spilled: Spilled, turn: &Turn<'_>) -> Result<(), BoxError> {
         let level = self.level + 1;
         self.tasks.extend(spilled.finish(turn)?.into_iter().flatten().map(|run| (level, run)));
@@ -906,7 +905,7 @@ impl Operator for Aggregate {
     }
 }
 
-/// Folds solutions into parts of groups, in a table that fits the cache.
+/// Folds solutions into parts of groups, in a table in the cache.
 pub(crate) struct PreAggregate {
     groups: Groups,
     booking: Booking,
@@ -918,7 +917,7 @@ pub(crate) struct PreAggregate {
     taken: usize,
     /// Pass this many solutions on, each as a part of its own: most groups of the last table had one row.
     directly: usize,
-    /// For texts, whose parts pass; `None` if there are none.
+    /// For the texts of passing parts; `None` if there are none.
     passing: Option<Arc<Terms>>,
 }
 
@@ -934,7 +933,7 @@ impl PreAggregate {
         limit: usize,
     ) -> PreAggregate {
         let groups = Groups::new(terms, spec, Rows::Solutions, width);
-        // A quarter of the budget is for boxes that don't spill: a third of what those may hold that do. A table
+        // A quarter of the budget is for boxes that don't spill: a third of the limit of the spilling boxes. A table
         // doubles when it grows.
         let cache = cache.min(terms.most_held() / 6);
         PreAggregate {
@@ -977,7 +976,7 @@ impl PreAggregate {
         self.taken = 0;
     }
 
-    /// Bytes of texts that left as parts and are still read.
+    /// Bytes of sent texts with readers left.
     fn passing_bytes(&self) -> u64 {
         self.passing.as_ref().and_then(|terms| terms.segment()).map_or(0, Passing::bytes)
     }

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use vicus_flow::{Envelope, Room};
 use vicus_rdf::{Id, Index, Order, Reader, Searcher, Snapshot};
 
-/// Where a value to search for comes from.
+/// The source of a value to search for.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Source {
     Constant(Id),
-    /// A column of the input, which is never unbound.
+    /// A column of the input; never unbound.
     Column(usize),
 }
 
@@ -32,22 +32,22 @@ pub(crate) struct IndexSpec {
     pub(crate) order: Order,
     /// The values of the first levels: as many constants in front as the order allows.
     pub(crate) prefix: Vec<Source>,
-    /// Values that other levels must have.
+    /// Values required in other levels.
     pub(crate) checks: Vec<(usize, Source)>,
-    /// Pairs of free levels that must be equal.
+    /// Pairs of free levels with equal values.
     pub(crate) repeated: Vec<(usize, usize)>,
-    /// The graphs that partners may be of, if they are read as one: of partners with the same triple there is one.
+    /// The graphs of the partners, if they are read as one: a triple in several graphs gives one partner.
     pub(crate) merged: Option<Merged>,
-    /// Levels that become columns, none of them in the prefix.
+    /// Levels for output columns, none of them in the prefix.
     pub(crate) output: Vec<usize>,
-    /// Which of the partners that differ only in dropped columns are wanted.
+    /// The wanted partners among those differing only in dropped columns.
     pub(crate) want: Want,
 }
 
 impl IndexSpec {
-    /// If the graph, the first level after it and the last one are known: the value of the last level, for `rows` that
-    /// are many. A group of the level between has it once at most, so it is searched for in each group. Types have very
-    /// many subjects, and reading all of them for each subject would take quadratic time.
+    /// If the graph, the first level after it and the last one are known: the value of the last level, for many `rows`.
+    /// A group of the level between has this value at most once, so each group is searched for it. Types have very many
+    /// subjects, and reading all of them for each subject would take quadratic time.
     fn between_groups(&self, rows: usize) -> Option<Source> {
         match self.checks[..] {
             [(3, last)] if rows >= MANY && self.prefix.len() == 2 && self.repeated.is_empty() => Some(last),
@@ -63,7 +63,7 @@ const FEW: usize = 8;
 /// after the other.
 const MANY: usize = 16;
 
-/// The row of the first group of the level before the last whose last level is `id`, and where that group ends. The
+/// The row with the last level `id` in the first group of the level before the last, and the end of this group. The
 /// rows begin with the group and have one graph and one key.
 fn find_in_group(index: &Index, rows: Range<usize>, id: Id) -> (Option<usize>, usize) {
     let end = index.end_of_group(2, rows.start, rows.end);
@@ -71,13 +71,14 @@ fn find_in_group(index: &Index, rows: Range<usize>, id: Id) -> (Option<usize>, u
     ((place < end && index.get(3, place) == id).then_some(place), end)
 }
 
-/// Which partners are needed, where duplicates don't count.
+/// The needed partners, where duplicates don't count.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Want {
     All,
     /// One for each value of the level after the prefix.
     Groups,
-    /// As groups, where only that value is kept of both sides: so one for each value that was not found for other rows.
+    /// One partner for each value of a group level, where only this value of both sides is kept: values already found
+    /// for other rows are left out.
     Values,
     /// Any one.
     First,
@@ -87,12 +88,12 @@ pub(crate) enum Want {
 pub(crate) struct IndexProbe {
     snapshot: Arc<Snapshot>,
     spec: Arc<IndexSpec>,
-    /// The rows that match the prefix's leading constants.
+    /// The rows matching the prefix's leading constants.
     base: Range<usize>,
     leading: usize,
-    /// For the one id that follows these constants, if that is all of the prefix.
+    /// Searches the one id after these constants, if the prefix has no other.
     searcher: Option<Searcher>,
-    /// Of the level after the prefix, if one partner is wanted for each of its values.
+    /// Reads the level after the prefix, if one partner is wanted for each of its values.
     groups: Option<Reader>,
     /// If one is enough for all rows.
     recent: Option<Recent>,
@@ -190,7 +191,7 @@ impl Probe for IndexProbe {
     }
 }
 
-/// Drops the pairs of other graphs, and those of triples that the same row has a partner of already.
+/// Drops the pairs of other graphs, and pairs with a triple already found for the same row.
 fn merge(index: &Index, merged: &Merged, left: &mut Vec<u32>, right: &mut Vec<u32>) {
     let mut graphs = index.reader(3);
     keep(left, right, |_, place| merged.has(graphs.get(index, place)));
@@ -206,7 +207,7 @@ fn merge(index: &Index, merged: &Merged, left: &mut Vec<u32>, right: &mut Vec<u3
     });
 }
 
-/// Writes down which rows of the input have which partners, up to a limit.
+/// Writes down pairs of input rows and partners, up to a limit.
 struct Taking<'a> {
     index: &'a Index,
     spec: &'a IndexSpec,
@@ -216,15 +217,15 @@ struct Taking<'a> {
     takes_few: bool,
     groups: Option<&'a mut Reader>,
     recent: Option<&'a mut Recent>,
-    /// Where the next call goes on.
+    /// The start of the next call.
     at: &'a mut ProbeState,
     limit: usize,
     left: &'a mut Vec<u32>,
     right: &'a mut Vec<u32>,
 }
 
-/// Some of the values that were found already. It forgets some: others drop what is a duplicate still, so this need not
-/// be complete, only fast.
+/// Some of the values found already. The cache forgets some values: later boxes drop the remaining duplicates, so it
+/// has to be fast, not complete.
 #[derive(Clone)]
 struct Recent([Id; RECENT]);
 
@@ -258,10 +259,10 @@ impl Taking<'_> {
         self.right.push(partner as u32);
     }
 
-    /// Takes the partners that are wanted of a row's matches, or some of them; whether the next row can be taken.
+    /// Takes the wanted partners of a row's matches, or some of them; returns whether the next row can be taken.
     #[inline]
     fn take(&mut self, row: usize, all: Range<usize>) -> bool {
-        // Most rows have no partner or one, whichever are wanted, or few, and all of them are.
+        // Most rows have no partner or one, for any kind of wish, or few and all of them wanted.
         match all.len() {
             0 => {}
             1 if self.recent.is_none() => self.push(row, all.start),
@@ -300,12 +301,12 @@ impl Taking<'_> {
         is_done && !self.is_full()
     }
 
-    /// Takes the first of each group; returns the first row that is left.
+    /// Takes the first partner of each group; returns the first remaining row.
     #[inline]
     fn take_groups(&mut self, row: usize, rows: Range<usize>) -> usize {
         let (level, mut next) = (self.spec.prefix.len(), rows.start);
         let Some(groups) = &mut self.groups else { return next };
-        // The group that the last slice ended with, which may go on behind it.
+        // The last group of the previous slice. It may go on in this one.
         let mut open = None;
         while next < rows.end && self.left.len() < self.limit {
             let ids = groups.slice(self.index, next..rows.end);
@@ -334,7 +335,7 @@ impl Taking<'_> {
     }
 }
 
-/// Drops the pairs for which `pass` is false.
+/// Drops the pairs rejected by `pass`.
 fn keep(left: &mut Vec<u32>, right: &mut Vec<u32>, mut pass: impl FnMut(usize, usize) -> bool) {
     let mut count = 0;
     for place in 0..left.len() {

@@ -1,8 +1,8 @@
 //! A join: finds for each row of the input its partners, in an index or in a hash table.
 //!
-//! One box for all kinds of joins, so that conditions, unbound values and bounded output are handled once. Candidate
-//! pairs are made in batches, the condition is evaluated over whole columns of them, and only pairs that pass are put
-//! out. The order of the input's rows is kept.
+//! One box for all kinds of joins, so conditions, unbound values and bounded output are handled once. Candidate pairs
+//! are made in batches, the condition is evaluated over whole columns of them, and only passing pairs are put out. The
+//! order of the input's rows is kept.
 
 use super::index_probe::{IndexProbe, IndexSpec};
 use super::intersection::{Intersection, ListSpec};
@@ -14,14 +14,14 @@ use std::sync::Arc;
 use vicus_flow::{BoxError, Envelope, Operator, Room, Turn};
 use vicus_rdf::Id;
 
-/// Where the search for partners stands: a row of the input, and how many of its candidates were looked at.
+/// The progress of the search for partners: a row of the input, and the number of its candidates looked at.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct ProbeState {
     pub(crate) row: usize,
     pub(crate) done: usize,
 }
 
-/// Something that finds partners.
+/// Finds partners.
 pub(crate) trait Probe: Send {
     /// Appends pairs of an input row and a partner, in the order of input rows, from `at` on, and moves `at`. Ends at
     /// `limit` pairs or at the last row. An envelope begins at `ProbeState::default()`. A long search asks `stopped`
@@ -35,7 +35,7 @@ pub(crate) trait Probe: Send {
         stopped: &dyn Fn() -> bool,
     );
 
-    /// Appends the values that these partners have in an output column.
+    /// Appends the values of these partners in an output column.
     fn gather(&self, output: usize, right: &[u32], into: &mut Room<'_, u64>);
 
     /// Bytes held beyond one row.
@@ -44,23 +44,22 @@ pub(crate) trait Probe: Send {
     }
 }
 
-/// What a join does with rows that have partners, and rows that have none.
+/// The treatment of rows with and without partners.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum JoinKind {
     /// Puts out each pair.
     Inner,
     /// Puts out each pair, and each row without partner with unbound values.
     Left,
-    /// Puts out each row that has a partner, once.
+    /// Puts out each row with a partner, once.
     Semi,
-    /// Puts out each row that has no partner.
+    /// Puts out each row without a partner.
     Anti,
-    /// Puts out each row once, with a column that says whether it has a partner. The planner knows the column by this
-    /// slot.
+    /// Puts out each row once, with a column to mark rows with a partner. The planner knows the column by this slot.
     Mark(Slot),
 }
 
-/// Where a column of a pair comes from.
+/// The origin of a column of a pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Origin {
     /// A column of the input.
@@ -80,7 +79,7 @@ pub(crate) enum Origin {
 pub(crate) struct JoinSpec {
     pub(crate) kind: JoinKind,
     pub(crate) output: Vec<Origin>,
-    /// The columns that the condition reads.
+    /// The columns read by the condition.
     pub(crate) condition_origins: Vec<Origin>,
     pub(crate) condition: Condition,
 }
@@ -88,7 +87,7 @@ pub(crate) struct JoinSpec {
 /// Stands in a list of partners for "no partner".
 const NO_PARTNER: u32 = u32::MAX;
 
-/// The part of a join that does not depend on how partners are found.
+/// The part of a join that does not depend on the search for partners.
 pub(super) struct Core {
     terms: Arc<Terms>,
     booking: Booking,
@@ -99,18 +98,18 @@ pub(super) struct Core {
     at: ProbeState,
     /// Input rows before this one are done.
     settled: usize,
-    /// The candidate pairs; after [`Core::settle`], those that passed.
+    /// The candidate pairs; after [`Core::settle`], the pairs that passed.
     left: Vec<u32>,
     right: Vec<u32>,
     kept: Vec<u32>,
     out_left: Vec<u32>,
     out_right: Vec<u32>,
     scratch: Vec<Vec<u64>>,
-    /// While the partners come in blocks: which rows have one.
+    /// While the partners come in blocks: the rows with a partner.
     noted: Option<Noted>,
 }
 
-/// Which rows have a partner, if they are compared with one block of partners after the other.
+/// The rows with a partner, if they are compared with one block of partners after the other.
 #[derive(Default, Debug)]
 pub(super) struct Noted {
     /// For each row of the envelope at hand, its number in `has_partner`.
@@ -130,7 +129,7 @@ impl Noted {
     }
 }
 
-/// Of rows that have no partner, or whose partner's values are not asked for.
+/// Stands for the partners of rows without any, or of rows with unused partner values.
 struct NoPartners;
 
 impl Probe for NoPartners {
@@ -176,14 +175,14 @@ impl Core {
         self.input.is_none()
     }
 
-    /// Puts an envelope at hand, for an operator that takes its input itself. There must be none.
+    /// Puts an envelope at hand, for an operator with its own way of taking input. There must be none.
     pub(super) fn give(&mut self, envelope: Envelope) {
         self.input = Some(envelope);
         self.at = ProbeState::default();
         self.settled = 0;
     }
 
-    /// Sends what is left and the pill.
+    /// Sends the rest and the pill.
     pub(super) fn end(&mut self, turn: &mut Turn<'_>) {
         self.outbox.flush(turn);
         turn.send_pill(0);
@@ -210,7 +209,7 @@ impl Core {
         }
     }
 
-    /// Continues with the envelope at hand, of which there must be one. Asks for another invocation if rows are left.
+    /// Continues with the envelope at hand; there must be one. Asks for another invocation if rows are left.
     pub(super) fn work(&mut self, turn: &mut Turn<'_>, probe: &mut impl Probe) {
         let input = self.input.take().expect("an envelope is at hand");
         for _ in 0..self.terms.limits.batches.max(1) {
@@ -244,7 +243,7 @@ impl Core {
         turn.run_again();
     }
 
-    /// Whether each row of the envelope has exactly one partner, so that the envelope's columns can be shared.
+    /// Whether each row of the envelope has exactly one partner, so the envelope's columns can be shared.
     fn is_one_to_one(&self, rows: usize) -> bool {
         self.spec.kind != JoinKind::Anti
             && self.noted.is_none()
@@ -270,7 +269,7 @@ impl Core {
         super::attach(Envelope::of_rows(columns.collect(), input.rows()), input.attached())
     }
 
-    /// Applies the condition to the candidates and puts out what this kind of join makes of them.
+    /// Applies the condition to the candidates and puts out the rows of this kind of join.
     fn settle(&mut self, input: &Envelope, probe: &impl Probe, turn: &Turn<'_>) {
         let kind = self.spec.kind;
         if !self.spec.condition.is_empty() && !self.left.is_empty() {
@@ -297,7 +296,7 @@ impl Core {
             self.left.iter().for_each(|&row| noted.note(row));
         }
         if kind == JoinKind::Inner || self.noted.is_some() {
-            // Of rows whose partners come in blocks, only pairs are put out now.
+            // If a row's partners come in blocks, only pairs are put out now.
             if matches!(kind, JoinKind::Inner | JoinKind::Left) {
                 self.put_out_pairs(input, probe, turn);
             }
@@ -334,8 +333,7 @@ impl Core {
         self.put_out_pairs(input, probe, turn);
     }
 
-    /// Puts out what this kind of join makes of rows of which `has_partner` tells whether they have a partner, except
-    /// for their pairs.
+    /// Puts out the rows of this kind of join, except for pairs; `has_partner` tells the rows with a partner.
     pub(super) fn put_out_noted(&mut self, input: &Envelope, has_partner: impl Fn(usize) -> bool, turn: &mut Turn<'_>) {
         if self.outbox.room() < input.rows() {
             self.outbox.flush(turn);
@@ -357,7 +355,7 @@ impl Core {
         }
     }
 
-    /// From now on, notes which rows of the envelopes given have a partner; `None` to stop. Returns what was noted.
+    /// Starts to note the rows with a partner in the given envelopes; `None` stops. Returns the notes so far.
     pub(super) fn note(&mut self, noted: Option<Noted>) -> Option<Noted> {
         std::mem::replace(&mut self.noted, noted)
     }
@@ -370,7 +368,7 @@ impl Core {
         self.spec.kind
     }
 
-    /// Books the terms computed since the last call, and `more` bytes that the box holds.
+    /// Books the terms computed since the last call, and the box's `more` bytes.
     ///
     /// # Errors
     /// See [`Booking::hold`].
@@ -447,7 +445,7 @@ impl Operator for IndexJoin {
     }
 }
 
-/// A join with the values that several patterns have in common.
+/// A join with the common values of several patterns.
 pub(crate) struct IntersectionJoin {
     core: Core,
     probe: Intersection,

@@ -1,10 +1,10 @@
-//! What may be typed next in a query, by what it says so far and by the data.
+//! Suggests the next text at a place of a query, from the text so far and from the data.
 //!
-//! A text that is being written is seldom a query, so it is not parsed but read as tokens, with a rough idea of groups
-//! and triples: enough to know whether a subject, a predicate, an object, a graph or a word comes next, and what else
-//! the query says of the same subject. The characteristic sets then say which predicates such subjects have (Bast et
-//! al., "Efficient and Effective SPARQL Autocompletion on Very Large Knowledge Graphs", CIKM 2022, ask the data for
-//! that with queries); the dictionary has the terms that begin with what is typed.
+//! Text being typed is seldom a valid query. So it is read as tokens, without a parser, with a rough idea of groups and
+//! triples. This is enough to know whether a subject, a predicate, an object, a graph or a word comes next, and to
+//! collect the other statements of the query on the same subject. The characteristic sets then name the predicates of
+//! such subjects (Bast et al., "Efficient and Effective SPARQL Autocompletion on Very Large Knowledge Graphs", CIKM
+//! 2022, ask the data for these with queries); the dictionary has the terms beginning with the typed text.
 
 mod reading;
 
@@ -16,31 +16,31 @@ use std::ops::Range;
 use vicus_rdf::characteristic::Attribute;
 use vicus_rdf::{Id, Kind, Order, Snapshot, Statistics, TermView};
 
-/// What may be typed at a place of a text.
+/// The suggestions for a place of a text.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Completion {
-    /// The bytes of the text that a suggestion replaces: the word that is being typed.
+    /// The bytes replaced by a suggestion: the word being typed.
     pub range: Range<usize>,
     /// The likeliest first.
     pub suggestions: Vec<Suggestion>,
 }
 
-/// What may be typed.
+/// A text to insert.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Suggestion {
     /// The text.
     pub text: String,
-    /// What it is.
+    /// The kind of text.
     pub kind: SuggestionKind,
-    /// The IRI that it stands for, or what else helps to choose.
+    /// The suggestion's IRI, or another aid for choosing.
     pub detail: String,
-    /// How often it occurs in the data, if that is known.
+    /// The number of occurrences in the data, if known.
     pub count: Option<usize>,
-    /// A prefix that the text needs and does not declare, and what it stands for.
+    /// A prefix needed but not declared by the text, and its IRI.
     pub prefix: Option<(String, String)>,
 }
 
-/// What a suggestion is.
+/// The kind of a suggestion.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum SuggestionKind {
@@ -55,7 +55,7 @@ pub enum SuggestionKind {
     Prefix,
 }
 
-/// Prefixes that are known without a declaration, and what they stand for.
+/// Prefixes known without a declaration, and their IRIs.
 pub const KNOWN_PREFIXES: &[(&str, &str)] = &[
     ("rdf", "http://www.w3.org/1999/02/22-rdf-syntax-ns#"),
     ("rdfs", "http://www.w3.org/2000/01/rdf-schema#"),
@@ -182,7 +182,7 @@ const MOST: usize = 60;
 /// So many terms of the dictionary are looked at.
 const LOOKED_AT: usize = 400;
 
-/// What may be typed at a byte of a text. `watch` may end it early; then there are fewer suggestions.
+/// Suggests texts for a byte of a text. `watch` may end the search early; then there are fewer suggestions.
 ///
 /// ```
 /// use vicus_rdf::Snapshot;
@@ -214,7 +214,7 @@ pub fn complete(text: &str, cursor: usize, data: &Snapshot, watch: &dyn Watch) -
     Completion { range, suggestions }
 }
 
-/// The start of the character that has this byte.
+/// The start of the character containing this byte.
 fn floor(text: &str, mut at: usize) -> usize {
     while !text.is_char_boundary(at) {
         at -= 1;
@@ -228,7 +228,7 @@ struct Prefixes {
 }
 
 impl Prefixes {
-    /// An IRI as it is written, and the prefix that must be declared for that.
+    /// An IRI in its shortest written form, and the prefix to declare for it.
     fn written(&self, iri: &str) -> (String, Option<(String, String)>) {
         let plain = |local: &str| {
             let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
@@ -301,7 +301,7 @@ impl Completer<'_> {
         self.data.id(TermRef::NamedNode(NamedNodeRef::new(iri).ok()?))
     }
 
-    /// Whether an IRI is one that the typed word may become.
+    /// Whether the typed word may become this IRI.
     fn fits(&self, iri: &str) -> bool {
         let typed = self.typed;
         if let Some(begin) = typed.strip_prefix('<') {
@@ -334,12 +334,12 @@ impl Completer<'_> {
                 _ => None,
             });
         let mut suggested: Vec<Suggestion> = suggested.take(MOST).collect();
-        // What begins as it is typed comes first.
+        // Suggestions beginning exactly as typed come first.
         suggested.sort_by_key(|each| !begins(&each.text, self.typed));
         suggested
     }
 
-    /// What is said of the subject, as attributes.
+    /// The query's statements on the subject, as attributes.
     fn attributes(&self) -> Vec<Attribute> {
         let Some(subject) = &self.read.subject else { return Vec::new() };
         let said = self.read.said_of(subject).filter_map(|(predicate, class)| {
@@ -349,7 +349,7 @@ impl Completer<'_> {
         said.collect()
     }
 
-    /// Of subjects with all that is said, the attributes and how often they have them.
+    /// The attributes of the subjects with all these statements, and their frequencies.
     fn of_like_subjects(&self) -> BTreeMap<Attribute, usize> {
         let wanted = self.attributes();
         let mut counts: BTreeMap<Attribute, usize> = BTreeMap::new();
@@ -421,7 +421,7 @@ impl Completer<'_> {
         let index = self.data.index(Order::Gpos);
         let rows = index.range(&[Id::UNBOUND, predicate]);
         if self.typed.len() < 2 || !self.typed.starts_with('<') && !self.typed.contains(':') {
-            // The first ones show what its objects look like.
+            // The first few show the look of its objects.
             let groups = index.groups(rows).take(LOOKED_AT).map(|(object, rows)| (object, rows.len()));
             return self.terms(groups);
         }
@@ -459,7 +459,7 @@ impl Completer<'_> {
         counts.into_iter().take_while(|_| !self.watch.ends()).filter_map(term).take(MOST).collect()
     }
 
-    /// Strings that begin as it is typed.
+    /// Strings beginning as typed.
     fn literals(&self) -> Vec<Suggestion> {
         let begin = self.typed.trim_start_matches(['"', '\'']);
         let object = match &self.read.predicate {
@@ -488,7 +488,7 @@ impl Completer<'_> {
         found.take(MOST).collect()
     }
 
-    /// The ids of terms of a kind whose text begins so, in their order, but not very many.
+    /// The ids of terms of a kind with a text beginning so, in their order, up to a limit.
     fn beginning(&self, kind: Kind, begin: &str) -> Vec<Id> {
         let dictionary = self.data.dictionary();
         let after = format!("{begin}\u{10FFFF}");
@@ -498,7 +498,7 @@ impl Completer<'_> {
         (first..last.min(first + LOOKED_AT)).map(|rank| Id::ranked(kind, rank)).collect()
     }
 
-    /// The ids of IRIs that begin as it is typed.
+    /// The ids of IRIs beginning as typed.
     fn iri_ids(&self) -> Vec<Id> {
         let begin = match (self.typed.strip_prefix('<'), self.typed.split_once(':')) {
             (Some(begin), _) => begin.to_owned(),
@@ -546,7 +546,7 @@ impl Completer<'_> {
         self.read.variables.iter().filter(fits).map(one).collect()
     }
 
-    /// Words of the language, where something is typed that may become one.
+    /// Words of the language, at places for a word.
     fn words(&self) -> Vec<Suggestion> {
         if matches!(self.read.next, Next::Predicate | Next::Path | Next::Object | Next::Graph) {
             return Vec::new();
@@ -572,7 +572,7 @@ impl Completer<'_> {
         }
     }
 
-    /// Prefixes that begin as it is typed.
+    /// Prefixes beginning as typed.
     fn prefix_names(&self) -> Vec<Suggestion> {
         if self.typed.is_empty() || matches!(self.read.next, Next::Sign) {
             return Vec::new();
@@ -650,7 +650,7 @@ mod tests {
         assert!(at("SEL^").contains(&"SELECT".to_owned()));
     }
 
-    /// Whatever is written, at whatever place.
+    /// Reads any text, at any place.
     #[test]
     fn any_text_is_read() {
         let data = Snapshot::of_ntriples(b"<http://e/a> <http://e/p> \"x\" .").unwrap();

@@ -1,4 +1,4 @@
-//! Chooses in which order, and how, the operands of a group are joined: dynamic programming over sets of operands.
+//! Chooses the order and the method of the joins of a group's operands: dynamic programming over sets of operands.
 //!
 //! Moerkotte and Neumann, "Analysis of two existing and one new dynamic programming algorithm for the generation of
 //! optimal bushy join trees without cross products", VLDB 2006: their algorithm DPsub. Fegaras, "A new heuristic for
@@ -69,8 +69,7 @@ enum How {
     Leaf(usize),
     /// Searches the pattern of a leaf for each row of a set.
     Search(Set, usize),
-    /// For each row of the first set, the values that all patterns of the second one have of the only slot which is
-    /// new.
+    /// For each row of the first set: the values of the only new slot common to all patterns of the second set.
     Intersect(Set, Set),
     /// Probes a table of the second set with the rows of the first.
     Hash(Set, Set),
@@ -83,19 +82,18 @@ pub(crate) struct Ordering<'a> {
     leaf_rows: Vec<f64>,
     conditions: Vec<Tested>,
     goal: Goal,
-    /// Slots that several leaves have.
+    /// Slots shared by several leaves.
     slots: Sharing,
-    /// The slots of each leaf that is a pattern.
+    /// The slots of each leaf; empty unless the leaf is a pattern.
     patterns: Vec<SmallVec<[PatternSlot; 3]>>,
-    /// For each leaf, the leaves that it shares a slot or an equality with.
+    /// For each leaf, the leaves with a common slot or equality.
     neighbours: Vec<Set>,
-    /// For each pattern the slot that it is best read by: the one that most other leaves have.
+    /// For each pattern, its best slot to read by: the slot shared with the most other leaves.
     hubs: Vec<Option<Slot>>,
-    /// For each pattern the rows that conditions leave of it, if these are ranges. The leaf's estimate is that of these
-    /// rows.
+    /// For each pattern the rows allowed by conditions, if these are ranges. The leaf's estimate counts these rows.
     ranges: Vec<Option<Ranged>>,
     stars: Vec<SubjectStar>,
-    /// The leaves that may be part of a cycle.
+    /// The leaves on a possible cycle.
     cyclic: Set,
     rows: FxHashMap<Set, f64>,
 }
@@ -110,7 +108,7 @@ struct SubjectStar {
 }
 
 impl SubjectStar {
-    /// The expected rows of those of its patterns that are in a set, if there are at least two.
+    /// The expected rows of its patterns within a set, if there are at least two.
     fn expected(&self, set: Set, ranges: &[Option<Ranged>]) -> Option<(Set, Expected)> {
         let common = self.set & set;
         if common.count_ones() < 2 {
@@ -133,13 +131,13 @@ impl SubjectStar {
     }
 }
 
-/// A condition, with what the planner needs to place it.
+/// A condition, with the planner's data for placing it.
 struct Tested {
     condition: Expr,
-    /// For each of its slots, the leaves that have it; `None` if no leaf has one of the slots.
+    /// For each of its slots, the leaves with this slot; `None` if no leaf has one of the slots.
     slots: Option<Vec<Holders>>,
     selectivity: f64,
-    /// The sides of an equality, each with the leaves that have the slots of a side.
+    /// The sides of an equality, each with the leaves holding its slots.
     sides: Option<[Vec<Holders>; 2]>,
 }
 
@@ -154,9 +152,9 @@ impl Tested {
         Tested { slots: holders(&condition), selectivity, sides, condition }
     }
 
-    /// Whether it is an equality that a join of two sets can be a hash join on: each set has the slots of one side.
+    /// Whether a hash join of two sets can use this equality as a key: each set has the slots of one side.
     fn is_key(&self, left: Set, right: Set) -> bool {
-        // A slot that is not always bound is a key if the other set can't bind it.
+        // A slot that may be unbound is a key if the other set can't bind it.
         let has = |side: &[Holders], set: Set, other: Set| {
             let is_of = |of: &Holders| of.certain & set != 0 || of.all & set != 0 && of.all & other == 0;
             side.iter().all(is_of)
@@ -185,11 +183,11 @@ struct PatternSlot {
     is_subject: bool,
 }
 
-/// The leaves that have a slot.
+/// The leaves with a given slot.
 #[derive(Clone, Copy, Default)]
 struct Holders {
     all: Set,
-    /// Those in which the slot is always bound.
+    /// The leaves that always bind the slot.
     certain: Set,
 }
 
@@ -200,7 +198,7 @@ impl Holders {
     }
 }
 
-/// The leaves that have a slot, and its number of values in each.
+/// The leaves with a given slot, and its number of values in each.
 #[derive(Default)]
 struct SlotHolders {
     holders: Holders,
@@ -208,7 +206,7 @@ struct SlotHolders {
     distinct: SmallVec<[f64; 4]>,
 }
 
-/// By slot, the leaves that have it.
+/// By slot, its leaves.
 type Sharing = BySlot<SlotHolders>;
 
 impl<'a> Ordering<'a> {
@@ -295,8 +293,8 @@ impl<'a> Ordering<'a> {
             return self.planner.values(&[], &Table::unit(), needed);
         }
         if let [Some(Leaf::Pattern(pattern, _))] = &self.leaves[..] {
-            // Sorted by a slot that is read, so that equal terms follow each other, and the dictionary is read in its
-            // order: one that conditions read for all rows, rather than one that is read of the rows that are left.
+            // Sorts by a slot to be read, so equal terms follow each other and the dictionary is read in its order. A
+            // slot read by conditions for all rows comes before a slot read only for the remaining rows.
             let tested: Slots = self.conditions.iter().flat_map(|tested| tested.condition.slots()).collect();
             let of = |wanted: &Slots| pattern.slots().find(|slot| wanted.contains(slot));
             self.hubs[0] = of(&tested).or_else(|| of(needed)).or(self.hubs[0]);
@@ -328,10 +326,9 @@ impl<'a> Ordering<'a> {
         self.build(done, &best, needed)
     }
 
-    /// For a part that has nothing in common with the leaves joined so far: the order in which its patterns are
-    /// searched for each row of those, if that is cheaper than a table of the part's rows. Queries that collect the
-    /// facts of a single thing have few rows and many such parts; a table for each part would take longer than all
-    /// else.
+    /// For a part with nothing in common with the leaves joined so far: the order to search its patterns in, for each
+    /// row of those leaves, if this is cheaper than a table of the part's rows. Queries that collect the facts of a
+    /// single thing have few rows and many such parts; a table for each part would take longer than all else.
     fn searched_for_each(&mut self, done: Set, part: Set, best: &FxHashMap<Set, Best>) -> Option<Vec<usize>> {
         let mut chain = Vec::with_capacity(part.count_ones() as usize);
         let mut rest = part;
@@ -368,7 +365,7 @@ impl<'a> Ordering<'a> {
         self.exhaustive(part)
     }
 
-    /// Divides the leaves into sets that share no slot and no equality.
+    /// Divides the leaves into sets without common slots and equalities.
     fn parts(&self) -> Vec<Set> {
         let mut rest: Set = (1 << self.leaves.len()) - 1;
         let mut parts = Vec::new();
@@ -447,8 +444,8 @@ impl<'a> Ordering<'a> {
         }
     }
 
-    /// The rows that are read of a leaf, if not all of its pattern are. Rows in the order of another slot are worth
-    /// more if they are not far more.
+    /// The rows to read of a leaf, if conditions allow only some of its pattern's rows. Rows in the order of another
+    /// slot are worth more if they are not far more.
     fn read_by_range(&self, leaf: usize) -> Option<&Ranged> {
         let is_alone = self.leaves.len() == 1;
         self.ranges[leaf].as_ref().filter(|ranged| is_alone || ranged.share() < FEW_OF_ALL)
@@ -514,14 +511,14 @@ impl<'a> Ordering<'a> {
             let near = known.clone().count() == 1 && known.clone().any(|place| sorted == Some(place.slot));
             searching += if near { cost::SEARCH_NEAR } else { cost::SEARCH_FAR };
         }
-        // Far longer lists are searched for each value of the shortest one, which other joins do as well.
+        // Far longer lists are searched for each value of the shortest one. Other joins do this as well.
         let each = searching + f64::from(right.count_ones()) * least * cost::MEET;
-        // The work is bounded by the lists, while the estimates of the joins that it is compared with err.
+        // The lists bound the work, while the estimates of the competing joins err.
         let each = each / ERROR_OF_JOIN.powi(right.count_ones() as i32);
         (longest < least.max(1.0) * FAR_LONGER).then_some(each)
     }
 
-    /// The slot of a pattern that the rows of a set lack, if they have the others, and it is the subject or the object.
+    /// The only slot of a pattern missing in the rows of a set, if it is the subject or the object.
     fn value_of(&self, left: Set, leaf: usize) -> Option<Slot> {
         let Some(Leaf::Pattern(Pattern([subject, _, object, At::Constant(_)]), _)) = &self.leaves[leaf] else {
             return None;
@@ -533,7 +530,7 @@ impl<'a> Ordering<'a> {
         (is_end && known.peek().is_some() && known.all(|place| place.holders.certain & left != 0)).then_some(value)
     }
 
-    /// The number of candidate pairs, before the conditions that this join makes applicable and that are no keys of it.
+    /// The number of candidate pairs, before this join applies its new conditions, except for its keys.
     fn pairs(&mut self, left: Set, right: Set) -> f64 {
         let is_tested = |condition: &&Tested| condition.is_new(left, right) && !condition.is_key(left, right);
         let new = self.conditions.iter().filter(is_tested);
@@ -557,7 +554,7 @@ impl<'a> Ordering<'a> {
             .map(|numbers| members(numbers as Set).fold(0, |set, number| set | 1 << leaves[number]))
             .collect();
         let mut best: Vec<Option<Best>> = vec![None; count];
-        // Counting upwards visits every subset before the sets that contain it.
+        // Counting upwards visits every subset before its supersets.
         for numbers in 1..count {
             if numbers.is_power_of_two() {
                 best[numbers] = Some(self.leaf(sets[numbers].trailing_zeros() as usize));
@@ -582,11 +579,11 @@ impl<'a> Ordering<'a> {
         sets.into_iter().zip(best).filter_map(|(set, best)| Some((set, best?))).collect()
     }
 
-    /// Repeatedly joins the two sets whose join has the least weight.
+    /// Repeatedly joins the two sets with the least weight.
     fn greedy(&mut self, all: Set) -> FxHashMap<Set, Best> {
         let count = all.count_ones() as usize;
         let mut best: FxHashMap<Set, Best> = FxHashMap::with_capacity_and_hasher(2 * count, Default::default());
-        // The leaves, then the joined sets in the order in which they were made.
+        // The leaves, then the joined sets in the order of the joins.
         let mut sets: Vec<Set> = Vec::with_capacity(2 * count);
         for leaf in members(all) {
             let set = 1 << leaf;
@@ -623,9 +620,9 @@ impl<'a> Ordering<'a> {
         best
     }
 
-    /// The weight of joining two sets: the cost that the join adds, and the later cost of its rows. `None` if they
-    /// share nothing. What plans cost is spent whichever join comes next; a pattern may be searched instead of read, so
-    /// reading it is a cost of the join.
+    /// The weight of joining two sets: the cost added by the join, and the later cost of its rows. `None` if they share
+    /// nothing. The cost of the plans joined so far is spent whichever join comes next. A pattern may be searched
+    /// instead of read, so reading it is a cost of the join.
     fn weight(&mut self, left: Set, right: Set, best: &FxHashMap<Set, Best>) -> Option<f64> {
         if left == right || !self.is_connected(left, right) {
             return None;
@@ -659,7 +656,7 @@ impl<'a> Ordering<'a> {
             How::Search(left, leaf) => (left, 1 << leaf),
             How::Intersect(left, right) | How::Hash(left, right) => (left, right),
         };
-        // A pattern that is searched is never read alone, so conditions on it alone are new, too.
+        // A searched pattern is never read alone, so conditions on it alone are new, too.
         let is_search = matches!(best[&set].how, How::Search(..) | How::Intersect(..));
         let is_new = |tested: &&Tested| match is_search {
             true => tested.applies(set) && !tested.applies(left),
@@ -724,23 +721,22 @@ impl<'a> Ordering<'a> {
     }
 }
 
-/// The leaves that have all slots of an expression.
+/// The leaves with all slots of an expression.
 fn holders_of(expr: &Expr, slots: &Sharing) -> Set {
     let of = |slot: &Slot| slots.get(slot).map_or(0, |shared| shared.holders.all);
     expr.slots().iter().fold(Set::MAX, |all, slot| all & of(slot))
 }
 
-/// From so few rows on, searching is best whatever comes of it.
+/// Up to this number of rows, searching is always best.
 const FEW: f64 = 32.0;
 
-/// A list that is so many times as long as another is searched for each value of that.
+/// A list longer than another by this factor is searched for each value of the shorter list.
 const FAR_LONGER: f64 = 16.0;
 
 /// A smaller share of a pattern's rows is read alone.
 const FEW_OF_ALL: f64 = 0.125;
 
-/// The leaves that are left when those go, one after the other, that share less than two slots with the others: each
-/// cycle is among them.
+/// Removes leaves with fewer than two shared slots, one after the other. All cycles are among the remaining leaves.
 fn cyclic(leaves: usize, slots: &Sharing) -> Set {
     let mut left = if leaves < 2 { 0 } else { Set::MAX >> (Set::BITS as usize - leaves) };
     loop {
@@ -758,7 +754,7 @@ fn cyclic(leaves: usize, slots: &Sharing) -> Set {
     }
 }
 
-/// The rows that conditions leave of each leaf.
+/// The rows of each leaf allowed by conditions.
 fn ranges(planner: &Planner<'_>, leaves: &[Leaf], conditions: &[Expr]) -> Vec<Option<Ranged>> {
     let conditions: Vec<&Expr> = conditions.iter().collect();
     let ranged = |leaf: &Leaf| match leaf {
@@ -768,7 +764,7 @@ fn ranges(planner: &Planner<'_>, leaves: &[Leaf], conditions: &[Expr]) -> Vec<Op
     leaves.iter().map(ranged).collect()
 }
 
-/// The stars of two patterns or more, but for those that begin at few rows.
+/// The stars of two or more patterns, except those beginning at few rows.
 fn stars(snapshot: &Snapshot, merged: &Merged, leaves: &[Leaf], ranges: &[Option<Ranged>]) -> Vec<SubjectStar> {
     let mut graphs: Vec<At> = Vec::new();
     let mut by_subject: BTreeMap<(Slot, usize), (Vec<usize>, Vec<StarPart>)> = BTreeMap::new();
@@ -814,7 +810,7 @@ fn stars(snapshot: &Snapshot, merged: &Merged, leaves: &[Leaf], ranges: &[Option
     by_subject.into_iter().filter(is_worth).map(star).collect()
 }
 
-/// The numbers of the bits that are set.
+/// The numbers of the set bits.
 fn members(set: Set) -> impl Iterator<Item = usize> {
     let mut rest = set;
     std::iter::from_fn(move || {

@@ -1,9 +1,9 @@
 //! Conditions on one variable as ranges of ids, so that a scan reads only the rows of these ranges.
 //!
-//! Ids ascend with their terms: strings and IRIs by text, integers by value ([`vicus_rdf::Id`]). So the strings that
-//! begin with `"Pa"`, the integers above 198 or the IRIs below a prefix are ranges. A range says whether each of its
-//! terms meets the condition, or has to be tested still: fresh terms of changes have no place in the order, and a
-//! decimal may be greater than an integer, too. What is in no range doesn't meet the condition.
+//! Ids ascend with their terms: strings and IRIs by text, integers by value ([`vicus_rdf::Id`]). So the strings
+//! beginning with `"Pa"`, the integers above 198 or the IRIs below a prefix are ranges. A range says whether each of
+//! its terms meets the condition, or needs a test still: fresh terms of changes have no place in the order, and a
+//! decimal may be greater than an integer, too. Terms outside all ranges don't meet the condition.
 
 use super::build::Physical;
 use super::estimate::Estimate;
@@ -25,7 +25,7 @@ const EXACT: f64 = 1_000_000.0;
 /// Steps counted for finding the rows of a range.
 const STEPS: usize = 32;
 
-/// Ids that may meet a condition.
+/// Ids of possible matches of a condition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Part {
     ids: Range<Id>,
@@ -36,20 +36,20 @@ struct Part {
 /// Invariant: ascending and disjoint, none empty.
 type Parts = Vec<Part>;
 
-/// Rows of an index that may meet conditions, in the order of the index.
+/// Rows of an index with possible matches of conditions, in the order of the index.
 pub(super) struct Ranged {
     pub(super) slot: Slot,
     pub(super) parts: Vec<RangedRows>,
     /// The number of all these rows; below, of those of the whole pattern.
     pub(super) rows: f64,
     pub(super) all: f64,
-    /// The places of the conditions that these rows come from.
+    /// The places of the conditions behind these rows.
     pub(super) conditions: Vec<usize>,
-    /// The kinds of terms that the slot may have in these rows.
+    /// The kinds of terms possible for the slot in these rows.
     kinds: Kinds,
 }
 
-/// Rows that follow each other.
+/// Consecutive rows.
 pub(super) struct RangedRows {
     rows: Range<usize>,
     /// Whether all of them meet the conditions.
@@ -57,15 +57,15 @@ pub(super) struct RangedRows {
 }
 
 impl Ranged {
-    /// The share of the pattern's rows that is read.
+    /// The share of the pattern's rows to read.
     pub(super) fn share(&self) -> f64 {
         self.rows / self.all.max(1.0)
     }
 }
 
 impl Planner<'_> {
-    /// The rows of a pattern that its conditions allow, as far as these read nothing but one of its slots; `None` if
-    /// that are all rows and some have to be tested, or if no order of the indexes has them together.
+    /// The rows of a pattern allowed by its conditions, as far as these read nothing but one of its slots. `None` if
+    /// all rows are allowed and some need a test, or if no order of the indexes has them together.
     pub(super) fn ranged(&self, pattern: &Pattern, conditions: &[&Expr]) -> Option<Ranged> {
         if conditions.is_empty() || pattern.graph().slot().is_some() {
             return None;
@@ -77,8 +77,8 @@ impl Planner<'_> {
         ranges.reduce(|best, other| if other.rows < best.rows { other } else { best })
     }
 
-    /// The ids that the conditions on a slot allow, and the places of the conditions that say so; `None` if these are
-    /// all ids, or too many ranges.
+    /// The ids allowed by the conditions on a slot, and the places of the conditions used; `None` if these are all ids,
+    /// or too many ranges.
     fn parts_of(&self, slot: Slot, conditions: &[&Expr]) -> Option<(Parts, Vec<usize>)> {
         let (mut all, mut places): (Option<Parts>, Vec<usize>) = (None, Vec::new());
         for (place, condition) in conditions.iter().enumerate().filter(|(_, condition)| is_on(condition, slot)) {
@@ -126,7 +126,7 @@ impl Planner<'_> {
         })
     }
 
-    /// An order that begins with the constants of a pattern, followed by a slot; and these constants.
+    /// An order beginning with the constants of a pattern, followed by a slot; and these constants.
     fn order_by(&self, pattern: &Pattern, slot: Slot) -> Option<(Order, Vec<Id>)> {
         let bound = pattern.0.map(|at| at.constant().is_some());
         let mut positions = Position::ALL.into_iter().filter(|&at| pattern.0[at as usize] == At::Slot(slot));
@@ -137,7 +137,7 @@ impl Planner<'_> {
         (has_all && order.positions().get(prefix.len()) == Some(&position)).then_some((order, prefix))
     }
 
-    /// Reads the rows, and tests what has to be tested still.
+    /// Reads the rows, and tests those in need of a test.
     pub(super) fn scan_ranges(
         &self,
         pattern: &Pattern,
@@ -171,7 +171,7 @@ impl Planner<'_> {
         }
     }
 
-    /// The ids for which a condition on one slot may be true; `None` if nothing is known.
+    /// The ids with a possibly true condition on one slot; `None` if nothing is known.
     fn ids_for(&self, condition: &Expr) -> Option<Parts> {
         match condition {
             Expr::Or(all) => {
@@ -249,7 +249,7 @@ impl Planner<'_> {
         }
     }
 
-    /// The terms whose datatype or language is a constant.
+    /// The terms with a constant datatype or language.
     fn qualified(&self, value: &Expr, id: Id) -> Option<Parts> {
         let Expr::Call(function @ (Function::Datatype | Function::Lang), operands) = value else { return None };
         if !matches!(operands[..], [Expr::Slot(_)]) {
@@ -298,7 +298,7 @@ impl Planner<'_> {
         if self.terms.snapshot.has(id) { vec![Part { ids: id..next, met: true }] } else { Vec::new() }
     }
 
-    /// The terms for which a comparison with a constant may be true.
+    /// The terms with a possibly true comparison with a constant.
     fn compared(&self, operator: Compare, value: &Expr, id: Id) -> Option<Parts> {
         if operator == Compare::NotEqual {
             return None;
@@ -361,7 +361,7 @@ impl Planner<'_> {
         }
     }
 
-    /// The terms whose text, as `value` takes it from them, is within a range.
+    /// The terms with a text (as `value` takes it) within a range.
     fn texts(&self, value: &Expr, texts: &Texts) -> Option<Parts> {
         // Of a variable, only strings have a text; STR gives one to every IRI and literal.
         let is_any = match value {
@@ -380,7 +380,7 @@ impl Planner<'_> {
         Some(joined(parts, others))
     }
 
-    /// The fresh terms of a kind, which have to be tested.
+    /// The fresh terms of a kind; all need a test.
     fn fresh(&self, kind: Kind) -> Parts {
         if self.terms.snapshot.fresh().is_empty() {
             return Vec::new();
@@ -390,7 +390,7 @@ impl Planner<'_> {
 }
 
 impl Ranged {
-    /// Makes the estimate of the whole pattern that of `rows` of these rows.
+    /// Scales the estimate of the whole pattern to `rows` of these rows.
     pub(super) fn restrict(&self, estimate: &mut Estimate, rows: f64) {
         let share = rows / self.all.max(1.0);
         if let Some(facts) = estimate.facts.get_mut(&self.slot) {
@@ -421,7 +421,7 @@ impl Texts {
         }
     }
 
-    /// The texts that begin with this one.
+    /// The texts beginning with this one.
     fn with_prefix(prefix: &str) -> Texts {
         Texts { from: Some((prefix.to_owned(), true)), to: behind(prefix).map(|text| (text, false)) }
     }
@@ -461,7 +461,7 @@ fn and(a: Option<bool>, b: Option<bool>) -> Option<bool> {
     Some(a? && b?)
 }
 
-/// As [`and`], but one of them. A condition that is met decides, whatever the other one is.
+/// Like [`and`], for one of two conditions. A condition that is met decides alone.
 fn or(a: Option<bool>, b: Option<bool>) -> Option<bool> {
     match (a, b) {
         (None, None) => None,
@@ -473,18 +473,18 @@ fn everything() -> Parts {
     vec![Part { ids: Id::UNBOUND..Id::from_bits(u64::MAX), met: false }]
 }
 
-/// All terms of these kinds, which ascend.
+/// All terms of these kinds, in ascending order.
 fn of(kinds: &[Kind]) -> Parts {
     kinds.iter().map(|kind| Part { ids: kind.bounds(), met: true }).collect()
 }
 
-/// As [`of`], but each has to be tested.
+/// Like [`of`], but each term needs a test.
 fn untested(kinds: &[Kind]) -> Parts {
     of(kinds).into_iter().map(|part| Part { met: false, ..part }).collect()
 }
 
-/// The terms for which a call within an expression doesn't fail. Of a condition that fails where one of its operands
-/// does, others can't make it true.
+/// The terms for which a call within an expression doesn't fail. If a condition fails with one of its operands, the
+/// other operands can't make it true.
 fn readable(expr: &Expr) -> Option<Parts> {
     let Expr::Call(function, operands) = expr else { return None };
     use Function::{
@@ -543,12 +543,12 @@ const STRING: &str = "http://www.w3.org/2001/XMLSchema#string";
 const LANG_STRING: &str = "http://www.w3.org/1999/02/22-rdf-syntax-ns#langString";
 const DIR_LANG_STRING: &str = "http://www.w3.org/1999/02/22-rdf-syntax-ns#dirLangString";
 
-/// Literals whose values are in no order, or not in that of other numbers.
+/// Literals without an order of values, or outside the order of other numbers.
 fn typed() -> Parts {
     vec![Part { ids: Kind::Typed.bounds(), met: false }]
 }
 
-/// The ids of a kind that compare so with one in a range.
+/// The ids of a kind with this relation to an id in a range.
 fn within(operator: Compare, with: Range<Id>, kind: Kind) -> Parts {
     let Range { start, end } = kind.bounds();
     let ids = match operator {
@@ -573,7 +573,7 @@ fn kinds_of(ids: &Range<Id>) -> Kinds {
     })
 }
 
-/// Both, of which no id is in both.
+/// The union of two disjoint sets.
 fn joined(a: Parts, b: Parts) -> Parts {
     let mut parts = a;
     parts.extend(b);
@@ -582,7 +582,7 @@ fn joined(a: Parts, b: Parts) -> Parts {
     parts
 }
 
-/// The ids that meet what `combine` makes of two conditions.
+/// The ids that meet two conditions combined by `combine`.
 fn combined(a: &Parts, b: &Parts, combine: fn(Option<bool>, Option<bool>) -> Option<bool>) -> Parts {
     let mut bounds: Vec<Id> = a.iter().chain(b).flat_map(|part| [part.ids.start, part.ids.end]).collect();
     bounds.sort_unstable();

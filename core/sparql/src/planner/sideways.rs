@@ -1,14 +1,14 @@
-//! Restricts the right side of OPTIONAL, EXISTS and MINUS to what the left side asks for, and a sub-select with GROUP
-//! BY or DISTINCT to what the rest of its group asks for.
+//! Restricts the right side of OPTIONAL, EXISTS and MINUS to the keys of the left side, and a sub-select with GROUP BY
+//! or DISTINCT to the keys of the rest of its group.
 //!
 //! The right side is evaluated by itself (SPARQL 1.1, §18.5 and §18.6): for the whole graph, even if few left rows look
-//! for partners. `L ⟕ R` equals `L ⟕ (K ⋈ R)`, if K has, without duplicates, at least the values that L has in slots
-//! which both sides always bind: other rows of R have no partner in L, and no row of R is repeated. Within `K ⋈ R`
-//! joins are ordered as usual, so R is searched from K where that is cheaper, and paths begin there.
+//! for partners. Let K have, without duplicates, at least the values of L in the slots always bound on both sides. Then
+//! `L ⟕ R` equals `L ⟕ (K ⋈ R)`: other rows of R have no partner in L, and no row of R is repeated. Within `K ⋈ R`
+//! joins are ordered as usual, so R is searched from K if this is cheaper, and paths begin there.
 //!
-//! K is planned a second time besides L, as a plan is a tree. K may be simpler than L: optional parts, and parts that
-//! can't be evaluated twice with the same result, are left out, which only makes K larger. This is the "magic set" of
-//! deductive databases: Beeri and Ramakrishnan, "On the power of magic", PODS 1987.
+//! K is planned a second time besides L, as a plan is a tree. K may be simpler than L: it leaves out optional parts,
+//! and parts without a repeatable result. This only makes K larger. This is the "magic set" of deductive databases:
+//! Beeri and Ramakrishnan, "On the power of magic", PODS 1987.
 //!
 //! A sub-select is evaluated by itself, too, for all of its groups. `R ⋈ γ(X)` equals `R ⋈ γ(K ⋈ X)`, if K has the
 //! values of R in some keys of the groups: a group is then either there with all of its rows, or not asked for.
@@ -20,8 +20,8 @@ use crate::expression::Expr;
 use vicus_language::stack::deep;
 
 impl Planner<'_> {
-    /// The cheaper plan of the right side for a hash table: `alone`, which took `steps` to plan, or one that is
-    /// restricted to what the left side asks for.
+    /// The cheaper plan of the right side for a hash table: `alone`, planned in `steps`, or a plan restricted to the
+    /// keys of the left side.
     pub(super) fn asked_for(
         &self,
         (left, left_plan): (&Node, &Physical),
@@ -52,8 +52,8 @@ impl Planner<'_> {
         plan.filter(|plan| price(plan) < price(&alone)).unwrap_or(alone)
     }
 
-    /// The join of a group whose sub-selects compute only what the other operands ask for; `None` if there are none, or
-    /// if that is not cheaper than `plan`, which took `steps` to make.
+    /// The join of a group with sub-selects computed only for the keys of the other operands; `None` if there are none,
+    /// or if this is not cheaper than `plan`, made in `steps`.
     pub(super) fn with_keys_inside(
         &self,
         (nodes, conditions): (&[Node], &[Expr]),
@@ -76,8 +76,7 @@ impl Planner<'_> {
         (always || other.price(goal) < plan.price(goal)).then_some(other)
     }
 
-    /// A sub-select among the operands of a group, restricted to the keys that those operands have which it hangs
-    /// together with.
+    /// A sub-select among the operands of a group, restricted to the keys of its connected operands.
     fn asked_inside(&self, nodes: &[Node], conditions: &[Expr], place: usize) -> Option<Node> {
         let node = &nodes[place];
         if !collects(node) {
@@ -106,15 +105,15 @@ impl Planner<'_> {
     }
 }
 
-/// The values that a node has in some slots, each once. A projection of distinct rows is nothing but such keys, which
-/// [`collects`] relies on.
+/// The values of a node in some slots, each once. [`collects`] relies on this form: a projection of distinct rows is
+/// nothing but such keys.
 fn keys_alone(asking: Node, keys: &Slots) -> Node {
     let slots: Vec<Slot> = keys.iter().copied().collect();
     let distinct = Node::Distinct(Operand::new(Node::Project(Operand::new(asking), slots.clone())));
     Node::Project(Operand::new(distinct), slots)
 }
 
-/// Whether a node is a sub-select that collects rows before the rest sees any: with GROUP BY or DISTINCT, or a union
+/// Whether a node is a sub-select that collects rows before it passes any on: with GROUP BY or DISTINCT, or a union
 /// with such.
 fn collects(mut node: &Node) -> bool {
     while let Node::Filter(_, below) | Node::Extend(below, ..) | Node::Project(below, _) | Node::Sort(below, _) = node {
@@ -131,7 +130,7 @@ fn collects(mut node: &Node) -> bool {
     }
 }
 
-/// The slots whose values a node may be restricted to inside: they are always bound there.
+/// The slots that a restriction can use inside a node: they are always bound there.
 fn takes_keys(node: &Node) -> Slots {
     let both = |a: &Slots, b: Slots| -> Slots { b.intersection(a).copied().collect() };
     deep(|| match node {
@@ -144,9 +143,8 @@ fn takes_keys(node: &Node) -> Slots {
     })
 }
 
-/// A simpler node whose solutions have at least the values that this node has in the slots that both always bind.
-/// Operators that only add columns or drop rows are left out, as are those that may give another result the second
-/// time. `None` if nothing is left.
+/// A simpler node with at least this node's values in the slots always bound by both. It leaves out operators that only
+/// add columns or drop rows, and operators without a repeatable result. `None` if nothing is left.
 fn asking(mut node: &Node) -> Option<Node> {
     // A chain of such operators is skipped in a loop, not by recursion.
     while let Node::LeftJoin { left: below, .. }
@@ -169,7 +167,7 @@ fn asking(mut node: &Node) -> Option<Node> {
         Node::Filter(conditions, inner) => {
             let inner = asking(inner)?;
             let certain = inner.scope().certain;
-            // Other conditions might see other values here than where they are written.
+            // Other conditions might see other values here than at their written place.
             let is_same = |condition: &&Expr| {
                 !condition.is_volatile() && !condition.has_exists() && condition.slots().is_subset(&certain)
             };
@@ -178,12 +176,12 @@ fn asking(mut node: &Node) -> Option<Node> {
         }
         Node::Project(inner, slots) => Some(Node::Project(Operand::new(asking(inner)?), slots.clone())),
         Node::Union(nodes) => nodes.iter().map(asking).collect::<Option<Vec<Node>>>().map(Node::Union),
-        // The operators that remain, such as a slice or a group, change which rows there are.
+        // The remaining operators, such as a slice or a group, change the set of rows.
         _ => None,
     }
 }
 
-/// The join of a node with a table of keys, which the node always binds, placed as far down as possible.
+/// The join of a node with a table of keys always bound by the node, placed as far down as possible.
 fn restricted(node: &Node, keys: Node, slots: &Slots) -> Node {
     let fits = |inner: &Operand| slots.is_subset(&inner.scope().certain);
     let takes = |inner: &Operand| slots.is_subset(&takes_keys(inner));

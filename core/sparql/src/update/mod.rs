@@ -1,4 +1,4 @@
-//! SPARQL 1.1 Update: from a text to operations, and from an operation to what it changes.
+//! SPARQL 1.1 Update: from a text to operations, and from an operation to its changes.
 //!
 //! ```text
 //!  text ── parse_update ──▶ Update: operations, checked as a whole before any of them happens
@@ -10,8 +10,8 @@
 //!                   Filling ── finish ──▶ Changes against the snapshot that it was begun with
 //! ```
 //!
-//! Nothing here changes data. The caller applies what an operation comes to, and begins the next one with the snapshot
-//! that has it, so a pattern sees what the operations before it did. Graphs without quads don't exist (SPARQL 1.1
+//! Nothing here changes data. The caller applies the result of an operation, and begins the next one with the changed
+//! snapshot, so a pattern sees the effect of the operations before it. Graphs without quads don't exist (SPARQL 1.1
 //! Update, §3.2: such a store is allowed).
 
 mod changes;
@@ -33,7 +33,7 @@ use vicus_flow::NoMemory;
 use vicus_language::stack::{Deep, LEVEL, of_levels};
 use vicus_rdf::{Id, Interrupt, Order, Snapshot};
 
-/// An update whose text is valid and which this engine can carry out.
+/// An update with a valid text, supported by this engine.
 #[derive(Debug)]
 pub struct Update {
     operations: Vec<Operation>,
@@ -81,14 +81,14 @@ enum Kind {
     Modify(Box<Modify>),
 }
 
-/// Quads that go and come, for each solution of the pattern, if there is one.
+/// Quads to remove and to add, for each solution of the pattern, if there is one.
 struct Modify {
     delete: Vec<Quads>,
     insert: Vec<Quads>,
     pattern: Option<Parsed>,
 }
 
-/// What is to be done for an operation.
+/// The work of an operation.
 #[derive(Debug)]
 pub enum Step<'a> {
     /// These changes.
@@ -99,14 +99,14 @@ pub enum Step<'a> {
     Load(Load<'a>, Filling),
 }
 
-/// A document that is loaded.
+/// A document to load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Load<'a> {
-    /// Where it is.
+    /// Its location.
     pub from: &'a str,
-    /// The name of the graph that its triples are put into; `None` for the default graph.
+    /// The name of the graph for its triples; `None` for the default graph.
     pub into: Option<&'a NamedNode>,
-    /// Whether a document that can't be had or read is no error; then nothing is loaded.
+    /// Whether a missing or unreadable document is no error; then nothing is loaded.
     pub silent: bool,
 }
 
@@ -148,7 +148,7 @@ impl fmt::Display for UpdateError {
 impl std::error::Error for UpdateError {}
 
 impl UpdateError {
-    /// The outcome of a function that reads data, or why it had to give up.
+    /// The outcome of a function that reads data, or its reason to give up.
     pub(crate) fn or_given_up<R, E: Into<UpdateError>>(
         function: impl FnOnce() -> Result<R, E>,
     ) -> Result<R, UpdateError> {
@@ -178,17 +178,17 @@ impl From<NoMemory> for UpdateError {
 /// ```
 ///
 /// # Errors
-/// The text breaks the grammar, or asks for something that is not supported yet. All operations are checked.
+/// The text breaks the grammar, or asks for something not supported yet. All operations are checked.
 pub fn parse_update(text: &str) -> Result<Update, QueryError> {
     parse_update_with(text, &ParseOptions::default())
 }
 
-/// As [`parse_update`], with a base and limits. Takes time and memory in proportion to the text's length.
+/// Like [`parse_update`], with a base and limits. Takes time and memory in proportion to the text's length.
 ///
 /// # Errors
-/// As [`parse_update`]; also if the base is not an absolute IRI, or the text exceeds a limit.
+/// Errors of [`parse_update`]; also if the base is not an absolute IRI, or the text exceeds a limit.
 pub fn parse_update_with(text: &str, options: &ParseOptions<'_>) -> Result<Update, QueryError> {
-    // What was read before an error is dropped here, with enough stack.
+    // An error drops the parsed part of the text here, with enough stack.
     let levels = options.depth.min(ParseOptions::MOST_DEPTH).min(text.len());
     of_levels(levels, LEVEL, || {
         let ast::Update { operations, depth } = syntax::read_update(text, options)?;
@@ -197,14 +197,14 @@ pub fn parse_update_with(text: &str, options: &ParseOptions<'_>) -> Result<Updat
 }
 
 impl Update {
-    /// Its operations, in the order in which they happen.
+    /// Its operations, in the order of their execution.
     pub fn operations(&self) -> &[Operation] {
         &self.operations
     }
 
-    /// If it looks at no data, what it does, in order: which quads shall be there from then on, and which shall not. So
-    /// it is if all of its operations are INSERT DATA and DELETE DATA, and none has a blank node, which has to be
-    /// another one than any that is there.
+    /// If the update looks at no data, its effect, in order: quads to be present from then on (true), and quads to be
+    /// absent. This holds if all of its operations are INSERT DATA and DELETE DATA without blank nodes, as a blank node
+    /// must differ from all present ones.
     ///
     /// ```
     /// use vicus_sparql::parse_update;
@@ -247,7 +247,7 @@ impl Update {
     }
 }
 
-/// The IRI that a term is.
+/// The IRI of a term.
 fn node_of(term: &Term) -> Option<NamedNodeRef<'_>> {
     match term {
         Term::Iri(iri) => Some(iri.as_ref()),
@@ -282,7 +282,7 @@ impl Operation {
         })
     }
 
-    /// What it is called, for messages.
+    /// Its name, for messages.
     pub fn name(&self) -> &'static str {
         match &self.0 {
             Kind::Load { .. } => "LOAD",
@@ -299,10 +299,10 @@ impl Operation {
         }
     }
 
-    /// What is to be done for it, with the data as it is now. The moment's seed names the blank nodes that it makes.
+    /// The work of this operation, with the data as it is now. The moment's seed names its new blank nodes.
     ///
     /// # Errors
-    /// The graph that it names does or does not exist, or the caller ends it.
+    /// The named graph does or does not exist, or the caller ends it.
     pub fn step(
         &self,
         snapshot: &Arc<Snapshot>,
@@ -327,7 +327,7 @@ impl Operation {
             Kind::Clear(ast::Graphs::All) => vec![Change::Clear(Graphs::All)],
             Kind::Clear(ast::Graphs::Named) => vec![Change::Clear(Graphs::Named)],
             Kind::Clear(ast::Graphs::Default) => vec![Change::Clear(Graphs::One(Id::UNBOUND))],
-            // An unknown name is that of no graph.
+            // No graph has an unknown name.
             Kind::Clear(ast::Graphs::One(graph)) => {
                 graph_id(graph).map(|id| Change::Clear(Graphs::One(id))).into_iter().collect()
             }
@@ -351,7 +351,7 @@ impl Operation {
     }
 }
 
-/// ADD, COPY and MOVE. The target may be new, so its name may be a term that the snapshot lacks.
+/// ADD, COPY and MOVE. The target may be new, so the snapshot may lack its name.
 fn transfer(
     snapshot: &Arc<Snapshot>,
     how: Transfer,
@@ -364,7 +364,7 @@ fn transfer(
         Some(graph) => snapshot.id(graph.as_ref().into()).filter(|id| has_graph(snapshot, *id)),
     };
     let Some(source) = source else {
-        // A source that does not exist leaves the target as it is.
+        // A missing source leaves the target unchanged.
         return if silent { Ok(Vec::new()) } else { Err(UpdateError::NoGraph(from.expect("it has a name").clone())) };
     };
     if from == to {
