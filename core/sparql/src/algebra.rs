@@ -1,9 +1,8 @@
-//! A query as a tree of operators over numbered variables: what the optimiser rewrites.
+//! A query as a tree of operators over numbered variables: the form for the optimiser.
 //!
-//! SPARQL 1.1 Query Language, §18. We differ in three things that make rewriting easy. Variables are *slots*, and a
-//! variable that a sub-select doesn't project has a slot of its own, so no slot ever means two things. A variable that
-//! an expression can't see where it stands is an error value there already. And joins and filters have any number of
-//! operands.
+//! SPARQL 1.1 Query Language, §18. We differ in three points to make rewriting easy. Variables are *slots*, and a
+//! variable outside a sub-select's projection has a slot of its own, so no slot ever means two things. A variable out
+//! of an expression's sight is an error value there already. And joins and filters have any number of operands.
 
 use crate::condition::Kinds;
 use crate::expression::Expr;
@@ -21,13 +20,13 @@ pub(crate) struct Slot(pub(crate) usize);
 
 pub(crate) use crate::slots::Slots;
 
-/// What stands at one of the positions of a pattern.
+/// The content of a position of a pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum At {
     Slot(Slot),
-    /// A term; if the store doesn't have it, an id that no triple has.
+    /// A term; if the store doesn't have it, an id without triples.
     Constant(Id),
-    /// As a graph: the merge of several named graphs. Which ones is the same in the whole query
+    /// As a graph: the merge of several named graphs, the same ones in the whole query
     /// ([`Merged`](crate::graphs::Merged)).
     Merged,
 }
@@ -77,7 +76,7 @@ pub(crate) struct Path {
     pub(crate) subject: At,
     pub(crate) route: Arc<Route>,
     pub(crate) object: At,
-    /// The graph that all of it is in.
+    /// The graph of the whole path.
     pub(crate) graph: At,
 }
 
@@ -110,10 +109,10 @@ pub(crate) enum Fold {
 /// One aggregate; its expression was computed into a slot before.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Aggregate {
-    /// Where the result goes.
+    /// The slot for the result.
     pub(crate) slot: Slot,
     pub(crate) fold: Fold,
-    /// The slot that is folded. For `COUNT(*)`, which counts rows, all slots that make up a row.
+    /// The folded slot. For `COUNT(*)`, which counts rows, all slots of a row.
     pub(crate) of: Vec<Slot>,
     pub(crate) rows: bool,
     pub(crate) distinct: bool,
@@ -134,7 +133,7 @@ pub(crate) struct Table {
     pub(crate) rows: usize,
 }
 
-/// A column of a table, with the facts that the planner asks for. A column may be long, so copies share its ids.
+/// A column of a table, with facts for the planner. A column may be long, so copies share its ids.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Column {
     /// [`Id::bits`]: 0 where a row has no value.
@@ -158,7 +157,7 @@ impl Column {
     }
 }
 
-/// A group that an endpoint answers: SPARQL 1.1 Federated Query.
+/// A group answered by an endpoint: SPARQL 1.1 Federated Query.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Service {
     pub(crate) endpoint: Endpoint,
@@ -167,11 +166,11 @@ pub(crate) struct Service {
     /// The group as written, with its braces; before it, the prefixes and the base.
     pub(crate) prologue: Arc<str>,
     pub(crate) group: Arc<str>,
-    /// The variables that the group may bind.
+    /// The variables possibly bound by the group.
     pub(crate) variables: Vec<(String, Slot)>,
 }
 
-/// Where a group is answered.
+/// The endpoint of a group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Endpoint {
     Iri(Arc<str>),
@@ -179,12 +178,12 @@ pub(crate) enum Endpoint {
 }
 
 impl Service {
-    /// The slots that the group may bind.
+    /// The slots possibly bound by the group.
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
         self.variables.iter().map(|(_, slot)| *slot)
     }
 
-    /// The slots that it reads or binds.
+    /// The slots read or bound here.
     pub(crate) fn mentioned(&self) -> impl Iterator<Item = Slot> + '_ {
         let endpoint = match self.endpoint {
             Endpoint::Slot(slot) => Some(slot),
@@ -201,20 +200,20 @@ pub(crate) enum Node {
     Path(Path),
     /// All compatible solutions of the operands. Without operands: one empty solution.
     Join(Vec<Node>),
-    /// The solutions for which all conditions are true.
+    /// The solutions that meet all conditions.
     Filter(Vec<Expr>, Operand),
     LeftJoin {
         left: Operand,
         right: Operand,
         conditions: Vec<Expr>,
     },
-    /// The rows of the left side that have no partner on the right: OPTIONAL with `!bound`. Right slots stay unbound.
+    /// The rows of the left side without a partner on the right: OPTIONAL with `!bound`. Right slots stay unbound.
     AntiJoin {
         left: Operand,
         right: Operand,
         conditions: Vec<Expr>,
     },
-    /// The rows of the left side that have a partner on the right, each once: EXISTS.
+    /// The rows of the left side with a partner on the right, each once: EXISTS.
     SemiJoin {
         left: Operand,
         right: Operand,
@@ -228,8 +227,8 @@ pub(crate) enum Node {
         conditions: Vec<Expr>,
         mark: Slot,
     },
-    /// The slot is that of the graph which both sides are in, if they are in each graph by itself. It is the same in
-    /// compatible solutions, but is no variable that they share.
+    /// The slot is that of the common graph of both sides, if they are in each graph by itself. It is the same in
+    /// compatible solutions, but does not count as a shared variable.
     Minus(Operand, Operand, Option<Slot>),
     Union(Vec<Node>),
     Extend(Operand, Slot, Expr),
@@ -239,15 +238,16 @@ pub(crate) enum Node {
     Sort(Operand, Vec<SortKey>),
     /// The border of a sub-select, and the top of a query: only these slots are visible outside.
     Project(Operand, Vec<Slot>),
-    /// All compatible pairs of the operand's solutions and those of an endpoint, which is given the former's values.
+    /// All compatible pairs of the operand's solutions and those of an endpoint. The endpoint receives the operand's
+    /// values.
     Service(Operand, Arc<Service>),
     Distinct(Operand),
-    /// OFFSET and LIMIT; with a slot, by which the solutions are sorted, for each of its values.
+    /// OFFSET and LIMIT; with a slot, for each of its values. The solutions are sorted by this slot.
     Slice(Operand, usize, Option<usize>, Option<Slot>),
 }
 
 /// The operand of an operator, with its scope computed once. Without this, each operator of a deep tree would visit all
-/// operators below it again. Clones share the node until one of them is changed: what is planned in several ways is
+/// operators below it again. Clones share the node until one of them is changed: nodes planned in several ways are
 /// cloned often.
 #[derive(Clone)]
 pub(crate) struct Operand(Arc<Known>);
@@ -268,7 +268,7 @@ impl Operand {
         Arc::try_unwrap(self.0).map_or_else(|shared| shared.node.clone(), |known| known.node)
     }
 
-    /// The slots that this operand binds.
+    /// The slots bound by this operand.
     pub(crate) fn scope(&self) -> &Scope {
         self.shared_scope()
     }
@@ -315,7 +315,7 @@ impl fmt::Debug for Operand {
     }
 }
 
-/// Which slots may have a value in a node's solutions, and which have a value in every solution.
+/// The slots with a value in some, and in every, solution of a node.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Scope {
     pub(crate) possible: Slots,
@@ -323,7 +323,7 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    /// The slots that a join binds.
+    /// The slots bound by a join.
     pub(crate) fn of_join(scopes: impl Iterator<Item = Scope>) -> Scope {
         let (mut possible, mut certain) = (Vec::new(), Vec::new());
         for scope in scopes {
@@ -350,8 +350,8 @@ impl Node {
         if conditions.is_empty() { self } else { Node::Filter(conditions, Operand::new(self)) }
     }
 
-    /// The slots that this node binds. Takes time in the number of slots and of operands, except for an [`Operand`]
-    /// whose scope is known already.
+    /// The slots bound by this node. Takes time in the number of slots and of operands, except for an [`Operand`] with
+    /// a known scope.
     pub(crate) fn scope(&self) -> Scope {
         match self {
             Node::Pattern(pattern) => {
@@ -484,7 +484,7 @@ impl Node {
             || self.children().any(Node::is_volatile)
     }
 
-    /// Which types of numbers the expressions may produce.
+    /// The types of numbers possibly produced by the expressions.
     pub(crate) fn makes(&self) -> Numbers {
         let own = if matches!(self, Node::Service(..)) { Numbers::Floats } else { Numbers::Exact };
         let here = self.exprs().iter().fold(own, |all, expr| all.and(expr.makes()));
@@ -553,7 +553,7 @@ impl Node {
         matches!(self, Node::Pattern(_) | Node::Path(_) | Node::Values(..))
     }
 
-    /// Applies a rewriting rule to all nodes, operands before the operators that use them.
+    /// Applies a rewriting rule to all nodes, operands before their operators.
     pub(crate) fn rewrite(mut self, rule: &mut impl FnMut(Node) -> Node) -> Node {
         for child in self.children_mut().filter(|child| !child.is_leaf()) {
             let taken = std::mem::replace(child, Node::unit());

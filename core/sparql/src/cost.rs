@@ -1,21 +1,21 @@
-//! What a query costs before it runs: memory for parsing and for its plan.
+//! The cost of a query before it runs: memory for parsing and for its plan.
 
 use crate::syntax::{DEFAULT_LONGER, ParseOptions};
 use vicus_flow::Model;
 
-/// The greatest number of bytes that parsing takes for each byte of text, as measured by `tests/memory.rs`. Short lists
-/// of objects and operands take the most.
+/// The greatest number of bytes of parsing for each byte of text, as measured by `tests/memory.rs`. Short lists of
+/// objects and operands take the most.
 const FOR_EACH: u64 = 640;
 
-/// Bytes that parsing any query takes on top.
+/// Further bytes of parsing for any query.
 const FOR_ANY: u64 = 16 << 10;
 
 /// A plan's bytes for each box; below, for each column of a box's outputs.
 const FOR_EACH_BOX: u64 = 2560;
 const FOR_EACH_COLUMN: u64 = 192;
 
-/// An upper estimate of the bytes that parsing a text takes, including the parsed query, from the text's length. A
-/// caller that limits a request's memory can refuse the text before it is read.
+/// An upper estimate of the bytes of parsing a text, including the parsed query, from the text's length. A caller with
+/// a memory limit for requests can refuse the text before it is read.
 ///
 /// ```
 /// assert!(vicus_sparql::parsing_bytes("ASK { ?s ?p ?o }") < 1 << 15);
@@ -24,7 +24,7 @@ pub fn parsing_bytes(text: &str) -> u64 {
     parsing_bytes_with(text, &ParseOptions::default())
 }
 
-/// As [`parsing_bytes`], for a text that is read with these options.
+/// Like [`parsing_bytes`], for a text parsed with these options.
 ///
 /// ```
 /// use vicus_sparql::{ParseOptions, parsing_bytes, parsing_bytes_with};
@@ -36,18 +36,18 @@ pub fn parsing_bytes_with(text: &str, options: &ParseOptions<'_>) -> u64 {
     FOR_ANY.saturating_add(FOR_EACH.saturating_add(longer).saturating_mul(text.len() as u64))
 }
 
-/// The greatest number of bytes that parsing takes for each word of an update without patterns.
+/// The greatest number of bytes of parsing for each word of an update without patterns.
 const FOR_EACH_WORD_OF_DATA: u64 = 400;
 
-/// Bytes that parsing an update takes for each byte of its text beside what its words take, with the copies of names
-/// and values.
+/// Bytes of parsing for each byte of an update's text beside the cost of its words, with the copies of names and
+/// values.
 const FOR_EACH_OF_UPDATE: u64 = 12;
 
 /// How often the written out form of a short name is there at a time.
 const COPIES: u64 = 3;
 
-/// As [`parsing_bytes_with`], for an update, most of whose text is data as a rule: by its words, of which each triple
-/// has a few however long they are. A pattern's words take as much as a query's bytes. Cost: one pass over the text.
+/// Like [`parsing_bytes_with`], for an update. Most of its text is data as a rule, so it is measured by words: each
+/// triple has a few, of any length. A pattern's words take as much as a query's bytes. Cost: one pass over the text.
 ///
 /// ```
 /// use vicus_sparql::{ParseOptions, parsing_bytes, update_bytes_with};
@@ -65,12 +65,12 @@ pub fn update_bytes_with(text: &str, options: &ParseOptions<'_>) -> u64 {
         .saturating_add(COPIES.saturating_mul(written_out))
 }
 
-/// What a text consists of, counted without its grammar: at least as many words as the grammar knows.
+/// The content of a text, counted without its grammar: at least as many words as the grammar knows.
 #[derive(Default)]
 struct Words {
     /// Names, numbers, IRIs, strings and signs, each sign alone.
     count: u64,
-    /// Names and IRIs that a prefix or a base may make longer; none if the text has neither.
+    /// Names and IRIs a prefix or a base may make longer; none if the text has neither.
     names: u64,
     /// The bytes of the longest IRI.
     longest: u64,
@@ -107,7 +107,7 @@ impl Words {
                 }
                 b'"' | b'\'' => string_bytes(rest),
                 _ if is_of_name(first) => {
-                    // A number may end where a name begins.
+                    // A number may end at the start of a name.
                     let goes_on = |pair: &[u8]| {
                         is_of_name(pair[1]) && !(pair[0].is_ascii_digit() && pair[1].is_ascii_alphabetic())
                     };
@@ -131,7 +131,7 @@ fn is_of_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':' | b'-' | b'%') || !byte.is_ascii()
 }
 
-/// The bytes of the string that begins here, its marks included; one, if it has no end.
+/// The bytes of the string starting here, its marks included; one, if it has no end.
 fn string_bytes(text: &[u8]) -> usize {
     let mark = text[0];
     let is_long = text.len() >= 3 && text[1] == mark && text[2] == mark;

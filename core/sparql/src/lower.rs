@@ -219,7 +219,7 @@ const BOX_STEPS: usize = 64;
 /// Schemas of up to this many columns are made once for all plans.
 const FEW_COLUMNS: usize = 31;
 
-/// Estimated bytes of a connection.
+/// Estimated bytes of a connection; below, its steps if a box has many connections.
 const LINK_BYTES: usize = 256;
 const LINK_STEPS: usize = 32;
 

@@ -26,7 +26,7 @@ pub(crate) struct Translated {
     pub(crate) names: Vec<String>,
 }
 
-/// What is made of a query's solutions.
+/// The use of a query's solutions.
 pub(crate) enum Wanted {
     /// A row for each, with these columns.
     Rows(Vec<Slot>),
@@ -34,11 +34,11 @@ pub(crate) enum Wanted {
     Any,
     /// A template's triples, each once; the columns are the slots of subject, predicate and object.
     Triples { template: Vec<[InTemplate; 3]>, columns: [Slot; 3] },
-    /// The triples of a graph that describe the values of these slots and these resources.
+    /// The triples of a graph describing the values of these slots and these resources.
     Descriptions { of: Vec<Slot>, resources: Vec<Id>, graph: At, columns: [Slot; 3] },
 }
 
-/// What stands at one of the three positions of a template's triple.
+/// The content of one of the three positions of a template's triple.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum InTemplate {
     Slot(Slot),
@@ -98,7 +98,7 @@ fn prologue(query: &Query) -> Arc<str> {
     base.chain(prefixes).collect::<String>().into()
 }
 
-/// Steps counted for a triple pattern, besides looking up its terms: here, and in each rule that visits it later.
+/// Steps counted for a triple pattern, besides looking up its terms: here, and in each later rule on it.
 const PATTERN_STEPS: usize = 24;
 
 /// Steps counted for projecting a variable: looking up its name, and copying it several times.
@@ -107,7 +107,7 @@ const PROJECT_STEPS: usize = 3;
 /// The slots of variables inside one SELECT.
 type Names = FxHashMap<Var, Slot>;
 
-/// An operator, and the slots that may have a value in its solutions.
+/// An operator, and the slots with a possible value in its solutions.
 struct Built {
     node: Node,
     possible: Slots,
@@ -144,8 +144,8 @@ fn joined(mut all: Vec<Node>) -> Node {
     if all.len() == 1 { all.remove(0) } else { Node::Join(all) }
 }
 
-/// Adds all slots of another set. The smaller set is inserted into the larger one, so that deep patterns with many
-/// variables stay cheap.
+/// Adds all slots of another set. The smaller set is inserted into the larger one, so deep patterns with many variables
+/// stay cheap.
 fn add_all(slots: &mut Slots, mut other: Slots, stop: &Stop<'_>) {
     if other.len() > slots.len() {
         std::mem::swap(slots, &mut other);
@@ -160,9 +160,9 @@ fn is_sliced(select: &Select) -> bool {
     select.offset > 0 || select.limit.is_some()
 }
 
-/// The groups of a SELECT whose expressions are being translated.
+/// The groups of a SELECT during the translation of its expressions.
 struct Groups {
-    /// The operator below the groups, extended by the values that aggregates need.
+    /// The operator below the groups, extended by the values needed by aggregates.
     inner: Built,
     /// The variables below the groups.
     names: Names,
@@ -180,8 +180,8 @@ struct Translator<'a> {
     id: &'a mut dyn FnMut(TermRef<'_>) -> Id,
     stop: &'a Stop<'a>,
     dataset: &'a Dataset,
-    /// The graph that patterns are in. Within GRAPH with a variable, that is its slot, which all operators carry along;
-    /// so each graph is treated by itself.
+    /// The graph of the patterns. Within GRAPH with a variable, this is its slot, carried along by all operators; so
+    /// each graph is treated by itself.
     graph: At,
     variables: &'a [String],
     /// The query's base and prefixes as text, for endpoints.
@@ -189,7 +189,7 @@ struct Translator<'a> {
     names: Vec<String>,
     /// The slots of blank nodes. A label is used in one basic graph pattern only.
     blanks: FxHashMap<u32, Slot>,
-    /// The slots that a solution outside of the current EXISTS may bind.
+    /// The slots possibly bound by a solution outside of the current EXISTS.
     outer: Slots,
     /// Set while the expressions of a SELECT with groups are translated.
     groups: Option<Groups>,
@@ -215,7 +215,7 @@ impl Translator<'_> {
         (self.id)(node.as_ref().into())
     }
 
-    /// The triples of a CONSTRUCT, whose blank nodes are numbered from 0. All its variables are in scope.
+    /// The triples of a CONSTRUCT, with blank nodes numbered from 0. All its variables are in scope.
     fn template(&mut self, template: &[ast::Triple], scope: &Names) -> Vec<[InTemplate; 3]> {
         let mut numbers: FxHashMap<u32, u32> = FxHashMap::default();
         let mut made = Vec::with_capacity(template.len());
@@ -422,9 +422,8 @@ impl Translator<'_> {
         }
     }
 
-    /// For aggregates of the one group that there is without GROUP BY: makes their results those of a graph that has
-    /// rows, and returns their values and how each is computed from that or, for a graph without rows, is the aggregate
-    /// of nothing.
+    /// For aggregates of the only group without GROUP BY: makes their results those of a graph with rows. Returns their
+    /// values and the way to compute each from this result or, for a graph without rows, from nothing.
     fn defaults(&mut self, folds: &mut Vec<Aggregate>) -> Vec<(Slot, Expr)> {
         let has_rows = self.fresh("_:rows");
         let mut made = Vec::with_capacity(folds.len());
@@ -494,8 +493,8 @@ impl Translator<'_> {
         slot
     }
 
-    /// The slot that a variable stands for in an expression. §18.2.4.1: outside of aggregates, a variable that is not a
-    /// key stands for some value from its group.
+    /// The slot of a variable in an expression. §18.2.4.1: outside of aggregates, a variable that is not a key stands
+    /// for some value from its group.
     fn meant(&mut self, var: Var, scope: &mut Names) -> Slot {
         if !scope.contains_key(&var)
             && let Some(mut groups) = self.groups.take()
@@ -525,8 +524,8 @@ impl Translator<'_> {
         slot
     }
 
-    /// The slot of an expression's value on top of an operator. Adds an operator that computes it, unless the
-    /// expression is a slot.
+    /// The slot of an expression's value on top of an operator. Adds an operator to compute it, unless the expression
+    /// is a slot.
     fn computed(&mut self, mut expr: Expr, made: &mut Built) -> Slot {
         if let Expr::Slot(slot) = expr {
             return slot;
@@ -561,7 +560,7 @@ impl Translator<'_> {
 
     // Patterns.
 
-    /// §18.2.2: a group with its filters, which see the whole group.
+    /// §18.2.2: a group with its filters. These see the whole group.
     fn group(&mut self, group: &ast::Group, scope: &mut Names) -> Built {
         let (mut made, filters) = self.unfiltered(group, scope);
         let conditions = self.conditions(&filters, &made.possible, scope);
@@ -576,9 +575,9 @@ impl Translator<'_> {
     /// A group without its filters, and the filters.
     fn unfiltered<'e>(&mut self, group: &'e ast::Group, scope: &mut Names) -> (Built, Vec<&'e Expression>) {
         let mut filters = Vec::new();
-        // Endpoints that are asked when all other operands up to the next such element are joined.
+        // Endpoints to ask after joining all other operands up to the next such element.
         let mut services: Vec<&ast::Service> = Vec::new();
-        // Operands joined since the last element that applies to everything before it.
+        // Operands joined since the last element applying to everything before it.
         let mut parts: Vec<Node> = Vec::new();
         let mut possible = Slots::new();
         // Within GRAPH with a variable: whether the operands bind it.
@@ -670,7 +669,7 @@ impl Translator<'_> {
         (Built { node: joined(parts), possible }, filters)
     }
 
-    /// Puts the endpoints on top of the operands: they are given the values that these have.
+    /// Puts the endpoints on top of the operands: they receive the operands' values.
     fn services(
         &mut self,
         services: &mut Vec<&ast::Service>,
@@ -701,7 +700,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Makes the operands bind the graph that they are in.
+    /// Makes the operands bind their graph.
     fn bind_graph(&mut self, parts: &mut Vec<Node>, has_graph: &mut bool) {
         if let At::Slot(slot) = self.graph
             && !std::mem::replace(has_graph, true)
@@ -737,8 +736,8 @@ impl Translator<'_> {
             GraphName::Var(var, occurs) => {
                 let slot = self.slot(*var, scope);
                 self.graph = At::Slot(slot);
-                // Inside, the variable has a value only if the group gives it one, which must then be the graph's name.
-                // In triples that nothing else reads, it can have the name at once.
+                // Inside, the variable has a value only if the group binds it, and this must then be the graph's name.
+                // In triples without another reader, it can have the name at once.
                 let is_plain = |element: &Element| matches!(element, Element::Triples(_));
                 let is_apart = *occurs && !inner.group.elements.iter().all(is_plain);
                 let mut made = if is_apart {
@@ -864,7 +863,7 @@ impl Translator<'_> {
         Node::Pattern(Pattern([subject, At::Slot(slot), object, self.graph])).filtered(conditions)
     }
 
-    /// A path of which only the ends matter.
+    /// A path reduced to its ends.
     fn route(&mut self, path: &ast::Path) -> Route {
         let mut not = |nodes: &[NamedNode]| Route::Not(nodes.iter().map(|node| self.iri(node)).collect());
         match path {
@@ -884,7 +883,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Combines paths in pairs, then the pairs in pairs, so that a long list makes no deep tree.
+    /// Combines paths in pairs, then the pairs in pairs, so a long list makes no deep tree.
     fn routes(&mut self, paths: &[ast::Path], pair: fn(Box<Route>, Box<Route>) -> Route) -> Route {
         match paths {
             [path] => self.route(path),
@@ -898,7 +897,7 @@ impl Translator<'_> {
 
     // Expressions.
 
-    /// An expression where only these slots may have values: all other variables fail.
+    /// An expression with only these slots visible: all other variables fail.
     fn visible(&mut self, expression: &Expression, possible: &Slots, scope: &mut Names) -> Expr {
         if self.stop.poll() {
             return Expr::Error;
@@ -962,8 +961,7 @@ impl Translator<'_> {
             Expression::Unknown(_) => Expr::Error,
             Expression::Exists(group) => {
                 self.stop.count_steps(scope.len());
-                // Slots that can't be bound outside belong to the pattern, even if a variable outside has the same
-                // name.
+                // Slots never bound outside belong to the pattern, even if a variable outside has the same name.
                 let visible = scope.iter().filter(|(_, slot)| self.outer.contains(slot));
                 let mut inside: Names = visible.map(|(var, slot)| (*var, *slot)).collect();
                 let groups = self.groups.take();

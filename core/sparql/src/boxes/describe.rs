@@ -1,6 +1,6 @@
-//! DESCRIBE: for each resource its concise bounded description: all triples with it as subject, and, where an object is
-//! a blank node, those of that node, and so on. Stickler, "CBD: Concise Bounded Description", W3C member submission 2005.
-//! We differ: we leave out the descriptions of reifications.
+//! DESCRIBE: the concise bounded description of each resource: all triples with it as subject, then those of each blank
+//! node among the objects, and so on. Stickler, "CBD: Concise Bounded Description", W3C member submission 2005. We
+//! differ: we leave out the descriptions of reifications.
 //!
 //! Each subject is described once, so no triple is sent twice, and a circle of blank nodes ends.
 
@@ -17,9 +17,9 @@ use vicus_rdf::{Id, Kind, Order, Position};
 pub(crate) struct Describe {
     terms: Arc<Terms>,
     graph: Active,
-    /// The subjects that were or will be described.
+    /// The subjects described so far or waiting for it.
     seen: HashSet<Id, HashKey>,
-    /// Those that will be, and the rest of the one at hand.
+    /// The waiting subjects, and the rest of the one at hand.
     waiting: Vec<Id>,
     current: Option<(Id, Range<usize>)>,
     growth: Growth,
@@ -43,7 +43,7 @@ impl Describe {
         describe
     }
 
-    /// Remembers to describe a resource. Literals have no descriptions, and terms that are not in the store have none.
+    /// Remembers to describe a resource. Literals have no descriptions, nor have terms unknown to the store.
     fn note(&mut self, id: Id) {
         if !matches!(id.kind(), Kind::Iri | Kind::Blank) {
             return;
@@ -57,7 +57,7 @@ impl Describe {
         }
     }
 
-    /// Appends the triples that come next, up to the target size.
+    /// Appends the next triples, up to the target size.
     fn read(&mut self, turn: &Turn<'_>, columns: &mut [Vec<u64>; 3]) {
         let snapshot = Arc::clone(&self.terms.snapshot);
         let graph = self.graph.clone();
@@ -104,7 +104,7 @@ impl Describe {
 
 impl Operator for Describe {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        // What was found is described before more is taken, so that little waits.
+        // Found resources are described before more are taken, so few wait.
         if self.current.is_none() && self.waiting.is_empty() && !self.has_ended {
             match turn.take(0) {
                 None => return Ok(()),
@@ -135,7 +135,7 @@ impl Operator for Describe {
         } else if self.has_ended {
             turn.send_pills();
         } else if turn.head(0).is_some() {
-            // The envelope that arrived while this box was busy does not invoke the box again.
+            // An envelope that arrived while this box was busy does not invoke the box again.
             turn.run_again();
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! A hash join whose built side is larger than the memory that it may take.
+//! A hash join with a built side larger than its memory.
 //!
 //! ```text
 //!  built rows ── hash of the keys ──┬─▶ partitions in memory: the table ◀── probed at once ──┬── hash of the keys ── probed rows
@@ -7,15 +7,15 @@
 //! ```
 //!
 //! So equal keys meet: Shapiro, "Join processing in database systems with large main memories", TODS 11(3), 1986, §3.4
-//! (hybrid hash join). Which partitions stay in memory is found while rows come, as in Nakayama, Kitsuregawa and
+//! (hybrid hash join). The partitions to keep in memory are found while rows come, as in Nakayama, Kitsuregawa and
 //! Takagi, "Hash-partitioned join method using dynamic destaging strategy", VLDB 1988: when there is no more room, the
-//! largest one goes to its file. A partition that is too large is dealt again, by other bits of the hash. That does not
-//! help where most of its rows have the same keys, nor where the join has no keys that always agree. Such rows are
-//! joined in *blocks*: as many built rows as fit make a table, which all probed rows of the partition are looked up in;
-//! then come the next ones. A bit for each probed row says whether it has a partner yet.
+//! largest one goes to its file. A partition that is too large is dealt again, by other bits of the hash. This does not
+//! help if most of its rows have the same keys, or if the join has no keys that always agree. Such rows are joined in
+//! *blocks*: a table takes as many built rows as fit, all probed rows of the partition are looked up in it, then come
+//! the next ones. A bit for each probed row says whether it has a partner yet.
 //!
-//! Replicas share the files of the built side. Each has files of its own for the rows that it probes with, and each
-//! makes the tables of all partitions: no replica waits for another one.
+//! Replicas share the files of the built side. Each has files of its own for its probing rows, and each makes the
+//! tables of all partitions: no replica waits for another one.
 
 use super::hash_table::{Builder, HashSpec, HashTable};
 use super::join::{Core, JoinKind, JoinSpec, Noted, Origin, Probe};
@@ -33,11 +33,11 @@ pub(super) fn held_for_table(hash: &HashSpec, bytes: u64) -> u64 {
     bytes * if hash.has_loose() { 6 } else { 3 }
 }
 
-/// The columns of a side that are written to files.
+/// The written columns of a side.
 #[derive(Clone, Debug)]
 struct Side {
     width: usize,
-    /// Ascending. Columns that no one reads are not written.
+    /// Ascending. Unread columns are not written.
     written: Vec<usize>,
 }
 
@@ -65,7 +65,7 @@ impl Side {
         self.written.iter().map(|&column| envelope.column(column).u64s()).collect()
     }
 
-    /// Rows that were written, one after the other, as an envelope. Columns that no one reads are any.
+    /// Consecutive written rows as an envelope. Unread columns have any content.
     fn envelope(&self, ids: &[u64]) -> Envelope {
         let rows = ids.len() / self.ids();
         let mut written = (0..self.ids()).map(|place| {
@@ -97,7 +97,7 @@ pub(super) struct Dealing {
 }
 
 impl Dealing {
-    /// Which holds at most `most` bytes.
+    /// Holds at most `most` bytes.
     pub(super) fn new(terms: &Arc<Terms>, hash: &Arc<HashSpec>, width: usize, most: u64) -> Dealing {
         let side = Side::new(width, hash.built());
         let scatter = Scatter::new(terms.spiller().expect("it may spill"), most, side.ids());
@@ -136,16 +136,16 @@ impl Dealing {
         Ok(())
     }
 
-    /// Bytes that it holds, or will hold when the table is made.
+    /// Bytes held now, or once the table is made.
     fn bytes(&self) -> u64 {
         let waiting: usize = self.waiting.iter().map(Vec::capacity).sum();
         held_for_table(&self.hash, waiting as u64 * 8) + self.scatter.bytes()
     }
 
-    /// Adds the rows in memory to a table. The others are what is returned.
+    /// Adds the rows in memory to a table. Returns the others.
     ///
     /// # Errors
-    /// As [`Dealing::add`].
+    /// Errors of [`Dealing::add`].
     pub(super) fn finish(self, turn: &Turn<'_>, table: &mut Builder) -> Result<Dealt, BoxError> {
         for rows in self.waiting {
             if !rows.is_empty() {
@@ -156,7 +156,7 @@ impl Dealing {
     }
 }
 
-/// The partitions of a built side that are in files. It is attached to the table of the others.
+/// The partitions of a built side in files. Attached to the table of the others.
 pub(super) struct Dealt {
     /// `None` for those in memory.
     partitions: Vec<Option<Arc<RowRun>>>,
@@ -187,7 +187,7 @@ struct Task {
     is_whole: bool,
 }
 
-/// What the box does now.
+/// The current step of the box.
 enum Now {
     /// Takes its input: rows of partitions in memory are looked up, the others are written.
     Streams(Scatter),
@@ -216,12 +216,12 @@ enum Now {
     Ended,
 }
 
-/// A task that is joined in blocks.
+/// A task joined in blocks.
 struct Blocks {
     task: Task,
     /// The built rows behind the block at hand.
     built: RowReader,
-    /// The probed rows that are joined now: as many as there are bits for.
+    /// The probed rows at work: one for each bit.
     from: u64,
     to: u64,
     stage: Stage,
@@ -232,11 +232,11 @@ enum Stage {
     Reads(Builder),
     /// Looks rows up in the table of the block; the number of the next row.
     Joins(RowReader, u64),
-    /// Puts out the rows that have, or have not, a partner.
+    /// Puts out the rows with, or without, a partner.
     PutsOut(RowReader, u64, Noted),
 }
 
-/// A replica of a hash join some of whose partitions are in files.
+/// A replica of a hash join with some partitions in files.
 pub(super) struct Grace {
     terms: Arc<Terms>,
     hash: Arc<HashSpec>,
@@ -297,7 +297,7 @@ impl Grace {
     /// One invocation.
     ///
     /// # Errors
-    /// The disk is full, the system refuses, what was read is not what was written, or the budget is used up.
+    /// The disk is full, the system refuses, the read data differs from the written data, or the budget is used up.
     pub(super) fn act(
         &mut self,
         core: &mut Core,
@@ -323,7 +323,7 @@ impl Grace {
 
     fn bytes(&self, table: Option<&HashTable>) -> u64 {
         let now = match &self.now {
-            // The table was booked by the box that made it.
+            // The maker of the table booked it.
             Now::Streams(scatter) => scatter.bytes(),
             Now::Chooses | Now::Ended => 0,
             Now::Reads { builder, .. } => held_for_table(&self.hash, builder.bytes()),
@@ -385,7 +385,7 @@ impl Grace {
         Ok(Now::Streams(scatter))
     }
 
-    /// Writes the rows whose partitions are in files; returns the others.
+    /// Writes the rows of partitions in files; returns the others.
     fn deal(
         &mut self,
         scatter: &mut Scatter,
@@ -447,7 +447,7 @@ impl Grace {
         Ok(rows > 0)
     }
 
-    /// Makes a table of the rows that were read. False if the request was cancelled.
+    /// Makes a table of the read rows. False if the request was cancelled.
     fn build(&mut self, mut builder: Builder, table: &mut Option<HashTable>, turn: &Turn<'_>) -> bool {
         let Some((buckets, rows)) = builder.build(turn) else { return false };
         self.table_bytes = buckets.bytes() + rows.bytes();
@@ -570,7 +570,7 @@ impl Grace {
         Now::Blocks(Box::new(Blocks { task, built, from: 0, to, stage }))
     }
 
-    /// Where the probed rows end that are joined together with those from `from` on.
+    /// The end of the probed rows joined together with those from `from` on.
     fn segment(&self, task: &Task, from: u64) -> u64 {
         // An eighth of the memory is for their bits.
         task.probed.rows().min(from.saturating_add(self.terms.most_held().clamp(64, 1 << 31)))
@@ -643,8 +643,8 @@ impl Grace {
         Ok(Now::Blocks(blocks))
     }
 
-    /// Gives the next rows of a segment to the join, except for those that need no further partner; false if there are
-    /// none.
+    /// Gives the next rows of a segment to the join, except for rows in no need of a further partner; false if there
+    /// are none.
     fn give_segment(
         &mut self,
         reader: &mut RowReader,

@@ -1,8 +1,8 @@
 //! Finds the partners of a row in a hash table: one side of a hash join.
 //!
-//! The table is an array of buckets over rows that are stored bucket by bucket, so that the partners of a row lie side
-//! by side: Kim et al., "Sort vs. hash revisited", VLDB 2009, §4. It is built once, when all rows have come, from two
-//! passes over them.
+//! The table is an array of buckets over rows stored bucket by bucket, so the partners of a row lie side by side: Kim
+//! et al., "Sort vs. hash revisited", VLDB 2009, §4. It is built once, when all rows have come, from two passes over
+//! them.
 
 use super::join::{Probe, ProbeState};
 use super::loose::{Choice, Loose, Sides};
@@ -14,7 +14,7 @@ use vicus_flow::library::HashKey;
 use vicus_flow::{Column, Envelope, EnvelopeBuilder, Grow, Room, Turn};
 use vicus_rdf::Id;
 
-/// A pair of columns that must agree.
+/// A pair of columns to compare.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Key {
     pub(crate) probe: usize,
@@ -33,7 +33,7 @@ pub(crate) enum By {
     Loose,
 }
 
-/// Which of the built rows with the same keys are kept.
+/// The kept rows among built rows with the same keys.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Keep {
     All,
@@ -50,9 +50,9 @@ pub(crate) enum Keep {
 pub(crate) struct HashSpec {
     pub(crate) keys: Vec<Key>,
     pub(crate) keep: Keep,
-    /// Built columns that the join reads.
+    /// Built columns read by the join.
     pub(crate) output: Vec<usize>,
-    /// MINUS: a pair counts only if both sides have a value for at least one key that is not always bound.
+    /// MINUS: a pair counts only if both sides have a value for at least one key that may be unbound.
     pub(crate) needs_overlap: bool,
 }
 
@@ -65,7 +65,7 @@ impl HashSpec {
         self.keys.iter().filter(|key| key.by == By::Loose)
     }
 
-    /// The built columns that the table needs, ascending, of `width` columns.
+    /// The built columns needed by the table, ascending, of `width` columns.
     fn wanted(&self, width: usize) -> Vec<usize> {
         let loose = self.loose().map(|key| key.build);
         let mut wanted: Vec<usize> =
@@ -75,12 +75,12 @@ impl HashSpec {
         wanted
     }
 
-    /// The probed columns that are compared.
+    /// The compared columns of the probing side.
     pub(super) fn probed(&self) -> impl Iterator<Item = usize> {
         self.keys.iter().map(|key| key.probe)
     }
 
-    /// The built columns that are compared, chosen by, or put out.
+    /// The built columns used to compare, to choose by, or to put out.
     pub(super) fn built(&self) -> impl Iterator<Item = usize> {
         let by = match self.keep {
             Keep::Least(column) | Keep::Greatest(column) => Some(column),
@@ -89,7 +89,7 @@ impl HashSpec {
         self.keys.iter().map(|key| key.build).chain(by).chain(self.output.iter().copied())
     }
 
-    /// Whether partners agree in some key, so that both sides can be dealt by its hash.
+    /// Whether partners agree in some key, so both sides can be dealt by its hash.
     pub(super) fn has_strict(&self) -> bool {
         self.strict().next().is_some()
     }
@@ -99,8 +99,8 @@ impl HashSpec {
         self.loose().next().is_some()
     }
 
-    /// Whether of rows with the same keys one is kept. With loose keys, which rows are partners depends on the keys
-    /// that each row leaves unbound, so no row can be dropped.
+    /// Whether one row is kept among rows with the same keys. With loose keys, the partners depend on the unbound keys
+    /// of each row, so no row can be dropped.
     pub(super) fn reduces(&self) -> bool {
         match self.keep {
             Keep::All => false,
@@ -109,7 +109,7 @@ impl HashSpec {
         }
     }
 
-    /// The strict keys of a side, in the form that tables have: ids, or keys of values.
+    /// The strict keys of a side, in the form of tables: ids, or keys of values.
     pub(super) fn strict_keys(&self, terms: &Terms, rows: &Envelope, side: impl Fn(&Key) -> usize) -> Vec<Column> {
         self.strict()
             .map(|key| match (key.by, rows.column(side(key))) {
@@ -128,8 +128,8 @@ impl HashSpec {
     }
 }
 
-/// The strict keys of all rows, the numbers of the rows that are kept, bucket by bucket, and where each bucket begins
-/// among these.
+/// The strict keys of all rows, the numbers of the kept rows, bucket by bucket, and the start of each bucket among
+/// these.
 type Grouped = (Vec<Vec<u64>>, Vec<u32>, Vec<u32>);
 
 /// Collects the rows of a table and builds it.
@@ -163,13 +163,13 @@ impl Builder {
         self.envelopes.is_empty()
     }
 
-    /// The rows added so far, which leave it.
+    /// Takes out the rows added so far.
     pub(super) fn take(&mut self) -> Vec<Envelope> {
         self.bytes = 0;
         std::mem::take(&mut self.envelopes)
     }
 
-    /// Drops rows that the table would drop, if it drops any. `None` if the request was cancelled.
+    /// Drops the rows dropped by the table, if any. `None` if the request was cancelled.
     pub(super) fn reduce(&mut self, turn: &Turn<'_>) -> Option<()> {
         let envelopes = self.take();
         let (_, order, _) = self.grouped(&envelopes, turn)?;
@@ -183,8 +183,8 @@ impl Builder {
         Some(())
     }
 
-    /// The table as two envelopes, for the boxes that probe it: its buckets, and its rows bucket by bucket. `None` if
-    /// the request was cancelled.
+    /// The table as two envelopes, for the probing boxes: its buckets, and its rows bucket by bucket. `None` if the
+    /// request was cancelled.
     pub(crate) fn build(&mut self, turn: &Turn<'_>) -> Option<(Envelope, Envelope)> {
         let envelopes = self.take();
         let (keys, order, starts) = self.grouped(&envelopes, turn)?;
@@ -279,7 +279,7 @@ fn column_of(envelopes: &[Envelope], number: usize) -> Vec<u64> {
     values
 }
 
-/// A built table, shared by all boxes that probe it, and the state of one of them.
+/// A built table, shared by all probing boxes, and the state of one of them.
 pub(crate) struct HashTable {
     terms: Arc<Terms>,
     spec: Arc<HashSpec>,
@@ -292,7 +292,7 @@ pub(crate) struct HashTable {
     keys: Vec<Column>,
     /// The wanted columns, in the order of the built rows; the others are empty.
     columns: Vec<Column>,
-    /// Of the probed envelope: its key columns, and for each row its bucket's rows.
+    /// For the probed envelope: its key columns, and for each row its bucket's rows.
     probed: Vec<Column>,
     ranges: Vec<u64>,
     hashes: Vec<u32>,
@@ -301,7 +301,7 @@ pub(crate) struct HashTable {
 }
 
 impl HashTable {
-    /// From the envelopes of [`Builder::build`], which was given rows of `width` columns.
+    /// From the envelopes of [`Builder::build`], made from rows of `width` columns.
     pub(crate) fn new(
         terms: &Arc<Terms>,
         spec: &Arc<HashSpec>,
@@ -440,14 +440,14 @@ impl Probe for HashTable {
         super::gather(self.columns[self.spec.output[output]].u64s(), right, into);
     }
 
-    /// Bytes made for probing; the rows are counted by the box that built them.
+    /// Bytes made for probing; the building box counts the rows.
     fn bytes(&self) -> u64 {
         self.loose.bytes()
     }
 }
 
 impl HashTable {
-    /// Partners where a key may be unbound.
+    /// Partners for keys with unbound values.
     fn compatible(
         &mut self,
         input: &Envelope,

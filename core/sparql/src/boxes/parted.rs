@@ -1,19 +1,19 @@
-//! A hash table that stays within the cache: when it outgrows the cache, it is split into several tables, each for a
-//! part of the hashes.
+//! A hash table within the cache: when it outgrows the cache, it is split into several tables, each for a part of the
+//! hashes.
 //!
 //! In a table larger than the cache, each row costs a cache miss and a TLB miss. So the rows of each part wait until
-//! there are many, and are then added while that part's table is in the cache: Müller, Sanders, Lacurie, Lehner,
+//! there are many, and are then added while this part's table is in the cache: Müller, Sanders, Lacurie, Lehner,
 //! Färber, "Cache-efficient aggregation: hashing is sorting", SIGMOD 2015, §3. Waiting rows take at most half as much
 //! memory as the tables, or some kilobytes for each part.
 
 use crate::limits::Limits;
 use vicus_flow::Grow;
 
-/// Asks whether the box that owns a table should give up: because its request was cancelled, or may not hold that many
-/// bytes more.
+/// Asks whether a table's box should give up: because its request was cancelled, or may not hold this number of further
+/// bytes.
 pub(crate) type Stopped<'a> = &'a dyn Fn(u64) -> bool;
 
-/// Never gives up, for tables that don't ask.
+/// Never gives up, for tables without such a question.
 pub(crate) const NEVER: Stopped<'static> = &|_| false;
 
 /// A hash table of rows by their keys. Rows are flat: `width` ids each, one row after the other.
@@ -24,8 +24,8 @@ pub(crate) trait Table: Send + Sized {
     /// The hash of a row's keys.
     fn hash(&self, row: &[u64]) -> u64;
 
-    /// Adds rows, and appends the numbers of the rows whose keys are new to `fresh`. If a row may take long or much
-    /// memory, the table asks `stopped` with the bytes of that row whether to give up.
+    /// Adds rows, and appends the numbers of the rows with new keys to `fresh`. If a row may take long or much memory,
+    /// the table asks `stopped` with the bytes of this row whether to give up.
     fn add(&mut self, rows: &[u64], fresh: &mut Vec<u32>, stopped: Stopped<'_>);
 
     /// Bytes held.
@@ -34,11 +34,11 @@ pub(crate) trait Table: Send + Sized {
     /// Another table of the same kind, without rows.
     fn empty(&self) -> Self;
 
-    /// Moves all rows to other tables: each key to the table that `part` names for its hash.
+    /// Moves all rows to other tables: each key to the table chosen by `part` for its hash.
     fn move_to(self, tables: &mut [Self], part: &dyn Fn(u64) -> usize);
 }
 
-/// A table that can be asked whether it has a row.
+/// A table with a test for a row.
 pub(crate) trait Filter: Table {
     /// Whether it has a row with the same keys.
     fn has(&self, row: &[u64]) -> bool;
@@ -46,15 +46,15 @@ pub(crate) trait Filter: Table {
     /// Whether it has no row.
     fn is_empty(&self) -> bool;
 
-    /// The most bytes that it holds, for a moment at least, when so many rows are added.
+    /// The most bytes held, for a moment at least, while this number of rows is added.
     fn bytes_with(&self, rows: usize) -> u64;
 }
 
 /// One table, or several.
 pub(crate) struct Parted<T> {
     parts: Vec<Part<T>>,
-    /// Tables that were split. Each is moved to its parts when the first of them adds rows; moving all at once would
-    /// delay every reader.
+    /// Split tables. Each is moved to its parts when the first of them adds rows; moving all at once would delay every
+    /// reader.
     outgrown: Vec<Option<T>>,
     /// A table with more bytes than this is split.
     cache: u64,
@@ -69,13 +69,14 @@ pub(crate) struct Parted<T> {
 
 struct Part<T> {
     table: T,
-    /// Rows that are not yet in the table.
+    /// Rows not yet in the table.
     waiting: Vec<u64>,
 }
 
 /// The first split makes this many tables. A power of two, like the two below: see [`part_of`].
 const FIRST: usize = 64;
-/// A further split makes this many of each table: few, because rows that wait in many places lie far from each other.
+/// A further split makes this number of tables of each: few, because rows waiting in many places lie far from each
+/// other.
 const AGAIN: usize = 4;
 /// The greatest number of tables, because each has waiting rows.
 const MOST: usize = 1024;
@@ -99,7 +100,7 @@ impl<T: Table> Parted<T> {
         }
     }
 
-    /// Whether there is only one table, to which rows are added at once.
+    /// Whether there is only one table. Rows are then added at once.
     pub(crate) fn is_one(&self) -> bool {
         self.parts.len() == 1
     }
@@ -108,12 +109,12 @@ impl<T: Table> Parted<T> {
         Some(&self.parts.get(number)?.table)
     }
 
-    /// As [`Parted::tables`], to be changed.
+    /// Like [`Parted::tables`], for changes.
     pub(crate) fn tables_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.parts.iter_mut().map(|part| &mut part.table).chain(self.outgrown.iter_mut().flatten())
     }
 
-    /// All tables that may have rows.
+    /// All tables with possible rows.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &T> {
         self.parts.iter().map(|part| &part.table).chain(self.outgrown.iter().flatten())
     }
@@ -123,8 +124,8 @@ impl<T: Table> Parted<T> {
         parts.chain(self.outgrown.iter().flatten().map(T::bytes)).sum()
     }
 
-    /// Takes rows. `added` is called with the rows that are now in a table, these or earlier ones, and the numbers of
-    /// the new ones among them.
+    /// Takes rows. `added` is called with the rows now in a table, these or earlier ones, and the numbers of the new
+    /// ones among them.
     pub(crate) fn add(&mut self, rows: &[u64], stopped: Stopped<'_>, added: &mut dyn FnMut(&[u64], &[u32])) {
         if let [part] = &mut self.parts[..] {
             self.fresh.clear();
@@ -183,7 +184,7 @@ impl<T: Table> Parted<T> {
         self.parts[number].settle(&mut self.fresh, stopped, added);
     }
 
-    /// Moves an outgrown table to the parts that it was split into.
+    /// Moves an outgrown table to its parts.
     fn move_outgrown(&mut self, number: usize) {
         let (before, now) = (self.outgrown.len(), self.parts.len());
         let Some(table) = self.outgrown[number].take() else { return };
@@ -202,7 +203,7 @@ impl<T: Table> Parted<T> {
         if count >= MOST || !self.parts.iter().any(is_large) {
             return;
         }
-        // Tables of the last split that no row has come for yet are moved first, some at a time.
+        // Tables of the last split without any row so far are moved first, some at a time.
         let left: Vec<usize> = (0..self.outgrown.len()).filter(|&number| self.outgrown[number].is_some()).collect();
         if !left.is_empty() {
             return left.into_iter().take(MOVED_AT_ONCE).for_each(|number| self.move_outgrown(number));
@@ -224,7 +225,7 @@ impl<T: Table> Parted<T> {
 }
 
 impl<T: Filter> Parted<T> {
-    /// The most bytes that it holds, for a moment at least, when so many rows are added.
+    /// The most bytes held, for a moment at least, while this number of rows is added.
     pub(crate) fn bytes_with(&self, rows: usize) -> u64 {
         match &self.parts[..] {
             [part] => {
@@ -237,7 +238,7 @@ impl<T: Filter> Parted<T> {
         }
     }
 
-    /// Ends adding, after which [`Parted::has`] may be asked: passes on the rows that are waiting.
+    /// Ends adding and passes on the waiting rows. [`Parted::has`] may be asked from then on.
     pub(crate) fn freeze<E>(&mut self, mut waiting: impl FnMut(&Parted<T>, &[u64]) -> Result<(), E>) -> Result<(), E> {
         for number in 0..self.outgrown.len() {
             self.move_outgrown(number);
@@ -287,7 +288,7 @@ mod tests {
         *state >> 33
     }
 
-    /// Adds random rows in random portions, and checks which rows are reported as new.
+    /// Adds random rows in random portions, and checks the rows reported as new.
     fn check<T: Filter>(table: T, cache: u64, keys: u64, seed: u64) -> usize {
         let width = table.width();
         let limits = Limits { waiting_ids: [1, 64, 2048][seed as usize % 3], ..Limits::default() };

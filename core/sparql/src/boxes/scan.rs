@@ -1,4 +1,4 @@
-//! Source: the rows of an index that match a pattern without any input.
+//! Source: the rows of an index matching a pattern without any input.
 
 use super::Growth;
 use crate::graphs::Merged;
@@ -7,23 +7,23 @@ use std::sync::Arc;
 use vicus_flow::{BoxError, Envelope, Operator, Room, Turn};
 use vicus_rdf::{Id, Index, Order, Snapshot};
 
-/// What a scan reads. The rows match the pattern's leading constants; other constants and repeated variables are
+/// The task of a scan. The rows match the pattern's leading constants; other constants and repeated variables are
 /// checked for each row.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct ScanSpec {
     pub(crate) order: Order,
     /// All rows to read. A replica reads parts of them.
     pub(crate) rows: Range<usize>,
-    /// Levels that become columns.
+    /// Levels for output columns.
     pub(crate) output: Vec<usize>,
-    /// Levels that must hold a constant.
+    /// Levels with a required constant.
     pub(crate) constants: Vec<(usize, Id)>,
-    /// Pairs of levels that must be equal.
+    /// Pairs of levels with equal values.
     pub(crate) repeated: Vec<(usize, usize)>,
-    /// The graphs that rows may be of, if they are read as one: of rows with the same triple one is put out.
+    /// The graphs of the rows, if they are read as one: one row is put out for each triple.
     pub(crate) merged: Option<Merged>,
-    /// Whether blocks of the rows are read in scattered order: for a condition that few rows meet, and of which a few
-    /// are wanted. Those that do may lie together, far from the first row.
+    /// Whether blocks of the rows are read in scattered order: for a condition with few matching rows, if a few of them
+    /// are wanted. The matching rows may lie together, far from the first row.
     pub(crate) scattered: bool,
     /// Whether of rows with the same output only the first is put out. The output is then all levels after the
     /// constants up to some level, and there are no other checks.
@@ -39,7 +39,7 @@ impl ScanSpec {
             || self.merged.is_some() && !self.distinct
     }
 
-    /// Bytes that reading these rows takes.
+    /// Bytes read for these rows.
     fn bytes_of(&self, index: &Index, rows: &Range<usize>) -> u64 {
         let levels = (0..4).filter(|&level| self.looks_at(level));
         levels.map(|level| index.bytes_of(level, rows.clone()) as u64).sum()
@@ -53,13 +53,13 @@ pub(crate) struct Scan {
     rows: Range<usize>,
     /// Whether there is a single range: all rows.
     is_whole: bool,
-    /// The blocks that come behind the range at hand, if they are read in scattered order.
+    /// The blocks behind the range at hand, if they are read in scattered order.
     scattered: Option<Scattered>,
     growth: Growth,
 }
 
-/// Blocks of rows in an order in which the first ones, however many, lie evenly over all: a number's bits reversed are
-/// the block's number (van der Corput, "Verteilungsfunktionen", 1935).
+/// Blocks of rows in an order that spreads any number of first blocks evenly over all: a number's bits reversed are the
+/// block's number (van der Corput, "Verteilungsfunktionen", 1935).
 struct Scattered {
     rows: Range<usize>,
     next: u32,
@@ -95,7 +95,7 @@ impl Iterator for Scattered {
 }
 
 impl Scan {
-    /// A scan of all rows, which begins with the initialization pill.
+    /// A scan of all rows. It begins with the initialization pill.
     pub(crate) fn new(snapshot: &Arc<Snapshot>, spec: &Arc<ScanSpec>, limit: usize) -> Scan {
         let mut scattered = if spec.scattered { Scattered::of(spec.rows.clone()) } else { None };
         let rows = scattered.as_mut().and_then(Iterator::next).unwrap_or(spec.rows.clone());
@@ -109,7 +109,7 @@ impl Scan {
         }
     }
 
-    /// A scan of the ranges of rows that arrive on its input.
+    /// A scan of the ranges of rows on its input.
     pub(crate) fn of_ranges(snapshot: &Arc<Snapshot>, spec: &Arc<ScanSpec>, limit: usize) -> Scan {
         Scan { rows: 0..0, is_whole: false, scattered: None, ..Scan::new(snapshot, spec, limit) }
     }
@@ -117,7 +117,7 @@ impl Scan {
     /// The columns of the next rows that pass the checks.
     fn read(&mut self, turn: &Turn<'_>) -> Envelope {
         let index = self.snapshot.index(self.spec.order);
-        // The first rows should come soon, so few are read at first; checks may drop most of what is read.
+        // The first rows should come soon, so few are read at first; checks may drop most of them.
         let end = self.rows.end.min(self.rows.start + self.growth.target);
         let rows = self.rows.start..end;
         self.rows.start = end;
@@ -154,7 +154,7 @@ impl Scan {
             kept.retain(|&row| levels[*a][row as usize] == levels[*b][row as usize]);
         }
         if let Some(merged) = spec.merged.as_ref().filter(|_| !spec.distinct && !rows.is_empty()) {
-            // Rows of one triple follow each other, and only the first ones may repeat one that was read before.
+            // Rows of one triple follow each other, and only the first ones may repeat a row read before.
             let repeats = merged.repeats(index, rows.start);
             kept.retain(|&row| merged.has(Id::from_bits(levels[3][row as usize])));
             let mut before = repeats.then_some(0);
@@ -201,7 +201,7 @@ impl Operator for Scan {
                 }
             }
         }
-        // An envelope from which all rows were dropped is not sent; the next rows are read instead.
+        // Empty envelopes are not sent; the next rows are read instead.
         for _ in 0..16 {
             if self.rows.is_empty() || turn.is_stopped() {
                 break;

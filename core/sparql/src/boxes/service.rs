@@ -1,9 +1,9 @@
 //! SERVICE: rows joined with the solutions of an endpoint. SPARQL 1.1 Federated Query.
 //!
-//! The box collects rows, and sends the values that the endpoint's group shares with them as a table (VALUES). Where a
-//! row has no value, or a blank node, which means nothing to an endpoint, the row has a gap. A question is for rows
-//! with the same gaps: its table has the other columns only, and each line once. So no solution goes with two lines,
-//! and the endpoint sends each solution once. Each row is compared with the solutions of its question.
+//! The box collects rows, and sends their values shared with the endpoint's group as a table (VALUES). A row without a
+//! value, or with a blank node, which means nothing to an endpoint, has a gap there. A question is for rows with the
+//! same gaps: its table has the other columns only, and each line once. So no solution goes with two lines, and the
+//! endpoint sends each solution once. Each row is compared with the solutions of its question.
 
 use super::Pace;
 use super::join::{Core, JoinSpec, Probe, ProbeState};
@@ -20,7 +20,7 @@ use vicus_flow::library::HashKey;
 use vicus_flow::{BoxError, Envelope, Operator, Room, Turn};
 use vicus_rdf::{Id, MOST_NESTED, TermView};
 
-/// What an endpoint is asked.
+/// The question to an endpoint.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct ServiceSpec {
     pub(crate) endpoint: EndpointFrom,
@@ -33,12 +33,12 @@ pub(crate) struct ServiceSpec {
     pub(crate) output: Vec<usize>,
 }
 
-/// Where an endpoint's name comes from.
+/// The source of an endpoint's name.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum EndpointFrom {
     Iri(Arc<str>),
     Column(usize),
-    /// A variable that has no value in any row.
+    /// A variable without a value in any row.
     Unbound,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Service {
     /// Rows for the next questions.
     waiting: Vec<Envelope>,
     rows: usize,
-    /// Rows whose partners are known.
+    /// Rows with known partners.
     asked: VecDeque<(Envelope, Vec<(u32, u32)>)>,
     answers: Answers,
     ended: bool,
@@ -70,7 +70,7 @@ struct Asker {
     shared: Vec<(usize, usize)>,
 }
 
-/// The solutions that came for the rows at hand, and which rows they go with.
+/// The solutions for the rows at hand, and the rows of each.
 #[derive(Default)]
 struct Answers {
     /// A column of ids for each variable.
@@ -160,16 +160,16 @@ impl Operator for Service {
     }
 }
 
-/// Rows that have the same endpoint and the same values of the shared variables.
+/// Rows with the same endpoint and the same values of the shared variables.
 struct Asking {
     endpoint: Id,
     values: Vec<Id>,
-    /// The solutions that go with these values.
+    /// The solutions for these values.
     solutions: Vec<u32>,
 }
 
 impl Asking {
-    /// The values that an endpoint is told; `None` at a gap.
+    /// The values sent to an endpoint; `None` at a gap.
     fn told(&self) -> impl Iterator<Item = Option<Id>> {
         self.values.iter().map(|id| is_exact(*id).then_some(*id))
     }
@@ -215,8 +215,7 @@ impl Asker {
             };
             of_rows.push((0..envelope.rows()).map(of_row).collect::<Vec<usize>>());
         }
-        // Those of one endpoint with the same gaps are asked together, and those that it is told the same about are one
-        // line.
+        // Rows of one endpoint with the same gaps are asked together; rows with the same sent values are one line.
         let mut order: Vec<usize> = (0..asking.len()).collect();
         order.sort_by(|&a, &b| {
             let (a, b) = (&asking[a], &asking[b]);
@@ -242,7 +241,7 @@ impl Asker {
         Ok(of_rows.into_iter().map(pairs).collect())
     }
 
-    /// Asks one endpoint for the partners of these rows, which have the same gaps.
+    /// Asks one endpoint for the partners of these rows; they have the same gaps.
     fn ask_together(
         &self,
         turn: &mut Turn<'_>,
@@ -281,7 +280,7 @@ impl Asker {
                 answers.rows += 1;
                 held.set(u64::from(answers.rows) * (variables.len() * size_of::<u64>()) as u64);
             };
-            // Asked before each piece of an answer, which may be more than the request may hold.
+            // Asked before each piece of an answer, as an answer may exceed the request's memory.
             let stopped = || self.booking.poll(terms, turn, held.get());
             let asked = turn.blocking(|| endpoints.ask(&endpoint, &query, &stopped, &mut found));
             let asked = asked.and_then(|()| match too_deep.get() {
@@ -295,10 +294,10 @@ impl Asker {
         });
         match asked {
             Ok(()) => {}
-            // A request that has ended well needs no more solutions, and must not fail for them.
+            // A request with a good end needs no more solutions, and must not fail for them.
             Err(_) if turn.is_stopped() => return Ok(()),
             Err(error) => {
-                // SILENT is about the endpoint, not about the memory that this request may hold.
+                // SILENT is about the endpoint, not about this request's memory.
                 self.booking.hold(&self.terms, turn, answers.bytes())?;
                 if !self.spec.silent {
                     return Err(error);
@@ -315,7 +314,7 @@ impl Asker {
         self.booking.hold(&self.terms, turn, answers.bytes())
     }
 
-    /// Notes which solutions go with which values, of which these are told.
+    /// Matches solutions with values, of which these are sent.
     fn match_up(
         &self,
         solutions: Range<u32>,
@@ -343,7 +342,7 @@ impl Asker {
             if told.iter().all(|&told| is_exact(values[told])) {
                 by_told.get(&key(&values)).into_iter().for_each(|line| compare(line));
             } else {
-                // A solution without such a value goes with all lines, as the one that SILENT makes of a failure.
+                // A solution without such a value goes with all lines, like SILENT's solution after a failure.
                 lines.iter().for_each(|line| compare(line));
             }
         }
@@ -364,7 +363,7 @@ impl Asker {
         }
     }
 
-    /// The query for these values of the shared variables, of which these are told.
+    /// The query for these values of the shared variables, of which these are sent.
     fn query<'v>(&self, told: &[usize], lines: impl Iterator<Item = &'v [Id]>) -> String {
         let ServiceSpec { prologue, group, variables, .. } = &*self.spec;
         let mut text = format!("{prologue}SELECT");

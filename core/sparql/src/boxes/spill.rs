@@ -1,13 +1,13 @@
-//! Rows that a box has no memory for: written to temporary files, and read again by the same box.
+//! Rows beyond the memory of a box: written to temporary files, and read again by the same box.
 //!
-//! How many bytes a box may hold before it spills is fixed when its run begins: the boxes of a run that can spill have
-//! equal parts of its budget ([`Spill`]). So none of them takes what another one needs to merge its runs, however the
-//! rows are dealt to them. A larger budget, such as the process's, may refuse less than that; then a box spills what it
-//! holds. Therefore a box books the memory that spilling itself takes, for sorting, writing and reading, together with
-//! the rows that it is for ([`Hold`]).
+//! The memory of a box before it spills is fixed when its run begins: the spilling boxes of a run have equal parts of
+//! its budget ([`Spill`]). So none of them takes the memory another one needs to merge its runs, for any distribution
+//! of rows. A larger budget, such as the process's, may refuse less than this part; then a box spills its rows.
+//! Therefore a box books the memory for spilling itself (sorting, writing and reading) together with the memory for its
+//! rows ([`Hold`]).
 //!
-//! Ids are written as they are. Terms that the query computes, and that ids in files refer to, have a part of the run's
-//! memory, beyond which they are in files of their own ([`Kept`](vicus_rdf::Kept)).
+//! Ids are written unchanged. Terms computed by the query, with ids in files, have a part of the run's memory; beyond
+//! this part they are in files of their own ([`Kept`](vicus_rdf::Kept)).
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use vicus_files::scratch::{BLOCK, Bundle, Reading, Writing, Written};
 use vicus_files::{FileError, Scratch};
 use vicus_flow::{BoxError, Grow, OverBudget};
 
-/// Where a run writes rows that it has no memory for.
+/// The place for rows of a run beyond its memory.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -39,8 +39,8 @@ use vicus_flow::{BoxError, Grow, OverBudget};
 pub struct Spill {
     /// The temporary files.
     pub scratch: Arc<Scratch>,
-    /// The bytes that all boxes of the run may hold together. Those that can spill share three quarters of it; the rest
-    /// is for others, and for terms that the query computes: a sixteenth for those that are kept until its end.
+    /// The most bytes of all boxes of the run together. Spilling boxes share three quarters of it; the rest is for
+    /// others, and for terms computed by the query: a sixteenth for those kept until its end.
     pub budget: u64,
 }
 
@@ -50,11 +50,11 @@ impl fmt::Debug for Spill {
     }
 }
 
-/// It does not pay to spill less than this because the larger budget is used up.
+/// Spilling less than this does not pay when the larger budget is used up.
 pub(crate) const LEAST: u64 = 16 << 10;
 /// The smallest block. Each block is a call of the system.
 const SMALLEST_BLOCK: usize = 1 << 10;
-/// A box has blocks of at most this part of what it holds.
+/// A box has blocks of at most this part of its bytes.
 const BLOCKS: u64 = 16;
 
 /// A box's part of a [`Spill`].
@@ -78,7 +78,7 @@ impl Spiller {
         self.most
     }
 
-    /// The size of blocks for a box that holds so many bytes: a power of two.
+    /// The size of blocks for a box with this many bytes: a power of two.
     pub(crate) fn block(bytes: u64) -> usize {
         let most = usize::try_from(bytes / BLOCKS).unwrap_or(usize::MAX).clamp(SMALLEST_BLOCK, BLOCK);
         1 << most.ilog2()
@@ -90,14 +90,14 @@ impl Spiller {
     }
 }
 
-/// What a box has booked for rows that it can spill.
+/// The booked memory of a box for rows it can spill.
 pub(crate) struct Hold {
     spiller: Option<Spiller>,
     booked: u64,
 }
 
 impl Hold {
-    /// Of a box that has booked nothing. Without a spiller, it never spills.
+    /// For a box without bookings. Without a spiller, it never spills.
     pub(crate) fn new(spiller: Option<&Spiller>) -> Hold {
         Hold { spiller: spiller.cloned(), booked: 0 }
     }
@@ -112,9 +112,9 @@ impl Hold {
         self.booked
     }
 
-    /// Books so many bytes all in all by `book`, unless as many are booked already. False if the box has to spill
-    /// first: it would hold more than its part, or `book` refuses and the box says that it holds enough to spill. What
-    /// is booked stays booked after that, so that the box can hold as much again.
+    /// Books this many bytes in total by `book`, unless as many are booked already. False if the box has to spill
+    /// first: it would hold more than its part, or `book` refuses and the box says that it holds enough to spill. The
+    /// booking stays after a spill, so the box can hold as much again.
     ///
     /// # Errors
     /// `book` refuses, and the box can't spill.
@@ -156,7 +156,7 @@ impl Hold {
         Ok(())
     }
 
-    /// Books so many bytes at most, for a box that has spilled.
+    /// Lowers the booking to this many bytes, for a box that has spilled.
     ///
     /// # Errors
     /// None, as long as `book` takes fewer bytes than before.
@@ -182,7 +182,7 @@ pub(crate) struct RowFile {
 }
 
 impl RowFile {
-    /// The memory that a run takes while it is written or read, in bytes: a block, and a row.
+    /// The memory of a run being written or read, in bytes: a block, and a row.
     pub(crate) fn open_bytes(&self) -> u64 {
         (self.block + 16 * self.width) as u64
     }
@@ -201,7 +201,7 @@ impl RowFile {
     }
 }
 
-/// A run of rows that is being written.
+/// A run of rows being written.
 pub(crate) struct RowWriter {
     writing: Writing,
     width: usize,
@@ -224,18 +224,18 @@ impl RowWriter {
         Ok(())
     }
 
-    /// Ends a row whose other ids were written.
+    /// Ends a row; its other ids were written.
     ///
     /// # Errors
-    /// As [`RowWriter::write`].
+    /// Errors of [`RowWriter::write`].
     pub(crate) fn end_row(&mut self, id: u64) -> Result<(), FileError> {
         self.writing.write(&id.to_le_bytes())
     }
 
-    /// The run, which doesn't change any more.
+    /// The run; it doesn't change any more.
     ///
     /// # Errors
-    /// As [`RowWriter::write`].
+    /// Errors of [`RowWriter::write`].
     pub(crate) fn finish(self) -> Result<RowRun, FileError> {
         let written = self.writing.finish()?;
         Ok(RowRun { rows: written.len() / (8 * self.width as u64), written, width: self.width })
@@ -260,7 +260,7 @@ impl RowRun {
         self.written.len()
     }
 
-    /// The memory that it takes while it is neither written nor read, in bytes.
+    /// Its memory while it is neither written nor read, in bytes.
     pub(crate) fn held_bytes(&self) -> u64 {
         self.written.held_bytes()
     }
@@ -278,7 +278,7 @@ impl RowRun {
     /// Reads it from a row on.
     ///
     /// # Errors
-    /// As [`RowReader::advance`].
+    /// Errors of [`RowReader::advance`].
     pub(crate) fn read_from(&self, row: u64) -> Result<RowReader, FileError> {
         let mut reader = self.read();
         reader.reading.seek(row * 8 * self.width as u64)?;
@@ -298,7 +298,7 @@ pub(crate) struct RowReader {
 }
 
 impl RowReader {
-    /// The memory that it takes at most, in bytes.
+    /// Its memory at most, in bytes.
     pub(crate) fn held_bytes(&self) -> u64 {
         (self.reading.block() + 16 * self.row.len()) as u64
     }
@@ -329,7 +329,7 @@ impl RowReader {
     /// Appends the next rows, at most so many, and returns how many there were.
     ///
     /// # Errors
-    /// As [`RowReader::advance`].
+    /// Errors of [`RowReader::advance`].
     pub(crate) fn read(&mut self, most: usize, into: &mut Vec<u64>) -> Result<usize, FileError> {
         let rows = usize::try_from(self.left).unwrap_or(usize::MAX).min(most);
         into.grow_or_give_up(rows * self.row.len());

@@ -1,9 +1,9 @@
 //! ORDER BY with LIMIT: keeps the first rows only.
 //!
-//! Rows are collected until there are several times as many as wanted. Then the best are kept; rows that can't be among
-//! the best are dropped on arrival from then on. That costs the same as a bounded heap, and works on columns. If so
-//! many rows are wanted that they outgrow the box's memory, the best so far are written to a temporary file, and the
-//! best of all such runs are found by merging them.
+//! Rows are collected until there are several times as many as wanted. Then the best are kept; from then on, rows
+//! outside the best are dropped on arrival. This costs the same as a bounded heap, and works on columns. If the wanted
+//! rows outgrow the box's memory, the best so far are written to a temporary file, and a merge of all such runs finds
+//! the best.
 
 use super::sort::{By, Rows, compare_rows, envelope_of_rows, is_of_store, sorting_bytes};
 use super::sorted_runs::SortedRuns;
@@ -25,18 +25,18 @@ pub(crate) struct Top {
     /// The first key of the last wanted row so far. While all keys are in the order of their ids, rows with a greater
     /// key are dropped.
     bound: Option<u64>,
-    /// Whether all first keys so far are ids of the store whose order is that of their terms.
+    /// Whether all first keys so far are ids of the store, in the order of their terms.
     is_plain: bool,
     /// Whether one of them is a fresh term.
     has_fresh: bool,
     done: Option<usize>,
     growth: Growth,
-    /// Attachments of the envelopes that came since the rows were last reduced to the best.
+    /// Attachments of the envelopes since the rows were last reduced to the best.
     attached: Vec<Attachment>,
     hold: Hold,
-    /// The best rows of those that were spilled at a time. Invariant: each run has at most as many as are wanted.
+    /// The best rows of each spill. Invariant: each run has at most the number of wanted rows.
     runs: Option<SortedRuns>,
-    /// How many rows were sent of those that were spilled.
+    /// The number of spilled rows already sent.
     sent: usize,
     /// Merged rows, one after the other.
     merged: Vec<u64>,
@@ -95,7 +95,7 @@ impl Top {
         let mut row = 0;
         while row < rows && !turn.is_stopped() {
             let cost = sorting_bytes(width, self.by.len());
-            // As for a sort: what was spilled, and writing a further run.
+            // Like a sort: the spilled rows, and writing a further run.
             let (beside, cost) = match &self.runs {
                 Some(runs) => (runs.held_bytes() + runs.writing_bytes(), cost),
                 None => ((1 << 10) + 16 * width as u64, cost / 8 * 9),
@@ -122,14 +122,14 @@ impl Top {
         Ok(())
     }
 
-    /// Drops rows that are not among the best; if that leaves more than half of them, writes those to a file.
+    /// Drops rows outside the best; if more than half of them remain, writes those to a file.
     fn make_room(&mut self, turn: &Turn<'_>, spiller: &Spiller) -> Result<(), BoxError> {
         let before = self.rows.count;
         self.shrink(&|| turn.is_stopped());
         if self.rows.count > before / 2 { self.spill(turn, spiller) } else { Ok(()) }
     }
 
-    /// Writes the rows, which are the best so far and in order, to a file.
+    /// Writes the rows, the best so far and in order, to a file.
     fn spill(&mut self, turn: &Turn<'_>, spiller: &Spiller) -> Result<(), BoxError> {
         if turn.is_stopped() {
             return Ok(());
@@ -141,7 +141,7 @@ impl Top {
         Ok(())
     }
 
-    /// Sends the next rows of what was spilled.
+    /// Sends the next spilled rows.
     fn send_merged(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         let (terms, by, booking) = (&self.terms, &self.by, &self.booking);
         let compare = |a: &[u64], b: &[u64]| compare_rows(terms, by, a, b);

@@ -33,7 +33,7 @@ pub(crate) mod cost {
     pub(crate) const SEARCH_FAR: f64 = 45.0;
     pub(crate) const BUILD: f64 = 25.0;
     pub(crate) const PROBE: f64 = 12.0;
-    /// Finding the next value of a list in another list that is not much longer.
+    /// Finding the next value of a list in another list of similar length.
     pub(crate) const MEET: f64 = 8.0;
     /// Dealing a row to one of several boxes by its hash.
     pub(crate) const DEAL: f64 = 8.0;
@@ -42,8 +42,8 @@ pub(crate) mod cost {
     pub(crate) const CONDITION: f64 = 3.0;
     pub(crate) const SORT: f64 = 80.0;
     pub(crate) const DISTINCT: f64 = 15.0;
-    /// Two more boxes, however few their rows: planning, making, running and dropping the box that builds a table and
-    /// the box that reads for it.
+    /// Two more boxes, for any number of rows: planning, making, running and dropping the box to build a table and the
+    /// box to read for it.
     pub(crate) const TABLE: f64 = 5000.0;
 }
 
@@ -86,7 +86,7 @@ pub(crate) enum Op {
         index: Arc<IndexSpec>,
         join: Arc<JoinSpec>,
     },
-    /// Each row with the values that several patterns have in common for it.
+    /// Each row with the values common to several patterns for it.
     Intersection {
         input: Below,
         patterns: Vec<Pattern>,
@@ -102,7 +102,7 @@ pub(crate) enum Op {
     Filter {
         input: Below,
         condition: Condition,
-        /// The columns that are kept.
+        /// The kept columns.
         output: Arc<[usize]>,
     },
     Extend {
@@ -111,7 +111,7 @@ pub(crate) enum Op {
     },
     Union {
         inputs: Vec<Physical>,
-        /// For each input, where its columns go.
+        /// For each input, the targets of its columns.
         maps: Arc<[Vec<To>]>,
     },
     Distinct {
@@ -134,7 +134,7 @@ pub(crate) enum Op {
         input: Below,
         offset: usize,
         limit: Option<usize>,
-        /// The column by which the rows are sorted, if it is for each of its values.
+        /// The column the rows are sorted by, if the slice is for each of its values.
         each: Option<usize>,
     },
     /// The triples of a template, each once.
@@ -150,24 +150,24 @@ pub(crate) enum Op {
     },
 }
 
-/// What a join does, however partners are found.
+/// The task of a join, for any way to find partners.
 #[derive(Clone, Copy)]
 pub(crate) struct JoinTask<'a> {
     pub(crate) kind: JoinKind,
-    /// What a pair has to fulfil besides its keys.
+    /// Conditions on a pair besides its keys.
     pub(crate) conditions: &'a [Expr],
-    /// The slots that are read above the join.
+    /// The slots read above the join.
     pub(crate) needed: &'a Slots,
 }
 
-/// Which pairs of a hash join match, besides having the same values in shared slots.
+/// The matching pairs of a hash join, besides having the same values in shared slots.
 #[derive(Clone, Copy)]
 pub(crate) struct Matching<'a> {
-    /// Pairs of a probed slot and a built slot that must be equal.
+    /// Pairs of a probed slot and a built slot with equal values.
     pub(crate) equalities: &'a [(Slot, Slot, By)],
-    /// Which of the built rows with the same keys are kept.
+    /// The kept rows among built rows with the same keys.
     pub(crate) keep: Keep,
-    /// MINUS: both sides must have a value for at least one key that is not always bound.
+    /// MINUS: both sides must have a value for at least one key that may be unbound.
     pub(crate) needs_overlap: bool,
 }
 
@@ -176,11 +176,11 @@ impl Matching<'_> {
     pub(crate) const SHARED: Matching<'static> = Matching { equalities: &[], keep: Keep::All, needs_overlap: false };
 }
 
-/// The slots that a join's probe puts out.
+/// The slots put out by a join's probe.
 #[derive(Clone, Copy)]
 pub(super) struct ProbeOutput<'a> {
     pub(super) slots: &'a [Slot],
-    /// Those of them that may be bound on either side.
+    /// The slots possibly bound on either side.
     pub(super) merged: &'a Slots,
 }
 
@@ -194,9 +194,9 @@ pub(crate) struct Physical {
     /// Estimated nanoseconds until the last row; below, until the first one.
     pub(crate) cost: f64,
     pub(crate) startup: f64,
-    /// The column by which the rows ascend, if there is one.
+    /// The column with ascending values, if there is one.
     pub(crate) sorted: Option<Slot>,
-    /// The conditions that this operator evaluates, or that the rows of a scan were chosen by, for
+    /// The conditions evaluated by this operator, or used to choose the rows of a scan, for
     /// [`Plan::explain`](crate::Plan::explain).
     pub(crate) conditions: Vec<Expr>,
 }
@@ -306,7 +306,7 @@ impl Physical {
         }
     }
 
-    /// The estimated cost, by which plans are compared.
+    /// The estimated cost, for comparing plans.
     pub(crate) fn price(&self, goal: Goal) -> f64 {
         price(self.cost, self.startup, goal)
     }
@@ -316,8 +316,8 @@ pub(crate) fn price(cost: f64, startup: f64, goal: Goal) -> f64 {
     if goal.first { startup + (cost - startup) * 0.001 } else { cost }
 }
 
-/// Whether rows come in the order of the index that is searched. Then each search continues where the last one ended,
-/// as in a merge join.
+/// Whether rows come in the order of the searched index. Then each search continues at the end of the last one, as in a
+/// merge join.
 pub(crate) fn is_in_order(index: &IndexSpec, input: &Physical) -> bool {
     match (input.sorted, index.prefix.iter().find(|source| matches!(source, Source::Column(_)))) {
         (Some(slot), Some(Source::Column(column))) => input.columns[*column] == slot,
@@ -325,7 +325,7 @@ pub(crate) fn is_in_order(index: &IndexSpec, input: &Physical) -> bool {
     }
 }
 
-/// Bytes counted for an operator; below, for a column: including what lowering makes of them.
+/// Bytes counted for an operator; below, for a column: including the result of lowering.
 const OPERATOR_BYTES: usize = 2048;
 const COLUMN_BYTES: usize = 256;
 
@@ -382,13 +382,13 @@ impl Planner<'_> {
         })
     }
 
-    /// Reads a pattern from an index that begins with its constants and, if there are several such, has `by` next.
+    /// Reads a pattern from an index beginning with its constants and, among several such, with `by` next.
     pub(crate) fn scan(&self, pattern: &Pattern, by: Option<Slot>, needed: &Slots, goal: Goal) -> Physical {
         let of_graphs = self.scan_of_graphs(pattern, by, needed, goal);
         of_graphs.unwrap_or_else(|| self.scan_rows(pattern, by, None, needed, goal))
     }
 
-    /// As [`Planner::scan`], but of these rows of the order by `by` only.
+    /// Like [`Planner::scan`], but of these rows of the order by `by` only.
     pub(super) fn scan_rows(
         &self,
         pattern: &Pattern,
@@ -455,8 +455,8 @@ impl Planner<'_> {
         })
     }
 
-    /// A scan whose rows are to be tested until a few have been found: it reads them in scattered order. Other plans
-    /// stay as they are.
+    /// A scan for a test until a few rows have been found: it reads them in scattered order. Other plans stay
+    /// unchanged.
     pub(super) fn scattered(&self, mut plan: Physical) -> Physical {
         if let Op::Scan { spec, .. } = &mut plan.op {
             Arc::make_mut(spec).scattered = true;
@@ -521,8 +521,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Whether a pattern's rows are contiguous in an index. Then one search finds them for all rows that they are
-    /// joined with, so the join needs no table.
+    /// Whether a pattern's rows are contiguous in an index. Then one search finds them for all rows of the other side,
+    /// so the join needs no table.
     pub(super) fn is_found_once(&self, pattern: &Pattern) -> bool {
         let constants = pattern.0.map(|at| at.constant().is_some());
         let count = constants.iter().filter(|constant| **constant).count();
@@ -798,7 +798,7 @@ impl Planner<'_> {
         })
     }
 
-    /// Drops all columns that are not in `needed`.
+    /// Drops all columns not in `needed`.
     pub(crate) fn project(&self, input: Physical, needed: &Slots) -> Physical {
         let kept: Vec<usize> =
             (0..input.columns.len()).filter(|&column| needed.contains(&input.columns[column])).collect();
@@ -818,7 +818,7 @@ impl Planner<'_> {
         self.extended(input, &[(slot, expr)], needed)
     }
 
-    /// Adds columns for expressions, none of which reads another one's slot.
+    /// Adds columns for expressions. None of these reads another one's slot.
     pub(crate) fn extended(&self, input: Physical, values: &[(Slot, &Expr)], needed: &Slots) -> Physical {
         let kept: Vec<usize> =
             (0..input.columns.len()).filter(|&column| needed.contains(&input.columns[column])).collect();
@@ -909,7 +909,7 @@ impl Planner<'_> {
     }
 
     fn sort_by(input: &Physical, keys: &[SortKey]) -> Arc<[sort::By]> {
-        // A slot that is never bound does not order anything.
+        // An always unbound slot does not order anything.
         keys.iter()
             .filter_map(|key| Some(sort::By { column: input.column(key.slot)?, descending: key.descending }))
             .collect()
@@ -958,7 +958,7 @@ impl Planner<'_> {
         })
     }
 
-    /// As [`Planner::cut`], for each value of a slot, by which the rows are sorted.
+    /// Like [`Planner::cut`], for each value of a slot; the rows are sorted by this slot.
     pub(super) fn cut_each(&self, input: Physical, offset: usize, limit: Option<usize>, each: Slot) -> Physical {
         let column = input.column(each).expect("what the rows are sorted by is a column");
         let most = limit.map_or(f64::INFINITY, |limit| limit as f64 * input.estimate.distinct(each));

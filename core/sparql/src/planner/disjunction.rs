@@ -1,5 +1,4 @@
-//! A disjunction of equalities between operands that have nothing else in common: a union of joins instead of a
-//! product.
+//! A disjunction of equalities between operands with nothing else in common: a union of joins instead of a product.
 
 use super::{Goal, Physical, Planner};
 use crate::algebra::{Node, Slots};
@@ -10,9 +9,9 @@ use vicus_rdf::Id;
 const MOST: usize = 8;
 
 impl Planner<'_> {
-    /// The plan of a group whose condition `A || B` keeps its operands apart: the rows that meet A, and those that meet
-    /// B and not A. Each of these groups can be joined by what A or B says. `None` if there is no such condition, or if
-    /// the plan at hand, which took `steps` to make, costs less.
+    /// The plan of a group in which only the condition `A || B` connects the operands: the rows meeting A, and those
+    /// meeting B and not A. Each of these groups can be joined by A or B. `None` if there is no such condition, or if
+    /// the plan at hand, made in `steps`, costs less.
     pub(super) fn with_disjuncts_apart(
         &self,
         (nodes, conditions): (&[Node], &[Expr]),
@@ -102,7 +101,7 @@ fn disjuncts(condition: &Expr) -> Option<Vec<Expr>> {
     }
 }
 
-/// A condition that is false or fails.
+/// A false or failing condition.
 fn is_not_true(condition: &Expr) -> Expr {
     let value = |value: bool| Expr::Constant(Id::boolean(value));
     let negated = Expr::If(Box::new(condition.clone()), Box::new(value(false)), Box::new(value(true)));

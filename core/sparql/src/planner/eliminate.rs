@@ -1,12 +1,11 @@
-//! Counts and sets of joined rows without making each row: variables that nothing above reads are eliminated one after
-//! the other.
+//! Counts and sets of joined rows without making each row: variables not read above are eliminated one after the other.
 //!
-//! A join whose rows are only counted may have far more rows than its operands: a chain of six patterns over a million
-//! triples has billions. Of the operands that have a variable, only the other variables matter to the rest; so these
-//! operands are joined alone, and each combination of the other variables is kept once, with the number of its rows as
-//! a *weight*. The rest is joined with that, and in the end the products of the weights are summed up. Where duplicates
-//! don't matter, there are no weights. The intermediate results of an acyclic join are then never larger than its
-//! operands.
+//! A join of rows to be counted may have far more rows than its operands: a chain of six patterns over a million
+//! triples has billions. The operands of a variable matter to the rest only by their other variables; so these operands
+//! are joined alone, and each combination of the other variables is kept once, with the number of its rows as a
+//! *weight*. The rest is joined with this result, and in the end the products of the weights are summed up. Where
+//! duplicates don't matter, there are no weights. The intermediate results of an acyclic join are then never larger
+//! than its operands.
 //!
 //! Dechter, "Bucket elimination", Artificial Intelligence 113, 1999; Abo Khamis, Ngo, Rudra, "FAQ: questions asked
 //! frequently", PODS 2016, for sums of products. As an operator: Yan and Larson, "Eager aggregation and lazy
@@ -23,18 +22,18 @@ use vicus_rdf::Kind;
 
 /// A plan with eliminated variables is bounded by the sizes of its operands; the estimate of the other one assumes
 /// evenly distributed values, and errs by a factor such as this with each join: Ioannidis and Christodoulakis, "On the
-/// propagation of errors in the size of join results", SIGMOD 1991. So the bounded plan is preferred where it costs no
-/// more than that.
+/// propagation of errors in the size of join results", SIGMOD 1991. So the bounded plan is preferred up to this factor
+/// of cost.
 pub(super) const ERROR_OF_JOIN: f64 = 1.3;
 
-/// Several variables stay, or those of one operand, only if there are that many rows for each of their combinations. A
+/// Several variables stay, or those of one operand, only if each of their combinations has this number of rows. A
 /// single variable bounds the rows of a join by its number of values, however unevenly these are distributed.
 const REDUCED: f64 = 1.5;
 
-/// So many variables are eliminated whatever is estimated to be saved.
+/// This many variables are eliminated without asking for the estimated saving.
 const MANY: usize = 4;
 
-/// Fewer variables are eliminated from a set if that is estimated to save this share of the cost.
+/// Fewer variables are eliminated from a set if this is estimated to save this share of the cost.
 const SAVED: f64 = 0.5;
 
 /// The greatest number of operands; the search for the next variable looks at all of them for each variable.
@@ -43,7 +42,7 @@ const MOST: usize = 24;
 /// How many steps looking at an operand for a variable counts for.
 const STEPS: usize = 8;
 
-/// An operand of the join, or several that were joined.
+/// An operand of the join, or a join of several.
 struct Factor {
     node: Node,
     slots: Slots,
@@ -58,21 +57,21 @@ struct Eliminated {
     conditions: Vec<Expr>,
     /// Each row stands for the product of these.
     weights: Vec<Slot>,
-    /// How many joins were made for that, and how many rows they are estimated to drop.
+    /// The number of joins made for this plan, and the rows estimated to be dropped by them.
     made: usize,
     dropped: f64,
 }
 
-/// Operands that are joined to eliminate variables.
+/// Operands joined to eliminate variables.
 struct Bucket {
     members: Vec<usize>,
-    /// The slots that the rest reads.
+    /// The slots read by the rest.
     kept: Slots,
     estimate: Estimate,
 }
 
 impl Planner<'_> {
-    /// The group with fewer variables below its counts, planned; `None` if that is not possible or not better.
+    /// The group with fewer variables below its counts, planned; `None` if this is not possible or not better.
     pub(super) fn counted_apart(&self, group: &Group, plan: &Physical, steps: u64, needed: &Slots) -> Option<Physical> {
         if !self.optimise || plan.cost < self.terms.limits.eliminated_from_ns as f64 {
             return None;
@@ -98,8 +97,8 @@ impl Planner<'_> {
         self.if_better((plan, steps, joins), || self.aggregate(&apart, needed))
     }
 
-    /// The join where duplicates don't matter, planned so that they are dropped early; `None` if that is not possible
-    /// or not better.
+    /// The join where duplicates don't matter, planned to drop them early; `None` if this is not possible or not
+    /// better.
     pub(super) fn without_duplicates(
         &self,
         (nodes, conditions): (&[Node], &[Expr]),
@@ -120,8 +119,8 @@ impl Planner<'_> {
         self.if_better((plan, steps, joins), || self.group(&nodes, &conditions, needed, goal))
     }
 
-    /// Makes another plan for what has one with so many joins that took `steps` to make, if that may be done once more;
-    /// `None` if it is not better.
+    /// Makes another plan beside the present one, with its joins and the `steps` of making it, if this may be done once
+    /// more; `None` if the other plan is not better.
     fn if_better(
         &self,
         (plan, steps, joins): (&Physical, u64, usize),
@@ -132,7 +131,7 @@ impl Planner<'_> {
         (always || other.cost < plan.cost * ERROR_OF_JOIN.powi(joins as i32)).then_some(other)
     }
 
-    /// Eliminates variables that are not in `kept`, the one with the fewest rows next. `None` if there is none.
+    /// Eliminates variables not in `kept`, the one with the fewest rows next. `None` if there is none.
     fn eliminated(&self, nodes: &[Node], conditions: &[Expr], kept: &Slots, counts: bool) -> Option<Eliminated> {
         let is_strict = |node: &Node| {
             let scope = node.scope();
@@ -180,7 +179,7 @@ impl Planner<'_> {
         Factor { node: node.clone(), slots, estimate, weight: None }
     }
 
-    /// The operands to join next: those of the variable whose join has the fewest rows.
+    /// The operands to join next: those of the variable with the fewest joined rows.
     fn next_bucket(&self, factors: &[Factor], conditions: &[Expr], kept: &Slots) -> Option<Bucket> {
         let variables: Slots = factors
             .iter()
@@ -192,7 +191,7 @@ impl Planner<'_> {
         buckets.reduce(|best, other| if other.estimate.rows < best.estimate.rows { other } else { best })
     }
 
-    /// The join of operands, with the slots that the rest reads, each combination once.
+    /// The join of operands, with the slots read by the rest, each combination once.
     fn joined_factor(&self, of_bucket: Vec<Factor>, conditions: Vec<Expr>, bucket: Bucket, counts: bool) -> Factor {
         let weights: Vec<Slot> = of_bucket.iter().filter_map(|factor| factor.weight).collect();
         let mut nodes: Vec<Node> = of_bucket.into_iter().map(|factor| factor.node).collect();
@@ -247,7 +246,7 @@ fn bucket(variable: Slot, factors: &[Factor], conditions: &[Expr], kept: &Slots)
         return None;
     }
     let rest: Slots = slots.iter().copied().filter(|slot| read.contains(slot) || kept.contains(slot)).collect();
-    // An operand that has nothing in common with the rest stays: a sum over no rows is a row.
+    // An operand without links to the rest stays: a sum over no rows is a row.
     if rest.is_empty() {
         return None;
     }

@@ -1,4 +1,4 @@
-//! Patterns whose graphs are a better way to their rows than all rows of named graphs are.
+//! Patterns found faster through their graphs than through all rows of named graphs.
 
 use super::build::JoinTask;
 use super::{Goal, Physical, Planner};
@@ -7,16 +7,15 @@ use crate::boxes::join::JoinKind;
 use crate::graphs::Merged;
 use vicus_rdf::Id;
 
-/// So many graphs at most are read each by a scan of its own, which can run beside others; more are searched one after
+/// Up to this number of graphs, each is read by a scan of its own, beside others; more graphs are searched one after
 /// the other.
 const MOST_SCANS: usize = 64;
 
-/// All named graphs together must have so many times as many rows that match.
+/// The rows of all named graphs together must exceed the matching rows by this factor.
 const FEWER: usize = 4;
 
 impl Planner<'_> {
-    /// A pattern of which only the names of graphs are asked for, or that is in few graphs among many; `None` for
-    /// others.
+    /// A pattern read only for the names of its graphs, or found in few graphs among many; `None` for others.
     pub(super) fn scan_of_graphs(
         &self,
         pattern: &Pattern,
@@ -30,7 +29,7 @@ impl Planner<'_> {
         match (pattern.graph(), &self.terms.merged) {
             (At::Slot(graph), _) if goal.set && is_anything(pattern) && needed.contains(&graph) => {
                 let mut others = pattern.ends().into_iter().filter_map(At::slot);
-                // A name is that of a graph with triples.
+                // Only graphs with triples have names.
                 (!others.any(|slot| needed.contains(&slot))).then(|| self.graphs_of(pattern.graph()))
             }
             (At::Merged, Merged::These(all)) => self.scan_each(all, pattern, by, needed),

@@ -1,4 +1,4 @@
-//! A group: patterns and other operands that are joined, and conditions on them.
+//! A group: patterns and other joined operands, and conditions on them.
 
 use super::build::{JoinTask, Matching};
 use super::order::{Leaf, MOST, Ordering};
@@ -16,18 +16,18 @@ use vicus_language::stack::deep;
 /// How many operands are ordered together once a query has ordered very many pairs.
 const FEWER: usize = 10;
 
-/// The greatest number of slots of a group that are replaced by others.
+/// The greatest number of replaced slots of a group.
 const MOST_COPIES: usize = 64;
 
 /// Steps counted for the facts of a pattern; below, for an operand of a group.
 const PATTERN_STEPS: usize = 32;
 const LEAF_STEPS: usize = 64;
 
-/// An operand of a group that is to be ordered.
+/// An operand to order within a group.
 enum Member<'n> {
     Pattern(Pattern),
     Node(&'n Node),
-    /// Several operands of a large group, and the conditions that read these operands only.
+    /// Several operands of a large group, and the conditions on these operands only.
     Part {
         members: Vec<Member<'n>>,
         scope: Scope,
@@ -60,7 +60,7 @@ impl<'n> Member<'n> {
     }
 }
 
-/// The patterns of a group that have a slot, by slot; and the slots of all other operands.
+/// The patterns of a group with a slot, by slot; and the slots of all other operands.
 fn holders(members: &[Member<'_>]) -> (FxHashMap<Slot, Vec<usize>>, Slots) {
     let mut in_patterns: FxHashMap<Slot, Vec<usize>> = FxHashMap::default();
     let mut elsewhere = Vec::new();
@@ -80,7 +80,7 @@ impl Planner<'_> {
         if !self.optimise {
             return self.as_written(nodes, conditions, needed, goal);
         }
-        // After rewriting, an operand may bind fewer slots than where the condition was written.
+        // After rewriting, an operand may bind fewer slots than at the condition's written place.
         let mut visible_conditions = Vec::new();
         if !conditions.is_empty() {
             let possible: Slots = nodes.iter().flat_map(|node| node.scope().possible).collect();
@@ -200,7 +200,7 @@ impl Planner<'_> {
         } else {
             wanted = needed.clone();
             wanted.extend(conditions.iter().flat_map(Expr::slots));
-            // A slot that several operands have is joined by.
+            // Slots common to several operands are join keys.
             scopes.extend(members.iter().map(Member::possible));
             scopes.iter().flatten().for_each(|slot| *holders.entry(*slot).or_default() += 1);
         }
@@ -219,7 +219,7 @@ impl Planner<'_> {
         Ordering::new(self, leaves, conditions, goal).plan(needed)
     }
 
-    /// Makes groups of `most` operands each; conditions that read a single group move into it.
+    /// Makes groups of `most` operands each; conditions on a single group move into it.
     fn parts<'n>(&self, members: Vec<Member<'n>>, most: usize, conditions: &mut Vec<Expr>) -> Vec<Member<'n>> {
         let mut members = members.into_iter();
         let mut parts: Vec<(Vec<Member<'n>>, Scope, Vec<Expr>)> = Vec::new();
@@ -232,7 +232,7 @@ impl Planner<'_> {
             self.stop.count_steps(scope.possible.len() + part.len());
             parts.push((part, scope, Vec::new()));
         }
-        // For each slot, the first part that always binds it.
+        // For each slot, the first part with this slot always bound.
         let mut first: FxHashMap<Slot, usize> = FxHashMap::default();
         for (place, (_, scope, _)) in parts.iter().enumerate() {
             scope.certain.iter().for_each(|slot| _ = first.entry(*slot).or_insert(place));
@@ -248,8 +248,8 @@ impl Planner<'_> {
         parts.into_iter().map(|(members, scope, conditions)| Member::Part { members, scope, conditions }).collect()
     }
 
-    /// Makes `?a = ?b` one slot where equal values are equal terms, so that it becomes a join. Returns the replaced
-    /// slots, each with the slot that replaced it.
+    /// Makes `?a = ?b` one slot if equal values are equal terms, so it becomes a join. Returns the replaced slots, each
+    /// with its replacement.
     fn unify(&self, members: &mut [Member<'_>], conditions: &mut Vec<Expr>) -> Vec<(Slot, Slot)> {
         let mut copies: Vec<(Slot, Slot)> = Vec::new();
         if !conditions.iter().any(|condition| condition.as_slot_equality().is_some()) {
@@ -288,7 +288,7 @@ impl Planner<'_> {
         copies
     }
 
-    /// The kinds of terms that a slot may have, if one of these patterns binds it.
+    /// The kinds of terms possible for a slot, if one of these patterns binds it.
     fn pattern_kinds(&self, members: &[Member<'_>], patterns: &[usize], slot: Slot) -> Option<Kinds> {
         let in_pattern = |place: &usize| match &members[*place] {
             Member::Pattern(pattern) => {
@@ -300,10 +300,10 @@ impl Planner<'_> {
         patterns.iter().filter_map(in_pattern).reduce(Kinds::and)
     }
 
-    /// Makes equalities of computed values, such as `STR(?a) = STR(?b)`, equalities of columns: where one side reads
-    /// the left operand only and the other the right one, the operands compute them. The equality fails for a row
-    /// without a value, so such rows of the right operand are dropped, and those of the left one unless the join keeps
-    /// rows without a partner.
+    /// Makes equalities of computed values, such as `STR(?a) = STR(?b)`, equalities of columns: if one side reads the
+    /// left operand only and the other the right one, the operands compute them. The equality fails for a row without a
+    /// value, so such rows of the right operand are dropped, and those of the left one unless the join keeps rows
+    /// without a partner.
     pub(crate) fn with_computed_keys(
         &self,
         mut left: Physical,
@@ -333,8 +333,8 @@ impl Planner<'_> {
         (left, right, conditions)
     }
 
-    /// The slot of an expression's value, for which a column is added unless it has one. With `bound`, rows without a
-    /// value are dropped.
+    /// The slot of an expression's value. Adds a column for it unless it has one. With `bound`, rows without a value
+    /// are dropped.
     fn with_value(&self, plan: &mut Physical, expr: Expr, bound: bool) -> Slot {
         let mut all: Slots = plan.columns.iter().copied().collect();
         let take = |plan: &mut Physical| std::mem::replace(plan, self.values(&[], &Table::unit(), &Slots::new()));
@@ -355,8 +355,8 @@ impl Planner<'_> {
     }
 
     /// Divides conditions into join keys (equalities between slots of both sides) and the rest. An equality of values
-    /// is both: a key, and a condition that checks it. The right slot of a key is always bound; where the left one is
-    /// not, the row has no partner.
+    /// is both: a key, and a condition to check it. The right slot of a key is always bound; if the left one is
+    /// unbound, the row has no partner.
     pub(crate) fn equalities(
         &self,
         left: &Physical,
@@ -392,8 +392,8 @@ impl Planner<'_> {
 }
 
 /// If the operands fall into two sets without shared variables, and only one of them has unions: the group with that
-/// set as a single operand. An example is a sub-select with one row that is compared with each of the others. Otherwise
-/// the rest would be planned and run again for each branch of the unions.
+/// set as a single operand. An example is a sub-select with one row compared with each of the others. Otherwise the
+/// rest would be planned and run again for each branch of the unions.
 fn with_union_apart(nodes: &[Node], conditions: &[Expr], limits: &Limits) -> Option<(Vec<Node>, Vec<Expr>)> {
     let is_union = |node: &Node| matches!(node, Node::Union(_));
     // Patterns are cheap to repeat for each branch, and then one union is put out.
@@ -427,7 +427,7 @@ fn with_union_apart(nodes: &[Node], conditions: &[Expr], limits: &Limits) -> Opt
 }
 
 /// If an operand is an OPTIONAL part, EXISTS or MINUS behind something: the same group with that part behind all
-/// operands. So that it sees the same values there, what it shares with the other operands must always be bound in
+/// operands. It must see the same values there, so its common slots with the other operands must always be bound in
 /// front of it already.
 fn with_test_last(nodes: &[Node], conditions: &[Expr]) -> Option<Node> {
     fn parts(node: &Node) -> Option<(&Operand, &Operand)> {
@@ -482,7 +482,8 @@ fn distributed(nodes: &[Node], conditions: &[Expr], limits: &Limits) -> Option<V
     if nodes.len() < 2 || branches.fold(1, usize::saturating_mul) > limits.branches {
         return None;
     }
-    // The group is planned twice: as it is, and with its branches apart. Nested unions would double that each time.
+    // The group is planned twice: unchanged, and with its branches apart. Nested unions would double the plans each
+    // time.
     let mut left = limits.unions;
     if !nodes.iter().all(|node| has_unions_within(node, &mut left)) {
         return None;
@@ -525,7 +526,7 @@ fn has_unions_within(node: &Node, left: &mut usize) -> bool {
     deep(|| node.children().all(|child| has_unions_within(child, left)))
 }
 
-/// If the only condition compares a slot of the left with one of the right, and their order is that of their ids: the
+/// If the only condition compares a slot of the left with one of the right, and they are ordered like their ids: the
 /// right slot, and the operator with that slot as its first operand.
 pub(crate) fn single_inequality(left: &Physical, right: &Physical, conditions: &[Expr]) -> Option<(Slot, Compare)> {
     let [Expr::Compare(operator, a, b)] = conditions else { return None };

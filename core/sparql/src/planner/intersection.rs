@@ -1,4 +1,4 @@
-//! Joins a value that several patterns share with what is known already: one step of a worst-case-optimal join.
+//! Joins the shared value of several patterns with the rows so far: one step of a worst-case-optimal join.
 
 use super::build::{Below, JoinTask, Op, Physical, ProbeOutput, cost};
 use super::estimate;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use vicus_rdf::Position;
 
 impl Planner<'_> {
-    /// For each row, the values of a slot that all of these patterns have; the row binds all their other slots.
+    /// For each row, the values of a slot common to all of these patterns; the row binds all their other slots.
     pub(super) fn intersection(
         &self,
         input: Physical,
@@ -41,7 +41,7 @@ impl Planner<'_> {
         })
     }
 
-    /// A pattern as a list of values, in an order that ends with them.
+    /// A pattern as a list of values, in an order with these at the end.
     fn list(&self, pattern: &Pattern, value: Slot, input: &Physical) -> ListSpec {
         let is_last = |at: Position| pattern.0[at as usize] == At::Slot(value);
         let mut orders = self.terms.snapshot.orders();

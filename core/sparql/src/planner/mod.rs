@@ -1,8 +1,7 @@
-//! From the algebra to physical operators: which box, which index, which side is built into a table, and which columns
-//! are kept.
+//! From the algebra to physical operators: chooses boxes, indexes, the built side of each table, and the kept columns.
 //!
 //! A plan is a tree: every operator has one reader, and no box is shared. So no two branches wait for each other
-//! through a common source, and a full via only means that its reader is slower.
+//! through a common source, and a full via only means a slower reader.
 
 mod aggregate;
 mod build;
@@ -38,10 +37,10 @@ use std::sync::Arc;
 use vicus_language::Stop;
 use vicus_language::stack::deep;
 
-/// What the reader of a plan's rows needs.
+/// The needs of the reader of a plan's rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Goal {
-    /// Duplicates don't matter: they may be dropped wherever that is cheap.
+    /// Duplicates don't matter: they may be dropped wherever this is cheap.
     pub(crate) set: bool,
     /// A few rows are enough, so the time to the first row counts, not the time to the last.
     pub(crate) first: bool,
@@ -50,14 +49,14 @@ pub(crate) struct Goal {
 /// Steps counted for planning an operator, besides making it.
 const PLAN_STEPS: usize = 16;
 
-/// The greatest number of pairs of operands that are ordered in large parts: a thousand operands, sixty at a time.
+/// The greatest number of operand pairs ordered in large parts: a thousand operands, sixty at a time.
 const MOST_PAIRS: usize = 1 << 16;
 
 /// The greatest number of steps spent on planning something in a second way.
 const AGAIN_STEPS: u64 = 5_000_000;
 
-/// When something is planned in a second way, planning what is nested in it in other ways, too, may take this share of
-/// the time that the first plan takes.
+/// If something is planned in a second way, other ways for its nested operators may take this share of the first plan's
+/// time.
 const NESTED_SHARE: f64 = 0.25;
 
 /// About how long a step takes, in nanoseconds.
@@ -67,17 +66,17 @@ pub(crate) struct Planner<'a> {
     pub(crate) terms: Arc<Terms>,
     /// Whether to reorder joins and search indexes; if not, everything is done as written.
     pub(crate) optimise: bool,
-    /// Once it is stopped, the rest of the plan is made empty; the caller drops that plan.
+    /// Once it is stopped, the rest of the plan is made empty; the caller drops the plan.
     pub(super) stop: &'a Stop<'a>,
     /// How often something may still be planned in a second way. Doing so doubles the work for everything nested in it.
     tries: Cell<usize>,
-    /// How many steps may still be spent on that.
+    /// The steps left for this.
     again: Cell<u64>,
     /// How many pairs of operands may still be ordered in large parts.
     pairs: Cell<usize>,
     /// How many joins may still be tried for the best orders of groups.
     joins: Cell<usize>,
-    /// The number of slots: those of the query, and those that the planner added.
+    /// The number of slots: those of the query, and those added by the planner.
     slots: Cell<usize>,
     /// The facts of patterns, kept because they are used several times, and finding them searches the store.
     patterns: RefCell<FxHashMap<Pattern, Box<Estimate>>>,
@@ -100,9 +99,9 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Plans something in a second way, whose first plan costs `cost` nanoseconds and took `steps` to make. `None` if
-    /// that was done often enough, or if planning would take longer than the second plan could save. What is nested in
-    /// it may be planned in several ways, too, and each of these again: so all of them together have that bound.
+    /// Plans something in a second way, if its first plan costs `cost` nanoseconds and took `steps` to make. `None` if
+    /// this was done often enough, or if planning would take longer than the second plan could save. Nested operators
+    /// may be planned in several ways, too, and each of these again: so this bound is for all of them together.
     pub(super) fn again<T>(&self, cost: f64, steps: u64, make: impl FnOnce() -> T) -> Option<T> {
         let tries = self.tries.get().checked_sub(1)?;
         let left = self.again.get().checked_sub(steps)?;
@@ -118,19 +117,19 @@ impl<'a> Planner<'a> {
         Some(made)
     }
 
-    /// A new slot, for a value that the query has no variable for.
+    /// A new slot, for a value without a variable in the query.
     pub(super) fn new_slot(&self) -> Slot {
         let number = self.slots.get();
         self.slots.set(number + 1);
         Slot(number)
     }
 
-    /// The number of slots, with those that were added.
+    /// The number of slots, added ones included.
     pub(crate) fn end_of_slots(&self) -> usize {
         self.slots.get()
     }
 
-    /// The facts of the triples that match a pattern.
+    /// The facts of the triples matching a pattern.
     pub(crate) fn of_pattern(&self, pattern: &Pattern) -> Estimate {
         let mut patterns = self.patterns.borrow_mut();
         let known = patterns.entry(*pattern);
@@ -139,7 +138,7 @@ impl<'a> Planner<'a> {
         )
     }
 
-    /// The physical plan of a node. Its columns are the slots of `needed` that the node may bind.
+    /// The physical plan of a node. Its columns are the slots of `needed` possibly bound by the node.
     pub(crate) fn plan(&self, node: &Node, needed: &Slots, goal: Goal) -> Physical {
         // The sets of needed variables are copied for the operators below, and live until those are planned.
         if self.stop.count_steps(PLAN_STEPS + 2 * needed.len())
@@ -240,7 +239,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// A computed value above a join, with equalities of it below, so that the join can be made by them.
+    /// A computed value above a join, with equalities of it below, for use as join keys.
     fn joined_by_value(
         &self,
         (down, above): (Vec<Expr>, Vec<Expr>),
@@ -266,7 +265,7 @@ impl<'a> Planner<'a> {
         self.filter(made, &above, needed)
     }
 
-    /// Computed values, nested in each other. Those that don't read each other become one operator.
+    /// Computed values, nested in each other. Independent ones become one operator.
     fn values_on_top(&self, node: &Node, needed: &Slots, mut goal: Goal) -> Physical {
         let (mut values, mut used): (Vec<(Slot, &Expr)>, FxHashSet<Slot>) = (Vec::new(), FxHashSet::default());
         let mut below = node;
@@ -277,7 +276,7 @@ impl<'a> Planner<'a> {
             if needed.contains(slot) {
                 values.push((*slot, expr));
                 used.extend(expr.slots());
-                // Rows that are equal so far get different values.
+                // Rows equal so far get different values.
                 goal.set &= !expr.is_volatile();
             }
             below = inner;
@@ -351,7 +350,7 @@ impl<'a> Planner<'a> {
         plan
     }
 
-    /// A plan whose columns are exactly these.
+    /// A plan with exactly these columns.
     fn selected(&self, node: &Node, select: &[Slot]) -> Physical {
         let needed = select.iter().copied().collect();
         let plan = self.plan(node, &needed, Goal { set: false, first: false });
@@ -381,9 +380,8 @@ fn is_only_tested(slot: Slot, expr: &Expr, conditions: &[Expr], needed: &Slots) 
         && !conditions.iter().any(|condition| condition.asks_for(slot) || condition.has_exists())
 }
 
-/// Divides conditions on a computed value above a join: those that go below it, and those that stay. Equalities of the
-/// value and something that another operand of the join has go below, with the expression in the value's place. `None`
-/// if there is none.
+/// Divides conditions on a computed value above a join: those to move below it, and those to stay. Equalities of the
+/// value and another operand's slot go below, with the expression in the value's place. `None` if there is none.
 fn with_joined_values(
     conditions: &[Expr],
     slot: Slot,

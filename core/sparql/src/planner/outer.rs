@@ -39,7 +39,7 @@ impl Planner<'_> {
             && goal.set
             && right_scope.possible.iter().all(|slot| left_scope.certain.contains(slot) || !needed.contains(slot))
         {
-            // Nothing reads what OPTIONAL adds, and the left rows all stay, so the right side is left out.
+            // No reader uses OPTIONAL's additions, and the left rows all stay, so the right side is left out.
             return self.project(left, needed);
         }
         let set = self.optimise && (goal.set || matches!(kind, JoinKind::Anti | JoinKind::Semi | JoinKind::Mark(_)));
@@ -57,7 +57,7 @@ impl Planner<'_> {
                 };
                 let mut searching = left.estimate.rows * cost::SEARCH_FAR;
                 let building = cost::TABLE + rows * (cost::SCAN + cost::BUILD) + left.estimate.rows * cost::PROBE;
-                // An equality is tested with each of the found rows, while a table finds the rows that meet it.
+                // An equality is tested with each of the found rows, while a table finds the equal rows directly.
                 let is_apart = shared.is_empty() && all.iter().any(|condition| condition.as_equality().is_some());
                 if is_apart {
                     searching += left.estimate.rows * rows * cost::CONDITION;
@@ -104,7 +104,7 @@ impl Planner<'_> {
                 _ => Keep::Greatest(column),
             };
         }
-        // What both sides always bind is an overlap, unless it is their graph.
+        // Slots always bound by both sides overlap, except for their graph.
         let is_overlap = |slot: &Slot| left.estimate.is_certain(*slot) && right.estimate.is_certain(*slot);
         let needs_overlap =
             minus.is_some_and(|graph| !shared.iter().any(|slot| Some(*slot) != graph && is_overlap(slot)));
@@ -114,12 +114,12 @@ impl Planner<'_> {
     }
 }
 
-/// The goal of a join whose kind is decided: all that still matters is whether duplicates may be dropped.
+/// The goal of a join of a decided kind: only the dropping of duplicates still matters.
 fn right_goal_of(goal: Goal) -> Goal {
     Goal { first: false, ..goal }
 }
 
-/// The operand that `leaf` knows and the conditions on it, if the node is that operand alone.
+/// The operand known to `leaf` and the conditions on it, if the node is this operand alone.
 fn alone<'n, T>(node: &'n Node, leaf: &impl Fn(&'n Node) -> Option<T>) -> Option<(T, &'n [Expr])> {
     if let Some(found) = leaf(node) {
         return Some((found, &[]));

@@ -1,7 +1,8 @@
-//! Decides which computed columns pass: those whose ids no operator above compares, or keeps longer than the envelopes
-//! that have them.
+//! Decides which computed columns pass: those with ids that no operator above compares, or keeps longer than their
+//! envelopes.
 //!
-//! Works on the finished plan, because only that says which side of a join is built and which conditions compare ids.
+//! Works on the finished plan, because only this one tells the built side of a join and the conditions that compare
+//! ids.
 
 use super::{Op, Physical};
 use crate::algebra::Fold;
@@ -15,10 +16,10 @@ use crate::expression::Expr;
 use std::sync::Arc;
 use vicus_language::stack::deep;
 
-/// For each column, whether each of its terms must have one id, which is kept until the run's end.
+/// For each column, whether each of its terms must have one id, kept until the run's end.
 type Kept = Vec<bool>;
 
-/// Lets computed columns pass where possible. The reader of the plan's rows must neither compare nor keep their ids.
+/// Lets computed columns pass if possible. The reader of the plan's rows must neither compare nor keep their ids.
 pub(super) fn let_pass(plan: &mut Physical) {
     let computes = |op: &Op| match op {
         Op::Extend { makes, .. } => makes.iter().any(is_computed),
@@ -141,7 +142,7 @@ fn of_operator(plan: &mut Physical, kept: Kept) {
             below(input, inner);
         }
         Op::Describe { input, .. } => {
-            // The box looks terms that pass up in the store, and the others have no description.
+            // The box looks passing terms up in the store, and the others have no description.
             let inner = vec![false; input.columns.len()];
             below(input, inner);
         }
@@ -153,7 +154,7 @@ fn all_kept(plan: &mut Physical) {
     below(plan, kept);
 }
 
-/// Which columns of the probing side a join keeps or compares, apart from its search keys.
+/// The columns of the probing side kept or compared by a join, apart from its search keys.
 fn probed(spec: &JoinSpec, kept: &[bool], input: &Physical) -> Kept {
     let mut inner = vec![false; input.columns.len()];
     let mut mark = |part: &Origin, kept: bool| {
@@ -175,7 +176,7 @@ fn compare<'a>(kept: &mut Kept, sources: impl Iterator<Item = &'a Source>) {
 }
 
 impl Expr {
-    /// Whether it may make terms that are neither in the store nor in the query.
+    /// Whether it may make terms unknown to both the store and the query.
     pub(crate) fn computes(&self) -> bool {
         matches!(self, Expr::Call(..) | Expr::Arithmetic(..) | Expr::Negate(_))
             || self.children().into_iter().any(Expr::computes)

@@ -1,4 +1,4 @@
-//! Property paths of any length: from which end they are walked, and when in a group.
+//! Property paths of any length: the end to walk from, and their place within a group.
 
 use super::build::{Below, JoinTask, Matching, Op, Physical, ProbeOutput, cost};
 use super::estimate::{self, Estimate, Facts};
@@ -34,8 +34,8 @@ struct Connected {
 }
 
 impl Planner<'_> {
-    /// A path by itself: from its constant end; else from the nodes at which its first step can begin, on the side
-    /// where there are fewer. If the path may have no step, all other nodes are connected with themselves.
+    /// A path by itself: from its constant end; else from the nodes for its first step, on the side with fewer nodes.
+    /// If the path may have no step, all other nodes are connected with themselves.
     pub(crate) fn walk_alone(&self, path: &Path, needed: &Slots) -> Physical {
         let (At::Slot(subject), At::Slot(object)) = (path.subject, path.object) else {
             return self.walk(self.graphs_of(path.graph), path, JoinKind::Inner, &[], needed);
@@ -74,7 +74,7 @@ impl Planner<'_> {
         self.union(vec![walked, alone], columns)
     }
 
-    /// The nodes at which a first step can begin, each once in each graph; `None` if it can begin anywhere.
+    /// The possible nodes of a first step, each once in each graph; `None` if it can begin anywhere.
     fn beginnings(&self, slot: Slot, begins: &[Begin], graph: At) -> Option<Physical> {
         let needed: Slots = [slot].into_iter().chain(graph.slot()).collect();
         let scan = |begin: &Begin| {
@@ -95,7 +95,7 @@ impl Planner<'_> {
         Some(self.distinct(self.union(all, needed.iter().copied().collect::<Vec<Slot>>())))
     }
 
-    /// What statistics tell about a path from subjects to objects.
+    /// Estimates a path from subjects to objects by statistics.
     fn connected(&self, route: &Route, graph: At) -> Connected {
         let statistics = estimate::statistics_of(&self.terms.snapshot, graph);
         match route {
@@ -193,8 +193,8 @@ impl Planner<'_> {
             At::Merged => None,
         };
         let (a, b) = (source(path.subject), source(path.object));
-        // If a row binds one end and the other is a constant, walk from the row's end: from the constant, all that it
-        // reaches would be remembered for each row.
+        // If a row binds one end and the other is a constant, walk from the row's end. From the constant, all reached
+        // nodes would be remembered for each row.
         let backward = matches!((a, b), (None, _) | (Some(Source::Constant(_)), Some(Source::Column(_))));
         let (start, target, at_start, end) =
             if backward { (b, a, path.object, path.subject) } else { (a, b, path.subject, path.object) };
@@ -208,7 +208,7 @@ impl Planner<'_> {
         if backward {
             (connected.starts, connected.ends) = (connected.ends, connected.starts);
         }
-        // The share of rows whose value is a start is estimated as `starts / distinct`, at most 1.
+        // The share of rows with a start as value is estimated as `starts / distinct`, at most 1.
         let distinct = match at_start {
             At::Slot(slot) => input.estimate.facts.get(&slot).map_or(1.0, |facts| facts.distinct.max(1.0)),
             At::Constant(_) | At::Merged => 1.0,
@@ -247,8 +247,8 @@ impl Planner<'_> {
         })
     }
 
-    /// A group with paths between variables. The paths are walked from what the rest of the group binds, the smallest
-    /// part first, so that no path is walked from starts that the group doesn't have.
+    /// A group with paths between variables. The paths are walked from the bindings of the rest of the group, the
+    /// smallest part first, so no path is walked from starts outside the group.
     pub(crate) fn walked_group(&self, nodes: &[Node], conditions: &[Expr], needed: &Slots, goal: Goal) -> Physical {
         let (walks, rest): (Vec<&Node>, Vec<&Node>) = nodes.iter().partition(|node| is_open_walk(node));
         let mut walks: Vec<&Path> = walks
@@ -335,7 +335,7 @@ impl Planner<'_> {
     }
 }
 
-/// Whether both ends of a path are variables, or the graph that it is in.
+/// Whether both ends of a path are variables, or its graph is one.
 pub(crate) fn is_open_walk(node: &Node) -> bool {
     match node {
         Node::Path(path) => {
@@ -345,10 +345,10 @@ pub(crate) fn is_open_walk(node: &Node) -> bool {
     }
 }
 
-/// Divides nodes into parts that have no variable in common.
+/// Divides nodes into parts without common variables.
 fn components(nodes: Vec<&Node>) -> Vec<Vec<Node>> {
-    // Each part is represented by its first node. A node that was merged into another part points towards that part's
-    // first node.
+    // Each part is represented by its first node. A node merged into another part points towards the first node of this
+    // part.
     let mut parents: Vec<usize> = (0..nodes.len()).collect();
     fn first(parents: &mut [usize], mut node: usize) -> usize {
         while parents[node] != node {

@@ -1,4 +1,5 @@
-//! What all parts of the grammar use: the next token, depth, names, terms; and the beginning and the end of a text.
+//! Common functions of all parts of the grammar: the next token, depth, names, terms; and the beginning and the end of
+//! a text.
 
 use super::ast::{Dataset, Form, Query, Select, Term, Update, Var};
 use super::names::Blanks;
@@ -27,12 +28,12 @@ const BYTES_FOR_ONE_REPEATED: usize = 4;
 /// Reads one text.
 pub(super) struct Parser<'a> {
     text: &'a str,
-    /// What the text is to be, for errors: a query or an update.
+    /// The expected form of the text, for errors: a query or an update.
     noun: &'static str,
     tokens: Tokens<'a>,
     /// The next token, and the one after it.
     ahead: [Token; 2],
-    /// Where the last token ended.
+    /// The end of the last token.
     end: usize,
     /// The number of tokens parsed.
     read: usize,
@@ -45,32 +46,30 @@ pub(super) struct Parser<'a> {
     variables: Vec<String>,
     /// For each variable, how often it was parsed.
     mentions: Vec<u32>,
-    /// What FROM and FROM NAMED say.
+    /// The content of FROM and FROM NAMED.
     pub(super) dataset: Option<Dataset>,
-    // Not a hash map, because a text may be written so that many of its names have the same hash.
+    // Not a hash map, because the names of a text may be chosen to share one hash.
     by_name: BTreeMap<&'a str, Var>,
     pub(super) blanks: Blanks<'a>,
     pub(super) depth: usize,
-    /// How many levels lie below the current one, in what was parsed on it. Invariant: together with [`Parser::depth`]
-    /// within the limit.
+    /// The number of levels parsed below the current one. Invariant: together with [`Parser::depth`] within the limit.
     height: usize,
     deepest: usize,
     /// How much longer the names so far are when written out.
     longer: usize,
-    /// The signs of paths that are repeated for another object.
+    /// The signs of paths repeated for another object.
     repeated: usize,
-    /// The first thing in the text that is not supported.
+    /// The first unsupported item of the text.
     pub(super) unsupported: Option<(usize, &'static str)>,
     /// How many EXISTS the current place is in.
     pub(super) in_exists: usize,
     /// Whether an aggregate may stand here.
     pub(super) aggregates: Aggregates,
-    /// The number of aggregates in the SELECT that is being parsed.
+    /// The number of aggregates in the current SELECT.
     pub(super) aggregate_count: usize,
-    /// The number of EXISTS whose levels are not counted yet: each becomes an operator on top of the pattern that it
-    /// tests.
+    /// The number of EXISTS with levels not counted yet: each becomes an operator on top of its tested pattern.
     tests: usize,
-    /// The first thing in the text that only SPARQL 1.2 has.
+    /// The first item of the text known only to SPARQL 1.2.
     pub(super) newer: Option<(usize, &'static str)>,
 }
 
@@ -165,7 +164,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// What was just parsed, with the names that it uses. What follows has variables of its own.
+    /// The query just parsed, with its names. The following text has variables of its own.
     pub(super) fn query_of(&mut self, form: Form, select: Select) -> Query {
         let prefixes = match &self.shared_prefixes {
             Some(shared) => Arc::clone(shared),
@@ -191,14 +190,14 @@ impl<'a> Parser<'a> {
         self.lengthen(self.place(), bytes)
     }
 
-    /// Notes that something which begins here is SPARQL 1.2's alone.
+    /// Notes an item of SPARQL 1.2 alone, starting here.
     pub(super) fn note_newer(&mut self, at: usize, what: &'static str) {
         if self.newer.is_none_or(|(first, _)| at < first) {
             self.newer = Some((at, what));
         }
     }
 
-    /// A variable of our own, which the text can't name.
+    /// A variable of our own, unknown to the text.
     pub(super) fn own_variable(&mut self) -> Var {
         let var = Var(self.variables.len() as u32);
         self.mentions.push(1);
@@ -311,7 +310,7 @@ impl<'a> Parser<'a> {
             && self.second_token().start == self.token().end
     }
 
-    /// The error that the next token stands where something else was expected.
+    /// The error of a next token in place of an expected item.
     pub(super) fn unexpected(&self, expected: &str) -> Box<Wrong> {
         let token = self.token();
         match token.kind {
@@ -331,7 +330,7 @@ impl<'a> Parser<'a> {
 
     // Depth.
 
-    /// Parses something that is nested one level deeper.
+    /// Parses something one level deeper.
     pub(super) fn deeper<R>(&mut self, read: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         let height = std::mem::take(&mut self.height);
         self.depth += 1;
@@ -347,7 +346,7 @@ impl<'a> Parser<'a> {
         done
     }
 
-    /// Parses something beside what was parsed on this level: the greater height of the two counts.
+    /// Parses something beside the parsed items of this level: the greater height of the two counts.
     pub(super) fn beside<R>(&mut self, read: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         let height = std::mem::take(&mut self.height);
         let done = read(self);
@@ -355,7 +354,7 @@ impl<'a> Parser<'a> {
         done
     }
 
-    /// Puts this many levels on top of what was parsed on this level: in the engine's tree, that is their operand.
+    /// Puts this many levels on top of the parsed items of this level: these are their operand in the engine's tree.
     pub(super) fn raise(&mut self, levels: usize) -> Result<()> {
         self.height += levels;
         let depth = self.depth + self.height;
@@ -376,7 +375,7 @@ impl<'a> Parser<'a> {
         self.read
     }
 
-    /// Counts the signs of a path that has another object: the engine's tree repeats the path.
+    /// Counts the signs of a path with another object: the engine's tree repeats the path.
     pub(super) fn repeat(&mut self, signs: usize) -> Result<()> {
         self.repeated += signs - 1;
         let limit = self.options.path_signs.saturating_add(self.text.len() / BYTES_FOR_ONE_REPEATED);
@@ -403,7 +402,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Parses the pattern of an EXISTS, which is one more operator on the pattern that has it.
+    /// Parses the pattern of an EXISTS, one more operator on its outer pattern.
     pub(super) fn test<R>(&mut self, read: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         let tests = std::mem::take(&mut self.tests);
         let done = read(self);
@@ -411,7 +410,7 @@ impl<'a> Parser<'a> {
         done
     }
 
-    /// As [`Parser::raise`], with a level for each EXISTS parsed since the last call.
+    /// Like [`Parser::raise`], with a level for each EXISTS parsed since the last call.
     pub(super) fn raise_with_tests(&mut self, levels: usize) -> Result<()> {
         let tests = std::mem::take(&mut self.tests);
         self.raise(levels + tests)

@@ -1,5 +1,5 @@
-//! Triple terms in templates: SPARQL 1.2. What a solution makes of them is computed with it, as columns of their own,
-//! so that what fills templates in knows variables and constants only.
+//! Triple terms in templates: SPARQL 1.2. They are computed with each solution, as columns of their own. So the code
+//! that fills templates in knows variables and constants only.
 
 use super::ast::{Expression, Item, Select, Term, Triple, TripleTerm, Var, Verb};
 use super::parser::Parser;
@@ -8,18 +8,18 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-/// What is computed for the templates of a query or an operation.
+/// The computed terms for the templates of a query or an operation.
 #[derive(Default)]
 pub(super) struct Computed {
     items: Vec<(Expression, Var)>,
-    /// The blank nodes of the templates that stand in triple terms, and the variables that stand for them.
+    /// The blank nodes of the templates within triple terms, and their replacing variables.
     blanks: FxHashMap<u32, Var>,
-    /// The variables of the pattern that are used.
+    /// The used variables of the pattern.
     used: FxHashSet<Var>,
 }
 
 impl<'a> Parser<'a> {
-    /// Replaces the triple terms that are not constant by variables, and the blank nodes in them, wherever they stand.
+    /// Replaces non-constant triple terms by variables, and their blank nodes at all places.
     pub(super) fn computed_terms<'t>(&mut self, templates: impl IntoIterator<Item = &'t mut Vec<Triple>>) -> Computed {
         let mut computed = Computed::default();
         let mut templates: Vec<&mut Vec<Triple>> = templates.into_iter().collect();
@@ -66,7 +66,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Adds what is computed to a projection, and the variables of the pattern that are needed for it.
+    /// Adds the computed terms to a projection, and the variables of the pattern needed for them.
     pub(super) fn project_computed(&mut self, select: &mut Select, computed: &mut Computed) {
         let own: FxHashSet<Var> = computed.items.iter().map(|(_, var)| *var).collect();
         select.projection.retain(|item| !matches!(item, Item::Var(var) if own.contains(var)));
@@ -89,7 +89,7 @@ fn blanks_of(triple: &TripleTerm, found: &mut Vec<u32>) {
     }
 }
 
-/// The call that makes a triple term.
+/// The call to make a triple term.
 fn call(triple: &TripleTerm, computed: &mut Computed) -> Expression {
     let operands = triple.parts().map(|part| match part {
         Term::Iri(iri) => Expression::Iri(iri.clone()),

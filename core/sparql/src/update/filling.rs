@@ -1,7 +1,6 @@
 //! Templates of an operation, filled in for each solution: quads of ids. SPARQL 1.1 Update, §3.1.3 and §4.1.
 //!
-//! Several boxes may fill at once, each into a [`Filled`] of its own; what they share are the terms that the snapshot
-//! lacks.
+//! Several boxes may fill at once, each into a [`Filled`] of its own; they share the terms unknown to the snapshot.
 
 use super::UpdateError;
 use crate::boxes::construct::is_triple;
@@ -28,7 +27,7 @@ pub struct Filling {
     shared: Mutex<Shared>,
 }
 
-/// What stands in a template.
+/// The content of a position of a template.
 #[derive(Clone, Copy, Debug)]
 enum Part {
     /// A column of the solutions.
@@ -39,16 +38,16 @@ enum Part {
 }
 
 struct Shared {
-    /// Terms that the snapshot lacks.
+    /// Terms unknown to the snapshot.
     fresh: Unranked,
-    /// What the blank nodes that a run or a document has become.
+    /// The new blank nodes for those of a run or a document.
     blanks: HashMap<Id, Id, HashKey>,
     /// The number of the next new blank node.
     next: u64,
     encoder: Encoder,
 }
 
-/// Quads that one box has filled in.
+/// Quads filled in by one box.
 #[derive(Default, Debug)]
 pub struct Filled {
     deletes: Vec<[Id; 4]>,
@@ -60,7 +59,7 @@ impl Filled {
         Filled { deletes: Vec::new(), inserts }
     }
 
-    /// The memory that it holds, in bytes.
+    /// Its memory, in bytes.
     pub fn bytes(&self) -> u64 {
         ((self.deletes.capacity() + self.inserts.capacity()) * size_of::<[Id; 4]>()) as u64
     }
@@ -73,7 +72,7 @@ impl fmt::Debug for Filling {
 }
 
 impl Shared {
-    /// The id of a term that the snapshot may lack.
+    /// The id of a term, added if the snapshot lacks it.
     fn id(&mut self, snapshot: &Snapshot, term: TermRef<'_>) -> Result<Id, NoMemory> {
         match self.encoder.term(term) {
             Encoded::Inlined(id) => Ok(id),
@@ -81,12 +80,12 @@ impl Shared {
         }
     }
 
-    /// The id of a term with this key, which the snapshot may lack.
+    /// The id of a term with this key, added if the snapshot lacks it.
     fn with_key(&mut self, snapshot: &Snapshot, kind: Kind, key: &str) -> Result<Id, NoMemory> {
         snapshot.find_or_add(&mut self.fresh, kind, key)
     }
 
-    /// The triple term with this key whose blank nodes become what `of` says.
+    /// The triple term with this key, with blank nodes replaced by `of`.
     fn triple(
         &mut self,
         snapshot: &Snapshot,
@@ -121,7 +120,7 @@ impl Shared {
         }
     }
 
-    /// What a blank node of a run or a document becomes.
+    /// The new blank node for one of a run or a document.
     fn blank_of(&mut self, snapshot: &Snapshot, from: Id) -> Result<Id, NoMemory> {
         if let Some(id) = self.blanks.get(&from) {
             return Ok(*id);
@@ -145,7 +144,7 @@ impl Filling {
     ) -> Result<Filling, UpdateError> {
         let fresh = snapshot.fresh().behind();
         let key = HashKey::default();
-        // Numbers that no other update has, most likely, so that few are tried.
+        // Numbers very likely unused by all other updates, so few are tried.
         let next = key.mix(moment.seed ^ key.mix(snapshot.fresh().len() as u64));
         let blanks = HashMap::with_hasher(key);
         let mut shared = Shared { fresh, blanks, next, encoder: Encoder::default() };
@@ -160,7 +159,7 @@ impl Filling {
             .collect();
         let blanks = FxHashMap::default();
         let mut template = Template { columns, blanks, snapshot, shared: &mut shared, interrupt };
-        // A quad with a term that is nowhere can't be deleted.
+        // A quad with an unknown term can't be deleted.
         let delete = template.parts(delete, |snapshot, _, term| Ok(snapshot.id(term)))?;
         let insert = template.parts(insert, |snapshot, shared, term| shared.id(snapshot, term).map(Some))?;
         let blanks = template.blanks.len() as u32;
@@ -168,11 +167,11 @@ impl Filling {
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
-        // A search that gave up here, as one of a damaged page does, left all of it as it was.
+        // A thread that gave up here, as on a damaged page, left all of it unchanged.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fills the templates in for the rows of an envelope, which the pattern's run has made.
+    /// Fills the templates in for the rows of an envelope made by the pattern's run.
     ///
     /// # Errors
     /// There is not enough memory.
@@ -202,7 +201,7 @@ impl Filling {
                 let ids = parts.map(|part| match part {
                     Part::Column(column) => id(column),
                     Part::Constant(id) => id,
-                    // Its kind is all that counts here.
+                    // Only its kind counts here.
                     Part::Blank(_) => Id::computed(Kind::Blank, 0),
                 });
                 if !is_quad(parts, ids) {
@@ -231,7 +230,7 @@ impl Filling {
         Ok(())
     }
 
-    /// The new id of a computed term that the snapshot lacks.
+    /// The new id of a computed term unknown to the snapshot.
     fn added(&self, run: &Run, id: Id) -> Result<Id, NoMemory> {
         if id.kind() == Kind::Blank {
             return self.lock().blank_of(&self.snapshot, id);
@@ -254,7 +253,7 @@ impl Filling {
     }
 
     /// Takes the quads of a document over. Its blank nodes become new ones. Its triples are put into the graph with
-    /// this name; without a name, each quad into the graph that the document says.
+    /// this name; without a name, each quad into its graph in the document.
     ///
     /// # Errors
     /// There is not enough memory; the snapshot's data is damaged; the document has named graphs, and a name is given;
@@ -280,7 +279,7 @@ impl Filling {
         let graph = self.graph(into)?;
         let mut shared = self.lock();
         let mut known: HashMap<Id, Id, HashKey> = HashMap::with_hasher(HashKey::default());
-        // What blank nodes become, in triple terms as well.
+        // The replacements of blank nodes, in triple terms as well.
         let mut inner: HashMap<String, Id, HashKey> = HashMap::with_hasher(HashKey::default());
         let mut stored = |id: Id| -> Result<Id, NoMemory> {
             if !id.is_unbound() && id.rank().is_none() {
@@ -313,7 +312,7 @@ impl Filling {
         Ok(Filled::of_inserts(inserts))
     }
 
-    /// The id of a graph's name, which may be new.
+    /// The id of a graph's name, possibly new.
     pub(super) fn graph(&self, name: Option<&NamedNode>) -> Result<Id, NoMemory> {
         name.map_or(Ok(Id::UNBOUND), |name| self.lock().id(&self.snapshot, name.as_ref().into()))
     }
@@ -340,7 +339,7 @@ impl Filling {
         Ok(self.finish([filled]))
     }
 
-    /// All that was filled in. To be called once.
+    /// All filled-in quads. To be called once.
     pub fn finish(&self, filled: impl IntoIterator<Item = Filled>) -> Changes {
         let (mut deletes, mut inserts) = (Vec::new(), Vec::new());
         for mut part in filled {
@@ -391,7 +390,7 @@ struct Template<'a> {
 }
 
 impl Template<'_> {
-    /// The parts of all quads whose constants have an id.
+    /// The parts of all quads with known constants.
     fn parts(
         &mut self,
         quads: &[Quads],

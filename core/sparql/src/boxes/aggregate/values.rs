@@ -1,8 +1,8 @@
-//! The values of DISTINCT aggregates that are in files: dealt there by group and value, and made distinct partition by
+//! The values of DISTINCT aggregates in files: dealt there by group and value, and made distinct partition by
 //! partition.
 //!
-//! A group's values may be more than there is memory for, so its values lie in many partitions. What is left of a
-//! partition goes to that of its group, where each value is folded once.
+//! A group's values may exceed the memory, so they lie in many partitions. The distinct rest of a partition goes to the
+//! partition of its group, where each value is folded once.
 
 use super::AggregateSpec;
 use super::records::{Spilled, Words};
@@ -15,20 +15,20 @@ use vicus_files::FileError;
 use vicus_flow::Turn;
 use vicus_flow::library::HashKey;
 
-/// Values of the groups that were written.
+/// Values of the written groups.
 pub(super) struct Values {
     spec: Arc<AggregateSpec>,
     by: HashKey,
     spiller: Spiller,
     /// How many bytes the box may hold.
     most: u64,
-    /// Partitions that are not yet distinct, with their levels.
+    /// Partitions not yet distinct, with their levels.
     tasks: Vec<(u32, Arc<RowRun>)>,
     /// The partition at hand, and its level.
     reading: Option<(u32, Words)>,
     /// The values found there, by the number of the aggregate; each row has the group's keys and the values.
     seen: Vec<Option<Wide>>,
-    /// Those that `seen` has no room for.
+    /// The values beyond the room of `seen`.
     dealt: Option<Scatter>,
     record: Vec<u64>,
 }
@@ -46,18 +46,18 @@ impl Values {
         Values { spec, by, spiller, most, tasks, reading: None, seen: Vec::new(), dealt: None, record: Vec::new() }
     }
 
-    /// The most bytes that the tables hold, for a moment at least, when so many values are added.
+    /// The most bytes of the tables, for a moment at least, while this number of values is added.
     fn seen_bytes(&self, more: usize) -> u64 {
         self.seen.iter().flatten().map(|seen| seen.bytes_with(more)).sum()
     }
 
-    /// The bytes that it needs to read so many values.
+    /// The bytes needed to read this number of values.
     pub(super) fn bytes(&self, more: usize) -> u64 {
         self.dealt.as_ref().map_or_else(|| self.seen_bytes(more), |dealt| self.seen_bytes(0) + dealt.bytes())
     }
 
-    /// Half of the memory is for the tables, and the rest for files that values and groups go to. Values of a partition
-    /// that has more are dealt to others; it keeps some, so that this ends.
+    /// Half of the memory is for the tables, and the rest for the files of values and groups. Values of a larger
+    /// partition are dealt to others; it keeps some, so this ends.
     fn make_room(&mut self, more: usize, level: u32) {
         let is_empty = self.seen.iter().flatten().all(Wide::is_empty);
         if self.dealt.is_none() && level < DEEPEST && !is_empty && self.seen_bytes(more) > self.most / 2 {
