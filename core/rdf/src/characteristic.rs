@@ -1,10 +1,10 @@
-//! Which predicates subjects have together, and how often: used to estimate joins of patterns that share a subject.
+//! Counts sets of predicates with a common subject, to estimate joins of patterns with a common subject.
 //!
 //! Neumann and Moerkotte, "Characteristic sets: accurate cardinality estimation for RDF queries with multiple joins",
 //! ICDE 2011, §3 and §4. We differ in two ways. A class is part of a set: each object of `rdf:type` counts as a
-//! predicate of its own. And of more than [`MOST`] sets, only the most frequent are kept; the subjects of all others
-//! are split into single predicates, as the paper's §5 does with a set that fits into no other. Estimates for those
-//! assume that their predicates are independent.
+//! predicate of its own. And only the [`MOST`] most frequent sets are kept; the subjects of all others are split into
+//! single predicates, as the paper's §5 does with a set that fits into no other. Estimates for those assume independent
+//! predicates.
 
 use crate::dictionary::Dictionary;
 use crate::ids::Id;
@@ -46,12 +46,12 @@ impl Attribute {
     }
 }
 
-/// The subjects that have exactly these attributes.
+/// The subjects with exactly these attributes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CharacteristicSet {
     /// How many subjects there are.
     pub subjects: usize,
-    /// Strictly ascending; each with the number of triples in which these subjects have it.
+    /// Strictly ascending; each with the number of triples of these subjects with it.
     pub attributes: Vec<(Attribute, usize)>,
 }
 
@@ -76,19 +76,19 @@ pub struct CharacteristicSet {
 #[derive(Debug, Default)]
 pub struct CharacteristicSets {
     sets: Vec<CharacteristicSet>,
-    /// For each attribute, the sets that have it, ascending by place, with its number of triples there.
+    /// For each attribute, its sets, ascending by place, with its number of triples there.
     having: HashMap<Attribute, Vec<(usize, usize)>, HashKey>,
-    /// The number of subjects whose set is not kept; below, for each attribute, how many of them have it and in how
-    /// many triples.
+    /// The number of subjects without a kept set; below, for each attribute, the number of them with it and of their
+    /// triples.
     others: usize,
     of_others: HashMap<Attribute, (usize, usize), HashKey>,
     rdf_type: Option<Id>,
 }
 
-/// One pattern of a star: what it asks of the subject.
+/// One pattern of a star: its demand on the subject.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StarPart {
-    /// The attribute that the subject must have.
+    /// The required attribute of the subject.
     pub attribute: Attribute,
     /// For a constant object, the share of the attribute's triples with that object. `None` for any object: one row for
     /// each.
@@ -102,7 +102,7 @@ impl StarPart {
     }
 }
 
-/// Patterns that share a subject, and the sets that have some of their attributes.
+/// Patterns with a common subject, and the sets with some of their attributes.
 #[derive(Clone, Debug)]
 pub struct Star {
     shares: Vec<Option<f64>>,
@@ -110,11 +110,11 @@ pub struct Star {
     /// For each of these sets, the number of triples of each part.
     triples: Vec<f64>,
     others: f64,
-    /// For each part, the share of the other subjects that have it, and how often they do.
+    /// For each part, the share of the other subjects with it, and its frequency there.
     of_others: Vec<(f64, f64)>,
 }
 
-/// Sets that have the same parts of a star.
+/// Sets with the same parts of a star.
 #[derive(Clone, Debug)]
 struct Matching {
     /// A bit for each of these parts.
@@ -132,12 +132,12 @@ pub struct Expected {
 }
 
 impl CharacteristicSets {
-    /// Of the default graph from an index in the order Gspo, or of all named graphs together from one in the order
-    /// Spog, in one pass; in three passes if there are more than [`MOST`] sets. Panics for another order. Its hash
-    /// tables are keyed with `by`, which does not change the result.
+    /// The sets of the default graph from an index in the order Gspo, or of all named graphs together from one in the
+    /// order Spog, in one pass; in three passes if there are more than [`MOST`] sets. Panics for another order. Its
+    /// hash tables are keyed with `by`; the key does not change the result.
     ///
     /// # Errors
-    /// There is not enough memory for its tables, which grow with the numbers of classes and sets.
+    /// There is not enough memory for its tables; they grow with the numbers of classes and sets.
     pub fn new(index: &Index, rdf_type: Option<Id>, by: HashKey) -> Result<CharacteristicSets, NoMemory> {
         CharacteristicSets::with_interrupt(index, rdf_type, by, &Interrupt::never())
     }
@@ -161,7 +161,7 @@ impl CharacteristicSets {
         Ok(made)
     }
 
-    /// Notes which sets have an attribute.
+    /// Notes the sets of each attribute.
     fn note_attributes(&mut self) -> Result<(), NoMemory> {
         for (place, set) in self.sets.iter().enumerate() {
             for (attribute, triples) in &set.attributes {
@@ -197,7 +197,7 @@ impl CharacteristicSets {
         }
     }
 
-    /// What [`CharacteristicSets::store`] wrote; `None` if that can't be.
+    /// Reads the output of [`CharacteristicSets::store`]; `None` if it is invalid.
     pub(crate) fn stored(words: &mut Reading<'_>) -> Option<CharacteristicSets> {
         let rdf_type = Some(words.id()?).filter(|id| !id.is_unbound());
         let mut made = CharacteristicSets { rdf_type, others: words.number()?, ..CharacteristicSets::default() };
@@ -221,7 +221,7 @@ impl CharacteristicSets {
         &self.sets
     }
 
-    /// The predicate whose objects are classes, if it is known.
+    /// The predicate with classes as objects, if it is known.
     pub(crate) fn rdf_type(&self) -> Option<Id> {
         self.rdf_type
     }
@@ -243,7 +243,7 @@ impl CharacteristicSets {
         }
     }
 
-    /// A star of up to 64 patterns. Takes time in the number of sets that have some of its attributes.
+    /// A star of up to 64 patterns. Takes time in the number of sets with some of its attributes.
     pub fn star(&self, parts: &[StarPart]) -> Star {
         assert!(parts.len() <= 64, "a bit for each part");
         let lists: Vec<&[(usize, usize)]> =
@@ -266,9 +266,9 @@ impl CharacteristicSets {
         }
     }
 
-    /// The sets whose parts are given by `has`. Sets with the same parts are merged, unless two of the parts multiply
-    /// rows, as only a single set knows how often these occur together. Also, for each result, the number of triples of
-    /// each part.
+    /// The sets with the parts in `has`. Sets with the same parts are merged, unless two of the parts multiply rows, as
+    /// only a single set knows how often these occur together. Also, for each result, the number of triples of each
+    /// part.
     fn matching(&self, parts: &[StarPart], lists: &[&[(usize, usize)]], has: &[u64]) -> (Vec<Matching>, Vec<f64>) {
         let mut open = 0u64;
         for (place, part) in parts.iter().enumerate().filter(|(_, part)| part.share.is_none()) {
@@ -296,10 +296,10 @@ impl CharacteristicSets {
 }
 
 impl Star {
-    /// The join of the parts whose bits are set: the paper's algorithm 1.
+    /// The join of the parts with set bits: the paper's algorithm 1.
     pub fn estimate(&self, parts: u64) -> Expected {
         let members = || (0..self.shares.len()).filter(|place| parts >> place & 1 == 1);
-        // Of several constant objects the rarest counts, assuming that its subjects have the others as well.
+        // The rarest of several constant objects counts, assuming that its subjects have the others as well.
         let share = members().filter_map(|place| self.shares[place]).fold(1.0, f64::min);
         let open = |each: f64, place: usize| if self.shares[place].is_none() { each } else { 1.0 };
         let mut made = Expected::default();
@@ -360,7 +360,7 @@ impl Pass<'_> {
                 }
                 let set = &mut made.sets[place];
                 let pairs = || set.attributes.iter().zip(&counted);
-                // Two sets may have the same signature, though that is very unlikely.
+                // Two sets may have the same signature, though this is very unlikely.
                 if set.attributes.len() == counted.len() && pairs().all(|(a, b)| a.0 == b.0) {
                     set.subjects += 1;
                     set.attributes.iter_mut().zip(&counted).for_each(|(sum, (_, triples))| sum.1 += triples);
@@ -389,7 +389,7 @@ impl Pass<'_> {
         }
         let mut all: Vec<(u64, u32)> = Vec::with_room(subjects.len())?;
         all.extend(subjects);
-        // The signature breaks ties, so that the result is the same each time.
+        // The signature breaks ties, so the result is the same each time.
         all.sort_unstable_by_key(|&(signature, subjects)| (std::cmp::Reverse(subjects), signature));
         let mut chosen = HashSet::with_hasher(self.by);
         chosen.extend(all.into_iter().take(MOST).map(|(signature, _)| signature));
@@ -427,7 +427,7 @@ impl Pass<'_> {
                 into.grow(1)?;
                 into.push((Attribute { predicate, class: Id::UNBOUND }, 1));
             }
-            // A class that comes again is that of another graph.
+            // A repeated class belongs to another graph.
             if is_type && object != class {
                 class = object;
                 object.hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! What was inserted into a sorted sequence of rows and deleted from it, as a value that a change copies only in part.
+//! The rows inserted into and deleted from a sorted sequence, as a value. A change copies only a part of it.
 //!
 //! ```text
 //!  base      a  b  c  d  e        merged      a  b  x  d  e  y
@@ -7,11 +7,11 @@
 //!            + y at the end
 //! ```
 //!
-//! Each entry knows its place in the base: before which row an insertion belongs, or which row a deletion takes away.
-//! Entries are sorted, in chunks, and chunks in groups, which versions share; the insertions less the deletions in
-//! front of each are known. So both the place of a row in the merged sequence and the row at a place there are found by
-//! binary search, and base and delta are read as one sequence of numbered rows. For many reads, a version makes a copy
-//! by columns of its own (`flat.rs`).
+//! Each entry knows its place in the base: the row behind an insertion, or the deleted row. Entries are sorted, in
+//! chunks, and chunks in groups; versions share these; the insertions less the deletions in front of each are known. So
+//! both the place of a row in the merged sequence and the row at a place there are found by binary search, and base and
+//! delta are read as one sequence of numbered rows. For many reads, a version makes a copy by columns of its own
+//! (`flat.rs`).
 
 mod flat;
 
@@ -38,12 +38,12 @@ const GROUP: usize = 64;
 /// an entry.
 const READS: usize = 16;
 
-/// What became of a row.
+/// The change of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// It is there now, and was not.
+    /// The row is new.
     Insert,
-    /// It was there, and is not.
+    /// The row is gone.
     Delete,
 }
 
@@ -59,7 +59,7 @@ impl Change {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     row: Row,
-    /// The row of the base that an insertion stands before, or that a deletion takes away.
+    /// The row of the base behind an insertion, or the deleted row.
     at: u32,
     /// The insertions less the deletions in front of it, in its chunk.
     net: i16,
@@ -67,14 +67,14 @@ struct Entry {
 }
 
 impl Entry {
-    /// Where it is in the merged sequence: the place of an inserted row, or of the row behind a deleted one. `net` is
-    /// that of its chunk.
+    /// The place in the merged sequence: that of an inserted row, or of the row behind a deleted one. `net` is that of
+    /// its chunk.
     fn place(&self, net: isize) -> isize {
         self.at as isize + self.net as isize + net
     }
 }
 
-/// A list of entries, or of parts that have them.
+/// A list of entries, or of parts with entries.
 trait Counted {
     /// The first row, and its place in the base.
     fn first(&self) -> (&Row, usize);
@@ -122,7 +122,7 @@ impl Counted for Chunk {
     }
 }
 
-/// What a search for a part reads.
+/// The data read to search for a part.
 #[derive(Clone, Copy, Debug)]
 struct Head {
     /// The row and the place of its first entry.
@@ -136,13 +136,13 @@ struct Head {
 #[derive(Clone, Debug)]
 struct List<P> {
     parts: Vec<Arc<P>>,
-    /// Of each part.
+    /// The head of each part.
     heads: Vec<Head>,
     len: usize,
     net: isize,
 }
 
-/// Chunks that follow each other.
+/// Consecutive chunks.
 type Group = List<Chunk>;
 
 impl<P> Default for List<P> {
@@ -163,13 +163,13 @@ impl<P: Counted> List<P> {
         Ok(List { parts, heads, len, net })
     }
 
-    /// The last part whose head is before something, if any is.
+    /// The last part with a head before something, if there is one.
     #[inline]
     fn last_before(&self, before: impl Fn(&Head) -> bool) -> Option<usize> {
         partition_point(0..self.heads.len(), |n| before(&self.heads[n])).checked_sub(1)
     }
 
-    /// Gives each part the changes of its rows: `change` appends what it becomes to the parts of the new list. Parts
+    /// Gives each part the changes of its rows: `change` appends the changed part to the parts of the new list. Parts
     /// without changes are shared.
     fn with(
         &self,
@@ -244,14 +244,13 @@ pub enum Run {
     Inserted(Row),
 }
 
-/// As [`Run`], without a copy.
+/// Like [`Run`], without a copy.
 pub(crate) enum Part<'a> {
     Base(Range<usize>),
     Inserted(&'a Row),
 }
 
-/// The place of an entry, or the end. Invariant: the entry is less than its chunk's length, so that a place has one
-/// name.
+/// The place of an entry, or the end. Invariant: the entry is less than its chunk's length, so a place has one name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) struct Spot {
     group: u32,
@@ -280,22 +279,21 @@ impl Delta {
         list_bytes(&self.groups) + self.flat.get().map_or(0, Flat::heap_bytes)
     }
 
-    /// What this says of a row; `None` if it is as in the base.
+    /// The change of a row; `None` if it is as in the base.
     pub fn change(&self, row: &Row) -> Option<Change> {
         let entry = self.entry(self.first_not(|other| other < row))?;
         (entry.row == *row).then_some(entry.change)
     }
 
-    /// The insertions less the deletions among the rows for which `before` is true: with the number of such rows in the
-    /// base, a place in the merged sequence. `before` must be true for all rows up to some row, and false from there
-    /// on.
+    /// The insertions less the deletions among the rows meeting `before`: with the number of such rows in the base, a
+    /// place in the merged sequence. `before` must be true for all rows up to some row, and false from there on.
     pub fn net_of(&self, before: impl Fn(&Row) -> bool) -> isize {
         self.net_at(self.first_not(before))
     }
 
-    /// With these changes as well. Rows must ascend strictly, and each change be one: a row that is inserted is not
-    /// there now, one that is deleted is. `at` says where a row stands in the base, or else before which of its rows it
-    /// would; it is asked for ascending rows. Takes O(√n) for one change.
+    /// With these changes as well. Rows must ascend strictly, and change: an inserted row is absent now, a deleted one
+    /// is present. `at` gives the place of a row in the base, or else of the row behind it; it is asked for ascending
+    /// rows. Takes O(√n) for one change.
     ///
     /// # Errors
     /// There is not enough memory.
@@ -326,7 +324,7 @@ impl Delta {
     fn flat_if_due(&self, reads: usize) -> Option<&Flat> {
         let due = self.len() / READS;
         let before = self.reads.fetch_add(reads, Ordering::Relaxed);
-        // The reader that gets there copies; others go on without waiting for it. Without memory, all do.
+        // The reader at this point copies; others go on without waiting for it. Without memory, all do.
         if before <= due
             && before + reads > due
             && let Ok(flat) = Flat::new(self)
@@ -351,7 +349,7 @@ impl Delta {
         }
     }
 
-    /// The row that stands at a place that [`Delta::first_there`] found.
+    /// The row at a place found by [`Delta::first_there`].
     #[inline]
     pub(crate) fn at(&self, spot: Spot, base: usize) -> Run {
         match self.entry(spot) {
@@ -381,7 +379,7 @@ impl Delta {
         (base as isize + self.net_at(self.spot(group, chunk, entry))) as usize
     }
 
-    /// The first entry for which `before` is not true, of its place in the merged sequence.
+    /// The first entry not meeting `before`, asked for its place in the merged sequence.
     #[inline]
     fn first_by_place(&self, before: impl Fn(isize) -> bool) -> Spot {
         let Some(group) = self.groups.last_before(|head| before(head.at as isize + head.net)) else {
@@ -402,8 +400,8 @@ impl Delta {
         (spot, (place - self.net_at(spot)) as usize)
     }
 
-    /// As [`Delta::seek`], behind the deleted rows that are in front of the row at the place: so this row is that of
-    /// the entry, if the entry is an insertion there, or that of the base.
+    /// Like [`Delta::seek`], behind the deleted rows in front of the row at the place: so this row is that of the
+    /// entry, if the entry is an insertion there, or that of the base.
     pub(crate) fn first_there(&self, place: usize) -> (Spot, usize) {
         let place = place as isize;
         // Of the entries at a place, only the last one may be an insertion.
@@ -445,8 +443,8 @@ impl Delta {
         }
     }
 
-    /// The rows that begin with a prefix in the merged sequence, given those in the base, or the empty range where
-    /// these would be. Searched from the spot of the last search, which may be any.
+    /// The rows with a prefix in the merged sequence, given those in the base, or the empty range at their place.
+    /// Searched from the spot of the last search; any spot will do.
     #[inline]
     pub(crate) fn around(&self, prefix: &[Id], base: Range<usize>, hint: &mut Spot) -> Range<usize> {
         let all = Spot::default()..self.end();
@@ -462,7 +460,7 @@ impl Delta {
         (base.start as isize + start) as usize..(base.end as isize + end) as usize
     }
 
-    /// As [`Delta::around`] for rows with `id` on a level, among entries that have the same ids on the levels before.
+    /// Like [`Delta::around`] for rows with `id` on a level, among entries with the same ids on the levels before.
     #[inline]
     pub(crate) fn around_id(
         &self,
@@ -484,12 +482,12 @@ impl Delta {
         (base.start as isize + start) as usize..(base.end as isize + end) as usize
     }
 
-    /// The entries whose rows begin with a prefix.
+    /// The entries of rows with a prefix.
     pub(crate) fn spots(&self, prefix: &[Id]) -> Range<Spot> {
         self.first_not(|row| row[..prefix.len()] < *prefix)..self.first_not(|row| row[..prefix.len()] <= *prefix)
     }
 
-    /// The first of some entries whose row is not before. Takes O(log distance) from `hint` if that is in the same
+    /// The first of some entries with a row that is not before. Takes O(log distance) from `hint` if it is in the same
     /// chunk.
     #[inline]
     pub(crate) fn search(&self, within: &Range<Spot>, hint: Spot, before: impl Fn(&Row) -> bool) -> Spot {
@@ -617,7 +615,7 @@ impl Delta {
     }
 }
 
-/// The entries with changes among them. A change takes away the entry that it undoes.
+/// The entries with changes among them. A change takes away the entry undone by it.
 fn changed(
     entries: &[Entry],
     changes: &[(Row, Change)],
@@ -741,7 +739,7 @@ mod tests {
         rows
     }
 
-    /// Searches by prefix and by one id, each from where the last one ended or from anywhere.
+    /// Searches by prefix and by one id, each from the end of the last one or from anywhere.
     fn check_searches(delta: &Delta, base: &[Row], merged: &[Row], chance: &mut Chance) {
         let (mut hint, flat) = (Spot::default(), Flat::new(delta).expect("there is memory"));
         for _ in 0..30 {
@@ -847,7 +845,7 @@ mod tests {
             for (delta, model) in &versions {
                 check(delta, &base, model, &mut chance);
             }
-            // What undoes all changes leaves none.
+            // Undoing all changes leaves none.
             let undo: Vec<(Row, Change)> = model
                 .iter()
                 .filter(|row| base.binary_search(row).is_err())

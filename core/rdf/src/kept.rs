@@ -1,14 +1,14 @@
-//! A dictionary that may outgrow memory: terms without a rank, of which the older ones lie in temporary files.
+//! A dictionary that may outgrow memory: terms without a rank. The older ones lie in temporary files.
 //!
 //! ```text
 //!  add ──▶ young, in memory ── has its share of bytes ──▶ a run ── eight like it ──▶ one run
 //! ```
 //!
 //! A run is a mapped file with the keys of its terms, the end of each, and the hashes in order, each with the number of
-//! its term. In memory it has a filter of a byte for each term, which says of 97 of 100 other keys that the run lacks
-//! them. Neighbouring runs of about the same size are merged, so that a search looks at few filters: a log-structured
-//! merge tree (O'Neil et al., Acta Informatica 33, 1996). The filter is a blocked one (Putze, Sanders, Singler,
-//! "Cache-, hash- and space-efficient Bloom filters", WEA 2007). Ids say the place of a term, which never changes.
+//! its term. In memory it has a filter of a byte for each term. The filter rules out 97 of 100 other keys. Neighbouring
+//! runs of about the same size are merged, so a search looks at few filters: a log-structured merge tree (O'Neil et
+//! al., Acta Informatica 33, 1996). The filter is a blocked one (Putze, Sanders, Singler, "Cache-, hash- and
+//! space-efficient Bloom filters", WEA 2007). Ids contain the place of a term; it never changes.
 
 use crate::growing::{Growing, Storage};
 use crate::ids::{Id, Kind};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use vicus_files::Scratch;
 use vicus_flow::{Grow, NoMemory, give_up};
 
-/// Terms that are kept until all of them are dropped. Each of them has one id, as in an [`Unranked`] dictionary.
+/// Terms kept until all of them are dropped. Each of them has one id, as in an [`Unranked`] dictionary.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -37,28 +37,28 @@ use vicus_flow::{Grow, NoMemory, give_up};
 /// ```
 pub struct Kept {
     young: Unranked,
-    /// What the young terms take.
+    /// The bytes of the young terms.
     young_bytes: u64,
-    /// The older terms: each run begins where the one before ends.
+    /// The older terms: each run begins at the end of the one before.
     runs: Vec<Run>,
-    /// What the runs take.
+    /// The bytes of the runs.
     runs_bytes: u64,
-    /// Where runs are written, and how many bytes of young terms become one.
+    /// The place for runs, and the bytes of young terms per run.
     spill: Option<(Arc<Scratch>, u64)>,
 }
 
 /// So many neighbouring runs of a level become one of the next level.
 const MERGED: usize = 8;
 
-/// Runs with more bytes than this together are not merged: who adds the term that makes it necessary waits for it, and
-/// so do those who search.
+/// Runs with more bytes than this together are not merged: a merge delays the thread with the new term, and all
+/// searching threads.
 const MOST_MERGED: usize = 32 << 20;
 
-/// More bytes than this don't become one run, so that a run has less than 4 GiB even with the longest key.
+/// More bytes than this don't become one run, so a run has less than 4 GiB even with the longest key.
 const LARGEST: u64 = 1 << 30;
 
 impl Kept {
-    /// An empty dictionary whose places follow those of another one. All its terms are in memory.
+    /// An empty dictionary with places behind those of another one. All its terms are in memory.
     pub fn behind(other: &Unranked) -> Kept {
         Kept { young: Unranked::behind(other), young_bytes: 0, runs: Vec::new(), runs_bytes: 0, spill: None }
     }
@@ -78,12 +78,12 @@ impl Kept {
         self.len() == 0
     }
 
-    /// The memory that it holds, in bytes.
+    /// Its memory, in bytes.
     pub fn held_bytes(&self) -> u64 {
         self.young_bytes + self.runs_bytes
     }
 
-    /// Takes all terms out; an empty dictionary that follows them stays here. Panics if some are in files.
+    /// Takes all terms out; an empty dictionary with the following places stays here. Panics if some are in files.
     pub fn take(&mut self) -> Unranked {
         assert!(self.runs.is_empty(), "all terms are in memory");
         self.young_bytes = 0;
@@ -112,8 +112,7 @@ impl Kept {
         young.or_else(|| old().map(|place| Id::computed(kind, place)))
     }
 
-    /// Adds a term that is not there yet. If a file can't be written, the box gives up ([`give_up`]), and the term was
-    /// added.
+    /// Adds a new term. If a file can't be written, the box gives up ([`give_up`]), and the term was added.
     ///
     /// # Errors
     /// There is not enough memory; nothing has changed.
@@ -130,7 +129,7 @@ impl Kept {
     fn spill(&mut self) {
         let Some((scratch, _)) = &self.spill else { return };
         let storage = Storage::Scratch(Arc::clone(scratch));
-        // Whoever gives up below leaves all terms where they were.
+        // A thread that gives up below leaves all terms in place.
         self.runs.push(Run::of(&self.young, &storage).unwrap_or_else(|error| give_up(error)));
         (self.young, self.young_bytes) = (Unranked::behind(&self.young), 0);
         self.count_runs();
@@ -158,7 +157,7 @@ impl fmt::Debug for Kept {
     }
 }
 
-/// Terms in a file: their keys, each behind a byte that says its kind; where each key ends; and an entry for each term,
+/// Terms in a file: their keys, each behind a byte for its kind; the end of each key; and an entry for each term,
 /// ascending: its hash, and below that its number here. Numbers are words, least byte first.
 struct Run {
     first: usize,
@@ -173,7 +172,7 @@ struct Run {
 const WORD: usize = size_of::<u64>();
 
 impl Run {
-    /// The terms of a dictionary, of which there are some.
+    /// The terms of a dictionary; there is at least one.
     fn of(terms: &Unranked, storage: &Storage) -> Result<Run, NoMemory> {
         let len = terms.len();
         let mut entries: Vec<u64> = Vec::with_room(len)?;
@@ -199,7 +198,7 @@ impl Run {
         Ok(Run { first: terms.end() - len, len, keys, level: 0, filter, lent })
     }
 
-    /// The terms of some runs, each of which begins where the one before ends.
+    /// The terms of some runs. Each begins at the end of the one before.
     fn of_all(runs: &[Run], storage: &Storage) -> Result<Run, NoMemory> {
         /// So many bytes of keys are copied at once.
         const AT_ONCE: usize = 64 << 10;
@@ -218,7 +217,7 @@ impl Run {
             before += run.keys;
         }
         let mut filter = Filter::new(len)?;
-        // The next entry of each run, with the number that its term has here.
+        // The next entry of each run, with the new number of its term.
         let entry = |run: &Run, at: usize| (at < run.len).then(|| run.entry(at) + (run.first - runs[0].first) as u64);
         let mut heads: Vec<(usize, Option<u64>)> = runs.iter().map(|run| (0, entry(run, 0))).collect();
         while let Some((number, next)) = heads
@@ -249,7 +248,7 @@ impl Run {
         u64::from_le_bytes(self.bytes(start, WORD).try_into().expect("a word has these bytes"))
     }
 
-    /// Where the key of the term with this number ends.
+    /// The end of the key of the term with this number.
     fn end(&self, number: usize) -> usize {
         self.word(self.keys + number * WORD) as usize
     }
@@ -294,8 +293,8 @@ fn hash_in(entry: u64) -> u32 {
     (entry >> 32) as u32
 }
 
-/// Says of hashes that they are not there. For each term it has a byte, and of the word that the hash chooses three
-/// bits.
+/// Tells of hashes that they are missing. For each term it has a byte, and uses three bits of the word chosen by the
+/// hash.
 struct Filter(Vec<u64>);
 
 impl Filter {
@@ -307,7 +306,7 @@ impl Filter {
 
     fn place(&self, hash: u32) -> (usize, u64) {
         let word = ((u64::from(hash) * self.0.len() as u64) >> 32) as usize;
-        // The word's number comes from the highest bits, so these come from bits that depend on all.
+        // The word's number comes from the highest bits, so these come from bits depending on all.
         let other = hash.wrapping_mul(0x9E37_79B9);
         (word, 1 << (other >> 26) | 1 << (other >> 20 & 63) | 1 << (other >> 14 & 63))
     }

@@ -1,7 +1,7 @@
-//! The rows of an index as they are now: those of its base, with what was inserted and without what was deleted since.
+//! The present rows of an index: those of its base, with the rows inserted and without the rows deleted since.
 //!
-//! Rows have their numbers in the merged sequence, and so have keys and graphs: those that only the changes have are
-//! there, and those of which all rows were deleted are not. A search is one in the base and one in the changes, whose
+//! Rows have their numbers in the merged sequence, and so have keys and graphs: those of the changes alone are
+//! included, and those with all rows deleted are left out. A search is one in the base and one in the changes; their
 //! places are added up.
 
 use crate::base::{Base, Lies};
@@ -16,19 +16,19 @@ use vicus_flow::library::Piece;
 use vicus_flow::{Grow, NoMemory, Room};
 use vicus_topology::NodeId;
 
-/// What became of the rows of a base, and of its directories.
+/// The changes of a base's rows, and of its directories.
 #[derive(Default, Debug)]
 pub(crate) struct Changed {
     rows: Delta,
-    /// The keys that the base lacks or that have no rows any more: their ids, with the graph in front if the order
-    /// begins with it. An entry's place in the base is one of a key.
+    /// The keys missing in the base or without rows now: their ids, with the graph in front if the order begins with
+    /// it. An entry's place in the base is one of a key.
     keys: Delta,
-    /// The same of graphs.
+    /// The changes of graphs, likewise.
     graphs: Delta,
 }
 
 impl Changed {
-    /// The changes of an index with more of them, which ascend strictly; `None` if they undo each other.
+    /// The changes of an index with strictly ascending further ones; `None` if they undo each other.
     pub(crate) fn with(
         index: &Index,
         changes: &[(Row, Change)],
@@ -56,8 +56,8 @@ impl Changed {
         Ok(Some(after))
     }
 
-    /// Which of the first ids of changed rows have rows now and had none, or the other way round. The other ids of
-    /// their rows are unbound.
+    /// The first ids of changed rows that gained their first row or lost their last one. The other ids of their rows
+    /// are unbound.
     fn came_and_went(
         &self,
         after: &Changed,
@@ -222,7 +222,7 @@ impl<'a> Merged<'a> {
         pieces
     }
 
-    /// As [`Index::bytes_of`]. An inserted row is not packed.
+    /// Like [`Index::bytes_of`]. An inserted row is not packed.
     pub(crate) fn bytes_of(self, level: usize, rows: Range<usize>) -> usize {
         let of_base = self.base_rows(&rows);
         let inserted = rows.len().saturating_sub(of_base.len());
@@ -234,7 +234,7 @@ impl<'a> Merged<'a> {
         self.base.home(self.rows.first_there(row).1.min(last))
     }
 
-    /// As [`Index::get`].
+    /// Like [`Index::get`].
     #[inline(never)]
     pub(crate) fn get(self, level: usize, row: usize) -> Id {
         match self.rows.locate(row) {
@@ -319,8 +319,8 @@ impl<'a> Merged<'a> {
         if self.base.len() == 0 {
             return into.extend(rows.iter().map(|row| self.get(level, *row as usize).bits()));
         }
-        // Where they are in the base, which then gathers them as if there were no changes; inserted rows are put in
-        // behind it.
+        // The places in the base. The base gathers them as if there were no changes; inserted rows are put in behind
+        // it.
         let (mut places, mut inserted) = ([0; BLOCK], [(0, Id::UNBOUND); BLOCK]);
         let (columns, mut near) = (self.columns(level, rows.len()), Near::default());
         for rows in rows.chunks(BLOCK) {
@@ -343,14 +343,14 @@ impl<'a> Merged<'a> {
         }
     }
 
-    /// The copy by columns with that of a level, if so many more reads are worth it.
+    /// The copy by columns with that of a level, if this number of further reads is worth it.
     #[inline]
     fn columns(self, level: usize, reads: usize) -> Option<(&'a Flat, &'a [u64])> {
         let flat = self.rows.flat(reads)?;
         Some((flat, flat.column(self.rows, level)?))
     }
 
-    /// A row with those around it that no change parts from it.
+    /// A row with the rows around it up to the next changes.
     #[inline]
     fn near(self, level: usize, row: usize, columns: Option<(&Flat, &[u64])>) -> Near {
         let inserted = |id| Near { rows: row..row + 1, base: row, inserted: Some(id) };
@@ -432,7 +432,7 @@ pub(crate) struct Near {
 }
 
 impl Near {
-    /// Where one of the rows is in the base; for an inserted row, any.
+    /// The place of one of the rows in the base; for an inserted row, any.
     #[inline]
     fn base_row(&self, row: usize) -> usize {
         self.base + (row - self.rows.start)
@@ -440,7 +440,7 @@ impl Near {
 }
 
 impl<'a> Merged<'a> {
-    /// The id of a row, read through a window of the base, and what was near the last row that was read.
+    /// The id of a row, read through a window of the base, and the surroundings of the last row read.
     #[inline]
     pub(crate) fn read(self, level: usize, row: usize, near: &mut Near, window: &mut Window) -> Id {
         self.go_near(level, row, near);
@@ -450,7 +450,7 @@ impl<'a> Merged<'a> {
         }
     }
 
-    /// As [`Merged::read`]: the ids of the first of these rows on a level after the keys: of at least one.
+    /// Like [`Merged::read`]: the ids of the first of these rows on a level after the keys: of at least one.
     #[inline]
     pub(crate) fn slice<'w>(
         self,
@@ -482,7 +482,7 @@ impl<'a> Merged<'a> {
     }
 }
 
-/// The rows, keys or graphs that begin with a prefix, given those of the base, or the empty range where these would be.
+/// The rows, keys or graphs with a prefix, given those of the base, or the empty range at their place.
 fn merged_range(delta: &Delta, prefix: &[Id], base: Range<usize>) -> Range<usize> {
     let spots = delta.spots(prefix);
     let add = |base: usize, spot: Spot| (base as isize + delta.net_at(spot)) as usize;
@@ -493,7 +493,7 @@ fn merged_range(delta: &Delta, prefix: &[Id], base: Range<usize>) -> Range<usize
 pub(crate) struct Keys<'a> {
     base: &'a Base,
     runs: Runs<'a>,
-    /// Keys of the base that come next.
+    /// The next keys of the base.
     run: Range<usize>,
     window: Window,
     left: usize,
@@ -527,10 +527,10 @@ impl ExactSizeIterator for Keys<'_> {}
 pub(crate) struct MergedValues<'a> {
     merged: Merged<'a>,
     level: usize,
-    /// Those that are not unpacked.
+    /// The rows not unpacked yet.
     rows: Range<usize>,
     values: [u64; BLOCK],
-    /// The places in `values` that are not given out yet.
+    /// The places in `values` not given out yet.
     next: usize,
     end: usize,
 }

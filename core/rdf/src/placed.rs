@@ -1,5 +1,5 @@
-//! Where the parts of a store lie: in one piece, spread over the nodes of the machine, or with another owner, as a
-//! mapped file is.
+//! The places of a store's parts: in one piece, spread over the nodes of the machine, or with another owner, such as a
+//! mapped file.
 
 use crate::lent::{Lent, Pages};
 use std::alloc::Layout;
@@ -11,13 +11,13 @@ use vicus_memory::distribution::Distribution;
 use vicus_memory::{Memory, Placed, Region};
 use vicus_topology::{LocationId, NodeId};
 
-/// The nodes that a store is laid over.
+/// The nodes for a store.
 #[derive(Clone, Debug)]
 pub struct Placement {
     /// The memory to allocate from.
     pub memory: Arc<Memory>,
-    /// For each node, the number of threads that will read there; an index is divided in this proportion. A node
-    /// without memory gets nothing, and if no node would get anything, nothing is laid.
+    /// For each node, the number of reading threads there; an index is divided in this proportion. A node without
+    /// memory gets nothing, and if no node would get anything, nothing is laid.
     pub threads: Vec<u32>,
 }
 
@@ -29,7 +29,7 @@ impl Placement {
     }
 }
 
-/// How a part is read, which decides how it is laid over several nodes.
+/// The way a part is read. This decides its spread over several nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// Range by range: each node gets one range ("weighted").
@@ -41,10 +41,10 @@ pub(crate) enum Access {
 /// With fewer bytes for each node, values stay in one piece: distributing them costs system calls and whole pages.
 const SMALLEST_SHARE: usize = 16 << 10;
 
-/// A slice of values that don't change any more.
+/// A slice of unchanging values.
 pub(crate) struct PlacedVec<T> {
-    /// Invariant: there are `len` values, which live as long as `lies` and never change. Kept here so that a read need
-    /// not ask which of the variants it is.
+    /// Invariant: there are `len` values; they live as long as `lies` and never change. Kept here, so a read need not
+    /// ask for the variant.
     start: NonNull<T>,
     len: usize,
     lies: Lies<T>,
@@ -55,7 +55,7 @@ enum Lies<T> {
     Together(Vec<T>, Option<NodeId>),
     /// Spread over several nodes.
     Apart(Placed),
-    /// With another owner, which checks what is read for the first time.
+    /// With another owner, which checks data on its first read.
     Elsewhere(Lent),
 }
 
@@ -67,7 +67,7 @@ unsafe impl<T: Send> Send for PlacedVec<T> where Lies<T>: Send {}
 // SAFETY: it is a slice of values that don't change, and their owner, which threads can share.
 unsafe impl<T: Sync> Sync for PlacedVec<T> where Lies<T>: Sync {}
 
-/// Values that any bytes are, wherever they begin.
+/// Values valid for any bytes, at any start.
 pub(crate) trait OfBytes: Copy {
     fn of(bytes: &[u8]) -> &[Self];
 }
@@ -85,7 +85,7 @@ impl<const N: usize> OfBytes for [u8; N] {
 }
 
 impl<T: OfBytes> PlacedVec<T> {
-    /// Values that another owner keeps.
+    /// Values of another owner.
     pub(crate) fn lent(owner: Arc<dyn Pages>) -> PlacedVec<T> {
         let values = T::of(owner.bytes());
         let (start, len) = (NonNull::from(values).cast(), values.len());
@@ -100,7 +100,7 @@ impl<T: Copy> PlacedVec<T> {
         self.len
     }
 
-    /// All values. What another owner keeps may be wrong.
+    /// All values. Those of another owner may be wrong.
     #[inline]
     fn all(&self) -> &[T] {
         #[expect(unsafe_code, reason = "the values lie in raw memory")]
@@ -112,15 +112,14 @@ impl<T: Copy> PlacedVec<T> {
         }
     }
 
-    /// These values. Panics if there are fewer. If another owner finds that they are not as they were, the caller's box
-    /// gives up.
+    /// These values. Panics if there are fewer. If another owner finds them changed, the caller's box gives up.
     #[inline]
     pub(crate) fn part(&self, range: Range<usize>) -> &[T] {
         self.ensure(range.clone());
         &self.all()[range]
     }
 
-    /// The values from a place on, of which at least so many are right; empty if there is no such place.
+    /// The values from a place on, with at least this number of right ones; empty if there is no such place.
     #[inline]
     pub(crate) fn onwards(&self, start: usize, right: usize) -> &[T] {
         self.ensure(start..start.saturating_add(right).min(self.len));
@@ -152,7 +151,7 @@ impl<T: Copy> PlacedVec<T> {
     }
 
     /// Spreads the values over the nodes, if there are several nodes and enough values for each. If the memory is
-    /// refused, the values stay where they are.
+    /// refused, the values stay in place.
     pub(crate) fn lay(&mut self, over: &Placement, access: Access) {
         let Lies::Together(values, home) = &mut self.lies else { return };
         let (memory, weights) = (&over.memory, over.weights());
@@ -179,7 +178,7 @@ impl<T: Copy> PlacedVec<T> {
         self.lies = Lies::Apart(placed);
     }
 
-    /// The memory that it holds, in bytes: not what another owner keeps.
+    /// Its memory, in bytes, without another owner's.
     pub(crate) fn heap_bytes(&self) -> usize {
         match &self.lies {
             Lies::Together(values, _) => values.capacity() * size_of::<T>(),
@@ -188,8 +187,8 @@ impl<T: Copy> PlacedVec<T> {
         }
     }
 
-    /// A range of places, cut where the node changes, with the node of each part if it is known. Pages that a full node
-    /// has passed on to another still count as the former's.
+    /// A range of places, cut at changes of the node, with the node of each part if it is known. Pages passed on by a
+    /// full node to another still count as the full node's.
     pub(crate) fn homes(&self, range: Range<usize>) -> Vec<(Range<usize>, Option<NodeId>)> {
         let placed = match &self.lies {
             Lies::Together(_, home) => return vec![(range, *home)],
@@ -199,7 +198,7 @@ impl<T: Copy> PlacedVec<T> {
         };
         let memory = placed.memory();
         let page = memory.pages().page_bytes();
-        // A value belongs to the page on which it begins.
+        // A value belongs to the page of its first byte.
         let first = |unit: usize| (unit * page).div_ceil(size_of::<T>());
         let runs = placed.arrangement().runs(placed.len().div_ceil(page)).into_iter();
         let part = |(units, location): (Range<usize>, LocationId)| {

@@ -1,8 +1,8 @@
-//! Repeated searches in an index: each begins where the last one ended, or where its value says that it should.
+//! Repeated searches in an index: each begins at the end of the last one, or at a place guessed from its value.
 //!
 //! Demaine, López-Ortiz, Munro, "Adaptive set intersections", SODA 2000, for galloping from the last place; Peterson,
 //! "Addressing for random-access storage", IBM Journal 1957, for guessing the place from the value. Ranks are dense, so
-//! a guess is nearly always close; where it isn't, galloping repairs it.
+//! a guess is nearly always close; galloping repairs a bad one.
 
 use crate::base::{Base, Lies};
 use crate::delta::{Delta, Flat, Spot};
@@ -12,7 +12,7 @@ use crate::merged::Near;
 use crate::packed::Window;
 use std::ops::Range;
 
-/// Searches an index from where the last search ended. Searches for ascending values take O(log distance), others O(log
+/// Searches an index from the end of the last search. Searches for ascending values take O(log distance), others O(log
 /// n).
 ///
 /// ```
@@ -28,15 +28,15 @@ use std::ops::Range;
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
     base: &'a Base,
-    /// The rows changed since, and where the last search in them ended.
+    /// The rows changed since, and the end of the last search in them.
     changed: Option<(&'a Delta, Spot)>,
-    /// The graph of the last search and its keys; in an order that ends with the graph, all keys.
+    /// The graph of the last search and its keys; in an order ending with the graph, all keys.
     graph: Id,
     keys: Range<usize>,
-    /// Where the last searches ended: a place in the keys, and rows. These are hints; any values give correct results.
+    /// The ends of the last searches: a place in the keys, and rows. These are hints; any values give correct results.
     key: usize,
     levels: [usize; 3],
-    /// Of keys and of their first rows, and of the levels after them.
+    /// Windows of keys and of their first rows, and of the levels after them.
     key_windows: [Window; 2],
     level_windows: [Window; 3],
 }
@@ -47,7 +47,7 @@ impl<'a> Cursor<'a> {
         Cursor { changed, ..Cursor::of_base(index.base()) }
     }
 
-    /// A cursor that does not know of changes.
+    /// A cursor without changes.
     pub(crate) fn of_base(base: &'a Base) -> Cursor<'a> {
         Cursor {
             base,
@@ -61,7 +61,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// As [`Index::range`].
+    /// Like [`Index::range`].
     #[inline]
     pub fn range(&mut self, prefix: &[Id]) -> Range<usize> {
         let rows = self.range_in_base(prefix);
@@ -123,19 +123,19 @@ impl<'a> Cursor<'a> {
 pub struct Searcher {
     level: usize,
     lies: Lies,
-    /// The changes of rows with the prefix, and where the last search in them ended; `None` if the index has no changes
+    /// The changes of rows with the prefix, and the end of the last search in them; `None` if the index has no changes
     /// at all.
     changes: Option<(Range<Spot>, Spot)>,
     /// The numbers of these entries, when they were asked for.
     entries: Option<Range<usize>>,
-    /// Where it searches: graphs, keys or rows.
+    /// The searched places: graphs, keys or rows.
     within: Range<usize>,
     /// The rows of these.
     ends: Range<usize>,
-    /// The last id, and where its search ended.
+    /// The last id, and the end of its search.
     last: u64,
     place: usize,
-    /// The distance of ids within which a search from `place` is shorter than after a guess.
+    /// The distance of ids up to which a search from `place` is shorter than after a guess.
     near: u64,
     /// A line from the first to the last id; if there are many searches, lines through more of them.
     line: Line,
@@ -144,7 +144,7 @@ pub struct Searcher {
     guide: Option<Box<Guide>>,
     /// How many searches began with a guess, until the guide is made.
     guesses: u32,
-    /// Of the level; and of the first rows of keys.
+    /// Windows of the level, and of the first rows of keys.
     ids: Window,
     starts: Window,
 }
@@ -195,7 +195,7 @@ impl Searcher {
         }
     }
 
-    /// The rows with `id`; an empty range if there are none. `index` must be the one that it was made for.
+    /// The rows with `id`; an empty range if there are none. `index` must be the searcher's own.
     #[inline]
     pub fn find(&mut self, index: &Index, id: Id) -> Range<usize> {
         let mut rows = 0..0;
@@ -206,7 +206,7 @@ impl Searcher {
         rows
     }
 
-    /// As [`Searcher::find`], for many ids, given as [`Id::bits`]: `found` gets the place of an id with its rows, and
+    /// Like [`Searcher::find`], for many ids, given as [`Id::bits`]: `found` gets the place of an id with its rows, and
     /// says whether to go on.
     #[inline]
     pub fn find_each(&mut self, index: &Index, ids: &[u64], found: impl FnMut(usize, Range<usize>) -> bool) {
@@ -217,7 +217,7 @@ impl Searcher {
         }
     }
 
-    /// As [`Searcher::find_each`], if the index has changes.
+    /// Like [`Searcher::find_each`], if the index has changes.
     #[inline(never)]
     fn find_each_changed(
         &mut self,
@@ -258,7 +258,7 @@ impl Searcher {
         changes: &mut C,
         found: impl FnMut(usize, Range<usize>) -> bool,
     ) {
-        // Where the level lies is asked once for all of them.
+        // The place of the level is asked once for all of them.
         match self.lies {
             Lies::Rows(column) => {
                 let find = |within, hint, id, ids: &mut Window, _: &mut Window| {
@@ -309,7 +309,7 @@ impl Searcher {
         mut found: impl FnMut(usize, Range<usize>) -> bool,
     ) {
         for (number, &id) in ids.iter().enumerate() {
-            // Many of the rows that are joined may be of another kind altogether.
+            // Many of the joined rows may be of another kind altogether.
             if id.wrapping_sub(self.line.id) > self.span {
                 let place = if id < self.line.id { self.ends.start } else { self.ends.end };
                 if !found(number, changes.around(id, place..place)) {
@@ -326,7 +326,7 @@ impl Searcher {
         }
     }
 
-    /// Where to begin the search for an id. In the loop over ids, a call would take as long as the hint.
+    /// The start of the search for an id. In the loop over ids, a call would take as long as the hint.
     #[inline(always)]
     fn hint(&mut self, base: &Base, id: u64) -> usize {
         match &self.guide {
@@ -348,12 +348,12 @@ impl Searcher {
     }
 }
 
-/// What changes of an index make of rows of its base.
+/// The effect of an index's changes on rows of its base.
 trait Changes {
-    /// The rows with `id`, given those of the base, or the empty range where these would be.
+    /// The rows with `id`, given those of the base, or the empty range at their place.
     fn around(&mut self, id: u64, base: Range<usize>) -> Range<usize>;
 
-    /// No rows of the base, where they would be.
+    /// No rows of the base, at their place.
     #[inline(always)]
     fn empty(place: impl FnOnce() -> usize) -> Range<usize> {
         let place = place();
@@ -369,14 +369,14 @@ impl Changes for Unchanged {
         base
     }
 
-    /// It does not matter where.
+    /// The place does not matter.
     #[inline(always)]
     fn empty(_: impl FnOnce() -> usize) -> Range<usize> {
         0..0
     }
 }
 
-/// In a delta, from where the last search ended.
+/// In a delta, from the end of the last search.
 struct InChunks<'a> {
     delta: &'a Delta,
     level: usize,
@@ -404,8 +404,8 @@ struct InColumns<'a> {
 impl Changes for InColumns<'_> {
     #[inline(always)]
     fn around(&mut self, id: u64, base: Range<usize>) -> Range<usize> {
-        // The place behind the last row of a gap is that of the change behind it, which may be one of a row with the
-        // id.
+        // The place behind the last row of a gap belongs to the change behind it. This change may be one of a row with
+        // the id.
         if self.gap.start <= base.start && base.end < self.gap.end {
             return base.start.wrapping_add_signed(self.net)..base.end.wrapping_add_signed(self.net);
         }
@@ -446,12 +446,12 @@ impl Line {
     }
 }
 
-/// Where ids lie, as lines between a few of them. The ranks of one kind are dense, but kinds are far apart, so that a
+/// The places of ids, as lines between a few of them. The ranks of one kind are dense, but kinds are far apart, so a
 /// single line may be far from all ids.
 #[derive(Clone, Debug)]
 struct Guide {
     lines: [Line; LINES],
-    /// Where they begin.
+    /// The ids at the starts of the lines.
     ids: [u64; LINES],
 }
 
@@ -460,7 +460,7 @@ const LINES: usize = STEP * STEP;
 const STEP: usize = 8;
 
 impl Guide {
-    /// Of the ids at these places, which ascend. Panics if there are none.
+    /// A guide through the ids at these places; they ascend. Panics if there are none.
     fn new(within: &Range<usize>, id: impl Fn(usize) -> u64) -> Guide {
         let knot = |number: usize| {
             let place = within.start + (within.len() - 1) * number / LINES;
@@ -472,7 +472,7 @@ impl Guide {
 
     #[inline]
     fn guess(&self, id: u64) -> usize {
-        // Comparisons that do not depend on each other take less time than the fewest that do.
+        // Independent comparisons take less time than the fewest dependent ones.
         let coarse = (1..STEP).filter(|number| self.ids[number * STEP] <= id).count() * STEP;
         let fine = (1..STEP).filter(|number| self.ids[coarse + number] <= id).count();
         self.lines[coarse + fine].guess(id)
@@ -500,9 +500,9 @@ impl Guide {
 #[derive(Clone, Debug)]
 pub struct Reader {
     level: usize,
-    /// Of the base.
+    /// A window of the base.
     window: Window,
-    /// If there are changes: where the last row was.
+    /// If there are changes: the place of the last row.
     near: Near,
 }
 
@@ -511,7 +511,7 @@ impl Reader {
         Reader { level, window: Window::default(), near: Near::default() }
     }
 
-    /// As [`Index::get`]. `index` must be the one that it was made for.
+    /// Like [`Index::get`]. `index` must be the reader's own.
     #[inline]
     pub fn get(&mut self, index: &Index, row: usize) -> Id {
         match index.merged() {
@@ -520,8 +520,8 @@ impl Reader {
         }
     }
 
-    /// The ids of the first of these rows: of at least one. Panics if there are no rows. `index` must be the one that
-    /// it was made for.
+    /// The ids of the first of these rows: of at least one. Panics if there are no rows. `index` must be the reader's
+    /// own.
     #[inline]
     pub fn slice(&mut self, index: &Index, rows: Range<usize>) -> &[Id] {
         match index.merged() {

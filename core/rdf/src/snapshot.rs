@@ -41,14 +41,14 @@ use vicus_flow::{BoxError, Grow, NoMemory, or_given_up};
 #[derive(Debug)]
 pub struct Snapshot {
     dictionary: Arc<Dictionary>,
-    /// The terms that came since the dictionary was sorted.
+    /// The terms added since the dictionary was sorted.
     fresh: FreshTerms,
-    /// By [`Order`]; `None` for orders that were not asked for.
+    /// By [`Order`]; `None` for orders not asked for.
     indexes: [Option<Index>; Order::ALL.len()],
     statistics: Statistics,
-    /// Of all named graphs.
+    /// Statistics of all named graphs.
     named: Statistics,
-    /// What keeps the bytes of the dictionary and the indexes, if they are lent.
+    /// The owner of the bytes of the dictionary and the indexes, if they are lent.
     keeper: Option<Arc<dyn Keeper>>,
 }
 
@@ -67,7 +67,7 @@ impl Snapshot {
         Snapshot::with_characteristic(dictionary, indexes, sets)
     }
 
-    /// As [`Snapshot::new`], with the characteristic sets of the indexes Gspo and Spog.
+    /// Like [`Snapshot::new`], with the characteristic sets of the indexes Gspo and Spog.
     pub(crate) fn with_characteristic(
         dictionary: impl Into<Arc<Dictionary>>,
         indexes: Vec<Index>,
@@ -93,7 +93,7 @@ impl Snapshot {
         Ok(Snapshot::of_parts(dictionary, indexes, [statistics, named]))
     }
 
-    /// Of parts that belong together: the counts are those of the default graph, and of all named graphs.
+    /// A snapshot of matching parts: the counts are those of the default graph, and of all named graphs.
     pub(crate) fn of_parts(
         dictionary: impl Into<Arc<Dictionary>>,
         parts: Vec<Index>,
@@ -128,8 +128,8 @@ impl Snapshot {
         Ok(loader.finish())
     }
 
-    /// The same with another key of the hash function over fresh terms: authors of updates who don't know the seed
-    /// can't choose many terms with the same hash. Panics if there are fresh terms.
+    /// Changes the key of the hash function over fresh terms: authors of updates without the seed can't choose many
+    /// terms with the same hash. Panics if there are fresh terms.
     pub fn hashed_with(self, seed: u64) -> Snapshot {
         self.with_secrets(RapidSecrets::seed(seed))
     }
@@ -140,7 +140,7 @@ impl Snapshot {
         self
     }
 
-    /// The snapshot after changes. Takes O(log n) for each change, and shares with this one what does not change.
+    /// The snapshot after changes. Takes O(log n) for each change, and shares the unchanged parts with this one.
     ///
     /// # Errors
     /// There is not enough memory.
@@ -148,10 +148,10 @@ impl Snapshot {
         self.with_interrupt(changes, &Interrupt::never())
     }
 
-    /// As [`Snapshot::with`]; its caller can end it.
+    /// Like [`Snapshot::with`]; its caller can end it.
     ///
     /// # Errors
-    /// As [`Snapshot::with`].
+    /// Errors of [`Snapshot::with`].
     pub fn with_interrupt(&self, changes: Changes, interrupt: &Interrupt<'_>) -> Result<Snapshot, NoMemory> {
         let Changes { fresh, inserts, deletes } = changes;
         let fresh = self.fresh.with(fresh, &self.dictionary, interrupt)?;
@@ -201,12 +201,12 @@ impl Snapshot {
         self.cleared_with_interrupt(graphs, &Interrupt::never())
     }
 
-    /// As [`Snapshot::cleared`]; its caller can end it.
+    /// Like [`Snapshot::cleared`]; its caller can end it.
     ///
     /// # Errors
-    /// As [`Snapshot::cleared`].
+    /// Errors of [`Snapshot::cleared`].
     pub fn cleared_with_interrupt(&self, graphs: Graphs, interrupt: &Interrupt<'_>) -> Result<Snapshot, NoMemory> {
-        /// Making a base takes less time for a row than changing one that stays.
+        /// Making a base takes less time for a row than changing a present one.
         const SHARE: usize = 8;
         let count = graphs.rows(self).len();
         let rest = self.len() - count;
@@ -238,22 +238,22 @@ impl Snapshot {
         Ok(Snapshot { fresh: self.fresh.clone(), keeper: self.keeper.clone(), ..made })
     }
 
-    /// The same, whose lent bytes this keeps.
+    /// This snapshot, with an owner of its lent bytes.
     pub fn kept_by(self, keeper: Arc<dyn Keeper>) -> Snapshot {
         Snapshot { keeper: Some(keeper), ..self }
     }
 
-    /// Whether all that was read of it until now was there. To be asked before what was made of it is told or made
-    /// durable.
+    /// Checks that all data read from it until now was there. Ask it before passing on results from this data, or
+    /// making them durable.
     ///
     /// # Errors
-    /// What keeps its bytes has lost some: what was made of them may be wrong.
+    /// The owner of its bytes has lost some: results from them may be wrong.
     pub fn check_kept(&self) -> Result<(), BoxError> {
         self.keeper.as_ref().and_then(|keeper| keeper.lost()).map_or(Ok(()), Err)
     }
 
-    /// What a function makes of this data, whose readers may [give up](vicus_flow::give_up). A reader of bytes that
-    /// were lost may panic: the loss is the error then.
+    /// The result of a function of this data. Its readers may [give up](vicus_flow::give_up). A reader of lost bytes
+    /// may panic: the loss is the error then.
     ///
     /// # Errors
     /// The function gave up, or bytes were lost until it had ended.
@@ -266,8 +266,8 @@ impl Snapshot {
         made
     }
 
-    /// As [`Snapshot::read_by`], for one of many short functions: lost bytes are the error only if it does not end
-    /// well, so that [`Snapshot::check_kept`] is to be asked when all have ended.
+    /// Like [`Snapshot::read_by`], for one of many short functions: lost bytes are the error only if the function does
+    /// not end well, so ask [`Snapshot::check_kept`] when all have ended.
     ///
     /// # Errors
     /// The function gave up, or it panicked and bytes were lost.
@@ -302,7 +302,7 @@ impl Snapshot {
         &self.dictionary
     }
 
-    /// The terms that came since the dictionary was sorted. Their ids have no order.
+    /// The terms added since the dictionary was sorted. Their ids have no order.
     pub fn fresh(&self) -> &FreshTerms {
         &self.fresh
     }
@@ -337,20 +337,20 @@ impl Snapshot {
         self.indexes[order as usize].as_ref()
     }
 
-    /// The orders that it was built with.
+    /// The orders of its indexes.
     pub fn orders(&self) -> impl Iterator<Item = Order> + '_ {
         self.indexes.iter().flatten().map(Index::order)
     }
 
-    /// Of its orders, the first one with the most bound positions (subject, predicate, object, graph) in front. If a
-    /// bound position is not in the prefix ([`Order::prefix`]), rows must be filtered: only if just subject and object
-    /// are bound, perhaps with the graph, and there is neither Gsop nor Gosp. If the graph is not bound, the rows of
-    /// all named graphs are meant: an order that ends with the graph has no others.
+    /// The first of its orders with the most bound positions (subject, predicate, object, graph) in front. If a bound
+    /// position is not in the prefix ([`Order::prefix`]), rows must be filtered: only if just subject and object are
+    /// bound, perhaps with the graph, and there is neither Gsop nor Gosp. An unbound graph means the rows of all named
+    /// graphs: an order ending with the graph has no others.
     pub fn best_order(&self, bound: [bool; 4]) -> Order {
         self.best_order_for(bound, None)
     }
 
-    /// As [`Snapshot::best_order`]; of equally good orders, one whose rows are sorted by `sorted`, which then follows
+    /// Like [`Snapshot::best_order`]; among equally good orders, one with rows sorted by `sorted`, which then follows
     /// the prefix.
     pub fn best_order_for(&self, bound: [bool; 4], sorted: Option<Position>) -> Order {
         let rank = |order: &Order| {
@@ -374,12 +374,12 @@ impl Snapshot {
 
     /// The id of the term with this key, if it is here: in the dictionary or fresh.
     pub fn find(&self, kind: Kind, key: &str) -> Option<Id> {
-        // A table takes a tenth of the time that the dictionary does, whose texts are compressed.
+        // A table takes a tenth of the time of the dictionary with its compressed texts.
         self.fresh.find(kind, key).or_else(|| self.dictionary.search(kind, key).ok())
     }
 
-    /// As [`Snapshot::find`]; a term that is missing is found among those that are put [behind](FreshTerms::behind) the
-    /// fresh ones of this snapshot, or added to them.
+    /// Like [`Snapshot::find`]; a missing term is found among the terms [behind](FreshTerms::behind) the fresh ones of
+    /// this snapshot, or added to them.
     ///
     /// # Errors
     /// There is not enough memory.
@@ -390,8 +390,8 @@ impl Snapshot {
         self.dictionary.search(kind, key).or_else(|next| behind.add_before(kind, key, next))
     }
 
-    /// As [`Snapshot::find_or_add`], of many terms: they are looked up in their order, which takes a small part of the
-    /// time. The ids are in the order of the terms.
+    /// Like [`Snapshot::find_or_add`], for many terms: they are looked up in their order, in a small part of the time.
+    /// The ids are in the order of the terms.
     ///
     /// # Errors
     /// There is not enough memory.
@@ -425,13 +425,13 @@ impl Snapshot {
         Ok(ids)
     }
 
-    /// Whether the id is that of a term here: not that of a term which a request computed. Takes a comparison.
+    /// Whether this snapshot has the term of the id, in contrast to a term computed by a request. Takes a comparison.
     #[inline]
     pub fn has(&self, id: Id) -> bool {
         !id.is_computed() || self.fresh.has(id)
     }
 
-    /// The order of two terms that are here as if all had ranks: that of their ids, but fresh terms stand among the
+    /// The order of two terms of this snapshot as if all had ranks: that of their ids, but fresh terms stand among the
     /// others of their kind by their keys. So it is the order of values for the kinds of [`Id::is_value`]. Panics for
     /// computed terms.
     #[inline]
@@ -452,25 +452,25 @@ impl Snapshot {
             .then_with(|| if a == b { Ordering::Equal } else { self.fresh.key(a).cmp(self.fresh.key(b)) })
     }
 
-    /// Whether a literal with this datatype is here that is neither a simple string nor inlined.
+    /// Whether there is a literal with this datatype that is neither a simple string nor inlined.
     pub fn has_datatype(&self, datatype: &str) -> bool {
         let keys = Encoder::qualified(datatype);
         !self.dictionary.range(Kind::Typed, &keys.start..&keys.end).is_empty() || self.fresh.has_datatype(datatype)
     }
 
-    /// The term of an id as oxrdf's type. Panics for unbound ids, and for those that a request computed.
+    /// The term of an id as oxrdf's type. Panics for unbound ids, and for ids computed by a request.
     pub fn term(&self, id: Id) -> Term {
         self.view(id, |view| view.to_term())
     }
 
-    /// Passes the key of a term, in the form that [`term`](crate::term) describes, to `look`. Panics for ids that are
-    /// their own terms, and for those that a request computed.
+    /// Passes the key of a term, in the form of [`term`](crate::term), to `look`. Panics for ids that are their own
+    /// terms, and for ids computed by a request.
     #[inline]
     pub fn key<R>(&self, id: Id, look: impl FnOnce(&str) -> R) -> R {
         if id.is_computed() { look(self.fresh.key(id)) } else { self.dictionary.key(id, look) }
     }
 
-    /// Passes the term of an id to `look`. Panics for unbound ids, and for those that a request computed.
+    /// Passes the term of an id to `look`. Panics for unbound ids, and for ids computed by a request.
     #[inline]
     pub fn view<R>(&self, id: Id, look: impl FnOnce(TermView<'_>) -> R) -> R {
         match id.is_computed() {
@@ -490,7 +490,7 @@ impl Snapshot {
         }
     }
 
-    /// The memory that it holds, in bytes: [`SnapshotMemory::total`].
+    /// Its memory, in bytes: [`SnapshotMemory::total`].
     pub fn heap_bytes(&self) -> usize {
         self.memory().total()
     }
@@ -502,17 +502,17 @@ impl Snapshot {
     }
 }
 
-/// The orders by which the default graph is counted.
+/// The orders used to count the default graph.
 const OF_DEFAULT: [Order; 4] = [Order::Gspo, Order::Gpso, Order::Gpos, Order::Gops];
 
-/// The orders by which named graphs are counted.
+/// The orders used to count named graphs.
 const OF_NAMED: [Order; 4] = [Order::Spog, Order::Psog, Order::Posg, Order::Opsg];
 
 fn in_orders<const N: usize>(indexes: &[Option<Index>], orders: [Order; N]) -> [&Index; N] {
     orders.map(|order| indexes[order as usize].as_ref().unwrap_or_else(|| panic!("an index in order {order:?}")))
 }
 
-/// The memory that a [`Snapshot`] has allocated, in bytes, without the allocator's pages, headers and rounding.
+/// The memory allocated by a [`Snapshot`], in bytes, without the allocator's pages, headers and rounding.
 ///
 /// ```
 /// use vicus_rdf::Snapshot;
@@ -526,13 +526,13 @@ fn in_orders<const N: usize>(indexes: &[Option<Index>], orders: [Order; N]) -> [
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SnapshotMemory {
-    /// Each index that the store was built with.
+    /// Each index of the store.
     pub indexes: Vec<(Order, usize)>,
-    /// The keys of all terms that are not their own ids, compressed.
+    /// The keys of all terms except inlined ones, compressed.
     pub dictionary_text: usize,
-    /// Where each block of these keys ends.
+    /// The end of each block of these keys.
     pub dictionary_ends: usize,
-    /// The terms that came since the dictionary was sorted.
+    /// The terms added since the dictionary was sorted.
     pub fresh_terms: usize,
     /// Counts by predicate.
     pub statistics: usize,

@@ -1,4 +1,4 @@
-//! A snapshot as named sections of bytes, and a snapshot that reads sections where they are.
+//! A snapshot as named sections of bytes, and a snapshot that reads sections in place.
 //!
 //! | section | what it has |
 //! |---|---|
@@ -24,14 +24,13 @@ use std::fmt;
 use std::sync::Arc;
 use vicus_flow::BoxError;
 
-/// The version of the sections. 1 had keys that were not compressed, 2 no terms that only RDF 1.2 has.
+/// The version of the sections. Version 1 had uncompressed keys, version 2 no terms of RDF 1.2 alone.
 pub const FORMAT: u64 = 3;
 
-/// The version that is written, so that it can be read by what knows no other, where there are no terms of
-/// [`NEW_KINDS`].
+/// The version written if there are no terms of [`NEW_KINDS`], so older programs can read it.
 const FORMAT_OF_OLD_KINDS: u64 = 2;
 
-/// The kinds of terms that only RDF 1.2 has. Format 2 has neither their numbers nor their sections.
+/// The kinds of terms of RDF 1.2 alone. Format 2 has neither their numbers nor their sections.
 const NEW_KINDS: [Kind; 2] = [Kind::DirString, Kind::Triple];
 
 /// The kinds in the dictionary of a format, with their sections' numbers and names.
@@ -45,12 +44,12 @@ fn kinds_of(format: u64) -> impl Iterator<Item = (usize, &'static str)> {
         .map(|(n, (_, name))| (n, name))
 }
 
-/// Where sections are written, one after the other.
+/// The place for sections, written one after the other.
 pub trait Sections {
     /// Begins a section. Its name has at most 24 letters, digits and dots.
     ///
     /// # Errors
-    /// It can't be written.
+    /// The section can't be written.
     fn begin(&mut self, name: &str) -> Result<(), BoxError>;
 
     /// Adds bytes to it.
@@ -65,9 +64,9 @@ pub trait Sections {
 pub enum NotStored {
     /// There is no section of this name.
     Missing(String),
-    /// It is of a newer format.
+    /// The format is newer.
     Newer(u64),
-    /// It is of an older format.
+    /// The format is older.
     Older(u64),
 }
 
@@ -90,7 +89,7 @@ impl fmt::Display for NotStored {
 
 impl std::error::Error for NotStored {}
 
-/// Words in a row, for what is small.
+/// Words in a row, for small data.
 #[derive(Default)]
 pub(crate) struct Words(Vec<u64>);
 
@@ -127,18 +126,18 @@ impl Reading<'_> {
         self.word().map(Id::from_bits)
     }
 
-    /// A number of things of which each has so many words at least.
+    /// A number of things with at least this number of words each.
     pub(crate) fn count(&mut self, words: usize) -> Option<usize> {
         let left = self.0.len() / 8;
         self.number().filter(|count| count.checked_mul(words).is_some_and(|words| words < left))
     }
 }
 
-/// What the sections of each of [`Kind::IN_DICTIONARY`] are called.
+/// The names of the sections of each of [`Kind::IN_DICTIONARY`].
 pub(crate) const KINDS: [&str; SECTIONS] = ["blank", "iri", "string", "lang", "directed", "typed", "triple"];
 const _: () = assert!(KINDS.len() == Kind::IN_DICTIONARY.len());
 
-/// Writes values that may be another owner's, in parts that are checked before they are written.
+/// Writes values of a possible other owner, in parts. Each part is checked before it is written.
 fn write_values<T: Copy>(
     name: &str,
     values: &PlacedVec<T>,
@@ -188,14 +187,14 @@ impl Found<'_> {
     }
 }
 
-/// What the section `about` says.
+/// The content of the section `about`.
 struct About {
     format: u64,
     terms: [usize; SECTIONS],
     indexes: Vec<AboutIndex>,
 }
 
-/// What it says of an index.
+/// Its content on an index.
 struct AboutIndex {
     order: Order,
     /// The rows of its columns.
@@ -231,7 +230,7 @@ impl AboutIndex {
         Some(AboutIndex { order, graphs, keys, rows, last, only })
     }
 
-    /// Columns that stay where they are.
+    /// Columns that stay in place.
     fn index(&self, found: &Found<'_>) -> Result<Index, BoxError> {
         let AboutIndex { order, graphs, keys, rows, last, only } = *self;
         let name = |part: &str| format!("{order:?}.{part}");
@@ -285,9 +284,9 @@ impl Snapshot {
         Ok(())
     }
 
-    /// A snapshot of sections that [`Snapshot::write`] wrote, which stay where they are. Only the section `about` and
-    /// the counts are read now. A page of another is checked when a reader first needs it; if it is not as it was
-    /// written, that reader's box gives up ([`give_up`](vicus_flow::give_up)) with the owner's error.
+    /// A snapshot of sections written by [`Snapshot::write`]. They stay in place. Only the section `about` and the
+    /// counts are read now. A page of another section is checked when a reader first needs it; if it differs from the
+    /// written one, the reader's box gives up ([`give_up`](vicus_flow::give_up)) with the owner's error.
     ///
     /// # Errors
     /// A section is missing, not as it was written, or of another format.
@@ -355,7 +354,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// What is written.
+    /// The written sections.
     pub(crate) fn sections(snapshot: &Snapshot) -> BTreeMap<String, Vec<u8>> {
         let mut into = InMemory::default();
         snapshot.write(&mut into).unwrap();
@@ -370,7 +369,7 @@ pub(crate) mod tests {
         })
     }
 
-    /// Terms of all kinds, and so many triples that sections have several pages.
+    /// Terms of all kinds, and enough triples for several pages per section.
     fn sample(subjects: u32) -> Snapshot {
         let mut text = String::new();
         for subject in 0..subjects {
@@ -427,7 +426,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Wherever a section is damaged, reading gives what was written or the owner's error.
+    /// With damage at any place of a section, reading gives the written data or the owner's error.
     #[test]
     fn damage_is_an_error_and_never_a_wrong_answer() {
         let written = sample(3000);

@@ -1,5 +1,4 @@
-//! RDF/XML and JSON-LD, whose parsers read from the source themselves. What stands in between ends a statement that is
-//! too long.
+//! RDF/XML and JSON-LD. Their parsers read from the source themselves. A layer in between ends overlong statements.
 
 use super::jsonld::{self, Fault};
 use super::rdfxml::RdfXmlReader;
@@ -34,13 +33,13 @@ pub struct PulledReader {
     place: Arc<Mutex<Place>>,
 }
 
-/// What reads the grammar.
+/// The parser of the grammar.
 enum Parser {
     Xml(Box<RdfXmlReader<Watched>>),
     Json(Box<Document>),
 }
 
-/// A document of JSON-LD, which is read as a whole.
+/// A document of JSON-LD, read as a whole.
 struct Document {
     source: Watched,
     base: Option<String>,
@@ -70,13 +69,13 @@ struct Place {
     lines: u64,
     /// The beginning of the current line, as far as it was read.
     line: Vec<u8>,
-    /// Bytes of this line that were read.
+    /// Bytes read of this line.
     line_bytes: u64,
     /// Bytes since the last statement; of JSON-LD all.
     since: usize,
     /// At most so many.
     most: usize,
-    /// Memory that the parser needs for each of these bytes, about.
+    /// Estimated bytes of memory of the parser for each of these bytes.
     copies: usize,
     /// Why the last read failed.
     failed: Option<Failed>,
@@ -88,7 +87,7 @@ enum Failed {
     NoMemory(NoMemory),
 }
 
-/// What a line's columns are counted in; further on a line they are bytes.
+/// The part of a line with columns counted in characters; further on they are bytes.
 const LINE_BYTES: usize = 64 << 10;
 
 impl Place {
@@ -96,7 +95,7 @@ impl Place {
         self.before + self.line_bytes
     }
 
-    /// Line and column of what comes behind so many bytes, which is on the current line or before it.
+    /// Line and column at this number of bytes, on the current line or before it.
     fn of(&self, offset: u64) -> (u64, u64) {
         match offset.checked_sub(self.before) {
             Some(within) => {
@@ -110,12 +109,11 @@ impl Place {
     }
 }
 
-/// The source, of which at most a line is passed on at a time: what parsers find, they find on the last line that they
-/// got.
+/// The source. Passes on at most a line at a time: parsers find their statements and errors on the last line they got.
 struct Watched {
     source: Box<dyn Read + Send>,
     place: Arc<Mutex<Place>>,
-    /// Bytes that were read and not passed on: from the first to the second place.
+    /// Bytes read and not passed on: from the first to the second place.
     buffer: Vec<u8>,
     passed: usize,
     filled: usize,
@@ -124,13 +122,13 @@ struct Watched {
 /// Between two looks whether reading is stopped, so many statements are read.
 const BETWEEN_STOPS: usize = 64;
 
-/// Bytes that are read at once.
+/// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
 
-/// The bytes of a document of JSON-LD as a tree, for each byte of its text, if that is not made to need many.
+/// The bytes of a document of JSON-LD as a tree, for each byte of its text, unless it is made to need many.
 const TREE_COPIES: u64 = 12;
 
-/// Memory is checked each time that this many bytes have come without a statement.
+/// Memory is checked whenever this number of bytes has come without a statement.
 const CHECKED_BYTES: usize = 1 << 20;
 
 fn lock(place: &Mutex<Place>) -> MutexGuard<'_, Place> {
@@ -177,8 +175,8 @@ impl Read for Watched {
 
 impl PulledReader {
     /// A reader of this source, which is file number `file` (below 1,112,064). Relative IRIs are resolved against
-    /// `base`; it is an error (of line 0) if that is not an IRI. With [`OnError::Skip`] the first error in a file's
-    /// grammar ends the file without failing: what came before stays. Panics for other syntaxes.
+    /// `base`; if this is not an IRI, it is an error (of line 0). With [`OnError::Skip`] the first error in a file's
+    /// grammar ends the file without failing: the data before it stays. Panics for other syntaxes.
     pub fn new(
         source: Box<dyn Read + Send>,
         syntax: Syntax,
@@ -216,33 +214,32 @@ impl PulledReader {
         self
     }
 
-    /// The same reader, which takes triple terms, base directions and the syntax of RDF 1.2, or refuses them. Call it
-    /// before anything is read.
+    /// Sets whether to take triple terms, base directions and the syntax of RDF 1.2, or to refuse them. Call it before
+    /// anything is read.
     pub fn with_rdf_12(mut self, rdf_12: bool) -> PulledReader {
         self.statements.parsed.rdf_12 = rdf_12;
         self
     }
 
-    /// The same reader, which refuses longer IRIs; by default those of more than [`LONGEST_IRI`](super::LONGEST_IRI)
-    /// bytes.
+    /// Sets the longest accepted IRI; by default [`LONGEST_IRI`](super::LONGEST_IRI) bytes.
     pub fn with_longest_iri(mut self, bytes: usize) -> PulledReader {
         self.statements.longest_iri = bytes;
         self
     }
 
-    /// The same reader, which tells that what was parsed has grown by much.
+    /// Sets a function to call whenever the parsed data has grown by much.
     pub(super) fn telling(mut self, grown: Grown) -> PulledReader {
         self.statements.tell(grown);
         self
     }
 
-    /// The same reader, which adds to what was parsed of other files. Call it before the first statement is read.
+    /// Adds to the parsed data of other files. Call it before the first statement is read.
     pub(crate) fn adding_to(mut self, parsed: Parsed) -> PulledReader {
         self.statements.parsed = parsed;
         self
     }
 
-    /// The same reader, for which more bytes than this without a statement are an error, of JSON-LD more bytes at all.
+    /// Makes more bytes than this without a statement an error, or for JSON-LD more bytes at all.
     pub(crate) fn with_longest(self, most: usize) -> PulledReader {
         lock(&self.place).most = most;
         let mut reader = self;
@@ -252,7 +249,7 @@ impl PulledReader {
         reader
     }
 
-    /// What was parsed so far.
+    /// The data parsed so far.
     pub fn parsed(&self) -> &Parsed {
         &self.statements.parsed
     }
@@ -279,7 +276,7 @@ impl PulledReader {
         &mut self.statements.parsed
     }
 
-    /// Takes what was parsed since the last call.
+    /// Takes the data parsed since the last call.
     pub(crate) fn take_parsed(&mut self) -> Parsed {
         self.statements.parsed.take()
     }
@@ -313,7 +310,7 @@ impl PulledReader {
             let (line, column) = parser.place();
             let error = SyntaxError::new(self.statements.file, line, column, &message);
             self.statements.refuse(error, self.statements.on_error)?;
-            // What follows can't be understood.
+            // The rest can't be understood.
             return Ok(false);
         }
         Ok(true)
@@ -363,7 +360,7 @@ impl PulledReader {
         Ok(self.statements.refuse(error, self.statements.on_error)?)
     }
 
-    /// Where the parser is.
+    /// The parser's place.
     fn here(&self) -> (u64, u64) {
         match &self.parser {
             Parser::Xml(parser) => parser.place(),

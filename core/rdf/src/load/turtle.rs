@@ -1,4 +1,4 @@
-//! Turtle and TriG, which can't be cut: oxttl is given one buffer after the other, and the parsed pieces are taken out
+//! Turtle and TriG. These can't be cut: oxttl receives one buffer after the other, and the parsed pieces are taken out
 //! in between.
 
 use super::edition::{Edition, Found};
@@ -15,19 +15,19 @@ use vicus_flow::Grow;
 /// After this many errors on one line, the file is refused.
 const ERRORS_ON_A_LINE: u32 = 100;
 
-/// A statement of TriG that is longer than this is not given line by line any more.
+/// A statement of TriG longer than this is no longer passed on line by line.
 const LONG_STATEMENT: usize = 64 << 10;
 
-/// Text that oxttl may write out for short tokens, in bytes, before this reader asks whether it is to stop.
+/// Text that oxttl may write out for short tokens, in bytes, before this reader asks whether to stop.
 const BETWEEN_STOPS: usize = 16 << 20;
 
-/// A token that is written out has at least so many bytes, with what is behind it.
+/// The least bytes of a written-out token, with the sign behind it.
 const SHORT_TOKEN: usize = 4;
 
 /// oxttl keeps a line as long as it can, so it is given a long buffer in parts.
 const FEED_BYTES: usize = 1 << 20;
 
-/// Parses a Turtle or TriG file that arrives in buffers of any size. Panics if there is not enough memory.
+/// Parses a Turtle or TriG file arriving in buffers of any size. Panics if there is not enough memory.
 ///
 /// ```
 /// use vicus_rdf::load::{OnError, TurtleReader};
@@ -44,9 +44,9 @@ pub struct TurtleReader {
     statements: Statements,
     /// The line of the last error, and the number of errors on it.
     errors: (u64, u32),
-    /// Bytes that oxttl was not given yet. oxttl reads an unfinished token again from its beginning with each portion.
-    /// So after a portion that finished nothing, the next one is given when it is as long as all such portions
-    /// together, which makes the time linear in the token's length.
+    /// Bytes not passed to oxttl yet. oxttl reads an unfinished token again from its beginning with each portion. So
+    /// after a portion that finished nothing, the next one is passed on when it is as long as all such portions
+    /// together. This makes the time linear in the token's length.
     waiting: Vec<u8>,
     /// The bytes given to oxttl since the last finished triple; below, their line feeds.
     unfinished: usize,
@@ -58,23 +58,23 @@ pub struct TurtleReader {
     mark: Option<usize>,
     /// The characters on the last line so far.
     column: u64,
-    /// Bytes that tokens may have been written out to since this reader asked whether it is to stop.
+    /// Bytes of possibly written-out tokens since this reader last asked whether to stop.
     written: usize,
 }
 
-/// What reads the grammar. TriG is given line by line, so that the line of a quad is known.
+/// The parser of the grammar. TriG is passed on line by line, so the line of a quad is known.
 enum Parser {
     Turtle(LowLevelTurtleParser),
     TriG(LowLevelTriGParser),
 }
 
 impl TurtleReader {
-    /// A reader of Turtle for file number `file` (below 1,112,064). Relative IRIs are resolved against `base`; it is an
-    /// error (of line 0) if that is not an IRI.
+    /// A reader of Turtle for file number `file` (below 1,112,064). Relative IRIs are resolved against `base`; if this
+    /// is not an IRI, it is an error (of line 0).
     ///
     /// With [`OnError::Skip`], parsing continues where oxttl recovers: after the wrong token, as if a statement began
-    /// there. Each error is counted in [`Parsed::skipped`], and the triples that the statement had before the error
-    /// stay. The hundredth error on one line always fails.
+    /// there. Each error is counted in [`Parsed::skipped`], and the triples of the statement before the error stay. The
+    /// hundredth error on one line always fails.
     pub fn new(file: u32, base: Option<&str>, on_error: OnError) -> Result<TurtleReader, SyntaxError> {
         let parser = TurtleParser::new();
         let parser = match base {
@@ -84,7 +84,7 @@ impl TurtleReader {
         Ok(TurtleReader::of(Parser::Turtle(parser.low_level()), file, on_error))
     }
 
-    /// As [`TurtleReader::new`], for TriG.
+    /// Like [`TurtleReader::new`], for TriG.
     ///
     /// ```
     /// use vicus_rdf::load::{OnError, TurtleReader};
@@ -119,44 +119,43 @@ impl TurtleReader {
         }
     }
 
-    /// The same reader with another key for its hashes; see [`Parsed::of_seed`]. Call it before [`TurtleReader::feed`].
+    /// Sets another key for its hashes; see [`Parsed::of_seed`]. Call it before [`TurtleReader::feed`].
     pub fn of_seed(mut self, seed: u64) -> TurtleReader {
         self.statements = self.statements.of_seed(seed);
         self
     }
 
-    /// The same reader, which takes triple terms, base directions and the syntax of RDF 1.2, or refuses them. Call it
-    /// before anything is read.
+    /// Sets whether to take triple terms, base directions and the syntax of RDF 1.2, or to refuse them. Call it before
+    /// anything is read.
     pub fn with_rdf_12(mut self, rdf_12: bool) -> TurtleReader {
         self.statements.parsed.rdf_12 = rdf_12;
         self
     }
 
-    /// The same reader, which refuses longer IRIs; by default those of more than [`LONGEST_IRI`](super::LONGEST_IRI)
-    /// bytes.
+    /// Sets the longest accepted IRI; by default [`LONGEST_IRI`](super::LONGEST_IRI) bytes.
     pub fn with_longest_iri(mut self, bytes: usize) -> TurtleReader {
         self.statements.longest_iri = bytes;
         self
     }
 
-    /// The same reader, which tells that what was parsed has grown by much.
+    /// Sets a function to call whenever the parsed data has grown by much.
     pub(super) fn telling(mut self, grown: Grown) -> TurtleReader {
         self.statements.tell(grown);
         self
     }
 
-    /// The same reader, which adds to what was parsed of other files. Call it before [`TurtleReader::feed`].
+    /// Adds to the parsed data of other files. Call it before [`TurtleReader::feed`].
     pub(crate) fn adding_to(mut self, parsed: Parsed) -> TurtleReader {
         self.statements.parsed = parsed;
         self
     }
 
-    /// Parses the next bytes, except for those that have to wait for more. After an error, don't feed more.
+    /// Parses the next bytes, except for those waiting for more. After an error, don't feed more.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(), SyntaxError> {
         self.try_feed(bytes, &|| false).map_err(malformed)
     }
 
-    /// As [`TurtleReader::feed`]; lack of memory is an error, as it is that it is to stop.
+    /// Like [`TurtleReader::feed`]; lack of memory is an error, and so is a request to stop.
     pub(crate) fn try_feed(&mut self, bytes: &[u8], stopped: &dyn Fn() -> bool) -> Result<(), Ended> {
         for part in self.behind_mark(bytes).chunks(FEED_BYTES) {
             self.waiting.grow(part.len())?;
@@ -168,7 +167,7 @@ impl TurtleReader {
         Ok(())
     }
 
-    /// The bytes that are no mark at the beginning, which is no part of the text.
+    /// The bytes without the byte order mark at the beginning, as this is not part of the text.
     fn behind_mark<'a>(&mut self, mut bytes: &'a [u8]) -> &'a [u8] {
         while let (Some(seen), Some((&first, rest))) = (self.mark, bytes.split_first()) {
             if first != MARK[seen] {
@@ -185,7 +184,7 @@ impl TurtleReader {
     /// Parses the waiting bytes.
     fn pass_on(&mut self, stopped: &dyn Fn() -> bool) -> Result<(), Ended> {
         let waiting = std::mem::take(&mut self.waiting);
-        // oxttl keeps an unfinished token in a buffer that doubles, and copies the token.
+        // oxttl keeps an unfinished token in a doubling buffer, and copies the token.
         could_have(3 * (self.unfinished + waiting.len()))?;
         match &self.parser {
             Parser::Turtle(_) => self.parse(&waiting, stopped)?,
@@ -205,15 +204,15 @@ impl TurtleReader {
         Ok(())
     }
 
-    /// Looks for what only RDF 1.2 has, and gives a portion to oxttl.
+    /// Looks for syntax of RDF 1.2 alone, and passes a portion to oxttl.
     fn parse(&mut self, portion: &[u8], stopped: &dyn Fn() -> bool) -> Result<(), Ended> {
         let takes_all = self.statements.parsed.rdf_12;
-        // What was looked at, and what was given.
+        // The bytes looked at, and the bytes passed on.
         let (mut seen, mut given) = (0, 0);
         while let Some((end, length, found)) = self.edition.find(&portion[seen..]) {
             seen += end;
             if found == Found::Directive {
-                // With the directive before, so that the length of the base is known.
+                // With the directive before, so the length of the base is known.
                 self.give(&portion[given..seen], stopped)?;
                 given = seen;
                 continue;
@@ -221,7 +220,7 @@ impl TurtleReader {
             if takes_all && found != Found::TooDeep {
                 continue;
             }
-            // What is wrong before it comes first.
+            // Errors before it come first.
             let begin = seen.saturating_sub(length).max(given);
             self.give(&portion[given..begin], stopped)?;
             given = begin;
@@ -234,8 +233,8 @@ impl TurtleReader {
         self.give(&portion[given..], stopped)
     }
 
-    /// Gives bytes to oxttl, in which are no directives but the last ones. Each short token may be written out to an
-    /// IRI as long as the base or a prefix, so a few of such bytes can take long.
+    /// Passes bytes to oxttl; only the last of them may be directives. Each short token may be written out to an IRI as
+    /// long as the base or a prefix, so a few such bytes can take long.
     fn give(&mut self, portion: &[u8], stopped: &dyn Fn() -> bool) -> Result<(), Ended> {
         let long = self.base().len() + self.edition.longest_iri();
         let piece = if long < 512 { portion.len() } else { (SHORT_TOKEN * BETWEEN_STOPS / long).max(1024) };
@@ -293,13 +292,13 @@ impl TurtleReader {
         Err(error)
     }
 
-    /// At most how many bytes of an unfinished triple are kept, and about the line on which it begins: up to a buffer
+    /// An upper limit of the kept bytes of an unfinished triple, and roughly the line of its beginning: up to a buffer
     /// too many, and up to a line too early. A surplus quotation mark makes the rest of a file one literal.
     pub fn unfinished(&self) -> (usize, u64) {
         (self.unfinished + self.waiting.len(), self.lines + 1)
     }
 
-    /// Takes what was parsed since the last call. Equal blank nodes in different pieces have equal names.
+    /// Takes the data parsed since the last call. Equal blank nodes in different pieces have equal names.
     pub fn take(&mut self) -> Parsed {
         self.statements.parsed.take()
     }
@@ -308,7 +307,7 @@ impl TurtleReader {
         &mut self.statements.parsed
     }
 
-    /// What was parsed since the last [`TurtleReader::take`].
+    /// The data parsed since the last [`TurtleReader::take`].
     pub fn parsed(&self) -> &Parsed {
         &self.statements.parsed
     }
@@ -318,7 +317,7 @@ impl TurtleReader {
         self.try_finish(&|| false).map_err(malformed)
     }
 
-    /// As [`TurtleReader::finish`]; lack of memory is an error, as it is that it is to stop.
+    /// Like [`TurtleReader::finish`]; lack of memory is an error, and so is a request to stop.
     pub(crate) fn try_finish(mut self, stopped: &dyn Fn() -> bool) -> Result<Parsed, Ended> {
         // A part of a mark is none.
         if let Some(seen) = self.mark.take() {
@@ -333,7 +332,7 @@ impl TurtleReader {
         Ok(self.statements.parsed)
     }
 
-    /// Takes all statements and errors that oxttl finds in the bytes it has. True if there were any.
+    /// Takes all statements and errors found by oxttl in its bytes. True if there were any.
     fn drain(&mut self) -> Result<bool, Unparsed> {
         let mut found = false;
         loop {
@@ -360,7 +359,7 @@ impl TurtleReader {
         }
     }
 
-    /// Adds a quad, unless it has what only RDF 1.2 has and that was refused.
+    /// Adds a quad, unless it has terms of RDF 1.2 alone and these are refused.
     fn push(&mut self, quad: QuadRef<'_>) -> Result<(), Unparsed> {
         if !self.statements.parsed.rdf_12 && is_of_rdf_12(quad) {
             return Ok(());
@@ -383,7 +382,7 @@ impl TurtleReader {
     }
 }
 
-/// The syntax error, for a caller that stops nothing and has no error for lack of memory: panics then.
+/// The syntax error, for a caller that stops nothing and has no error for lack of memory: panics in these cases.
 fn malformed(ended: Ended) -> SyntaxError {
     match ended {
         Ended::Unparsed(error) => error.malformed(),
@@ -391,7 +390,7 @@ fn malformed(ended: Ended) -> SyntaxError {
     }
 }
 
-/// The error that a base is no IRI; it has no place.
+/// The error of a base that is not an IRI; it has no place.
 pub(super) fn no_base(file: u32, error: impl std::fmt::Display) -> SyntaxError {
     SyntaxError::new(file, 0, 0, &format!("the base must be an IRI: {error}"))
 }
@@ -411,7 +410,7 @@ pub fn parse_turtle(bytes: &[u8], file: u32, base: Option<&str>, on_error: OnErr
     reader.finish()
 }
 
-/// As [`parse_turtle`], for TriG; see [`TurtleReader::trig`].
+/// Like [`parse_turtle`], for TriG; see [`TurtleReader::trig`].
 pub fn parse_trig(bytes: &[u8], file: u32, base: Option<&str>, on_error: OnError) -> Result<Parsed, SyntaxError> {
     let mut reader = TurtleReader::trig(file, base, on_error)?;
     reader.feed(bytes)?;
@@ -422,8 +421,8 @@ pub fn parse_trig(bytes: &[u8], file: u32, base: Option<&str>, on_error: OnError
 mod tests {
     use super::*;
 
-    /// What happened: oxttl read an unfinished literal again with each 256 KiB that arrived, so 64 MiB with escapes
-    /// took 256 passes over 32 MiB on average.
+    /// What happened: oxttl read an unfinished literal again with each further 256 KiB, so 64 MiB with escapes took 256
+    /// passes over 32 MiB on average.
     #[test]
     fn a_long_token_is_looked_at_a_few_times() {
         const BITE: usize = 1 << 10;
@@ -457,8 +456,8 @@ mod tests {
         assert_eq!(reader.finish().unwrap().quads().len(), 1);
     }
 
-    /// What happened: a portion of short tokens that a base or a prefix of 60 kB writes out took seconds, of directives
-    /// too, and was not asked meanwhile whether it is to stop.
+    /// What happened: a portion of short tokens, written out by a base or a prefix of 60 kB, took seconds, also with
+    /// directives, and was not asked meanwhile whether to stop.
     #[test]
     fn a_portion_of_short_tokens_with_a_long_base_asks_whether_it_is_to_stop() {
         let long = "l".repeat(60_000);

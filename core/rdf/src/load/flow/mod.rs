@@ -11,10 +11,10 @@
 //! ```
 //!
 //! Each box calls functions of [`load`](super), and each piece of heavy work is one invocation of one of k boxes, so
-//! the scheduler of boxes schedules the loading. N-Triples and N-Quads are cut into chunks, which go to the parser with
-//! the fewest bytes in its queue. Other syntaxes can't be cut, so the box that reads such a source parses it. The data
-//! has no columnar form, so envelopes carry handles ([`handover`]). The store does not depend on the number of workers,
-//! on chunks or on the schedule: it equals that of [`Loader`](super::Loader).
+//! the scheduler of boxes schedules the loading. N-Triples and N-Quads are cut into chunks. A chunk goes to the parser
+//! with the fewest bytes in its queue. Other syntaxes can't be cut, so the reading box of such a source parses it. The
+//! data has no columnar form, so envelopes carry handles ([`handover`]). The store does not depend on the number of
+//! workers, on chunks or on the schedule: it equals that of [`Loader`](super::Loader).
 //!
 //! If the parsers together come to hold too much, they spill it ([`segment`](super::segment)), and then the same boxes
 //! work on temporary files: `assemble` merges terms, `sort` writes runs in all orders, `index` merges them. `cut terms`
@@ -48,7 +48,7 @@ pub struct Source {
     pub name: String,
     /// The format.
     pub syntax: Syntax,
-    /// The base of relative IRIs, in syntaxes that have them.
+    /// The base of relative IRIs, for syntaxes with them.
     pub base: Option<String>,
     /// The unpacked bytes. Reading may block: it happens in a blocking section.
     pub reader: Box<dyn Read + Send>,
@@ -79,7 +79,7 @@ impl fmt::Debug for Source {
 pub struct LoadOptions {
     /// How many boxes of each kind work in parallel: as many as the runtime has threads.
     pub workers: usize,
-    /// How text that breaks the grammar is handled.
+    /// The treatment of text that breaks the grammar.
     pub on_error: OnError,
     /// How many bytes are read and parsed at once. Only a longer line makes a longer chunk.
     pub chunk_bytes: usize,
@@ -91,19 +91,19 @@ pub struct LoadOptions {
     pub longest_iri: usize,
     /// The key of hash functions over terms; see [`Parsed::of_seed`](super::Parsed::of_seed).
     pub hash_seed: u64,
-    /// The name of the graph that all triples without one are put into; by default they are the default graph.
+    /// The name of the graph for all triples without one; by default they are the default graph.
     pub graph: Option<NamedNode>,
     /// Indexes besides [`Order::USUAL`].
     pub orders: Vec<Order>,
-    /// The nodes that the store is laid over, if several nodes have threads: of large indexes a range of rows on each,
-    /// so that scans can run near their rows; of the dictionary, which is read in random order, page by page. Without
-    /// it, the store stays where loading wrote it.
+    /// The nodes for the store, if several nodes have threads: each gets a range of rows of large indexes, so scans can
+    /// run near their rows; the dictionary, which is read in random order, is spread page by page. Without it, the
+    /// store stays at its loading place.
     pub over: Option<Placement>,
-    /// What becomes of data that is larger than memory. Without it, all of it has to fit.
+    /// The treatment of data larger than memory. Without it, all of it has to fit.
     pub spill: Option<Spill>,
     /// Whether triple terms, base directions and the syntax of RDF 1.2 are taken; otherwise each is an error.
     pub rdf_12: bool,
-    /// Who is asked for room for what is parsed, as it grows.
+    /// Asked for room for the parsed data, as it grows.
     pub room: Option<Room>,
 }
 
@@ -117,14 +117,14 @@ impl fmt::Debug for Room {
     }
 }
 
-/// How data is loaded that is larger than memory: in parts, which go to temporary files, and so does the store until
-/// its owner writes it to its place.
+/// Loading of data larger than memory: in parts, written to temporary files, and so is the store until its owner writes
+/// it to its place.
 #[derive(Clone, Debug)]
 pub struct Spill {
-    /// About how many bytes loading may hold. What needs fewer is loaded in memory alone, and temporary files are not
+    /// The bytes loading may hold, approximately. Smaller data is loaded in memory alone, and temporary files are not
     /// touched.
     pub memory: u64,
-    /// Where temporary files are made.
+    /// The place for temporary files.
     pub scratch: Arc<Scratch>,
 }
 
@@ -152,7 +152,7 @@ impl Default for LoadOptions {
 /// One loading. Submit its model to a runtime; when the request has ended, take the store with [`Load::finish`].
 ///
 /// Boxes read the sources chunk by chunk, deal the chunks to parsers, and merge the parsed pieces. The store equals
-/// that of [`Loader`](super::Loader) for the same sources, whatever the schedule. Memory: a few chunks of text for each
+/// that of [`Loader`](super::Loader) for the same sources and any schedule. Memory: a few chunks of text for each
 /// worker, then at most about twice the store. A cancellation takes effect between two steps; the longest steps, of
 /// about 30 ns a triple, are sorting one worker's share and sorting all triples in one order.
 ///
@@ -180,8 +180,8 @@ impl Load {
         assert!(sources.len() < 1_112_064, "a file's number is part of its blank nodes' names, as one character");
         let workers = options.workers.max(1);
         let readers = sources.len().clamp(1, workers);
-        // The sender's seat continues with the box that was activated last, and a thief takes the first. The two orders
-        // that take longest, Gpos and Gops, are put at the two ends, so that they start first.
+        // The sender's seat continues with the box activated last, and a thief takes the first. The two slowest orders,
+        // Gpos and Gops, are put at the two ends, so they start first.
         let is_wanted = |order: &Order| Order::USUAL.contains(order) || options.orders.contains(order);
         let by_graph = [Order::Gops, Order::Gosp, Order::Gspo];
         let last = [Order::Opsg, Order::Spog, Order::Psog, Order::Posg];
@@ -218,7 +218,7 @@ impl Load {
         &self.model
     }
 
-    /// The progress, which can be read while the request runs.
+    /// The progress, readable while the request runs.
     pub fn progress(&self) -> Arc<Progress> {
         Arc::clone(&self.shared.progress)
     }
@@ -250,11 +250,11 @@ pub struct Loaded {
     pub snapshot: Snapshot,
     /// The number of skipped lines of N-Triples and N-Quads, and of errors in other syntaxes.
     pub skipped: u64,
-    /// The first skipped error of the first source that had any.
+    /// The first skipped error of the first source with errors.
     pub first_skipped: Option<Malformed>,
 }
 
-/// A place where a source breaks the grammar, and the error there. Displayed as name, line and column, as editors and
+/// A place in a source with broken grammar, and the error there. Displayed as name, line and column, as editors and
 /// terminals expect it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Malformed {
@@ -271,8 +271,8 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// Why loading failed. A request fails with it inside a [`FlowError`]: see [`LoadError::of`]. If memory runs out, the
-/// request fails with [`NoMemory`](vicus_flow::NoMemory) instead, and with the name of the box that asked for it.
+/// The reason of a failed loading. A request fails with it inside a [`FlowError`]: see [`LoadError::of`]. If memory
+/// runs out, the request fails with [`NoMemory`](vicus_flow::NoMemory) instead, and with the name of the asking box.
 #[derive(Debug)]
 pub enum LoadError {
     /// A source breaks the grammar. With several workers, this may not be the first such place.
@@ -289,8 +289,7 @@ pub enum LoadError {
     TooLong {
         /// The source.
         name: String,
-        /// The line, from 1; in syntaxes without lines, about the line where the statement begins or where the limit
-        /// is.
+        /// The line, from 1; in syntaxes without lines, roughly the line of the statement's beginning or of the limit.
         line: u64,
         /// The greatest number of bytes.
         limit: usize,
@@ -302,7 +301,7 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// The `LoadError` that a request failed with, if it was one.
+    /// The `LoadError` of a failed request, if it was one.
     ///
     /// ```
     /// use vicus_flow::sequential;
@@ -392,8 +391,8 @@ impl Progress {
         self.bytes.fetch_add(more as u64, Ordering::Relaxed);
     }
 
-    /// So many quads of a parser's were known, and so many are there now. What was spilled meanwhile is no longer
-    /// there, and is not shown.
+    /// Replaces a parser's last known number of quads by the present one. Quads spilled meanwhile are gone, and not
+    /// shown.
     fn add_parsed(&self, known: usize, now: usize) {
         self.triples.fetch_add(now.checked_sub(known).unwrap_or(now) as u64, Ordering::Relaxed);
     }
@@ -420,7 +419,7 @@ struct Spilling {
 struct LoadState {
     /// The names of the sources, by number.
     names: Vec<String>,
-    /// The sources that no reader has opened yet, in order.
+    /// The sources not opened by a reader yet, in order.
     sources: Mutex<VecDeque<(u32, Source)>>,
     on_error: OnError,
     /// At least 1.
@@ -433,11 +432,11 @@ struct LoadState {
     graph: Option<NamedNode>,
     over: Option<Placement>,
     spilling: Option<Spilling>,
-    /// How many boxes may hold what they parsed: parsers, and readers of what can't be cut.
+    /// The number of boxes that may hold parsed data: parsers, and readers of uncut sources.
     parsers: u64,
-    /// What is needed to build a store of what they hold, in bytes.
+    /// The memory needed to build a store of their data, in bytes.
     held: AtomicU64,
-    /// What was spilled.
+    /// The spilled segments.
     segments: Mutex<Vec<Segment>>,
     /// Whether a request was started.
     begun: AtomicBool,
@@ -463,15 +462,15 @@ impl LoadState {
     }
 
     fn give_back(&self, mut buffer: Vec<u8>) {
-        // A buffer that a long line has grown is not kept.
+        // A buffer grown by a long line is not kept.
         if buffer.capacity() <= self.chunk_bytes.saturating_mul(4) {
             buffer.clear();
             self.buffers.lock().expect("nothing panics under this lock").push(buffer);
         }
     }
 
-    /// Notes what a parser or reader holds, and spills it if all hold too much and this one at least its share of what
-    /// they may. All that hold less than their shares hold less than that together.
+    /// Notes the data held by a parser or reader, and spills it if all hold too much and this one at least its share of
+    /// the limit. All below their shares together hold less than these shares.
     fn keep_within(&self, parsed: &mut Parsed) -> Result<(), NoMemory> {
         if self.spilling.is_none() && self.room.is_none() {
             return Ok(());
@@ -495,7 +494,7 @@ impl LoadState {
         Ok(())
     }
 
-    /// Spills what was parsed.
+    /// Spills the parsed data.
     fn write_segment(&self, parsed: Parsed) -> Result<(), NoMemory> {
         let noted = parsed.noted;
         let segment = self.segment(Piece::new(parsed, self)?)?;
@@ -516,7 +515,7 @@ impl LoadState {
         !self.segments.lock().expect("nothing panics under this lock").is_empty()
     }
 
-    /// Takes out what was spilled, if anything was.
+    /// Takes out the spilled segments, if there are any.
     fn segments(&self) -> Option<(Vec<Segment>, Arc<Scratch>)> {
         let segments = std::mem::take(&mut *self.segments.lock().expect("nothing panics under this lock"));
         let spilling = self.spilling.as_ref().filter(|_| !segments.is_empty())?;
@@ -528,7 +527,7 @@ impl LoadState {
         self.progress.enter(Phase::Terms);
     }
 
-    /// Counts what was skipped since the last call.
+    /// Counts the errors skipped since the last call.
     fn note_skipped(&self, parsed: &mut Parsed) {
         let Some(error) = parsed.first_skipped.take() else { return };
         let mut skipped = self.skipped.lock().expect("nothing panics under this lock");

@@ -1,7 +1,7 @@
 //! Contexts of JSON-LD: JSON-LD 1.1 Processing Algorithms and API, §4 and §5.2.
 //!
-//! A context is a layer over the one it was made from, so that a new one costs what it says itself. Contexts elsewhere
-//! are not read.
+//! A context is a layer over its base context, so a new one costs its own content only. Contexts elsewhere are not
+//! read.
 
 use super::json::{Json, Member};
 use super::{Fault, Result, wrong};
@@ -17,22 +17,21 @@ const MOST_DEFINED: usize = 64;
 /// How many layers a context may have.
 const MOST_LAYERS: usize = 2048;
 
-/// The most bytes of the IRIs that all contexts of a document stand for. Terms that are written with each other are
-/// longer than their text.
+/// The most bytes of the IRIs of all contexts of a document. Terms defined by each other are longer than their text.
 const MOST_BYTES: usize = 64 << 20;
 
-/// What JSON-LD calls an active context.
+/// JSON-LD's active context.
 #[derive(Clone, Default)]
 pub(super) struct Context<'d> {
     pub(super) base: Option<Rc<Iri<String>>>,
     vocabulary: Option<Rc<str>>,
     pub(super) language: Option<Rc<str>>,
     pub(super) direction: Option<BaseDirection>,
-    /// What holds again within a node object, if this one doesn't propagate.
+    /// The context to restore within a node object, if this one doesn't propagate.
     pub(super) previous: Option<Rc<Context<'d>>>,
     /// Its terms; `None` takes the definition below away.
     terms: BTreeMap<Rc<str>, Option<Rc<Definition<'d>>>>,
-    /// Where its other terms are.
+    /// The layer of its other terms.
     below: Option<Rc<Context<'d>>>,
     layers: usize,
 }
@@ -67,7 +66,7 @@ impl Containers {
         })
     }
 
-    /// Those that a list of names says.
+    /// The containers in a list of names.
     fn read(value: &Json) -> Option<Containers> {
         let mut all = Containers::default();
         for item in value.items() {
@@ -86,7 +85,7 @@ impl Containers {
     }
 }
 
-/// What a term stands for.
+/// The meaning of a term.
 #[derive(Clone, Default, PartialEq)]
 pub(super) struct Definition<'d> {
     /// An IRI, a blank node, or a keyword; `None` if the term is to be left out.
@@ -94,7 +93,7 @@ pub(super) struct Definition<'d> {
     is_prefix: bool,
     is_protected: bool,
     pub(super) is_reverse: bool,
-    /// The context of what the term applies to.
+    /// The context for the term's values.
     pub(super) context: Option<&'d Json>,
     pub(super) containers: Containers,
     pub(super) direction: Option<Option<BaseDirection>>,
@@ -119,7 +118,7 @@ impl<'d> Context<'d> {
         }
     }
 
-    /// The keyword that a key is or stands for.
+    /// The keyword written as, or meant by, a key.
     pub(super) fn keyword<'k>(&'k self, key: &'k str) -> Option<&'k str> {
         if key.starts_with('@') {
             return is_keyword(key).then_some(key);
@@ -175,7 +174,7 @@ pub(super) fn is_keyword(text: &str) -> bool {
     )
 }
 
-/// Whether it looks like a keyword; such texts that are none mean nothing.
+/// Whether it looks like a keyword; such texts other than keywords mean nothing.
 fn has_form_of_keyword(text: &str) -> bool {
     text.strip_prefix('@').is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_alphabetic()))
 }
@@ -202,7 +201,7 @@ fn boolean(value: &Json, keyword: &str) -> Result<bool> {
     }
 }
 
-/// The context that is being read, and how far its terms are.
+/// The context being read, and the progress of its terms.
 struct Local<'d> {
     members: BTreeMap<&'d str, &'d Json>,
     /// Whether a term is defined, or on the way.
@@ -211,8 +210,8 @@ struct Local<'d> {
     overrides: bool,
 }
 
-/// A context that a term has brought: what it was made over, the term's definition, and what was made. The first two
-/// are kept so that their addresses stay theirs.
+/// A context brought by a term: its base context, the term's definition, and the result. The first two are kept to keep
+/// their addresses theirs.
 type Scoped<'d> = (Rc<Context<'d>>, Rc<Definition<'d>>, Rc<Context<'d>>);
 
 /// Makes contexts, within limits.
@@ -225,7 +224,7 @@ pub(super) struct Processor<'d, 's> {
     depth: usize,
     /// Bytes of all definitions so far.
     bytes: usize,
-    /// Contexts that terms bring, by the context that they were made over and the term's definition.
+    /// Contexts brought by terms, by their base context and the term's definition.
     scoped: BTreeMap<(usize, usize, bool), Scoped<'d>>,
 }
 
@@ -266,7 +265,7 @@ impl<'d, 's> Processor<'d, 's> {
         }
     }
 
-    /// The context that a term brings for a property or a type, over an active one.
+    /// The context brought by a term for a property or a type, over an active one.
     pub(super) fn scoped(
         &mut self,
         active: &Rc<Context<'d>>,
@@ -337,7 +336,7 @@ impl<'d, 's> Processor<'d, 's> {
                 _ => return wrong("the value of @context must be an object, null, or a list of these"),
             }
         }
-        // A small layer below is copied, so that there are few.
+        // A small layer below is copied, so there are few.
         while let Some(below) =
             result.below.as_ref().filter(|below| below.terms.len() <= result.terms.len().min(64) + 8)
         {
@@ -479,7 +478,8 @@ impl<'d, 's> Processor<'d, 's> {
         Ok(!has_form_of_keyword(term))
     }
 
-    /// What a term is; `None` if it stands for what looks like a keyword and is none, which means nothing.
+    /// The definition of a term; `None` if it means a text that looks like a keyword and is none. Such a text means
+    /// nothing.
     fn definition(
         &mut self,
         result: &mut Context<'d>,
@@ -617,7 +617,7 @@ impl<'d, 's> Processor<'d, 's> {
         Ok(Some(made))
     }
 
-    /// What a term without `@reverse` stands for: steps 14 to 18.
+    /// The meaning of a term without `@reverse`: steps 14 to 18.
     fn map(
         &mut self,
         result: &mut Context<'d>,
@@ -713,7 +713,7 @@ impl<'d, 's> Processor<'d, 's> {
         self.iri(result, value, to)
     }
 
-    /// What a keyword or a term is; `None` if it is neither.
+    /// The meaning of a keyword or a term; `None` if it is neither.
     fn short_cut(&self, context: &Context<'d>, value: &str, to_vocabulary: bool) -> Option<Result<Option<String>>> {
         if has_form_of_keyword(value) {
             return Some(Ok(is_keyword(value).then(|| value.to_owned())));

@@ -1,9 +1,9 @@
 //! JSON-LD 1.1: from a document to quads.
 //!
 //! Algorithms: JSON-LD 1.1 Processing Algorithms and API, W3C Recommendation 2020: expansion (§5.1), value expansion
-//! (§5.3), and the conversion to RDF (§8). They are one here: a value becomes quads as soon as it is expanded, so that
-//! nothing expanded is kept, and an object costs what it says. We differ: contexts elsewhere are not read, names that
-//! are repeated in an object count as often as they are there, and an error ends the document.
+//! (§5.3), and the conversion to RDF (§8). They are one here: a value becomes quads as soon as it is expanded, so
+//! nothing expanded is kept, and an object costs its own text only. We differ: contexts elsewhere are not read,
+//! repeated names in an object count each time, and an error ends the document.
 
 mod context;
 mod json;
@@ -22,7 +22,7 @@ use std::rc::Rc;
 
 /// Why a document is not read to its end.
 pub(super) enum Fault {
-    /// An error, and the byte before which it stands, if that is known.
+    /// An error, and the byte behind it, if known.
     Wrong(String, Option<usize>),
     Stopped,
     Ended(Ended),
@@ -34,7 +34,7 @@ fn wrong<T>(what: impl Into<String>) -> Result<T> {
     Err(Fault::Wrong(what.into(), None))
 }
 
-/// Reads a document. If it is a list with an error in its JSON, the items before that are read all the same.
+/// Reads a document. If it is a list with an error in its JSON, the items before it are still read.
 pub(super) fn read(
     text: &str,
     base: Option<&str>,
@@ -55,7 +55,7 @@ pub(super) fn read(
     })
 }
 
-/// What a value came to: the name of a node, if it has a good one, or a literal, if that is good.
+/// The result of a value: the name of a node, if it has a good one, or a literal, if it is good.
 enum Item {
     Node(Option<NamedOrBlankNode>),
     Value(Option<Literal>),
@@ -63,7 +63,7 @@ enum Item {
     List(NamedOrBlankNode),
 }
 
-/// Where the items of an expansion go.
+/// The target of an expansion's items.
 enum Sink<'i> {
     /// Nowhere: they stand by themselves. Whether they must be nodes.
     Nowhere {
@@ -82,25 +82,25 @@ enum Sink<'i> {
 struct Chain {
     first: Option<NamedOrBlankNode>,
     last: Option<NamedOrBlankNode>,
-    /// The value of a term that is a list: if it is a list object, it is not put into another.
+    /// The value of a list term: a list object is not put into another list.
     takes_list: bool,
     whole: Option<NamedOrBlankNode>,
 }
 
-/// The graph that quads go to; `None` if its name is no good one, so that they are left out.
+/// The graph for quads; `None` if its name is invalid, so the quads are left out.
 type Graph = Option<GraphName>;
 
-/// Where an element stands.
+/// The place of an element.
 #[derive(Clone, Copy)]
 struct Place<'p> {
     property: Option<&'p str>,
     graph: &'p Graph,
-    /// It is a value of a map of nodes: the context of types holds.
+    /// A value of a map of nodes: the context of types holds.
     from_map: bool,
     in_list: bool,
     /// The name of a node without one.
     id: Option<&'p str>,
-    /// What a map's key says of its values: types, and properties.
+    /// The types and properties given to its values by a map's key.
     more: &'p [(NamedNode, Term)],
     has_index: bool,
 }
@@ -117,7 +117,7 @@ struct Expansion<'d, 'r> {
     rdf_12: bool,
 }
 
-/// The members of an object that is a node, by what they are.
+/// The members of a node object, by kind.
 struct Node<'d, 'n> {
     subject: &'n Option<NamedOrBlankNode>,
     graph: &'n Graph,
@@ -129,7 +129,7 @@ fn fresh() -> NamedOrBlankNode {
     BlankNode::default().into()
 }
 
-/// A node by its expanded name, if that is an absolute IRI or a blank node's.
+/// A node by its expanded name, if this is an absolute IRI or a blank node's.
 fn node_of(name: &str) -> Option<NamedOrBlankNode> {
     match name.strip_prefix("_:") {
         Some(label) => BlankNode::new(label).ok().map(Into::into),
@@ -151,7 +151,7 @@ impl<'d> Expansion<'d, '_> {
         let place = Place::of(None, &graph);
         match document {
             Json::Object(members) => {
-                // An object of nothing but a graph is that graph's content.
+                // An object with only a graph is this graph's content.
                 let active = match members.iter().find(|(name, _)| &**name == "@context") {
                     Some((_, local)) => self.contexts.process(context, local, false, true)?,
                     None => Rc::clone(context),
@@ -183,7 +183,7 @@ impl<'d> Expansion<'d, '_> {
         self.statements.push(quad).map_err(|error| Fault::Ended(error.into()))
     }
 
-    /// Puts an item where it belongs.
+    /// Puts an item in its place.
     fn put(&mut self, item: Item, into: &mut Sink<'_>, place: Place<'_>) -> Result<()> {
         let graph = place.graph;
         match &item {
@@ -374,7 +374,7 @@ impl<'d> Expansion<'d, '_> {
         })
     }
 
-    /// What holds for an object: steps 7 to 11. Also the context of its types.
+    /// The context for an object: steps 7 to 11. Also the context of its types.
     fn contexts_of(
         &mut self,
         context: &Rc<Context<'d>>,
@@ -389,7 +389,7 @@ impl<'d> Expansion<'d, '_> {
                 active = Rc::clone(previous);
             }
         }
-        // The property's own context is of the context that the property stands in.
+        // The property's own context comes from the context around the property.
         let definition = place.property.and_then(|property| context.term(property)).cloned();
         if let Some(definition) = definition
             && let Some(scoped) = self.contexts.scoped(&active, &definition, (true, true))?
@@ -503,7 +503,7 @@ impl<'d> Expansion<'d, '_> {
         }
     }
 
-    /// The name that an object or what is nested in it says, if it says one.
+    /// The name given by an object or its nested objects, if there is one.
     fn id_of(&mut self, active: &Rc<Context<'d>>, members: &'d [Member]) -> Result<Option<Option<NamedOrBlankNode>>> {
         let mut found = None;
         for (name, value) in members {
@@ -543,7 +543,7 @@ impl<'d> Expansion<'d, '_> {
                 Some("@value" | "@context") => {}
                 Some("@type") => {
                     let [Json::String(text)] = entry.items() else {
-                        // A type that is null is none.
+                        // A null type is no type.
                         if *entry == Json::Null {
                             continue;
                         }
@@ -557,7 +557,7 @@ impl<'d> Expansion<'d, '_> {
                 }
                 Some("@language") => match entry {
                     Json::String(text) => language = Some(&**text),
-                    // The algorithm says that null is wrong here; JSON-LD's own framing writes it, and it can mean one
+                    // The algorithm calls null an error here; JSON-LD's own framing writes it, and it can mean one
                     // thing only.
                     Json::Null => {}
                     _ => return wrong("the value of @language must be a string"),
@@ -594,7 +594,7 @@ impl<'d> Expansion<'d, '_> {
         Ok(Some(Item::Value(self.literal(value, of_type.as_deref(), language, direction))))
     }
 
-    /// The entries of a node object, and of what is nested in it: steps 13 and 14.
+    /// The entries of a node object and of its nested objects: steps 13 and 14.
     fn entries(&mut self, active: &Rc<Context<'d>>, members: &'d [Member], node: &Node<'d, '_>) -> Result<()> {
         for (key, value) in members {
             self.contexts.step()?;
@@ -627,7 +627,7 @@ impl<'d> Expansion<'d, '_> {
                         if inner.iter().any(|(name, _)| active.keyword(name) == Some("@value")) {
                             return wrong("the value of @nest must not be a value object");
                         }
-                        // The term that stands for @nest may bring a context.
+                        // The term for @nest may bring a context.
                         let definition = active.term(key).cloned();
                         let scoped = match &definition {
                             Some(definition) => self.contexts.scoped(active, definition, (true, true))?,
@@ -657,7 +657,7 @@ impl<'d> Expansion<'d, '_> {
         Ok(())
     }
 
-    /// A key that is no keyword, and its value: steps 13.5 to 13.14.
+    /// A key other than a keyword, and its value: steps 13.5 to 13.14.
     fn property(
         &mut self,
         active: &Rc<Context<'d>>,
@@ -717,7 +717,7 @@ impl<'d> Expansion<'d, '_> {
         }
     }
 
-    /// Values each of which is the content of a graph of its own.
+    /// Values, each with the content of a graph of its own.
     fn each_in_graph(
         &mut self,
         active: &Rc<Context<'d>>,
@@ -735,7 +735,7 @@ impl<'d> Expansion<'d, '_> {
         Ok(())
     }
 
-    /// One value that is the content of a graph, by this name or a fresh one.
+    /// One value with the content of a graph, by this name or a fresh one.
     fn in_graph(
         &mut self,
         active: &Rc<Context<'d>>,

@@ -1,8 +1,8 @@
 //! RDF/XML: from elements to triples. RDF 1.1 XML Syntax, W3C Recommendation 2014, §7; RDF 1.2 XML Syntax for triple
 //! terms and directions.
 //!
-//! A stack of frames stands for the elements that are open, so that nothing recurses. An XML literal is written in
-//! exclusive canonical form with comments, as §7.2.17 asks.
+//! A stack of frames stands for the open elements, so nothing recurses. An XML literal is written in exclusive
+//! canonical form with comments, as §7.2.17 asks.
 
 mod literal;
 mod xml;
@@ -33,13 +33,13 @@ pub(super) struct RdfXmlReader<R> {
     xml: Reader<R>,
     frames: Vec<Frame>,
     base: Option<Arc<Iri<String>>>,
-    /// The names that `rdf:ID` has given, by their bases.
+    /// The names given by `rdf:ID`, by their bases.
     ids: BTreeSet<(Arc<str>, Box<str>)>,
-    /// What is found within elements that are triple terms, the innermost last.
+    /// The triples found within triple-term elements, the innermost last.
     captured: Vec<Vec<Triple>>,
 }
 
-/// What an element says for what is in it.
+/// The settings of an element for its content.
 #[derive(Clone, Default)]
 struct Scope {
     base: Option<Arc<Iri<String>>>,
@@ -58,8 +58,7 @@ struct Frame {
 enum Kind {
     /// `rdf:RDF`.
     Root,
-    /// A node, or a property with `rdf:parseType="Resource"`, whose content is properties; and how many `rdf:li` it
-    /// has.
+    /// A node, or a property with `rdf:parseType="Resource"`, with properties as content; and its number of `rdf:li`.
     Node {
         subject: NamedOrBlankNode,
         items: u64,
@@ -79,7 +78,7 @@ enum Kind {
         edge: Edge,
         written: Box<XmlLiteral>,
     },
-    /// A triple term; without an edge where the version of RDF has none, which leaves it out.
+    /// A triple term; without an edge if the version of RDF has none and leaves it out.
     Triple {
         edge: Option<Edge>,
     },
@@ -93,14 +92,14 @@ enum Object {
     Said(NamedOrBlankNode),
 }
 
-/// A property that is being read.
+/// A property being read.
 #[derive(Clone)]
 struct Edge {
     subject: NamedOrBlankNode,
     predicate: NamedNode,
-    /// The statement that says the triple, from `rdf:ID`.
+    /// The statement of the triple, from `rdf:ID`.
     statement: Option<NamedNode>,
-    /// What reifies the triple, from `rdf:annotation` and `rdf:annotationNodeID`.
+    /// The reifiers of the triple, from `rdf:annotation` and `rdf:annotationNodeID`.
     reifiers: Vec<NamedOrBlankNode>,
 }
 
@@ -166,7 +165,7 @@ impl<R: Read> RdfXmlReader<R> {
         self.xml.set_most_longer(bytes);
     }
 
-    /// The line and the column where it is.
+    /// Its line and column.
     pub(super) fn place(&self) -> (u64, u64) {
         let (lines, column) = self.xml.place();
         (lines + 1, column + 1)
@@ -217,7 +216,7 @@ impl<R: Read> RdfXmlReader<R> {
         Ok(())
     }
 
-    /// What is in scope in an element, and its other attributes.
+    /// The scope of an element, and its other attributes.
     fn scope(&self, start: &Start, longest: usize) -> Result<(Scope, Attributes)> {
         let mut scope = match self.frames.last() {
             Some(frame) => frame.scope.clone(),
@@ -318,7 +317,7 @@ impl<R: Read> RdfXmlReader<R> {
         }
     }
 
-    /// The IRI that `rdf:ID` gives, once.
+    /// The IRI given by `rdf:ID`, once.
     fn identified(&mut self, scope: &Scope, id: &str, longest: usize) -> Result<NamedNode> {
         let iri = self.resolved(scope, &format!("#{id}"), longest)?;
         let base = &iri.as_str()[..iri.as_str().len() - id.len() - 1];
@@ -397,7 +396,7 @@ impl<R: Read> RdfXmlReader<R> {
         Ok(())
     }
 
-    /// Attributes that are types and properties of a node.
+    /// Attributes used as types and properties of a node.
     fn attributes(
         &mut self,
         subject: &NamedOrBlankNode,
@@ -535,7 +534,7 @@ impl<R: Read> RdfXmlReader<R> {
         }
     }
 
-    /// A node is complete: it is the value of the property that it is in.
+    /// A node is complete: it is the value of its outer property.
     fn found(&mut self, node: NamedOrBlankNode, out: &mut Out<'_>) -> std::result::Result<(), Stop> {
         match self.frames.last_mut().map(|frame| &mut frame.kind) {
             Some(Kind::Property { object, .. }) => *object = Object::Node(node),
@@ -553,7 +552,7 @@ impl<R: Read> RdfXmlReader<R> {
         Ok(())
     }
 
-    /// A property's triple, and what says it.
+    /// A property's triple, and its statement and reifiers.
     fn edge(&mut self, edge: &Edge, object: Term, out: &mut Out<'_>) -> std::result::Result<(), Stop> {
         let Edge { subject, predicate, statement, reifiers } = edge;
         let triple = Triple::new(subject.clone(), predicate.clone(), object);
@@ -608,7 +607,7 @@ fn plain(scope: &Scope, text: String) -> Literal {
     }
 }
 
-/// Where triples go.
+/// The target of triples.
 struct Out<'o> {
     statements: &'o mut Statements,
     told: &'o mut dyn FnMut(),
@@ -627,7 +626,7 @@ impl From<Wrong> for Stop {
 }
 
 impl Stop {
-    /// The message of an error in the text, or else what it is.
+    /// The message of an error in the text; any other stop is returned.
     pub(super) fn message(self) -> std::result::Result<String, Ended> {
         match self {
             Stop::Wrong(Wrong::Text(message)) => Ok(message),
