@@ -1,17 +1,17 @@
-//! What a text may hold when it is parsed, told before it is: by its words and signs, of which sqlparser makes trees of
-//! large nodes.
+//! The memory of a parsed text, estimated before parsing: by its words and signs, as sqlparser makes trees of large
+//! nodes from them.
 
 /// The text itself, and copies of it.
 const FOR_EACH_BYTE: u64 = 16;
-/// A token with its place, in a list that grows, and a node that is made of it.
+/// A token with its place, in a growing list, and the node made of it.
 const FOR_EACH_TOKEN: u64 = 320;
-/// What stands between commas may be a table with its joins.
+/// The text between commas may be a table with its joins.
 const FOR_EACH_COMMA: u64 = 1800;
-/// What a query is made of, or a clause whose node is as large.
+/// The parts of a query, or of a clause with an equally large node.
 const FOR_EACH_QUERY: u64 = 9 << 10;
 
-/// At least the bytes that a text holds when it is parsed. Quotation marks are taken for signs and what is between them
-/// for words, as is a comment: so no text can hide others behind them.
+/// A lower limit of a parsed text's bytes. Quotation marks are taken for signs and their content for words, and so are
+/// comments: so no text can hide others behind them.
 pub(crate) fn parsing_bytes(text: &str) -> u64 {
     let bytes = text.as_bytes();
     let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || !byte.is_ascii();
@@ -43,5 +43,5 @@ pub(crate) fn parsing_bytes(text: &str) -> u64 {
     .fold(0, u64::saturating_add)
 }
 
-/// The words with which a query, a clause or a join begins.
+/// The first words of queries, clauses and joins.
 const QUERIES: [&str; 8] = ["SELECT", "VALUES", "TABLE", "FROM", "JOIN", "WITH", "WINDOW", "MATCH_RECOGNIZE"];

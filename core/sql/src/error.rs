@@ -1,10 +1,10 @@
-//! Why a statement is refused, and where in its text.
+//! The reasons to refuse a statement, with the place in its text.
 
 use std::fmt;
 pub use vicus_language::Place;
 use vicus_language::{Stopped, TextError, TextErrorKind};
 
-/// Why a text is not a statement that can be answered.
+/// The reason why a text is not an answerable statement.
 ///
 /// ```
 /// use vicus_sql::{ParseOptions, SqlErrorKind, parse};
@@ -15,11 +15,11 @@ use vicus_language::{Stopped, TextError, TextErrorKind};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SqlError {
-    /// What is wrong, and what was expected.
+    /// The mistake, and the expected text.
     pub message: String,
-    /// Where.
+    /// The place of the mistake.
     pub place: Place,
-    /// What sort of error this is.
+    /// The sort of error.
     pub kind: SqlErrorKind,
 }
 
@@ -28,16 +28,16 @@ pub struct SqlError {
 pub enum SqlErrorKind {
     /// The text breaks SQL's grammar.
     Syntax,
-    /// The text is valid SQL that this engine can't answer.
+    /// The text is valid SQL beyond this engine.
     Unsupported,
-    /// A table, column or function that isn't there.
+    /// An unknown table, column or function.
     Unknown {
-        /// Names that are there and look like it, the nearest first.
+        /// Similar known names, the nearest first.
         near: Vec<String>,
     },
-    /// A name that stands for several columns.
+    /// A name of several columns.
     Ambiguous,
-    /// An expression whose types don't fit, or one that may not stand where it does.
+    /// An expression with conflicting types, or at a wrong place.
     Type,
     /// The text has more bytes than [`ParseOptions::bytes`](crate::ParseOptions::bytes).
     TooLong,
@@ -109,7 +109,7 @@ impl From<SqlError> for TextError {
     }
 }
 
-/// The names that look most like this one, the nearest first: those within a third of its letters by edit distance.
+/// The names most similar to this one, the nearest first: those within a third of its letters by edit distance.
 pub(crate) fn near<'n>(name: &str, names: impl IntoIterator<Item = &'n str>) -> Vec<String> {
     let wanted = name.to_lowercase();
     let most = (wanted.chars().count() / 3).max(1);

@@ -1,4 +1,4 @@
-//! Parse, plan and lower a statement of SQL to a flow model, over tables that a catalogue knows.
+//! Parses, plans and lowers a statement of SQL to a flow model, over the tables of a catalogue.
 //!
 //! ```text
 //!  text ── parse ──▶ Parsed ── bind ──▶ operators over numbered columns
@@ -6,13 +6,13 @@
 //!                    lower ────▶ a vicus_flow model: a box for each operator, or several
 //! ```
 //!
-//! Begin at [`parse()`] and [`plan()`]. A [`Table`] is what doors implement over files and stores.
+//! Begin at [`parse()`] and [`plan()`]. Doors implement [`Table`] over files and stores.
 //!
-//! SELECT is what can be asked: with joins of all kinds, WHERE, GROUP BY, HAVING, aggregates, DISTINCT, set operations,
-//! ORDER BY, LIMIT, WITH, VALUES, and subqueries with IN, EXISTS and as values. Where dialects differ: integers
-//! overflow with an error and are divided without a remainder; what is divided by zero is null; nulls are greater than
-//! all values in ORDER BY, unless it says otherwise; LIKE tells capital from small letters and has no escape character
-//! unless it names one; names in quotes are taken as they are, others in any letters.
+//! SELECT is supported: with joins of all kinds, WHERE, GROUP BY, HAVING, aggregates, DISTINCT, set operations, ORDER
+//! BY, LIMIT, WITH, VALUES, and subqueries with IN, EXISTS and as values. Choices among dialects: integers overflow
+//! with an error and are divided without a remainder; division by zero is null; nulls are greater than all values in
+//! ORDER BY, unless it says otherwise; LIKE tells capital from small letters and has no escape character unless it
+//! names one; names in quotes are taken literally, others in any letters.
 
 mod bind;
 mod boxes;

@@ -1,13 +1,12 @@
-//! From a plan to a flow model: a box for each operator, or several boxes that share an operator's work.
+//! From a plan to a flow model: a box for each operator, or several boxes sharing an operator's work.
 //!
 //! If a table has many rows, a splitter hands out its parts to several scans, and each operator above has a replica for
 //! each stream. Groups are folded in each stream, dealt by their keys, and put together; sorted streams are merged; a
-//! join's table is built once and shared by all that look rows up in it.
+//! join's table is built once and shared by all its probing boxes.
 //!
 //! Such a model can't deadlock. It has no cycle, and boxes take envelopes from any of their inputs, with two
-//! exceptions. A join leaves the rows that it looks up alone until its table is there, which is built from a subtree of
-//! its own. The merge waits for each of its inputs, which come from boxes that read all of their input before they
-//! send.
+//! exceptions. A join leaves its probing rows alone until its table is there; the table is built from a subtree of its
+//! own. The merge waits for each of its inputs; these come from boxes that read all of their input before they send.
 
 use crate::boxes::aggregate::{Aggregate, AggregateSpec, FoldSpec, Stage};
 use crate::boxes::join::{JoinBuild, JoinProbe, JoinSpec};
@@ -36,19 +35,19 @@ pub(crate) struct Lowered {
     pub(crate) is_short: bool,
 }
 
-/// The outputs that share an operator's rows.
+/// The outputs sharing an operator's rows.
 type Streams = Vec<OutputId>;
 
 /// ORDER BY with a LIMIT of up to so many rows keeps these alone.
 const MOST_TOP: u64 = 1 << 16;
 
-/// Groups that are expected to be so few are put together by one box.
+/// Up to this number of expected groups, one box puts them together.
 const FEW_GROUPS: f64 = 4096.0;
 
 /// Steps for a box.
 const BOX_STEPS: usize = 64;
 
-/// A plan is short if its operators make less than 1/4 of the rows from which on work is shared.
+/// A plan is short if its operators make less than 1/4 of the rows needed to share work.
 const SHORT: f64 = 4.0;
 
 pub(crate) fn lower(
@@ -92,9 +91,9 @@ struct Lowering<'a> {
     options: &'a PlanOptions,
     limit: usize,
     nodes: Vec<PlanNode>,
-    /// The operator whose boxes are being added.
+    /// The current operator: new boxes are added to it.
     at: Option<usize>,
-    /// The rows that all operators are expected to make.
+    /// The expected rows of all operators.
     rows: f64,
     stop: &'a Stop<'a>,
 }
@@ -145,7 +144,7 @@ impl Lowering<'_> {
     }
 
     fn note(&mut self, added: BoxId) -> BoxId {
-        // The next step ends planning if that is too much.
+        // The next step ends planning if this is too much.
         self.stop.count_bytes(BOX_BYTES);
         if let Some(at) = self.at {
             self.nodes[at].boxes.push(added);
@@ -429,7 +428,7 @@ impl Lowering<'_> {
     }
 }
 
-/// Where these columns are among others.
+/// The places of these columns among others.
 fn places(wanted: &[ColumnId], columns: &[ColumnId]) -> Vec<usize> {
     let place = |id: &ColumnId| columns.iter().position(|column| column == id);
     wanted.iter().map(|id| place(id).unwrap_or_else(|| panic!("{id:?} is one of {columns:?}"))).collect()

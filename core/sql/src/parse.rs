@@ -27,11 +27,10 @@ impl Default for ParseOptions {
     }
 }
 
-/// Links of a chain for each level of depth that is allowed.
+/// Links of a chain for each allowed level of depth.
 const LINKS: usize = 100;
 
-/// The words that the parser takes for operators, and those with which a set operation, a join or another form of a
-/// table follows one.
+/// The parser's operator words, and the first words of a set operation, a join or another form of a table behind one.
 const LINKING: [&str; 34] = [
     "AND",
     "AT",
@@ -75,7 +74,7 @@ const PARSED_LEVEL: usize = 48 << 10;
 /// Levels of the parser for a text without brackets.
 const FEW: usize = 64;
 
-/// A statement whose syntax is right.
+/// A statement with valid syntax.
 pub struct Parsed {
     text: String,
     query: Deep<Box<Query>>,
@@ -97,7 +96,7 @@ pub fn parse(text: &str, options: &ParseOptions) -> Result<Parsed, SqlError> {
     parse_until(text, options, None)
 }
 
-/// As [`parse`], until a function says that it is to end.
+/// Like [`parse`], until a function asks to end it.
 pub(crate) fn parse_until(text: &str, options: &ParseOptions, ends: Option<Ends>) -> Result<Parsed, SqlError> {
     if text.len() > options.bytes {
         let message = format!("the text has {} bytes, and at most {} are allowed", text.len(), options.bytes);
@@ -110,8 +109,8 @@ pub(crate) fn parse_until(text: &str, options: &ParseOptions, ends: Option<Ends>
         return Err(SqlError::new(SqlErrorKind::Syntax, place(text, error.location), error.message));
     }
     let levels = measure(text, &tokens, options)?;
-    // Each bracket takes some calls that the parser counts. Statements that are no queries may hold others without a
-    // bracket (EXPLAIN), and there is stack for as many levels as these may have.
+    // Each bracket takes some calls counted by the parser. Statements other than queries may hold others without a
+    // bracket (EXPLAIN), and there is stack for their levels.
     let limit = if begins_query(&tokens) { options.depth.saturating_mul(8).saturating_add(FEW) } else { FEW };
     let statement =
         of_levels(limit.min(4 * levels.brackets + FEW), PARSED_LEVEL, || statement(text, tokens, limit, ends))?;
@@ -173,7 +172,7 @@ fn statement(text: &str, tokens: Vec<TokenWithSpan>, limit: usize, ends: Option<
     Ok(statement)
 }
 
-/// The parser's message, and the place that it ends with.
+/// The parser's message, and the place at its end.
 fn placed(text: &str, message: &str) -> (String, Option<Place>) {
     let parts = message.rsplit_once(" at Line: ").and_then(|(what, place)| {
         let (line, column) = place.split_once(", Column: ")?;
@@ -244,7 +243,7 @@ impl Parsed {
         self.query.levels()
     }
 
-    /// A place whose offset is not known yet: that takes time in proportion to the text.
+    /// A place without its offset: the offset takes time in proportion to the text.
     pub(crate) fn place(&self, location: Location) -> Place {
         Place { line: location.line as usize, column: location.column as usize, offset: None }
     }
@@ -255,7 +254,7 @@ impl Parsed {
         SqlError { place: place(&self.text, Location { line: line as u64, column: column as u64 }), ..error }
     }
 
-    /// The text that was parsed.
+    /// The parsed text.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -320,9 +319,8 @@ mod tests {
         assert_eq!(kind(&format!("SELECT 1{}", " + 1".repeat(15_000))), None);
     }
 
-    /// What happened: `AT TIME ZONE` a hundred thousand times, which is no chain of signs, ended the process. Here each
-    /// word of the parser stands behind itself in some ways, on a stack on which a chain that is not counted can't be
-    /// dropped.
+    /// What happened: `AT TIME ZONE` a hundred thousand times, not counted as a chain of signs, ended the process. Here
+    /// each word of the parser stands behind itself in some ways, on a stack too small to drop an uncounted chain.
     #[test]
     fn no_word_makes_a_chain_that_is_not_counted() {
         const TIMES: usize = 1500;

@@ -1,4 +1,4 @@
-//! A statement that is ready to run: a model, and what its columns are.
+//! A statement ready to run: a model, and its columns.
 
 use crate::bind::bind;
 use crate::error::SqlError;
@@ -16,7 +16,7 @@ use vicus_language::{
     Answer, Costs, PlanNode, PlanOptions, Planned, RunOperators, Runnable, Stop, ValueType, Values, Watch,
 };
 
-/// A statement that is ready to run over the tables that it was planned for, any number of times, also concurrently.
+/// A statement ready to run over the tables of its planning, any number of times, also concurrently.
 ///
 /// ```
 /// use std::sync::{Arc, mpsc};
@@ -47,7 +47,7 @@ pub struct Plan {
     sinks: Vec<BoxId>,
     nodes: Vec<PlanNode>,
     is_short: bool,
-    /// Whether it has tables that functions made for it.
+    /// Whether it has tables made for it by functions.
     calls_functions: bool,
     bytes: u64,
 }
@@ -56,7 +56,7 @@ pub struct Plan {
 /// not of the data.
 ///
 /// # Errors
-/// A name that isn't known, types that don't fit, what isn't supported, too many steps; or `watch` ended planning.
+/// An unknown name, conflicting types, an unsupported feature, too many steps; or `watch` ended planning.
 pub fn plan(
     parsed: &Parsed,
     catalogue: &dyn Catalogue,
@@ -93,7 +93,7 @@ fn planned(
         nodes: lowered.nodes,
         is_short: lowered.is_short,
         calls_functions: made_bytes.is_some(),
-        // What was counted has the texts of VALUES.
+        // The count includes the texts of VALUES.
         bytes: made_bytes.unwrap_or(0).saturating_add(bytes as u64).max(stop.spent().bytes),
     })
 }
@@ -111,13 +111,13 @@ impl Plan {
         &self.columns
     }
 
-    /// The network that answers the statement.
+    /// The network for the statement.
     pub fn model(&self) -> &Arc<Model> {
         &self.model
     }
 
-    /// The boxes that receive rows: one, or more if [`PlanOptions::sinks`] allows. Their own operators drop the rows,
-    /// so give each submission operators of [`Plan::sink_operator`].
+    /// The receivers of rows: one, or more if [`PlanOptions::sinks`] allows. Their own operators drop the rows, so give
+    /// each submission operators of [`Plan::sink_operator`].
     pub fn sinks(&self) -> &[BoxId] {
         &self.sinks
     }
@@ -128,7 +128,7 @@ impl Plan {
         Vec::new()
     }
 
-    /// An operator for a sink that passes each envelope to a function.
+    /// An operator for a sink, to pass each envelope to a function.
     pub fn sink_operator(
         &self,
         mut on_rows: impl FnMut(&Envelope) -> Result<(), BoxError> + Send + 'static,
@@ -137,27 +137,27 @@ impl Plan {
     }
 
     /// Whether the plan is expected to make few rows, and has one box for each operator. A caller then runs it faster
-    /// on its own thread than on several threads that wake each other. Estimates may be wrong.
+    /// on its own thread than on several threads with wakes between them. Estimates may be wrong.
     pub fn is_short(&self) -> bool {
         self.is_short
     }
 
-    /// About how many bytes the plan takes, with tables that [functions](Catalogue::function) made for it.
+    /// The approximate bytes of the plan, with tables made for it by [functions](Catalogue::function).
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The operators, each before those that it reads.
+    /// The operators, each before its inputs.
     pub fn nodes(&self) -> &[PlanNode] {
         &self.nodes
     }
 
-    /// The operators as text, an operator a line, each above those that it reads.
+    /// The operators as text, one a line, each above its inputs.
     pub fn explain(&self) -> String {
         PlanNode::write_all(&self.nodes, None)
     }
 
-    /// As [`Plan::explain`], with the rows that each operator has made, by the counts of a run's boxes.
+    /// Like [`Plan::explain`], with the rows made by each operator, according to the counts of a run's boxes.
     pub fn explain_with(&self, counts: &[BoxCounts]) -> String {
         PlanNode::write_all(&self.nodes, Some(counts))
     }
@@ -184,7 +184,7 @@ impl Planned for Plan {
         self.is_short()
     }
 
-    /// Never: which rows a LIMIT leaves is open, not how many.
+    /// Never: a LIMIT leaves the choice of rows open, not their number.
     fn may_differ(&self) -> bool {
         false
     }

@@ -10,13 +10,13 @@ use vicus_language::stack::deep;
 /// An operator with those below it.
 pub(crate) struct Relation {
     pub(crate) op: Op,
-    /// Its columns, in the order in which its envelopes have them.
+    /// Its columns, in the order of its envelopes.
     pub(crate) columns: Vec<ColumnId>,
     /// About how many rows it makes.
     pub(crate) rows: f64,
 }
 
-/// What an operator does.
+/// The work of an operator.
 pub(crate) enum Op {
     /// Reads a table.
     Scan {
@@ -26,7 +26,7 @@ pub(crate) enum Op {
         picked: Vec<usize>,
         ranges: Vec<ColumnRange>,
     },
-    /// Rows that stand in the text.
+    /// Rows written in the text.
     Values {
         rows: Vec<Vec<Value>>,
     },
@@ -35,7 +35,7 @@ pub(crate) enum Op {
         input: Box<Relation>,
         exprs: Vec<(ColumnId, Expr)>,
     },
-    /// Rows for which all conditions are true.
+    /// Rows meeting all conditions.
     Filter {
         input: Box<Relation>,
         conditions: Vec<Expr>,
@@ -47,11 +47,11 @@ pub(crate) enum Op {
         keys: Vec<(ColumnId, Expr)>,
         folds: Vec<Fold>,
     },
-    /// All rows of all inputs, whose columns are taken in their order.
+    /// All rows of all inputs, with the columns in order.
     UnionAll {
         inputs: Vec<Relation>,
     },
-    /// The rows of the first input that are also in the second, or that are not. With `all`, each as often as it comes.
+    /// The rows of the first input found in the second, or missing there. With `all`, each as often as it comes.
     SetOperation {
         left: Box<Relation>,
         right: Box<Relation>,
@@ -68,25 +68,24 @@ pub(crate) enum Op {
         offset: u64,
         count: Option<u64>,
     },
-    /// One row: that of the input, or nulls if there is none. More rows are an error.
+    /// One row: the input's, or nulls if there is none. More rows are an error.
     Single {
         input: Box<Relation>,
     },
 }
 
-/// A join of two inputs. The rows of the right one are put into a table, in which those of the left one are looked up.
+/// A join of two inputs. The rows of the right one are put into a table; the left rows are looked up in it.
 pub(crate) struct Join {
     pub(crate) left: Relation,
     pub(crate) right: Relation,
     pub(crate) kind: JoinKind,
-    /// Expressions over the left and the right columns that have to be equal.
+    /// Pairs of a left and a right expression with equal values.
     pub(crate) keys: Vec<(Expr, Expr)>,
-    /// Conditions over both that have to be true as well.
+    /// Further conditions over both sides.
     pub(crate) residual: Vec<Expr>,
     /// For `Anti` and `Mark`: whether a null among the single key's values makes the answer unknown, as IN has it.
     pub(crate) is_null_aware: bool,
-    /// For `Anti` and `Mark`: one more condition that has to be true, and which makes the answer unknown where it is
-    /// null.
+    /// For `Anti` and `Mark`: one more condition. Where it is null, the answer is unknown.
     pub(crate) membership: Option<Expr>,
 }
 
@@ -97,9 +96,9 @@ pub(crate) enum JoinKind {
     Left,
     /// So do the rows of both sides.
     Full,
-    /// Left rows that have a partner.
+    /// Left rows with a partner.
     Semi,
-    /// Left rows that have none.
+    /// Left rows without a partner.
     Anti,
     /// Left rows with one more column: whether they have a partner.
     Mark(ColumnId),
@@ -135,7 +134,7 @@ pub(crate) struct SortBy {
     pub(crate) nulls_last: bool,
 }
 
-/// What is known of each column of a plan, by its number.
+/// The properties of each column of a plan, by its number.
 #[derive(Default)]
 pub(crate) struct Columns {
     infos: Vec<(String, SqlType)>,
@@ -218,14 +217,14 @@ impl Relation {
         self.columns.contains(&column)
     }
 
-    /// Whether all columns that an expression reads are there.
+    /// Whether all columns of an expression are there.
     pub(crate) fn has_all(&self, expr: &Expr) -> bool {
         let mut all = true;
         expr.each_column(&mut |column| all &= self.has(column));
         all
     }
 
-    /// Whether it has none of the columns that an expression reads.
+    /// Whether no column of an expression is there.
     pub(crate) fn has_none(&self, expr: &Expr) -> bool {
         let mut none = true;
         expr.each_column(&mut |column| none &= !self.has(column));
@@ -264,7 +263,7 @@ impl Relation {
         }
     }
 
-    /// The first column that an expression reads and no input has; there is none in a plan that can run.
+    /// The first column read by an expression and missing in its inputs; there is none in a plan that can run.
     pub(crate) fn missing(&self) -> Option<ColumnId> {
         let inputs = self.inputs();
         let there: BTreeSet<ColumnId> = inputs.iter().flat_map(|input| &input.columns).copied().collect();

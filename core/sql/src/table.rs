@@ -1,4 +1,4 @@
-//! Where rows come from: tables, their scans, and the catalogue that knows them by name.
+//! The sources of rows: tables, their scans, and the catalogue of their names.
 
 use crate::types::{SqlType, Value};
 use std::collections::BTreeMap;
@@ -12,7 +12,8 @@ pub struct TableColumn {
     pub name: String,
     /// The type of its values.
     pub kind: SqlType,
-    /// Why it can't be read, as of a type that SQL has not here. A statement that uses it is refused with this text.
+    /// The reason if it can't be read, such as a type unknown to SQL here. A statement that uses the column is refused
+    /// with this text.
     pub unreadable: Option<String>,
 }
 
@@ -22,7 +23,7 @@ impl TableColumn {
         TableColumn { name: name.into(), kind, unreadable: None }
     }
 
-    /// A column that no statement may use, and why.
+    /// A column closed to all statements, and the reason.
     ///
     /// ```
     /// use vicus_sql::TableColumn;
@@ -35,8 +36,8 @@ impl TableColumn {
     }
 }
 
-/// What a statement needs of a column's values: rows whose value lies outside, or is null, may be left out by a scan.
-/// Those that it doesn't leave out are checked again.
+/// A statement's demand on a column's values: a scan may leave out rows with a value outside, or with null. The
+/// remaining rows are checked again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ColumnRange {
     /// The column's place in [`Table::columns`].
@@ -48,7 +49,7 @@ pub struct ColumnRange {
 }
 
 impl ColumnRange {
-    /// Whether rows may be in it of which only the least and the greatest value are known.
+    /// Whether the range may have rows of a part, given the least and the greatest value of the part.
     ///
     /// ```
     /// use vicus_sql::{ColumnRange, Value};
@@ -64,22 +65,22 @@ impl ColumnRange {
     }
 }
 
-/// A table that can be read, in parts and by several boxes at once.
+/// A table, readable in parts and by several boxes at once.
 pub trait Table: Send + Sync {
-    /// Its columns. Their names need not differ, but one that comes twice can't be named.
+    /// Its columns. Their names need not differ, but a repeated name can't be used.
     fn columns(&self) -> &[TableColumn];
 
-    /// About how many rows it has, if that is known.
+    /// The approximate number of rows, if known.
     fn rows(&self) -> Option<u64>;
 
-    /// Of how many parts it consists; each is scanned by itself.
+    /// The number of its parts; each is scanned by itself.
     fn parts(&self) -> usize;
 
     /// Begins to read a part: these columns, in this order. `filters` may be used to leave rows out, see
     /// [`ColumnRange`].
     fn scan(&self, columns: &[usize], part: usize, filters: &[ColumnRange]) -> Box<dyn Scan>;
 
-    /// Whether a scan's [`next`](Scan::next) may block its thread, as one that reads a file does. The box then calls it
+    /// Whether a scan's [`next`](Scan::next) may block its thread, for example to read a file. The box then calls it
     /// within [`Turn::blocking`](vicus_flow::Turn::blocking).
     fn blocks(&self) -> bool {
         false
@@ -112,17 +113,17 @@ impl std::fmt::Display for UnreadableTable {
 
 impl std::error::Error for UnreadableTable {}
 
-/// A part of a table that is being read.
+/// A part of a table being read.
 pub trait Scan: Send {
-    /// The next rows, at most so many; `None` at the end. An envelope without rows means that more may come. The
-    /// columns are of the [flow types](SqlType::flow_type) of those that were asked for; without columns, the number of
-    /// rows alone counts ([`Envelope::of_rows`]).
+    /// The next rows, up to a limit; `None` at the end. An envelope without rows means that more may come. The columns
+    /// have the [flow types](SqlType::flow_type) of the requested ones; without columns, the number of rows alone
+    /// counts ([`Envelope::of_rows`]).
     ///
     /// # Errors
     /// The request fails with any error.
     fn next(&mut self, most_rows: usize) -> Result<Option<Envelope>, BoxError>;
 
-    /// Reads what [`next`](Scan::next) will need, for scans that read by themselves and then compute. If the table
+    /// Reads the data for the next [`next`](Scan::next), for scans that first read and then compute. If the table
     /// [says so](Table::loads), the box calls it before each `next`, within
     /// [`Turn::blocking`](vicus_flow::Turn::blocking).
     ///
@@ -132,13 +133,13 @@ pub trait Scan: Send {
         Ok(())
     }
 
-    /// How many bytes of memory it holds between two calls, which count against the request's budget.
+    /// The bytes of memory held between two calls. They count against the request's budget.
     fn held_bytes(&self) -> u64 {
         0
     }
 }
 
-/// The tables that a statement can name.
+/// The tables a statement can name.
 pub trait Catalogue {
     /// The table of this name, given as its parts: `["main", "orders"]` for `main.orders`.
     fn table(&self, name: &[String]) -> Option<Arc<dyn Table>>;
@@ -146,9 +147,9 @@ pub trait Catalogue {
     /// The names of all tables, for suggestions and for names in other letters.
     fn names(&self) -> Vec<String>;
 
-    /// The table that a function in FROM makes of its arguments, which are literals; `None` if there is no such
-    /// function. An error's text says what is wrong with the arguments. A plan with such a table can't be kept: called
-    /// again, the function may make another one.
+    /// The table made by a function in FROM of its arguments (literals); `None` if there is no such function. An
+    /// error's text explains the mistake in the arguments. A plan with such a table can't be kept: called again, the
+    /// function may make another one.
     fn function(&self, _name: &str, _arguments: &[String]) -> Option<Result<Arc<dyn Table>, String>> {
         None
     }
@@ -173,7 +174,7 @@ pub trait Catalogue {
 pub struct Tables(BTreeMap<String, Arc<dyn Table>>);
 
 impl Tables {
-    /// Adds a table, in place of one that had this name.
+    /// Adds a table, in place of an earlier one with this name.
     pub fn add(&mut self, name: impl Into<String>, table: Arc<dyn Table>) {
         self.0.insert(name.into(), table);
     }

@@ -27,11 +27,9 @@ use vicus_language::stack::deep;
 pub(crate) struct Bound {
     pub(crate) relation: Relation,
     pub(crate) outputs: Vec<Output>,
-    /// Conditions of a subquery that name columns of outer queries. What they need of the subquery are columns of the
-    /// relation.
+    /// Conditions of a subquery on columns of outer queries. Their columns of the subquery are columns of the relation.
     correlated: Vec<Expr>,
-    /// The value of a correlated subquery that is an aggregate, over the columns of the relation: where no row is
-    /// found, COUNT is 0.
+    /// The value of a correlated subquery with an aggregate, over the columns of the relation: without a row, COUNT is 0.
     lifted: Option<Expr>,
 }
 
@@ -41,12 +39,11 @@ pub(crate) struct Output {
     pub(crate) name: String,
     pub(crate) id: ColumnId,
     pub(crate) kind: SqlType,
-    /// It is NULL as written, without a type of its own.
+    /// A written NULL, without a type of its own.
     pub(crate) is_null: bool,
 }
 
-/// Settles the names and types of a statement. Says how many bytes the tables hold that functions have made, if it
-/// calls any.
+/// Settles the names and types of a statement. Returns the bytes of tables made by functions, if it calls any.
 pub(crate) fn bind(
     parsed: &Parsed,
     catalogue: &dyn Catalogue,
@@ -92,17 +89,17 @@ struct Binder<'a> {
     /// The queries around the present place, the innermost last.
     scopes: Vec<Scope<'a>>,
     ctes: Vec<Cte<'a>>,
-    /// The last of them that the present place sees; it knows the one before it.
+    /// The last of them visible at the present place; it knows the one before it.
     innermost_cte: Option<usize>,
     /// How deep the present place is in expressions and set operations.
     depth: usize,
     /// How many joins there are: trees of operators are as deep as their chain.
     joins: usize,
-    /// Where columns of outer queries were named.
+    /// The places that name columns of outer queries.
     outer_places: BTreeMap<ColumnId, Place>,
-    /// Columns of tables that can't be read, and why.
+    /// Columns of tables that can't be read, with the reasons.
     unreadable: BTreeMap<ColumnId, String>,
-    /// The bytes of tables that functions have made; none if no function was called.
+    /// The bytes of tables made by functions; none if no function was called.
     made_bytes: Option<u64>,
 }
 
@@ -111,28 +108,28 @@ struct Binder<'a> {
 struct Cte<'a> {
     alias: &'a ast::TableAlias,
     query: &'a ast::Query,
-    /// The last of those that it sees.
+    /// The last one visible to it.
     before: Option<usize>,
 }
 
-/// The names that a query's expressions can use.
+/// The names for a query's expressions.
 #[derive(Default)]
 struct Scope<'a> {
     tables: Vec<NamedTable>,
-    /// The expressions of the select list by their aliases, for clauses that may name these.
+    /// The expressions of the select list by their aliases, for clauses with access to aliases.
     aliases: Vec<(String, &'a ast::Expr)>,
-    /// Whether aggregates may be called, and what was called so far.
+    /// Whether aggregates may be called, and the calls so far.
     aggregates: Option<Aggregates>,
-    /// Subqueries that the expressions bound last refer to, to be joined with the rows that these are computed from.
+    /// Subqueries of the expressions bound last, to be joined with the rows of these expressions.
     attached: Vec<Attached>,
-    /// The clause that is being bound, for errors.
+    /// The clause being bound, for errors.
     clause: &'static str,
 }
 
 /// A table of a FROM clause.
 #[derive(Clone)]
 struct NamedTable {
-    /// Its alias or name; none for the columns that a USING has merged.
+    /// Its alias or name; none for columns merged by USING.
     name: Option<String>,
     columns: Vec<NamedColumn>,
 }
@@ -141,7 +138,7 @@ struct NamedTable {
 struct NamedColumn {
     name: String,
     id: ColumnId,
-    /// It is one of those that a USING has merged: only `table.column` means it.
+    /// The column was merged by USING: only `table.column` means it.
     is_merged: bool,
 }
 
@@ -195,7 +192,7 @@ impl<'a> Binder<'a> {
         Ok(self.stop.step(1)?)
     }
 
-    /// A column where a statement uses it.
+    /// A column used by a statement at a place.
     fn used(&self, id: ColumnId, place: Place) -> Result<Expr, SqlError> {
         match self.unreadable.get(&id) {
             Some(why) => Err(SqlError::new(SqlErrorKind::Unsupported, place, why.clone())),
@@ -203,7 +200,7 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// The column of a name, in the innermost query that has it. Whether it is an outer one.
+    /// The column of a name, in the innermost query with this name. Notes the use of an outer column.
     fn column(&mut self, table: Option<&ast::Ident>, name: &ast::Ident) -> Result<Option<Expr>, SqlError> {
         let place = self.place(name.span);
         for (depth, scope) in self.scopes.iter().rev().enumerate() {

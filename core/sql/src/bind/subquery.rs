@@ -1,4 +1,4 @@
-//! Subqueries in expressions: each becomes a join with the rows that the expression is computed from.
+//! Subqueries in expressions: each becomes a join with the rows of the expression.
 
 use super::from::equalities;
 use super::{Binder, Bound};
@@ -8,18 +8,18 @@ use crate::relation::{JoinKind, Op, Relation};
 use crate::types::SqlType;
 use sqlparser::ast;
 
-/// A subquery that is to be joined.
+/// A subquery to be joined.
 pub(super) struct Attached {
     relation: Relation,
     kind: JoinKind,
     /// Conditions over the outer columns and those of the relation.
     conditions: Vec<Expr>,
-    /// The value that IN looks for, and the subquery's.
+    /// The value searched by IN, and the subquery's.
     pair: Option<(Expr, Expr)>,
 }
 
 impl Attached {
-    /// Rewrites what is computed from outer rows.
+    /// Rewrites the expressions over outer rows.
     pub(super) fn each_outer(
         &mut self,
         rewrite: &mut dyn FnMut(Expr) -> Result<Expr, SqlError>,
@@ -56,7 +56,7 @@ impl Attached {
 }
 
 impl<'a> Binder<'a> {
-    /// Joins subqueries with the rows that refer to them.
+    /// Joins subqueries with their referring rows.
     pub(super) fn attach(&mut self, relation: Relation, attached: Vec<Attached>) -> Result<Relation, SqlError> {
         let mut relation = relation;
         for one in attached {
@@ -66,7 +66,7 @@ impl<'a> Binder<'a> {
         Ok(relation)
     }
 
-    /// The rows for which a condition is true. What it says of outer columns goes to `correlated`, if that is allowed.
+    /// The rows meeting a condition. Its parts on outer columns go to `correlated`, if allowed.
     pub(super) fn filtered(
         &mut self,
         relation: Relation,
@@ -79,7 +79,7 @@ impl<'a> Binder<'a> {
             let bound = self.expr(one)?;
             let mut bound = vec![self.boolean(bound, place)?];
             let mut attached = std::mem::take(&mut self.scope().attached);
-            // A condition that is nothing but a subquery keeps or drops rows by itself.
+            // A condition consisting of only a subquery keeps or drops rows by itself.
             if let [only] = &mut attached[..]
                 && let JoinKind::Mark(mark) = only.kind
             {

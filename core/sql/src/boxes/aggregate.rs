@@ -1,4 +1,4 @@
-//! GROUP BY, aggregates and DISTINCT: in one box, or in parts whose groups are put together by others.
+//! GROUP BY, aggregates and DISTINCT: in one box, or in parts. Other boxes put the groups of the parts together.
 
 use super::fold::State;
 use super::keys::{KeyTable, KeyWriter, columns_of};
@@ -9,12 +9,12 @@ use crate::types::SqlType;
 use std::sync::Arc;
 use vicus_flow::{BoxError, Envelope, Operator, Turn};
 
-/// What the boxes of an aggregate know.
+/// The common data of an aggregate's boxes.
 pub(crate) struct AggregateSpec {
     /// Over the columns of the input.
     pub(crate) keys: Vec<Expr>,
     pub(crate) folds: Vec<FoldSpec>,
-    /// The columns that are sent: the keys and behind them the results, by their places.
+    /// The sent columns: the keys and behind them the results, by their places.
     pub(crate) wanted: Vec<usize>,
     pub(crate) seed: u64,
     pub(crate) limit: usize,
@@ -37,7 +37,7 @@ impl AggregateSpec {
         self.keys.iter().map(Expr::kind).collect()
     }
 
-    /// The types of the columns that a box of parts sends.
+    /// The types of the columns sent by a box of parts.
     pub(crate) fn part_kinds(&self) -> Vec<SqlType> {
         let states = self.folds.iter().flat_map(|fold| State::part_kinds(fold.kind, fold.argument_kind()));
         self.key_kinds().into_iter().chain(states).collect()
@@ -48,12 +48,12 @@ impl AggregateSpec {
     }
 }
 
-/// Which part of the work a box does.
+/// The part of the work for a box.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// From rows to results.
     Whole,
-    /// From rows to states. A group may come several times, so that a box of many groups needs little memory.
+    /// From rows to states. A group may come several times, so a box of many groups needs little memory.
     Parts,
     /// From states to results.
     Results,
@@ -195,7 +195,7 @@ impl Operator for Aggregate {
                 }
             }
         }
-        // What came before this invocation, and was not taken by it, invokes the box no more.
+        // Envelopes that arrived before this invocation, and were not taken by it, invoke the box no more.
         if self.sending.is_some() && self.send(turn)? && turn.head(0).is_some() {
             turn.run_again();
         }

@@ -11,7 +11,7 @@ use vicus_flow::{BoxError, Column, Grow};
 pub(crate) struct State {
     kind: FoldKind,
     values: Values,
-    /// For DISTINCT: the values of each group that were seen.
+    /// For DISTINCT: the seen values of each group.
     seen: Option<(KeyTable, SqlType)>,
     /// Bytes of texts.
     text_bytes: u64,
@@ -30,7 +30,7 @@ enum Values {
 }
 
 impl State {
-    /// Of an aggregate of values of this type.
+    /// The state of an aggregate over values of this type.
     pub(crate) fn new(kind: FoldKind, argument: SqlType, is_distinct: bool, seed: u64) -> State {
         let values = match (kind, argument) {
             (FoldKind::Count, _) => Values::Count(Vec::new()),
@@ -46,7 +46,7 @@ impl State {
         State { kind, values, seen, text_bytes: 0 }
     }
 
-    /// Bytes of memory that it holds.
+    /// Its bytes of memory.
     pub(crate) fn held(&self) -> u64 {
         let values = match &self.values {
             Values::Count(values) => 8 * values.capacity(),
@@ -203,7 +203,7 @@ impl State {
         Ok(())
     }
 
-    /// The types of the columns in which states are sent from box to box.
+    /// The types of the columns for states sent from box to box.
     pub(crate) fn part_kinds(kind: FoldKind, argument: SqlType) -> Vec<SqlType> {
         match (kind, argument) {
             (FoldKind::Count, _) => vec![SqlType::BigInt],

@@ -1,6 +1,6 @@
 //! The two boxes of a join: one puts the rows of one side into a table, the other one looks those of the other side up.
 //!
-//! The table is attached to an envelope that all readers share. Without keys it has one group, and each row meets all
+//! The table is attached to an envelope shared by all readers. Without keys it has one group, and each row meets all
 //! rows of the other side, a batch of pairs at a time.
 
 use super::keys::{KeyTable, KeyWriter};
@@ -13,17 +13,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use vicus_flow::{Attachment, BoxError, Column, Envelope, Grow, Operator, Turn};
 
-/// What both boxes know of their join.
+/// The common data of a join's two boxes.
 pub(crate) struct JoinSpec {
     pub(crate) kind: JoinKind,
-    /// Over the columns of the left side, which is looked up, and of the right one, which is built.
+    /// Over the columns of the left side, the probing one, and of the right side, the built one.
     pub(crate) left_keys: Vec<Expr>,
     pub(crate) right_keys: Vec<Expr>,
     /// Over the columns of both sides, the left ones first.
     pub(crate) residual: Vec<Expr>,
     pub(crate) membership: Option<Expr>,
     pub(crate) is_null_aware: bool,
-    /// The columns that are sent, by their places among those of both sides; behind these is the mark.
+    /// The sent columns, by their places among those of both sides; behind these is the mark.
     pub(crate) wanted: Vec<usize>,
     pub(crate) left_width: usize,
     pub(crate) right_kinds: Vec<SqlType>,
@@ -38,7 +38,7 @@ impl JoinSpec {
         matches!(self.kind, JoinKind::Inner | JoinKind::Left | JoinKind::Full)
     }
 
-    /// Whether the rows of a group decide more than that there are any.
+    /// Whether more than the mere presence of a group's rows matters.
     fn checks_pairs(&self) -> bool {
         !self.residual.is_empty() || self.membership.is_some()
     }
@@ -55,13 +55,13 @@ impl JoinSpec {
 /// The rows of the right side, by their keys.
 pub(crate) struct JoinTable {
     chunks: Vec<Envelope>,
-    /// All rows that are kept: their chunk and their place there.
+    /// All kept rows: their chunk and their place there.
     rows: Vec<(u32, u32)>,
     keys: KeyTable,
     /// The rows of group `g` are `members[starts[g]..starts[g + 1]]`, by their place in `rows`.
     starts: Vec<u32>,
     members: Vec<u32>,
-    /// How many rows came, with those that are not kept.
+    /// The number of rows, including dropped ones.
     count: u64,
     /// Whether some key was null.
     has_null: bool,
@@ -213,21 +213,21 @@ impl Operator for JoinBuild {
     }
 }
 
-/// Looks the rows of input 0 up in the table that comes on input 1. Until it is there, they stay queued.
+/// Looks the rows of input 0 up in the table from input 1. Until the table is there, the rows stay queued.
 pub(crate) struct JoinProbe {
     spec: Arc<JoinSpec>,
-    /// The columns that conditions read, by their places among those of both sides.
+    /// The columns read by conditions, by their places among those of both sides.
     checked: BTreeSet<usize>,
     table: Option<Attachment>,
     current: Option<Current>,
-    /// For a full join: which rows of the table have met a partner.
+    /// For a full join: the rows of the table that met a partner.
     met: Vec<bool>,
-    /// Of a full join, once all left rows have come: how many rows of the table were looked at.
+    /// For a full join, once all left rows have come: the number of table rows looked at.
     rest: Option<usize>,
     texts: Texts,
 }
 
-/// An envelope whose rows are being looked up.
+/// An envelope with rows being looked up.
 struct Current {
     batch: Batch,
     attached: Vec<Attachment>,
@@ -276,7 +276,7 @@ impl JoinProbe {
         Ok(Current { batch, attached, pairs: Pairs::new(groups), matched, unknown })
     }
 
-    /// The columns of pairs that are asked for; others are empty.
+    /// The requested columns of pairs; others are empty.
     fn paired(
         &self,
         table: &JoinTable,
@@ -355,7 +355,7 @@ impl JoinProbe {
         Ok((more, made))
     }
 
-    /// What is known of the rows of an envelope once all pairs were looked at, to be sent.
+    /// The rows to send for an envelope once all its pairs were looked at.
     fn finish(&self, current: Current, room: &Room<'_>) -> Result<Option<Envelope>, BoxError> {
         let spec = &self.spec;
         let Current { batch, attached, matched, unknown, .. } = current;
@@ -389,7 +389,7 @@ impl JoinProbe {
         Ok(Some(Envelope::of_rows(columns, kept.len()).with(&attached)))
     }
 
-    /// The rows of the table that no left row has met. Whether there are more.
+    /// Sends the rows of the table not met by a left row. Returns whether there are more.
     fn send_rest(&mut self, turn: &mut Turn<'_>, table: &JoinTable) -> Result<bool, BoxError> {
         let spec = Arc::clone(&self.spec);
         let from = self.rest.expect("the left rows have come");
@@ -480,7 +480,7 @@ impl Operator for JoinProbe {
             if let Some(made) = made {
                 turn.send(0, made);
             }
-            // What came before this invocation, and was not taken by it, invokes the box no more.
+            // Envelopes that arrived before this invocation, and were not taken by it, invoke the box no more.
             if turn.head(0).is_some() {
                 turn.run_again();
             }

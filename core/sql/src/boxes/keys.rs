@@ -1,4 +1,4 @@
-//! Keys of rows as strings of bytes, and a table that numbers those that differ.
+//! Keys of rows as strings of bytes, and a table to number the distinct ones.
 
 use crate::evaluate::{Room, Vector};
 use crate::types::{SqlType, canonical};
@@ -12,7 +12,7 @@ pub(crate) struct KeyWriter<'a> {
 }
 
 enum Part<'a> {
-    /// The same for all rows, already written.
+    /// One key for all rows, already written.
     One(Vec<u8>, bool),
     Many(&'a Column),
 }
@@ -20,7 +20,7 @@ enum Part<'a> {
 impl<'a> KeyWriter<'a> {
     ///
     /// # Errors
-    /// There is no room for a text that all rows have.
+    /// There is no room for a text common to all rows.
     pub(crate) fn new(vectors: &'a [Vector], kinds: &[SqlType], room: &Room<'_>) -> Result<KeyWriter<'a>, BoxError> {
         let part = |(vector, &kind): (&'a Vector, &SqlType)| match vector {
             Vector::Many(column) => Ok((Part::Many(column), kind)),
@@ -152,12 +152,12 @@ fn take<const N: usize>(key: &mut &[u8]) -> [u8; N] {
     first.try_into().expect("so many were split off")
 }
 
-/// Numbers keys in the order in which they come.
+/// Numbers keys in the order of their arrival.
 pub(crate) struct KeyTable {
     table: HashTable<u32>,
     secrets: RapidSecrets,
     bytes: Vec<u8>,
-    /// Where each key ends.
+    /// The end of each key.
     ends: Vec<usize>,
     hashes: Vec<u32>,
 }
@@ -177,7 +177,7 @@ impl KeyTable {
         self.ends.len()
     }
 
-    /// Bytes of memory that it holds.
+    /// Its bytes of memory.
     pub(crate) fn held(&self) -> u64 {
         let bytes = self.bytes.capacity()
             + self.ends.capacity() * size_of::<usize>()
@@ -204,7 +204,7 @@ impl KeyTable {
         self.hashes[number as usize] == (hash >> 32) as u32 && self.key(number as usize) == wanted
     }
 
-    /// The number of a key, which is added if it is new. Room is taken when the keys grow.
+    /// The number of a key; a new key is added. Room is taken when the keys grow.
     pub(crate) fn number(&mut self, wanted: &[u8], room: &Room<'_>) -> Result<u32, BoxError> {
         let hash = self.hash(wanted);
         if let Some(&number) = self.table.find(hash, |&number| self.is_key(number, hash, wanted)) {

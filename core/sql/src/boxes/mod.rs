@@ -1,4 +1,4 @@
-//! The boxes of plans that core/flow's library doesn't have.
+//! The boxes of plans beyond core/flow's library.
 
 pub(crate) mod aggregate;
 pub(crate) mod fold;

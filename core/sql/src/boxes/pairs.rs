@@ -1,8 +1,8 @@
-//! Walks over the pairs of rows that have the same group, a batch at a time.
+//! Walks over the pairs of rows with equal groups, a batch at a time.
 
-/// Where a walk over the pairs of an envelope's rows is.
+/// The progress of a walk over the pairs of an envelope's rows.
 pub(crate) struct Pairs {
-    /// The group of each row that is looked up.
+    /// The group of each probing row.
     groups: Vec<u32>,
     /// The next pair: its row, and its place in the row's group.
     row: usize,
@@ -14,7 +14,7 @@ impl Pairs {
         Pairs { groups, row: 0, member: 0 }
     }
 
-    /// Adds pairs until there are `most`, leaving out rows that are done. Whether there may be more.
+    /// Adds pairs until there are `most`, leaving out finished rows. Returns whether there may be more.
     pub(crate) fn next<'t>(
         &mut self,
         most: usize,

@@ -5,7 +5,7 @@ use crate::expression::Expr;
 use std::sync::Arc;
 use vicus_flow::{BoxError, Envelope, Operator, Turn};
 
-/// Passes on the rows for which all conditions are true, with some of their columns.
+/// Passes on the rows meeting all conditions, with some of their columns.
 pub(crate) struct Filter {
     conditions: Arc<[Expr]>,
     wanted: Arc<[usize]>,

@@ -1,4 +1,4 @@
-//! Reads the parts of a table that a splitter hands out.
+//! Reads the parts of a table handed out by a splitter.
 
 use crate::table::{ColumnRange, Scan as TableScan, Table};
 use std::ops::Range;
@@ -11,7 +11,7 @@ pub(crate) struct Scan {
     picked: Arc<[usize]>,
     ranges: Arc<[ColumnRange]>,
     most_rows: usize,
-    /// The parts that are to be read next.
+    /// The parts to read next.
     parts: Range<usize>,
     scan: Option<Box<dyn TableScan>>,
     /// Whether the splitter has sent its pill.

@@ -19,7 +19,7 @@ use vector::map;
 use vicus_flow::{BoxError, Column};
 use vicus_language::stack::deep;
 
-/// Rows to be computed over. Columns that an expression doesn't read may be anything.
+/// Rows to compute with. Columns not read by an expression may have any content.
 #[derive(Clone)]
 pub(crate) struct Batch {
     pub(crate) columns: Vec<Column>,
@@ -27,7 +27,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Some of its rows: of the columns that are read, copies.
+    /// Some of its rows: copies of the read columns.
     fn picked(&self, rows: &[u32], read: &BTreeSet<ColumnId>, room: &Room<'_>) -> Result<Batch, BoxError> {
         let pick = |(place, column): (usize, &Column)| match read.contains(&ColumnId(place as u32)) {
             true => gather(column, rows, room),
@@ -37,11 +37,11 @@ impl Batch {
     }
 }
 
-/// Computes an expression whose columns are the batch's places. There is room for its texts before they are made, and
-/// for the result's when this returns.
+/// Computes an expression over the batch's columns, named by their places. There is room for its texts before they are
+/// made, and for the result's when this returns.
 ///
 /// # Errors
-/// A value is out of its type's range, a text can't be read as what it is cast to, or there is no room for a text.
+/// A value is out of its type's range, a text can't be cast, or there is no room for a text.
 pub(crate) fn evaluate(expr: &Expr, batch: &Batch, room: &Room<'_>) -> Result<Vector, BoxError> {
     match expr {
         Expr::Column(id, _) => Ok(Vector::Many(batch.columns[id.0 as usize].clone())),
@@ -53,7 +53,7 @@ pub(crate) fn evaluate(expr: &Expr, batch: &Batch, room: &Room<'_>) -> Result<Ve
 /// The value of an expression without columns.
 ///
 /// # Errors
-/// As [`evaluate`].
+/// Errors of [`evaluate`].
 pub(crate) fn constant(expr: &Expr, room: &Room<'_>) -> Result<Value, BoxError> {
     let before = room.held();
     let value = evaluate(expr, &Batch { columns: Vec::new(), rows: 1 }, room)?;
@@ -65,8 +65,7 @@ pub(crate) fn constant(expr: &Expr, room: &Room<'_>) -> Result<Value, BoxError> 
     Ok(value)
 }
 
-/// The rows among these for which all conditions are true. Each condition is computed for the rows that passed those
-/// before it.
+/// The rows among these that meet all conditions. Each condition is computed for the rows left by those before it.
 pub(crate) fn selected(conditions: &[Expr], batch: &Batch, room: &Room<'_>) -> Result<Vec<u32>, BoxError> {
     let mut rows: Vec<u32> = (0..batch.rows as u32).collect();
     let mut rest: Option<Batch> = None;
@@ -97,7 +96,7 @@ fn call(function: &Function, args: &[Expr], kind: SqlType, batch: &Batch, room: 
         Function::And | Function::Or => logic::connect(matches!(function, Function::Or), args, batch, room)?,
         _ => {
             let values = args.iter().map(|arg| evaluate(arg, batch, room)).collect::<Result<Vec<_>, _>>()?;
-            // What depends on no row is computed once.
+            // Expressions independent of rows are computed once.
             if values.iter().all(Vector::is_one) && batch.rows != 1 {
                 let one = computed(function, args, &values, kind, 1, room)?;
                 room.take(one.text_bytes())?;
@@ -173,9 +172,9 @@ fn computed(
     }
 }
 
-/// Each value is computed for the rows that take it alone, so that what guards a value from an error does.
+/// Each value is computed only for its own rows, so a condition that guards a value from an error works.
 fn case(args: &[Expr], kind: SqlType, batch: &Batch, room: &Room<'_>) -> Result<Vector, BoxError> {
-    // The rows that no condition has taken yet, and the batch of these.
+    // The rows not taken by a condition yet, and their batch.
     let mut rows: Vec<u32> = (0..batch.rows as u32).collect();
     let mut rest = batch.clone();
     let mut parts: Vec<(Vec<u32>, Vector)> = Vec::new();
@@ -240,7 +239,7 @@ fn coalesce(args: &[Expr], kind: SqlType, batch: &Batch, room: &Room<'_>) -> Res
     scatter(parts, kind, batch.rows, room)
 }
 
-/// Puts values back to the rows that they are for; every row has one.
+/// Puts values back to their rows; every row has one.
 fn scatter(parts: Vec<(Vec<u32>, Vector)>, kind: SqlType, rows: usize, room: &Room<'_>) -> Result<Vector, BoxError> {
     // For each row, its part and its place there.
     let mut from = vec![(0u32, 0u32); rows];

@@ -1,4 +1,4 @@
-//! Arithmetic: integers whose overflow is an error, doubles as IEEE 754 has them.
+//! Arithmetic: integers with an error on overflow, doubles as in IEEE 754.
 
 use super::vector::{Scalar, Vector, build, map, zip};
 use crate::expression::Function;
@@ -42,7 +42,7 @@ fn integers(function: &Function, args: &[Vector], rows: usize) -> Result<Vector,
         Function::Round => zip(rows, a(), b(), |a, digits| match digits {
             0.. => Ok(Some(a)),
             -18..=-1 => {
-                // Half a unit is added away from zero; what is beyond 64 bits is an error.
+                // Half a unit is added away from zero; results beyond 64 bits are an error.
                 let unit = 10i128.pow(digits.unsigned_abs() as u32);
                 let half = i128::from(a.signum()) * unit / 2;
                 let rounded = (i128::from(a) + half) / unit * unit;
@@ -58,7 +58,7 @@ fn doubles(function: &Function, args: &[Vector], rows: usize) -> Result<Vector, 
     let a = || args[0].values::<f64>();
     let b = || args[1].values::<f64>();
     let of = |operation: fn(f64) -> f64| map(rows, a(), |a| Ok(Some(operation(a))));
-    // What is not defined is null.
+    // Undefined results are null.
     let defined = |value: f64| Ok((!value.is_nan()).then_some(value));
     match function {
         Function::Add => zip(rows, a(), b(), |a, b| Ok(Some(a + b))),
@@ -101,7 +101,7 @@ impl OfRow for f64 {}
 fn rounded(value: f64, digits: i64) -> f64 {
     let scale = libm::pow(10.0, digits.clamp(-400, 400).unsigned_abs() as f64);
     let result = if digits >= 0 { (value * scale).round() / scale } else { (value / scale).round() * scale };
-    // Beyond what doubles can tell apart, or count.
+    // Beyond the precision of doubles, or their range.
     if result.is_finite() || !value.is_finite() {
         result
     } else if digits < 0 {

@@ -1,5 +1,5 @@
-//! Memory for texts, which is booked before they are made: a function of a short text may make a long one, for each row
-//! of an envelope.
+//! Memory for texts. It is booked before they are made: a function of a short text may make a long one, for each row of
+//! an envelope.
 
 use std::cell::Cell;
 use vicus_flow::{BoxError, Turn};
@@ -7,12 +7,12 @@ use vicus_flow::{BoxError, Turn};
 /// So many bytes of texts need not be asked for: the usual ones cost no call.
 const LITTLE: u64 = 64 << 10;
 
-/// Counts the texts that an evaluation holds, and asks before it holds more.
+/// Counts the texts of an evaluation, and asks before it holds more.
 pub(crate) struct Room<'a> {
     /// Whether so many bytes may be held, all in all.
     ask: &'a dyn Fn(u64) -> Result<(), BoxError>,
     held: Cell<u64>,
-    /// The most that was asked for; 0 if nothing was.
+    /// The most bytes asked for; 0 if nothing was.
     asked: Cell<u64>,
 }
 
@@ -47,14 +47,14 @@ impl<'a> Room<'a> {
     }
 }
 
-/// What a box has booked for texts: for those of its last envelope it stays booked until the next one is made.
+/// The memory booked by a box for texts: for those of its last envelope it stays booked until the next one is made.
 #[derive(Default)]
 pub(crate) struct Texts {
     is_booked: bool,
 }
 
 impl Texts {
-    /// Does some work with room for its texts, beside other bytes that the box holds.
+    /// Does some work with room for its texts, besides the box's other bytes.
     ///
     /// # Errors
     /// Those of the work; also, the request is over its budget.

@@ -1,11 +1,11 @@
-//! Functions of texts, which count characters, not bytes.
+//! Functions of texts. They count characters, not bytes.
 
 use super::Room;
 use super::vector::{Texts, Vector, build, build_texts, map_texts};
 use crate::expression::{Function, Like, Side};
 use vicus_flow::BoxError;
 
-/// A text that REPEAT makes has at most so many bytes.
+/// The most bytes of a text made by REPEAT.
 const MOST_REPEATED: usize = 1 << 24;
 
 pub(super) fn compute(function: &Function, args: &[Vector], rows: usize, room: &Room<'_>) -> Result<Vector, BoxError> {
@@ -138,7 +138,7 @@ fn pairs<R: vicus_flow::Native>(
 
 /// How many bytes, or a few more, a text has once one part is replaced by another one everywhere.
 fn replaced_bytes(text: &str, from: &str, to: &str) -> usize {
-    /// A text that may be longer has its parts counted before.
+    /// Longer texts have their parts counted before.
     const SHORT: usize = 1 << 10;
     let Some(more) = to.len().checked_sub(from.len()).filter(|_| !from.is_empty()) else { return text.len() };
     let bytes = |count: usize| count.saturating_mul(more).saturating_add(text.len());
@@ -167,7 +167,7 @@ fn right(text: &str, count: i64) -> &str {
     &text[byte_of(text, skipped)..]
 }
 
-/// Where a character begins, counted from 0.
+/// The start of a character, counted from 0.
 fn byte_of(text: &str, character: i64) -> usize {
     let character = usize::try_from(character).unwrap_or(usize::MAX);
     text.char_indices().nth(character).map_or(text.len(), |(at, _)| at)
@@ -220,10 +220,10 @@ fn signs(pattern: &str, escape: Option<char>) -> Result<Vec<Sign>, BoxError> {
     Ok(signs)
 }
 
-/// Goes back to the last `%` alone, which is enough: so it takes time in the product of both lengths at most.
+/// Going back to the last `%` alone is enough: so it takes time in the product of both lengths at most.
 fn is_like(text: &str, signs: &[Sign]) -> bool {
     let (mut rest, mut at) = (text.chars(), 0);
-    // Behind the last `%`: its place among the signs, and the text from which it is to take one more character.
+    // Behind the last `%`: its place among the signs, and the text for its next further character.
     let mut back: Option<(usize, std::str::Chars<'_>)> = None;
     loop {
         let ahead = rest.clone();

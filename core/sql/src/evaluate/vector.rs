@@ -12,7 +12,7 @@ pub(crate) enum Vector {
     Many(Column),
 }
 
-/// Numbers, truth values or dates, of which some may be null.
+/// Numbers, truth values or dates; some may be null.
 #[derive(Clone, Copy)]
 pub(crate) enum Values<'a, T> {
     One(Option<T>),
@@ -31,7 +31,7 @@ impl<T: Native> Values<'_, T> {
     }
 }
 
-/// Texts, of which some may be null.
+/// Texts; some may be null.
 #[derive(Clone, Copy)]
 pub(crate) enum Texts<'a> {
     One(Option<&'a str>),
@@ -49,7 +49,7 @@ impl<'a> Texts<'a> {
     }
 }
 
-/// A type of Rust as which values of some types of SQL are computed with.
+/// A Rust type for computing with values of some SQL types.
 pub(crate) trait Scalar: Native {
     fn of(value: &Value) -> Option<Self>;
 }
@@ -172,7 +172,7 @@ fn texts<'t>(all: impl Iterator<Item = &'t str> + Clone, room: &Room<'_>) -> Res
     Ok(made.column())
 }
 
-/// The texts of a column that is being made.
+/// The texts of a new column.
 struct Made {
     text: String,
     ends: Vec<i32>,
@@ -200,7 +200,7 @@ impl Made {
     }
 
     fn column(mut self) -> Column {
-        /// Room that was not needed is given back if it is more.
+        /// Unused room is given back if it is more than this.
         const SPARE: usize = 4 << 10;
         if self.text.capacity() - self.text.len() > SPARE {
             self.text.shrink_to_fit();
@@ -280,7 +280,7 @@ fn with_nulls(column: Column, nulls: Vec<usize>) -> Column {
     if nulls.is_empty() { column } else { column.with_nulls(nulls) }
 }
 
-/// The function of each value that is not null.
+/// Applies a function to each value except null.
 pub(crate) fn map<A: Scalar, R: Native>(
     rows: usize,
     a: Values<'_, A>,
@@ -289,7 +289,7 @@ pub(crate) fn map<A: Scalar, R: Native>(
     build(rows, |row| a.get(row).map_or(Ok(None), &mut function))
 }
 
-/// The function of each pair of values that are not null.
+/// Applies a function to each pair of values except null.
 pub(crate) fn zip<A: Scalar, B: Scalar, R: Native>(
     rows: usize,
     a: Values<'_, A>,
@@ -349,8 +349,7 @@ pub(crate) fn build<R: Native>(
     Ok(Vector::Many(with_nulls(values.into(), nulls)))
 }
 
-/// A text, or null, for each row: the function adds it to what is there. `most` says how many bytes a row's text may
-/// have.
+/// A text, or null, for each row: the function appends it. `most` is the largest number of bytes of a row's text.
 pub(crate) fn build_texts(
     rows: usize,
     room: &Room<'_>,
@@ -372,8 +371,8 @@ pub(crate) fn build_texts(
 /// A column has at most 2 GiB of text.
 const MOST_TEXT: usize = 1 << 30;
 
-/// The function of each text that is not null, which it adds to what is there: at most `times` its bytes if it is not
-/// of ASCII, and as many as it has if it is.
+/// Applies a function to each text except null. The function appends its result: at most `times` the text's bytes if
+/// the text is not ASCII, and as many bytes as the text if it is.
 pub(crate) fn map_texts(
     rows: usize,
     room: &Room<'_>,

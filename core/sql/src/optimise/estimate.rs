@@ -5,7 +5,7 @@ use crate::expression::{Comparison, Expr, Function};
 use crate::relation::{JoinKind, Op, Relation};
 use vicus_language::stack::deep;
 
-/// Rows of a table that doesn't tell.
+/// Rows of a table without an estimate.
 const UNKNOWN: f64 = 100_000.0;
 
 /// Sets the estimates of an operator and of all below it.
@@ -64,7 +64,7 @@ pub(crate) fn estimate(relation: &mut Relation) {
     relation.rows = rows;
 }
 
-/// The rows of an inner join by so many equalities, of inputs whose estimates are set.
+/// The rows of an inner join by this number of equalities, of inputs with known estimates.
 pub(super) fn joined(left: &Relation, right: &Relation, keys: usize) -> f64 {
     let product = left.rows * right.rows;
     if keys == 0 {
@@ -75,7 +75,7 @@ pub(super) fn joined(left: &Relation, right: &Relation, keys: usize) -> f64 {
     (product / values * 0.7f64.powi(keys as i32 - 1)).max(1.0)
 }
 
-/// The rows that there would be without filters.
+/// The rows without filters.
 fn base(relation: &Relation) -> f64 {
     deep(|| match &relation.op {
         Op::Filter { input, .. } | Op::Project { input, .. } => base(input),
@@ -87,7 +87,7 @@ fn base(relation: &Relation) -> f64 {
     })
 }
 
-/// The share of rows for which a condition is true.
+/// The share of rows meeting a condition.
 pub(super) fn share(condition: &Expr) -> f64 {
     let Expr::Call(function, args, _) = condition else { return 0.5 };
     match function {

@@ -1,5 +1,5 @@
-//! Rewrites a plan to one that gives the same rows sooner: constants are computed, filters go down to the scans, joins
-//! get an order, and columns that nothing reads are left out.
+//! Rewrites a plan to give its rows sooner: constants are computed, filters go down to the scans, joins get an order,
+//! and unread columns are left out.
 
 mod estimate;
 mod order;
@@ -16,7 +16,7 @@ use vicus_language::stack::deep;
 
 use estimate::estimate;
 
-/// Optimises a plan of which these columns are wanted, or only makes it ready to be lowered.
+/// Optimises a plan for these wanted columns, or only makes it ready to be lowered.
 pub(crate) fn optimise(
     relation: Relation,
     wanted: &[ColumnId],
@@ -35,7 +35,7 @@ pub(crate) fn optimise(
     Ok(relation)
 }
 
-/// Computes what depends on no row.
+/// Computes the expressions independent of rows.
 fn fold_all(relation: &mut Relation, stop: &Stop<'_>) -> Result<(), SqlError> {
     stop.step(1)?;
     let fold_in = |expr: &mut Expr| {
@@ -76,8 +76,8 @@ fn fold_all(relation: &mut Relation, stop: &Stop<'_>) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Longer texts are left to the rows, where they are booked. So are longer ones than [`SHORT`] that are longer than the
-/// literals of which they are made: a plan's texts are not many times as long as the statement's.
+/// Longer texts are left to the rows, where they are booked. The limit is [`SHORT`] for texts longer than their
+/// literals: a plan's texts are not many times as long as the statement's.
 const MOST_FOLDED: u64 = 256 << 10;
 const SHORT: usize = 64;
 
@@ -88,7 +88,7 @@ fn text_bytes(call: &Expr) -> usize {
     args.iter().map(of).sum()
 }
 
-/// The expression with its constant parts computed. What fails is left to the rows: perhaps there are none.
+/// The expression with its constant parts computed. Failing parts are left to the rows: perhaps there are none.
 pub(crate) fn folded(expr: Expr) -> Expr {
     let Expr::Call(function, args, kind) = expr else { return expr };
     let args: Vec<Expr> = deep(|| args.into_iter().map(folded).collect());
@@ -112,7 +112,7 @@ pub(crate) fn folded(expr: Expr) -> Expr {
     }
 }
 
-/// AND, or OR if `decides` is true, without arguments that make no difference.
+/// AND, or OR if `decides` is true, without arguments of no effect.
 fn connected(args: Vec<Expr>, decides: bool) -> Expr {
     let mut kept = Vec::with_capacity(args.len());
     for arg in args {

@@ -1,4 +1,4 @@
-//! Columns that nothing reads are left out, down to the scans.
+//! Leaves out unread columns, down to the scans.
 
 use crate::error::SqlError;
 use crate::expression::{ColumnId, Expr};
@@ -9,7 +9,7 @@ use vicus_language::stack::deep;
 
 type Needed = BTreeSet<ColumnId>;
 
-/// The operator with the columns that are needed. Where it can't do without one, it has more.
+/// The operator with the needed columns. It has more if it can't do without one.
 pub(super) fn prune(
     relation: Relation,
     needed: &Needed,

@@ -22,7 +22,7 @@ fn push_here(relation: Relation, conditions: Vec<Expr>, stop: &Stop<'_>) -> Resu
     let Relation { op, columns, rows } = relation;
     match op {
         Op::Filter { input, conditions: own } => {
-            // What stood below is computed first.
+            // The conditions below are computed first.
             let mut all = Vec::with_capacity(own.len() + conditions.len());
             own.into_iter().chain(conditions).for_each(|one| folded(one).split_and(&mut all));
             all.retain(|one| *one != Expr::truth(true));
@@ -98,7 +98,7 @@ fn push_here(relation: Relation, conditions: Vec<Expr>, stop: &Stop<'_>) -> Resu
 
 fn push_join(join: Join, columns: Vec<ColumnId>, conditions: Vec<Expr>, stop: &Stop<'_>) -> Result<Relation, SqlError> {
     let mut join = join;
-    // Rows that an outer join adds don't pass a condition that is not true of nulls.
+    // Rows added by an outer join don't pass a condition that is not true of nulls.
     if join.kind == JoinKind::Left && conditions.iter().any(|one| rejects_nulls(one, &join.right)) {
         join.kind = JoinKind::Inner;
     }
@@ -119,7 +119,7 @@ fn push_join(join: Join, columns: Vec<ColumnId>, conditions: Vec<Expr>, stop: &S
         JoinKind::Left | JoinKind::Semi | JoinKind::Anti | JoinKind::Mark(_) => {
             let of_left = |one: &Expr| !one.columns().is_empty() && join.left.has_all(one);
             let (to_left, kept): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(of_left);
-            // What is asked of right rows alone keeps others out of the table.
+            // A condition on right rows alone keeps other rows out of the table.
             let of_right = |one: &Expr| !one.columns().is_empty() && join.right.has_all(one);
             let (to_right, residual) = join.residual.into_iter().partition(of_right);
             let left = push(join.left, to_left, stop)?;
@@ -168,7 +168,7 @@ fn renamed(conditions: &[Expr], from: &[ColumnId], to: &[ColumnId]) -> Vec<Expr>
     conditions.iter().map(|one| one.clone().replaced(&mut |part| rename(part))).collect()
 }
 
-/// Whether a condition is false or null for all rows that have nulls in the columns of `relation`.
+/// Whether a condition is false or null for all rows with nulls in the columns of `relation`.
 fn rejects_nulls(condition: &Expr, relation: &Relation) -> bool {
     match condition {
         Expr::Call(Function::Not, args, _) => match &args[0] {
@@ -205,7 +205,7 @@ fn is_null_of_nulls(expr: &Expr, relation: &Relation) -> bool {
     }
 }
 
-/// What a condition says of a single column of a scan.
+/// A condition's range for a single column of a scan.
 fn range(condition: &Expr, columns: &[ColumnId], picked: &[usize]) -> Option<ColumnRange> {
     let Expr::Call(function, args, _) = condition else { return None };
     let place = |expr: &Expr| match expr {

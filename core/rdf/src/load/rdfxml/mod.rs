@@ -626,7 +626,7 @@ impl From<Wrong> for Stop {
 }
 
 impl Stop {
-    /// The message of an error in the text; any other stop is returned.
+    /// The message of an error in the text; `Err` for any other end.
     pub(super) fn message(self) -> std::result::Result<String, Ended> {
         match self {
             Stop::Wrong(Wrong::Text(message)) => Ok(message),
