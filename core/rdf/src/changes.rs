@@ -1,4 +1,4 @@
-//! Changes of a snapshot: what an update inserts and deletes.
+//! Changes of a snapshot: the inserted and deleted quads of an update.
 
 use crate::delta::{Change, Row};
 use crate::ids::Id;
@@ -11,9 +11,8 @@ use oxrdf::TermRef;
 use std::ops::Range;
 use vicus_flow::{Grow, NoMemory};
 
-/// Quads to insert and to delete, each as subject, predicate, object and graph, in any order. A quad that is inserted
-/// and is there already changes nothing, nor does one that is deleted and is not there. A quad that is both deleted and
-/// inserted is there afterwards.
+/// Quads to insert and to delete, each as subject, predicate, object and graph, in any order. Inserting a present quad
+/// changes nothing, nor does deleting an absent one. A quad both deleted and inserted is present afterwards.
 ///
 /// ```
 /// use oxrdf::NamedNodeRef;
@@ -34,11 +33,11 @@ use vicus_flow::{Grow, NoMemory};
 /// ```
 #[derive(Debug)]
 pub struct Changes {
-    /// The terms of inserted quads that the snapshot lacks.
+    /// The terms of inserted quads unknown to the snapshot.
     pub fresh: Unranked,
-    /// What shall be there.
+    /// The quads to be present.
     pub inserts: Vec<[Id; 4]>,
-    /// What shall not.
+    /// The quads to be absent.
     pub deletes: Vec<[Id; 4]>,
 }
 
@@ -48,7 +47,7 @@ impl Changes {
         Changes { fresh: snapshot.fresh().behind(), inserts: Vec::new(), deletes: Vec::new() }
     }
 
-    /// All quads of a graph come to another one, too; `fresh` has the name of that one, if the snapshot does not.
+    /// Copies all quads of a graph to another one; `fresh` has the other graph's name, if the snapshot does not.
     ///
     /// # Errors
     /// There is not enough memory.
@@ -66,7 +65,7 @@ impl Changes {
         Ok(Changes { fresh, inserts, deletes: Vec::new() })
     }
 
-    /// The id of a term: the one that it has in the snapshot, or a new one.
+    /// The id of a term: its id in the snapshot, or a new one.
     ///
     /// # Errors
     /// There is not enough memory.
@@ -77,7 +76,7 @@ impl Changes {
         }
     }
 
-    /// The rows of the index Gspo that change, ascending.
+    /// The changed rows of the index Gspo, ascending.
     pub(crate) fn effective(
         mut inserts: Vec<[Id; 4]>,
         mut deletes: Vec<[Id; 4]>,
@@ -162,8 +161,8 @@ impl Graphs {
     }
 }
 
-/// Changed rows of the order Gspo as those of another order, ascending. Orders that end with the graph have named
-/// graphs only.
+/// Changed rows of the order Gspo as those of another order, ascending. Orders ending with the graph have named graphs
+/// only.
 pub(crate) fn in_order(
     changes: &[(Row, Change)],
     order: Order,

@@ -3,10 +3,10 @@
 //! Never changed after loading. A term's rank is its place, so finding the key of an id takes two array accesses and
 //! reading two pieces of compressed text; finding the id of a key takes a binary search.
 //!
-//! Why so: SP2Bench's 2.9 million terms at 5 million triples have texts of 22.1 bytes a triple. As codes for symbols
-//! alone they take 8.3, and 0.8 for their places; as here, without what the 16 keys of a block begin with, 5.1 and 0.8.
-//! Front coding, where a key is stored as what differs from the one before, takes 5.0 with symbols and 9.8 without, but
-//! then reading a key means reading eight others on average.
+//! Reason: SP2Bench's 2.9 million terms at 5 million triples have texts of 22.1 bytes a triple. As codes for symbols
+//! alone they take 8.3, and 0.8 for their places; in this form, without the common beginning of the 16 keys of a block,
+//! 5.1 and 0.8. Front coding, which stores only a key's difference from the one before, takes 5.0 with symbols and 9.8
+//! without, but then reading a key means reading eight others on average.
 
 mod builder;
 mod section;
@@ -26,8 +26,8 @@ use oxrdf::{Term, TermRef};
 use std::ops::Range;
 use vicus_topology::NodeId;
 
-/// All terms of a store that are not inlined in their ids, sorted and compressed. Size: about a quarter of their texts,
-/// and a byte and a half for each.
+/// All terms of a store not inlined in their ids, sorted and compressed. Size: about a quarter of their texts, and a
+/// byte and a half for each.
 ///
 /// ```
 /// use oxrdf::NamedNodeRef;
@@ -67,13 +67,13 @@ impl Dictionary {
         self.len() == 0
     }
 
-    /// The number of terms of a kind; their ranks are below it. Zero for kinds that are inlined.
+    /// The number of terms of a kind; their ranks are below it. Zero for inlined kinds.
     pub fn count(&self, kind: Kind) -> usize {
         kind.section().map_or(0, |section| self.sections[section].len())
     }
 
-    /// Passes the key of a term, in the form that [`term`](crate::term) describes, to `look`. Panics for an id that is
-    /// not in this dictionary.
+    /// Passes the key of a term, in the form of [`term`](crate::term), to `look`. Panics for an id unknown to this
+    /// dictionary.
     #[inline]
     pub fn key<R>(&self, id: Id, look: impl FnOnce(&str) -> R) -> R {
         let (section, rank) = self.place(id);
@@ -103,21 +103,20 @@ impl Dictionary {
         self.sections[kind.section().expect("a kind with keys")].keys()
     }
 
-    /// Reads a few bytes of where the key of a term lies. Memory serves many requests at once in about the time of one,
-    /// so who will need the keys of several terms calls this for all of them before. Panics for an id that is not in
-    /// this dictionary.
+    /// Reads a few bytes at the key of a term. Memory serves many requests at once in about the time of one, so call
+    /// this for all terms before reading the keys of several ones. Panics for an id unknown to this dictionary.
     pub fn fetch(&self, id: Id) {
         let (section, rank) = self.place(id);
         section.fetch(rank);
     }
 
-    /// The node where the key of a term lies, if it is known. Panics for an id that is not in this dictionary.
+    /// The node of a term's key, if it is known. Panics for an id unknown to this dictionary.
     pub fn home(&self, id: Id) -> Option<NodeId> {
         let (section, rank) = self.place(id);
         section.home(rank)
     }
 
-    /// Passes the term with this id to `look`. Panics for the unbound id, and for one that is not in this dictionary.
+    /// Passes the term with this id to `look`. Panics for the unbound id, and for an id unknown to this dictionary.
     #[inline]
     pub fn view<R>(&self, id: Id, look: impl FnOnce(TermView<'_>) -> R) -> R {
         match TermView::inlined(id) {
@@ -126,7 +125,7 @@ impl Dictionary {
         }
     }
 
-    /// The term with this id as oxrdf's type. Panics for the unbound id, and for one that is not in this dictionary.
+    /// The term with this id as oxrdf's type. Panics for the unbound id, and for an id unknown to this dictionary.
     pub fn term(&self, id: Id) -> Term {
         self.view(id, |view| view.to_term())
     }
@@ -139,16 +138,16 @@ impl Dictionary {
         }
     }
 
-    /// The id of this key; if it is missing, the id of the next greater key, or one past the last: what a comparison
-    /// with a constant needs. Panics for inlined kinds.
+    /// The id of this key; if it is missing, the id of the next greater key, or one past the last, for a comparison
+    /// with a constant. Panics for inlined kinds.
     pub fn search(&self, kind: Kind, key: &str) -> Result<Id, Id> {
         let section = &self.sections[kind.section().expect("a kind with keys")];
         let id = |rank| Id::ranked(kind, rank);
         section.rank(key.as_bytes()).map(id).map_err(id)
     }
 
-    /// As [`Dictionary::search`], of many keys of one kind, ascending: `last` is what the search for the one before has
-    /// found, and is that for this one afterwards. Takes the less time the nearer they are.
+    /// Like [`Dictionary::search`], for many ascending keys of one kind: `last` is the result of the search for the key
+    /// before, and becomes that of this search. Takes the less time the nearer they are.
     pub(crate) fn search_behind(&self, kind: Kind, key: &str, last: &mut usize) -> Result<Id, Id> {
         let section = &self.sections[kind.section().expect("a kind with keys")];
         let found = section.rank_from(*last, key.as_bytes());
@@ -164,7 +163,7 @@ impl Dictionary {
         bound(keys.start)..bound(keys.end)
     }
 
-    /// The memory that it holds, in bytes.
+    /// Its memory, in bytes.
     pub fn heap_bytes(&self) -> usize {
         self.text_bytes() + self.ends_bytes()
     }
@@ -174,7 +173,7 @@ impl Dictionary {
         self.sections.iter().map(|section| section.parts().0.len()).sum()
     }
 
-    /// The memory of its keys, with the symbols of which they are made, in bytes.
+    /// The memory of its keys and of their symbols, in bytes.
     pub(crate) fn text_bytes(&self) -> usize {
         self.sections.iter().map(|section| section.text_bytes()).sum()
     }

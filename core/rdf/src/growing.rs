@@ -1,4 +1,4 @@
-//! Where what is built goes: bytes that are written front to back, in memory or in temporary files.
+//! The storage of data being built: bytes written front to back, in memory or in temporary files.
 
 use crate::lent::Pages;
 use crate::placed::PlacedVec;
@@ -8,25 +8,25 @@ use vicus_files::Scratch;
 use vicus_files::scratch::{Mapped, Writing};
 use vicus_flow::{BoxError, Grow, NoMemory, give_up};
 
-/// Where the columns and texts of a snapshot lie that is built. If a temporary file can't be written or read, the box
-/// that builds gives up ([`give_up`]) with the file's error, as readers of mapped pages do.
+/// The place for the columns and texts of a new snapshot. If a temporary file can't be written or read, the building
+/// box gives up ([`give_up`]) with the file's error, as readers of mapped pages do.
 #[derive(Clone, Default, Debug)]
 pub enum Storage {
     /// In memory.
     #[default]
     Memory,
-    /// In temporary files, which are mapped when they are complete, and gone when the last snapshot is dropped that has
-    /// something of them.
+    /// In temporary files. They are mapped when they are complete, and gone when the last snapshot with a part of them
+    /// is dropped.
     Scratch(Arc<Scratch>),
 }
 
 /// So many bytes are written to a temporary file at once.
 const AT_ONCE: usize = 64 << 10;
 
-/// Bytes that are written front to back.
+/// Bytes written front to back.
 #[derive(Default, Debug)]
 pub(crate) struct Growing {
-    /// Those that are not in a file.
+    /// The bytes outside of files.
     bytes: Vec<u8>,
     storage: Storage,
     /// Few bytes need no file.
@@ -53,7 +53,7 @@ impl Growing {
         &self.bytes
     }
 
-    /// Where the caller appends at most so many bytes.
+    /// The buffer for the caller to append at most this many bytes.
     pub(crate) fn room(&mut self, bytes: usize) -> Result<&mut Vec<u8>, NoMemory> {
         if self.bytes.len() >= AT_ONCE && matches!(self.storage, Storage::Scratch(_)) {
             self.write_out();
@@ -62,7 +62,7 @@ impl Growing {
         Ok(&mut self.bytes)
     }
 
-    /// Makes room in memory for so many more bytes, if that is where they go.
+    /// Makes room in memory for this many further bytes, if they go to memory.
     pub(crate) fn grow_exactly(&mut self, bytes: usize) -> Result<(), NoMemory> {
         match self.storage {
             Storage::Memory => self.bytes.grow_exactly(bytes),
@@ -110,7 +110,7 @@ fn pages(writing: Writing) -> Arc<dyn Pages> {
     Arc::new(InScratch(mapped.unwrap_or_else(|error| give_up(error))))
 }
 
-/// A temporary file, read where it is mapped.
+/// A temporary file, read through its mapping.
 #[derive(Debug)]
 struct InScratch(Mapped);
 

@@ -12,9 +12,9 @@
 //! and a range can be divided among several readers. All columns are packed into as few bits as their blocks need
 //! (`core/rdf/src/packed.rs`), and are read through methods.
 //!
-//! Orders either begin with the graph or end with it. Those that end with it have the quads of named graphs only: they
-//! answer what is asked of all named graphs together, while the default graph is never asked for together with others.
-//! An index of one graph stores and searches nothing for that graph.
+//! Orders either begin with the graph or end with it. Those ending with it have the quads of named graphs only: they
+//! answer queries of all named graphs together, while the default graph is never queried together with others. An index
+//! of one graph stores and searches nothing for that graph.
 
 use crate::base::Base;
 use crate::changes::Graphs;
@@ -81,8 +81,8 @@ impl Order {
         Order::Opsg,
     ];
 
-    /// The orders that a store always has. In a graph, and in all named graphs together, every pattern that binds the
-    /// predicate, or only one position, is a range.
+    /// The orders of every store. In a graph, and in all named graphs together, every pattern with a bound predicate,
+    /// or with only one bound position, is a range.
     pub const USUAL: [Order; 8] =
         [Order::Gspo, Order::Gpso, Order::Gpos, Order::Gops, Order::Spog, Order::Psog, Order::Posg, Order::Opsg];
 
@@ -109,13 +109,13 @@ impl Order {
         (self as u8) < Order::Spog as u8
     }
 
-    /// The level on which a position is.
+    /// The level of a position.
     pub fn level(self, position: Position) -> usize {
         self.positions().into_iter().position(|other| other == position).expect("all four are there")
     }
 
-    /// How many leading levels are bound, given which of subject, predicate, object and graph are: the length of the
-    /// prefix to search for.
+    /// The number of bound leading levels, given the bound ones of subject, predicate, object and graph: the length of
+    /// the prefix to search for.
     pub fn prefix(self, bound: [bool; 4]) -> usize {
         self.positions().into_iter().take_while(|&position| bound[position as usize]).count()
     }
@@ -132,9 +132,8 @@ impl Order {
 }
 /// All quads in one order, or those of named graphs. Size, for triples as SP2Bench makes them: 2 to 5 bytes a triple.
 ///
-/// It is an immutable base, which versions share, and what was inserted and deleted since: a
-/// [`Delta`](crate::delta::Delta). All methods speak of the merged rows, and so of the keys and graphs that have rows
-/// now.
+/// An immutable base, shared by versions, and the rows inserted and deleted since: a [`Delta`](crate::delta::Delta).
+/// All methods speak of the merged rows, and so of the keys and graphs that have rows now.
 ///
 /// ```
 /// use vicus_rdf::{Id, Order, Snapshot};
@@ -148,7 +147,7 @@ impl Order {
 #[derive(Clone, Debug)]
 pub struct Index {
     base: Arc<Base>,
-    /// `None` if nothing was changed, so that a method finds out with one comparison.
+    /// `None` if nothing was changed, so a method finds out with one comparison.
     changed: Option<Arc<Changed>>,
     /// How many changes the base has taken in since it was built with a new dictionary.
     taken_in: usize,
@@ -158,8 +157,8 @@ pub struct Index {
 /// the changes took.
 const SHARE: usize = 8;
 
-/// A base of so many rows is small, so that a new one takes less time than many reads beside changes: already for this
-/// part of them.
+/// A base up to this number of rows is small, so a new one takes less time than many reads beside changes: already for
+/// this part of them.
 const SMALL: usize = 1 << 20;
 const SHARE_OF_SMALL: usize = 32;
 
@@ -177,20 +176,20 @@ impl Index {
         Index { base: Arc::new(base), changed: None, taken_in: 0 }
     }
 
-    /// With these changes of rows, which ascend strictly: what is inserted is not there now, what is deleted is. Shares
+    /// With these strictly ascending changes of rows: inserted rows are absent now, deleted rows are present. Shares
     /// the base and most of the earlier changes with this index.
     pub(crate) fn with(&self, changes: &[(Row, Change)], interrupt: &Interrupt<'_>) -> Result<Index, NoMemory> {
         let all = changes.len() + self.changed().map_or(0, |changed| changed.rows().len());
         let share = if self.base.len() < SMALL { SHARE_OF_SMALL } else { SHARE };
-        // A base that was laid over nodes stays there.
+        // A base laid over nodes stays there.
         if all >= FEWEST.max(self.base.len() / share) && !self.base.is_laid() {
             let rows = interrupt.each(Applied { rows: self.quads(0..self.len()), row: None, changes });
-            // A damaged page is the error of the query that reads it, and not of a change of other rows; a delta needs
+            // A damaged page is the error of the query reading it, and not of a change of other rows; a delta needs
             // none of them.
             if let Ok(Ok(base)) = or_given_up(|| Base::new(self.order(), rows, &Storage::Memory)) {
                 return Ok(Index { base: Arc::new(base), changed: None, taken_in: self.taken_in + all });
             }
-            // It is perhaps this work that was to end.
+            // The request to end is perhaps about this work.
             interrupt.check();
         }
         let changed = Changed::with(self, changes, interrupt)?.map(Arc::new);
@@ -212,13 +211,13 @@ impl Index {
         Ok(self.with_base(Base::new(self.order(), std::iter::empty(), &Storage::Memory)?))
     }
 
-    /// With a base that has a part of its rows.
+    /// With a base of a part of its rows.
     fn with_base(&self, base: Base) -> Index {
         let taken_in = self.change_count() + self.len() - base.len();
         Index { base: Arc::new(base), changed: None, taken_in }
     }
 
-    /// Whether its rows lie on nodes that were chosen.
+    /// Whether its rows lie on chosen nodes.
     pub(crate) fn is_laid(&self) -> bool {
         self.base.is_laid()
     }
@@ -233,14 +232,14 @@ impl Index {
         self.changed.as_deref()
     }
 
-    /// The slow half of each method: what to ask if there are changes.
+    /// The slow half of each method, for an index with changes.
     #[inline]
     pub(crate) fn merged(&self) -> Option<Merged<'_>> {
         self.changed.as_deref().map(|changed| Merged::new(&self.base, changed))
     }
 
-    /// The number of rows that were inserted or deleted since the index was built with its dictionary. Of those that
-    /// were inserted and deleted again, some count.
+    /// The number of rows inserted or deleted since the index was built with its dictionary. Rows inserted and deleted
+    /// again count in part.
     pub fn change_count(&self) -> usize {
         self.taken_in + self.changed.as_ref().map_or(0, |changed| changed.rows().len())
     }
@@ -251,8 +250,8 @@ impl Index {
         Arc::get_mut(&mut self.base).expect("an index is laid before it is shared").lay(over);
     }
 
-    /// Ranges of rows as pieces for [`split`](vicus_flow::library::split), cut where the node changes. The two levels
-    /// after the keys lie on that node, without the inserted rows.
+    /// Ranges of rows as pieces for [`split`](vicus_flow::library::split), cut at changes of the node. The two levels
+    /// after the keys lie on this node, without the inserted rows.
     pub fn pieces(&self, rows: Range<usize>) -> Vec<Piece> {
         match self.merged() {
             None => self.base.pieces(rows),
@@ -260,7 +259,7 @@ impl Index {
         }
     }
 
-    /// The node of a row, if it is known; of an inserted one, that of the rows around it. Panics if there is no such
+    /// The node of a row, if it is known; for an inserted row, that of the rows around it. Panics if there is no such
     /// row.
     pub fn home(&self, row: usize) -> Option<NodeId> {
         match self.merged() {
@@ -278,13 +277,13 @@ impl Index {
         }
     }
 
-    /// Which order this is.
+    /// Its order.
     #[inline]
     pub fn order(&self) -> Order {
         self.base.order()
     }
 
-    /// How many rows it has: the number of quads, in an order that ends with the graph of those in named graphs.
+    /// The number of rows: all quads, or the quads in named graphs if the order ends with the graph.
     pub fn len(&self) -> usize {
         match &self.changed {
             None => self.base.len(),
@@ -303,8 +302,8 @@ impl Index {
         self.base.key_level()
     }
 
-    /// The rows that begin with up to four ids, in the order of the index. If there are none, the empty range is where
-    /// they would be. Takes O(log n). Panics for more than four ids.
+    /// The rows with a prefix of up to four ids, in the order of the index. If there are none, the empty range is at
+    /// their place. Takes O(log n). Panics for more than four ids.
     pub fn range(&self, prefix: &[Id]) -> Range<usize> {
         match self.merged() {
             None => self.base.range(prefix),
@@ -312,12 +311,12 @@ impl Index {
         }
     }
 
-    /// The number of rows that begin with these ids. Takes O(log n).
+    /// The number of rows beginning with these ids. Takes O(log n).
     pub fn count(&self, prefix: &[Id]) -> usize {
         self.range(prefix).len()
     }
 
-    /// The rows that begin with up to three ids and whose next id is within `ids`: a comparison with a constant.
+    /// The rows beginning with up to three ids, with the next id within `ids`: a comparison with a constant.
     pub fn between(&self, prefix: &[Id], ids: Range<Id>) -> Range<usize> {
         match self.merged() {
             None => self.base.between(prefix, ids),
@@ -424,7 +423,7 @@ impl Index {
         }
     }
 
-    /// The first of these rows whose id on a level after the keys is not below `id`, or their end. The rows must have
+    /// The first of these rows with an id not below `id` on a level after the keys, or their end. The rows must have
     /// the same ids on the levels before. Panics for other levels.
     pub fn lower_bound(&self, level: usize, rows: Range<usize>, id: Id) -> usize {
         match self.merged() {
@@ -509,8 +508,8 @@ impl Index {
         (0..parts).map(move |part| cut(part)..cut(part + 1))
     }
 
-    /// As [`Index::split`], but never cuts between rows with the same id on `level`, the level after the prefix that
-    /// made `rows`. So rows that are grouped or merged by that id stay together. Parts may differ in size.
+    /// Like [`Index::split`], but never cuts between rows with the same id on `level`, the level after the prefix of
+    /// `rows`. So rows grouped or merged by this id stay together. Parts may differ in size.
     pub fn split_between(
         &self,
         rows: Range<usize>,
@@ -536,7 +535,7 @@ impl Index {
         }
     }
 
-    /// The memory that it holds, in bytes; versions share the base and most of the changes.
+    /// Its memory, in bytes; versions share the base and most of the changes.
     pub fn heap_bytes(&self) -> usize {
         size_of::<Base>() + self.base.heap_bytes() + self.changed.as_ref().map_or(0, |changed| changed.heap_bytes())
     }

@@ -1,4 +1,4 @@
-//! Bytes that something else owns, such as a mapped file: checked when they are read for the first time.
+//! Bytes of another owner, such as a mapped file: checked when they are read for the first time.
 
 use std::fmt;
 use std::ops::Range;
@@ -6,36 +6,35 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vicus_flow::{BoxError, give_up};
 
-/// A part of a file, or of whatever else keeps bytes that never change.
+/// A part of a file, or of another store of unchanging bytes.
 pub trait Pages: fmt::Debug + Send + Sync {
-    /// All its bytes, of which none is known to be right. Each call returns the same.
+    /// All its bytes, without a check. Each call returns the same.
     fn bytes(&self) -> &[u8];
 
-    /// Checks bytes of this range against what was written there.
+    /// Checks this range against the bytes written there.
     ///
     /// # Errors
     /// They are not as they were written. The error names the place.
     fn check(&self, range: Range<usize>) -> Result<(), BoxError>;
 
-    /// The error that the bytes from a place on are as they were written, but not what they should be.
+    /// The error of bytes from a place on: unchanged, but without sense.
     fn senseless(&self, at: usize, what: &str) -> BoxError;
 }
 
-/// What keeps the bytes of a snapshot, as mapped files do, and may lose them while they are read.
+/// The owner of a snapshot's bytes, such as mapped files. It may lose them while they are read.
 pub trait Keeper: fmt::Debug + Send + Sync {
-    /// Why bytes that were read until now may be zeros that were never written. Takes a call of the system for each
-    /// file.
+    /// The reason why bytes read until now may be zeros never written. Takes a call of the system for each file.
     fn lost(&self) -> Option<BoxError>;
 }
 
 /// How many bytes are checked at once.
 const PAGE: usize = 64 << 10;
 
-/// Lent bytes, and which of them are known to be right.
+/// Lent bytes, with notes on the checked ones.
 pub(crate) struct Lent {
     owner: Arc<dyn Pages>,
-    /// A bit for each page that was checked. At worst two readers check the same page, and the bytes never change, so
-    /// no order of memory is needed.
+    /// A bit for each checked page. At worst two readers check the same page, and the bytes never change, so no order
+    /// of memory is needed.
     right: Box<[AtomicU64]>,
 }
 
@@ -49,7 +48,7 @@ impl Lent {
         &self.owner
     }
 
-    /// Makes sure that these bytes are as they were written. If they are not, the caller's box gives up ([`give_up`]).
+    /// Makes sure that these bytes are as they were written. Otherwise the caller's box gives up ([`give_up`]).
     #[inline]
     pub(crate) fn ensure(&self, range: Range<usize>) {
         let (first, last) = (range.start / PAGE, range.end.saturating_sub(1) / PAGE);
@@ -83,7 +82,7 @@ impl Lent {
 pub(crate) mod tests {
     use super::*;
 
-    /// Bytes of which some are not as they were written.
+    /// Bytes with changes since they were written.
     #[derive(Debug)]
     pub(crate) struct Damaged {
         pub(crate) bytes: Vec<u8>,

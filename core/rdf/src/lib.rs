@@ -1,13 +1,13 @@
 //! RDF data: terms, ids, dictionary, sorted indexes, and loading. No queries, no threads, no files but temporary ones.
 //!
-//! * [`ids`]: 64-bit names of terms, which sort as SPARQL sorts the terms.
-//! * [`term`] and [`dictionary`]: from terms to ids and back; [`triple`]: terms that are triples.
+//! * [`ids`]: 64-bit names of terms. They sort as SPARQL sorts the terms.
+//! * [`term`] and [`dictionary`]: from terms to ids and back; [`triple`]: triples as terms.
 //! * [`index`](mod@index): all quads in one order, as columns; a pattern is a range of rows.
-//! * [`search`]: many look-ups in one index, each from where the last one ended.
-//! * [`unranked`]: terms that a sorted dictionary lacks; [`kept`]: more of them than there is memory for; and
+//! * [`search`]: many look-ups in one index, each from the end of the last one.
+//! * [`unranked`]: terms missing in a sorted dictionary; [`kept`]: more of them than there is memory for; and
 //!   [`delta`]: changes of an index since it was built.
 //! * [`Changes`] make a new snapshot of an old one; [`Snapshot::united`] gives it a new base.
-//! * [`statistics`]: counts for a planner, and [`characteristic`]: which predicates occur together.
+//! * [`statistics`]: counts for a planner, and [`characteristic`]: sets of predicates with a common subject.
 //! * [`snapshot`]: all of it together; start at [`Snapshot`].
 //! * [`stored`]: a snapshot as sections of a file, and [`lent`]: reading them in place.
 //! * [`load`]: from all syntaxes of RDF to a store, in steps that can run at the same time.

@@ -9,12 +9,12 @@
 //! ```
 //!
 //! A *block* is [`BLOCK`] rows. In each block, each column has a *frame*: a value is the frame's base plus a *code* of
-//! `width` bits. Where values are in a few groups that are far apart (ids of several kinds, predicates of several
-//! vocabularies), the frame has up to [`MOST_BASES`] ascending bases, and the upper bits of a code choose one. In both
-//! cases codes compare as their values do, so a search compares codes, and decodes nothing.
+//! `width` bits. If values are in a few groups far apart (ids of several kinds, predicates of several vocabularies),
+//! the frame has up to [`MOST_BASES`] ascending bases, and the upper bits of a code choose one. In both cases codes
+//! compare as their values do, so a search compares codes, and decodes nothing.
 //!
 //! After Goldstein, Ramakrishnan, Shaft, "Compressing relations and indexes", ICDE 1998, §3, for frames of reference.
-//! We differ: several bases, so that no value is an exception and each can be read alone.
+//! We differ: several bases, so no value is an exception and each can be read alone.
 //!
 //! The form is the same in memory and in a file: bytes, numbers least byte first. Wrong bytes give wrong values, and a
 //! read beyond the data gives zero bits.
@@ -27,21 +27,20 @@ use std::sync::Arc;
 use vicus_flow::{NoMemory, Room};
 use vicus_topology::NodeId;
 
-/// Rows in a block: so few that unpacking them all takes a tenth of a microsecond, so many that frames take 1 bit of a
+/// Rows in a block: few enough to unpack them all in a tenth of a microsecond, and enough to make frames cost 1 bit a
 /// row.
 pub(crate) const BLOCK: usize = 256;
 
 /// The greatest number of bases in a frame.
 pub(crate) const MOST_BASES: usize = 8;
 
-/// The greatest width of a code that can be loaded with eight bytes from any bit on. Wider values are stored in 64
-/// bits.
+/// The greatest width of a code loadable with eight bytes from any bit on. Wider values are stored in 64 bits.
 const WIDEST: u32 = 57;
 
 /// Bytes of a frame: the base; the place in six bytes, the width and the number of bases in one each.
 const FRAME: usize = 16;
 
-/// The loads of codes read eight bytes, of which the last may be behind the last block.
+/// The loads of codes read eight bytes; the last of them may be behind the last block.
 const PADDING: usize = 8;
 
 /// `N` columns of equally many rows.
@@ -65,7 +64,7 @@ impl<const N: usize> Packed<N> {
         self.open(self.frame(column, row / BLOCK)).value(row % BLOCK)
     }
 
-    /// As [`Packed::get`], faster if many reads through the same window are near each other.
+    /// Like [`Packed::get`], faster if many reads through the same window are near each other.
     #[inline]
     pub(crate) fn read(&self, column: usize, row: usize, window: &mut Window) -> u64 {
         match window.get(row) {
@@ -151,8 +150,7 @@ impl<const N: usize> Packed<N> {
         }
     }
 
-    /// Appends a column's values in these rows, which may be in any order; neighbours in the same block are read
-    /// faster.
+    /// Appends a column's values in these rows, in any order; neighbours in the same block are read faster.
     pub(crate) fn gather(&self, column: usize, rows: &[u32], into: &mut Room<'_, u64>) {
         if rows.len() < MANY {
             return into.extend(rows.iter().map(|&row| self.get(column, row as usize)));
@@ -178,8 +176,8 @@ impl<const N: usize> Packed<N> {
         Values { packed: self, column, rows, unpacked: [0; BLOCK], next: 0, end: 0 }
     }
 
-    /// The first of these rows whose value is not below `value`, or their end. The values in these rows must ascend.
-    /// Takes O(log distance) from `hint`, which may be any row; without a hint O(log rows).
+    /// The first of these rows with a value not below `value`, or their end. The values in these rows must ascend.
+    /// Takes O(log distance) from `hint` (any row); without a hint O(log rows).
     pub(crate) fn lower_bound(&self, column: usize, rows: Range<usize>, hint: Option<usize>, value: u64) -> usize {
         if rows.is_empty() {
             return rows.start;
@@ -193,15 +191,15 @@ impl<const N: usize> Packed<N> {
         block * BLOCK + search_ascending(|place| codes.code(place), part, near, bound)
     }
 
-    /// The last block of these rows that begins below `value`, or their first block: the first row whose value is not
-    /// below `value` is in it, or right behind it. Searched from the block `hint`.
+    /// The last block of these rows beginning below `value`, or their first block: the first row with a value not below
+    /// `value` is in it, or right behind it. Searched from the block `hint`.
     fn block_of(&self, column: usize, rows: &Range<usize>, hint: Option<usize>, value: u64) -> usize {
         let (first, last) = (rows.start / BLOCK, (rows.end - 1) / BLOCK);
         let base = |block: usize| {
             let at = (block * N + column) * FRAME;
             self.frames.part(at..at + FRAME).first_chunk().map_or(0, |base| u64::from_le_bytes(*base))
         };
-        // Where all rows of a block ascend, its base is its first value. In the last block, other rows may be behind
+        // If all rows of a block ascend, its base is its first value. In the last block, other rows may be behind
         // these.
         let is_below = |block: usize| match block {
             _ if block < last || rows.end.is_multiple_of(BLOCK) => base(block) < value,
@@ -214,8 +212,8 @@ impl<const N: usize> Packed<N> {
         }
     }
 
-    /// The rows whose value is `value`, searched from `hint`; if there are none, the empty range where they would be.
-    /// The values in `rows` must ascend. Takes O(log distance) from `hint`, which may be any row.
+    /// The rows with `value`, searched from `hint`; if there are none, the empty range at their place. The values in
+    /// `rows` must ascend. Takes O(log distance) from `hint` (any row).
     #[inline]
     pub(crate) fn equal(
         &self,
@@ -231,7 +229,7 @@ impl<const N: usize> Packed<N> {
         }
     }
 
-    /// As [`Packed::equal`], of rows without equal values.
+    /// Like [`Packed::equal`], for rows without equal values.
     #[inline]
     pub(crate) fn only(
         &self,
@@ -285,19 +283,18 @@ impl<const N: usize> Packed<N> {
         self.equal_from(self.lower_bound(column, rows.clone(), Some(hint), value), column, rows.end, value)
     }
 
-    /// As [`Packed::equal`], for a single search.
+    /// Like [`Packed::equal`], for a single search.
     pub(crate) fn equal_once(&self, column: usize, rows: Range<usize>, value: u64) -> Range<usize> {
         self.equal_from(self.lower_bound(column, rows.clone(), None, value), column, rows.end, value)
     }
 
-    /// The rows up to `end` whose value is `value`, if they begin at `start`.
+    /// The rows up to `end` with `value`, if they begin at `start`.
     fn equal_from(&self, start: usize, column: usize, end: usize, value: u64) -> Range<usize> {
         let has_it = start < end && self.get(column, start) == value;
         start..if has_it { self.end_of_run(column, start, end) } else { start }
     }
 
-    /// The first row from `row` on that has another value than `row`, or `end`. The values from `row` to `end` must
-    /// ascend.
+    /// The first row from `row` on with another value than `row`, or `end`. The values from `row` to `end` must ascend.
     pub(crate) fn end_of_run(&self, column: usize, row: usize, end: usize) -> usize {
         let (block, codes) = (row / BLOCK, self.codes(column, row / BLOCK));
         let part = part_of(block, &(row..end));
@@ -312,8 +309,8 @@ impl<const N: usize> Packed<N> {
         }
     }
 
-    /// So many rows that another owner keeps, as [`Packed::frames`] and [`Packed::data`] had them; `None` if there
-    /// can't be so many.
+    /// This many rows of another owner, from earlier results of [`Packed::frames`] and [`Packed::data`]; `None` if they
+    /// can't hold this number of rows.
     pub(crate) fn lent(rows: usize, frames: Arc<dyn Pages>, data: Arc<dyn Pages>) -> Option<Packed<N>> {
         let fits = frames.bytes().len() == rows.div_ceil(BLOCK).checked_mul(N * FRAME)?;
         fits.then(|| Packed { rows, frames: PlacedVec::lent(frames), data: PlacedVec::lent(data) })
@@ -335,8 +332,8 @@ impl<const N: usize> Packed<N> {
         self.data.lay(over, Access::Ranges);
     }
 
-    /// A range of rows, cut where the node changes, with the node of each part if it is known. A block belongs to the
-    /// node on which it begins.
+    /// A range of rows, cut at changes of the node, with the node of each part if it is known. A block belongs to the
+    /// node of its beginning.
     pub(crate) fn homes(&self, rows: Range<usize>) -> Vec<(Range<usize>, Option<NodeId>)> {
         if rows.is_empty() {
             return Vec::new();
@@ -359,21 +356,21 @@ impl<const N: usize> Packed<N> {
         self.data.home(self.place(row / BLOCK))
     }
 
-    /// Where a block's data begins. Ascends with the blocks.
+    /// The start of a block's data. Ascends with the blocks.
     fn place(&self, block: usize) -> usize {
         let at = block * N * FRAME + 8;
         let about = u64::from_le_bytes(*self.frames.part(at..at + 8).first_chunk().expect("it has so many bytes"));
         (about & ((1 << 48) - 1)) as usize
     }
 
-    /// The bytes of a column's codes in these rows: what reading them all reads, but for the frames.
+    /// The bytes of a column's codes in these rows: the bytes of reading them all, without the frames.
     pub(crate) fn bytes_of(&self, column: usize, rows: Range<usize>) -> usize {
         let bits: usize =
             blocks(rows).map(|(block, part)| usize::from(self.frame(column, block).width) * part.len()).sum();
         bits.div_ceil(8)
     }
 
-    /// The memory that it holds, in bytes.
+    /// Its memory, in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.frames.heap_bytes() + self.data.heap_bytes()
     }
@@ -385,7 +382,7 @@ fn blocks(rows: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> {
     all.map(move |block| (block, part_of(block, &rows)))
 }
 
-/// The places within a block of those of its rows that are in `rows`.
+/// The places of the rows of `rows` within a block.
 fn part_of(block: usize, rows: &Range<usize>) -> Range<usize> {
     let first = block * BLOCK;
     rows.start.max(first) - first..rows.end.min(first + BLOCK) - first
@@ -397,8 +394,8 @@ const MANY: usize = 24;
 /// After so many reads of the same block, a window unpacks it.
 const READS: u32 = 4;
 
-/// The block of a column that was read last. If further reads stay there, it is unpacked. Invariant: always used for
-/// the same column.
+/// The last read block of a column. If further reads stay there, it is unpacked. Invariant: always used for the same
+/// column.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     block: usize,
@@ -406,7 +403,7 @@ pub(crate) struct Window {
     frame: Frame,
     /// How often `block` was read, up to [`READS`].
     reads: u32,
-    /// The rows that are unpacked, all of one block, and from which place of `values` on.
+    /// The unpacked rows, all of one block, and their first place in `values`.
     unpacked: Range<usize>,
     values: Option<Box<[u64; BLOCK]>>,
 }
@@ -437,7 +434,7 @@ impl Window {
         self.unpacked = rows;
     }
 
-    /// The values of the first of these rows: all that are in the same block. Panics if there are none.
+    /// The values of the first of these rows: of all rows in the same block. Panics if there are none.
     #[inline]
     fn slice<const N: usize>(&mut self, packed: &Packed<N>, column: usize, rows: Range<usize>) -> &[u64] {
         let end = rows.end.min((rows.start / BLOCK + 1) * BLOCK);
@@ -451,7 +448,7 @@ impl Window {
         self.values.as_deref().map_or(&[], |values| &values[first..first + (end - rows.start)])
     }
 
-    /// As [`Packed::equal`], if that is found in this window within a few steps from `hint`.
+    /// Like [`Packed::equal`], if the rows are found in this window within a few steps from `hint`.
     #[inline]
     fn equal_near(&self, rows: &Range<usize>, hint: usize, value: u64) -> Option<Range<usize>> {
         let (low, high) = (rows.start.max(self.unpacked.start), rows.end.min(self.unpacked.end));
@@ -494,7 +491,7 @@ impl Window {
         if self.reads == READS { self.values.as_deref() } else { None }
     }
 
-    /// As [`Packed::only`], if that is in this window at `hint` or soon behind.
+    /// Like [`Packed::only`], if the row is in this window at `hint` or soon behind.
     #[inline]
     fn only_near(&self, rows: &Range<usize>, hint: usize, value: u64) -> Option<usize> {
         let values = self.values.as_deref()?;
@@ -509,7 +506,7 @@ impl Window {
     }
 }
 
-/// The first place of a part whose code is not below `bound`, or its end; searched from `hint`. The codes must ascend.
+/// The first place of a part with a code not below `bound`, or its end; searched from `hint`. The codes must ascend.
 /// Without a hint, after Peterson, "Addressing for random-access storage", IBM Journal 1957: ranks are dense, so the
 /// place can be guessed from the code.
 #[inline]
@@ -523,9 +520,9 @@ fn search_ascending(code: impl Fn(usize) -> u64, part: Range<usize>, hint: Optio
     gallop(part, hint, |place| code(place) < bound)
 }
 
-/// The places of a part with this code, searched from `hint`; if there are none, the empty range where they would be.
-/// The codes must ascend. `None` if the code is less or greater than all of them, or if there are so many that a search
-/// by blocks may be shorter.
+/// The places of a part with this code, searched from `hint`; if there are none, the empty range at their place. The
+/// codes must ascend. `None` if the code is less or greater than all of them, or if there are enough of them to make a
+/// search by blocks shorter.
 #[inline]
 fn equal_in(code: impl Fn(usize) -> u64, part: &Range<usize>, hint: usize, wanted: u64) -> Option<Range<usize>> {
     // One look at the end tells whether a search in this part is of use.
@@ -597,7 +594,7 @@ impl Codes<'_> {
             && self.code(place + 1) > code
     }
 
-    /// The bits of a code below those that choose its base. Zero bits are taken as such of a damaged frame.
+    /// The bits of a code below the bits for its base. A damaged frame may give zero bits.
     #[inline]
     fn offset_bits(&self) -> u32 {
         self.width.saturating_sub(base_bits(self.bases)) & 63
@@ -609,7 +606,7 @@ impl Codes<'_> {
         self.data.get(at..at + 8).map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
     }
 
-    /// The least code of a value that is not below this one: the values of all smaller codes are.
+    /// The least code of a value not below this one: the codes of all smaller values are below it.
     #[inline]
     fn bound(&self, value: u64) -> u64 {
         if self.bases == 0 {
@@ -646,13 +643,13 @@ impl Codes<'_> {
     }
 }
 
-/// Bits that choose among so many bases.
+/// Bits to choose among this number of bases.
 #[inline]
 fn base_bits(bases: usize) -> u32 {
     usize::BITS - bases.saturating_sub(1).leading_zeros()
 }
 
-/// A number whose lowest bits are ones.
+/// A number with ones as its lowest bits.
 #[inline]
 fn low(bits: u32) -> u64 {
     1_u64.checked_shl(bits).map_or(u64::MAX, |next| next - 1)
@@ -676,7 +673,7 @@ fn unpack_groups<const W: usize>(mut data: &[u8], base: u64, into: &mut [u64]) -
     done
 }
 
-/// As [`unpack_groups`], for any width.
+/// Like [`unpack_groups`], for any width.
 fn unpack(width: u32, data: &[u8], base: u64, into: &mut [u64]) -> usize {
     macro_rules! by_width {
         ($($width:literal)*) => {
@@ -698,10 +695,10 @@ fn unpack(width: u32, data: &[u8], base: u64, into: &mut [u64]) -> usize {
 pub(crate) struct Values<'a, const N: usize> {
     packed: &'a Packed<N>,
     column: usize,
-    /// Those that are not unpacked.
+    /// The rows not unpacked yet.
     rows: Range<usize>,
     unpacked: [u64; BLOCK],
-    /// The places in `unpacked` that are not given out yet.
+    /// The places in `unpacked` not given out yet.
     next: usize,
     end: usize,
 }
@@ -734,7 +731,7 @@ impl<const N: usize> ExactSizeIterator for Values<'_, N> {}
 #[derive(Debug)]
 pub(crate) struct Packing<const N: usize> {
     rows: usize,
-    /// The rows of the block that is not complete yet.
+    /// The rows of the incomplete block.
     open: [[u64; BLOCK]; N],
     frames: Growing,
     data: Growing,
@@ -809,7 +806,7 @@ struct Shape {
 /// Several bases have to save so many bits of each row, as reading a value takes longer then.
 const WORTH: usize = 2;
 
-/// After a block for which several bases don't pay, so many blocks are not asked.
+/// After a block without gain from several bases, this number of blocks is not tried.
 const SKIP: u32 = 15;
 
 impl Shape {
@@ -869,7 +866,7 @@ impl Shape {
         shapes.min_by_key(|shape| shape.cost(values.len())).expect("there are three")
     }
 
-    /// The bits that it takes for so many rows.
+    /// Its bits for this number of rows.
     fn cost(&self, rows: usize) -> usize {
         if self.count > 1 && self.width > WIDEST {
             return usize::MAX / 2;
@@ -905,7 +902,7 @@ fn bits(number: u64) -> u32 {
     64 - number.leading_zeros()
 }
 
-/// The first place of a range for which `before` is false, or its end.
+/// The first place of a range not meeting `before`, or its end.
 #[inline]
 pub(crate) fn partition_point(places: Range<usize>, mut before: impl FnMut(usize) -> bool) -> usize {
     let (mut low, mut high) = (places.start, places.end.max(places.start));
@@ -920,7 +917,8 @@ pub(crate) fn partition_point(places: Range<usize>, mut before: impl FnMut(usize
     low
 }
 
-/// As [`partition_point`], but searched from `hint` outwards in doubling steps: logarithmic in the distance from there.
+/// Like [`partition_point`], but searched from `hint` outwards in doubling steps: logarithmic in the distance from
+/// there.
 pub(crate) fn gallop(places: Range<usize>, hint: usize, mut before: impl FnMut(usize) -> bool) -> usize {
     if places.is_empty() {
         return places.start;

@@ -11,14 +11,14 @@
 //! | other literal | datatype, U+0000, lexical form |
 //! | triple term | subject, predicate and object, as [`triple`](crate::triple) describes |
 //!
-//! Language and datatype come first, so that the terms of a language or datatype are a range of ids. An *entry* is a
-//! tag byte and a key, or the eight bytes of an inlined [`Id`]; the byte order of entries is the order of ids.
+//! Language and datatype come first, so the terms of a language or datatype are a range of ids. An *entry* is a tag
+//! byte and a key, or the eight bytes of an inlined [`Id`]; the byte order of entries is the order of ids.
 //!
 //! Blank nodes of different files are different. Outside of the store, nodes of file 0 keep their labels, `x` of file 3
-//! is called `f3_x`, and the seventh nameless node of file 3 `g3_6`. A label of file 0 that looks like such a name gets
-//! `f0_` in front, so a name always identifies one node. The blank nodes that a query makes are the nameless ones of a
-//! file that no loader numbers; the sixth is called `new_6`. Those that an update makes, which stay, are the nameless
-//! ones of another such file.
+//! is called `f3_x`, and the seventh nameless node of file 3 `g3_6`. A label of file 0 of the same form gets `f0_` in
+//! front, so a name always identifies one node. The blank nodes made by a query are the nameless ones of a file unused
+//! by loaders; the sixth is called `new_6`. Those made by an update, which stay, are the nameless ones of another such
+//! file.
 
 use crate::ids::{Id, Kind};
 use crate::triple::TripleView;
@@ -31,16 +31,16 @@ use vicus_flow::NoMemory;
 /// Separates language or datatype from the text; less than every character of either.
 const SEPARATOR: char = '\0';
 
-/// The number of files is limited by the characters that name them.
+/// The number of files is limited by their naming characters.
 const FILES: u32 = 0x11_0000 - 0x800;
 
-/// From here on, numbers of files are for blank nodes that come from no source.
+/// From here on, numbers of files are for blank nodes without a source.
 pub(crate) const NO_SOURCE: u32 = FILES - 16;
 
-/// The file of blank nodes that a query makes; no source has this number.
+/// The file of blank nodes made by a query; no source has this number.
 const FRESH: u32 = FILES - 1;
 
-/// The file of blank nodes that updates make; no source has this number.
+/// The file of blank nodes made by updates; no source has this number.
 const MADE: u32 = FILES - 2;
 
 /// A term, borrowed from a dictionary or an id. The strings are values, without quotes and escapes.
@@ -83,8 +83,8 @@ pub enum TermView<'a> {
     Triple(TripleView<'a>),
 }
 
-/// A blank node: its file, and its label there, or a number if it has none. Displayed as the label that it has outside
-/// of the store, without `_:`.
+/// A blank node: its file, and its label there, or a number if it has none. Displayed as its label outside of the
+/// store, without `_:`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlankView<'a> {
     /// The number of the file.
@@ -108,8 +108,8 @@ impl fmt::Display for BlankView<'_> {
     }
 }
 
-/// Parses `f3_x` as (false, 3, `x`) and `g3_6` as (true, 3, `6`); with `f0_` in front, as that label of file 0. `None`
-/// for a label that stands for itself.
+/// Parses `f3_x` as (false, 3, `x`) and `g3_6` as (true, 3, `6`); with `f0_` in front, as the label of file 0 behind
+/// it. `None` for a label that stands for itself.
 fn outer_label(label: &str) -> Option<(bool, u32, &str)> {
     let core = label.trim_start_matches("f0_");
     if let Some(number) = core.strip_prefix("new_").filter(|number| is_canonical_number(number)) {
@@ -144,7 +144,7 @@ pub(crate) fn file_of(character: char) -> u32 {
 }
 
 impl<'a> TermView<'a> {
-    /// The term in oxrdf's form, which owns its strings.
+    /// The term in oxrdf's form, with strings of its own.
     pub fn to_term(self) -> Term {
         match self {
             TermView::Blank(blank) => BlankNode::new_unchecked(blank.to_string()).into(),
@@ -206,12 +206,12 @@ impl<'a> TermView<'a> {
         }
     }
 
-    /// The term of an inlined id; `None` for kinds that are in a dictionary, and for unbound.
+    /// The term of an inlined id; `None` for kinds in a dictionary, and for unbound.
     pub fn inlined(id: Id) -> Option<TermView<'static>> {
         id.as_integer().map(TermView::Integer).or_else(|| id.as_boolean().map(TermView::Boolean))
     }
 
-    /// The number of a blank node that [`Encoder::fresh`] encodes; `None` for other terms.
+    /// The number of a blank node encoded by [`Encoder::fresh`]; `None` for other terms.
     pub fn fresh_number(self) -> Option<u64> {
         match self {
             TermView::Blank(blank) if blank.nameless && blank.file == FRESH => blank.name.parse().ok(),
@@ -316,7 +316,7 @@ fn inline_integer(value: &str) -> Option<Id> {
     value.parse().ok().and_then(Id::integer)
 }
 
-/// Encodes terms as entries, in a buffer that is reused, so that no term allocates.
+/// Encodes terms as entries, in a reused buffer, so no term allocates.
 #[derive(Default, Debug)]
 pub struct Encoder {
     key: String,
@@ -327,13 +327,13 @@ pub struct Encoder {
 pub enum Encoded<'a> {
     /// The id of an inlined term.
     Inlined(Id),
-    /// The kind and key of a term that needs a dictionary.
+    /// The kind and key of a term for a dictionary.
     Key(Kind, &'a str),
 }
 
 impl Encoded<'_> {
-    /// Why this is no term that a store can keep and read again; `None` if it is one. All that an [`Encoder`] makes is
-    /// one, but for triple terms of more than [`MOST_NESTED`](crate::triple::MOST_NESTED) levels and texts of 4 GiB.
+    /// The reason why a store can't keep this term and read it again; `None` if it can. An [`Encoder`]'s terms have no
+    /// flaw, but for triple terms of more than [`MOST_NESTED`](crate::triple::MOST_NESTED) levels and texts of 4 GiB.
     ///
     /// ```
     /// use vicus_rdf::{Encoded, Encoder, Kind};
@@ -367,7 +367,7 @@ impl Encoded<'_> {
 }
 
 impl Encoder {
-    /// Makes room for keys of up to this many bytes, so that encoding them allocates nothing.
+    /// Makes room for keys of up to this many bytes, so encoding them allocates nothing.
     #[inline]
     pub(crate) fn make_room(&mut self, bytes: usize) -> Result<(), NoMemory> {
         if self.key.capacity() >= bytes {
@@ -405,19 +405,19 @@ impl Encoder {
         }
     }
 
-    /// Encodes the blank node that a file calls `label`. Panics from 1,112,064 files on.
+    /// Encodes the blank node called `label` by a file. Panics from 1,112,064 files on.
     pub fn blank(&mut self, file: u32, label: &str) -> Encoded<'_> {
         push_blank(file, label, self.cleared());
         Encoded::Key(Kind::Blank, &self.key)
     }
 
-    /// A blank node that a file gave no label, by its number among those. Panics from 1,112,064 files on.
+    /// A blank node without a label in its file, by its number among those. Panics from 1,112,064 files on.
     pub fn nameless(&mut self, file: u32, number: impl fmt::Display) -> Encoded<'_> {
         push_nameless(file, number, self.cleared());
         Encoded::Key(Kind::Blank, &self.key)
     }
 
-    /// A blank node that is in no file, because a query makes it, by its number among those.
+    /// A blank node outside of all files, made by a query, by its number among those.
     ///
     /// ```
     /// use vicus_rdf::{Encoded, Encoder, TermView};
@@ -430,7 +430,7 @@ impl Encoder {
         self.nameless(FRESH, number)
     }
 
-    /// A blank node that an update makes, by its number: unlike one that a query makes, it may be stored.
+    /// A blank node made by an update, by its number: unlike one made by a query, it may be stored.
     ///
     /// ```
     /// use vicus_rdf::{Encoded, Encoder, TermView};
@@ -492,7 +492,7 @@ impl Encoder {
     }
 }
 
-/// The key of a blank node that a file calls `label`.
+/// The key of the blank node called `label` by a file.
 pub(crate) fn push_blank(file: u32, label: &str, into: &mut String) {
     into.push(file_character(file));
     into.push_str(label);

@@ -1,13 +1,13 @@
-//! The quads of several snapshots as those of one, whose terms are all ranked: how changes become part of a new base,
-//! and how data is added to what is there.
+//! The quads of several snapshots as those of one with all terms ranked: makes changes part of a new base, and adds
+//! data to a store.
 //!
 //! ```text
 //!  terms of each part ──▶ which are used ──▶ merged by key ──▶ dictionary, and for each part from its ids to new ones
 //!  rows of each part, in each order ── new ids ──▶ merged ──▶ index
 //! ```
 //!
-//! New ids of ranked terms ascend as the old ones do, so the rows of an order stay sorted. Only rows with terms that
-//! have no rank yet have to be sorted: those are among the changes since a base was built, and few.
+//! New ids of ranked terms ascend as the old ones do, so the rows of an order stay sorted. Only rows with terms without
+//! a rank have to be sorted: those are among the changes since a base was built, and few.
 
 use crate::dictionary::{Dictionary, Keys, Sample, Section, SectionBuilder};
 use crate::growing::Storage;
@@ -26,10 +26,9 @@ use vicus_flow::{Grow, NoMemory, refusable};
 const BETWEEN_PAUSES: usize = 4096;
 
 impl Snapshot {
-    /// All quads of several snapshots, in all orders that the first has. The result is the same as of loading the files
-    /// of all, one after the other: the blank nodes of one are different from those of the others, and terms that no
-    /// quad has are left out. It lies in `storage`. `pause` is called now and then, so that the caller can let others
-    /// work.
+    /// All quads of several snapshots, in all orders of the first. The result is the same as of loading the files of
+    /// all, one after the other: the blank nodes of one are different from those of the others, and terms without quads
+    /// are left out. It lies in `storage`. `pause` is called now and then, so the caller can let others work.
     ///
     /// ```
     /// use vicus_rdf::{Snapshot, Storage};
@@ -40,7 +39,8 @@ impl Snapshot {
     /// ```
     ///
     /// # Errors
-    /// There is not enough memory. If that is so, or a page is damaged, when a key is read, the caller's box gives up.
+    /// There is not enough memory. If this happens while a key is read, or a page is damaged then, the caller's box
+    /// gives up.
     pub fn united(parts: &[&Snapshot], storage: &Storage, pause: &mut dyn FnMut()) -> Result<Snapshot, NoMemory> {
         let [first, ..] = parts else { return Ok(Snapshot::from_parsed(Vec::new())) };
         let used = parts.iter().map(|part| Used::of(part, pause)).collect::<Result<Vec<_>, _>>()?;
@@ -60,7 +60,7 @@ impl Snapshot {
     }
 }
 
-/// Which terms a snapshot's quads have.
+/// The terms used by a snapshot's quads.
 struct Used {
     /// For each kind in the dictionary, a bit for each rank.
     ranks: [Vec<u64>; SECTIONS],
@@ -138,14 +138,14 @@ impl Used {
     }
 }
 
-/// The file that a blank node is from, by its key.
+/// The file of a blank node, by its key.
 fn file(key: &str) -> Option<u32> {
     key.chars().next().map(file_of).filter(|&file| file < NO_SOURCE)
 }
 
 /// From the ids of a snapshot to those of the united one.
 struct Renumbered {
-    /// For each kind in the dictionary, the new rank of each rank that is used, as far as they were used.
+    /// For each kind in the dictionary, the new rank of each used rank.
     ranks: [Packed<1>; SECTIONS],
     fresh: HashMap<Id, Id, HashKey>,
 }
@@ -161,7 +161,7 @@ impl Renumbered {
     }
 }
 
-/// Merges the terms that are used into one dictionary.
+/// Merges the used terms into one dictionary.
 fn merge_terms(
     parts: &[&Snapshot],
     used: &[Used],
@@ -241,7 +241,7 @@ impl Snapshot {
     }
 }
 
-/// Of so many keys, the mean length is about that of all.
+/// The mean length of this number of keys is about that of all.
 const SOME: usize = 256;
 
 /// Terms of a part, by their keys.
@@ -249,7 +249,7 @@ struct List<'a> {
     part: usize,
     snapshot: &'a Snapshot,
     keys: Keys<'a>,
-    /// What is added to the numbers of its files.
+    /// The number added to the numbers of its files.
     files: u32,
     rest: Box<dyn Iterator<Item = Id> + 'a>,
     /// The next term, and its key; unbound at the end.
@@ -296,9 +296,9 @@ impl<'a> List<'a> {
 
 /// Rows with new ids, ascending.
 enum Source<'a> {
-    /// The rows of a part, without those that have terms without a rank.
+    /// The rows of a part, without rows containing terms without a rank.
     Ranked(Quads<'a>, &'a Renumbered),
-    /// Those that have some.
+    /// The rows containing such terms.
     Fresh(std::vec::IntoIter<[Id; 4]>),
 }
 
@@ -330,7 +330,7 @@ fn merge_rows(
     let mut sources = Vec::new();
     for (part, numbers) in parts.iter().zip(numbers) {
         let Some(index) = part.get_index(order) else {
-            // Loading sorts anew what this part does not have in this order.
+            // Loading sorts the orders missing in this part anew.
             let mut rows = Vec::with_room(part.len())?;
             let all = part.index(Order::Gspo);
             rows.extend(all.quads(0..all.len()).map(|quad| order.arrange(quad.map(|id| numbers.id(id)))));

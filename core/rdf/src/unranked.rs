@@ -1,5 +1,5 @@
-//! Terms without a rank: those that a query mentions or computes, and those that came to a store since its dictionary
-//! was sorted.
+//! Terms without a rank: those mentioned or computed by a query, and those added to a store since its dictionary was
+//! sorted.
 //!
 //! Their keys lie one after the other in a few large pieces of memory. A query may compute millions of terms, and
 //! cancelling it waits until they are freed. So no term has an allocation of its own: adding a term copies its key, and
@@ -16,27 +16,26 @@ use std::sync::Arc;
 use vicus_flow::library::HashKey;
 use vicus_flow::{Grow, NoMemory, give_up, refusable};
 
-/// A dictionary that grows. An id contains the place of its term.
+/// A growing dictionary. An id contains the place of its term.
 pub struct Unranked {
-    /// The place of the first term here; smaller places belong to the dictionary that this one was put behind.
+    /// The place of the first term here; smaller places belong to the dictionary before this one.
     first: usize,
-    /// Keys as [`Encoder`](crate::Encoder) writes them. Invariant: a piece never grows beyond the room that it was made
-    /// with.
+    /// Keys as [`Encoder`](crate::Encoder) writes them. Invariant: a piece never grows beyond its initial room.
     pieces: Vec<String>,
     /// The terms, by place.
     places: Vec<Stored>,
     /// The ranks of the next greater terms of their kinds in the sorted dictionary, if these are known of all terms;
     /// else of the first ones.
     ranks: Vec<u32>,
-    /// Places by kind and key. The highest bits of the hash choose the table, so that no single table takes long to
-    /// grow. Empty before the first term.
+    /// Places by kind and key. The highest bits of the hash choose the table, so no single table takes long to grow.
+    /// Empty before the first term.
     tables: Vec<HashTable<Entry>>,
     /// The number of these bits.
     table_bits: u32,
     secrets: RapidSecrets,
 }
 
-/// The kind of a term, and where its key is.
+/// The kind of a term, and the place of its key.
 struct Stored {
     kind: Kind,
     piece: u32,
@@ -44,16 +43,16 @@ struct Stored {
     end: u32,
 }
 
-/// An entry of a table. It has the hash, so that the table can grow without reading the keys.
+/// An entry of a table. It has the hash, so the table can grow without reading the keys.
 struct Entry {
     hash: u32,
     place: u32,
 }
 
-/// For dictionaries that may have millions of terms.
+/// For dictionaries with possibly millions of terms.
 const TABLE_BITS: u32 = 6;
 
-/// So many terms that one table has no long time to grow.
+/// Up to this number of terms, one table grows in a short time.
 const FEW: usize = 1 << 12;
 
 /// The first piece is small, as most queries compute little; each next piece is twice as large, up to this.
@@ -68,17 +67,17 @@ impl Unranked {
         Unranked { first: 0, pieces, places, ranks, tables, table_bits: TABLE_BITS, secrets }
     }
 
-    /// An empty dictionary that begins at this place.
+    /// An empty dictionary starting at this place.
     pub fn at(first: usize, secrets: RapidSecrets) -> Unranked {
         Unranked { first, ..Unranked::new(secrets) }
     }
 
-    /// As [`Unranked::at`], for few terms.
+    /// Like [`Unranked::at`], for few terms.
     pub fn small(first: usize, secrets: RapidSecrets) -> Unranked {
         Unranked { table_bits: 0, ..Unranked::at(first, secrets) }
     }
 
-    /// The terms of some dictionaries, of which each follows the one before. There is one.
+    /// The terms of some dictionaries, each behind the one before. There is at least one.
     fn of_all(parts: &[&Unranked]) -> Result<Unranked, NoMemory> {
         let terms: usize = parts.iter().map(|part| part.len()).sum();
         let bytes: usize = parts.iter().flat_map(|part| &part.pieces).map(String::len).sum();
@@ -99,7 +98,7 @@ impl Unranked {
         Ok(all)
     }
 
-    /// A dictionary whose places follow those of another one.
+    /// A dictionary with places behind those of another one.
     pub fn behind(other: &Unranked) -> Unranked {
         Unranked::at(other.end(), other.secrets)
     }
@@ -129,7 +128,7 @@ impl Unranked {
         id.rank().is_some_and(|place| (self.first..self.end()).contains(&place))
     }
 
-    /// Takes all terms out; an empty dictionary that follows them stays here.
+    /// Takes all terms out; an empty dictionary with the following places stays here.
     pub fn take(&mut self) -> Unranked {
         let empty = Unranked::behind(self);
         std::mem::replace(self, empty)
@@ -140,7 +139,7 @@ impl Unranked {
         self.places.iter().enumerate().map(|(number, place)| Id::computed(place.kind, self.first + number))
     }
 
-    /// The memory that it holds, in bytes.
+    /// Its memory, in bytes.
     pub fn heap_bytes(&self) -> usize {
         let text: usize = self.pieces.iter().map(String::capacity).sum();
         let tables: usize = self.tables.iter().map(|table| table.capacity() * 8 / 7).sum();
@@ -182,7 +181,7 @@ impl Unranked {
         Some(Id::computed(kind, self.first + found.place as usize))
     }
 
-    /// Adds a term that is not there yet. Panics at the 2^32nd term, and if the key has 4 GiB.
+    /// Adds a new term. Panics at the 2^32nd term, and if the key has 4 GiB.
     ///
     /// # Errors
     /// There is not enough memory; nothing has changed.
@@ -205,8 +204,8 @@ impl Unranked {
         Ok(Id::computed(kind, self.first + number))
     }
 
-    /// As [`Unranked::add`], of a term that a sorted dictionary lacks: `next` is what [`Dictionary::search`] has found
-    /// instead.
+    /// Like [`Unranked::add`], for a term missing in a sorted dictionary: `next` is the result of
+    /// [`Dictionary::search`].
     pub(crate) fn add_before(&mut self, kind: Kind, key: &str, next: Id) -> Result<Id, NoMemory> {
         let are_all_known = self.ranks.len() == self.places.len();
         if are_all_known {
@@ -273,16 +272,16 @@ pub(crate) fn hash_of(secrets: &RapidSecrets, kind: Kind, key: &str) -> u32 {
     (hash ^ hash >> 32) as u32 ^ kind as u32
 }
 
-/// The rank of a term that was found instead of one that a dictionary lacks.
+/// The rank of the next term, found in place of a missing one.
 fn rank_of(next: Id) -> u32 {
     u32::try_from(next.rank().unwrap_or(0)).expect("fewer than 2^32 terms")
 }
 
-/// The terms that came to a store since its dictionary was sorted. A copy shares them; adding to one leaves the others
-/// as they are.
+/// The terms added to a store since its dictionary was sorted. A copy shares them; adding to one leaves the others
+/// unchanged.
 #[derive(Clone)]
 pub struct FreshTerms {
-    /// Each begins where the one before ends, and has less than half of its terms: so there are few, and a term is
+    /// Each begins at the end of the one before, and has less than half of its terms: so there are few, and a term is
     /// copied from one to the next as often.
     pieces: Vec<Arc<Piece>>,
     secrets: RapidSecrets,
@@ -311,7 +310,7 @@ impl Piece {
         Ok(Piece { terms, ranks, datatypes })
     }
 
-    /// The terms of some pieces, of which each follows the one before. There is one.
+    /// The terms of some pieces, each behind the one before. There is at least one.
     fn of_all(pieces: &[Arc<Piece>]) -> Result<Piece, NoMemory> {
         let parts: Vec<&Unranked> = pieces.iter().map(|piece| &piece.terms).collect();
         let (terms, mut datatypes) = (Unranked::of_all(&parts)?, HashTable::new());
@@ -371,7 +370,7 @@ impl FreshTerms {
         self.pieces.iter().find_map(|piece| piece.terms.find_hashed(kind, key, hash))
     }
 
-    /// Whether the id is that of a term in here.
+    /// Whether the id belongs to a term in here.
     pub fn has(&self, id: Id) -> bool {
         id.is_computed() && id.rank().is_some_and(|place| place < self.len())
     }
@@ -381,8 +380,8 @@ impl FreshTerms {
         self.piece(id).terms.key(id)
     }
 
-    /// The rank of the next greater term of its kind in the sorted dictionary: its own place is right before that.
-    /// Panics if it is not in here.
+    /// The rank of the next greater term of its kind in the sorted dictionary: its own place is right before it. Panics
+    /// if it is not in here.
     pub fn next_rank(&self, id: Id) -> usize {
         let piece = self.piece(id);
         piece.ranks[id.place() - piece.terms.first] as usize
@@ -408,12 +407,12 @@ impl FreshTerms {
         self.secrets
     }
 
-    /// A dictionary for terms that follow these.
+    /// A dictionary for terms behind these.
     pub fn behind(&self) -> Unranked {
         Unranked::small(self.len(), self.secrets)
     }
 
-    /// With the terms that were put [behind](FreshTerms::behind) these, and that the sorted dictionary does not have.
+    /// With the terms added [behind](FreshTerms::behind) these, and missing in the sorted dictionary.
     ///
     /// # Errors
     /// There is not enough memory.
@@ -429,7 +428,7 @@ impl FreshTerms {
         }
         let mut pieces = self.pieces.clone();
         pieces.push(Arc::new(Piece::new(added, dictionary, interrupt)?));
-        // Those that become one with the last one, at once: so each term is copied once.
+        // The pieces to merge with the last one, at once: so each term is copied once.
         let (mut first, mut count) = (pieces.len() - 1, pieces[pieces.len() - 1].terms.len());
         while first > 0 && pieces[first - 1].terms.len() < 2 * count {
             first -= 1;
@@ -443,7 +442,7 @@ impl FreshTerms {
         Ok(FreshTerms { pieces, secrets: self.secrets })
     }
 
-    /// The memory that they hold, in bytes; versions share most of it.
+    /// Their memory, in bytes; versions share most of it.
     pub fn heap_bytes(&self) -> usize {
         let of = |piece: &Arc<Piece>| {
             piece.terms.heap_bytes()

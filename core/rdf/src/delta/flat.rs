@@ -6,8 +6,8 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use vicus_flow::{Grow, NoMemory};
 
-/// The entries of a delta by their numbers. Tables of about as many slots as there are entries say where a search by
-/// place begins, so that it takes a few comparisons, in few cache lines.
+/// The entries of a delta by their numbers. Tables with about one slot for each entry give the start of a search by
+/// place, so it takes a few comparisons, in few cache lines.
 #[derive(Debug)]
 pub(crate) struct Flat {
     /// The place of each entry in the base. Ascends.
@@ -17,14 +17,14 @@ pub(crate) struct Flat {
     nets: Vec<i32>,
     by_at: Slots,
     by_place: Slots,
-    /// The ids of inserted and deleted rows, of the levels that were read.
+    /// The ids of inserted and deleted rows, of the levels read so far.
     columns: [OnceLock<Vec<u64>>; 4],
 }
 
-/// Where the numbers of a range begin, in an ascending list of numbers.
+/// The starts of ranges in an ascending list of numbers.
 #[derive(Debug)]
 struct Slots {
-    /// A slot is for 2^shift numbers that follow each other.
+    /// A slot is for 2^shift consecutive numbers.
     shift: u32,
     /// How many numbers are less than those of a slot; and at the end, the length of the list.
     starts: Vec<u32>,
@@ -46,7 +46,7 @@ impl Slots {
         Ok(Slots { shift, starts })
     }
 
-    /// The first place whose number is not before `number`, or behind it, as `before` says.
+    /// The first place with a number not before `number`, or behind it, depending on `before`.
     #[inline]
     fn find(&self, number: usize, before: impl Fn(usize) -> bool) -> usize {
         let slot = (number >> self.shift).min(self.starts.len() - 2);
@@ -84,7 +84,7 @@ impl Flat {
         (self.ats.capacity() + self.nets.capacity() + slots) * 4 + columns * 8
     }
 
-    /// The ids on a level; `None` without memory. `delta` is that of which this is a copy.
+    /// The ids on a level; `None` without memory. `delta` is the origin of this copy.
     #[inline]
     pub(crate) fn column(&self, delta: &Delta, level: usize) -> Option<&[u64]> {
         if let Some(ids) = self.columns[level].get() {
@@ -97,14 +97,14 @@ impl Flat {
         self.columns[level].get().map(|ids| &ids[..])
     }
 
-    /// The place of a row of the base in the merged sequence that has so many entries in front of it.
+    /// The place in the merged sequence of a row of the base with this number of entries in front of it.
     #[inline]
     fn moved(&self, base: usize, entries: usize) -> usize {
         base.wrapping_add_signed(self.net(entries))
     }
 
-    /// The rows of the base that are behind the last change in front of a row and not behind the next one, whose number
-    /// it returns.
+    /// The rows of the base between the last change in front of a row and the next change, and the number of the next
+    /// one.
     #[inline]
     pub(crate) fn gap(&self, base: usize) -> (Range<usize>, usize) {
         let first = self.by_at.find(base, |n| (self.ats[n] as usize) < base);
@@ -118,13 +118,13 @@ impl Flat {
         self.nets[entry] as isize
     }
 
-    /// The rows with `id` on a level in the merged sequence, given those in the base, or the empty range where these
-    /// would be. `ids` are those of the level, and `within` the entries that have the same ids as these rows on the
-    /// levels before.
+    /// The rows with `id` on a level in the merged sequence, given those in the base, or the empty range at their
+    /// place. `ids` are those of the level, and `within` the entries with the same ids as these rows on the levels
+    /// before.
     #[inline]
     pub(crate) fn around(&self, ids: &[u64], id: u64, within: &Range<usize>, base: Range<usize>) -> Range<usize> {
         let first = self.by_at.find(base.start, |n| (self.ats[n] as usize) < base.start);
-        // Entries that stand where the rows begin may be of smaller ids.
+        // Entries at the start of the rows may have smaller ids.
         let first = first.clamp(within.start, within.end);
         let start = gallop(first..within.end, first, |n| ids[n] < id);
         let end = gallop(start..within.end, start, |n| ids[n] <= id);
@@ -152,6 +152,6 @@ impl Flat {
 pub(crate) enum Located {
     /// The row of the base, and those behind it up to the next entry.
     Base(Range<usize>),
-    /// The number of the entry that inserted it.
+    /// The number of the inserting entry.
     Inserted(usize),
 }

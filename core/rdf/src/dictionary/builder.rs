@@ -1,4 +1,4 @@
-//! Compresses keys that come in ascending order into a section: in memory, or in temporary files.
+//! Compresses ascending keys into a section: in memory, or in temporary files.
 
 use super::section::{BLOCK, Section, narrow, wide};
 use super::symbols::{Symbols, Training, common};
@@ -7,7 +7,7 @@ use crate::placed::PlacedVec;
 use crate::stored::{KINDS, Sections};
 use vicus_flow::{BoxError, Grow, NoMemory};
 
-/// Builds a section of keys that come in ascending order, each once.
+/// Builds a section of ascending, distinct keys.
 #[derive(Default, Debug)]
 pub(crate) struct SectionBuilder {
     training: Training,
@@ -16,10 +16,10 @@ pub(crate) struct SectionBuilder {
     len: usize,
     end: usize,
     ends: Vec<[u8; 5]>,
-    /// The keys of the last block, one after the other, which is not written yet, and where each ends.
+    /// The keys of the last, unwritten block, one after the other, and the end of each.
     keys: Vec<u8>,
     key_ends: Vec<usize>,
-    /// Kept for its memory: a block, and what is compressed of it.
+    /// Kept for its memory: a block, and its compressed form.
     block: Vec<u8>,
     compressed: Vec<u8>,
 }
@@ -66,7 +66,7 @@ impl SectionBuilder {
         let training = &self.training;
         training.write(&self.key(0)[..shared], &mut compressed)?;
         for number in 0..=last {
-            // What was compressed before: what is shared, or the rest of the key before.
+            // The compressed part before: the shared beginning, or the rest of the key before.
             lengths[number] = compressed.len() - lengths[..number].iter().sum::<usize>();
             training.write(&self.key(number)[shared..], &mut compressed)?;
         }
@@ -112,7 +112,7 @@ impl SectionBuilder {
         Ok(joined)
     }
 
-    /// The section, where the builder's storage is.
+    /// The section, in the builder's storage.
     ///
     /// # Errors
     /// There is not enough memory.

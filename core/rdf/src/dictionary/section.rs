@@ -1,4 +1,4 @@
-//! The keys of one kind, in blocks: what all keys of a block begin with stands there once, and everything is
+//! The keys of one kind, in blocks: the common beginning of all keys of a block is stored once, and everything is
 //! compressed.
 
 use super::symbols::{Buffer, Read, Symbols, Text};
@@ -17,15 +17,15 @@ pub(crate) const BLOCK: usize = 16;
 
 /// The keys of one kind. Invariant: strictly ascending.
 ///
-/// A block is: a byte that says how many bytes a length has; the length of what all its keys begin with, and those of
-/// the rests of all keys but the last one; and then, compressed, what all keys begin with, and the rests. The lengths
-/// are of what is compressed.
+/// A block is: a byte with the size of a length; the length of the common beginning of all its keys, and those of the
+/// rests of all keys but the last one; and then, compressed, the common beginning and the rests. The lengths are
+/// compressed ones.
 #[derive(Default, Debug)]
 pub(crate) struct Section {
     len: usize,
     symbols: Symbols,
     text: PlacedVec<u8>,
-    /// Where each block ends. Five bytes each, so a text may have a tebibyte.
+    /// The end of each block. Five bytes each, so a text may have a tebibyte.
     ends: PlacedVec<[u8; 5]>,
 }
 
@@ -46,7 +46,7 @@ impl Section {
         Section { len, symbols, text, ends }
     }
 
-    /// Keys that another owner keeps. Only the symbols are read now.
+    /// Keys of another owner. Only the symbols are read now.
     ///
     /// # Errors
     /// The symbols are damaged, or there can't be so many keys.
@@ -78,7 +78,7 @@ impl Section {
         self.text.heap_bytes() + self.symbols.heap_bytes()
     }
 
-    /// The node on which the block of a key begins, if it is known.
+    /// The node at the beginning of a key's block, if it is known.
     pub(super) fn home(&self, rank: usize) -> Option<NodeId> {
         self.text.home(self.range(rank / BLOCK).start)
     }
@@ -133,7 +133,7 @@ impl Section {
     pub(crate) fn key<R>(&self, rank: usize, look: impl FnOnce(&str) -> R) -> R {
         assert!(rank < self.len, "a section has keys for its ranks only");
         let block = self.block(rank / BLOCK);
-        // About where the key is: so memory need not wait for the lengths.
+        // The approximate place of the key: so memory need not wait for the lengths.
         black_box(block.bytes.get(block.bytes.len() * (rank % BLOCK) / BLOCK).copied());
         let mut buffer = Buffer::new();
         look(self.text_of(&block, self.read(&block, rank % BLOCK, &mut buffer)))
@@ -149,7 +149,7 @@ impl Section {
         }
     }
 
-    /// Reads a few bytes of where a key lies, so that memory has them soon.
+    /// Reads a few bytes near a key, so memory has them soon.
     pub(super) fn fetch(&self, rank: usize) {
         let range = self.range(rank / BLOCK);
         if let Some(last) = range.end.checked_sub(1).filter(|last| range.start <= *last && *last < self.text.len()) {
@@ -165,8 +165,8 @@ impl Section {
         self.rank_in(blocks, key, &mut buffer)
     }
 
-    /// As [`Section::rank`], for a key whose rank, or that of the next greater one, is `from` or more: the nearer, the
-    /// less time it takes.
+    /// Like [`Section::rank`], for a key with a rank (or that of the next greater one) of `from` or more: the nearer,
+    /// the less time it takes.
     pub(crate) fn rank_from(&self, from: usize, key: &[u8]) -> Result<usize, usize> {
         let mut buffer = Buffer::new();
         if from >= self.len {
@@ -188,7 +188,7 @@ impl Section {
         self.read(&self.block(number), 0, buffer).bytes() <= key
     }
 
-    /// As [`Section::rank`], if so many blocks begin before the key or with it.
+    /// Like [`Section::rank`], if this number of blocks begin before the key or with it.
     fn rank_in(&self, blocks: usize, key: &[u8], buffer: &mut Buffer) -> Result<usize, usize> {
         let Some(number) = blocks.checked_sub(1) else { return Err(0) };
         let (start, block) = (number * BLOCK, self.block(number));
@@ -203,15 +203,15 @@ impl Section {
     }
 }
 
-/// A block, of which only the length of its lengths was looked at.
+/// A block; only the length of its lengths was read.
 #[derive(Clone, Copy, Debug)]
 struct Block<'a> {
-    /// Where it begins in the text.
+    /// Its beginning in the text.
     start: usize,
     keys: usize,
     /// How many bytes each length has.
     width: usize,
-    /// What follows the first byte.
+    /// The bytes behind the first one.
     bytes: &'a [u8],
 }
 
@@ -222,7 +222,7 @@ impl<'a> Block<'a> {
         matches!(width, 1 | 2 | 4 | 8).then_some(Block { start, keys, width: width.into(), bytes })
     }
 
-    /// What all keys begin with, and the rest of one of them, compressed.
+    /// The common beginning of all keys, and the rest of one of them, compressed.
     #[inline]
     fn parts(&self, place: usize) -> Option<[&'a [u8]; 2]> {
         let lengths = self.keys * self.width;
@@ -259,7 +259,7 @@ fn sum(bytes: [u8; BLOCK], count: usize) -> usize {
     (fours.wrapping_mul(u64::MAX / 0xFFFF) >> 48) as usize
 }
 
-/// Reads keys of a section, quickly if neighbours follow each other. What it lends is its own until the next call.
+/// Reads keys of a section, quickly if neighbours follow each other. A lent key is valid until the next call.
 #[derive(Debug)]
 pub struct Keys<'a> {
     section: &'a Section,
@@ -267,7 +267,7 @@ pub struct Keys<'a> {
     block: Option<(usize, Block<'a>)>,
     /// The last key.
     key: Text,
-    /// The length of what all keys of the block begin with.
+    /// The length of the common beginning of the block's keys.
     shared: usize,
 }
 

@@ -1,7 +1,7 @@
-//! Texts whose hashes collided when terms were hashed without a key, for tests of everything that hashes terms.
+//! Texts with colliding hashes if terms are hashed without a key, for tests of all code that hashes terms.
 
 /// Ten thousand texts with the same hash under the earlier hash function (rustc-hash 2.1), chosen from its source:
-/// bytes 32 to 39 make a factor zero, so that the eight bytes after them have no influence.
+/// bytes 32 to 39 make a factor zero, so the eight bytes after them have no influence.
 pub(crate) fn texts() -> Vec<String> {
     let folded = |a: u64, b: u64| {
         let product = u128::from(a) * u128::from(b);

@@ -1,14 +1,14 @@
-//! Finds what only RDF 1.2 has in a text of Turtle, TriG, N-Triples or N-Quads, and how deep triples are within each
-//! other there.
+//! Finds syntax of RDF 1.2 alone in a text of Turtle, TriG, N-Triples or N-Quads, and the depth of nested triples
+//! there.
 //!
-//! oxttl reads the syntax of RDF 1.2 as if it had always been there, and says nothing of where it was. It also drops
-//! nested triples by recursion. So its text comes by here first. This knows tokens, not the grammar: a text that is
-//! otherwise wrong is oxttl's to refuse.
+//! oxttl reads the syntax of RDF 1.2 like any other, and does not report its places. It also drops nested triples by
+//! recursion. So its text comes by here first. This module knows tokens, not the grammar: oxttl refuses texts with
+//! other errors.
 
 use crate::triple::MOST_NESTED;
 use memchr::{memchr, memchr2, memchr3};
 
-/// What was found in a text.
+/// An item found in a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
     TripleTerm,
@@ -17,14 +17,14 @@ pub(super) enum Found {
     Reifier,
     Direction,
     Version,
-    /// A directive, whose IRI is resolved against the base so far: nothing of RDF 1.2.
+    /// A directive. Its IRI is resolved against the base so far: nothing of RDF 1.2.
     Directive,
     /// Triples are within each other more than [`MOST_NESTED`] levels deep; an error in any case.
     TooDeep,
 }
 
 impl Found {
-    /// The error where only RDF 1.1 may stand.
+    /// The error of an item forbidden in RDF 1.1.
     pub(super) fn refusal(self) -> String {
         let what = match self {
             Found::TripleTerm => "a triple term, `<<( s p o )>>`,",
@@ -40,15 +40,15 @@ impl Found {
     }
 }
 
-/// Where the last byte was.
+/// The place of the last byte.
 #[derive(Clone, Copy, Debug)]
 enum At {
-    /// Between tokens, or behind a character that decides nothing.
+    /// Between tokens, or behind a character without effect.
     Ground,
     /// Behind a backslash in a name.
     Escaped,
     Less,
-    /// Behind `<<`, of which a triple term has one bracket more.
+    /// Behind `<<`; a triple term has one bracket more.
     LessLess,
     Greater,
     Brace,
@@ -72,16 +72,16 @@ enum At {
 pub(super) struct Edition {
     at: At,
     levels: usize,
-    /// The bytes of the IRI that is being read, and of the longest one so far.
+    /// The bytes of the IRI being read, and of the longest one so far.
     iri: usize,
     longest_iri: usize,
 }
 
-/// Words that are looked for.
+/// The words to look for.
 const KEYWORDS: [(&[u8], Found); 3] =
     [(b"version", Found::Version), (b"base", Found::Directive), (b"prefix", Found::Directive)];
 
-/// Which of them a word may be, and how many of its bytes have come.
+/// The possible keywords of a word, and the number of its bytes so far.
 #[derive(Clone, Copy, Debug)]
 struct Keyword {
     which: u8,
@@ -89,7 +89,7 @@ struct Keyword {
 }
 
 impl Keyword {
-    /// A word that begins with this byte.
+    /// A word beginning with this byte.
     fn begun(byte: u8) -> Option<Keyword> {
         let which = KEYWORDS.iter().position(|(word, _)| word[0] == byte.to_ascii_lowercase())?;
         Some(Keyword { which: which as u8, bytes: 1 })
@@ -101,7 +101,7 @@ impl Keyword {
         (next == Some(&byte.to_ascii_lowercase())).then_some(Keyword { bytes: self.bytes + 1, ..self })
     }
 
-    /// What was found, and how many bytes it has, if all of them have come.
+    /// The item found, with its number of bytes, if all of them have come.
     fn found(self) -> Option<(usize, Found)> {
         let (word, found) = KEYWORDS[usize::from(self.which)];
         (word.len() == usize::from(self.bytes)).then_some((word.len(), found))
@@ -120,8 +120,8 @@ impl Edition {
         self.longest_iri
     }
 
-    /// Reads on up to the first thing that is found; returns the place behind it, and how many bytes before that it
-    /// began, perhaps in an earlier part.
+    /// Reads on up to the first item; returns the place behind it, and the number of bytes since its beginning, perhaps
+    /// in an earlier part.
     pub(super) fn find(&mut self, text: &[u8]) -> Option<(usize, usize, Found)> {
         let mut place = 0;
         while let Some(&byte) = text.get(place) {

@@ -1,4 +1,4 @@
-//! From text to a store, in steps that are functions over data: the caller decides which steps run in parallel.
+//! From text to a store, in steps. They are functions over data: the caller decides which steps run in parallel.
 //!
 //! ```text
 //!  buffers ── Chunker::cut ──▶ chunks ── parse_lines ─────▶ Parsed      each chunk of N-Triples or N-Quads alone
@@ -13,11 +13,11 @@
 //!  all ────── Snapshot::new                                                once
 //! ```
 //!
-//! [`Loader`] and [`build`] run all steps in sequence; [`Load`] runs them as boxes of a flow request. What is too much
-//! for memory goes the same way in parts, which lie in temporary files (`segment.rs`).
+//! [`Loader`] and [`build`] run all steps in sequence; [`Load`] runs them as boxes of a flow request. Data beyond the
+//! memory goes the same way in parts, kept in temporary files (`segment.rs`).
 //!
-//! Steps whose memory grows with the data return an error if there is not enough, so that a [`Load`] fails alone;
-//! functions without such an error panic.
+//! Steps with memory growing with the data return an error if there is not enough, so a [`Load`] fails alone; functions
+//! without such an error panic.
 
 mod chunk;
 mod compress;
@@ -63,13 +63,13 @@ use vicus_flow::{Grow, NoMemory};
 /// So many terms or rows pass between two looks whether the request was cancelled.
 const BETWEEN_LOOKS: usize = 1 << 14;
 
-/// The mark of UTF-8 that a text may begin with (Unicode, §23.8).
+/// The optional mark of UTF-8 at the beginning of a text (Unicode, §23.8).
 const MARK: &[u8] = "\u{FEFF}".as_bytes();
 
 /// The longest IRI by default.
 pub const LONGEST_IRI: usize = 64 << 10;
 
-/// The error of an IRI that is longer.
+/// The error of a longer IRI.
 fn too_long_iri(most: usize) -> String {
     format!(
         "an IRI has more than {most} bytes when it is written out: a prefix or the base is too long, or the limit (--max-iri) too low"
@@ -89,13 +89,13 @@ pub enum Syntax {
 }
 
 impl Syntax {
-    /// Whether each line is a statement by itself, so that a text can be cut.
+    /// Whether each line is a statement by itself, so a text can be cut.
     pub fn is_of_lines(self) -> bool {
         matches!(self, Syntax::NTriples | Syntax::NQuads)
     }
 }
 
-/// How text that breaks the grammar is handled.
+/// The treatment of text that breaks the grammar.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum OnError {
     /// The file is refused.
@@ -105,7 +105,7 @@ pub enum OnError {
     Skip,
 }
 
-/// A place where a file breaks the grammar, and the error there.
+/// A place in a file with broken grammar, and the error there.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SyntaxError {
     /// The file's number, as given by the caller.
@@ -114,13 +114,13 @@ pub struct SyntaxError {
     pub line: u64,
     /// From 1, in characters.
     pub column: u64,
-    /// What was expected or found. Of bounded length.
+    /// The expected or found text. Of bounded length.
     pub message: String,
 }
 
 impl SyntaxError {
     fn new(file: u32, line: u64, column: u64, message: &str) -> SyntaxError {
-        // oxttl quotes the text it found, which may be a megabyte.
+        // oxttl quotes the found text. This may be a megabyte.
         const LONGEST: usize = 300;
         let mut message = message.to_owned();
         if message.len() > LONGEST {
@@ -160,7 +160,7 @@ impl From<NoMemory> for Unparsed {
 }
 
 impl Unparsed {
-    /// The syntax error, for callers without an error for lack of memory. Panics if it was that.
+    /// The syntax error, for callers without an error for lack of memory. Panics in this case.
     fn malformed(self) -> SyntaxError {
         match self {
             Unparsed::Malformed(error) => error,
@@ -174,7 +174,7 @@ pub(crate) fn had<T>(allocated: Result<T, NoMemory>) -> T {
     allocated.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Whether this many bytes could be allocated now, for foreign code that doesn't check. They are freed at once, so
+/// Whether this many bytes could be allocated now, for foreign code without such a check. They are freed at once, so
 /// another thread may take them.
 pub(crate) fn could_have(bytes: usize) -> Result<(), NoMemory> {
     Vec::<u8>::with_room(bytes).map(drop)
@@ -185,11 +185,11 @@ pub struct Parsed {
     terms: Terms,
     quads: Quads,
     encoder: Encoder,
-    /// Whether what only RDF 1.2 has is taken, and not an error.
+    /// Whether features of RDF 1.2 alone are taken, instead of being an error.
     rdf_12: bool,
-    /// What was noted of it with all that is being loaded, in bytes.
+    /// The bytes of it already noted in the total of the load.
     noted: u64,
-    /// Bytes that the text of the file takes that is being read, beside what was parsed of it.
+    /// Bytes of text of the file being read, besides its parsed data.
     beside: u64,
     /// The number of skipped lines (of syntaxes without lines: errors).
     pub skipped: u64,
@@ -205,8 +205,8 @@ impl Default for Parsed {
 }
 
 impl Parsed {
-    /// Without any data. Terms are found by a keyed hash: authors of data who don't know the seed can't choose many
-    /// terms with the same hash. The seed does not change what is parsed.
+    /// Without any data. Terms are found by a keyed hash: authors of data without the seed can't choose many terms with
+    /// the same hash. The seed does not change the parsed data.
     pub fn of_seed(seed: u64) -> Parsed {
         Parsed::with_secrets(RapidSecrets::seed(seed))
     }
@@ -242,7 +242,7 @@ impl Parsed {
         }
     }
 
-    /// Takes everything out; what is parsed later is hashed with the same key.
+    /// Takes everything out; later data is hashed with the same key.
     fn take(&mut self) -> Parsed {
         let empty = Parsed::with_secrets(self.terms.secrets()).with_rdf_12(self.rdf_12);
         std::mem::replace(self, empty)
@@ -272,15 +272,15 @@ impl Parsed {
         self.terms.len()
     }
 
-    /// About how many bytes are needed to build a store of it, beside what it holds itself: for sorting terms and
-    /// quads, and for the indexes.
+    /// The approximate bytes needed to build a store of it, besides its own: for sorting terms and quads, and for the
+    /// indexes.
     fn bytes_to_build(&self) -> u64 {
         let (terms, quads) = (self.terms.len() as u64, &self.quads);
         let rows = (3 * quads.triples.len() + 8 * quads.named.len()) as u64;
         2 * self.terms.text_bytes() + 48 * terms + 28 * rows + self.beside
     }
 
-    /// Makes room for one quad whose terms have this many bytes of text together.
+    /// Makes room for one quad with this many bytes of text in all its terms.
     #[inline]
     fn make_room(&mut self, bytes: usize) -> Result<(), NoMemory> {
         self.terms.make_room(4, bytes + ROOM_BESIDE_TEXT)?;
@@ -428,7 +428,7 @@ fn merge_two<T: Copy>(mut a: &[T], mut b: &[T], compare: &impl Fn(&T, &T) -> Ord
     Ok(merged)
 }
 
-/// Builds a store of everything that was parsed, with at least these orders, in one thread.
+/// Builds a store of all parsed data, with at least these orders, in one thread.
 ///
 /// # Errors
 /// There is not enough memory.
@@ -502,12 +502,12 @@ impl Loader {
         self.file(text, Syntax::NTriples, None)
     }
 
-    /// Adds a whole Turtle file, whose relative IRIs are resolved against `base`.
+    /// Adds a whole Turtle file. `base` resolves its relative IRIs.
     pub fn turtle(&mut self, text: &[u8], base: Option<&str>) -> Result<(), SyntaxError> {
         self.file(text, Syntax::Turtle, base)
     }
 
-    /// Adds a whole file of any syntax, whose relative IRIs are resolved against `base`.
+    /// Adds a whole file of any syntax. `base` resolves its relative IRIs.
     pub fn file(&mut self, text: &[u8], syntax: Syntax, base: Option<&str>) -> Result<(), SyntaxError> {
         let (file, on_error) = (self.file, self.on_error);
         self.file += 1;
@@ -526,7 +526,7 @@ impl Loader {
                 reader.finish()?
             }
             Syntax::RdfXml | Syntax::JsonLd => {
-                // The parsers own what they read from.
+                // The parsers own their sources.
                 let source = Box::new(Cursor::new(text.to_vec()));
                 PulledReader::new(source, syntax, file, base, on_error)?.adding_to(empty).finish()?
             }
@@ -540,7 +540,7 @@ impl Loader {
         self.others.iter().map(|parsed| parsed.skipped).sum::<u64>() + self.parsed.skipped
     }
 
-    /// The store of everything that was added.
+    /// The store of all added data.
     pub fn finish(self) -> Snapshot {
         let mut parsed = self.others;
         parsed.push(self.parsed);

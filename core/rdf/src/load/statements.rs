@@ -1,4 +1,4 @@
-//! The statements that a parser of others finds in one file, whose nameless blank nodes have random names.
+//! The statements found in one file by another library's parser, with random names for nameless blank nodes.
 
 use super::{LONGEST_IRI, OnError, Parsed, SyntaxError, text_bytes};
 use crate::term::{push_blank, push_nameless};
@@ -17,21 +17,21 @@ fn random_name(node: BlankNodeRef<'_>) -> Option<u128> {
     node.unique_id().filter(|&id| id >= LEAST_RANDOM)
 }
 
-/// Is told when the terms that came have so many bytes of text more.
+/// Called whenever the new terms have this number of further bytes of text.
 pub(super) type Grown = Box<dyn FnMut(&mut Parsed) -> Result<(), NoMemory> + Send>;
 
 const GROWN_BYTES: usize = 4 << 20;
 
-/// What was found so far.
+/// The statements found so far.
 pub(super) struct Statements {
     pub(super) file: u32,
     pub(super) on_error: OnError,
     pub(super) parsed: Parsed,
-    /// The longest IRI that is taken, written out.
+    /// The longest accepted IRI, written out.
     pub(super) longest_iri: usize,
-    /// What is told when much has come, so that it can book, or spill what was parsed.
+    /// Called after many statements, to book memory for the parsed data, or to spill it.
     grown: Option<Grown>,
-    /// Bytes of text of the terms that came since.
+    /// Bytes of text of the terms since the last call.
     since: usize,
     /// The numbers of nameless blank nodes, by their random names. Those names must not become visible, as results must
     /// not depend on randomness.
@@ -61,7 +61,7 @@ impl Statements {
         self.grown = Some(grown);
     }
 
-    /// Says how many bytes the text takes that is being read.
+    /// Sets the bytes of the text being read.
     pub(super) fn set_beside(&mut self, bytes: u64) -> Result<(), NoMemory> {
         self.parsed.beside = bytes;
         match &mut self.grown {

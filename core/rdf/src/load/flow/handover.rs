@@ -1,10 +1,10 @@
-//! Where boxes hand over values that are not columns: terms, triples, runs. An envelope carries only the value's
+//! Hands over values other than columns between boxes: terms, triples, runs. An envelope carries only the value's
 //! *handle*.
 //!
 //! This is indirect storage (Bobox report 2011/1, §4.2), and the only form here that copies nothing: a hash table or a
-//! list of ranges has no columnar form, and sorted terms are read by several boxes at once. We differ in that a handle
-//! is used once: the box that takes a value owns it, so its memory is freed as soon as it was consumed. The values
-//! belong to one request and to both ends of a via; they would have to be serialized if the ends didn't share memory.
+//! list of ranges has no columnar form, and sorted terms are read by several boxes at once. We differ in using a handle
+//! once: the box taking a value owns it, so its memory is freed as soon as it is consumed. The values belong to one
+//! request and to both ends of a via; they would have to be serialized if the ends didn't share memory.
 
 use std::sync::{Arc, Mutex};
 use vicus_flow::{BoxError, BoxModel, Envelope, NoMemory, Schema, Turn, Type};
@@ -49,8 +49,8 @@ pub(super) fn handle() -> Schema {
     Schema::new([("handle", Type::U64)])
 }
 
-/// A box that makes one value from each value: one of several that work in parallel. `work` returns `None` if it finds
-/// that the request was cancelled.
+/// A box to make one value from each value: one of several boxes in parallel. `work` returns `None` if it finds a
+/// cancelled request.
 pub(super) fn each<I: Send + 'static, O: Send + 'static>(
     name: &'static str,
     from: &Handover<I>,

@@ -1,4 +1,4 @@
-//! From sources to pieces: the boxes that read, deal and parse.
+//! From sources to pieces: the boxes for reading, dealing and parsing.
 //!
 //! A reader reads one chunk in an invocation, so a slow pipe or gzip stream delays only itself. `deal` hands each chunk
 //! of whole lines to the parser with the fewest queued bytes. Vias hold one envelope here, so at most a few chunks of
@@ -31,14 +31,14 @@ pub(super) struct Text {
     file: u32,
 }
 
-/// What one parser, or one reader of sources that can't be cut, holds at its end, or has to spill before.
+/// The data of one parser, or of one reader of uncut sources, at its end or at a spill.
 pub(super) struct Piece {
     pub(super) terms: SortedTerms,
     pub(super) quads: Quads,
 }
 
 impl Piece {
-    /// Sorts the terms. The caller has already counted what was skipped.
+    /// Sorts the terms. The caller has already counted the skipped errors.
     pub(super) fn new(mut parsed: Parsed, shared: &LoadState) -> Result<Piece, NoMemory> {
         if let Some(graph) = &shared.graph {
             parsed.name_default_graph(graph)?;
@@ -53,7 +53,7 @@ fn text_schema() -> Schema {
     Schema::new([("handle", Type::U64), ("bytes", Type::U64)])
 }
 
-/// A box that reads. Outputs: text for `deal`, pieces of sources that can't be cut.
+/// A reading box. Outputs: text for `deal`, pieces of uncut sources.
 pub(super) fn read(shared: &Arc<LoadState>, texts: &Handover<Text>, pieces: &Handover<Piece>, first: bool) -> BoxModel {
     let (shared, texts, pieces) = (Arc::clone(shared), texts.clone(), pieces.clone());
     let factory = move || Reader {
@@ -74,17 +74,17 @@ struct Reader {
     /// Whether this is the first invocation of the first reader.
     begins: bool,
     open: Option<Open>,
-    /// What was parsed of the sources that can't be cut, while none of them is open; an open one's parser has it and
-    /// adds to it. So pieces are cut by size and not by source. Blank nodes stay apart, as their keys have the number
-    /// of their source; and it has no terms of N-Triples, which are checked only where they are new.
+    /// The parsed data of uncut sources, while none of them is open; an open one's parser has it and adds to it. So
+    /// pieces are cut by size and not by source. Blank nodes stay apart, as their keys have the number of their source;
+    /// and it has no terms of N-Triples, as these are checked only if they are new.
     parsed: Parsed,
 }
 
-/// The source that is being read.
+/// The source being read.
 struct Open {
     file: u32,
     reader: Box<dyn Read + Send>,
-    /// Bytes that were read and not yet passed on.
+    /// Bytes read and not yet passed on.
     buffer: Vec<u8>,
     format: Format,
 }
@@ -178,7 +178,7 @@ impl Operator for Reader {
     }
 }
 
-/// Statements that a parser reads at once, some milliseconds' worth.
+/// Statements read at once by a parser, some milliseconds' worth.
 const PULLED: usize = 4096;
 
 /// Hands the last piece of a parser or reader, if it has one, to `cut terms`, or spills it as others were.
@@ -207,7 +207,7 @@ fn pull(parser: &mut PulledReader, shared: &LoadState, file: u32, turn: &Turn<'_
     let stopped = || turn.is_stopped();
     let goes_on = match turn.blocking(|| parser.pull(PULLED, &stopped)) {
         Ok(goes_on) => goes_on,
-        // The request has ended, so what was read is not needed.
+        // The request has ended, so the read data is not needed.
         Err(Ended::Stopped) => false,
         Err(ended) => return Err(shared.ended(ended, file)),
     };
@@ -224,7 +224,7 @@ fn envelope_of(texts: &Handover<Text>, text: Text) -> Envelope {
 }
 
 impl Open {
-    /// Opens a source. If it can't be cut, its parser adds to what was parsed.
+    /// Opens a source. If it can't be cut, its parser adds to the parsed data.
     fn new(file: u32, source: Source, parsed: &mut Parsed, shared: &Arc<LoadState>) -> Result<Open, SyntaxError> {
         let state = Arc::clone(shared);
         let grown = Box::new(move |parsed: &mut Parsed| state.keep_within(parsed));
@@ -262,7 +262,7 @@ impl Open {
         let Open { reader, buffer, .. } = self;
         let (had, before) = (buffer.capacity(), buffer.len());
         match turn.blocking(|| reader.take(room as u64).read_to_end(buffer)) {
-            // This is the buffer that could not grow; the reader is not at fault.
+            // This buffer could not grow; the reader is not at fault.
             Err(error) if error.kind() == io::ErrorKind::OutOfMemory => Err(NoMemory { bytes: 2 * had as u64 }),
             read => Ok(read.map(|_| buffer.len() - before < room)),
         }
@@ -296,7 +296,7 @@ pub(super) fn deal(inputs: usize, loads: &Arc<[AtomicUsize]>) -> BoxModel {
     let factory = move || {
         let loads = Arc::clone(&loads);
         let mut open = inputs;
-        // Continue where the last look ended, so that no reader waits longer than others.
+        // Continues at the end of the last look, so no reader waits longer than others.
         let mut next = 0;
         move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
             for _ in 0..inputs {

@@ -9,9 +9,9 @@ use std::sync::Arc;
 #[derive(Default)]
 pub(super) struct XmlLiteral {
     written: String,
-    /// The elements that are open, as they are written, and how many namespaces each declares.
+    /// The open elements in written form, and the number of namespaces declared by each.
     open: Vec<(String, usize)>,
-    /// The namespaces that are declared where the text is, and what each stands in the place of.
+    /// The namespaces declared around the text.
     declared: BTreeMap<Arc<str>, Arc<str>>,
     before: Vec<(Arc<str>, Option<Arc<str>>)>,
 }
@@ -56,7 +56,7 @@ impl XmlLiteral {
     fn start(&mut self, start: &Start) {
         let name = written(&start.name);
         write!(self.written, "<{name}").expect("a string takes everything");
-        // Namespaces are declared where their prefixes are used.
+        // Namespaces are declared at the first use of their prefixes.
         let mut used: BTreeMap<&Arc<str>, &Arc<str>> = BTreeMap::new();
         used.insert(&start.name.prefix, &start.name.space);
         used.extend(
