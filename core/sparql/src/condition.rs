@@ -1,6 +1,6 @@
-//! Conditions over columns: which rows of a batch are kept.
+//! Conditions over columns: they choose the kept rows of a batch.
 //!
-//! Each conjunct is compiled to the cheapest form that statistics allow, then runs over whole columns and narrows a
+//! Each conjunct is compiled to the cheapest form allowed by statistics, then runs over whole columns and narrows a
 //! list of row numbers.
 
 use crate::algebra::Slot;
@@ -14,8 +14,8 @@ use std::sync::Arc;
 use vicus_flow::library::HashKey;
 use vicus_rdf::{Id, Kind, Snapshot};
 
-/// The kinds of terms that a column may hold: a bit for each of [`Kind::ALL`], and one each for fresh terms of the
-/// store and for computed terms, whose ids have no order.
+/// The kinds of terms possible in a column: a bit for each of [`Kind::ALL`], and one each for fresh terms of the store
+/// and for computed terms, as their ids have no order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Kinds(u16);
 
@@ -35,12 +35,12 @@ impl Kinds {
         Kinds(1 << id.kind().index() | computed)
     }
 
-    /// These kinds, of terms that may be computed.
+    /// These kinds, with possibly computed terms.
     pub(crate) fn or_computed(self) -> Kinds {
         Kinds(self.0 | Kinds::COMPUTED)
     }
 
-    /// These kinds, of terms that may be fresh.
+    /// These kinds, with possibly fresh terms.
     pub(crate) fn or_fresh(self) -> Kinds {
         Kinds(self.0 | Kinds::FRESH)
     }
@@ -58,9 +58,9 @@ impl Kinds {
         self.0 & !allowed == 0
     }
 
-    /// Whether `=` between values of these kinds is equality of ids and never fails, which holds without typed literals
-    /// and triple terms, which may have such literals. A computed term has one id as well; the caller has to exclude
-    /// unbound.
+    /// Whether `=` between values of these kinds is equality of ids and never fails. This holds without typed literals
+    /// and triple terms, as the latter may have such literals. A computed term has one id as well; the caller has to
+    /// exclude unbound.
     pub(crate) fn equal_by_id(self) -> bool {
         self.0 & (1 << Kind::Typed.index() | 1 << Kind::Triple.index()) == 0
     }
@@ -139,7 +139,7 @@ impl Condition {
         Selector { condition: self.clone(), terms, memory, scratch: Scratch::default() }
     }
 
-    /// The columns whose ids are compared; each term in them must have one id.
+    /// The columns with compared ids; each term in them must have one id.
     pub(crate) fn compared(&self) -> Vec<usize> {
         let side = |side: &Side| match side {
             Side::Column(column) => Some(*column),

@@ -1,9 +1,9 @@
-//! Why a query is refused, and where in its text.
+//! The reasons to refuse a query, with the place in its text.
 
 use std::fmt;
 use vicus_language::{Place, Stopped, TextError, TextErrorKind};
 
-/// Why a text is not a query that can be answered.
+/// The reason why a text is not an answerable query.
 ///
 /// ```
 /// let error = vicus_sparql::parse("SELECT ?s\nWHERE { ?s ?p }").err().unwrap();
@@ -12,13 +12,13 @@ use vicus_language::{Place, Stopped, TextError, TextErrorKind};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueryError {
-    /// What is wrong, and what was expected.
+    /// The mistake, and the expected text.
     pub message: String,
     /// From 1; 0 if the error has no place in the text.
     pub line: usize,
     /// From 1, in characters; 0 if the error has no place in the text.
     pub column: usize,
-    /// What sort of error this is.
+    /// The sort of error.
     pub kind: QueryErrorKind,
 }
 
@@ -27,12 +27,12 @@ pub struct QueryError {
 pub enum QueryErrorKind {
     /// The text breaks SPARQL's grammar.
     Syntax,
-    /// The text is valid SPARQL that this engine can't answer yet.
+    /// The text is valid SPARQL not answered by this engine yet.
     Unsupported {
-        /// What is not supported, in the plural: `property paths`.
+        /// The unsupported feature, in the plural: `property paths`.
         what: String,
     },
-    /// The text calls a function that doesn't exist.
+    /// The text calls an unknown function.
     UnknownFunction {
         /// Its IRI.
         name: String,

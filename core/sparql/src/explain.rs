@@ -1,4 +1,4 @@
-//! A physical plan as a tree of operators for people: what each works on, its columns, the rows expected of it, and its
+//! A physical plan as a tree of operators for people: the subject of each, its columns, its expected rows, and its
 //! boxes.
 
 use crate::algebra::{At, DEFAULT_GRAPH, Pattern, Slot};
@@ -63,7 +63,7 @@ impl Explainer<'_> {
         }
     }
 
-    /// In which graph something is, if it isn't the data's default graph.
+    /// The graph of an item, unless it is the data's default graph.
     fn in_graph(&self, graph: At) -> String {
         if graph == DEFAULT_GRAPH { String::new() } else { format!("graph {} ", self.at(graph)) }
     }

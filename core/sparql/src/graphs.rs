@@ -1,4 +1,4 @@
-//! The graphs that a query reads: its dataset (SPARQL 1.1, §13), and reading several graphs as one.
+//! The graphs read by a query: its dataset (SPARQL 1.1, §13), and reading several graphs as one.
 
 use crate::algebra::{At, DEFAULT_GRAPH};
 use crate::syntax::ast;
@@ -7,22 +7,22 @@ use std::ops::Range;
 use std::sync::Arc;
 use vicus_rdf::{Id, Index, Order, Position, Snapshot};
 
-/// What a query without FROM reads as its default graph.
+/// The default graph of a query without FROM.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum DefaultGraph {
-    /// The graph of the triples that are in no named graph.
+    /// The graph of the triples outside of all named graphs.
     #[default]
     Own,
     /// The union of all named graphs.
     Union,
 }
 
-/// Named graphs that are read as one: a triple that several of them have counts once.
+/// Named graphs read as one: a triple in several of them counts once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Merged {
-    /// Of all.
+    /// All of them.
     All,
-    /// Of these, ascending.
+    /// These graphs, ascending.
     These(Arc<[Id]>),
 }
 
@@ -35,7 +35,7 @@ impl Merged {
         }
     }
 
-    /// Whether a row in front of this one, of an index that ends with the graph, has the same triple in one of these
+    /// Whether a row in front of this one, of an index ending with the graph, has the same triple in one of these
     /// graphs.
     pub(crate) fn repeats(&self, index: &Index, row: usize) -> bool {
         let first = index.rows_of_key(index.key_of_row(row)).start;
@@ -43,7 +43,7 @@ impl Merged {
         (first..row).rev().take_while(same).any(|other| self.has(index.get(3, other)))
     }
 
-    /// The share of the named graphs' triples that these have.
+    /// The share of these graphs among the named graphs' triples.
     pub(crate) fn share(&self, snapshot: &Snapshot) -> f64 {
         match self {
             Merged::All => 1.0,
@@ -56,7 +56,7 @@ impl Merged {
     }
 }
 
-/// The graph that is read at a time.
+/// The graph being read.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Active {
     One(Id),
@@ -64,7 +64,7 @@ pub(crate) enum Active {
 }
 
 impl Active {
-    /// The graph at this position, which no slot stands for.
+    /// The graph at this position; no slot stands for it.
     pub(crate) fn of(graph: At, merged: &Merged) -> Active {
         match graph {
             At::Constant(id) => Active::One(id),
@@ -73,7 +73,7 @@ impl Active {
         }
     }
 
-    /// The index in this order or, if graphs are merged, in the one of the same positions that ends with the graph.
+    /// The index in this order or, if graphs are merged, in the order of the same positions ending with the graph.
     pub(crate) fn index<'s>(&self, snapshot: &'s Snapshot, order: Order) -> &'s Index {
         snapshot.index(match (self, order) {
             (Active::One(_), order) => order,
@@ -161,17 +161,17 @@ impl Active {
 
 /// The graphs of a query.
 pub(crate) struct Dataset {
-    /// The graph that patterns outside of GRAPH are in.
+    /// The graph of patterns outside of GRAPH.
     pub(crate) default: At,
-    /// What [`At::Merged`] stands for.
+    /// The meaning of [`At::Merged`].
     pub(crate) merged: Merged,
-    /// The names of the named graphs; `None` for all that there are.
+    /// The names of the named graphs; `None` for all of them.
     named: Option<Vec<Id>>,
     snapshot: Arc<Snapshot>,
 }
 
 impl Dataset {
-    /// What the query says, or else all graphs. `id` gives the id of a term.
+    /// The dataset of the query, or else all graphs. `id` gives the id of a term.
     pub(crate) fn new(
         written: Option<&ast::Dataset>,
         default: DefaultGraph,

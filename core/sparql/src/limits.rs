@@ -1,7 +1,7 @@
-//! Limits on memory, on steps between turns, and on planning effort: they change what a query costs, never its answer.
+//! Limits on memory, on steps between turns, and on planning effort: they change the cost of a query, never its answer.
 
-/// Limits inside of planning and of boxes. The defaults are for speed. Tests set them low, so that a graph of a few
-/// triples exceeds each of them.
+/// Limits inside of planning and of boxes. The defaults are for speed. Tests set them low, so a graph of a few triples
+/// exceeds each of them.
 ///
 /// ```
 /// use vicus_sparql::{Limits, PlanOptions};
@@ -23,10 +23,10 @@ pub struct Limits {
     pub searched_keys: usize,
     /// How many candidates such a join looks at before another box has a turn.
     pub candidates: usize,
-    /// How many ids at least wait for a table that was split before they are added to it.
+    /// The least number of ids waiting for a split table before they are added to it.
     pub waiting_ids: usize,
-    /// How many bytes at least a box may hold before it spills ([`Spill`](crate::Spill)). With fewer than some
-    /// kilobytes, it holds more than that while it merges what it has spilled.
+    /// The least number of bytes held by a box before it spills ([`Spill`](crate::Spill)). With fewer than some
+    /// kilobytes, it holds more than this while it merges its spilled rows.
     pub spilled_from: u64,
     /// How many rows at least a part of a shared scan has.
     pub part_rows: u64,
@@ -35,7 +35,7 @@ pub struct Limits {
     /// Up to this many operands, all orders of joining a group are tried; a larger group is ordered greedily, the
     /// cheapest join first.
     pub ordered_exhaustively: usize,
-    /// How many joins are tried for such orders in all; after that, groups are ordered greedily.
+    /// The number of joins tried for such orders in all; after that, groups are ordered greedily.
     pub ordered_joins: usize,
     /// How many operands are ordered together. From 2 to 60.
     pub ordered_together: usize,
@@ -44,13 +44,13 @@ pub struct Limits {
     pub branches: usize,
     /// See [`Limits::branches`].
     pub unions: usize,
-    /// How many parts of a query may be planned in two ways. Only plans that take longer than [`Limits::tried_from_ns`]
-    /// nanoseconds are.
+    /// The number of parts of a query planned in two ways. Only plans longer than [`Limits::tried_from_ns`] nanoseconds
+    /// count.
     pub tries: usize,
     /// See [`Limits::tries`].
     pub tried_from_ns: u64,
-    /// Counts and sets of joined rows are also planned with variables eliminated early, if the plan without that takes
-    /// longer than this. If 0, that other plan is always taken.
+    /// Counts and sets of joined rows are also planned with variables eliminated early, if the plan without this takes
+    /// longer than this time. If 0, that other plan is always taken.
     pub eliminated_from_ns: u64,
 }
 

@@ -33,9 +33,9 @@ pub struct Sparql<'a> {
     pub snapshot: &'a Arc<Snapshot>,
     /// How texts are read; their limits are the door's if these are lower.
     pub parse: ParseOptions<'a>,
-    /// How they are planned, but for what is said to every language.
+    /// The options of planning, except those common to all languages.
     pub plan: PlanOptions,
-    /// The graphs that are read, whatever a text says ([`Parsed::set_dataset`]).
+    /// The graphs to read, in place of those in the text ([`Parsed::set_dataset`]).
     pub graphs: Option<(&'a [NamedNode], &'a [NamedNode])>,
 }
 

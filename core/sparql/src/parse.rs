@@ -9,7 +9,7 @@ use oxrdf::NamedNode;
 use std::fmt;
 use vicus_language::stack::{Deep, LEVEL, of_levels};
 
-/// A query whose text is valid and which this engine can answer.
+/// A query with a valid text, supported by this engine.
 pub struct Parsed {
     pub(crate) query: Deep<Query>,
 }
@@ -20,7 +20,7 @@ impl Parsed {
         Form::of(&self.query)
     }
 
-    /// Has the query read these graphs, whatever FROM and FROM NAMED in its text say: the default graph is the merge of
+    /// Has the query read these graphs, in place of FROM and FROM NAMED in its text: the default graph is the merge of
     /// the first, and the named graphs are the second (SPARQL 1.1 Protocol, §2.1.4).
     ///
     /// ```
@@ -63,12 +63,12 @@ impl fmt::Debug for Parsed {
 /// ```
 ///
 /// # Errors
-/// The text breaks the grammar, or asks for something that is not supported yet.
+/// The text breaks the grammar, or asks for something not supported yet.
 pub fn parse(text: &str) -> Result<Parsed, QueryError> {
     parse_with(text, &ParseOptions::default())
 }
 
-/// As [`parse()`], with a base and limits. Takes time and memory in proportion to the text's length.
+/// Like [`parse()`], with a base and limits. Takes time and memory in proportion to the text's length.
 ///
 /// ```
 /// use vicus_sparql::{ParseOptions, parse, parse_with};
@@ -78,7 +78,7 @@ pub fn parse(text: &str) -> Result<Parsed, QueryError> {
 /// ```
 ///
 /// # Errors
-/// As [`parse()`]; also if the base is not an absolute IRI, or the text exceeds a limit.
+/// Errors of [`parse()`]; also if the base is not an absolute IRI, or the text exceeds a limit.
 pub fn parse_with(text: &str, options: &ParseOptions<'_>) -> Result<Parsed, QueryError> {
     // After an error, the tree read so far is dropped here, with enough stack.
     let query =

@@ -1,10 +1,10 @@
-//! Computed terms that live as long as the rows with their ids.
+//! Computed terms with the life of the rows that have their ids.
 //!
-//! Such terms *pass*: no reader of the box that computes them compares or keeps their ids. The box adds the terms of
-//! each invocation to a *segment* of its own, and attaches the segment to the envelope that it sends. A box that makes
-//! rows of that envelope attaches the segment to its own envelope, so the segment is dropped with the last of these
-//! envelopes. An id contains the segment's number and the term's place in it. A run gives each number to one segment
-//! only, so a remembered id never means another term. Unlike other ids, two of these may mean the same term.
+//! Such terms *pass*: no reader of the computing box compares or keeps their ids. The box adds the terms of each
+//! invocation to a *segment* of its own, and attaches the segment to the sent envelope. A box making rows of this
+//! envelope attaches the segment to its own envelope, so the segment is dropped with the last of these envelopes. An id
+//! contains the segment's number and the term's place in it. A run gives each number to one segment only, so a
+//! remembered id never means another term. Unlike other ids, two of these may mean the same term.
 
 use hashbrown::HashMap;
 use rapidhash::v3::RapidSecrets;
@@ -14,13 +14,13 @@ use vicus_flow::library::HashKey;
 use vicus_flow::{Attachment, NoMemory};
 use vicus_rdf::{Id, Kind, Unranked};
 
-/// An id has 56 bits: the first says that its term passes, these are the segment's number, and the rest is the place in
-/// the segment.
+/// An id has 56 bits: the first marks a passing term, these are the segment's number, and the rest is the place in the
+/// segment.
 const SEGMENT_BITS: u32 = 29;
 const PLACE_BITS: u32 = 26;
 const PASSES: usize = 1 << (SEGMENT_BITS + PLACE_BITS);
 
-/// The segment of a term that passes; `None` for other terms.
+/// The segment of a passing term; `None` for other terms.
 #[inline]
 pub(crate) fn segment_of(id: Id) -> Option<u32> {
     if !id.is_computed() {
@@ -30,7 +30,7 @@ pub(crate) fn segment_of(id: Id) -> Option<u32> {
     (rank & PASSES != 0).then_some((rank >> PLACE_BITS) as u32 & ((1 << SEGMENT_BITS) - 1))
 }
 
-/// Whether the id's term lives only as long as the rows that have it.
+/// Whether the id's term lives only as long as its rows.
 #[inline]
 pub(crate) fn passes(id: Id) -> bool {
     segment_of(id).is_some()
@@ -40,8 +40,8 @@ type Shard = RwLock<HashMap<u32, Arc<Unranked>, HashKey>>;
 
 /// The living segments of a run.
 pub(crate) struct Segments {
-    /// The segments by number, in several tables, so that boxes seldom wait for a lock. Made with the first segment, as
-    /// most runs have none.
+    /// The segments by number, in several tables, so boxes seldom wait for a lock. Made with the first segment, as most
+    /// runs have none.
     shards: OnceLock<Box<[Shard; SHARDS]>>,
     key: HashKey,
     next: AtomicU32,
@@ -62,7 +62,7 @@ impl Segments {
         &self.shards.get_or_init(|| Box::new(std::array::from_fn(shard)))[number as usize % SHARDS]
     }
 
-    /// A segment that is attached to a living envelope. Panics if it is not.
+    /// A segment attached to a living envelope. Panics if it is not.
     pub(crate) fn get(&self, number: u32) -> Arc<Unranked> {
         let shard = self.shard(number).read().unwrap_or_else(PoisonError::into_inner);
         let found = shard.get(&number).map(Arc::clone);
@@ -157,8 +157,8 @@ impl Passing {
         bytes
     }
 
-    /// The id of a term in the current segment, which gets the term if it lacks it. Panics at the 2^26th term of a
-    /// segment, and at the 2^29th segment of a run.
+    /// The id of a term in the current segment, added if missing. Panics at the 2^26th term of a segment, and at the
+    /// 2^29th segment of a run.
     ///
     /// # Errors
     /// There is not enough memory.
@@ -187,7 +187,7 @@ impl Passing {
         open.as_ref().filter(|open| open.terms.has(id)).map(|open| open.terms.key_copied(id))
     }
 
-    /// Ends the current segment; returns the attachment for the envelope that has its terms.
+    /// Ends the current segment; returns the attachment for the envelope with its terms.
     pub(crate) fn seal(&self) -> Option<Attachment> {
         let Open { number, bytes, terms } = self.open.write().unwrap_or_else(PoisonError::into_inner).take()?;
         self.segments.put(number, terms);

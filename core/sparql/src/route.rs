@@ -1,4 +1,4 @@
-//! Property paths of any length as automata, and the search for the nodes that they reach.
+//! Property paths of any length as automata, and the search for their reached nodes.
 //!
 //! SPARQL 1.1, §9.3 and §18.4: `?`, `*` and `+` find each end once. So only whether an end is reached matters inside of
 //! them, and a path is a regular expression over steps: Thompson, "Regular expression search algorithm", CACM 1968. The
@@ -28,7 +28,7 @@ pub(crate) enum Route {
     Many(Box<Route>),
 }
 
-/// Where the first step of a path can begin.
+/// The possible beginnings of a path's first step.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Begin {
     /// At the subjects of a predicate.
@@ -81,7 +81,7 @@ impl Route {
     }
 }
 
-/// What an edge of an automaton does.
+/// The action of an edge of an automaton.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Move {
     /// Changes the state without a step.

@@ -4,7 +4,7 @@ use oxrdf::Term;
 use std::error::Error;
 use std::fmt;
 
-/// Takes a solution: the variables that have a value, without `?`.
+/// Takes a solution: the variables with a value, without `?`.
 pub type Found<'a> = &'a mut dyn FnMut(&[(&str, Term)]);
 
 /// Answers the groups of SERVICE. The engine itself has no network.
@@ -51,7 +51,7 @@ pub trait Endpoints: Send + Sync {
 pub struct ServiceFailed {
     /// Its IRI.
     pub endpoint: String,
-    /// What [`Endpoints::ask`] said.
+    /// The error of [`Endpoints::ask`].
     pub error: Box<dyn Error + Send + Sync>,
 }
 
@@ -61,5 +61,5 @@ impl fmt::Display for ServiceFailed {
     }
 }
 
-// Without a source: what it says contains its error's.
+// Without a source: the message contains the inner error's.
 impl Error for ServiceFailed {}

@@ -1,9 +1,9 @@
-//! Stack for planning, which takes more for a level of a query than reading it does.
+//! Stack for planning. Planning takes more stack for a level of a query than reading it does.
 
 use vicus_language::stack::of_levels;
 
-/// Bytes of stack for a level of a query's tree that is planned: a level of the text becomes several operators, each of
-/// which takes several calls.
+/// Bytes of stack for a planned level of a query's tree: a level of the text becomes several operators, with several
+/// calls each.
 const PLANNED_LEVEL: usize = 32 << 10;
 
 /// Plans, or describes the plan of, a query of this many levels.

@@ -1,4 +1,4 @@
-//! Deals what a box has no memory for to files: partitions by hash, each of which may fit the memory later.
+//! Deals rows beyond a box's memory to files: partitions by hash. Each of these may fit the memory later.
 
 use super::spill::{RowFile, RowRun, RowWriter, Spiller};
 use std::sync::Arc;
@@ -6,24 +6,24 @@ use vicus_files::FileError;
 use vicus_flow::Turn;
 use vicus_flow::library::HashKey;
 
-/// Rows that go to the files of their partitions.
+/// Rows dealt to the files of their partitions.
 pub(super) struct Scatter {
     file: RowFile,
     writers: Vec<Option<RowWriter>>,
 }
 
 impl Scatter {
-    /// For a box that holds at most `most` bytes, and rows of so many ids. All writers together take a quarter of them.
+    /// For a box of at most `most` bytes, and rows of `ids` ids. All writers together take a quarter of these bytes.
     pub(super) fn new(spiller: &Spiller, most: u64, ids: usize) -> Scatter {
         Scatter::of(spiller, most, ids, partitions(most))
     }
 
-    /// The same with so many partitions: a power of two.
+    /// Likewise with `count` partitions: a power of two.
     pub(super) fn of(spiller: &Spiller, most: u64, ids: usize, count: usize) -> Scatter {
         Scatter::to(spiller.file(ids, Spiller::block(most * 4 / count as u64)), count)
     }
 
-    /// Rows that go to this file, with so many partitions: a power of two.
+    /// Rows for this file, with `count` partitions: a power of two.
     pub(super) fn to(file: RowFile, count: usize) -> Scatter {
         Scatter { file, writers: (0..count).map(|_| None).collect() }
     }
@@ -55,10 +55,10 @@ impl Scatter {
         self.writers.iter().flatten().count() as u64 * self.file.open_bytes()
     }
 
-    /// The run of each partition that has rows.
+    /// The run of each partition, if it has rows.
     ///
     /// # Errors
-    /// As [`Scatter::write`].
+    /// Errors of [`Scatter::write`].
     pub(super) fn finish(self, turn: &Turn<'_>) -> Result<Vec<Option<Arc<RowRun>>>, FileError> {
         let mut runs = Vec::with_capacity(self.writers.len());
         for writer in self.writers {
@@ -70,7 +70,7 @@ impl Scatter {
     }
 }
 
-/// The number of partitions: so many that each has a block of some kilobytes while it is written.
+/// The number of partitions. Each has a block of some kilobytes while it is written.
 fn partitions(most: u64) -> usize {
     const FEWEST: u64 = 4;
     const MOST: u64 = 32;
@@ -80,8 +80,8 @@ fn partitions(most: u64) -> usize {
 /// Partitions of partitions, and so on, so many times: more don't help if so many bits of their hash are equal.
 pub(super) const DEEPEST: u32 = 8;
 
-/// The partition of a row, by bits of its hash that neither other levels nor tables use, nor the boxes that deal rows
-/// to replicas.
+/// The partition of a row, by bits of its hash used neither by other levels nor by tables, nor by the boxes dealing
+/// rows to replicas.
 pub(super) fn partition_of(by: HashKey, hash: u64, level: u32, count: usize) -> usize {
     const SALT: u64 = 0x9E6C_63D0_876A_3F6B;
     (by.mix(hash ^ SALT.wrapping_mul(u64::from(level) + 1)) >> 32) as usize & (count - 1)

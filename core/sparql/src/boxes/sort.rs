@@ -28,7 +28,7 @@ pub(crate) struct Sort {
     next: usize,
     growth: Growth,
     hold: Hold,
-    /// What was spilled.
+    /// The spilled runs.
     runs: Option<SortedRuns>,
     /// Whether all rows have come.
     has_all: bool,
@@ -86,7 +86,7 @@ impl Rows {
     }
 
     /// The numbers of the rows in the order of the keys; rows with equal keys stay in the order of their arrival.
-    /// `None` if `stopped` says that the request was cancelled.
+    /// `None` if `stopped` reports a cancelled request.
     pub(crate) fn order(&self, terms: &Terms, by: &[By], stopped: &dyn Fn() -> bool) -> Option<Vec<u32>> {
         // Before the first envelope, there are no columns yet.
         if self.count == 0 {
@@ -124,7 +124,7 @@ impl Rows {
 const NUMBERS: usize = 1 << 17;
 const OTHERS: usize = 1 << 12;
 
-/// Whether ids of this kind are in the order that ORDER BY gives their terms.
+/// Whether ids of this kind are in the order of ORDER BY.
 pub(crate) fn is_ordered(bits: u64) -> bool {
     let id = Id::from_bits(bits);
     !id.is_computed() && bits < Id::ranked(Kind::Typed, 0).bits()
@@ -140,7 +140,7 @@ pub(crate) fn compare(terms: &Terms, by: &[By], a: (&Envelope, usize), b: (&Enve
     compare_ids(terms, by, |column| a.0.column(column).u64s()[a.1], |column| b.0.column(column).u64s()[b.1])
 }
 
-/// As [`compare`]; for rows as slices.
+/// Like [`compare`], for rows as slices.
 pub(crate) fn compare_rows(terms: &Terms, by: &[By], a: &[u64], b: &[u64]) -> Ordering {
     compare_ids(terms, by, |column| a[column], |column| b[column])
 }
@@ -208,7 +208,7 @@ impl Sort {
         let mut row = 0;
         while row < rows && !turn.is_stopped() {
             let (count, wanted) = (self.rows.count, rows - row);
-            // What was spilled, and writing a further run; before the first one, its block is a small part of the rows.
+            // The spilled runs, and writing a further one; before the first one, its block is a small part of the rows.
             let (beside, cost) = match &self.runs {
                 Some(runs) => (runs.held_bytes() + runs.writing_bytes(), sorting),
                 None => ((1 << 10) + 16 * width as u64, sorting / 8 * 9),
@@ -248,7 +248,7 @@ impl Sort {
         Ok(())
     }
 
-    /// Sends the next rows of what was spilled.
+    /// Sends the next spilled rows.
     fn send_merged(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         let (terms, by) = (&self.terms, &self.by);
         let compare = |a: &[u64], b: &[u64]| compare_rows(terms, by, a, b);
@@ -278,7 +278,7 @@ pub(crate) fn sorting_bytes(width: usize, keys: usize) -> u64 {
     (8 * width + 8 * keys + 40) as u64
 }
 
-/// An envelope of so many rows, which lie one after the other.
+/// An envelope of `rows` rows. They lie one after the other.
 pub(crate) fn envelope_of_rows(turn: &Turn<'_>, all: &[u64], rows: usize) -> Envelope {
     let width = all.len() / rows;
     super::envelope_of(turn, width, rows, |builder| {

@@ -16,9 +16,9 @@ pub(crate) struct SortedRuns {
     file: RowFile,
     /// In the order of their arrival.
     runs: Vec<RowRun>,
-    /// The first run that the next pass merges.
+    /// The first run of the next pass.
     next: usize,
-    /// Runs that are being merged into one.
+    /// Runs being merged into one.
     pass: Option<Pass>,
     /// All runs.
     last: Option<Merge>,
@@ -37,7 +37,7 @@ const ROWS_AT_ONCE: usize = 1 << 16;
 const BETWEEN_LOOKS: usize = 1 << 12;
 
 impl SortedRuns {
-    /// Without runs; of rows with so many columns. `bytes` is what the box holds when it begins to spill.
+    /// Without runs; for rows of `width` columns. `bytes` is the memory of the box when it begins to spill.
     pub(crate) fn new(spiller: &Spiller, width: usize, bytes: u64) -> SortedRuns {
         SortedRuns {
             spiller: spiller.clone(),
@@ -49,17 +49,17 @@ impl SortedRuns {
         }
     }
 
-    /// The memory that the runs take while they are not merged, in bytes.
+    /// The memory of the runs while they are not merged, in bytes.
     pub(crate) fn held_bytes(&self) -> u64 {
         self.runs.iter().map(RowRun::held_bytes).sum()
     }
 
-    /// The memory that writing a run takes.
+    /// The memory for writing a run.
     pub(crate) fn writing_bytes(&self) -> u64 {
         self.file.open_bytes()
     }
 
-    /// Begins a run, for rows that come behind all others with the same keys.
+    /// Begins a run, for rows behind all others with the same keys.
     ///
     /// # Errors
     /// The system refuses.
@@ -67,7 +67,7 @@ impl SortedRuns {
         self.file.begin()
     }
 
-    /// Adds a run, whose rows are in order.
+    /// Adds a run of ordered rows.
     ///
     /// # Errors
     /// The disk is full, or the system refuses.
@@ -78,11 +78,11 @@ impl SortedRuns {
         Ok(())
     }
 
-    /// Adds a run of columns' rows with these numbers, which are in order. Nothing is added if the request was
+    /// Adds a run of the columns' rows with these numbers, in this order. Nothing is added if the request was
     /// cancelled.
     ///
     /// # Errors
-    /// As [`SortedRuns::add`].
+    /// Errors of [`SortedRuns::add`].
     pub(crate) fn add_ordered(
         &mut self,
         turn: &Turn<'_>,
@@ -110,7 +110,7 @@ impl SortedRuns {
         usize::try_from(bytes / self.file.open_bytes()).unwrap_or(usize::MAX).saturating_sub(1).max(2)
     }
 
-    /// Merges runs for a while; true when there are so few that [`SortedRuns::read`] can merge the rest. All other
+    /// Merges runs for a while; true when they are few enough for [`SortedRuns::read`] to merge the rest. All other
     /// memory of the box is free. `book` books for the box.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use vicus_flow::{BoxError, Column, Envelope, Operator, Turn};
 
-/// A column of an input, and the column of the output that it becomes.
+/// A column of an input, and its column in the output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct To {
     pub(crate) from: u32,
@@ -11,7 +11,7 @@ pub(crate) struct To {
 }
 
 pub(crate) struct Union {
-    /// For each input, where its columns go. Output columns that are not named stay unbound.
+    /// For each input, the targets of its columns. Other output columns stay unbound.
     maps: Arc<[Vec<To>]>,
     /// The number of output columns.
     width: usize,

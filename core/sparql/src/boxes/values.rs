@@ -1,4 +1,4 @@
-//! Source: a table that stands in the query.
+//! Source: a table written in the query.
 
 use crate::algebra::Table;
 use std::sync::Arc;

@@ -20,17 +20,17 @@ pub(crate) struct WalkSpec {
     pub(crate) automaton: Arc<Automaton>,
     pub(crate) graph: In,
     pub(crate) start: Source,
-    /// Where the path must end, if that end is bound.
+    /// The required end of the path, if this end is bound.
     pub(crate) target: Option<Source>,
 }
 
 type Walked = (Id, Option<Id>, Id);
 
-/// The graph that a path is in.
+/// The graph of a path.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum In {
     Graph(Active),
-    /// The graph that a column of the input names, which is never unbound.
+    /// The graph named by a column of the input; never unbound.
     Column(usize),
 }
 
@@ -64,7 +64,7 @@ impl WalkProbe {
         }
     }
 
-    /// Whether so much is remembered that the next row should start with an empty memory.
+    /// Whether the memory is full enough to start the next row with an empty one.
     fn is_full(&self) -> bool {
         self.found.len() + self.known.len() > self.limits.remembered_ends
     }

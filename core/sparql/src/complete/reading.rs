@@ -1,5 +1,4 @@
-//! What a text says that is being written, as far as it can be read: its prefixes, its variables, triples, and what
-//! comes next.
+//! Reads an unfinished text as far as possible: its prefixes, its variables, triples, and the next expected item.
 
 use super::KNOWN_PREFIXES;
 use std::collections::BTreeMap;
@@ -30,7 +29,7 @@ impl Token<'_> {
     }
 }
 
-/// Cuts a text into tokens, whatever it is.
+/// Cuts any text into tokens.
 pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
     let bytes = text.as_bytes();
     let (mut tokens, mut at) = (Vec::new(), 0);
@@ -54,7 +53,7 @@ pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
                 let end = end.unwrap_or(rest.len());
                 match rest.as_bytes().get(end) {
                     Some(b'>') => end + 1,
-                    // An IRI that is being typed, or a sign of comparison.
+                    // An IRI being typed, or a sign of comparison.
                     _ if end > 1 && !rest.starts_with("<=") => end,
                     _ => 1,
                 }
@@ -104,12 +103,12 @@ pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
     tokens
 }
 
-/// What comes next in a group.
+/// The next item in a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
     Subject,
     Predicate,
-    /// Further along a path, from nodes that are not named.
+    /// Further along a path, from unnamed nodes.
     Path,
     Object,
     /// Behind a triple.
@@ -138,7 +137,7 @@ struct Level {
     brackets: usize,
 }
 
-/// What a text says.
+/// The content of a text.
 pub(super) struct Reading {
     pub(super) prefixes: BTreeMap<String, String>,
     pub(super) variables: Vec<String>,
@@ -151,7 +150,7 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// `typed` is where the word begins that is being typed, which says nothing yet.
+    /// `typed` is the start of the word being typed. This word has no meaning yet.
     pub(super) fn of(tokens: &[Token<'_>], typed: Option<usize>, cursor: usize) -> Reading {
         let mut prefixes: BTreeMap<String, String> = BTreeMap::new();
         for three in tokens.windows(3) {
@@ -257,7 +256,7 @@ impl Reading {
         reading
     }
 
-    /// What comes next here.
+    /// Finds the next expected item.
     fn look(&mut self, levels: &[Level], graphs: &[bool], last_word: &str, after_graph: bool) {
         self.in_graph = graphs.last().is_some_and(|graph| *graph);
         match levels.last() {
@@ -292,7 +291,7 @@ impl Reading {
         }
     }
 
-    /// What is said of a subject: its predicates, and its classes.
+    /// The statements on a subject: its predicates, and its classes.
     pub(super) fn said_of<'a>(&'a self, subject: &'a Named) -> impl Iterator<Item = (&'a str, Option<&'a str>)> {
         self.triples.iter().filter(move |(each, ..)| each == subject).filter_map(|(_, predicate, object)| {
             match predicate {

@@ -30,13 +30,13 @@ type Row = Vec<u64>;
 /// Takes a solution; returns false if no more are wanted.
 type Emit<'e> = &'e mut dyn FnMut(&mut Solver<'_>, &[u64]) -> bool;
 
-/// What an evaluator remembers of the patterns it has tested.
+/// An evaluator's memory of the tested patterns.
 #[derive(Default, Debug)]
 pub(crate) struct Memory {
     patterns: Vec<Asked>,
 }
 
-/// What is remembered of one pattern.
+/// The memory of one pattern.
 #[derive(Debug)]
 struct Asked {
     node: Arc<Node>,

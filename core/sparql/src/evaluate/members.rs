@@ -24,7 +24,7 @@ type Found = SmallVec<[Id; 1]>;
 pub(super) struct Members {
     /// The list. While this is alive, no other list has its address.
     of: Arc<Vec<Expr>>,
-    /// The places of operands that are no constants.
+    /// The places of non-constant operands.
     pub(super) rest: Vec<usize>,
     /// All but those that don't equal themselves: NaN, and triple terms, whose parts may be NaN.
     ids: HashSet<u64, HashKey>,

@@ -35,7 +35,7 @@ enum Val {
     Moment(Value),
 }
 
-/// What GROUP_CONCAT adds to a text.
+/// GROUP_CONCAT's addition to a text.
 pub(crate) enum TextPart {
     Term(Id),
     Text(String),
@@ -58,11 +58,11 @@ pub(crate) fn fetch(terms: &Terms, column: &[u64]) {
 pub(crate) struct Evaluator<'a> {
     pub(crate) terms: &'a Arc<Terms>,
     scratch: Scratch,
-    /// Bytes of the strings that operands have as values while others are computed.
+    /// Bytes of the strings held as operands' values while others are computed.
     held: usize,
     /// Asks whether to give up, given the bytes held; called where an expression may take long.
     stopped: Option<&'a dyn Fn(u64) -> bool>,
-    /// Whether expressions have so many levels that recursion must ask for more stack.
+    /// Whether expressions have enough levels to make recursion ask for more stack.
     is_deep: bool,
 }
 
@@ -71,13 +71,12 @@ impl<'a> Evaluator<'a> {
         Evaluator { terms, scratch: Scratch::default(), held: 0, stopped: None, is_deep: is_deep(terms.levels) }
     }
 
-    /// The same evaluator, which gives up a long evaluation when `stopped` is true for the bytes it holds.
+    /// Makes the evaluator give up a long evaluation when `stopped` is true for the bytes it holds.
     pub(crate) fn until(self, stopped: &'a dyn Fn(u64) -> bool) -> Evaluator<'a> {
         Evaluator { stopped: Some(stopped), ..self }
     }
 
-    /// The same evaluator with the memory of an earlier one for the same terms; [`Evaluator::into_scratch`] gives the
-    /// memory back.
+    /// Takes the memory of an earlier evaluator for the same terms; [`Evaluator::into_scratch`] gives the memory back.
     pub(crate) fn with(self, mut scratch: Scratch) -> Evaluator<'a> {
         scratch.forget_made(self.terms);
         Evaluator { scratch, ..self }
@@ -354,7 +353,7 @@ impl<'a> Evaluator<'a> {
         })
     }
 
-    /// Books the copies of a text of so many bytes that becomes a term: the text, its key, and the key in the
+    /// Books the copies of a text of `bytes` bytes that becomes a term: the text, its key, and the key in the
     /// dictionary. True if they are refused; then the query ends with an error.
     fn refuses_copies(&self, bytes: usize) -> bool {
         const COPIES: usize = 3;
@@ -375,8 +374,8 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Asks whether to give up before `bytes` bytes are made, beside the strings that are held: the request may not
-    /// hold that much more, or was cancelled. Few bytes are not asked for.
+    /// Asks whether to give up before `bytes` bytes are made, beside the strings held: the request may not hold this
+    /// much more, or was cancelled. Few bytes are not asked for.
     fn poll(&self, bytes: usize) -> bool {
         let bytes = bytes.saturating_add(self.held);
         bytes >= LONG && self.stopped.is_some_and(|stopped| stopped(bytes as u64))

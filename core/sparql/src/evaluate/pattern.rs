@@ -147,7 +147,7 @@ struct Translator<'a> {
     nested: usize,
 }
 
-/// What an escape with a backslash stands for.
+/// The meaning of an escape with a backslash.
 enum Escape {
     Char(char),
     Class(ClassUnicode),

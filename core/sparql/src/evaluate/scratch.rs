@@ -1,4 +1,4 @@
-//! What an evaluator remembers from row to row: values of terms, ids of computed texts, and compiled patterns.
+//! An evaluator's memory from row to row: values of terms, ids of computed texts, and compiled patterns.
 
 use super::exists::Memory;
 use super::members::{self, Members};

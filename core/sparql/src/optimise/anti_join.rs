@@ -3,8 +3,8 @@
 use crate::algebra::{Node, Slot};
 use crate::expression::Expr;
 
-/// A left join whose solutions must lack a variable that the right side always binds keeps only rows without partner.
-/// One whose solutions must have it keeps only pairs.
+/// A left join keeps only rows without partner if its solutions must lack a variable always bound by the right side. It
+/// keeps only pairs if its solutions must have this variable.
 pub(crate) fn anti_join(node: Node) -> Node {
     let Node::Filter(mut outer, inner) = node else { return node };
     if !matches!(&*inner, Node::LeftJoin { .. }) {
@@ -20,7 +20,7 @@ pub(crate) fn anti_join(node: Node) -> Node {
     let has = |condition: &Expr| matches!(condition, Expr::Bound(slot) if tells(slot));
     if outer.iter().any(lacks) {
         outer.retain(|condition| !lacks(condition));
-        // Variables that only the right side binds are unbound from here on.
+        // Variables bound only by the right side are unbound from here on.
         let visible = |slot| if left_scope.possible.contains(&slot) { Expr::Slot(slot) } else { Expr::Error };
         outer.iter_mut().for_each(|condition| condition.replace(&visible));
         return Node::AntiJoin { left, right, conditions }.filtered(outer);

@@ -4,9 +4,9 @@ use crate::algebra::{Node, Operand, Slot, Slots};
 use crate::expression::Expr;
 use vicus_language::Stop;
 
-/// Makes EXISTS a join, if putting a row's values into the pattern only selects those of its solutions that are
-/// compatible with the row. A filter by `EXISTS` or `NOT EXISTS` becomes a semi or an anti join, and EXISTS within
-/// another expression a join that marks rows. The pattern is then planned once, like any other.
+/// Makes EXISTS a join, if putting a row's values into the pattern only selects its solutions compatible with the row.
+/// A filter by `EXISTS` or `NOT EXISTS` becomes a semi or an anti join, and EXISTS within another expression a join to
+/// mark rows. The pattern is then planned once, like any other.
 pub(crate) fn as_joins(node: Node, names: &mut Vec<String>, stop: &Stop<'_>) -> Node {
     if stop.poll() {
         return node;
@@ -46,7 +46,7 @@ fn of_node(node: Node, names: &mut Vec<String>, stop: &Stop<'_>) -> Node {
             Node::Extend(inner, slot, expr)
         }
         Node::LeftJoin { mut left, mut right, mut conditions } => {
-            // A test that reads slots of one side only can mark the rows of that side.
+            // A test on slots of one side only can mark the rows of this side.
             for side in [&mut right, &mut left] {
                 if conditions.iter().any(Expr::has_exists) {
                     let certain = side.scope().certain.clone();
@@ -59,7 +59,7 @@ fn of_node(node: Node, names: &mut Vec<String>, stop: &Stop<'_>) -> Node {
     }
 }
 
-/// The pattern of a test as the right side of a join, and the conditions of that join, which see both sides.
+/// The pattern of a test as the right side of a join, and the conditions of this join over both sides.
 fn right_side(pattern: &Node, names: &mut Vec<String>, stop: &Stop<'_>) -> (Operand, Vec<Expr>) {
     let (inner, mut conditions) = match pattern.clone() {
         Node::Filter(conditions, inner) => (inner.into_node(), conditions),
@@ -74,7 +74,7 @@ fn right_side(pattern: &Node, names: &mut Vec<String>, stop: &Stop<'_>) -> (Oper
 }
 
 /// Replaces EXISTS within expressions on a node by marks, and makes the node compute the marks. `visible` has all slots
-/// that the expressions may read.
+/// open to the expressions.
 fn mark(node: &mut Node, exprs: &mut [Expr], visible: &Slots, names: &mut Vec<String>, stop: &Stop<'_>) {
     let mut marks: Vec<(Expr, Slot)> = Vec::new();
     exprs.iter_mut().for_each(|expr| mark_in(expr, node, visible, names, stop, &mut marks));
@@ -105,8 +105,7 @@ fn mark_in(
     marks.push((std::mem::replace(expr, Expr::Slot(mark)), mark));
 }
 
-/// The pattern of a test, the slots whose values are put into it under their own names, and whether the test is
-/// negated.
+/// The pattern of a test, the slots put into it by value under their own names, and whether the test is negated.
 fn as_exists(condition: &Expr) -> Option<(&Node, Slots, bool)> {
     match condition {
         Expr::Exists(node, outside) => {

@@ -1,4 +1,4 @@
-//! Moves conditions to where their variables are bound.
+//! Moves conditions to the places that bind their variables.
 
 use crate::algebra::{Node, Operand, Pattern, Scope, Slot, Slots};
 use crate::expression::Expr;
@@ -37,7 +37,7 @@ fn flatten_join(nodes: Vec<Node>) -> Node {
             Node::Join(inner) => all.extend(inner),
             Node::Filter(own, inner) => {
                 let certain = &inner.scope().certain;
-                // A variable that this operand always binds has the same value in the whole join.
+                // A variable always bound by this operand has the same value in the whole join.
                 let (up, stay): (Vec<Expr>, Vec<Expr>) =
                     own.into_iter().partition(|condition| condition.slots().is_subset(certain));
                 conditions.extend(up);
@@ -55,8 +55,8 @@ fn flatten_join(nodes: Vec<Node>) -> Node {
     joined.filtered(conditions)
 }
 
-/// Drops patterns that stand among the operands before. The solutions of a pattern are all different and bind all of
-/// its slots, so each of them is compatible with itself alone: joined with itself, the pattern is what it was.
+/// Drops patterns repeated among the operands before. The solutions of a pattern are all different and bind all of its
+/// slots, so each of them is compatible with itself alone: joined with itself, the pattern stays the same.
 fn drop_repeated(nodes: &mut Vec<Node>) {
     let repeats = |(place, node): (usize, &Node)| matches!(node, Node::Pattern(_)) && nodes[..place].contains(node);
     if nodes.len() < FEW && !nodes.iter().enumerate().any(repeats) {
@@ -83,7 +83,7 @@ fn sees_the_same(condition: &Expr, inner: &Scope, others: impl Fn(&Slot) -> bool
     condition.slots().iter().all(|slot| inner.certain.contains(slot) || inner.possible.contains(slot) && !others(slot))
 }
 
-/// Steps counted for deciding where a condition goes.
+/// Steps counted for placing a condition.
 const CONDITION_STEPS: usize = 16;
 
 fn push(node: Node, conditions: Vec<Expr>, stop: &Stop<'_>) -> Node {
@@ -173,7 +173,7 @@ fn push_into(node: Node, mut conditions: Vec<Expr>, stop: &Stop<'_>) -> Node {
             group.inner = below(group.inner, down, stop);
             Node::Group(group).filtered(stay)
         }
-        // A condition below a slice would change which rows the slice takes.
+        // A condition below a slice would change the rows of the slice.
         Node::Slice(inner, offset, limit, each) => {
             Node::Slice(below(inner, Vec::new(), stop), offset, limit, each).filtered(conditions)
         }
@@ -184,7 +184,7 @@ fn push_into(node: Node, mut conditions: Vec<Expr>, stop: &Stop<'_>) -> Node {
 /// About how many bytes a copy of a condition takes.
 const CONDITION_BYTES: usize = 256;
 
-/// Divides conditions on a semi or anti join: those for its operands, its own, and those that stay above it.
+/// Divides conditions on a semi or anti join: those for its operands, its own, and those staying above it.
 fn push_into_test(
     left: Operand,
     right: Operand,
@@ -202,7 +202,7 @@ fn push_into_test(
     (below(left, down, stop), below(right, to_right, stop), own, stay)
 }
 
-/// Conditions on a pattern stay in the join, where the planner finds them; other operands get theirs.
+/// Conditions on a pattern stay in the join for the planner; other operands get theirs.
 fn push_into_join(nodes: Vec<Node>, mut conditions: Vec<Expr>, stop: &Stop<'_>) -> Node {
     let is_pattern = |node: &Node| matches!(node, Node::Pattern(_));
     if conditions.is_empty() || nodes.iter().all(is_pattern) {
@@ -230,7 +230,7 @@ fn push_into_join(nodes: Vec<Node>, mut conditions: Vec<Expr>, stop: &Stop<'_>) 
     flatten(Node::Join(pushed).filtered(conditions))
 }
 
-/// Conditions of a left join that read its right side only, and the others.
+/// Conditions of a left join on its right side only, and the others.
 fn split_for_right(left: &Operand, right: &Operand, conditions: Vec<Expr>, stop: &Stop<'_>) -> (Vec<Expr>, Vec<Expr>) {
     if conditions.is_empty() {
         return (Vec::new(), Vec::new());

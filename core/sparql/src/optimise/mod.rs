@@ -1,6 +1,6 @@
-//! Rewrites the algebra. Each rule is a function that keeps the meaning for every store.
+//! Rewrites the algebra. Each rule is a function with the same meaning before and after, for every store.
 //!
-//! Decisions that depend on the data (join order, comparisons by id) are the planner's.
+//! Decisions based on the data (join order, comparisons by id) are the planner's.
 
 mod anti_join;
 mod constants;
@@ -17,7 +17,7 @@ use vicus_language::stack::deep;
 /// Steps counted for applying a rule to an operator.
 const REWRITE_STEPS: usize = 2;
 
-/// What a tree contains, which tells which rules can apply.
+/// The content of a tree. It tells which rules can apply.
 #[derive(Clone, Copy, Default)]
 struct Has {
     /// Filter or join conditions. Below: EXISTS in expressions.
@@ -25,7 +25,7 @@ struct Has {
     tests: bool,
     optional: bool,
     distinct: bool,
-    /// A table that may leave something unbound.
+    /// A table with possibly unbound values.
     unbound: bool,
 }
 
@@ -43,7 +43,7 @@ impl Has {
     }
 }
 
-/// Applies the rules that may apply, until it is stopped. New slots get names.
+/// Applies the applicable rules, until it is stopped. New slots get names.
 pub(crate) fn optimise(node: Node, names: &mut Vec<String>, stop: &Stop<'_>) -> Node {
     let rewrite = |node: Node, rule: fn(Node) -> Node| {
         // Planning was stopped, so the result is not used.

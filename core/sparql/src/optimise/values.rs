@@ -1,4 +1,4 @@
-//! A table with UNDEF beside other operands is divided by what its rows bind.
+//! A table with UNDEF beside other operands is divided by the bound columns of its rows.
 
 use crate::algebra::{Column, Node, Slot, Slots, Table};
 use std::collections::BTreeMap;
@@ -8,12 +8,12 @@ use vicus_rdf::Id;
 /// A table is divided into at most this many: the group may be planned once for each.
 const MOST: usize = 4;
 
-/// The greatest number of columns that a table is divided by.
+/// The greatest number of columns used to divide a table.
 const MOST_COLUMNS: usize = 16;
 
-/// Divides the tables of a join whose rows leave unbound what other operands bind, too: the rows that bind the same of
-/// these variables become a table that always binds them, and the tables a union. Then each of them can look its values
-/// up in an index, while values that may be unbound can only be compared with all rows.
+/// Divides the tables of a join if some of their rows leave a common variable unbound: the rows with the same bound
+/// variables among the common ones become a table that always binds them, and the tables a union. Then each of them can
+/// look its values up in an index, while possibly unbound values can only be compared with all rows.
 pub(crate) fn divide(node: Node) -> Node {
     let Node::Join(mut nodes) = node else { return node };
     for place in 0..nodes.len() {
@@ -34,14 +34,14 @@ pub(crate) fn divide(node: Node) -> Node {
     Node::Join(nodes)
 }
 
-/// `None` if the table always binds what it shares, or if there would be too many tables.
+/// `None` if the table always binds its common variables, or if there would be too many tables.
 fn divided(slots: &[Slot], table: &Table, others: &Slots) -> Option<Node> {
     let is_unsure = |column: usize| !table.columns[column].certain && others.contains(&slots[column]);
     let unsure: Vec<usize> = (0..slots.len()).filter(|&column| is_unsure(column)).collect();
     if unsure.is_empty() || unsure.len() > MOST_COLUMNS {
         return None;
     }
-    // The rows by the columns that they bind: a bit for each column.
+    // The rows by their bound columns: a bit for each column.
     let mut rows: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for row in 0..table.rows {
         let is_bound = |column: usize| table.columns[column].ids[row] != Id::UNBOUND.bits();

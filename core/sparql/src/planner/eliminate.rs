@@ -119,8 +119,8 @@ impl Planner<'_> {
         self.if_better((plan, steps, joins), || self.group(&nodes, &conditions, needed, goal))
     }
 
-    /// Makes another plan besides the given one (it has this number of joins, and `steps` were taken to make it), if this
-    /// may be done once more; `None` if the other plan is not better.
+    /// Makes another plan besides the given one (made in `steps`, with this number of joins), if this may be done once
+    /// more; `None` if the other plan is not better.
     fn if_better(
         &self,
         (plan, steps, joins): (&Physical, u64, usize),

@@ -1,4 +1,4 @@
-//! Makes an operator put out other columns, in another order, so that no box is needed just for that.
+//! Makes an operator put out other columns, in another order, without a box of its own.
 
 use super::{Op, Physical};
 use crate::algebra::Table;

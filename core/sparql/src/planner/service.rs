@@ -1,4 +1,4 @@
-//! SERVICE: which values an endpoint is given.
+//! SERVICE: chooses the values sent to an endpoint.
 
 use super::build::{Below, JoinTask, Op, Physical, ProbeOutput};
 use super::estimate::Facts;
@@ -27,7 +27,7 @@ impl Planner<'_> {
         self.ask(input, service, JoinTask { kind: JoinKind::Inner, conditions: &[], needed })
     }
 
-    /// As [`Planner::service`], for rows that are planned and any kind of join.
+    /// Like [`Planner::service`], for planned rows and any kind of join.
     pub(super) fn ask(&self, input: Physical, service: &Arc<Service>, task: JoinTask<'_>) -> Physical {
         let JoinTask { kind, conditions, needed } = task;
         let read: Slots = conditions.iter().flat_map(Expr::slots).collect();

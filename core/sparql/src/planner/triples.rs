@@ -1,4 +1,4 @@
-//! CONSTRUCT and DESCRIBE: the operators on top of a query's solutions that make triples of them.
+//! CONSTRUCT and DESCRIBE: the operators on top of a query's solutions to make triples of them.
 
 use super::build::{Below, Op, Physical, cost};
 use super::columns::Columns;
@@ -11,7 +11,7 @@ use crate::translate::InTemplate;
 use std::sync::Arc;
 use vicus_rdf::{Id, Kind};
 
-/// Triples expected of each resource that is described.
+/// Expected triples of each described resource.
 const OF_EACH: f64 = 8.0;
 
 impl Planner<'_> {

@@ -13,13 +13,13 @@ pub(crate) struct Var(pub(crate) u32);
 #[derive(Clone, Debug)]
 pub(crate) struct Query {
     pub(crate) form: Form,
-    /// The base that the function IRI resolves against.
+    /// The base of the function IRI.
     pub(crate) base: Option<Arc<Iri<String>>>,
-    /// The prefixes and what they stand for, as declared last. The operations of an update share them.
+    /// The prefixes and their IRIs, as declared last. The operations of an update share them.
     pub(crate) prefixes: Arc<[(String, String)]>,
     /// The variables' names without `?`, in the order of the text.
     pub(crate) variables: Vec<String>,
-    /// The graphs that it names with FROM and FROM NAMED.
+    /// The graphs named with FROM and FROM NAMED.
     pub(crate) dataset: Option<Dataset>,
     /// Its pattern and modifiers. The projection is empty for an ASK, and has the variables of the template of a
     /// CONSTRUCT, and those that a DESCRIBE names.
@@ -28,21 +28,21 @@ pub(crate) struct Query {
     pub(crate) depth: usize,
 }
 
-/// The graphs that a query reads: SPARQL 1.1, §13.2.
+/// The graphs read by a query: SPARQL 1.1, §13.2.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Dataset {
     /// The default graph is the merge of these.
     pub(crate) default: Vec<NamedNode>,
-    /// The named graphs; `None` for all that there are.
+    /// The named graphs; `None` for all of them.
     pub(crate) named: Option<Vec<NamedNode>>,
 }
 
-/// What is made of a query's solutions.
+/// The result made of a query's solutions.
 #[derive(Clone, Debug)]
 pub(crate) enum Form {
     Select,
     Ask,
-    /// The triples of this template, whose verbs are variables and IRIs.
+    /// The triples of this template, with variables and IRIs as verbs.
     Construct(Vec<Triple>),
     /// The descriptions of the projected variables' values and of these resources.
     Describe(Vec<NamedNode>),
@@ -64,8 +64,8 @@ pub(crate) enum Operation {
         from: NamedNode,
         into: Option<NamedNode>,
     },
-    /// CLEAR and DROP, which differ only where graphs without quads exist. No graph that they name has to exist, so
-    /// that SILENT changes nothing.
+    /// CLEAR and DROP. They differ only if graphs without quads exist. No named graph has to exist, so SILENT changes
+    /// nothing.
     Clear(Graphs),
     Create {
         silent: bool,
@@ -85,7 +85,7 @@ pub(crate) enum Operation {
     Modify(Box<Modify>),
 }
 
-/// Which graphs CLEAR and DROP empty.
+/// The graphs emptied by CLEAR and DROP.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Graphs {
     Default,
@@ -94,7 +94,7 @@ pub(crate) enum Graphs {
     One(NamedNode),
 }
 
-/// What becomes of two graphs.
+/// The change of two graphs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Transfer {
     /// ADD: the second has the triples of both.
@@ -114,7 +114,7 @@ pub(crate) struct Quads {
     pub(crate) triples: Vec<Triple>,
 }
 
-/// A pattern, and the templates that are filled for each of its solutions.
+/// A pattern, and the templates to fill for each of its solutions.
 #[derive(Clone, Debug)]
 pub(crate) struct Modify {
     pub(crate) delete: Vec<Quads>,
@@ -198,7 +198,7 @@ pub(crate) enum Element {
     Bind(Expression, Var),
     Optional(Group),
     Minus(Group),
-    /// With one group: that group.
+    /// With one group: this group.
     Union(Vec<Group>),
     Values(Values),
     Select(Box<Select>),
@@ -206,14 +206,14 @@ pub(crate) enum Element {
     Service(Service),
 }
 
-/// A group that is matched in a named graph, or in each.
+/// A group matched in a named graph, or in each.
 #[derive(Clone, Debug)]
 pub(crate) struct InGraph {
     pub(crate) name: GraphName,
     pub(crate) group: Group,
 }
 
-/// What stands after GRAPH.
+/// The content after GRAPH.
 #[derive(Clone, Debug)]
 pub(crate) enum GraphName {
     Iri(NamedNode),
@@ -221,7 +221,7 @@ pub(crate) enum GraphName {
     Var(Var, bool),
 }
 
-/// A group that an endpoint answers.
+/// A group answered by an endpoint.
 #[derive(Clone, Debug)]
 pub(crate) struct Service {
     pub(crate) endpoint: Endpoint,
@@ -229,11 +229,11 @@ pub(crate) struct Service {
     pub(crate) silent: bool,
     /// The group as written, with its braces.
     pub(crate) text: String,
-    /// The variables that the group may bind, ascending.
+    /// The variables possibly bound by the group, ascending.
     pub(crate) variables: Vec<Var>,
 }
 
-/// Where a group is answered.
+/// The endpoint of a group.
 #[derive(Clone, Debug)]
 pub(crate) enum Endpoint {
     Iri(NamedNode),

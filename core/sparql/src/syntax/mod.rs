@@ -1,4 +1,4 @@
-//! SPARQL's grammar: from text to a tree ([`ast`]) in which every rule of the grammar holds.
+//! SPARQL's grammar: from text to a tree ([`ast`]) that fulfils every rule of the grammar.
 //!
 //! A recursive descent with one token of look-ahead. It takes time and memory in proportion to the text's length,
 //! limits its depth, and gives each error its place. SPARQL 1.1 Query Language, §19, and the rules in the text of
@@ -50,8 +50,8 @@ pub struct ParseOptions<'a> {
     /// Whether calling an unknown function makes the query wrong. Otherwise that call fails (SPARQL 1.1, §17.3.3), so a
     /// filter with it drops all rows.
     pub strict_functions: bool,
-    /// Whether the syntax of SPARQL 1.2 is read: triple terms and what they are made with, base directions, VERSION,
-    /// and the functions of these. Otherwise each is an error.
+    /// Whether the syntax of SPARQL 1.2 is read: triple terms and their constructors, base directions, VERSION, and the
+    /// functions of these. Otherwise each is an error.
     pub rdf_12: bool,
 }
 
@@ -79,7 +79,7 @@ impl Default for ParseOptions<'_> {
     }
 }
 
-/// An error, and the byte where it stands.
+/// An error, and its byte.
 struct Wrong {
     at: usize,
     message: String,

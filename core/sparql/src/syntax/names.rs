@@ -1,4 +1,4 @@
-//! Which variables are in scope, and where a blank node's label may be used.
+//! The variables in scope, and the patterns in which a blank node's label may be used.
 
 use super::ast::{Term, Var};
 use super::{Result, Wrong};
@@ -14,13 +14,12 @@ impl Scope {
         self.0.contains(&var)
     }
 
-    /// Adds a variable that may get a value.
+    /// Adds a variable with a possible value.
     pub(super) fn add(&mut self, var: Var) {
         self.0.insert(var);
     }
 
-    /// Adds all variables of another scope. The smaller set is copied, so that deep patterns with many variables stay
-    /// cheap.
+    /// Adds all variables of another scope. The smaller set is copied, so deep patterns with many variables stay cheap.
     pub(super) fn add_all(&mut self, mut other: Scope) {
         if other.0.len() > self.0.len() {
             std::mem::swap(&mut self.0, &mut other.0);
@@ -32,11 +31,11 @@ impl Scope {
 /// The blank nodes of a text. A label may be used in one basic graph pattern only: §19.6.
 #[derive(Default)]
 pub(super) struct Blanks<'a> {
-    /// Each label's number, and the pattern in which it was used.
+    /// Each label's number, and its pattern.
     labels: BTreeMap<&'a str, (u32, Option<u32>)>,
     count: u32,
     patterns: u32,
-    /// The basic graph pattern that is being parsed; `None` in a template, where any label may be used.
+    /// The basic graph pattern being parsed; `None` in a template, which takes any label.
     pub(super) pattern: Option<u32>,
 }
 

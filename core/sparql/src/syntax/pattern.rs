@@ -14,16 +14,16 @@ use oxrdf::vocab::rdf;
 use std::sync::Arc;
 use vicus_rdf::{MOST_NESTED, levels_of};
 
-/// Where a triple stands.
+/// The place of a triple.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Where {
-    /// In a pattern, which may have paths.
+    /// In a pattern; paths are allowed.
     Pattern,
     /// In a template of CONSTRUCT or of an update.
     Template(Template),
 }
 
-/// Which terms a template may contain.
+/// The terms allowed in a template.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Template {
     pub(super) variables: bool,
@@ -173,7 +173,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// What follows SERVICE.
+    /// The text after SERVICE.
     fn service(&mut self, scope: &mut Scope) -> Result<Service> {
         let silent = self.take_word("SILENT");
         let endpoint = match self.variable() {
@@ -186,7 +186,7 @@ impl<'a> Parser<'a> {
                 None => return Err(self.unexpected("a variable or an IRI")),
             },
         };
-        // Another engine answers the group, which may be able to do more.
+        // Another engine answers the group. It may be able to do more.
         let unsupported = self.unsupported;
         let from = self.place();
         let (_, inner) = self.group()?;
@@ -197,7 +197,7 @@ impl<'a> Parser<'a> {
         Ok(Service { endpoint, silent, text: self.text_since(from).to_owned(), variables })
     }
 
-    /// What follows GRAPH.
+    /// The text after GRAPH.
     fn in_graph(&mut self, scope: &mut Scope) -> Result<InGraph> {
         let mut name = match self.variable() {
             Some(var) => GraphName::Var(var, false),

@@ -11,7 +11,7 @@ pub(super) struct XmlLiteral {
     written: String,
     /// The open elements in written form, and the number of namespaces declared by each.
     open: Vec<(String, usize)>,
-    /// The namespaces declared around the text.
+    /// The namespaces declared around the text, by prefix; below, the earlier namespace of each redeclared prefix.
     declared: BTreeMap<Arc<str>, Arc<str>>,
     before: Vec<(Arc<str>, Option<Arc<str>>)>,
 }
@@ -56,7 +56,7 @@ impl XmlLiteral {
     fn start(&mut self, start: &Start) {
         let name = written(&start.name);
         write!(self.written, "<{name}").expect("a string takes everything");
-        // Namespaces are declared at the first use of their prefixes.
+        // An element declares the namespaces of the prefixes it uses.
         let mut used: BTreeMap<&Arc<str>, &Arc<str>> = BTreeMap::new();
         used.insert(&start.name.prefix, &start.name.space);
         used.extend(

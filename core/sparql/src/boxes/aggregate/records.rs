@@ -1,4 +1,4 @@
-//! Groups that an aggregate has no memory for, as records in files.
+//! Groups beyond an aggregate's memory, as records in files.
 //!
 //! ```text
 //!  0, keys, state of each aggregate that is not DISTINCT      what was folded of a group while values of DISTINCT ones were remembered
@@ -40,15 +40,15 @@ pub(super) struct Spilled {
     record: Vec<u64>,
 }
 
-/// What a record begins with: the group's keys follow, and then the states of its aggregates, without those of the
-/// DISTINCT ones or with them; or the values of an aggregate of this number more, which no other record of the group
-/// has.
+/// The first word of a record: the group's keys follow, and then the states of its aggregates, without those of the
+/// DISTINCT ones or with them; or, with this number plus an aggregate's, values of this aggregate found in no other
+/// record of the group.
 const UNDISTINCT: u64 = 0;
 const STATES: u64 = 1;
 const VALUES: u64 = 2;
 
 impl Spilled {
-    /// Of groups with so many keys. With `values`, DISTINCT aggregates have values.
+    /// For groups with this number of keys. With `values`, DISTINCT aggregates have values.
     pub(super) fn new(terms: &Terms, spiller: &Spiller, level: u32, keys: usize, values: bool) -> Spilled {
         let scatter = || Scatter::new(spiller, terms.most_held() / if values { 2 } else { 1 }, 1);
         let (scatter, values) = (scatter(), values.then(scatter));
@@ -73,15 +73,15 @@ impl Spilled {
         all
     }
 
-    /// Adds a value of a group to those that are to be made distinct: the number of the aggregate, the group's keys,
-    /// the values.
+    /// Adds a group's value to the values to be made distinct: the number of the aggregate, the group's keys, the
+    /// values.
     fn deal_value(&mut self, record: &[u64]) -> Result<(), FileError> {
         let values = self.values.as_mut().expect("only DISTINCT aggregates have values");
         let hash = self.by.hash(record.iter().copied());
         values.write(partition_of(self.by, hash, self.level, values.partitions()), record)
     }
 
-    /// Adds such a record, which no other one is equal to, to its group's partition.
+    /// Adds a distinct record of this form to its group's partition.
     ///
     /// # Errors
     /// The disk is full, or the system refuses.
@@ -93,7 +93,7 @@ impl Spilled {
         self.scatter.write(partition, &self.record)
     }
 
-    /// The values that are to be made distinct, by partition. All groups must have been written.
+    /// The values to be made distinct, by partition. All groups must have been written.
     ///
     /// # Errors
     /// The disk is full, or the system refuses.
@@ -116,8 +116,8 @@ impl Spilled {
         self.evict_rest(tables)
     }
 
-    /// Writes groups, at least a quarter of them if their partitions have about equally many. Partitions that were
-    /// written before are written first.
+    /// Writes groups, at least a quarter of them if their partitions have about equally many. Partitions with earlier
+    /// writes come first.
     ///
     /// # Errors
     /// The disk is full, or the system refuses.
@@ -134,7 +134,7 @@ impl Spilled {
         self.evict_rest(tables.into_iter())
     }
 
-    /// Writes the groups of partitions of which something was written.
+    /// Writes the groups of partitions with earlier writes.
     ///
     /// # Errors
     /// The disk is full, or the system refuses.
@@ -146,7 +146,7 @@ impl Spilled {
         Ok(())
     }
 
-    /// The records of each partition that has some.
+    /// The records of each partition, if it has any.
     ///
     /// # Errors
     /// The disk is full, or the system refuses.
@@ -181,7 +181,7 @@ impl Words {
     /// Appends the next words of a record.
     ///
     /// # Errors
-    /// As [`Words::next`].
+    /// Errors of [`Words::next`].
     pub(super) fn words(&mut self, count: usize, into: &mut Vec<u64>) -> Result<(), FileError> {
         for _ in 0..count {
             into.push(self.word()?);
@@ -212,7 +212,7 @@ fn put_bytes(bytes: &[u8], into: &mut Vec<u64>) {
     }
 }
 
-/// What begins a number, or says that there is none.
+/// The first word of a number, or of its absence.
 const NONE: u64 = 0;
 const INTEGER: u64 = 1;
 const WIDE: u64 = 2;
@@ -331,7 +331,7 @@ impl State {
 }
 
 impl Groups {
-    /// Writes the groups that have a place, each to its partition, and keeps the others.
+    /// Writes the groups with a place, each to its partition, and keeps the others.
     fn write(&mut self, places: &[Option<usize>], into: &mut Spilled) -> Result<(), FileError> {
         if places.iter().all(Option::is_none) {
             return Ok(());
@@ -341,7 +341,7 @@ impl Groups {
         let mut kept = self.empty();
         (kept.scratch, kept.evaluating) = (std::mem::take(&mut self.scratch), std::mem::take(&mut self.evaluating));
         let mut states = std::mem::take(&mut self.states).into_iter();
-        // The new numbers of groups that stay.
+        // The new numbers of staying groups.
         let mut numbers: Vec<u32> = Vec::new();
         numbers.grow_or_give_up(places.len());
         for (number, place) in places.iter().enumerate() {
