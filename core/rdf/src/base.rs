@@ -119,7 +119,7 @@ impl Base {
         self.len() > 0 && self.home(0).is_some()
     }
 
-    /// As [`Index::bytes_of`](crate::Index::bytes_of).
+    /// Like [`Index::bytes_of`](crate::Index::bytes_of).
     pub(crate) fn bytes_of(&self, level: usize, rows: Range<usize>) -> usize {
         match self.lies(level) {
             // In front of the rows, one for many of them.
@@ -283,7 +283,7 @@ impl Base {
         self.keys.only(KEY, keys, hint, id.bits(), window)
     }
 
-    /// As [`Base::rows_of_key`].
+    /// Like [`Base::rows_of_key`].
     #[inline]
     pub(crate) fn read_rows_of_key(&self, key: usize, window: &mut Window) -> Range<usize> {
         let [start, end] = self.keys.read_two(START, key, window);
@@ -304,7 +304,7 @@ impl Base {
         self.find_in(self.lies(level), rows, hint, id, window)
     }
 
-    /// As [`Base::find`], where a level lies.
+    /// Like [`Base::find`], at the place of a level.
     #[inline]
     pub(crate) fn find_in(
         &self,
@@ -330,7 +330,7 @@ impl Base {
         }
     }
 
-    /// As [`Base::get`].
+    /// Like [`Base::get`].
     #[inline]
     pub(crate) fn read(&self, level: usize, row: usize, window: &mut Window) -> Id {
         match self.lies(level) {

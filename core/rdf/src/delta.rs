@@ -34,8 +34,8 @@ const CHUNK: usize = 128;
 /// groups.
 const GROUP: usize = 64;
 
-/// [`Flat`] is made when this part of the entries could have been read: a search takes so many times as long as copying
-/// an entry.
+/// [`Flat`] is made when this part of the entries could have been read: a search takes this many times as long as
+/// copying an entry.
 const READS: usize = 16;
 
 /// The change of a row.
@@ -314,7 +314,7 @@ impl Delta {
         Ok(Delta { groups: List::new(groups)?, ..Delta::default() })
     }
 
-    /// Its columns, if so many reads as this one makes and others have made are worth a copy.
+    /// Its columns, if the reads of this call and of earlier ones are worth a copy.
     #[inline]
     pub(crate) fn flat(&self, reads: usize) -> Option<&Flat> {
         self.flat.get().or_else(|| self.flat_if_due(reads))
@@ -642,7 +642,7 @@ fn changed(
     Ok(made)
 }
 
-/// Appends items as parts of about the same size, of so many at most.
+/// Appends items as parts of about the same size, up to a limit.
 fn divide<T, P>(
     items: &[T],
     most: usize,

@@ -34,7 +34,7 @@ const COMPUTED: u8 = 1;
 /// How many kinds have their terms in the dictionary.
 pub const SECTIONS: usize = 7;
 
-/// What an [`Id`] stands for. The order of kinds is the order of ids.
+/// The kind of an [`Id`]'s term. The order of kinds is the order of ids.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Kind {

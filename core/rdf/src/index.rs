@@ -355,7 +355,7 @@ impl Index {
         }
     }
 
-    /// The graph at this place. Panics if there are not so many.
+    /// The graph at this place. Panics if there are fewer graphs.
     #[inline]
     pub fn graph(&self, graph: usize) -> Id {
         match self.merged() {
@@ -389,7 +389,7 @@ impl Index {
         }
     }
 
-    /// The id of a key. Panics if there are not so many.
+    /// The id of a key. Panics if there are fewer keys.
     #[inline]
     pub fn key(&self, key: usize) -> Id {
         match self.merged() {

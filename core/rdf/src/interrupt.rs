@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use vicus_flow::{BoxError, give_up};
 
-/// The work asks after so many steps, of some ten to some hundred nanoseconds each.
+/// The work asks after this number of steps, of some ten to some hundred nanoseconds each.
 const STEPS: usize = 1 << 14;
 
 /// So many items are sorted without a question: it takes less than a tenth of a second.

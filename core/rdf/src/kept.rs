@@ -63,7 +63,7 @@ impl Kept {
         Kept { young: Unranked::behind(other), young_bytes: 0, runs: Vec::new(), runs_bytes: 0, spill: None }
     }
 
-    /// From now on, when the terms in memory have so many bytes, they are written to a temporary file.
+    /// From now on, when the terms in memory have `bytes` bytes, they are written to a temporary file.
     pub fn spill_beyond(&mut self, scratch: Arc<Scratch>, bytes: u64) {
         self.spill = Some((scratch, bytes.min(LARGEST)));
     }
@@ -298,7 +298,7 @@ fn hash_in(entry: u64) -> u32 {
 struct Filter(Vec<u64>);
 
 impl Filter {
-    /// For so many terms.
+    /// A filter for `terms` terms.
     fn new(terms: usize) -> Result<Filter, NoMemory> {
         let words = terms.div_ceil(WORD).max(1);
         Ok(Filter(Vec::zeroed(words)?))

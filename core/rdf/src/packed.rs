@@ -391,7 +391,7 @@ fn part_of(block: usize, rows: &Range<usize>) -> Range<usize> {
 /// So many rows of a block are read faster by unpacking it than one by one.
 const MANY: usize = 24;
 
-/// After so many reads of the same block, a window unpacks it.
+/// After this number of reads of the same block, a window unpacks it.
 const READS: u32 = 4;
 
 /// The last read block of a column. If further reads stay there, it is unpacked. Invariant: always used for the same
@@ -546,7 +546,7 @@ struct Frame {
     /// The first byte of its data.
     place: u64,
     width: u8,
-    /// 0 if the only base is `base`; otherwise so many are in front of the codes, ascending.
+    /// 0 if the only base is `base`; otherwise the number of bases in front of the codes, ascending.
     bases: u8,
 }
 
@@ -803,7 +803,7 @@ struct Shape {
     width: u32,
 }
 
-/// Several bases have to save so many bits of each row, as reading a value takes longer then.
+/// Several bases have to save this many bits of each row, as reading a value takes longer then.
 const WORTH: usize = 2;
 
 /// After a block without gain from several bases, this number of blocks is not tried.

@@ -152,7 +152,7 @@ pub struct Searcher {
 /// Up to this distance in places, galloping beats a guess.
 const NEAR: f64 = 64.0;
 
-/// After so many guesses, making the guide takes little time beside them.
+/// After this number of guesses, making the guide takes little time beside them.
 const GUESSES: u32 = 16;
 
 impl Searcher {

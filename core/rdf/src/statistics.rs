@@ -108,7 +108,7 @@ impl Column {
         self.fresh > 0
     }
 
-    /// Of the level after the keys, in the rows of one predicate.
+    /// Statistics of the level after the keys, in the rows of one predicate.
     fn of(index: &Index, rows: Range<usize>) -> Column {
         let level = index.key_level() + 1;
         let (mut kinds, mut fresh) = ([0; Kind::ALL.len()], 0);
@@ -186,8 +186,8 @@ impl Predicate {
 }
 
 impl Statistics {
-    /// Of the default graph from the indexes Gspo, Gpso, Gpos and Gops, or of all named graphs from Spog, Psog, Posg
-    /// and Opsg; and their characteristic sets. Panics for other orders.
+    /// Statistics of the default graph from the indexes Gspo, Gpso, Gpos and Gops, or of all named graphs from Spog,
+    /// Psog, Posg and Opsg; and their characteristic sets. Panics for other orders.
     ///
     /// # Errors
     /// There is not enough memory for the counts.
@@ -312,7 +312,7 @@ impl Statistics {
         }
     }
 
-    /// What [`Statistics::store`] wrote; `None` if that can't be.
+    /// Reads the output of [`Statistics::store`]; `None` if it is invalid.
     pub(crate) fn stored(words: &mut Reading<'_>, characteristic: CharacteristicSets) -> Option<Statistics> {
         let [triples, subjects, objects] = [words.number()?, words.number()?, words.number()?];
         let count = words.count(2)?;

@@ -22,7 +22,7 @@ use hashbrown::HashMap;
 use vicus_flow::library::HashKey;
 use vicus_flow::{Grow, NoMemory, refusable};
 
-/// The work pauses after so many rows or terms.
+/// The work pauses after this number of rows or terms.
 const BETWEEN_PAUSES: usize = 4096;
 
 impl Snapshot {

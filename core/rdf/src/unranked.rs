@@ -226,7 +226,7 @@ impl Unranked {
         (u64::from(hash) >> (u32::BITS - self.table_bits)) as usize
     }
 
-    /// From now on keys are written to a new piece with room for so many bytes.
+    /// From now on keys are written to a new piece with room for `bytes` bytes.
     fn begin_piece(&mut self, bytes: usize) -> Result<(), NoMemory> {
         let mut piece = String::new();
         refusable(|| piece.try_reserve_exact(bytes)).map_err(|_| NoMemory { bytes: bytes as u64 })?;

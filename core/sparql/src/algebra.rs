@@ -26,7 +26,7 @@ pub(crate) enum At {
     Slot(Slot),
     /// A term; if the store doesn't have it, an id without triples.
     Constant(Id),
-    /// As a graph: the merge of several named graphs, the same ones in the whole query
+    /// In place of a graph: the merge of several named graphs, the same ones in the whole query
     /// ([`Merged`](crate::graphs::Merged)).
     Merged,
 }

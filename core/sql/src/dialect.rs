@@ -52,7 +52,7 @@ impl Common {
         Common { steps: Cell::new(0), most: u64::MAX, ends: None }
     }
 
-    /// One for a text of so many tokens.
+    /// One for a text of `tokens` tokens.
     pub(crate) fn of_text(tokens: usize, ends: Option<Ends>) -> Common {
         // A token takes two steps at most when it is read once. The parser reads some of them several times, as it
         // tries one form after another.

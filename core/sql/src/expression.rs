@@ -82,7 +82,7 @@ pub(crate) struct Interval {
     pub(crate) micros: i64,
 }
 
-/// What a call computes. Unless a comment says otherwise, it is null if any argument is.
+/// The function of a call. Unless a comment says otherwise, it is null if any argument is.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Function {
     /// Any number of arguments, in three-valued logic.
@@ -118,7 +118,7 @@ pub(crate) enum Function {
     Sign,
     Ceil,
     Floor,
-    /// To so many digits, if there is a second argument.
+    /// Rounds to the digits of a second argument, if there is one.
     Round,
     Sqrt,
     Exp,
@@ -128,7 +128,7 @@ pub(crate) enum Function {
     Upper,
     Lower,
     Length,
-    /// From a character on, counted from 1, and at most so many.
+    /// From a character on, counted from 1, up to a number of characters.
     Substring,
     Left,
     Right,
@@ -136,7 +136,7 @@ pub(crate) enum Function {
     Trim(Side),
     Replace,
     Concat,
-    /// As `Concat`, but nulls count as empty texts.
+    /// Like `Concat`, but nulls count as empty texts.
     ConcatAll,
     /// Where the second argument begins in the first one, from 1 on; 0 if it isn't in it.
     Position,
@@ -238,7 +238,7 @@ impl Expr {
         }
     }
 
-    /// The same with some subexpressions replaced, the outermost first.
+    /// A copy with some subexpressions replaced, the outermost first.
     pub(crate) fn replaced(self, with: &mut dyn FnMut(&Expr) -> Option<Expr>) -> Expr {
         if let Some(other) = with(&self) {
             return other;
@@ -272,7 +272,7 @@ impl Expr {
         })
     }
 
-    /// As text, with names for its columns.
+    /// The expression as text, with names for its columns.
     pub(crate) fn shown<'e>(&'e self, names: &'e dyn Fn(ColumnId) -> String) -> Shown<'e> {
         Shown { expr: self, names }
     }

@@ -38,7 +38,7 @@ pub(crate) struct Lowered {
 /// The outputs sharing an operator's rows.
 type Streams = Vec<OutputId>;
 
-/// ORDER BY with a LIMIT of up to so many rows keeps these alone.
+/// ORDER BY with a LIMIT up to this number of rows keeps these alone.
 const MOST_TOP: u64 = 1 << 16;
 
 /// Up to this number of expected groups, one box puts them together.
@@ -114,7 +114,7 @@ impl Lowering<'_> {
         Ok(streams)
     }
 
-    /// How many boxes share work on so many rows.
+    /// The number of boxes for work on `rows` rows.
     fn degree(&self, rows: f64) -> usize {
         let enough = self.options.parallel_rows as f64;
         if self.options.threads < 2 || rows < enough {

@@ -123,7 +123,7 @@ impl Value {
     }
 }
 
-/// As SQL writes it: texts, dates and timestamps in quotes.
+/// SQL's written form: texts, dates and timestamps in quotes.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

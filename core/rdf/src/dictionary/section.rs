@@ -49,7 +49,7 @@ impl Section {
     /// Keys of another owner. Only the symbols are read now.
     ///
     /// # Errors
-    /// The symbols are damaged, or there can't be so many keys.
+    /// The symbols are damaged, or the number of keys is impossible.
     pub(crate) fn lent(len: usize, [symbols, text, ends]: [Arc<dyn Pages>; 3]) -> Result<Section, BoxError> {
         symbols.check(0..symbols.bytes().len())?;
         let made = Symbols::of_stored(symbols.bytes());

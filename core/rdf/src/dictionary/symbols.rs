@@ -81,9 +81,9 @@ impl Symbols {
         length
     }
 
-    /// Writes the text of these codes from the beginning of `out`; returns its length, so much of `out` was written.
-    /// `None` if they are not the codes of a text, or if it does not end so many bytes before the end of `out` as a
-    /// symbol has. Sets in `bits` the bits of all bytes, eight in a word.
+    /// Writes the text of these codes from the beginning of `out`; returns the length of the written part. `None` if
+    /// they are not the codes of a text, or if it ends less than a symbol's bytes before the end of `out`. Sets in
+    /// `bits` the bits of all bytes, eight in a word.
     #[inline]
     fn read(&self, codes: &[u8], out: &mut [MaybeUninit<u8>], bits: &mut u64) -> Option<usize> {
         let Some(table) = &self.0 else {
@@ -156,7 +156,7 @@ impl Text {
     }
 }
 
-/// What was read.
+/// A text read from codes.
 #[derive(Clone, Copy)]
 pub(super) struct Read<'a> {
     bytes: &'a [u8],
@@ -228,7 +228,7 @@ impl Buffer {
     }
 }
 
-/// What is compressed of some blocks of keys: from it, symbols are trained.
+/// Part of the text of some blocks of keys, for training symbols.
 #[derive(Default, Debug)]
 pub(crate) struct Sample {
     text: Vec<u8>,
@@ -247,7 +247,7 @@ impl Sample {
     /// Longer keys are cut.
     const LONGEST_KEY: usize = 512;
 
-    /// Which of a list of so many keys to take, if all lists have so many bytes together: the places of whole blocks,
+    /// The keys to take of a list of `len` keys, if all lists have `bytes` bytes together: the places of whole blocks,
     /// at equal distances.
     pub(crate) fn blocks(len: usize, bytes: usize) -> impl Iterator<Item = Range<usize>> {
         let share = bytes.div_ceil(Self::ENOUGH).max(1);
@@ -284,7 +284,7 @@ impl Sample {
     /// # Errors
     /// There is not enough memory.
     pub(crate) fn train(mut self) -> Result<Training, NoMemory> {
-        /// What the crate allocates, rounded up: counts of pairs of codes, candidates, and the tables.
+        /// The crate's allocations, rounded up: counts of pairs of codes, candidates, and the tables.
         const CRATE: usize = 4 << 20;
         self.end_block()?;
         if self.text.len() < Self::FEWEST {
@@ -314,7 +314,7 @@ impl fmt::Debug for Training {
 }
 
 impl Training {
-    /// What reads the texts.
+    /// The symbols for reading the texts.
     pub(crate) fn symbols(&self) -> Symbols {
         let table = self.0.as_ref().map(|compressor| {
             let mut table = Box::new(Table { symbols: [0; 256], lengths: [0; 256] });

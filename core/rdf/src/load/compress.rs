@@ -46,7 +46,7 @@ pub struct CompressedKeys {
 }
 
 impl AssembledTerms {
-    /// Of the keys of each part, for each of [`Kind::IN_DICTIONARY`](crate::Kind::IN_DICTIONARY).
+    /// For the keys of each part, for each of [`Kind::IN_DICTIONARY`](crate::Kind::IN_DICTIONARY).
     pub(super) fn new(parts: impl IntoIterator<Item = [MergedKeys; SECTIONS]>) -> Result<AssembledTerms, NoMemory> {
         let (mut all, mut lens): ([Vec<(usize, MergedKeys)>; SECTIONS], [usize; SECTIONS]) = Default::default();
         for part in parts {
@@ -65,8 +65,8 @@ impl AssembledTerms {
         Ok(AssembledTerms { kinds, rdf_type })
     }
 
-    /// Of keys in temporary files, for each of [`Kind::IN_DICTIONARY`](crate::Kind::IN_DICTIONARY), the compressed ones
-    /// of which go to this storage.
+    /// For keys in temporary files, for each of [`Kind::IN_DICTIONARY`](crate::Kind::IN_DICTIONARY). The compressed
+    /// keys go to this storage.
     pub(super) fn spilled(keys: [SpilledKeys; SECTIONS], rdf_type: Option<Id>, storage: &Storage) -> AssembledTerms {
         AssembledTerms { kinds: keys.map(|keys| AssembledKeys::Spilled(keys, storage.clone())), rdf_type }
     }
@@ -81,7 +81,7 @@ impl AssembledTerms {
         self.rdf_type
     }
 
-    /// Cuts them into parts of at most so many keys each, and returns the kind and the ranks of each part. Keys in
+    /// Cuts them into parts of at most `most` keys each, and returns the kind and the ranks of each part. Keys in
     /// temporary files are read front to back, so those of a kind are one part.
     pub fn cut(&self, most: usize) -> Vec<(usize, Range<usize>)> {
         let most = most.next_multiple_of(BLOCK).max(BLOCK);
@@ -135,7 +135,7 @@ impl AssembledTerms {
     }
 }
 
-/// What `look` tells of `rdf:type`, by its kind and key.
+/// The result of `look` for `rdf:type`, by its kind and key.
 pub(super) fn with_rdf_type(look: impl FnOnce(Kind, &[u8]) -> Option<usize>) -> Option<Id> {
     match Encoder::default().term(rdf::TYPE.into()) {
         Encoded::Inlined(id) => Some(id),
@@ -174,7 +174,7 @@ fn train(pieces: &[(usize, MergedKeys)], len: usize) -> Result<Training, NoMemor
     sample.train()
 }
 
-/// As [`train`] does with the same keys; `None` if it `is_stopped`.
+/// Like [`train`] with the same keys; `None` if it `is_stopped`.
 fn train_spilled(keys: &SpilledKeys, is_stopped: &dyn Fn() -> bool) -> Result<Option<Training>, NoMemory> {
     let mut sample = Sample::default();
     let mut blocks = Sample::blocks(keys.len(), keys.bytes());

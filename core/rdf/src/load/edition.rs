@@ -60,10 +60,10 @@ enum At {
     Sign,
     /// In a word behind `@`; the second says whether the last byte was a hyphen.
     Tag(Option<Keyword>, bool),
-    /// Behind so many quotation marks.
+    /// Behind this number of quotation marks.
     Quotes(u8, u8),
     Short(u8, bool),
-    /// In a long string, behind so many quotation marks; and whether behind a backslash.
+    /// In a long string, behind this number of quotation marks; and whether behind a backslash.
     Long(u8, u8, bool),
 }
 

@@ -223,7 +223,7 @@ impl MergedTerms {
     }
 }
 
-/// What an entry stands for.
+/// The term of an entry.
 pub(super) enum Entry<'a> {
     /// A key of the section of one of [`Kind::IN_DICTIONARY`].
     Key(usize, &'a [u8]),
@@ -262,7 +262,7 @@ const _: () = assert!((Kind::IN_DICTIONARY[INLINED - 1] as u8) < Kind::Boolean a
 const _: () = assert!((Kind::Integer as u8) < Kind::IN_DICTIONARY[INLINED] as u8);
 
 impl Numbering {
-    /// Of so many terms of each of [`Kind::IN_DICTIONARY`], and the others.
+    /// For these numbers of terms of each of [`Kind::IN_DICTIONARY`], and the others.
     pub(super) fn new(counts: [usize; SECTIONS], inlined: Packed<1>) -> Numbering {
         let (mut len, mut firsts, mut bases) = (0, [0; SPANS], [0; SPANS]);
         let mut kinds = Kind::IN_DICTIONARY.into_iter().zip(counts);

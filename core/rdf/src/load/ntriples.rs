@@ -29,8 +29,8 @@ pub fn parse_ntriples(chunk: Chunk<'_>, file: u32, on_error: OnError) -> Result<
     Ok(parsed)
 }
 
-/// As [`parse_ntriples`], also for N-Quads, but adds to what was parsed before: the fewer pieces, the less there is to
-/// merge. After an error, `parsed` has the lines before it.
+/// Like [`parse_ntriples`], also for N-Quads, but adds to the data parsed before: the fewer pieces, the less there is
+/// to merge. After an error, `parsed` has the lines before it.
 ///
 /// ```
 /// use vicus_rdf::load::{Chunk, OnError, Parsed, Syntax, parse_lines_into};
@@ -52,7 +52,7 @@ pub fn parse_lines_into(
     parse_lines(parsed, chunk, syntax, file, on_error).map_err(Unparsed::malformed)
 }
 
-/// As [`parse_lines_into`]; lack of memory is an error. Panics for a syntax that is not of lines.
+/// Like [`parse_lines_into`]; lack of memory is an error. Panics for a syntax without lines.
 pub(super) fn parse_lines(
     parsed: &mut Parsed,
     chunk: Chunk<'_>,

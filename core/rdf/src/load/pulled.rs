@@ -73,7 +73,7 @@ struct Place {
     line_bytes: u64,
     /// Bytes since the last statement; of JSON-LD all.
     since: usize,
-    /// At most so many.
+    /// The greatest value of `since`.
     most: usize,
     /// Estimated bytes of memory of the parser for each of these bytes.
     copies: usize,
@@ -119,7 +119,7 @@ struct Watched {
     filled: usize,
 }
 
-/// Between two looks whether reading is stopped, so many statements are read.
+/// Statements read between two looks whether reading is stopped.
 const BETWEEN_STOPS: usize = 64;
 
 /// Bytes read at once.
@@ -207,8 +207,7 @@ impl PulledReader {
         Ok(PulledReader { parser, statements: Statements::new(file, on_error), place })
     }
 
-    /// The same reader with another key for its hashes; see [`Parsed::of_seed`]. Call it before the first statement is
-    /// read.
+    /// Sets another key for its hashes; see [`Parsed::of_seed`]. Call it before the first statement is read.
     pub fn of_seed(mut self, seed: u64) -> PulledReader {
         self.statements = self.statements.of_seed(seed);
         self

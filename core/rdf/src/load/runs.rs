@@ -122,7 +122,7 @@ fn restored<T: Copy>(order: Order, [a, b, c]: [T; 3]) -> [T; 3] {
     [s, p, o]
 }
 
-/// As [`Run::derive`], for a run in the parts that [`merge_runs`] made, in their order. Panics unless all parts have
+/// Like [`Run::derive`], for a run in the parts made by [`merge_runs`], in their order. Panics unless all parts have
 /// the same order.
 ///
 /// # Errors

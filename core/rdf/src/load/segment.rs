@@ -39,7 +39,7 @@ pub(super) struct Segment {
     /// Each entry as what it has in common with the one before, the length of the rest, and the rest.
     terms: Written,
     term_count: usize,
-    /// Of places in the order of terms.
+    /// Quads of places in the order of terms.
     quads: Written,
     triples: usize,
     named: usize,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use vicus_flow::{BoxError, Envelope, Grow, Operator, Turn};
 use vicus_rdf::{Id, Kind};
 
-/// What stands in a template.
+/// The content of a position of a template.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Part {
     /// A column of the input.

@@ -40,7 +40,7 @@ pub(crate) struct Distinct {
 
 type MakeSeen = Box<dyn Fn() -> Box<dyn Seen> + Send>;
 
-/// What a table has no room for.
+/// The rows beyond a table's room.
 #[derive(Default)]
 struct Spilled {
     /// The number of the next row, if rows are numbered.
@@ -136,7 +136,7 @@ impl Distinct {
         self.seen.settle(&mut |from, fresh| put_out(outbox, turn, columns, from, fresh))
     }
 
-    /// As [`Distinct::add`], within the box's part of the memory.
+    /// Like [`Distinct::add`], within the box's part of the memory.
     fn add_within(&mut self, turn: &mut Turn<'_>, spiller: &Spiller, envelope: &Envelope) -> Result<(), BoxError> {
         if self.spilled.dealt.is_none() {
             let bytes = self.bytes_with(envelope.rows());
@@ -156,7 +156,7 @@ impl Distinct {
         Ok(())
     }
 
-    /// The bytes held if so many rows are added: the table's, those of the files, and for dealing to files as many as
+    /// The bytes held while `rows` rows are added: the table's, those of the files, and for dealing to files as many as
     /// the table has, if it has little.
     fn bytes_with(&self, rows: usize) -> u64 {
         let table = self.seen.bytes_with(rows);

@@ -14,11 +14,11 @@ use vicus_flow::{BoxError, Envelope, Operator, Turn};
 pub(crate) enum Make {
     /// A column of the input; it is shared, not copied.
     Column(usize),
-    /// The same bits in each row; 0 for unbound.
+    /// Equal bits in each row; 0 for unbound.
     Constant(u64),
     /// The value of this expression over the input's columns; unbound where it fails.
     Expr(Expr),
-    /// The same, if no reader compares or keeps its ids: the terms live as long as the envelope.
+    /// A computed term, if no reader compares or keeps its ids: the terms live as long as the envelope.
     Passing(Expr),
 }
 

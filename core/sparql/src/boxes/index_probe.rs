@@ -56,11 +56,11 @@ impl IndexSpec {
     }
 }
 
-/// Up to so many partners are written down one by one.
+/// Up to this number of partners are written down one by one.
 const FEW: usize = 8;
 
-/// From so many rows on, one of the last level is searched for in each group of the level before; fewer are read one
-/// after the other.
+/// From this number of rows on, each group of the level before is searched for an id of the last level; fewer rows are
+/// read one after the other.
 const MANY: usize = 16;
 
 /// The row with the last level `id` in the first group of the level before the last, and the end of this group. The
@@ -262,7 +262,7 @@ impl Taking<'_> {
     /// Takes the wanted partners of a row's matches, or some of them; returns whether the next row can be taken.
     #[inline]
     fn take(&mut self, row: usize, all: Range<usize>) -> bool {
-        // Most rows have no partner or one, for any kind of wish, or few and all of them wanted.
+        // Most rows have no partner or one, for any `want`, or a few partners, all of them wanted.
         match all.len() {
             0 => {}
             1 if self.recent.is_none() => self.push(row, all.start),

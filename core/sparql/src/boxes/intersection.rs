@@ -19,7 +19,7 @@ use vicus_rdf::{Cursor, Id, Index, Order, Reader, Searcher, Snapshot};
 /// The level of a list's values: the last one, so that each value is in a list once.
 pub(crate) const LEVEL: usize = 3;
 
-/// Between two looks whether the box was stopped, so many values of the shortest list are searched for in the others.
+/// Searches of the shortest list's values in the other lists between two looks whether the box was stopped.
 const BETWEEN_LOOKS: usize = 1024;
 
 /// A list: the rows of an index that begin with these values.

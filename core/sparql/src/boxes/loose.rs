@@ -22,7 +22,7 @@ pub(super) struct Sides<'a> {
     pub(super) by: HashKey,
     /// For each strict key, the probed column and the built column.
     pub(super) strict: Vec<(&'a [u64], &'a [u64])>,
-    /// The same for each loose key.
+    /// The columns of each loose key.
     pub(super) loose: Vec<(&'a [u64], &'a [u64])>,
     /// The number of probed rows, and of built rows.
     pub(super) rows: usize,
@@ -68,7 +68,7 @@ pub(super) struct Loose {
 }
 
 impl Loose {
-    /// As [`Probe::partners`](super::join::Probe::partners).
+    /// Like [`Probe::partners`](super::join::Probe::partners).
     pub(super) fn partners(
         &mut self,
         sides: &Sides<'_>,

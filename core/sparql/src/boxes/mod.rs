@@ -58,7 +58,7 @@ pub(crate) fn room_for_one(count: usize, capacity: usize, item: usize, grows: im
     }
 }
 
-/// As `collect`, for so many items that memory may not suffice: then the box gives up, as in [`had`].
+/// Like `collect`, for items that may exceed the memory: then the box gives up, as in [`had`].
 pub(crate) fn collected<T>(items: impl ExactSizeIterator<Item = T>) -> Vec<T> {
     let mut all = had(Vec::with_room(items.len()));
     all.extend(items);
@@ -262,7 +262,7 @@ pub(crate) fn envelope_of(
     Envelope::of_rows(columns_of(turn, columns, rows, fill), rows)
 }
 
-/// As [`envelope_of`], for envelopes that have other columns as well.
+/// Like [`envelope_of`], for envelopes with other columns as well.
 pub(crate) fn columns_of(
     turn: &Turn<'_>,
     columns: usize,

@@ -77,7 +77,8 @@ fn partitions(most: u64) -> usize {
     (most / (32 << 10)).clamp(FEWEST, MOST).next_power_of_two() as usize
 }
 
-/// Partitions of partitions, and so on, so many times: more don't help if so many bits of their hash are equal.
+/// The deepest level of partitions within partitions: more levels don't help rows with this many equal bits of their
+/// hash.
 pub(super) const DEEPEST: u32 = 8;
 
 /// The partition of a row, by bits of its hash used neither by other levels nor by tables, nor by the boxes dealing

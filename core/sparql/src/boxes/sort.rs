@@ -63,7 +63,7 @@ impl Rows {
         self.columns.iter().map(|column| column.capacity() as u64 * 8).sum()
     }
 
-    /// Makes room for so many more rows. If the columns have to grow, they get twice the room, but for no more than
+    /// Makes room for `more` further rows. If the columns have to grow, they get twice the room, but for no more than
     /// `most` rows in all.
     pub(crate) fn make_room(&mut self, width: usize, more: usize, most: usize) {
         self.columns.resize(width, Vec::new());

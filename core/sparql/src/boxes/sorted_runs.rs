@@ -105,7 +105,7 @@ impl SortedRuns {
         written?.map_or(Ok(()), |run| self.add(turn, run))
     }
 
-    /// How many runs can be merged in so many bytes, one of them being written; at least two.
+    /// The number of runs to merge at once within `bytes` bytes, with one more run being written; at least two.
     fn ways(&self, bytes: u64) -> usize {
         usize::try_from(bytes / self.file.open_bytes()).unwrap_or(usize::MAX).saturating_sub(1).max(2)
     }
@@ -164,7 +164,7 @@ impl SortedRuns {
         Ok(false)
     }
 
-    /// Appends the next rows, one after the other, at most so many; returns how many there were. To be called when
+    /// Appends the next rows, one after the other, up to a limit; returns their number. To be called when
     /// [`SortedRuns::settle`] was true.
     ///
     /// # Errors
@@ -233,7 +233,7 @@ impl Merge {
         Ok(())
     }
 
-    /// Writes the next rows, at most so many; false when there are no more.
+    /// Writes the next rows, up to a limit; false when there are no more.
     fn write(
         &mut self,
         most: usize,

@@ -65,7 +65,7 @@ pub(crate) struct Spiller {
 }
 
 impl Spiller {
-    /// The part of each of so many boxes: `least` bytes at least.
+    /// The part of each of `boxes` boxes: `least` bytes at least.
     pub(crate) fn of(spill: &Spill, boxes: usize, least: u64) -> Spiller {
         let share = spill.budget / 4 * 3 / boxes.max(1) as u64;
         // Bytes are booked in units of these: a part has a whole number of them.
@@ -84,7 +84,7 @@ impl Spiller {
         1 << most.ilog2()
     }
 
-    /// A file for runs of rows with so many columns, at least one; it has no run yet.
+    /// A file for runs of rows with `width` columns, at least one; it has no run yet.
     pub(crate) fn file(&self, width: usize, block: usize) -> RowFile {
         RowFile { bundle: Bundle::of_blocks(Arc::clone(&self.scratch), block), width, block }
     }
@@ -140,7 +140,7 @@ impl Hold {
         }
     }
 
-    /// Books so many bytes at least, more than the box's part if need be.
+    /// Books at least `bytes` bytes, more than the box's part if need be.
     ///
     /// # Errors
     /// `book` refuses.
@@ -326,7 +326,7 @@ impl RowReader {
         &self.row
     }
 
-    /// Appends the next rows, at most so many, and returns how many there were.
+    /// Appends the next rows, at most `most`, and returns their number.
     ///
     /// # Errors
     /// Errors of [`RowReader::advance`].

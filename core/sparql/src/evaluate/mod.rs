@@ -360,7 +360,7 @@ impl<'a> Evaluator<'a> {
         self.poll(COPIES * bytes)
     }
 
-    /// The id of a computed term with a text of so many bytes; unbound if its memory is refused.
+    /// The id of a computed term with a text of `bytes` bytes; unbound if its memory is refused.
     fn made<'t>(&self, bytes: usize, term: impl Into<TermRef<'t>>) -> Val {
         Val::Id(if self.refuses_copies(bytes) { Id::UNBOUND } else { self.terms.id(term) })
     }

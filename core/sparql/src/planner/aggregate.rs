@@ -11,7 +11,7 @@ use rustc_hash::FxHashSet;
 use std::sync::Arc;
 use vicus_rdf::Kind;
 
-/// A table of so many groups is not in the cache.
+/// A table with this number of groups is not in the cache.
 const MANY_GROUPS: f64 = 65536.0;
 
 impl Planner<'_> {

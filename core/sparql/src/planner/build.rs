@@ -333,7 +333,7 @@ impl Planner<'_> {
     /// Counts the steps and bytes of a new operator.
     pub(super) fn made(&self, plan: Physical) -> Physical {
         let width = plan.columns.len() + plan.inputs().map(|input| input.columns.len()).sum::<usize>();
-        // With so many columns, data is outside of the caches.
+        // With more columns than this, data is outside of the caches.
         let far = if width > MANY_COLUMNS { 4 } else { 1 };
         self.stop.count_steps(OPERATOR_STEPS + width * COLUMN_STEPS * far);
         self.stop.count_bytes(OPERATOR_BYTES + plan.columns.len() * COLUMN_BYTES);

@@ -365,7 +365,7 @@ impl<'a> Ordering<'a> {
         self.exhaustive(part)
     }
 
-    /// Divides the leaves into sets without common slots and equalities.
+    /// Divides the leaves into sets. No two sets share a slot or an equality.
     fn parts(&self) -> Vec<Set> {
         let mut rest: Set = (1 << self.leaves.len()) - 1;
         let mut parts = Vec::new();

@@ -345,7 +345,7 @@ pub(crate) fn is_open_walk(node: &Node) -> bool {
     }
 }
 
-/// Divides nodes into parts without common variables.
+/// Divides nodes into parts. No two parts share a variable.
 fn components(nodes: Vec<&Node>) -> Vec<Vec<Node>> {
     // Each part is represented by its first node. A node merged into another part points towards the first node of this
     // part.

@@ -472,8 +472,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// What stands behind `~`, if there is one: a variable, an IRI, a blank node, or nothing, which is a new blank
-    /// node.
+    /// The reifier behind `~`, if there is one: a variable, an IRI, a blank node, or nothing, for a new blank node.
     fn reifier(&mut self, whose: Where) -> Result<Option<Term>> {
         self.note_reifier();
         if !self.take(Kind::Tilde) {

@@ -104,7 +104,7 @@ impl<'a> Parser<'a> {
         self.modify(None, true)
     }
 
-    /// What follows the word DELETE or INSERT of an operation with a WHERE.
+    /// The text after the word DELETE or INSERT of an operation with a WHERE.
     fn modify(&mut self, with: Option<NamedNode>, deletes: bool) -> Result<Operation> {
         let graph = with.clone().map(Term::Iri);
         let delete = if deletes { self.quads(DELETE, None, graph.as_ref())? } else { Vec::new() };

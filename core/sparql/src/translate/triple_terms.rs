@@ -12,7 +12,7 @@ fn same(a: Expr, b: Expr) -> Expr {
 }
 
 impl Translator<'_> {
-    /// What stands for a triple term in a pattern: the term, or a slot for those that `terms` shall say more of.
+    /// A triple term in a pattern: the term, or a slot with its details noted in `terms`.
     pub(super) fn triple_term<'t>(
         &mut self,
         term: &Term,

@@ -1,4 +1,4 @@
-//! What an operation of an update does to the data, as ids.
+//! The change of the data by an operation of an update, as ids.
 
 use super::UpdateError;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl Change {
         .map(Arc::new)
     }
 
-    /// It as quads. Gives up if data is damaged, or the caller ends it.
+    /// This change as quads. Gives up if data is damaged, or the caller ends it.
     ///
     /// # Errors
     /// There is not enough memory.

@@ -30,7 +30,7 @@ const SMALL_DIGITS: usize = 38;
 pub(crate) enum Decimal {
     /// `mantissa / 10^scale`, with a scale of at most 38.
     Small { mantissa: i128, scale: u8 },
-    /// The same, of any size.
+    /// `mantissa / 10^scale` of any size.
     Large(Arc<(BigInt, u32)>),
 }
 
@@ -164,7 +164,7 @@ impl Decimal {
         (a * power(scale - a_scale), b * power(scale - b_scale), scale)
     }
 
-    /// As [`Decimal::aligned`], if both fit 128 bits.
+    /// Like [`Decimal::aligned`], if both fit 128 bits.
     fn aligned_small(&self, other: &Decimal) -> Option<(i128, i128, u8)> {
         let (Decimal::Small { mantissa: a, scale: a_scale }, Decimal::Small { mantissa: b, scale: b_scale }) =
             (self, other)
@@ -189,7 +189,7 @@ impl Decimal {
         Decimal::of(a + b, scale)
     }
 
-    /// As [`Decimal::add`], in place; false if the sum has too many digits.
+    /// Like [`Decimal::add`], in place; false if the sum has too many digits.
     #[inline]
     #[must_use]
     pub(crate) fn add_in_place(&mut self, other: &Decimal) -> bool {
@@ -341,7 +341,7 @@ impl Decimal {
         (scale == 0).then_some(value)
     }
 
-    /// The same as an `i64`, if it fits.
+    /// This number as an `i64`, if it fits.
     pub(crate) fn as_i64(&self) -> Option<i64> {
         match self {
             Decimal::Small { mantissa, scale: 0 } => (*mantissa).try_into().ok(),

@@ -511,7 +511,7 @@ impl fmt::Display for DateTime {
 mod tests {
     use super::*;
 
-    /// As [`DateTime::parse`] and its like, using only the parser of any form.
+    /// Like [`DateTime::parse`] and its like, using only the parser of any form.
     fn parsed_slowly(text: &str) -> (Option<DateTime>, Option<Date>, Option<Time>) {
         let moment = || {
             let mut reader = Reader(text.as_bytes());

@@ -105,7 +105,7 @@ impl Number {
         }
     }
 
-    /// As [`Number::exact`], but borrows a value that is a decimal already.
+    /// Like [`Number::exact`], but borrows a decimal value.
     fn exact_or_borrowed(&self) -> Option<Cow<'_, Decimal>> {
         match self {
             Number::Decimal(value) => Some(Cow::Borrowed(value)),
@@ -292,8 +292,8 @@ fn is_floating(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte))
 }
 
-/// As XPath casts it to a string (Functions and Operators 3.1, §19.1.2.1): a float or a double has an exponent only if
-/// it is below a millionth, or at least a million.
+/// The form of XPath's cast to a string (Functions and Operators 3.1, §19.1.2.1): a float or a double has an exponent
+/// only if it is below a millionth, or at least a million.
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -9,7 +9,7 @@ use crate::types::{SqlType, Value};
 use sqlparser::ast;
 use std::sync::Arc;
 
-/// An IN list of at least so many literals is looked up in a sorted list.
+/// An IN list with at least this number of literals is looked up in a sorted list.
 const SET: usize = 4;
 
 impl<'a> Binder<'a> {
@@ -454,7 +454,7 @@ impl<'a> Binder<'a> {
         needed(expr, SqlType::BigInt, "a number", place)
     }
 
-    /// As `||` has it: numbers and dates are written out.
+    /// The argument in the form for `||`: numbers and dates are written out.
     pub(super) fn as_text(&self, expr: Expr) -> Expr {
         if expr.is_null_literal() { Expr::null(SqlType::Varchar) } else { cast(expr, SqlType::Varchar) }
     }

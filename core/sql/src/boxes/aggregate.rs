@@ -59,7 +59,7 @@ pub(crate) enum Stage {
     Results,
 }
 
-/// A box of parts sends its groups when there are so many.
+/// A box of parts sends its groups when it has this number.
 const PART_GROUPS: usize = 1 << 15;
 
 pub(crate) struct Aggregate {

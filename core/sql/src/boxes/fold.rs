@@ -61,7 +61,7 @@ impl State {
         values as u64 + self.text_bytes + self.seen.as_ref().map_or(0, |(seen, _)| seen.held())
     }
 
-    /// Makes room for so many groups.
+    /// Makes room for `groups` groups.
     pub(crate) fn resize(&mut self, groups: usize) -> Result<(), BoxError> {
         fn to<T: Clone>(values: &mut Vec<T>, groups: usize, zero: T) -> Result<(), BoxError> {
             values.grow(groups.saturating_sub(values.len()))?;

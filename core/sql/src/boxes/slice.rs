@@ -3,7 +3,7 @@
 use crate::evaluate::nulls;
 use vicus_flow::{BoxError, Envelope, Operator, Turn};
 
-/// Leaves out the first rows, and passes on so many.
+/// Leaves out the first rows, and passes on a given number.
 pub(crate) struct Slice {
     skipped: u64,
     left: Option<u64>,

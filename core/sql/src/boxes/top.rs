@@ -17,7 +17,7 @@ pub(crate) struct Top {
     sorted: Option<(Envelope, usize)>,
 }
 
-/// Rows are sorted when there are so many more than are to be kept.
+/// Rows are sorted when they exceed the number to keep by this much.
 const SPARE: usize = 1 << 13;
 
 impl Top {

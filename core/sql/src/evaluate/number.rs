@@ -97,7 +97,7 @@ trait OfRow: Scalar {
 
 impl OfRow for f64 {}
 
-/// To so many digits behind the point: half a unit goes away from zero.
+/// Rounds to `digits` digits behind the point: half a unit goes away from zero.
 fn rounded(value: f64, digits: i64) -> f64 {
     let scale = libm::pow(10.0, digits.clamp(-400, 400).unsigned_abs() as f64);
     let result = if digits >= 0 { (value * scale).round() / scale } else { (value / scale).round() * scale };

@@ -9,7 +9,7 @@ const LITTLE: u64 = 64 << 10;
 
 /// Counts the texts of an evaluation, and asks before it holds more.
 pub(crate) struct Room<'a> {
-    /// Whether so many bytes may be held, all in all.
+    /// Asks whether this number of bytes may be held in total.
     ask: &'a dyn Fn(u64) -> Result<(), BoxError>,
     held: Cell<u64>,
     /// The most bytes asked for; 0 if nothing was.
@@ -21,7 +21,7 @@ impl<'a> Room<'a> {
         Room { ask, held: Cell::new(0), asked: Cell::new(0) }
     }
 
-    /// About to hold so many bytes more.
+    /// About to hold `bytes` further bytes.
     ///
     /// # Errors
     /// There is no memory for them.
@@ -40,7 +40,7 @@ impl<'a> Room<'a> {
         self.held.get()
     }
 
-    /// Holds only so many bytes any more, all in all.
+    /// Lowers the held bytes to `held` in total.
     #[inline]
     pub(crate) fn settle(&self, held: u64) {
         self.held.set(held);

@@ -131,7 +131,7 @@ impl Vector {
         }
     }
 
-    /// A column of so many rows.
+    /// A column of `rows` rows.
     ///
     /// # Errors
     /// There is no room for its texts.
@@ -162,7 +162,7 @@ pub(crate) fn nulls(kind: Type, rows: usize) -> Column {
     gathered(kind, std::iter::repeat_n(None, rows), &room).expect("nulls have no texts")
 }
 
-/// A column of these texts, with room for exactly so many bytes.
+/// A column of these texts, with room for exactly their bytes.
 fn texts<'t>(all: impl Iterator<Item = &'t str> + Clone, room: &Room<'_>) -> Result<Column, BoxError> {
     let mut made = Made::of(all.size_hint().0, all.clone().map(str::len), room)?;
     for text in all {
@@ -179,7 +179,7 @@ struct Made {
 }
 
 impl Made {
-    /// With room for texts of so many bytes.
+    /// With room for texts of these numbers of bytes.
     fn of(rows: usize, bytes: impl Iterator<Item = usize>, room: &Room<'_>) -> Result<Made, BoxError> {
         let bytes = bytes.fold(0, usize::saturating_add);
         room.take(bytes)?;

@@ -9,7 +9,7 @@ use crate::types::Value;
 use vicus_language::Stop;
 use vicus_language::stack::deep;
 
-/// An expression of up to so many parts is computed twice rather than keep a filter from going down.
+/// An expression with up to this number of parts is computed twice rather than keep a filter from going down.
 const SMALL: usize = 8;
 
 /// The operator with these conditions applied to its rows.

@@ -107,7 +107,7 @@ pub struct LoadOptions {
     pub room: Option<Room>,
 }
 
-/// Is asked whether loading may hold about so many bytes all in all. If not, the load fails with [`NoMemory`].
+/// Asked whether loading may hold about this number of bytes in total. If not, the load fails with [`NoMemory`].
 #[derive(Clone)]
 pub struct Room(pub Arc<dyn Fn(u64) -> bool + Send + Sync>);
 

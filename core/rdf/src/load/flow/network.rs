@@ -113,7 +113,7 @@ impl Runs {
     }
 }
 
-/// What an index is made of.
+/// The parts of an index.
 struct IndexOf {
     order: Order,
     runs: Runs,

@@ -231,7 +231,7 @@ pub(super) struct Processor<'d, 's> {
 /// So many scoped contexts are remembered.
 const MOST_REMEMBERED: usize = 256;
 
-/// Between two looks whether reading is stopped, so many definitions or values are read.
+/// Definitions or values read between two looks whether reading is stopped.
 const BETWEEN_LOOKS: usize = 1 << 8;
 
 impl<'d, 's> Processor<'d, 's> {

@@ -41,7 +41,7 @@ pub(super) enum Unread {
     Stopped,
 }
 
-/// Between two looks whether reading is stopped, so many values are read.
+/// Values read between two looks whether reading is stopped.
 const BETWEEN_LOOKS: usize = 1 << 12;
 
 struct Reader<'a> {

@@ -160,7 +160,7 @@ impl<R: Read> RdfXmlReader<R> {
         RdfXmlReader { xml: Reader::new(source), frames: Vec::new(), base, ids: BTreeSet::new(), captured: Vec::new() }
     }
 
-    /// Entities may stand for so many bytes between two statements.
+    /// Entities may stand for `bytes` bytes between two statements.
     pub(super) fn set_most_longer(&mut self, bytes: usize) {
         self.xml.set_most_longer(bytes);
     }

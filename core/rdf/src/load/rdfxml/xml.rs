@@ -74,7 +74,7 @@ pub(super) struct Reader<R> {
     encoding: Option<Encoding>,
     /// Bytes that are not decoded yet.
     raw: Vec<u8>,
-    /// What is read at once.
+    /// The bytes of one read.
     piece: Box<[u8]>,
     is_end: bool,
     /// Text with line ends that are line feeds, and how far it was read.

@@ -40,9 +40,8 @@ pub(super) struct Spilled {
     record: Vec<u64>,
 }
 
-/// The first word of a record: the group's keys follow, and then the states of its aggregates, without those of the
-/// DISTINCT ones or with them; or, with this number plus an aggregate's, values of this aggregate found in no other
-/// record of the group.
+/// The first word of a record; the group's keys follow. 0: the states of its aggregates without the DISTINCT ones; 1:
+/// all states; 2 and an aggregate's number: values of this aggregate found in no other record of the group.
 const UNDISTINCT: u64 = 0;
 const STATES: u64 = 1;
 const VALUES: u64 = 2;

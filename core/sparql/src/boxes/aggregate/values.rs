@@ -65,7 +65,7 @@ impl Values {
         }
     }
 
-    /// Reads at most so many values; false when all are distinct and with their groups.
+    /// Reads at most `most` values; false when all are distinct and with their groups.
     ///
     /// # Errors
     /// The disk is full, or the system refuses.
