@@ -1,5 +1,5 @@
-//! The memory that a store reports, compared with what the allocator gave out. A program of its own, because all of a
-//! program shares one allocator.
+//! The reported memory of a store, compared with the allocator's count. A program of its own, because all of a program
+//! shares one allocator.
 
 #[expect(dead_code, reason = "what is held at most is for other tests")]
 mod counting;

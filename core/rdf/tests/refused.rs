@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use vicus_flow::{NoMemory, or_given_up, tell_of_asking};
 use vicus_rdf::{Changes, Id, Kind, Snapshot, Storage};
 
-/// The system's allocator, which refuses the allocations whose failure the caller survives from one of them on.
+/// The system's allocator. From a given allocation on, it refuses those with a caller able to survive their failure.
 struct Refusing;
 
 /// Whether such an allocation is going on; how many of them are given; and whether one was refused.
@@ -40,7 +40,7 @@ unsafe impl GlobalAlloc for Refusing {
 #[global_allocator]
 static ALLOCATOR: Refusing = Refusing;
 
-/// Deletes all that the snapshot has of one predicate, and inserts triples with new terms, some of them in a graph.
+/// Deletes all data of one predicate, and inserts triples with new terms, some of them in a graph.
 fn change(snapshot: &Snapshot) -> Result<Snapshot, NoMemory> {
     let mut changes = Changes::of(snapshot);
     let iri = |name: &str, number: usize| NamedNode::new_unchecked(format!("http://e/{name}{number}"));
@@ -58,11 +58,11 @@ fn change(snapshot: &Snapshot) -> Result<Snapshot, NoMemory> {
     snapshot.with(changes)
 }
 
-/// Held by the test that runs: allocations of others would be counted, too.
+/// Held by the running test: allocations of others would be counted, too.
 static RUNNING: Mutex<()> = Mutex::new(());
 
-/// Calls a function with no allocation given, then one, and so on, until none is refused; returns how many that took,
-/// and what was made.
+/// Calls a function with no allocation given, then one, and so on, until none is refused; returns the number given, and
+/// the result.
 fn until_given<T>(make: impl Fn() -> Result<T, String>) -> (usize, T) {
     for given in 0.. {
         LEFT.store(given, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! What parsing and planning a text takes, as the allocator counts it, against what is booked for it. A
-//! program of its own, because an allocator is the whole program's.
+//! The memory of parsing and planning a text, counted by the allocator, against the booked memory. A program of its
+//! own, because an allocator is the whole program's.
 
 #[path = "../../rdf/tests/counting/mod.rs"]
 mod counting;
@@ -22,13 +22,13 @@ fn texts(bytes: usize) -> impl Iterator<Item = (&'static str, String)> {
 }
 
 fn snapshot() -> Arc<Snapshot> {
-    // Enough that plans are worth a search.
+    // Enough to make plans worth a search.
     let line = |number: usize| format!("<a:s{number}> <a:p> <a:s{}> .\n", number * 7 % 1000);
     Arc::new(Snapshot::of_ntriples((0..1000).map(line).collect::<String>().as_bytes()).unwrap())
 }
 
-/// Nothing of a text's parse or plan was booked, however large it was; later only what was held in the end, and
-/// planning 995 OPTIONALs took 1.3 GB on the way.
+/// Nothing of a text's parse or plan was booked, for any size; later only the memory held in the end, and planning 995
+/// OPTIONALs took 1.3 GB on the way.
 fn parsing_and_planning_take_no_more_than_is_booked() {
     let snapshot = snapshot();
     for (name, text) in texts(30_000) {
@@ -41,7 +41,7 @@ fn parsing_and_planning_take_no_more_than_is_booked() {
         let options = PlanOptions { threads: 4, sinks: 4, plan_steps: u64::MAX, ..PlanOptions::default() };
         let (most, plan) = peak(|| plan(&snapshot, &parsed, &options));
         let plan = plan.unwrap_or_else(|error| panic!("{name}: {error}"));
-        // The parsed text is there as well: what is booked for both is for both.
+        // The parsed text is there as well: the booked memory is for both.
         let for_plan = booked + plan.planning_bytes();
         assert!(
             most <= for_plan,
@@ -98,7 +98,7 @@ fn parsing_an_update_takes_no_more_than_is_booked() {
     }
 }
 
-/// A text of some kilobytes had more than 100 MB while it was planned, whatever its query was allowed to hold.
+/// A text of some kilobytes had more than 100 MB while it was planned, beyond any limit of its query.
 fn planning_ends_where_its_memory_does() {
     let snapshot = snapshot();
     let mut ended = 0;
@@ -116,14 +116,14 @@ fn planning_ends_where_its_memory_does() {
                 ended += 1;
             }
         }
-        // What is in proportion to the text is booked with it.
+        // Memory in proportion to the text is booked with it.
         let allowed = options.plan_bytes + parsing_bytes(&text);
         assert!(most <= allowed, "{name}: planning took {most} bytes, {allowed} were allowed");
     }
     assert!(ended > 20, "{ended} texts need more");
 }
 
-/// One after the other: what is counted is all that the program has.
+/// One after the other: the counter covers the whole program.
 #[test]
 fn memory_is_booked() {
     parsing_and_planning_take_no_more_than_is_booked();

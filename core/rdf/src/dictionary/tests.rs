@@ -1,4 +1,4 @@
-//! Sections: what is read is what was pushed, and what is damaged is an error.
+//! Sections: reading gives the pushed keys, and damage is an error.
 
 use super::section::BLOCK;
 use super::{Sample, Section, SectionBuilder, Training, write_symbols};
@@ -30,7 +30,7 @@ fn build_in(storage: &Storage, keys: &[String], training: Training) -> Section {
     builder.finish().unwrap()
 }
 
-/// What a file would have.
+/// The content of a file.
 fn stored(section: &Section) -> BTreeMap<String, Vec<u8>> {
     let mut file = InMemory::default();
     write_symbols(2, section.symbols(), &mut file).unwrap();
@@ -47,7 +47,7 @@ fn lent(len: usize, file: &BTreeMap<String, Vec<u8>>) -> Result<Section, vicus_f
     Section::lent(len, [page("symbols"), page("text"), page("ends")])
 }
 
-/// Reads all keys in each way, and finds each, and what is beside each.
+/// Reads all keys in each way, and searches for each, and for its neighbours.
 fn assert_has(section: &Section, keys: &[String]) {
     assert_eq!(section.len(), keys.len());
     let mut reader = section.keys();
@@ -91,7 +91,7 @@ fn check(mut keys: Vec<String>) {
     }
 }
 
-/// The beginning of a text, cut where a character begins.
+/// The beginning of a text, cut at the start of a character.
 trait Cut {
     fn cut(&self, at: usize) -> &str;
 }
@@ -166,8 +166,8 @@ fn what_keys_have_in_common_is_stored_once() {
     assert!(bytes < 6 * keys.len(), "{bytes} bytes for {} keys", keys.len());
 }
 
-/// A page can be as it was written, and still be no dictionary: no bytes may lead to reading out of bounds, or to a
-/// text that is not UTF-8.
+/// An unchanged page can still hold no dictionary: no bytes may lead to reading out of bounds, or to a text that is not
+/// UTF-8.
 #[test]
 fn senseless_bytes_are_errors_or_other_texts() {
     let mut keys: Vec<String> = (0..700).map(|number| format!("{} é {}", number % 26, number * 31)).collect();

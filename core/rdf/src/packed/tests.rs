@@ -166,7 +166,7 @@ fn both_columns_of_a_row_lie_on_one_node() {
     assert_eq!((homes[0].0.start, homes[0].0.end, homes[1].0.end), (9, homes[1].0.start, 199_000));
     for (rows, home) in homes {
         assert_eq!([packed.home(rows.start), packed.home(rows.end - 1)], [home; 2]);
-        // The blocks' own addresses, without the last one, which may reach over the cut.
+        // The blocks' own addresses, without the last one, as it may reach over the cut.
         let places = packed.place(rows.start / BLOCK)..packed.place((rows.end - 1) / BLOCK);
         let footprint = memory.footprint(packed.data.part(places.clone()));
         assert_eq!(footprint.nodes[home.unwrap().index()], places.len(), "{footprint:?}");

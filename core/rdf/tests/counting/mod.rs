@@ -1,4 +1,4 @@
-//! The system's allocator, which counts: for tests that are programs of their own, because an allocator is the whole
+//! The system's allocator with counts: for tests that are programs of their own, because an allocator is the whole
 //! program's.
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 struct Counting;
 
-/// The bytes that were asked for and not yet given back, and how many they were at most.
+/// The bytes requested and not yet given back, and their maximum.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
@@ -31,12 +31,12 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The bytes that were asked for and not yet given back.
+/// The bytes requested and not yet given back.
 pub(crate) fn live() -> usize {
     LIVE.load(Ordering::Relaxed)
 }
 
-/// What was allocated at most while something was done.
+/// The most bytes allocated during some work.
 pub(crate) fn peak<R>(work: impl FnOnce() -> R) -> (u64, R) {
     let before = LIVE.load(Ordering::Relaxed);
     MOST.store(before, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Input that a user may give by mistake: each gets an answer soon, with its position.
+//! A user's likely mistakes in the input: each gets an answer soon, with its position.
 
 use vicus_rdf::load::{Chunk, Chunker, OnError, TurtleReader, parse_ntriples, parse_turtle};
 use vicus_rdf::{Snapshot, SyntaxError};

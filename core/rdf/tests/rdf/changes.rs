@@ -19,7 +19,7 @@ impl Chance {
     }
 }
 
-/// Numbers of a subject, a predicate, an object and a graph, of which 0 is the default graph.
+/// Numbers of a subject, a predicate, an object and a graph; graph 0 is the default graph.
 type Numbers = [u64; 4];
 
 /// The terms with these numbers; no graph for the default one.
@@ -88,7 +88,7 @@ fn check(snapshot: &Snapshot, quads: &BTreeSet<Numbers>) {
     assert_statistics(snapshot, &model).unwrap();
 }
 
-/// A new base for a changed snapshot is what loading the data anew gives, and keeps the order of terms.
+/// A new base for a changed snapshot equals the result of loading the data anew, and keeps the order of terms.
 fn check_rebuilt(snapshot: &Snapshot, quads: &BTreeSet<Numbers>) {
     let rebuilt = Snapshot::united(&[snapshot], &vicus_rdf::Storage::Memory, &mut || {}).unwrap();
     rebuilt.assert_valid();
@@ -106,7 +106,7 @@ fn check_rebuilt(snapshot: &Snapshot, quads: &BTreeSet<Numbers>) {
     assert!(new_ids.is_sorted(), "fresh terms stand among the others");
 }
 
-/// Some changes; `quads` becomes what is there after them.
+/// Some changes; `quads` becomes the data after them.
 fn change(snapshot: &Snapshot, quads: &mut BTreeSet<Numbers>, batch: u64, size: u64, chance: &mut Chance) -> Snapshot {
     let mut changes = Changes::of(snapshot);
     let known: Vec<Numbers> = quads.iter().copied().collect();
@@ -134,7 +134,7 @@ fn change(snapshot: &Snapshot, quads: &mut BTreeSet<Numbers>, batch: u64, size: 
     snapshot.with(changes).unwrap()
 }
 
-/// Many small batches, and a large one, until new bases have taken them in: what comes then is compared with these.
+/// Many small batches, and a large one, until new bases have taken them in: later results are compared with these.
 #[test]
 fn a_base_that_has_taken_changes_in_has_what_a_set_of_quads_has() {
     for (seed, batches) in [(20, vec![6000]), (21, vec![900; 7]), (22, vec![180; 30]), (23, vec![5000, 1, 3000, 40])] {

@@ -100,7 +100,7 @@ fn the_sets_are_those_of_the_subjects() {
             prop_assert_eq!(subjects, all);
             let many =
                 |ask: &&Ask| ask.1.is_none() && !snapshot.statistics().predicate(ask.0).unwrap().is_single_valued();
-            // The sizes of two predicates can be correlated only where both have several objects for a subject.
+            // The sizes of two predicates can be correlated only if both have several objects for a subject.
             if star.iter().filter(many).count() < 2 {
                 prop_assert!((rows - count).abs() < 1e-6 * rows.max(1.0), "{} rows, {} expected", rows, count);
             }

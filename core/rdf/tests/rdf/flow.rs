@@ -1,4 +1,4 @@
-//! Loading as a flow request: the same store as in sequence under every schedule, and an end whatever fails.
+//! Loading as a flow request: the same store as in sequence under every schedule, and an end for any failure.
 
 use crate::model::assert_same;
 use crate::{check, random, read, shared};
@@ -12,7 +12,7 @@ use vicus_rdf::load::{Load, LoadError, LoadOptions, Loaded, Phase, Progress, Sou
 use vicus_rdf::{Id, Kind, Loader, OnError, Order, Placement, Snapshot};
 use vicus_topology::{NodeId, Topology};
 
-/// A reader that returns its bytes a few at a time, and then an error if it is told to.
+/// Returns its bytes a few at a time, and then an error if told to.
 struct Pipe {
     bytes: Vec<u8>,
     at: usize,
@@ -43,7 +43,7 @@ impl Read for Pipe {
     }
 }
 
-/// Runs a load in an order that follows from the seed; 0 is the youngest first.
+/// Runs a load in an order given by the seed; 0 is the youngest first.
 fn run(load: &Load, seed: u64) -> Result<(), FlowError> {
     let mut state = seed;
     let choose = |count: usize| {
@@ -59,7 +59,7 @@ pub(crate) fn load(sources: Vec<Source>, options: LoadOptions, seed: u64) -> Res
     Ok(load.finish().expect("the request has ended well"))
 }
 
-/// A failure that a door would show.
+/// A failure in the form for a door.
 fn error(failure: &FlowError) -> &LoadError {
     LoadError::of(failure).unwrap_or_else(|| panic!("not an error of loading: {failure}"))
 }
@@ -108,7 +108,7 @@ fn any_schedule_chunks_and_workers_make_the_same_store() {
     });
 }
 
-/// A memory on so many nodes that uses no pages of the system.
+/// A memory of `nodes` nodes, without pages of the system.
 fn memory(nodes: usize) -> Arc<Memory> {
     let machine = Topology::parse(&format!("node:{nodes} core:1")).unwrap();
     let options = MemoryOptions { range_bytes: 32 << 20, placed_bytes: 64 << 20, ..MemoryOptions::default() };
@@ -241,7 +241,7 @@ fn a_load_is_one_request() {
     run(&load, 0).unwrap();
     let failure = run(&load, 1).unwrap_err();
     assert!(matches!(error(&failure), LoadError::Again));
-    // What the first one loaded is still there.
+    // The first load's data is still there.
     assert_eq!(load.finish().unwrap().snapshot.len(), 1);
 }
 
@@ -372,7 +372,7 @@ fn an_endless_line_is_an_error_with_its_place() {
                     assert_eq!((name.as_str(), *limit), ("endless", 30_000));
                     assert_eq!(*found, line, "{syntax:?}, {piece:?}, {chunk_bytes}");
                 }
-                // A character that can't begin a token of Turtle is reported at once.
+                // An impossible first character of a Turtle token is reported at once.
                 Some(LoadError::Malformed(malformed)) => {
                     assert_eq!((syntax, malformed.error.line), (Syntax::Turtle, line))
                 }

@@ -1,8 +1,7 @@
-//! The store against models that know nothing of it: oxttl's triples in sorted sets, oxrdf's terms, the W3C's expected
-//! results.
+//! The store against independent models: oxttl's triples in sorted sets, oxrdf's terms, the W3C's expected results.
 //!
 //! Random tests print their seed; `VICUS_SEED` sets it. Larger data is read from the folder `VICUS_SHARED`, or from
-//! `shared` beside the repository; without it, those tests say that they are skipped.
+//! `shared` beside the repository; without it, those tests report a skip.
 #![expect(clippy::disallowed_methods, reason = "tests read files and settings: they are a door")]
 
 mod bad_input;

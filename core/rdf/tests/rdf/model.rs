@@ -1,4 +1,4 @@
-//! Stores compared with sorted sets of the triples that oxttl reads.
+//! Stores compared with sorted sets of oxttl's triples.
 
 use crate::{check, random, read, shared};
 use oxrdf::{GraphName, NamedNode, Quad, Term, Triple};
@@ -11,7 +11,7 @@ use vicus_rdf::{Id, Index, Kind, Loader, Order, Position, Snapshot, Statistics};
 /// Subject, predicate, object, graph.
 pub(crate) type Model = BTreeSet<[Id; 4]>;
 
-/// The quads that oxttl reads, as the store's ids.
+/// The quads read by oxttl, as the store's ids.
 fn model_of(snapshot: &Snapshot, quads: Vec<Quad>) -> Model {
     let id = |term: Term| snapshot.id(term.as_ref()).unwrap_or_else(|| panic!("{term} is not in the store"));
     let quad = |quad: Quad| {
@@ -29,7 +29,7 @@ fn contents(index: &Index) -> Vec<[Id; 4]> {
     (0..index.len()).map(|row| index.quad(row)).collect()
 }
 
-/// Every query that an index answers, row by row.
+/// Every query of an index, row by row.
 pub(crate) fn assert_index(index: &Index, model: &Model, probes: &[Id]) -> Result<(), TestCaseError> {
     index.assert_valid();
     let is_here = |quad: &&[Id; 4]| index.order().is_by_graph() || !quad[3].is_unbound();
@@ -77,7 +77,7 @@ pub(crate) fn assert_index(index: &Index, model: &Model, probes: &[Id]) -> Resul
     }
     // Of many, some.
     for prefix in prefixes.iter().filter(|prefix| prefix.len() < 4).step_by(prefixes.len().div_ceil(400)) {
-        // Up and down, so that each search begins somewhere else.
+        // Up and down, so each search begins somewhere else.
         let mut searcher = index.searcher(prefix);
         let next: BTreeSet<Id> = rows.iter().map(|row| row[prefix.len()]).chain(probes.iter().copied()).collect();
         for id in next.iter().chain(next.iter().rev().step_by(3)).chain(&next) {
@@ -133,7 +133,7 @@ fn assert_reads(index: &Index, rows: &[[Id; 4]]) -> Result<(), TestCaseError> {
                 row += ids.len();
             }
         }
-        // Up, down, and by a stride that jumps among blocks.
+        // Up, down, and by a stride across blocks.
         for stride in [1, rows.len().saturating_sub(1), 97] {
             let count = numbers.len();
             numbers.iter_mut().enumerate().for_each(|(place, row)| *row = (place * stride % count) as u32);
@@ -216,7 +216,7 @@ fn assert_directory(index: &Index, rows: &[[Id; 4]]) -> Result<(), TestCaseError
     Ok(())
 }
 
-/// Every pattern, in the order that the store chooses for it. Without a graph, all named graphs are meant.
+/// Every pattern, in the order chosen for it by the store. Without a graph, all named graphs are meant.
 pub(crate) fn assert_patterns(snapshot: &Snapshot, model: &Model, quad: [Id; 4]) -> Result<(), TestCaseError> {
     for pattern in 0..16_usize {
         let bound = [0, 1, 2, 3].map(|place| pattern >> place & 1 == 1);
@@ -294,7 +294,7 @@ fn every_range_is_what_a_sorted_set_says() {
 fn load_in_pieces(text: &[u8], chunk_bytes: usize, workers: usize) -> Snapshot {
     let mut chunker = Chunker::new(chunk_bytes);
     let mut parsed: Vec<Parsed> = (0..workers).map(|_| Parsed::default()).collect();
-    // Two buffers; the second one begins with what the first one left over.
+    // Two buffers; the second one begins with the rest of the first one.
     let (first, used) = chunker.cut(&text[..text.len() / 2], false);
     let (second, _) = chunker.cut(&text[used..], true);
     for (place, chunk) in first.into_iter().chain(second).enumerate() {

@@ -27,7 +27,8 @@ fn assert_agree(text: &[u8]) -> Result<(), TestCaseError> {
     match (by_oxttl(text), Snapshot::of_ntriples(text)) {
         (Ok(expected), Ok(snapshot)) => prop_assert_eq!(by_us(&snapshot), expected, "{:?}", shown),
         (Err(expected), Err(error)) => {
-            // With several lines, oxttl may report an error on a later line, where it looked for the end of a string.
+            // With several lines, oxttl may report an error on a later line, at the end of its search for the end of a
+            // string.
             let mut lines = text.split_inclusive(|&byte| byte == b'\n');
             let line = lines.position(|line| by_oxttl(line).is_err()).map(|line| line as u64 + 1);
             prop_assert_eq!(Some(error.line), line, "{:?}: {} and {}", shown, error, expected);
@@ -44,7 +45,7 @@ fn what_oxttl_writes_is_read_alike() {
     check(300, random::triples(), |triples| assert_agree(&random::document(&triples)));
 }
 
-/// Bytes that have a meaning somewhere in a line.
+/// Bytes with a meaning somewhere in a line.
 const SPICE: &[&[u8]] = &[
     b"<",
     b">",
@@ -101,7 +102,7 @@ const SPICE: &[&[u8]] = &[
     b"\xC2\xB7",
 ];
 
-/// One line, a few of whose bytes were removed, replaced or added.
+/// One line with a few bytes removed, replaced or added.
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
     let damage = (any::<proptest::sample::Index>(), 0..4_usize, proptest::sample::select(SPICE.to_vec()));
     (random::triple(), proptest::collection::vec(damage, 0..4), any::<bool>()).prop_map(|(triple, damages, newline)| {
@@ -210,7 +211,7 @@ fn a_line_of_pieces_has_oxttls_verdict() {
 
 #[test]
 fn what_was_accepted_before_makes_no_difference() {
-    // The second line of each pair resembles a term that the first one brought into the dictionary.
+    // The second line of each pair resembles a term brought into the dictionary by the first one.
     for (first, second) in [
         ("<http://e/a> <http://e/b> \"a\\r\" .", "<http://e/a> <http://e/b> \"a\r\" ."),
         ("<http://e/\\u0041> <http://e/b> \"a\" .", "<http://e/A> <http://e/b> \"a\" ."),

@@ -18,13 +18,13 @@ pub(crate) fn iri() -> impl Strategy<Value = NamedNode> {
     .prop_filter_map("an IRI", |iri| NamedNode::new(iri).ok())
 }
 
-/// Labels that are the same outside the store.
+/// Labels equal outside the store.
 pub(crate) fn blank() -> impl Strategy<Value = BlankNode> {
     prop_oneof![3 => (0..6_u32).prop_map(|n| format!("b{n}")), 1 => "[a-eA-Z0-9_é][a-zA-Z0-9_.é-]{0,8}[a-z0-9]"]
         .prop_filter_map("a label", |label| BlankNode::new(label).ok())
 }
 
-/// Labels that look like the store's names for nodes of other files.
+/// Labels in the form of the store's names for nodes of other files.
 pub(crate) fn borrowed_label() -> impl Strategy<Value = BlankNode> {
     "(f0_){0,2}[fg][0-9]{1,3}_[a-z0-9_]{0,3}".prop_filter_map("a label", |label| BlankNode::new(label).ok())
 }
@@ -119,8 +119,7 @@ pub(crate) fn document(triples: &[Triple]) -> Vec<u8> {
     serializer.finish()
 }
 
-/// Whether oxrdfxml writes a triple such that it can be read back: no control characters, and labels that are XML's
-/// names.
+/// Whether oxrdfxml writes a triple in a readable form: no control characters, and labels that are XML's names.
 pub(crate) fn is_xml(triple: &Triple) -> bool {
     let is_char = |c: char| matches!(c, ' '..='\u{FFFD}' | '\u{10000}'..) && !matches!(c, '\u{7F}'..='\u{9F}');
     let is_label = |node: &BlankNode| !node.as_str().starts_with(|c: char| c.is_ascii_digit());

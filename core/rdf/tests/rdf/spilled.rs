@@ -1,5 +1,4 @@
-//! Loading in parts that go to temporary files: the same store, byte for byte, and an error whatever happens to the
-//! files.
+//! Loading in parts through temporary files: the same store, byte for byte, and an error for any failure of the files.
 
 use crate::flow::{BASE, in_sequence, load, piped};
 use crate::{check, random};
@@ -67,7 +66,7 @@ fn what_is_loaded_in_parts_is_what_is_loaded_at_once() {
     });
 }
 
-/// So many quads with terms of all kinds that columns have several pages, and that the parts share terms and quads.
+/// Enough quads, with terms of all kinds, to give columns several pages, and to make the parts share terms and quads.
 fn text(quads: u32) -> String {
     let quad = |n: u32| {
         let graph = if n.is_multiple_of(4) { format!("<http://e/g{}>", n % 3) } else { String::new() };
@@ -100,8 +99,8 @@ fn columns_of_many_pages_are_the_same_in_temporary_files() {
     }
 }
 
-/// What happened: what a source that can't be cut left behind was counted as held for ever, but no single source had
-/// enough to be spilled. So 3000 Turtle files took 25 times the memory that they were allowed.
+/// What happened: the rest of an uncut source was counted as held for ever, but no single source had enough to be
+/// spilled. So 3000 Turtle files took 25 times the memory allowed.
 #[test]
 fn many_small_files_that_cannot_be_cut_are_spilled_by_size() {
     let turtle =
@@ -129,7 +128,7 @@ fn many_small_files_that_cannot_be_cut_are_spilled_by_size() {
     }
 }
 
-/// A directory that counts the temporary files that were made in it.
+/// A directory that counts its new temporary files.
 #[derive(Debug)]
 struct Counted(FakeDirectory, AtomicUsize);
 

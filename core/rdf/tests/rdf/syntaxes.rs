@@ -79,7 +79,7 @@ fn an_error_in_any_syntax_has_line_column_and_message() {
     }
 }
 
-/// What comes before an error stays; in line-based syntaxes and in TriG also what comes behind it.
+/// Statements before an error stay; in line-based syntaxes and in TriG also those behind it.
 #[test]
 fn what_is_malformed_can_be_left_out() {
     const GOOD: &str = "<a:a> <a:b> <a:c> .\n";
@@ -143,7 +143,7 @@ pub(crate) fn parse(syntax: Syntax, text: &[u8], base: Option<&str>) -> Result<P
     parse_as(syntax, text, base, false)
 }
 
-/// A whole file that may use RDF 1.2.
+/// A whole file, possibly with RDF 1.2.
 pub(crate) fn parse_12(syntax: Syntax, text: &[u8], base: Option<&str>) -> Result<Parsed, SyntaxError> {
     parse_as(syntax, text, base, true)
 }
@@ -167,7 +167,7 @@ fn parse_as(syntax: Syntax, text: &[u8], base: Option<&str>, rdf_12: bool) -> Re
     }
 }
 
-/// Nothing that is nested deeply ends the process or takes long.
+/// No deep nesting ends the process or takes long.
 #[test]
 fn deeply_nested_documents_have_a_verdict() {
     const DEEP: usize = 50_000;
@@ -202,7 +202,7 @@ fn deeply_nested_documents_have_a_verdict() {
     }
 }
 
-/// Objects of contexts in which each of so many terms is written with the next, in the ways there are.
+/// Objects of contexts with `terms` terms, each written with the next, in all possible ways.
 fn chains(terms: usize) -> Vec<String> {
     let each = |one: &dyn Fn(usize) -> String| (0..terms).map(one).collect::<Vec<_>>().join(",");
     let last = format!("\"t{terms}\":\"http://e/\"");
@@ -222,8 +222,8 @@ fn chains(terms: usize) -> Vec<String> {
     all
 }
 
-/// What happened: a context in which each of 12,500 terms is written with the next overflowed the stack, which ended
-/// the process.
+/// What happened: a context of 12,500 terms, each written with the next, overflowed the stack, and this ended the
+/// process.
 #[test]
 fn terms_that_are_written_with_each_other_have_a_limit() {
     let thread = std::thread::Builder::new().stack_size(4 << 20).spawn(read_chains).expect("there is a thread");
@@ -245,7 +245,7 @@ fn read_chains() {
         }
     }
     assert!(taken >= 14, "{taken}");
-    // Contexts over contexts, in lists, in terms, in types, in nodes, and what takes one away again.
+    // Contexts over contexts, in lists, in terms, in types, in nodes, and ways to take one away again.
     let many = 100_000;
     for text in [
         format!("{{\"@context\":[{}{{\"a\":\"http://e/a\"}}],\"a\":1}}", "null,{\"@propagate\":false},".repeat(many)),
@@ -263,7 +263,7 @@ fn read_chains() {
     }
 }
 
-/// A thread of the runtime has 16 MiB of stack; a quarter of that is enough for each construct that contains itself.
+/// A thread of the runtime has 16 MiB of stack; a quarter of it is enough for each construct that contains itself.
 #[test]
 fn the_deepest_documents_need_little_stack() {
     let nest = |count: usize, before: &str, core: &str, after: &str| before.repeat(count) + core + &after.repeat(count);
@@ -363,7 +363,7 @@ fn attributes_and_namespaces_cost_what_they_say() {
     }
 }
 
-/// What a document of RDF/XML means, as lines; the content of `rdf:RDF` is given, and stands at http://e/d/f.
+/// The meaning of a document of RDF/XML, as lines; `content` is the content of `rdf:RDF`, located at http://e/d/f.
 fn xml_lines(before: &str, attributes: &str, content: &str) -> Result<Vec<String>, String> {
     let rdf = "http://www.w3.org/1999/02/22-rdf-syntax-ns#";
     let text = format!("{before}<r:RDF xmlns:r='{rdf}' xmlns:e='http://e/' {attributes}>{content}</r:RDF>");

@@ -1,4 +1,4 @@
-//! Ids compared with oxrdf's terms: a term that goes in comes out, and ids sort as SPARQL §15.1 says.
+//! Ids compared with oxrdf's terms: a term comes out unchanged, and ids sort as SPARQL §15.1 says.
 
 use crate::{check, random};
 use oxrdf::vocab::xsd;
@@ -34,14 +34,14 @@ fn store_of(terms: &[Term]) -> Snapshot {
     Snapshot::of_ntriples(&random::document(&triples)).expect("oxttl wrote it")
 }
 
-/// The value of an integer that is inlined: its text is canonical and it fits.
+/// The value of an inlined integer: its text is canonical and it fits.
 fn canonical(literal: &Literal) -> Option<i64> {
     let value: i64 = literal.value().parse().ok().filter(|_| literal.datatype() == xsd::INTEGER)?;
     let inlined = value.to_string() == literal.value() && (-(1 << 55)..1 << 55).contains(&value);
     inlined.then_some(value)
 }
 
-/// What the specification says about the order of two terms of a store; `None` where SPARQL and we leave it open.
+/// The order of two terms of a store by the specification; `None` if SPARQL and we leave it open.
 fn order(a: &Term, b: &Term) -> Option<Ordering> {
     let class = |term: &Term| match term {
         Term::BlankNode(_) => 0,

@@ -1,4 +1,4 @@
-//! Tests of the grammar's rules, against its text and against what other parsers accept.
+//! Tests of the grammar's rules, against its text and against other parsers.
 
 use crate::{ParseOptions, QueryError, QueryErrorKind, parse, parse_update, parse_update_with, parse_with};
 use std::fmt::Write as _;
@@ -102,7 +102,7 @@ fn a_query_is_no_update_and_an_update_no_query() {
     let error = wrong_update("ASK {}");
     assert!(error.message.starts_with("`ASK` can't stand here: expected INSERT, DELETE, WITH"), "{error}");
     assert_eq!(wrong_update("CLEAR").to_string(), "line 1, column 6: the update ends too early: expected GRAPH");
-    // SPARQL 1.1 Update has texts without operations, and those that end with a semicolon.
+    // SPARQL 1.1 Update allows texts without operations, and texts with a semicolon at the end.
     for (text, operations) in
         [("", 0), ("PREFIX e: <http://e/>", 0), ("CLEAR ALL ;", 1), ("CLEAR ALL ; BASE <http://e/> ", 1)]
     {
@@ -286,8 +286,8 @@ fn much_text_that_lies_side_by_side_is_read() {
     }
 }
 
-/// What happened: a text of 169 kB, with a prefix of 100,000 bytes and 10,000 names that use it, took 8 seconds and 2
-/// GB under a limit of 100 MB. One of 20 kB, with a path of 4,000 signs and as many objects, took 16 seconds and 2.3 GB
+/// What happened: a text of 169 kB, with a prefix of 100,000 bytes and 10,000 names with it, took 8 seconds and 2 GB
+/// under a limit of 100 MB. One of 20 kB, with a path of 4,000 signs and as many objects, took 16 seconds and 2.3 GB
 /// before it was planned.
 #[test]
 fn short_names_for_long_texts_have_a_limit() {
@@ -345,7 +345,7 @@ fn a_text_has_so_many_bytes_at_most() {
     assert_eq!(error.kind, QueryErrorKind::TooLong);
 }
 
-/// What happened: the error pointed to the first character of the text, where nothing is wrong.
+/// What happened: the error pointed to the first character of the text, far from the mistake.
 #[test]
 fn a_base_that_is_no_iri_is_no_mistake_of_the_text() {
     let options = ParseOptions { base: Some("here"), ..ParseOptions::default() };

@@ -1,4 +1,4 @@
-//! Texts that are long in one way each.
+//! Texts with a single kind of length each.
 
 use std::fmt::Write as _;
 

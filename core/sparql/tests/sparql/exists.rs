@@ -6,7 +6,7 @@ use std::sync::Arc;
 use vicus_rdf::Snapshot;
 use vicus_sparql::{Plan, PlanOptions, parse, plan};
 
-/// Nodes `n0` to `n17`, each with a link to the next one, to the one after that, and with its number.
+/// Nodes `n0` to `n17`, each with a link to the next one, to the one after it, and with its number.
 fn chain() -> Arc<Snapshot> {
     let mut text = String::new();
     for node in 0..18 {
@@ -24,7 +24,7 @@ fn planned(text: &str) -> Plan {
     plan(&chain(), &parsed, &PlanOptions::default()).expect("supported")
 }
 
-/// The numbers for which the second column is true.
+/// The numbers with true in the second column.
 fn numbers(plan: &Plan) -> Vec<usize> {
     let mut numbers: Vec<usize> = rows_of(plan, |_| 0)
         .iter()
@@ -39,7 +39,7 @@ fn numbers(plan: &Plan) -> Vec<usize> {
 }
 
 /// What happened: the pattern was solved in its written order, for each row anew. With 54 triples and four patterns
-/// that share no variable until the last one, that took a minute.
+/// without a common variable until the last one, this took a minute.
 #[test]
 fn a_test_in_an_expression_is_planned_once_and_marks_rows() {
     let late = "?a :link1 ?b . ?c :link2 ?d . ?e :link1 ?f . ?g :link2 ?h . ?x :link1 ?a . ?a :link1 ?c . ?c :link1 ?e . \
@@ -65,13 +65,13 @@ fn a_test_in_an_expression_is_planned_once_and_marks_rows() {
     }
 }
 
-/// As above, where the pattern within depends on more than compatible values: the operand with the fewest solutions
-/// goes first, and what doesn't depend on the outer values is solved once.
+/// As above, for an inner pattern depending on more than compatible values: the operand with the fewest solutions goes
+/// first, and operands independent of the outer values are solved once.
 #[test]
 fn a_test_that_is_no_join_is_not_solved_as_it_is_written() {
     let wide = "?a :link1 ?b . ?c :link2 ?d . ?e :link1 ?f . ?g :link2 ?h . ?i :link1 ?j . ?k :link2 ?l";
     for test in [
-        // Branches that use a variable from outside.
+        // Branches with a variable from outside.
         format!("EXISTS {{ {wide} {{ ?x :link1 ?b FILTER (?n < 7) }} UNION {{ ?a :link2 ?x FILTER (?n > 100) }} }}"),
         // A sub-select with a group of its own.
         format!(

@@ -6,7 +6,7 @@ use vicus_sparql::{QueryErrorKind, parse, parse_update};
 
 const PROLOGUE: &str = "PREFIX : <http://e/>\n";
 
-/// Texts that are changed: each construct of the grammar occurs at least once.
+/// Texts to change: each construct of the grammar occurs at least once.
 const TEXTS: [&str; 16] = [
     "SELECT ?a ( ?b + 1 AS ?c ) WHERE { ?a :p ?b ; :q ?d , 2 . OPTIONAL { ?b a :T } FILTER ( ?b > 1 && ! ( ?d = 'x' ) ) }",
     "SELECT DISTINCT * { ?a :p / ^ :q | ! ( :r | ^ :s ) * ?b . MINUS { ?b :p [ :q 1 ] } } ORDER BY DESC ( ?a ) ?b LIMIT 3",
@@ -26,9 +26,9 @@ const TEXTS: [&str; 16] = [
     "SELECT ( SUM ( ?b * 2 - 1 / 3 ) AS ?s ) { ?a :p + ?b . ?b :p ? ?c . FILTER ( ?b < 1 || ?b >= 2 && - ?b != + 1 ) }",
 ];
 
-/// Our errors where spargebra reads a text that the specification forbids.
+/// Our errors for texts accepted by spargebra and forbidden by the specification.
 const ONLY_THEIRS: [&str; 6] = [
-    // §11.4: a variable that is no key, in a selected expression.
+    // §11.4: a variable outside the keys, in a selected expression.
     "has many values in a group",
     // §18.2.4.1: an aggregate in GROUP BY.
     "can't stand in GROUP BY",
@@ -41,14 +41,14 @@ const ONLY_THEIRS: [&str; 6] = [
     "`+` can't stand here: expected a",
 ];
 
-/// Whether we may read a text that spargebra doesn't: DESCRIBE may name a variable twice (rule 11), and a literal may
+/// Whether we may accept a text refused by spargebra: DESCRIBE may name a variable twice (rule 11), and a literal may
 /// be a subject (rules 79 and 106).
 fn may_only_be_ours(text: &str, theirs: &str) -> bool {
     let behind = &text[PROLOGUE.len()..];
     behind.starts_with("DESCRIBE") && theirs.contains("Duplicated variable") || behind.starts_with("INSERT DATA")
 }
 
-/// An error that says why, if only one of the two grammars reads the text and it is not a known difference.
+/// The error, if only one of the two grammars accepts the text and it is not a known difference.
 fn differ(text: &str) -> Result<(), String> {
     let ours = match parse(text) {
         Err(error) if error.message.contains("begins an update") => parse_update(text).err(),

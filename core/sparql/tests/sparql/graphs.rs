@@ -1,5 +1,4 @@
-//! Named graphs: known answers, limits and aggregates for each graph, and plans that read no more graphs than they
-//! must.
+//! Named graphs: known answers, limits and aggregates for each graph, and plans without needless graphs.
 
 use crate::rows::rows_of;
 use std::collections::BTreeSet;
@@ -55,7 +54,7 @@ const LIBRARY: &str = "@prefix : <http://e/> .
 fn each_kind_of_pattern_in_a_graph_has_the_answer_that_the_recommendation_gives() {
     let snapshot = loaded(LIBRARY);
     for (text, expected) in [
-        // The names, those of a FROM NAMED included that no triple has.
+        // The names, including those of a FROM NAMED without triples.
         ("SELECT ?g { GRAPH ?g {} }", ":g1|:g2|[]"),
         ("SELECT ?g FROM NAMED :g1 FROM NAMED :none { GRAPH ?g {} }", ":g1|:none"),
         ("SELECT (1 AS ?x) { GRAPH :g1 {} }", "1"),
@@ -70,7 +69,7 @@ fn each_kind_of_pattern_in_a_graph_has_the_answer_that_the_recommendation_gives(
         // A name is no value inside of the group.
         ("SELECT ?g { GRAPH ?g { ?s :year 1 FILTER(BOUND(?g)) } }", ""),
         ("SELECT ?g { GRAPH ?g { ?s :year 1 } FILTER(BOUND(?g)) }", ":g1"),
-        // MINUS within each graph: what the sides share is not the graph.
+        // MINUS within each graph: the graph is not a common variable of the sides.
         ("SELECT ?g ?y { GRAPH ?g { ?s :year ?y MINUS { ?o :year 5 } } }", ":g1 1|:g1 2|:g1 3|:g2 2|:g2 5"),
         ("SELECT ?g ?y { GRAPH ?g { ?s :year ?y MINUS { ?s :year 5 } } }", ":g1 1|:g1 2|:g1 3"),
         ("SELECT ?g ?s { GRAPH ?g { OPTIONAL { ?s :year 1 } } }", ":g1 :a|:g2 -|[] -"),
@@ -116,8 +115,8 @@ fn each_kind_of_pattern_in_a_graph_has_the_answer_that_the_recommendation_gives(
     assert_eq!(answer(&snapshot, "SELECT ?y { ?s :year ?y . ?s :cites ?o }", DefaultGraph::Union), "1|2|2|3|5");
 }
 
-/// What happened: a node at which a path begins came once for each graph of a merge that has it, and for each of its
-/// triples in a graph.
+/// What happened: a node at the beginning of a path came once for each graph of a merge with this node, and for each of
+/// its triples in a graph.
 #[test]
 fn a_path_in_several_graphs_begins_at_each_node_once() {
     let snapshot = loaded(LIBRARY);
@@ -133,7 +132,7 @@ fn a_path_in_several_graphs_begins_at_each_node_once() {
     }
 }
 
-/// A hundred thousand graphs, each with its own thing and a triple that many have.
+/// A hundred thousand graphs, each with its own thing and a triple found in many graphs.
 fn many() -> Arc<Snapshot> {
     let mut text = String::new();
     for graph in 0..100_000 {
@@ -167,7 +166,7 @@ fn many_graphs_among_very_many_are_searched_one_after_the_other() {
     }
 }
 
-/// The rows of the scan at the bottom of a plan are those that it reads.
+/// The rows of the scan at the bottom of a plan are its read rows.
 #[test]
 fn a_pattern_in_one_of_very_many_graphs_is_found_without_visiting_them() {
     let snapshot = many();

@@ -18,8 +18,8 @@ fn assert_rows(snapshot: &Arc<Snapshot>, text: &str, rows: usize) {
     }
 }
 
-/// Two sides of `ROWS` rows that bind ?k and ?l to the same values; on each side 20 more rows that bind ?k only, and 20
-/// that bind ?l only.
+/// Two sides of `ROWS` rows with equal values of ?k and ?l; on each side 20 more rows with ?k only, and 20 with ?l
+/// only.
 fn two_sides() -> Arc<Snapshot> {
     let mut text = String::new();
     for side in ["left", "right"] {

@@ -1,4 +1,4 @@
-//! Thousands of rows through operators that divide their work and split their tables, compared with plain loops.
+//! Thousands of rows through operators with divided work and split tables, compared with plain loops.
 
 use crate::rows::{Chance, Row, rows_of};
 use oxrdf::Term;

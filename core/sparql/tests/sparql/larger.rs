@@ -1,5 +1,4 @@
-//! Joins and groups larger than the memory that they may take, with skewed keys, compared with plain loops; and disks
-//! that fail.
+//! Joins and groups larger than their memory, with skewed keys, compared with plain loops; and failing disks.
 
 use crate::rows::{Chance, Row};
 use oxrdf::Term;
@@ -75,7 +74,7 @@ fn plans<'a>(data: &'a Data, query: &'a str) -> impl Iterator<Item = (Plan, u64)
     })
 }
 
-/// The rows of a run that writes what it has no memory for to a disk, and the number of bytes written.
+/// The rows of a run with spilled rows on a disk, and the number of bytes written.
 fn rows_spilled(
     plan: &Plan,
     budget: u64,
@@ -109,7 +108,7 @@ fn check(data: &Data, query: &str, what: &str, seed: u64, expected: Numbers) {
         assert!(plan.explain().contains(what), "{}", plan.explain());
         spilled += u64::from(written > 0);
     }
-    // A table that keeps one row of each key may fit more memory than others.
+    // A table with one row for each key may fit more memory than others.
     assert!(spilled >= 3, "seed {seed}: {spilled} of 5 plans of {query} spill");
 }
 
@@ -129,7 +128,7 @@ fn joins_of_skewed_keys_find_what_loops_find() {
             [(row as u64, value, partners)]
         })
     };
-    // What is grouped, or computed, can't be looked up in an index.
+    // Groups and computed values can't be looked up in an index.
     let a = "{ SELECT ?a ?k ?v { ?a <http://e/key-a> ?k . ?a <http://e/value-a> ?v } GROUP BY ?a ?k ?v }";
     let b = "{ SELECT ?b ?k ?w { ?b <http://e/key-b> ?k . ?b <http://e/value-b> ?w } GROUP BY ?b ?k ?w }";
 
@@ -157,7 +156,7 @@ fn joins_of_skewed_keys_find_what_loops_find() {
     let with = pairs().filter(|(.., partners)| !partners.is_empty()).map(|(a, ..)| some([a]));
     check(&data, &format!("SELECT DISTINCT ?a {{ {a} {b} }}"), "hash join", 5, with.collect());
 
-    // By value, and with keys that may be unbound.
+    // By value, and with possibly unbound keys.
     let equal = pairs().flat_map(|(a, value, _)| {
         let equal = data.b.iter().enumerate().filter(move |(_, other)| other.1 == value);
         equal.map(move |(b, _)| some([a, b as u64])).collect::<Vec<_>>()
@@ -193,7 +192,7 @@ fn groups_beyond_memory_are_what_loops_fold() {
             let count = values.len() as u64;
             (count, sum, least, greatest, texts as u64 - 1, different.len() as u64, different.iter().sum::<u64>())
         };
-        // Decimals and doubles, whose sums are exact here.
+        // Decimals and doubles, with exact sums here.
         let query = format!(
             "SELECT ?k (COUNT(*) AS ?n) (SUM(?v) AS ?s) (MIN(?v) AS ?a) (MAX(?v) AS ?b) (SUM(?v * 0.5) AS ?half) \
              (SUM(?v * 1e0) AS ?d) {{ {each} }} GROUP BY ?k"
@@ -234,13 +233,13 @@ fn check_groups(data: &Data, query: &str, seed: u64, keys: usize, expected: Numb
     }
 }
 
-/// A query with a join and groups that both spill.
+/// A query with a spilling join and spilling groups.
 const BOTH: &str = "SELECT ?k (COUNT(*) AS ?n) (COUNT(DISTINCT ?w) AS ?d) { \
                     { SELECT ?a ?v { ?a <http://e/key-a> ?k . ?a <http://e/value-a> ?v } GROUP BY ?a ?v } \
                     OPTIONAL { SELECT ?b ?v ?k ?w { ?b <http://e/key-b> ?k . ?b <http://e/value-b> ?v . \
                     ?b <http://e/value-b> ?w } GROUP BY ?b ?v ?k ?w } } GROUP BY ?k";
 
-/// Whichever operation on temporary files fails, the query alone fails, and says so.
+/// For any failing operation on temporary files, the query alone fails, with this error.
 #[test]
 fn a_disk_that_fails_fails_the_query_with_a_clear_error() {
     let data = data(300, 100, 3);
@@ -269,7 +268,7 @@ fn a_disk_that_fails_fails_the_query_with_a_clear_error() {
     assert!(failed > 50, "{failed} of {operations} operations: {counts:?}");
 }
 
-/// A request that is cancelled at any time leaves no file behind.
+/// A request cancelled at any time leaves no file behind.
 #[test]
 fn a_query_that_spills_can_be_cancelled_at_any_time() {
     let data = data(300, 100, 4);

@@ -1,4 +1,4 @@
-//! The same data as snapshots that were made in several ways.
+//! The same data as snapshots made in several ways.
 
 use oxrdf::{GraphName, NamedOrBlankNode, Quad, Term};
 use oxttl::NQuadsParser;
@@ -9,8 +9,8 @@ use vicus_rdf::{Changes, Id, Loader, Snapshot};
 /// The number of ways.
 pub(crate) const WAYS: usize = 3;
 
-/// Way 0: as loaded. 1: all of it inserted into a store without data. 2: half of it inserted into a store that has the
-/// other half. Where data is inserted, other data was loaded, which is deleted. Changes come in several batches. `text`
+/// Way 0: as loaded. 1: all of it inserted into a store without data. 2: half of it inserted into a store with the
+/// other half. In the ways with inserts, other data was loaded, and is deleted. Changes come in several batches. `text`
 /// is N-Quads.
 pub(crate) fn in_way(text: &str, way: usize) -> Arc<Snapshot> {
     let quads = quads_of(text);
@@ -32,7 +32,7 @@ fn changed(quads: &[Quad], one_of: usize) -> Snapshot {
     for (place, quad) in quads.iter().enumerate() {
         if is_late(place) { late.push(quad.clone()) } else { first.push(quad.clone()) }
     }
-    // What is too much has terms of the others, and some of its own.
+    // The surplus data has terms of the others, and some of its own.
     let known: std::collections::BTreeSet<String> = quads.iter().map(Quad::to_string).collect();
     let mut surplus: Vec<Quad> = Vec::new();
     for (place, quad) in quads.iter().enumerate().step_by(4) {

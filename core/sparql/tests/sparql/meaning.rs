@@ -1,5 +1,5 @@
-//! What texts mean that an earlier parser refused or misread. Expected rows follow the specification's sections that
-//! are named.
+//! The meaning of texts refused or misread by an earlier parser. Expected rows follow the named sections of the
+//! specification.
 
 use crate::rows::rows_of;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ fn all_variables_come_in_the_order_of_the_text() {
     assert_eq!(variables, ["y", "x", "c", "d"]);
 }
 
-/// §18.2.4.4: later parts of SELECT can use a computed value, also where there are groups.
+/// §18.2.4.4: later parts of SELECT can use a computed value, also with groups.
 #[test]
 fn an_alias_of_an_aggregate_can_be_used_behind_it() {
     let text = "SELECT ?s (SUM(?x) AS ?c) (?c * 2 AS ?m) { ?s <http://e/p> ?x } GROUP BY ?s ORDER BY ?m";
@@ -52,7 +52,7 @@ fn an_alias_of_an_aggregate_can_be_used_behind_it() {
     assert_eq!(rows("SELECT (COUNT(*) AS ?n) (?n + 1 AS ?m) { ?s <http://e/p> ?x } HAVING (COUNT(*) = 3)"), ["3 4"]);
 }
 
-/// §18.2.4.1: outside of SELECT, a variable that is no key has some value of its group.
+/// §18.2.4.1: outside of SELECT, a variable that is not a key has some value of its group.
 #[test]
 fn a_variable_that_is_no_key_is_a_sample_in_having_and_order_by() {
     let text = "SELECT ?s { ?s <http://e/p> ?x } GROUP BY ?s HAVING (?x > 2)";

@@ -1,4 +1,4 @@
-//! Random queries on random graphs: with all settings, the engine finds what the naive evaluator finds.
+//! Random queries on random graphs: with all settings, the engine finds the naive evaluator's solutions.
 
 use crate::made;
 use crate::naive::{self, Dataset, Solution};
@@ -57,7 +57,7 @@ pub(crate) const VARIABLES: [&str; 6] = ["?a", "?b", "?c", "?d", "?e", "?f"];
 pub(crate) fn graph(chance: &mut Chance) -> String {
     let mut text = String::new();
     let predicates = &PREDICATES[..1 + chance.below(4)];
-    // Now and then all objects are of one kind, so that statistics allow what they otherwise don't.
+    // Now and then all objects are of one kind, so statistics allow more than otherwise.
     let style = chance.below(4);
     for _ in 0..3 + chance.below(22) {
         let object = match style {
@@ -73,7 +73,7 @@ pub(crate) fn graph(chance: &mut Chance) -> String {
     text
 }
 
-/// Writes queries. Variables that BIND makes have names of their own.
+/// Writes queries. Variables of BIND have names of their own.
 pub(crate) struct Writer<'a> {
     pub(crate) chance: &'a mut Chance,
     pub(crate) bound: usize,
@@ -188,7 +188,7 @@ impl Writer<'_> {
         }
         match self.chance.below(8) {
             0 => format!("^({})", self.path(depth - 1)),
-            // A sequence begins with a step: what one of length zero is for a term that no triple has is left open.
+            // A sequence begins with a step: a path of length zero is left open for a term without triples.
             1 => format!("({step}/{})", self.path(depth - 1)),
             2 => format!("({}|{})", self.path(depth - 1), self.path(depth - 1)),
             3 => format!("!({step}|^{})", self.chance.pick(&PREDICATES)),
@@ -283,7 +283,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A BIND of `name` to a term that is computed, though the data often has it.
+    /// A BIND of `name` to a computed term, though the data often has it.
     pub(crate) fn recomputed(&mut self, name: &str) -> String {
         let value = match self.chance.below(5) {
             0 => format!("LCASE({})", self.variable()),
@@ -369,7 +369,7 @@ fn check(seed: u64) -> bool {
     check_query(seed, &data, &text).is_some()
 }
 
-/// Limits so low that a small graph exceeds each of them.
+/// Limits low enough for a small graph to exceed each of them.
 fn low_limits(chance: &mut Chance) -> Limits {
     Limits {
         remembered_ends: chance.below(6),
@@ -393,13 +393,13 @@ fn low_limits(chance: &mut Chance) -> Limits {
     }
 }
 
-/// Settings under which a query must have the same answer.
+/// Settings with the same answer for a query.
 pub(crate) fn settings() -> impl Iterator<Item = PlanOptions> {
     let sizes = [(1, 1), (1, 3), (2, 1), (2, 2), (7, 8), (2048, 1), (2048, 4)];
     let all = [true, false].into_iter().flat_map(move |optimise| sizes.map(|size| (optimise, size)));
     all.map(|(optimise, (envelope_rows, threads))| PlanOptions {
         envelope_rows,
-        // With one envelope a via, boxes that wait for each other would stall.
+        // With one envelope a via, boxes waiting for each other would stall.
         via_envelopes: if threads == 1 { 8 } else { 1 },
         // With threads, every pipeline is shared among several boxes.
         threads,
@@ -452,14 +452,13 @@ pub(crate) fn data_of(text: &str) -> Vec<Triple> {
     set
 }
 
-/// Compares what the engine finds with what the naive evaluator finds. Returns the optimised plan; `None` if the query
-/// has no answer that can be compared.
+/// Compares the solutions of the engine and of the naive evaluator. Returns the optimised plan; `None` if the query has
+/// no answer to compare.
 pub(crate) fn check_query(seed: u64, data: &str, text: &str) -> Option<String> {
     check_query_in(seed, data, text, DefaultGraph::Own)
 }
 
-/// As [`check_query`], of N-Quads. The query's FROM clauses say which graphs it reads, or else `default` which one is
-/// the default graph.
+/// Like [`check_query`], for N-Quads. The query's FROM clauses name its graphs, or else `default` its default graph.
 fn check_query_in(seed: u64, data: &str, text: &str, default: DefaultGraph) -> Option<String> {
     let query = SparqlParser::new().parse_query(text).ok()?;
     let mut set = dataset_of(data);
@@ -483,7 +482,7 @@ fn check_query_in(seed: u64, data: &str, text: &str, default: DefaultGraph) -> O
         let options = PlanOptions { limits, default_graph: default, ..options };
         let plan = plan(&snapshot, &parsed, &options).expect("supported");
         let mut order = Chance::new(seed ^ 77);
-        // With low limits, boxes that can spill do so after some rows.
+        // With low limits, spilling boxes spill after some rows.
         let disk = FakeDisk::new(seed);
         let scratch = || Scratch::new(Arc::new(disk.process(1)));
         let spill = (limits.spilled_from < 10_000).then(|| Spill { scratch: scratch(), budget: 0 });
@@ -522,7 +521,7 @@ fn compare(
         let most = wanted_counts.get(line).copied().unwrap_or(0);
         assert!(*count <= most, "{}\n{line} came {count} times and not {most}\nfound {found:#?}", story());
     }
-    // Keys that are projected can be looked at in the rows.
+    // Projected keys can be looked at in the rows.
     let named = |row: &Row| -> Solution {
         variables.iter().zip(row).filter_map(|(name, term)| Some((name.clone(), term.clone()?))).collect()
     };
@@ -551,7 +550,7 @@ fn the_engine_finds_what_the_naive_evaluator_finds() {
     assert!(checked as u64 > seeds / 2, "most random queries are good ones, but only {checked} were");
 }
 
-/// Quads of few graphs, which share many triples.
+/// Quads of few graphs with many common triples.
 pub(crate) fn quads(chance: &mut Chance) -> String {
     let triples = graph(chance);
     let mut text = String::new();
@@ -608,7 +607,7 @@ fn queries_of_several_graphs_are_what_the_naive_evaluator_finds() {
     assert!(plans.len() > seeds as usize / 2 && named > 100 && merged > 50 && walks > 20);
 }
 
-/// Many triples about many subjects, and a query whose left side has few rows and whose optional side alone has many.
+/// Many triples about many subjects, and a query with few rows on the left side and many on the optional side alone.
 fn check_optional(seed: u64) -> Option<String> {
     let mut chance = Chance::new(seed);
     let mut data = String::new();

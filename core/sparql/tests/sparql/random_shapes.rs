@@ -1,17 +1,17 @@
-//! Random queries of shapes that the planner rewrites: with all settings, the engine finds what the naive evaluator
-//! finds.
+//! Random queries of shapes rewritten by the planner: with all settings, the engine finds the naive evaluator's
+//! solutions.
 
 use crate::random::{LITERALS, PREDICATES, SUBJECTS, VARIABLES, Writer, check_query, graph};
 use crate::rows::Chance;
 use std::fmt::Write as _;
 
-/// Checks queries of one shape, and that enough of their plans have a word.
+/// Checks queries of one shape, and the number of their plans with a word.
 #[track_caller]
 fn check(shape: fn(&mut Writer<'_>) -> String, seeds: u64, word: &str, least: usize) {
     check_in(graph, shape, seeds, word, least);
 }
 
-/// As [`check`], on other data.
+/// Like [`check`], on other data.
 #[track_caller]
 fn check_in(
     graph: fn(&mut Chance) -> String,
@@ -79,7 +79,7 @@ fn computed(writer: &mut Writer<'_>, variable: &str) -> String {
     }
 }
 
-/// An equality of a value that BIND or a sub-select computes in one operand with one of another operand.
+/// An equality of a value computed by BIND or a sub-select in one operand with one of another operand.
 fn equality_of_bound_value(writer: &mut Writer<'_>) -> String {
     let (p, q) = (writer.chance.pick(&PREDICATES), writer.chance.pick(&PREDICATES));
     let (x, y, z) = (computed(writer, "?b"), computed(writer, "?d"), computed(writer, "?b"));
@@ -109,7 +109,7 @@ fn equalities_of_bound_values_are_what_the_naive_evaluator_finds() {
     check(equality_of_bound_value, 400, "hash join on ", 200);
 }
 
-/// An equality of something computed from the row with something computed from what OPTIONAL or EXISTS looks for.
+/// An equality of a value computed from the row with one computed from the solutions of OPTIONAL or EXISTS.
 fn equality_with_what_is_looked_for(writer: &mut Writer<'_>) -> String {
     let (p, q) = (writer.chance.pick(&PREDICATES), writer.chance.pick(&PREDICATES));
     let left = match writer.chance.below(4) {
@@ -227,7 +227,7 @@ fn what_follows_an_optional_part_is_what_the_naive_evaluator_finds() {
     check(behind_a_test, 400, "left ", 100);
 }
 
-/// Texts, IRIs and numbers that begin alike, or are near each other.
+/// Texts, IRIs and numbers with equal beginnings, or near each other.
 fn neighbours(chance: &mut Chance) -> String {
     let mut data = String::new();
     for _ in 0..8 + chance.below(40) {
@@ -247,7 +247,7 @@ fn neighbours(chance: &mut Chance) -> String {
     data
 }
 
-/// A condition on one variable that ids in ranges may meet.
+/// A condition on one variable, possibly met by ids in ranges.
 fn range(writer: &mut Writer<'_>, variable: &str, depth: usize) -> String {
     if depth > 0 && writer.chance.one_in(3) {
         let sign = writer.chance.pick(&["&&", "||", "&&"]);
@@ -309,7 +309,7 @@ fn conditions_that_are_ranges_of_ids_keep_what_the_naive_evaluator_keeps() {
     check_in(neighbours, ranges, if cfg!(debug_assertions) { 600 } else { 4000 }, ", a range", 200);
 }
 
-/// Operands without a common variable, and a disjunction that compares them.
+/// Operands without a common variable, and a disjunction to compare them.
 fn disjunction(writer: &mut Writer<'_>) -> String {
     let (p, q) = (writer.chance.pick(&PREDICATES), writer.chance.pick(&PREDICATES));
     let part = match writer.chance.below(6) {
@@ -347,7 +347,7 @@ fn disjunctions_between_operands_are_what_the_naive_evaluator_finds() {
     check(disjunction, 400, "coalesce(if(", 0);
 }
 
-/// A table some of whose rows leave variables unbound that patterns bind.
+/// A table with some rows that leave a pattern's variables unbound.
 fn with_table(writer: &mut Writer<'_>) -> String {
     let value = |writer: &mut Writer<'_>, all: &[&'static str]| {
         if writer.chance.one_in(3) { "UNDEF" } else { writer.chance.pick(all) }
@@ -377,7 +377,7 @@ fn tables_with_unbound_values_are_joined_as_by_the_naive_evaluator() {
     check(with_table, 500, "union", 100);
 }
 
-/// A sub-select with GROUP BY or DISTINCT, or a union of such, beside patterns that share some of its variables.
+/// A sub-select with GROUP BY or DISTINCT, or a union of such, beside patterns with some of its variables.
 fn collected(writer: &mut Writer<'_>) -> String {
     let select = |writer: &mut Writer<'_>| {
         let (p, q) = (writer.chance.pick(&PREDICATES), writer.chance.pick(&PREDICATES));
@@ -425,7 +425,7 @@ fn sub_selects_beside_what_asks_for_some_keys_are_what_the_naive_evaluator_finds
     check(collected, if cfg!(debug_assertions) { 400 } else { 3000 }, "distinct [", 100);
 }
 
-/// Few things that know many of each other, and some hubs.
+/// Few things with many links to each other, and some hubs.
 fn crowd(chance: &mut Chance) -> String {
     let mut data = String::new();
     let things = 4 + chance.below(10);

@@ -158,8 +158,8 @@ fn values_are_what_the_naive_evaluator_computes() {
 }
 
 /// What happened: `IN` compared each row with each of 6,000 constants. It means `a = b || a = c || …` (SPARQL 1.1,
-/// §17.4.1.9), which is evaluated one by one: for computed and stored needles, with operands that are no constants
-/// among the others.
+/// §17.4.1.9). The test evaluates these one by one: for computed and stored needles, with non-constant operands among
+/// the others.
 #[test]
 fn a_long_list_of_in_is_the_disjunction_of_its_equalities() {
     let mut outcomes = [0; 3];
@@ -297,7 +297,7 @@ fn many_more_values() {
     println!("seeds 600..60000: {values} expressions have a value");
 }
 
-/// A pattern as a tree, so that it need not be read.
+/// A pattern as a tree, so it need not be read.
 enum Tree {
     /// A class of characters, as it is written.
     One(String, Box<dyn Fn(char) -> bool>),
@@ -317,7 +317,7 @@ enum Tree {
     Back(usize),
 }
 
-/// The most repetitions that are tried for a pattern without a bound: texts are shorter.
+/// The most repetitions tried for a pattern without a bound: texts are shorter.
 const OFTEN: usize = 12;
 
 fn tree(chance: &mut Chance, depth: usize, groups: &mut usize, closed: &mut Vec<usize>) -> Tree {
@@ -382,7 +382,7 @@ fn written(tree: &Tree) -> String {
             };
             format!("{}{often}{}", written(inner), if *lazy { "?" } else { "" })
         }
-        // No piece begins with a digit, which would continue the number.
+        // No piece begins with a digit, as this would continue the number.
         Tree::Back(group) => format!("\\{group}"),
     }
 }
@@ -390,7 +390,7 @@ fn written(tree: &Tree) -> String {
 /// Each group's beginning and end, if it has matched.
 type Captured = Vec<Option<(usize, usize)>>;
 
-/// A text in which matches are sought by trying every way.
+/// A text to search for matches by trying every way.
 struct Search<'a> {
     text: &'a [char],
     /// Under the flag m.
@@ -398,8 +398,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Whether the tree matches from the character `at` on, and `rest`, which gets the match's end and the groups,
-    /// accepts what follows.
+    /// Whether the tree matches from the character `at` on, and `rest` accepts the remaining text, given the match's
+    /// end and the groups.
     fn fits(
         &self,
         tree: &Tree,
@@ -432,7 +432,7 @@ impl Search<'_> {
                 rest(end, &captured)
             }),
             Tree::Repeated { inner, least, most, .. } => {
-                // Whether there is a match does not depend on what is tried first.
+                // The order of trials does not decide whether there is a match.
                 let enough = *least == 0 && rest(at, captured);
                 enough
                     || *most > 0

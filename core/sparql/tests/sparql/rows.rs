@@ -40,17 +40,17 @@ impl Chance {
     }
 }
 
-/// All rows, in the order in which they come; tasks are picked by `choose`.
+/// All rows, in the order of their arrival; tasks are picked by `choose`.
 pub(crate) fn rows_of(plan: &Plan, choose: impl FnMut(usize) -> usize) -> Vec<Row> {
     rows_at(plan, Moment::default(), choose)
 }
 
-/// The same, for a run that takes place at this moment.
+/// Like [`rows_of`], for a run at this moment.
 pub(crate) fn rows_at(plan: &Plan, moment: Moment, choose: impl FnMut(usize) -> usize) -> Vec<Row> {
     rows_with(plan, RunOptions { moment, ..RunOptions::default() }, choose)
 }
 
-/// The same, with these options.
+/// Like [`rows_of`], with these options.
 pub(crate) fn rows_with(plan: &Plan, options: RunOptions, choose: impl FnMut(usize) -> usize) -> Vec<Row> {
     let run = plan.start_with(options);
     let (send, receive) = mpsc::channel();

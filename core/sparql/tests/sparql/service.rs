@@ -1,4 +1,4 @@
-//! SERVICE: an endpoint with the same data answers as the group itself would; what it is asked, and what becomes of
+//! SERVICE: an endpoint with the same data answers as the group itself would; the questions to it, and the effect of
 //! failures.
 
 use crate::random::{self, Writer};

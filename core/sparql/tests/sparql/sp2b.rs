@@ -14,7 +14,7 @@ pub(crate) fn root() -> PathBuf {
     Path::new(&here).join("../..")
 }
 
-/// As loaded, and with half of the data inserted into a store in which half is, and more.
+/// Loaded in one piece, and with half of the data inserted into a store with the other half, and more.
 fn load(path: &Path) -> [Arc<Snapshot>; 2] {
     let packed = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut text = Vec::new();

@@ -1,4 +1,4 @@
-//! Queries that hold more rows than their boxes may: these go to temporary files, and the answers stay the same.
+//! Queries with more rows than their boxes may hold: these go to temporary files, and the answers stay the same.
 
 use crate::rows::{Chance, Row, rows_of, rows_with};
 use oxrdf::Term;
@@ -9,7 +9,7 @@ use vicus_flow::{FlowError, sequential};
 use vicus_rdf::Snapshot;
 use vicus_sparql::{Limits, Plan, PlanOptions, RunOptions, Spill, parse, plan};
 
-/// Things with a few properties, many of which have equal values; of all kinds of terms, in no order.
+/// Things with a few properties, many with equal values; of all kinds of terms, in no order.
 fn snapshot(things: u64, seed: u64) -> Arc<Snapshot> {
     let mut chance = Chance::new(seed);
     let mut text = String::new();
@@ -28,7 +28,7 @@ fn snapshot(things: u64, seed: u64) -> Arc<Snapshot> {
     Arc::new(Snapshot::of_ntriples(text.as_bytes()).expect("good N-Triples"))
 }
 
-/// Queries that hold rows only where they can be spilled.
+/// Queries holding rows only in spilling boxes.
 const QUERIES: [&str; 20] = [
     "SELECT * { ?s ?p ?o } ORDER BY ?o ?s",
     "SELECT ?s ?o { ?s <http://e/v> ?o } ORDER BY DESC(?o) ?s",
@@ -55,7 +55,7 @@ const QUERIES: [&str; 20] = [
      { SELECT ?b ?h { ?b <http://e/v> ?o BIND (MD5(STR(?o)) AS ?h) } } }",
 ];
 
-/// Plans in which one box does the work of an operator, and in which several do.
+/// Plans with one box for an operator's work, and with several.
 fn plans(snapshot: &Arc<Snapshot>, text: &str, limits: Limits) -> Vec<Plan> {
     let parsed = parse(text).unwrap();
     let threads = [(1, true), (3, true), (2, false)];
@@ -154,8 +154,8 @@ fn outcome(plan: &Plan, options: RunOptions, choose: impl FnMut(usize) -> Option
     Ok(receive.iter().sum())
 }
 
-/// Whichever operation on a file fails, the query fails with the folder and the cause, or has its whole answer; and no
-/// file is left.
+/// For any failing file operation, the query fails with the folder and the cause, or has its whole answer; and no file
+/// is left.
 #[test]
 fn a_file_that_fails_is_the_error_of_its_query_alone() {
     let snapshot = snapshot(700, 3);
@@ -178,7 +178,7 @@ fn a_file_that_fails_is_the_error_of_its_query_alone() {
                         assert!(error.contains("a temporary file in fake/"), "{query}: {error}");
                     }
                 }
-                // A name that could not be removed is of an empty file.
+                // A name left after a failed removal belongs to an empty file.
                 disk.crash(after);
                 sweep(&disk.process(2));
                 assert!(disk.names().is_empty(), "{query}: {failure:?} after {after}");
@@ -198,7 +198,7 @@ fn a_full_disk_is_told_and_is_free_again() {
             disk.set_room(Some(20_000));
             let error = outcome(plan, spilling(&disk, 0).1, |_| Some(0)).unwrap_err().to_string();
             assert!(error.contains("can't write a temporary file in fake/: "), "{query}: {error}");
-            // What was written is gone: as much can be written again.
+            // The written files are gone: as much can be written again.
             let scratch = Scratch::new(Arc::new(disk.process(1)));
             let mut writing = scratch.begin().unwrap();
             writing.write(&[1; 20_000]).unwrap();

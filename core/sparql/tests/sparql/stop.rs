@@ -77,7 +77,7 @@ fn planning_stops_at_whatever_look_it_is_told_and_looks_no_more() {
     assert!(!stopped_at(0, &snapshot, text).0);
 }
 
-/// Grants this many bytes, and notes what it was asked for.
+/// Grants this many bytes, and notes the requests.
 struct Grants {
     most: u64,
     asked: Cell<u64>,
@@ -94,7 +94,7 @@ impl Watch for Grants {
     }
 }
 
-/// What happened: planning was told once how much it may hold, so what several requests planned at once was nowhere
+/// What happened: planning was told its limit once, so the memory of several requests planned at once was nowhere
 /// bounded.
 #[test]
 fn planning_holds_what_it_is_granted_and_no_more() {

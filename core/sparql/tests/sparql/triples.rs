@@ -15,8 +15,8 @@ use std::sync::Arc;
 use vicus_rdf::Snapshot;
 use vicus_sparql::{Form, PlanOptions, parse, plan};
 
-/// A triple, if its terms may stand where they do. The graph's own blank nodes become IRIs, so that they are told apart
-/// from new ones and from each other.
+/// A triple, if its terms are allowed in their places. The graph's own blank nodes become IRIs, to tell them apart from
+/// new ones and from each other.
 fn triple([subject, predicate, object]: [Term; 3]) -> Option<Triple> {
     let known = |term: Term| match term {
         Term::BlankNode(node) if ["x", "y"].contains(&node.as_str()) => {
@@ -84,7 +84,7 @@ fn canonical(triples: impl IntoIterator<Item = String>) -> Graph {
     graph
 }
 
-/// Compares what the engine makes with the expected triples.
+/// Compares the engine's triples with the expected ones.
 fn compare(seed: u64, data: &str, text: &str, expected: &BTreeSet<String>) {
     let snapshot = made::in_way(data, seed as usize % made::WAYS);
     let parsed = parse(text).unwrap_or_else(|error| panic!("seed {seed}: {text}: {error}"));
@@ -103,7 +103,7 @@ fn compare(seed: u64, data: &str, text: &str, expected: &BTreeSet<String>) {
         assert_eq!(found.len(), set.len(), "{}: a triple came twice\n{found:#?}", story());
         assert_eq!(found.len(), expected.len(), "{}\nfound {found:#?}\nexpected {expected:#?}", story());
         let is_plain = !expected.iter().any(|triple| triple.contains("_:"));
-        // Many blank nodes that are alike make canonical names slow to find.
+        // Many similar blank nodes make canonical names slow to find.
         if is_plain {
             assert_eq!(&set, expected, "{}", story());
         } else if expected.len() <= 24 {
@@ -112,7 +112,7 @@ fn compare(seed: u64, data: &str, text: &str, expected: &BTreeSet<String>) {
     }
 }
 
-/// The solutions of `SELECT *` with a pattern; `None` if it is no query that can be compared.
+/// The solutions of `SELECT *` with a pattern; `None` if it can't be compared.
 fn solutions_of(data: &[Triple], pattern: &str) -> Option<Vec<Solution>> {
     let Query::Select { pattern, .. } = SparqlParser::new().parse_query(&format!("SELECT * {{ {pattern} }}")).ok()?
     else {
@@ -232,7 +232,7 @@ fn a_solution_has_blank_nodes_of_its_own_and_no_triple_comes_twice() {
         .is_empty()
     );
     assert!(triples_of(data, "CONSTRUCT { } { ?s ?p ?o }").is_empty());
-    // A variable that is no key of the groups has no value.
+    // A variable outside the groups' keys has no value.
     assert_eq!(
         triples_of(data, "CONSTRUCT { ?s <http://e/q> ?s . ?s <http://e/q> ?o } { ?s ?p ?o } GROUP BY ?s").len(),
         2
@@ -251,7 +251,7 @@ fn a_description_goes_through_blank_nodes_in_circles_and_no_further() {
     assert_eq!(triples_of(data, "DESCRIBE ?s { ?s <http://e/p> 3 }").len(), 1);
     assert_eq!(triples_of(data, "DESCRIBE * { ?s <http://e/p> ?o }").len(), 9);
     assert!(triples_of(data, "DESCRIBE ?none { ?s <http://e/p> ?o }").is_empty());
-    // Resources that are named are described whatever the pattern finds.
+    // Named resources are described for any result of the pattern.
     assert_eq!(triples_of(data, "DESCRIBE <http://e/b> ?s { ?s <http://e/q> ?o }").len(), 1);
     assert!(triples_of(data, "DESCRIBE *").is_empty());
 }

@@ -1,4 +1,4 @@
-//! Updates: random programs against a set of quads and the naive evaluator, and what single operations do.
+//! Updates: random programs against a set of quads and the naive evaluator, and the effect of single operations.
 
 use crate::naive::{self, Dataset, Solution};
 use crate::random::{self, GRAPHS, PREDICATES, SUBJECTS, Writer};
@@ -132,8 +132,7 @@ impl Operation {
         }
     }
 
-    /// What it does to a set of quads, as the specification says; `None` if it has no answer that all engines must
-    /// agree on.
+    /// Its effect on a set of quads, as the specification says; `None` if it has no answer common to all engines.
     fn apply(&self, quads: &BTreeSet<Line>) -> Option<BTreeSet<Line>> {
         let mut after = quads.clone();
         match self {
@@ -191,7 +190,7 @@ fn triples<'q>(quads: impl Iterator<Item = &'q Line>) -> Vec<Triple> {
     NTriplesParser::new().for_slice(text.as_bytes()).collect::<Result<_, _>>().expect("good N-Triples")
 }
 
-/// The naive evaluator's solutions over the graphs that the operation says: SPARQL 1.1 Update, §3.1.3.
+/// The naive evaluator's solutions over the graphs named by the operation: SPARQL 1.1 Update, §3.1.3.
 fn solutions(quads: &BTreeSet<Line>, modify: &Modify) -> Option<Vec<Solution>> {
     let of = |graph: &str| triples(quads.iter().filter(|quad| quad[3] == graph));
     let names: BTreeSet<&str> = quads.iter().map(|quad| quad[3].as_str()).filter(|name| !name.is_empty()).collect();
@@ -212,7 +211,7 @@ fn solutions(quads: &BTreeSet<Line>, modify: &Modify) -> Option<Vec<Solution>> {
     naive::evaluate_in(&dataset, &pattern)
 }
 
-/// A template's quad for a solution, if all of it is bound to what can stand there. WITH names the graph of those
+/// A template's quad for a solution, if all of it is bound to terms allowed there. WITH names the graph of quads
 /// without one.
 fn filled(quad: &Line, with: Option<&str>, solution: &Solution) -> Option<Line> {
     let mut made: Vec<String> = Vec::with_capacity(4);
@@ -243,8 +242,8 @@ fn lines(quads: &BTreeSet<Line>) -> BTreeSet<String> {
     quads.iter().map(|quad| quad.join(" ").trim_end().to_owned()).collect()
 }
 
-/// SPARQL 1.1 Update, §3 and §4: each operation sees what those before it did; deletes happen before inserts; what a
-/// template can't become is left out.
+/// SPARQL 1.1 Update, §3 and §4: each operation sees the effect of those before it; deletes happen before inserts;
+/// impossible quads of a template are left out.
 #[test]
 fn random_programs_do_to_quads_what_the_specification_says() {
     let mut compared = 0;
@@ -355,7 +354,7 @@ fn blank_nodes_of_templates_are_new_ones() {
         all = updating::updated(&all, &update, &PlanOptions::default(), 1, &nothing).unwrap();
         assert_eq!(all.len(), 2 * round, "{:?}", lines_of(&all));
     }
-    // Those that the pattern makes or finds stay what they are.
+    // Nodes made or found by the pattern stay the same.
     let text = "INSERT { ?s <http://e/q> ?b . ?b <http://e/r> ?s } WHERE { ?s ?p ?o BIND (BNODE(STR(?o)) AS ?b) }";
     let after = updated(&["_:old <http://e/p> \"1\"", B], text).unwrap();
     let made = after.iter().filter(|line| line.contains("/q>")).map(|line| line.rsplit(' ').next().unwrap());
@@ -366,7 +365,7 @@ fn blank_nodes_of_templates_are_new_ones() {
     assert!(after.iter().any(|line| line.starts_with("_:old <http://e/q> _:")), "{after:?}");
 }
 
-/// What is computed is stored, and what is nowhere is not deleted.
+/// Computed terms are stored, and unknown ones are not deleted.
 #[test]
 fn templates_take_terms_of_the_data_and_computed_ones() {
     let text = "DELETE { ?s <http://e/p> ?o } INSERT { ?s <http://e/p> ?n ; <http://e/l> ?l } \
@@ -412,7 +411,7 @@ fn computed_terms_that_are_in_the_data_are_deleted() {
     ] {
         let delete = format!("DELETE {{ <http://e/a> ?y ?x }} WHERE {{ {computed} }}");
         assert_eq!(updated(&quads, &delete), Ok(set(left)), "{delete}");
-        // Inserted again, each has the id that it had.
+        // Inserted again, each has its former id.
         let both = format!(
             "DELETE {{ <http://e/a> ?y ?x }} INSERT {{ <http://e/a> ?y ?x }} WHERE {{ {computed} ?s ?any ?x }}"
         );

@@ -7,7 +7,7 @@ use vicus_rdf::load::Syntax;
 use vicus_rdf::{Id, Interrupt, Loader, OnError, Order, Snapshot};
 use vicus_sparql::{Change, Filled, Load, Moment, PlanOptions, Step, Update, plan};
 
-/// The snapshot of quads, which are lines of N-Quads without their dots.
+/// The snapshot of quads, given as lines of N-Quads without their dots.
 pub(crate) fn snapshot_of(lines: impl IntoIterator<Item = impl AsRef<str>>) -> Arc<Snapshot> {
     let text: String = lines.into_iter().map(|line| format!("{} .\n", line.as_ref())).collect();
     let mut loader = Loader::new(OnError::Fail).with_rdf_12(true);
@@ -25,12 +25,12 @@ pub(crate) fn lines_of(snapshot: &Snapshot) -> BTreeSet<String> {
     (0..index.len()).map(line).collect()
 }
 
-/// For updates that load nothing.
+/// For updates without LOAD.
 pub(crate) fn nothing(iri: &str) -> Result<Arc<Snapshot>, String> {
     Err(format!("{iri} can't be had"))
 }
 
-/// The data after all operations, or why one can't be carried out. `open` gives the documents that LOAD names.
+/// The data after all operations, or the reason why one can't be carried out. `open` gives the documents of LOAD.
 pub(crate) fn updated(
     before: &Arc<Snapshot>,
     update: &Update,

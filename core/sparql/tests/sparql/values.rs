@@ -1,5 +1,5 @@
 //! The values of operators, functions and casts. The tables are the examples of the recommendations, and consequences
-//! of their rules; each says which.
+//! of their rules; each names its source.
 
 use crate::rows::rows_of;
 use oxrdf::Term;
@@ -56,7 +56,7 @@ fn assert_comparisons(table: &[(&str, &str)]) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What happened: a decimal had 18 digits after its point, and a product or quotient that needs more was unbound.
+/// What happened: a decimal had 18 digits after its point, and a product or quotient with more digits was unbound.
 #[test]
 fn decimals_are_exact_or_rounded_to_eighteen_digits() {
     assert_values(&[
@@ -138,7 +138,7 @@ fn integers_have_as_many_digits_as_they_take() {
     assert_eq!(value_of(&format!("0.{} + 1", "6".repeat(4096))), format!("1.{}7 decimal", "6".repeat(4094)));
 }
 
-/// Functions and Operators 3.1, §4.2: the least type that has both operands; IEEE 754 for floats and doubles.
+/// Functions and Operators 3.1, §4.2: the least type with both operands; IEEE 754 for floats and doubles.
 #[test]
 fn operands_meet_in_the_least_type_that_has_both() {
     assert_values(&[
@@ -180,8 +180,8 @@ fn operands_meet_in_the_least_type_that_has_both() {
     ]);
 }
 
-/// Functions and Operators 3.1, §4.4. What happened: 0.5 was added before the number was cut, so that
-/// 0.49999999999999994 became 1 and -0.4 lost its sign.
+/// Functions and Operators 3.1, §4.4. What happened: 0.5 was added before the number was cut, so 0.49999999999999994
+/// became 1 and -0.4 lost its sign.
 #[test]
 fn numbers_are_rounded_halves_up() {
     assert_values(&[
@@ -239,8 +239,8 @@ fn casts_are_exact() {
         ("xsd:integer(\"100\"^^xsd:byte)", "100 integer"),
         ("xsd:integer(\"1200\"^^xsd:byte)", "error"),
         ("xsd:integer(\"7\"@en)", "error"),
-        // What happened: xsd:decimal(1e-7) had 70 digits. These are the shortest that are read as the same number, of
-        // its type.
+        // What happened: xsd:decimal(1e-7) had 70 digits. These are the shortest texts read as the same number, of its
+        // type.
         ("xsd:decimal(0.1e0)", "0.1 decimal"),
         ("xsd:decimal(1e-7)", "0.0000001 decimal"),
         ("xsd:decimal(-1.25e-3)", "-0.00125 decimal"),
@@ -402,9 +402,9 @@ fn a_number_is_within_the_bounds_of_its_type() {
     ]);
 }
 
-/// Functions and Operators 3.1, §5.6.2 (and the same of §5.6.4 for REPLACE); XSD 1.1, Part 2, Appendix G. What
-/// happened: patterns were read in the regex crate's dialect, which has other classes, takes `#` for a comment under
-/// the flag x, and lacks back-references.
+/// Functions and Operators 3.1, §5.6.2 (and likewise §5.6.4 for REPLACE); XSD 1.1, Part 2, Appendix G. What happened:
+/// patterns were read in the regex crate's dialect. It has other classes, takes `#` for a comment under the flag x, and
+/// lacks back-references.
 #[test]
 fn patterns_are_those_of_xpath() {
     let matches = |text: &str, pattern: &str, flags: &str| {
@@ -497,7 +497,7 @@ fn patterns_are_those_of_xpath() {
         ("aa", "\\1(a)", "", "error"),
         ("aa", "(?:a)\\1", "", "error"),
         ("aa", "(a)[\\1]", "", "error"),
-        // Constructs that XPath lacks.
+        // Constructs missing in XPath.
         ("a", "\\ba", "", "error"),
         ("a", "\\Aa", "", "error"),
         ("a", "(?i)a", "", "error"),
@@ -725,7 +725,7 @@ fn moments_and_durations_are_compared_as_far_as_they_can_be() {
             .collect();
         let expected: Vec<&str> = if *order == "?" { Vec::new() } else { vec![order] };
         assert_eq!(found, expected, "{name} {a} {order} {b}");
-        // Durations that are not ordered are unequal; moments without an order may be equal, which is an error.
+        // Durations without an order are unequal; moments without an order may be equal, and this is an error.
         if *order == "?" {
             let equal = value_of(&format!("{} = {}", typed(a, name), typed(b, name)));
             assert_eq!(equal, if *name == "duration" { "false boolean" } else { "error" }, "{name} {a} {b}");
@@ -750,7 +750,7 @@ fn moments_and_durations_are_compared_as_far_as_they_can_be() {
     }
 }
 
-/// What happened: languages were compared first, so that the least of "b"@de and "a"@en was "b"@de.
+/// What happened: languages were compared first, so the least of "b"@de and "a"@en was "b"@de.
 #[test]
 fn the_least_string_with_a_language_is_the_least_text() {
     let snapshot = Arc::new(Snapshot::of_ntriples(b"").expect("good N-Triples"));

@@ -47,7 +47,7 @@ fn lines(rows: &[Row]) -> String {
     format!("[{}]", rows.iter().map(line).collect::<Vec<_>>().join(" | "))
 }
 
-/// Which blank node stands for which, both ways.
+/// The pairs of corresponding blank nodes, both ways.
 #[derive(Clone, Default)]
 struct Names {
     there: BTreeMap<String, String>,
@@ -78,7 +78,7 @@ impl Names {
     }
 }
 
-/// Numbers that were computed may be written in several ways.
+/// Computed numbers may be written in several ways.
 fn same_number(a: &Term, b: &Term) -> bool {
     let (Term::Literal(a), Term::Literal(b)) = (a, b) else { return false };
     let numeric = ["integer", "decimal", "double", "float"].iter().any(|name| {

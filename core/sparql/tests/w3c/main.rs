@@ -1,7 +1,7 @@
-//! The W3C's suites for SPARQL 1.0, 1.1 and 1.2: what must be accepted, what refused, and what queries must find.
+//! The W3C's suites for SPARQL 1.0, 1.1 and 1.2: texts to accept, texts to refuse, and queries with their results.
 //!
-//! Tests that are not passed stand in `not-passed.txt`, by name and with the reason. The list is neither longer nor
-//! shorter than needed: a listed test that passes is a failure, too.
+//! Tests not passed are listed in `not-passed.txt`, by name and with the reason. The list is neither longer nor shorter
+//! than needed: a listed test that passes is a failure, too.
 #![expect(clippy::disallowed_methods, reason = "tests read files")]
 
 mod compare;
@@ -46,7 +46,7 @@ fn suites() -> Option<PathBuf> {
     Some(folder)
 }
 
-/// The error of a text that is no query; a query that is refused for what it asks for is one all the same.
+/// The error of a text that is not a query; a query refused for an unsupported feature is a query all the same.
 fn syntax_error(text: &str, base: &str, rdf_12: bool) -> Option<QueryError> {
     let error = parse_with(text, &ParseOptions { base: Some(base), rdf_12, ..ParseOptions::default() }).err()?;
     (error.kind == QueryErrorKind::Syntax).then_some(error)
@@ -85,7 +85,7 @@ fn renamed(prefix: &str, mut triple: Triple) -> Triple {
     triple
 }
 
-/// Endpoints that this engine answers for. The expected results are the suite's.
+/// Endpoints served by this engine. The expected results are the suite's.
 struct Local {
     snapshots: BTreeMap<String, Arc<Snapshot>>,
     options: PlanOptions,
@@ -159,7 +159,7 @@ fn triple(row: Row) -> Result<Triple, String> {
     }
 }
 
-/// Runs a test; says what went wrong.
+/// Runs a test; returns the failure.
 fn run(test: &Test) -> Result<(), String> {
     let text = text_of(&test.query)?;
     let base = manifest::iri(&test.query);
@@ -198,7 +198,7 @@ fn run(test: &Test) -> Result<(), String> {
     }
 }
 
-/// The suite of SPARQL 1.2, which is packed beside the tests (`../data/README.md`), unpacked.
+/// The suite of SPARQL 1.2, packed beside the tests (`../data/README.md`), unpacked.
 fn unpacked() -> PathBuf {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sparql12.gz");
     let mut all = Vec::new();

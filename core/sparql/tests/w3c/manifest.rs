@@ -1,4 +1,4 @@
-//! Which tests there are.
+//! The list of tests.
 
 use oxrdf::vocab::{rdf, rdfs};
 use oxrdf::{Graph, NamedNode, NamedNodeRef, NamedOrBlankNodeRef, TermRef};
@@ -23,31 +23,31 @@ pub(crate) struct Data {
 }
 
 pub(crate) struct Test {
-    /// Its folder and what its IRI ends in: `sparql11/aggregates/agg01`.
+    /// Its folder and the end of its IRI: `sparql11/aggregates/agg01`.
     pub(crate) name: String,
     pub(crate) kind: Kind,
     pub(crate) query: PathBuf,
     pub(crate) data: Vec<PathBuf>,
     /// Named graphs, each with the IRI of its file as name.
     pub(crate) graphs: Vec<PathBuf>,
-    /// What endpoints have.
+    /// The data of endpoints.
     pub(crate) services: Vec<(String, PathBuf)>,
     pub(crate) result: Option<PathBuf>,
-    /// Of an update: the data before it, and after.
+    /// For an update: the data before it, and after.
     pub(crate) before: Data,
     pub(crate) after: Data,
 }
 
 const BASE: &str = "https://w3c.github.io/rdf-tests/";
 
-/// What a file of the suites is called on the web.
+/// The name of a suite's file on the web.
 pub(crate) fn iri(path: &Path) -> String {
     let text = path.to_str().expect("names are UTF-8");
     let (_, rest) = text.rsplit_once("/rdf-tests/").expect("a file of the suites");
     format!("{BASE}{rest}")
 }
 
-/// All tests that the manifests in the folders of a suite list as their entries.
+/// All tests listed as entries by the manifests in the folders of a suite.
 pub(crate) fn tests(suite: &Path) -> Vec<Test> {
     let mut folders: Vec<PathBuf> = std::fs::read_dir(suite)
         .expect("a suite is a folder")
@@ -122,7 +122,7 @@ fn tests_of(folder: &Path) -> Vec<Test> {
         let label = label.trim_matches(['<', '>']).rsplit(['#', '/']).next().unwrap_or_default().to_owned();
         let (data, mut graphs) = (of_action("data"), of_action("graphData"));
         if data.is_empty() && graphs.is_empty() {
-            // The query says with FROM which files it reads.
+            // FROM in the query names its files.
             graphs = data_files(folder);
         }
         all.push(Test {
@@ -160,7 +160,7 @@ fn data_of(manifest: &Graph, node: NamedOrBlankNodeRef<'_>, path: &impl Fn(TermR
     Data { default: files_of(manifest, node, "data", path), graphs: named.map(graph).collect() }
 }
 
-/// The files of a folder that may be data.
+/// The possible data files of a folder.
 fn data_files(folder: &Path) -> Vec<PathBuf> {
     let files = std::fs::read_dir(folder).expect("a suite is a folder");
     let files = files.map(|entry| entry.expect("a readable folder").path());
@@ -173,7 +173,7 @@ fn data_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The tests that a manifest lists, in its order. One that is described and not listed is out of use.
+/// The tests listed by a manifest, in its order. A described test without an entry is out of use.
 fn entries(manifest: &Graph) -> Vec<NamedOrBlankNodeRef<'_>> {
     let mut tests = Vec::new();
     let lists = manifest.triples_for_predicate(manifest_word("entries").as_ref());

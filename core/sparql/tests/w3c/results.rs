@@ -1,4 +1,4 @@
-//! What a test expects, in any of the formats that the suites use.
+//! The expected result of a test, in any of the suites' formats.
 
 use oxrdf::graph::CanonicalizationAlgorithm;
 use oxrdf::vocab::rdf;
@@ -81,7 +81,7 @@ pub(crate) fn read(path: &Path, base: &str) -> Result<Answer, String> {
     })
 }
 
-/// A table of texts. CSV doesn't say which kind of term a text is.
+/// A table of texts. CSV doesn't tell the kind of a term.
 fn of_csv(path: &Path) -> Result<Answer, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut lines: Vec<Vec<String>> = vec![vec![String::new()]];

@@ -1,4 +1,4 @@
-//! Updates: what is read, and what the data is afterwards.
+//! Updates: the read files, and the data afterwards.
 
 use crate::manifest::{self, Data, Test};
 use crate::renamed;
@@ -10,7 +10,7 @@ use oxttl::NQuadsParser;
 use std::collections::BTreeSet;
 use vicus_sparql::{ParseOptions, PlanOptions, QueryErrorKind, parse_update_with};
 
-/// The error of a text that is no update.
+/// The error of a text that is not an update.
 pub(crate) fn syntax_error(text: &str, base: &str, rdf_12: bool) -> Option<String> {
     let options = ParseOptions { base: Some(base), rdf_12, ..ParseOptions::default() };
     let error = parse_update_with(text, &options).err()?;

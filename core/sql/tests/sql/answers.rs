@@ -1,5 +1,5 @@
-//! The statements of `data/answers.txt` have the answers that stand there: those of DuckDB, which `data/expected.py`
-//! asked.
+//! The statements of `data/answers.txt` have the answers written there: those of DuckDB, collected by
+//! `data/expected.py`.
 
 use crate::run::{answer, lines, people, ways};
 

@@ -49,7 +49,7 @@ fn planning_can_be_stopped_and_has_a_bound_of_steps() {
     assert_eq!(stopped.kind, SqlErrorKind::Stopped);
     let options = PlanOptions { plan_steps: 20, ..PlanOptions::default() };
     assert_eq!(plan(&parsed, &people(), &options, &|| false).unwrap_err().kind, SqlErrorKind::TooManySteps);
-    // Each query of WITH is bound where it is used: twice as often in each line.
+    // Each query of WITH is bound at each use: twice as often in each line.
     let mut doubling = "WITH a0 AS (SELECT 1 AS x)".to_owned();
     (1..40).for_each(|level| doubling.push_str(&format!(", a{level} AS (SELECT p.x FROM a{0} p, a{0} q)", level - 1)));
     let kind = kind_of(&format!("{doubling} SELECT * FROM a39"));
@@ -82,8 +82,8 @@ fn a_product_of_many_rows_can_be_cancelled() {
     assert!(outcome.is_err(), "it was cancelled");
 }
 
-/// Statements whose words are dropped, doubled, exchanged or taken from others have a plan or an error, and what has a
-/// plan has an answer or an error: nothing panics.
+/// Statements with words dropped, doubled, exchanged or taken from others have a plan or an error, and a plan has an
+/// answer or an error: nothing panics.
 #[test]
 fn garbled_statements_never_panic() {
     let all: Vec<&str> =

@@ -1,4 +1,4 @@
-//! What is wrong with a statement is said with its place.
+//! Each mistake in a statement is reported with its place.
 
 use crate::run::{answer, people};
 use vicus_sql::{ParseOptions, PlanOptions, SqlErrorKind, parse, plan};
@@ -96,7 +96,7 @@ fn values_that_are_wrong_fail_the_request() {
         let error = answer(text, &tables, &options, 1).unwrap_err();
         assert!(error.contains(message), "{text}: {error}");
     }
-    // What guards a value from an error does.
+    // A condition that guards a value from an error works.
     let guarded =
         "SELECT CASE WHEN name = 'Ada' THEN 0 ELSE 1 / (id - 1) END FROM people WHERE id = 1 OR CAST(id AS BIGINT) = 2";
     assert!(answer(guarded, &tables, &options, 1).is_ok());

@@ -1,4 +1,4 @@
-//! Plans are the ones that one expects: filters at the scans, joins by keys, columns that are needed.
+//! Plans have the expected form: filters at the scans, joins by keys, needed columns only.
 
 use crate::run::{answer, lines, people};
 use vicus_flow::sequential;

@@ -1,8 +1,7 @@
 //! Random statements over random tables, answered by SQLite as well.
 //!
-//! Each seed makes tables with few different values and many nulls, and a statement of a form that both dialects read
-//! alike. What differs between them is left out: casts from doubles, integers beyond 64 bits, texts as numbers,
-//! INTERSECT ALL.
+//! Each seed makes tables with few different values and many nulls, and a statement with one meaning in both dialects.
+//! Differences are left out: casts from doubles, integers beyond 64 bits, texts as numbers, INTERSECT ALL.
 //!
 //! Other seeds are tried by `VICUS_SQL_SEED=200000 VICUS_SQL_COUNT=40000 cargo test`: of these, 201256 differs, because
 //! SQLite 3.53 answers a part of its UNION ALL otherwise than it does alone.
@@ -13,7 +12,7 @@ use rusqlite::types::ValueRef;
 use std::sync::Arc;
 use vicus_sql::{PlanOptions, SqlType, Tables, Value};
 
-/// A generator of chance: PCG's multiplier over 64 bits, of which the high ones are used.
+/// A generator of chance: PCG's multiplier over 64 bits; only the high ones are used.
 struct Chance(u64);
 
 impl Chance {
@@ -38,7 +37,7 @@ enum Kind {
     Text,
 }
 
-/// A column that can be named.
+/// A column with a name.
 #[derive(Clone)]
 struct Named {
     name: String,
@@ -54,7 +53,7 @@ const TABLES: [(&str, &[(&str, Kind)]); 3] = [
 struct Maker {
     chance: Chance,
     names: usize,
-    /// Columns of outer queries, by the innermost, that a subquery's WHERE may name.
+    /// Columns of outer queries, by the innermost, usable in a subquery's WHERE.
     outer: Vec<Named>,
     depth: usize,
 }
@@ -140,7 +139,7 @@ impl Maker {
         self.chance.pick(&[Kind::Int, Kind::Int, Kind::Double, Kind::Text])
     }
 
-    /// A condition, in which there may be subqueries.
+    /// A condition, possibly with subqueries.
     fn condition(&mut self, scope: &[Named], depth: usize, subqueries: bool) -> String {
         if subqueries && self.depth < 2 && self.chance.one_in(4) {
             return self.subcondition(scope);
@@ -193,7 +192,7 @@ impl Maker {
         }
     }
 
-    /// A condition with a subquery, which may name columns of `scope`.
+    /// A condition with a subquery, possibly on columns of `scope`.
     fn subcondition(&mut self, scope: &[Named]) -> String {
         self.depth += 1;
         let outer = std::mem::replace(&mut self.outer, scope.to_vec());
@@ -237,7 +236,7 @@ impl Maker {
         (kind, format!("(SELECT {aggregate} FROM {from}{filter})"))
     }
 
-    /// A WHERE that may name outer columns: by equality, or in any comparison.
+    /// A WHERE, possibly on outer columns: by equality, or in any comparison.
     fn correlated_where(&mut self, inner: &[Named], any: bool) -> String {
         let mut parts = Vec::new();
         if self.chance.one_in(2) {
@@ -278,7 +277,7 @@ impl Maker {
         (format!("{table} AS {alias}"), named(&columns))
     }
 
-    /// A FROM clause, and what it has.
+    /// A FROM clause, and its columns.
     fn from(&mut self, most: usize) -> (String, Vec<Named>) {
         let (mut text, mut scope) = self.factor();
         for _ in 0..self.chance.below(most) {
@@ -392,7 +391,7 @@ impl Maker {
         (format!("SELECT {distinct}{} FROM {from}{filter}", listed(&items, self.prefix())), kinds)
     }
 
-    /// A query whose columns are no conditions, which are of a type of their own here.
+    /// A query without conditions as columns, as these are of a type of their own here.
     fn query(&mut self) -> (String, Vec<Kind>) {
         let kinds: Vec<Kind> = (0..1 + self.chance.below(2)).map(|_| self.kind()).collect();
         if self.chance.one_in(4) {
@@ -419,7 +418,7 @@ impl Maker {
         if self.chance.one_in(2) {
             return (text, false);
         }
-        // By all columns, so that the order is that of SQLite.
+        // By all columns, so the order is that of SQLite.
         let mut places: Vec<usize> = (0..kinds.len()).collect();
         for at in (1..places.len()).rev() {
             places.swap(at, self.chance.below(at + 1));
@@ -448,7 +447,7 @@ fn listed(items: &[String], prefix: &str) -> String {
     items.iter().enumerate().map(|(at, item)| format!("{item} AS {prefix}{at}")).collect::<Vec<_>>().join(", ")
 }
 
-/// The same tables for both.
+/// Equal tables for both.
 fn tables(chance: &mut Chance) -> (Tables, Connection) {
     let connection = Connection::open_in_memory().unwrap();
     connection.execute_batch("PRAGMA case_sensitive_like = ON").unwrap();

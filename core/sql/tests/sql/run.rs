@@ -60,7 +60,7 @@ pub(crate) fn row(envelope: &Envelope, kinds: &[(String, SqlType)], row: usize) 
     envelope.columns().iter().zip(kinds).map(value).collect()
 }
 
-/// The rows of a statement's answer in the order in which they come, or the text of its error.
+/// The rows of a statement's answer in the order of their arrival, or the text of its error.
 pub(crate) fn answer(text: &str, tables: &Tables, options: &PlanOptions, seed: u64) -> Result<Vec<Vec<Value>>, String> {
     let parsed = parse(text, &ParseOptions::default()).map_err(|error| error.to_string())?;
     let plan = plan(&parsed, tables, options, &|| false).map_err(|error| error.to_string())?;

@@ -107,7 +107,7 @@ impl Exact {
         Exact::new(self.negative != other.negative, digits, self.scale + other.scale)
     }
 
-    /// Digit by digit until there are 18 behind the point and 18 that count; then halves go to the even digit.
+    /// Digit by digit until there are 18 behind the point and 18 significant ones; then halves go to the even digit.
     pub(crate) fn over(&self, other: &Exact) -> Option<Exact> {
         if other.is_zero() {
             return None;
@@ -148,7 +148,7 @@ impl Exact {
         Some(Exact::new(self.negative != other.negative, rounded.digits, places))
     }
 
-    /// The largest integer that is not larger.
+    /// The largest integer up to this number.
     pub(crate) fn floor(&self) -> Exact {
         let whole = Exact::new(self.negative, self.digits.iter().skip(self.scale).copied().collect(), 0);
         if self.negative && !self.is_integer() { whole.plus(&Exact::of(-1)) } else { whole }
@@ -183,7 +183,7 @@ impl Exact {
         self.text().parse().expect("digits and a point")
     }
 
-    /// What a double is, doubling and halving.
+    /// The value of a double, by doubling and halving.
     pub(crate) fn of_f64(value: f64) -> Option<Exact> {
         if !value.is_finite() {
             return None;
@@ -207,7 +207,7 @@ fn magnitudes(a: &[u8], b: &[u8]) -> Ordering {
     length(a).cmp(&length(b)).then_with(|| a[..length(a)].iter().rev().cmp(b[..length(b)].iter().rev()))
 }
 
-/// Of a larger and a smaller one.
+/// The difference of a larger and a smaller one.
 fn difference(a: &[u8], b: &[u8]) -> Vec<u8> {
     let mut made = Vec::new();
     let mut borrowed = 0;

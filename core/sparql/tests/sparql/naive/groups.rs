@@ -30,8 +30,7 @@ fn unique<T: PartialEq + Clone>(all: &[T]) -> Vec<T> {
     })
 }
 
-/// The value of an aggregate; `None` is an error. Where the recommendation allows several values, the query is given
-/// up.
+/// The value of an aggregate; `None` is an error. If the recommendation allows several values, the query is given up.
 pub(super) fn aggregate(world: &World<'_>, aggregate: &AggregateExpression, members: &[Solution]) -> Option<Term> {
     let integer = |count: usize| Some(Term::from(Literal::from(count as i64)));
     let (function, expression, distinct) = match aggregate {
@@ -50,7 +49,7 @@ pub(super) fn aggregate(world: &World<'_>, aggregate: &AggregateExpression, memb
     let good: Vec<Term> = values.iter().flatten().cloned().collect();
     let failed = good.len() < values.len();
     let total = || {
-        // Of more than two, it matters in which order they are added and rounded.
+        // With more than two, the order of adding and rounding matters.
         let is_rounded = |term| matches!(meaning(term), Meaning::Number(Numeric::Float(_) | Numeric::Double(_)));
         if good.len() > 2 && good.iter().any(is_rounded) {
             world.give_up();

@@ -1,5 +1,5 @@
-//! What literals mean, and what casts and functions of numbers and moments make of them: XSD 1.1 and XPath's functions
-//! and operators, without the crates that engines share.
+//! The meaning of literals, and the results of casts and functions of numbers and moments: XSD 1.1 and XPath's
+//! functions and operators, without the crates shared by engines.
 
 use super::exact::Exact;
 use oxrdf::vocab::xsd;
@@ -17,7 +17,7 @@ pub(crate) enum Numeric {
     Double(f64),
 }
 
-/// What a literal means.
+/// The meaning of a literal.
 #[derive(Clone, Debug)]
 pub(crate) enum Meaning {
     Number(Numeric),
@@ -26,7 +26,7 @@ pub(crate) enum Meaning {
     Truth(bool),
     /// The name of its type, seconds since a day long ago in UTC, and whether it has a zone.
     Moment(String, Exact, bool),
-    /// A number or truth value with a text that its type doesn't have.
+    /// A number or truth value with a text outside its type.
     IllTyped,
     Unknown,
     NoLiteral,
@@ -88,7 +88,7 @@ fn integer_of(text: &str) -> Option<Exact> {
     Exact::parse(text).filter(|_| !text.contains('.'))
 }
 
-/// As Rust writes it.
+/// Rust's form.
 fn float_text(text: &str) -> Option<String> {
     match text {
         "INF" | "+INF" => return Some("inf".to_owned()),
@@ -136,7 +136,7 @@ pub(crate) fn moment(text: &str, name: &str) -> Option<(Exact, Option<i64>, Fiel
     };
     let parts: Vec<&str> = date.trim_start_matches('-').split('-').collect();
     let [year, month, day] = parts[..] else { return None };
-    // More digits than four only where they are needed.
+    // More than four digits only if needed.
     if year.len() < 4 || year.len() > 4 && year.starts_with('0') {
         return None;
     }
@@ -214,7 +214,7 @@ pub(crate) fn less(a: &Term, b: &Term) -> Option<Ordering> {
             if a_zone == b_zone {
                 return Some(a.compare(&b));
             }
-            // In the zones that are furthest from each other.
+            // In the zones furthest from each other.
             let widest = Exact::of(14 * 3600);
             let (early, late) = (b.plus(&widest.negated()), b.plus(&widest));
             if a.compare(&early).is_lt() {
@@ -337,7 +337,7 @@ impl Numeric {
             Numeric::Decimal(value) => Numeric::Decimal(exact(value)),
             _ => {
                 let value = self.to_f64();
-                // By way of the exact value, which floats and doubles have: then only zero has a sign to be kept.
+                // Through the exact value of floats and doubles: then only the sign of zero has to be kept.
                 let made = match Exact::of_f64(value) {
                     None if function == "ABS" => value.abs(),
                     None => value,
@@ -366,7 +366,7 @@ impl Numeric {
     }
 }
 
-/// XPath's cast to a string, from the shortest digits that name the number.
+/// XPath's cast to a string, from the shortest digits of the number.
 fn floating(value: f64, scientific: &str) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
@@ -420,7 +420,7 @@ pub(crate) fn cast(name: &str, term: &Term) -> Option<Term> {
             Some(Numeric::Integer(exact.truncated()).term())
         }
         ("decimal", Meaning::Number(number)) => {
-            // The shortest text that std reads as the same number.
+            // The shortest text read by std as the same number.
             let exact = match number {
                 Numeric::Float(value) if value.is_finite() && value.fract() != 0.0 => Exact::parse(&value.to_string())?,
                 Numeric::Double(value) if value.is_finite() && value.fract() != 0.0 => {

@@ -55,7 +55,7 @@ impl Dataset {
         merged
     }
 
-    /// What a query that says FROM and FROM NAMED reads of these.
+    /// The dataset of a query with FROM and FROM NAMED, out of this one.
     pub(crate) fn chosen(&self, written: &QueryDataset) -> Dataset {
         let named = written.named.iter().flatten().map(|name| {
             let name = Term::from(name.clone());
@@ -72,14 +72,14 @@ impl Dataset {
     }
 }
 
-/// As [`evaluate`], with named graphs.
+/// Like [`evaluate`], with named graphs.
 pub(crate) fn evaluate_in(dataset: &Dataset, pattern: &GraphPattern) -> Option<Vec<Solution>> {
     let given = Solution::new();
     let world = World { graph: &dataset.default, dataset, given: &given, in_exists: false, gave_up: &Cell::new(false) };
     under(&world, pattern).filter(|_| !world.gave_up.get())
 }
 
-/// What is the same for all of a pattern.
+/// The common data for all of a pattern.
 pub(crate) struct World<'a> {
     /// The active graph.
     graph: &'a [Triple],
@@ -91,7 +91,7 @@ pub(crate) struct World<'a> {
 }
 
 impl World<'_> {
-    /// The query has no answer that all engines must agree on, or too large a one.
+    /// The query has no answer common to all engines, or too large a one.
     fn give_up(&self) {
         self.gave_up.set(true);
     }
@@ -101,7 +101,7 @@ fn under(world: &World<'_>, pattern: &GraphPattern) -> Option<Vec<Solution>> {
     let graph = world.graph;
     let made = match pattern {
         GraphPattern::Bgp { patterns } => {
-            // Variables of the pattern that have a value outside have that one.
+            // Variables of the pattern with a value outside have this value.
             let names: Vec<String> = patterns.iter().flat_map(names_of).collect();
             let given = world.given.iter().filter(|(name, _)| names.contains(name));
             let mut solutions = vec![given.map(|(name, term)| (name.clone(), term.clone())).collect()];
@@ -216,7 +216,7 @@ fn under(world: &World<'_>, pattern: &GraphPattern) -> Option<Vec<Solution>> {
         // The order is looked at in the engine's rows ([`by_keys`]); it is no total one to sort by.
         GraphPattern::OrderBy { inner, .. } => under(world, inner)?,
         GraphPattern::Project { inner, variables } => {
-            // What is not projected is another variable than one of that name outside.
+            // A variable outside the projection differs from one of the same name outside.
             let names: Vec<String> = variables.iter().map(|variable| variable.as_str().to_owned()).collect();
             let world = World { given: &restricted(world.given, &names), ..*world };
             let made = under(&world, inner)?;
@@ -231,7 +231,7 @@ fn under(world: &World<'_>, pattern: &GraphPattern) -> Option<Vec<Solution>> {
             }
             seen
         }
-        // §18.6. The name is put to the solutions of the graph, so that nothing inside sees it.
+        // §18.6. The name is put to the solutions of the graph, so nothing inside sees it.
         GraphPattern::Graph { name: NamedNodePattern::NamedNode(name), inner } => {
             match world.dataset.of(&Term::from(name.clone())) {
                 Some(graph) => under(&World { graph, ..*world }, inner)?,
@@ -283,7 +283,7 @@ fn names_of(triple: &TriplePattern) -> Vec<String> {
     places(triple).into_iter().flat_map(names).collect()
 }
 
-/// The solution with what stands at a place bound to a term, if that can be.
+/// The solution with a position bound to a term, if possible.
 fn bound(pattern: &TermPattern, term: Term, solution: &Solution) -> Option<Solution> {
     let name = match pattern {
         TermPattern::Variable(variable) => variable.as_str().to_owned(),
@@ -451,7 +451,7 @@ fn call(function: &Function, terms: &[Term]) -> Option<Term> {
         Function::StrLen => text(&terms[0]).map(|(text, _)| Literal::from(text.chars().count() as i64).into()),
         Function::Iri => match &terms[0] {
             Term::NamedNode(node) => Some(node.clone().into()),
-            // The tests' texts are IRIs without characters that need escapes, or none.
+            // The tests' texts are IRIs without characters in need of escapes, or none.
             Term::Literal(literal) if literal.datatype() == xsd::STRING => {
                 NamedNode::new(literal.value()).ok().map(Term::from)
             }
@@ -467,7 +467,7 @@ fn call(function: &Function, terms: &[Term]) -> Option<Term> {
                 .filter(|tag| all.iter().all(|(_, other)| other.as_ref() == Some(tag)));
             Some(tagged(all.into_iter().map(|(text, _)| text).collect(), tag))
         }
-        // The tests' patterns are texts behind a `^`, with a point that stands for any character or for itself.
+        // The tests' patterns are texts behind a `^`, with a point for any character or for itself.
         Function::Regex => {
             let ((a, _), (b, _)) = (text(&terms[0])?, text(&terms[1])?);
             let wanted = b.strip_prefix('^').expect("the generator begins patterns with `^`");
@@ -529,7 +529,7 @@ fn tagged(text: String, tag: Option<String>) -> Term {
     }
 }
 
-/// Where §15.1 gives an order; equal otherwise.
+/// The order of §15.1; equal where it gives none.
 pub(crate) fn by_keys(keys: &[OrderExpression], a: &Solution, b: &Solution) -> Ordering {
     let (given, gave_up) = (Solution::new(), Cell::new(false));
     let dataset = Dataset::default();

@@ -29,8 +29,8 @@ fn steps(graph: &[Triple], passes: impl Fn(&NamedNode) -> bool) -> Pairs {
     matching.map(|triple| (triple.subject.clone().into(), triple.object.clone())).collect()
 }
 
-/// All pairs of ends, as often as they come. `from` and `to` are the ends that are written in the query: a path of
-/// length zero has them, whether they are in the graph or not.
+/// All pairs of ends, as often as they come. `from` and `to` are the ends written in the query: a path of length zero
+/// has them, whether they are in the graph or not.
 pub(super) fn pairs(graph: &[Triple], path: &Path, from: Option<&Term>, to: Option<&Term>) -> Pairs {
     let zero = || -> Pairs {
         let written = from.into_iter().chain(to).cloned();
