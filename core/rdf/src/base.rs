@@ -290,8 +290,8 @@ impl Base {
         start as usize..end as usize
     }
 
-    /// The rows of `rows` with this id on the level after the prefix that made `rows`, searched from the row `hint`. If
-    /// there are none, the empty range is where they would be. Panics unless the level is after the keys.
+    /// The rows of `rows` with this id on the level after the prefix of `rows`, searched from the row `hint`. If there
+    /// are none, the empty range is at their place. Panics unless the level is after the keys.
     #[inline]
     pub(crate) fn find(
         &self,
@@ -447,8 +447,8 @@ impl Base {
         [0, 1, 2, 3].map(|level| self.get(level, row))
     }
 
-    /// The place of the key that begins with these ids: of a graph and an id, or in an order that ends with the graph,
-    /// of an id. If there is none, the empty range where it would be. Panics for other prefixes.
+    /// The place of the key beginning with these ids: of a graph and an id, or in an order ending with the graph, of an
+    /// id. If there is none, the empty range at its place. Panics for other prefixes.
     pub(crate) fn key_range(&self, prefix: &[Id]) -> Range<usize> {
         let (keys, id) = match *prefix {
             [graph, id] if self.order.is_by_graph() => (self.keys_of(graph), id),

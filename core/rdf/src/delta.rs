@@ -67,8 +67,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// The place in the merged sequence: that of an inserted row, or of the row behind a deleted one. `net` is that of
-    /// its chunk.
+    /// The place in the merged sequence of an inserted row, or of the row behind a deleted one. `net` is its chunk's.
     fn place(&self, net: isize) -> isize {
         self.at as isize + self.net as isize + net
     }

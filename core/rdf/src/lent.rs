@@ -17,7 +17,7 @@ pub trait Pages: fmt::Debug + Send + Sync {
     /// They are not as they were written. The error names the place.
     fn check(&self, range: Range<usize>) -> Result<(), BoxError>;
 
-    /// The error of bytes from a place on: unchanged, but without sense.
+    /// The error for bytes from a place on that are unchanged, but make no sense.
     fn senseless(&self, at: usize, what: &str) -> BoxError;
 }
 
@@ -82,7 +82,7 @@ impl Lent {
 pub(crate) mod tests {
     use super::*;
 
-    /// Bytes with changes since they were written.
+    /// Bytes of which some differ from the written ones.
     #[derive(Debug)]
     pub(crate) struct Damaged {
         pub(crate) bytes: Vec<u8>,

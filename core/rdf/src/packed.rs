@@ -555,7 +555,7 @@ struct Frame {
 struct Codes<'a> {
     base: u64,
     width: u32,
-    /// As in its frame.
+    /// The number of bases of its frame.
     bases: usize,
     /// The lowest `width` bits.
     mask: u64,

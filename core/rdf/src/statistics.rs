@@ -11,8 +11,8 @@ use std::sync::Arc;
 use vicus_flow::library::HashKey;
 use vicus_flow::{Grow, NoMemory};
 
-/// Counts over the default graph, or over all named graphs together, where a triple counts once for each graph that has
-/// it. All are exact, except as described at [`CharacteristicSets`].
+/// Counts over the default graph, or over all named graphs together, counting a triple once for each of its graphs. All
+/// are exact, except as described at [`CharacteristicSets`].
 ///
 /// ```
 /// use vicus_rdf::{Kind, Snapshot};

@@ -144,8 +144,8 @@ impl<'a> TripleView<'a> {
         }
     }
 
-    /// Writes the key of the triple term that has other blank nodes: `of` writes the key of the blank node instead of
-    /// that of one here.
+    /// Writes the key of the triple term with other blank nodes: `of` writes the key of the new blank node for one of
+    /// this term.
     ///
     /// # Errors
     /// Those of `of`.
@@ -312,7 +312,7 @@ pub fn levels_of(triple: &Triple) -> usize {
     levels
 }
 
-/// Writes the key of a triple term whose blank nodes have other files. The order of keys stays if that of files does.
+/// Writes the key of a triple term with blank nodes of other files. The order of keys stays if the order of files does.
 pub(crate) fn with_files(key: &str, of: &impl Fn(u32) -> u32, into: &mut String) {
     let moved = TripleView::of_key(key).with_blanks::<std::convert::Infallible>(
         &mut |key, into| {

@@ -110,7 +110,7 @@ fn word_at(entry: &[u8], depth: usize) -> u64 {
 /// Equal terms are in the same part. Parts may be empty.
 pub fn cut_terms(chunks: &[SortedTerms], parts: usize) -> Vec<Vec<Range<usize>>> {
     const SAMPLES_PER_PART: usize = 32;
-    // Samples at equal distances over all chunks together, so that a chunk's share is that of its size.
+    // Samples at equal distances over all chunks together, so a chunk's share is proportional to its size.
     let total: usize = chunks.iter().map(SortedTerms::len).sum();
     let step = (total / (parts.max(1) * SAMPLES_PER_PART)).max(1);
     let mut samples: Vec<&[u8]> =
@@ -256,7 +256,7 @@ pub struct Numbering {
 
 const SPANS: usize = SECTIONS + 1;
 
-/// The span of terms that are in no dictionary. Their kinds come between two that are in one.
+/// The span of terms outside of dictionaries. Their kinds come between two kinds in one.
 const INLINED: usize = 5;
 const _: () = assert!((Kind::IN_DICTIONARY[INLINED - 1] as u8) < Kind::Boolean as u8);
 const _: () = assert!((Kind::Integer as u8) < Kind::IN_DICTIONARY[INLINED] as u8);

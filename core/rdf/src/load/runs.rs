@@ -155,7 +155,7 @@ fn unsorted<const N: usize>(places: [usize; N]) -> usize {
     (0..N).find(|&from| places[from..].is_sorted()).unwrap_or(N)
 }
 
-/// Sorts rows by their first levels, the last of them first, so that rows stay in order where these are equal.
+/// Sorts rows by their first levels, the last of them first, so rows stay in order if these are equal.
 fn sort<const N: usize>(rows: &mut Vec<[u32; N]>, levels: usize) -> Result<(), NoMemory> {
     let mut scratch = Vec::new();
     (0..levels).rev().try_for_each(|level| sort_by_level(rows, &mut scratch, level))

@@ -1,4 +1,4 @@
-//! Loading what is larger than memory: pieces whose terms and quads lie in temporary files, and how they become one
+//! Loading of data larger than memory: pieces with terms and quads in temporary files, and the way they become one
 //! dictionary and indexes.
 //!
 //! ```text
@@ -13,8 +13,8 @@
 //! ([`Bundle`]): one has terms and quads, one the tables, and one the quads in each order.
 //!
 //! All is written front to back and read front to back. In memory are a table and the quads of one segment for each
-//! worker, and a block of each run that is merged: with 64 KiB for each of some hundred segments, that is little.
-//! Sections come out as if all had been in memory.
+//! worker, and a block of each merged run: with 64 KiB for each of some hundred segments, this is little. Sections come
+//! out as if all had been in memory.
 
 use super::BETWEEN_LOOKS;
 use super::compress::{AssembledTerms, with_rdf_type};

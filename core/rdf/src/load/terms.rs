@@ -15,8 +15,8 @@ pub(crate) struct Terms {
     secrets: RapidSecrets,
 }
 
-/// A table entry has half of the hash, so that most entries that differ are not compared, and none is hashed again when
-/// the table grows.
+/// A table entry has half of the hash, so most different entries are not compared, and none is hashed again when the
+/// table grows.
 #[derive(Clone, Copy)]
 struct TableEntry {
     hash: u32,
@@ -81,8 +81,7 @@ impl Terms {
         self.entries
     }
 
-    /// Makes room for this many terms, whose entries take this many bytes together, so that interning them allocates
-    /// nothing.
+    /// Makes room for this many terms, with this many bytes of entries together, so interning them allocates nothing.
     #[inline]
     pub(crate) fn make_room(&mut self, terms: usize, bytes: usize) -> Result<(), NoMemory> {
         self.entries.text.grow(bytes)?;

@@ -69,7 +69,7 @@ impl AggregateSpec {
 
     /// Cuts off the next rows to add before the memory held is checked again: one row if the last ones made strings
     /// much longer, or if none was added yet. The text of one row may have megabytes, and may be added to many groups.
-    /// A box that spills takes as many as add little to what it may hold, if each is a new group.
+    /// A spilling box takes a number of rows that adds little to its limit even if each is a new group.
     fn next_rows<'a>(&self, terms: &Terms, rows: &mut &'a [u64], width: usize, may_grow: bool) -> Option<&'a [u64]> {
         /// The part of a box's limit that rows add at once.
         const PART: u64 = 32;

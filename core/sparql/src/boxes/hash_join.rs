@@ -10,8 +10,8 @@ use std::sync::Arc;
 use vicus_flow::{Attachment, BoxError, Envelope, Operator, Turn};
 
 /// Builds the rows of all its inputs into a table. Output 0 gets the buckets and output 1 the rows, each as one
-/// envelope that all readers share. Rows beyond its part of the memory are dealt to files, which are attached to the
-/// buckets: see [`Dealing`].
+/// envelope shared by all readers. Rows beyond its part of the memory are dealt to files, attached to the buckets: see
+/// [`Dealing`].
 pub(crate) struct HashBuild {
     terms: Arc<Terms>,
     hash: Arc<HashSpec>,

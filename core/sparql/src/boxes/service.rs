@@ -294,7 +294,7 @@ impl Asker {
         });
         match asked {
             Ok(()) => {}
-            // A request with a good end needs no more solutions, and must not fail for them.
+            // A request that ended well needs no more solutions, and must not fail for them.
             Err(_) if turn.is_stopped() => return Ok(()),
             Err(error) => {
                 // SILENT is about the endpoint, not about this request's memory.

@@ -1,5 +1,5 @@
-//! ORDER BY: collects all rows, sorts them by integer keys, and sends them in envelopes. Rows that outgrow the box's
-//! memory are written to temporary files in sorted runs, which are merged in the end ([`SortedRuns`]).
+//! ORDER BY: collects all rows, sorts them by integer keys, and sends them in envelopes. Rows beyond the box's memory
+//! are written to temporary files in sorted runs, to be merged in the end ([`SortedRuns`]).
 
 use super::sorted_runs::SortedRuns;
 use super::spill::{Hold, LEAST, Spiller};
@@ -135,7 +135,7 @@ pub(crate) fn is_of_store(snapshot: &Snapshot, id: Id) -> bool {
     id < Id::ranked(Kind::Typed, 0) && snapshot.has(id)
 }
 
-/// Compares two rows as [`Sort`] does: by ids where their order is that of the terms, else by terms.
+/// Compares two rows as [`Sort`] does: by ids if these are in the order of the terms, else by terms.
 pub(crate) fn compare(terms: &Terms, by: &[By], a: (&Envelope, usize), b: (&Envelope, usize)) -> Ordering {
     compare_ids(terms, by, |column| a.0.column(column).u64s()[a.1], |column| b.0.column(column).u64s()[b.1])
 }

@@ -26,7 +26,7 @@ pub(super) struct Members {
     of: Arc<Vec<Expr>>,
     /// The places of non-constant operands.
     pub(super) rest: Vec<usize>,
-    /// All but those that don't equal themselves: NaN, and triple terms, whose parts may be NaN.
+    /// All members that equal themselves: all but NaN, and triple terms, as their parts may be NaN.
     ids: HashSet<u64, HashKey>,
     /// Numbers, booleans, moments and durations, by [`value::key_of_value`].
     values: HashMap<u64, Found, HashKey>,

@@ -1,8 +1,8 @@
 //! Translates XPath's regular expressions to the syntax of the crates that run them.
 //!
 //! XPath and XQuery Functions and Operators 3.1, §5.6.1, over XSD 1.1, Part 2, Appendix G. The crates' syntax differs:
-//! it accepts what XPath doesn't have (`\b`, `[a&&b]`, `(?i)`) and gives other meanings to the rest (`\w`, `.`, `#`
-//! among white space). So each construct is parsed here and written in a form that has one meaning only.
+//! it accepts constructs unknown to XPath (`\b`, `[a&&b]`, `(?i)`) and gives other meanings to the rest (`\w`, `.`, `#`
+//! among white space). So each construct is parsed here and written in a form with one meaning only.
 
 use super::blocks::block;
 use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, HirKind};

@@ -208,7 +208,7 @@ impl Regex {
                 }
             }
             end = whole.1;
-            // REPLACE refuses patterns that match the empty text, so this only ensures that the loop ends.
+            // REPLACE refuses patterns that match the empty text, so this only ensures the end of the loop.
             at = if whole.1 > whole.0 { whole.1 } else { end + text[end..].chars().next().map_or(1, char::len_utf8) };
         }
         made.push_str(&text[end..]);

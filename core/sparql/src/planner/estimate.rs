@@ -59,7 +59,7 @@ impl Estimate {
     }
 }
 
-/// The facts of the triples that match a pattern. `merged` is what merged graphs are.
+/// The facts of the triples matching a pattern. `merged` is the meaning of merged graphs.
 pub(crate) fn of_pattern(snapshot: &Snapshot, merged: &Merged, pattern: &Pattern) -> Estimate {
     let bound = pattern.0.map(|at| at.constant().is_some());
     let order = snapshot.best_order(bound);

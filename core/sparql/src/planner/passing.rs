@@ -1,5 +1,5 @@
-//! Decides which computed columns pass: those with ids that no operator above compares, or keeps longer than their
-//! envelopes.
+//! Decides which computed columns pass. A column passes if no operator above compares its ids, or keeps them longer
+//! than their envelopes.
 //!
 //! Works on the finished plan, because only this one tells the built side of a join and the conditions that compare
 //! ids.

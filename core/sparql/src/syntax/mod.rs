@@ -104,7 +104,7 @@ pub(crate) fn read_update(text: &str, options: &ParseOptions<'_>) -> std::result
     read_as(text, "update", options, |parser| parser.update())
 }
 
-/// The error of a text that is wrong: if that is so because it uses SPARQL 1.2, that it does.
+/// The error of a wrong text. If the text is wrong only for its use of SPARQL 1.2, the error says so.
 fn newer<T>(
     text: &str,
     noun: &'static str,

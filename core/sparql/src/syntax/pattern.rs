@@ -61,7 +61,7 @@ fn walks_of(triple: &Triple) -> usize {
     }
 }
 
-/// The triple that says that a triple term is what a reifier reifies.
+/// The triple that links a reifier to its triple term.
 fn reifies(reifier: &Term, triple: TripleTerm) -> Triple {
     let verb = Verb::Path(Arc::new(Path::Iri(rdf::REIFIES.into_owned())));
     Triple { subject: Arc::new(reifier.clone()), verb, object: Term::Triple(Arc::new(triple)) }

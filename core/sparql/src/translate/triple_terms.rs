@@ -1,6 +1,6 @@
-//! Triple terms with variables in patterns: SPARQL 1.2. A slot of its own stands for the term. It must be a triple,
-//! whose parts are compared with constants and with what is bound, and give values to the other variables. What several
-//! patterns share is then joined as ever.
+//! Triple terms with variables in patterns: SPARQL 1.2. A slot of its own stands for the term. The slot's value must be
+//! a triple. Its parts are compared with constants and with bound values, and give values to the other variables.
+//! Common variables of several patterns are then joined as usual.
 
 use super::{Names, PATTERN_STEPS, Translator};
 use crate::algebra::{At, Node, Operand, Slot, Slots};

@@ -231,8 +231,8 @@ pub(crate) fn key_of_value(terms: &Terms, value: &Value) -> Option<u64> {
     })
 }
 
-/// Numbers are compared in the least type that contains both, so the widest type in the data decides which numbers are
-/// equal: many integers beyond 2^24 equal the same `xsd:float`. Without such a type, they have different keys.
+/// Numbers are compared in the least type for both, so the widest type in the data decides about equality: many
+/// integers beyond 2^24 equal the same `xsd:float`. Without such a type, they have different keys.
 fn number_key(terms: &Terms, number: &Number) -> u64 {
     // Zero has two signs and one value.
     match terms.numbers {
@@ -379,7 +379,7 @@ fn date_order(terms: &Terms, a: Id, b: Id) -> Ordering {
     instant(a).cmp(&instant(b))
 }
 
-/// The order of MIN and MAX: that of ORDER BY, except that strings with a language are ordered by text first.
+/// The order of MIN and MAX: ORDER BY's, except for strings with a language. These are ordered by text first.
 pub(crate) fn extreme_order(terms: &Terms, a: Id, b: Id) -> Ordering {
     if a.kind() == Kind::LangString && b.kind() == Kind::LangString {
         fn key(view: TermView<'_>) -> (&str, &str) {

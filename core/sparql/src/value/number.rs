@@ -146,8 +146,8 @@ impl Number {
         }
     }
 
-    /// The operand of an operation on `xsd:float`. Converted by way of `f64`, so that numbers that are equal in some
-    /// type are equal here.
+    /// The operand of an operation on `xsd:float`. Converted by way of `f64`, so numbers equal in some type are equal
+    /// here.
     pub(crate) fn to_f32(&self) -> f32 {
         self.to_f64() as f32
     }

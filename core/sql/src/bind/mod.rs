@@ -29,7 +29,7 @@ pub(crate) struct Bound {
     pub(crate) outputs: Vec<Output>,
     /// Conditions of a subquery on columns of outer queries. Their columns of the subquery are columns of the relation.
     correlated: Vec<Expr>,
-    /// The value of a correlated subquery with an aggregate, over the columns of the relation: without a row, COUNT is 0.
+    /// The value of a correlated subquery with an aggregate, over the columns of the relation. COUNT of no rows is 0.
     lifted: Option<Expr>,
 }
 

@@ -223,7 +223,7 @@ fn signs(pattern: &str, escape: Option<char>) -> Result<Vec<Sign>, BoxError> {
 /// Going back to the last `%` alone is enough: so it takes time in the product of both lengths at most.
 fn is_like(text: &str, signs: &[Sign]) -> bool {
     let (mut rest, mut at) = (text.chars(), 0);
-    // Behind the last `%`: its place among the signs, and the text for its next further character.
+    // Behind the last `%`: its place among the signs, and the text to take its next character from.
     let mut back: Option<(usize, std::str::Chars<'_>)> = None;
     loop {
         let ahead = rest.clone();

@@ -1,6 +1,6 @@
-//! XML 1.0 (fifth edition) with namespaces, as far as a processor must understand it that does not validate: what
-//! follows are elements, characters, comments and instructions; entities, CDATA sections, line ends and encodings are
-//! resolved here.
+//! XML 1.0 (fifth edition) with namespaces, as far as a non-validating processor must understand it. The output is
+//! elements, characters, comments and instructions; entities, CDATA sections, line ends and encodings are resolved
+//! here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
